@@ -1,0 +1,3 @@
+"""wrapperir: a typed, serialisable, verified IR of the host program around kernels."""
+
+__version__ = "0.1.0"

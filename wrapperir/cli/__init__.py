@@ -1,0 +1,1 @@
+"""The cli part of wrapperir."""

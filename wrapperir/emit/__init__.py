@@ -1,0 +1,1 @@
+"""The emit part of wrapperir."""

@@ -1,0 +1,77 @@
+"""What an emitter is: it declares what it supports and turns a program into files."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from attrs import field, frozen
+
+from wrapperir.ir.kernel import Language
+from wrapperir.ir.line import LINES, Line
+from wrapperir.ir.program import Program
+
+if TYPE_CHECKING:
+    import torch
+
+Value: TypeAlias = "torch.Tensor | int | float | bool | None"
+"""What a loaded program is given and returns."""
+
+Loaded: TypeAlias = Callable[[list["Value"]], tuple["Value", ...]]
+"""A loaded program: takes the inputs as a list, which it empties, and returns outputs.
+
+Emptying the list lets the program release an input's memory where it frees it.
+"""
+
+
+@frozen
+class Artifact:
+    """Files, by relative path, that stand alone; ``entry`` is the one to load."""
+
+    emitter: str
+    files: Mapping[str, str | bytes]
+    entry: str
+
+
+@frozen(kw_only=True)
+class Support:
+    """What an emitter can express.  ``devices`` of ``None`` is every device kind."""
+
+    lines: frozenset[type[Line]] = field(default=frozenset(LINES))
+    languages: frozenset[Language] = field(
+        default=frozenset({Language.TRITON, Language.CPP})
+    )
+    devices: frozenset[str] | None = None
+
+
+class Emitter(ABC):
+    """Turns programs into artifacts, and artifacts into callables."""
+
+    name: str
+    """The name users select it by; unique among installed emitters."""
+
+    support: Support
+
+    @abstractmethod
+    def emit(self, program: Program) -> Artifact:
+        """Return the files for a verified program that is within ``support``.
+
+        Emitting executes nothing of the program.
+
+        Raises:
+            DiagnosticError: the program holds something the emitter cannot express.
+        """
+
+    @abstractmethod
+    def load(self, artifact: Artifact, constants: Mapping[str, "torch.Tensor"]) -> Loaded:
+        """Load an artifact; this compiles and executes its code.
+
+        ``constants`` maps each constant's key to its tensor.
+
+        Raises:
+            DiagnosticError: a constant is missing, or a kernel does not compile.
+        """
+
+
+def unsupported_lines(support: Support, lines: Sequence[Line]) -> tuple[Line, ...]:
+    """Return the lines whose kind is not supported."""
+    return tuple(line for line in lines if type(line) not in support.lines)

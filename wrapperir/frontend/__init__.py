@@ -1,0 +1,1 @@
+"""The frontend part of wrapperir."""

@@ -1,0 +1,1 @@
+"""The interp part of wrapperir."""

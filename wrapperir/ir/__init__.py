@@ -1,0 +1,1 @@
+"""The IR: expressions, types, kernels, lines, programs, visitor, builder."""

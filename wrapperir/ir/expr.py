@@ -1,0 +1,346 @@
+"""Integer and scalar expressions: the sizes, strides, grids and conditions of a program.
+
+An expression is an ``int``, a ``float``, a :class:`Symbol` or an :class:`Operation`.
+Division and remainder round toward minus infinity, as Python's do.  Building with the
+overloaded operators folds constants and nothing else; constructing an
+:class:`Operation` folds nothing, so what a file says is what is kept.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import TypeAlias, Union
+
+from attrs import frozen
+
+
+class ExprOp(StrEnum):
+    """The operators of an expression; the value is the name in JSON and in call form."""
+
+    ADD = "add"
+    SUB = "sub"
+    MUL = "mul"
+    TRUEDIV = "truediv"
+    FLOORDIV = "floordiv"
+    MOD = "mod"
+    POW = "pow"
+    NEG = "neg"
+    CEILDIV = "ceildiv"
+    MIN = "min"
+    MAX = "max"
+    ABS = "abs"
+    EQ = "eq"
+    NE = "ne"
+    LT = "lt"
+    LE = "le"
+    GT = "gt"
+    GE = "ge"
+    AND = "and"
+    OR = "or"
+    NOT = "not"
+    WHERE = "where"
+    SHL = "shl"
+    SHR = "shr"
+    BITAND = "bitand"
+    BITOR = "bitor"
+    BITXOR = "bitxor"
+    TO_FLOAT = "to_float"
+    FLOOR = "floor"
+    CEIL = "ceil"
+    TRUNC = "trunc"
+    ROUND = "round"
+    SQRT = "sqrt"
+    LOG2 = "log2"
+
+
+class EvaluationError(ValueError):
+    """An expression has no value: an unbound symbol, a division by zero, an overflow."""
+
+
+class _Arithmetic:
+    """Operators shared by symbols and operations; they fold constants."""
+
+    __slots__ = ()
+
+    def __add__(self, other: "Expr") -> "Expr":
+        return add(_expr(self), other)
+
+    def __radd__(self, other: "Expr") -> "Expr":
+        return add(other, _expr(self))
+
+    def __sub__(self, other: "Expr") -> "Expr":
+        return sub(_expr(self), other)
+
+    def __rsub__(self, other: "Expr") -> "Expr":
+        return sub(other, _expr(self))
+
+    def __mul__(self, other: "Expr") -> "Expr":
+        return mul(_expr(self), other)
+
+    def __rmul__(self, other: "Expr") -> "Expr":
+        return mul(other, _expr(self))
+
+    def __floordiv__(self, other: "Expr") -> "Expr":
+        return floordiv(_expr(self), other)
+
+    def __rfloordiv__(self, other: "Expr") -> "Expr":
+        return floordiv(other, _expr(self))
+
+    def __mod__(self, other: "Expr") -> "Expr":
+        return mod(_expr(self), other)
+
+    def __rmod__(self, other: "Expr") -> "Expr":
+        return mod(other, _expr(self))
+
+
+@frozen
+class Symbol(_Arithmetic):
+    """A named scalar whose value is known when the program runs."""
+
+    name: str
+
+
+@frozen
+class Operation(_Arithmetic):
+    """An operator applied to expressions; add, mul, min, max, and, or take two or more."""
+
+    op: ExprOp
+    args: tuple["Expr", ...]
+
+
+Expr: TypeAlias = Union[int, float, Symbol, Operation]
+
+VARIADIC = frozenset(
+    {ExprOp.ADD, ExprOp.MUL, ExprOp.MIN, ExprOp.MAX, ExprOp.AND, ExprOp.OR}
+)
+_UNARY = frozenset(
+    {
+        ExprOp.NEG,
+        ExprOp.ABS,
+        ExprOp.NOT,
+        ExprOp.TO_FLOAT,
+        ExprOp.FLOOR,
+        ExprOp.CEIL,
+        ExprOp.TRUNC,
+        ExprOp.ROUND,
+        ExprOp.SQRT,
+        ExprOp.LOG2,
+    }
+)
+
+
+def accepts_arity(op: ExprOp, count: int) -> bool:
+    """Say whether ``op`` may be applied to ``count`` arguments."""
+    if op in VARIADIC:
+        return count >= 2
+    if op in _UNARY:
+        return count == 1
+    return count == (3 if op is ExprOp.WHERE else 2)
+
+
+def _expr(value: _Arithmetic) -> Expr:
+    assert isinstance(value, Symbol | Operation)
+    return value
+
+
+def add(left: Expr, right: Expr) -> Expr:
+    """Return ``left + right``, folded where both are numbers or one is zero."""
+    if left == 0 and isinstance(left, int):
+        return right
+    if right == 0 and isinstance(right, int):
+        return left
+    return _folded(ExprOp.ADD, left, right)
+
+
+def sub(left: Expr, right: Expr) -> Expr:
+    """Return ``left - right``, folded where both are numbers or ``right`` is zero."""
+    if right == 0 and isinstance(right, int):
+        return left
+    return _folded(ExprOp.SUB, left, right)
+
+
+def mul(left: Expr, right: Expr) -> Expr:
+    """Return ``left * right``, folded where both are numbers or one is one or zero."""
+    for number, other in ((left, right), (right, left)):
+        if isinstance(number, int) and number == 1:
+            return other
+        if isinstance(number, int) and number == 0:
+            return 0
+    return _folded(ExprOp.MUL, left, right)
+
+
+def floordiv(left: Expr, right: Expr) -> Expr:
+    """Return ``left // right``, rounded toward minus infinity."""
+    if isinstance(right, int) and right == 1:
+        return left
+    return _folded(ExprOp.FLOORDIV, left, right)
+
+
+def mod(left: Expr, right: Expr) -> Expr:
+    """Return ``left % right``, with the sign of ``right``."""
+    return _folded(ExprOp.MOD, left, right)
+
+
+def ceildiv(left: Expr, right: Expr) -> Expr:
+    """Return ``left / right`` rounded up: the launch grid's usual form."""
+    if isinstance(right, int) and right == 1:
+        return left
+    return _folded(ExprOp.CEILDIV, left, right)
+
+
+def minimum(left: Expr, right: Expr) -> Expr:
+    """Return the smaller of the two."""
+    return _folded(ExprOp.MIN, left, right)
+
+
+def maximum(left: Expr, right: Expr) -> Expr:
+    """Return the larger of the two."""
+    return _folded(ExprOp.MAX, left, right)
+
+
+def compare(op: ExprOp, left: Expr, right: Expr) -> Expr:
+    """Return a comparison (``eq`` … ``ge``); unlike ``==``, it is an expression."""
+    return Operation(op, (left, right))
+
+
+def _folded(op: ExprOp, left: Expr, right: Expr) -> Expr:
+    if isinstance(left, int) and isinstance(right, int):
+        try:
+            return _EVALUATE[op]((left, right))
+        except (ArithmeticError, ValueError):
+            pass  # left unfolded: the error belongs to the run
+    return Operation(op, (left, right))
+
+
+def product(values: tuple[Expr, ...]) -> Expr:
+    """Return the product of ``values``, left to right; 1 for none."""
+    result: Expr = 1
+    for value in values:
+        result = mul(result, value)
+    return result
+
+
+Number: TypeAlias = int | float
+
+# Bounds what evaluating a hostile file can cost: 2**63 fits, 10**10**10 does not.
+_MAX_BITS = 1024
+
+
+def _power(base: Number, exponent: Number) -> Number:
+    if isinstance(base, int) and isinstance(exponent, int):
+        if exponent < 0:
+            return float(base) ** exponent
+        if base.bit_length() * exponent > _MAX_BITS:
+            raise OverflowError("power too large")
+    result: object = base**exponent
+    if isinstance(result, complex):
+        raise ValueError("power is not real")
+    assert isinstance(result, int | float)
+    return result
+
+
+def _shift_left(value: Number, count: Number) -> Number:
+    if count > _MAX_BITS:
+        raise OverflowError("shift too large")
+    return int(value) << int(count)
+
+
+_EVALUATE: Mapping[ExprOp, Callable[[Sequence[Number]], Number]] = {
+    ExprOp.ADD: lambda a: sum(a[1:], a[0]),
+    ExprOp.SUB: lambda a: a[0] - a[1],
+    ExprOp.MUL: lambda a: math.prod(a),
+    ExprOp.TRUEDIV: lambda a: a[0] / a[1],
+    ExprOp.FLOORDIV: lambda a: a[0] // a[1],
+    ExprOp.MOD: lambda a: a[0] % a[1],
+    ExprOp.POW: lambda a: _power(a[0], a[1]),
+    ExprOp.NEG: lambda a: -a[0],
+    ExprOp.CEILDIV: lambda a: -(-a[0] // a[1]),
+    ExprOp.MIN: lambda a: min(a),
+    ExprOp.MAX: lambda a: max(a),
+    ExprOp.ABS: lambda a: abs(a[0]),
+    ExprOp.EQ: lambda a: int(a[0] == a[1]),
+    ExprOp.NE: lambda a: int(a[0] != a[1]),
+    ExprOp.LT: lambda a: int(a[0] < a[1]),
+    ExprOp.LE: lambda a: int(a[0] <= a[1]),
+    ExprOp.GT: lambda a: int(a[0] > a[1]),
+    ExprOp.GE: lambda a: int(a[0] >= a[1]),
+    ExprOp.AND: lambda a: int(all(a)),
+    ExprOp.OR: lambda a: int(any(a)),
+    ExprOp.NOT: lambda a: int(not a[0]),
+    ExprOp.WHERE: lambda a: a[1] if a[0] else a[2],
+    ExprOp.SHL: lambda a: _shift_left(a[0], a[1]),
+    ExprOp.SHR: lambda a: int(a[0]) >> int(a[1]),
+    ExprOp.BITAND: lambda a: int(a[0]) & int(a[1]),
+    ExprOp.BITOR: lambda a: int(a[0]) | int(a[1]),
+    ExprOp.BITXOR: lambda a: int(a[0]) ^ int(a[1]),
+    ExprOp.TO_FLOAT: lambda a: float(a[0]),
+    ExprOp.FLOOR: lambda a: math.floor(a[0]),
+    ExprOp.CEIL: lambda a: math.ceil(a[0]),
+    ExprOp.TRUNC: lambda a: math.trunc(a[0]),
+    ExprOp.ROUND: lambda a: round(a[0]),
+    ExprOp.SQRT: lambda a: math.sqrt(a[0]),
+    ExprOp.LOG2: lambda a: math.log2(a[0]),
+}
+
+
+def evaluate(expr: Expr, values: Mapping[str, Number]) -> Number:
+    """Return the value of ``expr`` with its symbols bound by ``values``.
+
+    Raises:
+        EvaluationError: a symbol is unbound, or an operation has no value.
+    """
+    if isinstance(expr, int | float):
+        return expr
+    if isinstance(expr, Symbol):
+        try:
+            return values[expr.name]
+        except KeyError:
+            raise EvaluationError(f"symbol {expr.name} has no value") from None
+    args = [evaluate(arg, values) for arg in expr.args]
+    try:
+        return _EVALUATE[expr.op](args)
+    except (ArithmeticError, ValueError, IndexError) as error:
+        raise EvaluationError(f"{expr.op.value}{tuple(args)}: {error}") from None
+
+
+def evaluate_int(expr: Expr, values: Mapping[str, Number]) -> int:
+    """Return :func:`evaluate` of ``expr``, which must be a whole number.
+
+    Raises:
+        EvaluationError: as :func:`evaluate`, or the value is not a whole number.
+    """
+    value = evaluate(expr, values)
+    if isinstance(value, int):
+        return value
+    if value.is_integer():
+        return int(value)
+    raise EvaluationError(f"{value} is not a whole number")
+
+
+def symbols_in(expr: Expr) -> Iterator[str]:
+    """Yield the name of each symbol of ``expr``, left to right, repeats included."""
+    if isinstance(expr, Symbol):
+        yield expr.name
+    elif isinstance(expr, Operation):
+        for arg in expr.args:
+            yield from symbols_in(arg)
+
+
+def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:
+    """Return ``expr`` with symbols replaced; symbols not in ``values`` stay."""
+    if isinstance(expr, Symbol):
+        return values.get(expr.name, expr)
+    if isinstance(expr, Operation):
+        return Operation(expr.op, tuple(substitute(arg, values) for arg in expr.args))
+    return expr
+
+
+def depth(expr: Expr) -> int:
+    """Return the height of the tree: 0 for a number or symbol."""
+    if isinstance(expr, Operation):
+        return 1 + max((depth(arg) for arg in expr.args), default=0)
+    return 0
+
+
+MAX_DEPTH = 100
+"""Readers refuse deeper expressions, so that recursion over one is always safe."""

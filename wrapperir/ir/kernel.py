@@ -1,0 +1,110 @@
+"""Kernel definitions: parameters, access modes, configs and multi-kernel choices."""
+
+from enum import StrEnum
+from typing import TypeAlias, Union
+
+from attrs import frozen
+
+from wrapperir.ir.types import DType
+
+ConfigValue: TypeAlias = int | float | bool | str
+Constant: TypeAlias = int | float | bool | str | None
+
+
+class Language(StrEnum):
+    """The language of a kernel's source text."""
+
+    TRITON = "triton"
+    CPP = "cpp"
+    OPAQUE = "opaque"
+
+
+class Access(StrEnum):
+    """What a kernel does with a buffer parameter."""
+
+    READ = "read"
+    WRITE = "write"
+    READ_WRITE = "read_write"
+
+    @property
+    def reads(self) -> bool:
+        """Whether the kernel may read what was there before."""
+        return self is not Access.WRITE
+
+    @property
+    def writes(self) -> bool:
+        """Whether the kernel may change the buffer."""
+        return self is not Access.READ
+
+
+@frozen
+class BufferParameter:
+    """A pointer to elements of ``dtype``."""
+
+    name: str
+    dtype: DType
+    access: Access
+
+
+@frozen
+class ScalarParameter:
+    """A number passed by value at each call."""
+
+    name: str
+    dtype: DType
+
+
+@frozen
+class ConstexprParameter:
+    """A compile-time constant, given a value by the config that is launched."""
+
+    name: str
+
+
+Parameter: TypeAlias = Union[BufferParameter, ScalarParameter, ConstexprParameter]
+
+
+@frozen
+class KernelConfig:
+    """One way to compile and launch a kernel.
+
+    ``values`` binds constexpr parameters (``XBLOCK``) and launch options
+    (``num_warps``, ``num_stages``), in the order of the file.
+    """
+
+    values: tuple[tuple[str, ConfigValue], ...]
+
+
+@frozen
+class KernelChoice:
+    """One kernel of a multi-kernel.
+
+    ``arguments`` are positions in the multi-kernel's own parameters, one for each
+    runtime (not constexpr) parameter of ``kernel``, in order.
+    """
+
+    kernel: str
+    arguments: tuple[int, ...]
+
+
+@frozen
+class FirstChoice:
+    """Always run the first kernel."""
+
+
+@frozen
+class ForcedChoice:
+    """Always run the kernel at ``index``."""
+
+    index: int
+
+
+Selection: TypeAlias = Union[FirstChoice, ForcedChoice]
+"""How a multi-kernel picks; later policies join this union."""
+
+
+def runtime_parameters(
+    parameters: tuple[Parameter, ...],
+) -> tuple[BufferParameter | ScalarParameter, ...]:
+    """Return the parameters that a call gives arguments for: all but constexprs."""
+    return tuple(p for p in parameters if not isinstance(p, ConstexprParameter))

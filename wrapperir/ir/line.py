@@ -1,0 +1,447 @@
+"""The line kinds of a program: plain frozen data, one class a kind.
+
+A name in a line is the bare name; text writes it ``%name`` (values) or ``@name``
+(kernels).  Each kind's text keyword, JSON kind and visitor method come from the class
+name: ``KernelCallLine`` is ``kernel_call`` and ``visit_kernel_call``.
+
+Ownership: every name holds a reference to its storage.  ``free`` drops the name; the
+memory goes when the last name of it is dropped.  See ``docs/reference/semantics.md``.
+"""
+
+import re
+from enum import StrEnum
+from typing import TypeAlias, Union
+
+from attrs import field, frozen
+
+from wrapperir.ir.expr import Expr
+from wrapperir.ir.kernel import (
+    Constant,
+    FirstChoice,
+    KernelChoice,
+    KernelConfig,
+    Language,
+    Parameter,
+    Selection,
+)
+from wrapperir.ir.types import CPU, Device, DType, TensorType, ValueType
+
+
+@frozen
+class SourceLocation:
+    """A place in the user's source: file and 1-based line."""
+
+    file: str
+    line: int
+
+
+@frozen(kw_only=True)
+class Provenance:
+    """Where a line came from, as data: never interpreted, only shown."""
+
+    nodes: tuple[str, ...] = ()
+    operator: str | None = None
+    location: SourceLocation | None = None
+
+
+@frozen
+class BufferRef:
+    """A use of a named value as an argument."""
+
+    name: str
+
+
+@frozen
+class TorchEnum:
+    """A named constant of torch: ``kind`` is ``layout`` or ``memory_format``."""
+
+    kind: str
+    name: str
+
+
+@frozen
+class ComplexLiteral:
+    """A complex number."""
+
+    real: float
+    imaginary: float
+
+
+Argument: TypeAlias = Union[
+    BufferRef,
+    Expr,
+    bool,
+    str,
+    DType,
+    Device,
+    TorchEnum,
+    ComplexLiteral,
+    tuple["Argument", ...],
+    None,
+]
+"""What an operator call may be given.  ``DType`` is a ``str`` subclass: test it first."""
+
+KernelArgument: TypeAlias = Union[BufferRef, Expr]
+"""What a kernel call may be given: a value's name or a scalar expression."""
+
+
+class ZeroMode(StrEnum):
+    """How the bytes of a workspace begin."""
+
+    UNINITIALIZED = "uninitialized"
+    ZERO_ON_CALL = "zero_on_call"
+    ZERO_PER_PROGRAM = "zero_per_program"
+
+
+class SymbolKind(StrEnum):
+    """The kind of number a symbol stands for."""
+
+    INT = "int"
+    FLOAT = "float"
+    BOOL = "bool"
+
+
+@frozen
+class SizeOf:
+    """The extent of dimension ``dim`` of a tensor."""
+
+    buffer: str
+    dim: int
+
+
+@frozen
+class StrideOf:
+    """The stride, in elements, of dimension ``dim`` of a tensor."""
+
+    buffer: str
+    dim: int
+
+
+@frozen
+class OffsetOf:
+    """The storage offset, in elements, of a tensor."""
+
+    buffer: str
+
+
+@frozen
+class ValueOf:
+    """The value of a scalar input or scalar result."""
+
+    name: str
+
+
+@frozen
+class ItemOf:
+    """The one element of a one-element tensor, read on the host (``.item()``)."""
+
+    buffer: str
+
+
+SymbolSource: TypeAlias = Union[SizeOf, StrideOf, OffsetOf, ValueOf, ItemOf, Expr]
+
+
+@frozen(kw_only=True)
+class Line:
+    """What every line has."""
+
+    provenance: Provenance | None = None
+
+
+@frozen(kw_only=True)
+class KernelDefinitionLine(Line):
+    """Define a kernel.
+
+    ``entry`` names the function in ``source``.  ``grid`` counts programs along x, y, z
+    as expressions over scalar parameters and config values; it is empty for kernels
+    that are not launched on a grid.  ``constants`` bind constexpr parameters for every
+    config.  ``metadata`` keys are namespaced (``inductor.heuristic``).
+    """
+
+    name: str
+    language: Language
+    parameters: tuple[Parameter, ...]
+    grid: tuple[Expr, ...] = ()
+    constants: tuple[tuple[str, Constant], ...] = ()
+    configs: tuple[KernelConfig, ...] = ()
+    entry: str
+    metadata: tuple[tuple[str, Constant], ...] = ()
+    source: str
+
+
+@frozen(kw_only=True)
+class MultiKernelLine(Line):
+    """Define a kernel that is one of several equivalent ones, picked by ``selection``.
+
+    ``parameters`` is the union of the choices' runtime parameters; a kernel call names
+    the multi-kernel as it would any kernel.
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    choices: tuple[KernelChoice, ...]
+    selection: Selection = field(factory=FirstChoice)
+
+
+@frozen(kw_only=True)
+class AllocateLine(Line):
+    """Allocate a buffer; ``workspace`` gives a workspace its zero mode.
+
+    A ``zero_per_program`` workspace is zeroed once, kept between calls and never freed.
+    """
+
+    result: str
+    type: TensorType
+    workspace: ZeroMode | None = None
+
+
+@frozen(kw_only=True)
+class FreeLine(Line):
+    """Drop a name; its memory goes with the last name of it."""
+
+    buffer: str
+
+
+@frozen(kw_only=True)
+class ReuseLine(Line):
+    """Give the memory of ``source`` a new name and type; ``source`` is dropped."""
+
+    result: str
+    source: str
+    type: TensorType
+
+
+@frozen(kw_only=True)
+class ReinterpretLine(Line):
+    """Name a view: the storage of ``source`` read with another size, stride, offset.
+
+    The view's offset counts from the start of the storage, in elements of its dtype.
+    """
+
+    result: str
+    source: str
+    type: TensorType
+
+
+@frozen(kw_only=True)
+class KernelCallLine(Line):
+    """Launch a kernel or multi-kernel; one argument a runtime parameter.
+
+    The launch grid and constants are the definition's.
+    """
+
+    kernel: str
+    arguments: tuple[KernelArgument, ...]
+    device: Device = CPU
+    stream: int = 0
+
+
+@frozen(kw_only=True)
+class ExternKernelLine(Line):
+    """Call an operator by its registered name, such as ``aten.mm.out``.
+
+    ``writes`` names the arguments it changes, its ``out`` among them; ``aliases`` the
+    arguments that its result may share storage with.
+    """
+
+    result: str | None = None
+    type: ValueType | None = None
+    operator: str
+    arguments: tuple[Argument, ...] = ()
+    keywords: tuple[tuple[str, Argument], ...] = ()
+    writes: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    device: Device = CPU
+    stream: int = 0
+
+
+@frozen(kw_only=True)
+class MultiOutputLine(Line):
+    """Name one result of an operator that returns several; ``indices`` walk nesting."""
+
+    result: str
+    source: str
+    indices: tuple[int, ...]
+    type: ValueType
+
+
+@frozen(kw_only=True)
+class SymbolDefinitionLine(Line):
+    """Define a symbol and the range its value must be in.
+
+    ``lower`` and ``upper`` are inclusive; ``None`` is unbounded.
+    """
+
+    symbol: str
+    kind: SymbolKind = SymbolKind.INT
+    lower: int | None = None
+    upper: int | None = None
+    source: SymbolSource
+
+
+@frozen(kw_only=True)
+class AssertSizeStrideLine(Line):
+    """Check the size and stride of a tensor."""
+
+    buffer: str
+    size: tuple[Expr, ...]
+    stride: tuple[Expr, ...]
+    message: str = ""
+
+
+@frozen(kw_only=True)
+class AssertAlignmentLine(Line):
+    """Check that the address of a tensor's first element is a multiple of ``bytes``."""
+
+    buffer: str
+    bytes: int
+    message: str = ""
+
+
+@frozen(kw_only=True)
+class AssertScalarLine(Line):
+    """Check that ``condition`` is not zero."""
+
+    condition: Expr
+    message: str = ""
+
+
+@frozen(kw_only=True)
+class AssertNotNanLine(Line):
+    """Check that a tensor holds no NaN and no infinity."""
+
+    buffer: str
+    message: str = ""
+
+
+@frozen
+class Result:
+    """A name that a line with nested blocks defines, and its type."""
+
+    name: str
+    type: ValueType
+
+
+@frozen
+class BlockParameter:
+    """A name a block is given, and its type."""
+
+    name: str
+    type: ValueType
+
+
+@frozen(kw_only=True)
+class Block:
+    """A nested list of lines, isolated: it sees its parameters, constants and symbols.
+
+    Parameters are borrowed.  ``results`` go to the caller, which then owns them; a
+    result must not be a parameter or a view of one.
+    """
+
+    parameters: tuple[BlockParameter, ...] = ()
+    lines: tuple["BodyLine", ...] = ()
+    results: tuple[Argument, ...] = ()
+
+
+@frozen(kw_only=True)
+class ConditionalLine(Line):
+    """Run one of two blocks on the same operands.
+
+    ``predicate`` is a one-element bool tensor, or a condition.
+    """
+
+    results: tuple[Result, ...]
+    predicate: KernelArgument
+    operands: tuple[KernelArgument, ...]
+    on_true: Block
+    on_false: Block
+
+
+@frozen(kw_only=True)
+class WhileLoopLine(Line):
+    """Run ``body`` while ``condition`` holds.
+
+    Both blocks take ``carried`` then ``invariant``.  ``condition`` returns a one-element
+    bool tensor or an expression; ``body`` returns the next carried values.  The results
+    are fresh: with no iteration they are copies of ``carried``.
+    """
+
+    results: tuple[Result, ...]
+    carried: tuple[KernelArgument, ...]
+    invariant: tuple[KernelArgument, ...] = ()
+    condition: Block
+    body: Block
+
+
+@frozen(kw_only=True)
+class SubgraphCallLine(Line):
+    """Run a named block on operands."""
+
+    results: tuple[Result, ...]
+    name: str
+    operands: tuple[KernelArgument, ...]
+    body: Block
+
+
+@frozen(kw_only=True)
+class CommentLine(Line):
+    """A remark for readers of the program and of emitted code."""
+
+    text: str
+
+
+DefinitionLine: TypeAlias = Union[KernelDefinitionLine, MultiKernelLine]
+AssertLine: TypeAlias = Union[
+    AssertSizeStrideLine, AssertAlignmentLine, AssertScalarLine, AssertNotNanLine
+]
+BodyLine: TypeAlias = Union[
+    AllocateLine,
+    FreeLine,
+    ReuseLine,
+    ReinterpretLine,
+    KernelCallLine,
+    ExternKernelLine,
+    MultiOutputLine,
+    SymbolDefinitionLine,
+    AssertLine,
+    ConditionalLine,
+    WhileLoopLine,
+    SubgraphCallLine,
+    CommentLine,
+]
+AnyLine: TypeAlias = Union[DefinitionLine, BodyLine]
+
+DEFINITION_LINES: tuple[type[DefinitionLine], ...] = (KernelDefinitionLine, MultiKernelLine)
+BODY_LINES: tuple[type[BodyLine], ...] = (
+    AllocateLine,
+    FreeLine,
+    ReuseLine,
+    ReinterpretLine,
+    KernelCallLine,
+    ExternKernelLine,
+    MultiOutputLine,
+    SymbolDefinitionLine,
+    AssertSizeStrideLine,
+    AssertAlignmentLine,
+    AssertScalarLine,
+    AssertNotNanLine,
+    ConditionalLine,
+    WhileLoopLine,
+    SubgraphCallLine,
+    CommentLine,
+)
+LINES: tuple[type[AnyLine], ...] = (*DEFINITION_LINES, *BODY_LINES)
+
+
+def _keyword_of(kind: type[Line]) -> str:
+    words = re.findall(r"[A-Z][a-z0-9]*", kind.__name__.removesuffix("Line"))
+    return "_".join(words).lower()
+
+
+KEYWORDS: dict[type[Line], str] = {kind: _keyword_of(kind) for kind in LINES}
+"""Each line kind's text keyword, JSON kind and visitor suffix."""
+
+
+def keyword(line: Line | type[Line]) -> str:
+    """Return the keyword of a line or line kind: ``KernelCallLine`` → ``kernel_call``."""
+    return KEYWORDS[line if isinstance(line, type) else type(line)]

@@ -1,0 +1,198 @@
+"""Types of values: tensors, scalars, tuples of results."""
+
+from enum import StrEnum
+from typing import TypeAlias, Union
+
+from attrs import field, frozen
+
+from wrapperir.ir.expr import Expr, mul
+
+
+class DType(StrEnum):
+    """Element types; the value is the name in text and JSON."""
+
+    F64 = "f64"
+    F32 = "f32"
+    F16 = "f16"
+    BF16 = "bf16"
+    F8E4M3FN = "f8e4m3fn"
+    F8E4M3FNUZ = "f8e4m3fnuz"
+    F8E5M2 = "f8e5m2"
+    F8E5M2FNUZ = "f8e5m2fnuz"
+    F8E8M0FNU = "f8e8m0fnu"
+    F4E2M1FN_X2 = "f4e2m1fn_x2"
+    I64 = "i64"
+    I32 = "i32"
+    I16 = "i16"
+    I8 = "i8"
+    U64 = "u64"
+    U32 = "u32"
+    U16 = "u16"
+    U8 = "u8"
+    BOOL = "bool"
+    C32 = "c32"
+    C64 = "c64"
+    C128 = "c128"
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return _ITEMSIZE[self]
+
+
+_ITEMSIZE = {
+    DType.F64: 8,
+    DType.F32: 4,
+    DType.F16: 2,
+    DType.BF16: 2,
+    DType.F8E4M3FN: 1,
+    DType.F8E4M3FNUZ: 1,
+    DType.F8E5M2: 1,
+    DType.F8E5M2FNUZ: 1,
+    DType.F8E8M0FNU: 1,
+    DType.F4E2M1FN_X2: 1,
+    DType.I64: 8,
+    DType.I32: 4,
+    DType.I16: 2,
+    DType.I8: 1,
+    DType.U64: 8,
+    DType.U32: 4,
+    DType.U16: 2,
+    DType.U8: 1,
+    DType.BOOL: 1,
+    DType.C32: 4,
+    DType.C64: 8,
+    DType.C128: 16,
+}
+
+
+@frozen
+class Device:
+    """A device: its kind (``cpu``, ``cuda``, or a third party's) and index."""
+
+    kind: str
+    index: int | None = None
+
+    def __str__(self) -> str:
+        """Return ``kind`` or ``kind:index``."""
+        return self.kind if self.index is None else f"{self.kind}:{self.index}"
+
+
+CPU = Device("cpu")
+
+LayoutValue: TypeAlias = int | str
+
+
+@frozen
+class VendorLayout:
+    """A third party's memory layout: a namespaced name and its parameters.
+
+    Planners must not reuse a buffer with a vendor layout for one without, or with
+    another.  Example: ``acme.tiled(16, 16)``.
+    """
+
+    name: str
+    parameters: tuple[LayoutValue, ...] = ()
+
+
+DEFAULT_SPACE = "global"
+
+
+@frozen(kw_only=True)
+class TensorType:
+    """A strided tensor in memory.
+
+    ``size`` and ``stride`` count elements and have one entry a dimension; ``offset``
+    counts elements from the start of the storage.  ``alignment`` is in bytes; ``None``
+    promises nothing.  ``space`` is a memory space: ``global``, ``comm`` (symmetric
+    memory of collectives) or a third party's.
+    """
+
+    dtype: DType
+    size: tuple[Expr, ...]
+    stride: tuple[Expr, ...]
+    offset: Expr = 0
+    device: Device = CPU
+    space: str = DEFAULT_SPACE
+    pinned: bool = False
+    alignment: int | None = None
+    layout: VendorLayout | None = None
+
+
+@frozen
+class ScalarType:
+    """A number passed by value, such as a size given as a program input."""
+
+    dtype: DType
+
+
+@frozen
+class TupleType:
+    """The results of an operator that returns several; entries may nest."""
+
+    elements: tuple["ValueType", ...]
+
+
+@frozen
+class OpaqueType:
+    """A value the program only passes on: a ``None`` result, a script object."""
+
+    description: str = field(default="")
+
+
+ValueType: TypeAlias = Union[TensorType, ScalarType, TupleType, OpaqueType]
+
+
+def contiguous_stride(size: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """Return row-major strides: each the product of the sizes to its right."""
+    strides: list[Expr] = []
+    step: Expr = 1
+    for extent in reversed(size):
+        strides.append(step)
+        step = mul(extent, step)
+    return tuple(reversed(strides))
+
+
+def tensor(
+    dtype: DType | str,
+    size: tuple[Expr, ...],
+    stride: tuple[Expr, ...] | None = None,
+    *,
+    offset: Expr = 0,
+    device: Device = CPU,
+    space: str = DEFAULT_SPACE,
+    pinned: bool = False,
+    alignment: int | None = None,
+    layout: VendorLayout | None = None,
+) -> TensorType:
+    """Return a tensor type; row-major where no ``stride`` is given.
+
+    Raises:
+        ValueError: ``dtype`` names no element type.
+    """
+    return TensorType(
+        dtype=DType(dtype),
+        size=size,
+        stride=contiguous_stride(size) if stride is None else stride,
+        offset=offset,
+        device=device,
+        space=space,
+        pinned=pinned,
+        alignment=alignment,
+        layout=layout,
+    )
+
+
+def storage_extent(type: TensorType) -> Expr:
+    """Return the elements of storage the type spans, counted from its offset.
+
+    It is ``1 + Σ (size − 1) · stride`` where every size is at least one, and 0 where a
+    static size is 0.
+    """
+    extent: Expr = 1
+    for size, stride in zip(type.size, type.stride, strict=True):
+        if isinstance(size, int) and size == 0:
+            return 0
+        step = mul(size - 1, stride)
+        extent = extent + step
+    return extent

@@ -1,0 +1,1 @@
+"""The passes part of wrapperir."""

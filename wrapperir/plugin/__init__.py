@@ -1,0 +1,1 @@
+"""The plugin part of wrapperir."""

@@ -1,0 +1,19 @@
+"""The hooks a plugin implements; see ``docs/guides/emitter-plugin.md``."""
+
+from collections.abc import Sequence
+
+import pluggy
+
+from wrapperir.emit.contract import Emitter
+
+PROJECT = "wrapperir"
+"""Name of the pluggy project and of the entry-point group."""
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec
+def wrapperir_emitters() -> Sequence[Emitter]:
+    """Return instances of the emitters that the plugin provides."""
+    return ()

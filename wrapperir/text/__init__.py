@@ -1,0 +1,1 @@
+"""The text part of wrapperir."""

@@ -1,0 +1,1 @@
+"""The verify part of wrapperir."""
