@@ -1,0 +1,62 @@
+# Every target sets up what it needs: a virtual environment with the tested versions.
+VENV ?= .venv
+PYTHON ?= python3
+# A build without CUDA, on every machine.
+TORCH ?= torch==2.13.0+cpu
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+# Tests run two processes; more threads in each would only contend.
+ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TORCHINDUCTOR_COMPILE_THREADS=1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check docs bench sweep-ops sweep-models setup
+
+help:
+	@echo "make demo          compile BERT, GPT-2 and Llama; check them against eager"
+	@echo "make test          run the tests"
+	@echo "make check         lint, types, import contracts, docs build"
+	@echo "make docs          build the documentation into docs/_build/html"
+	@echo "make bench         run the benchmarks"
+	@echo "make sweep-ops     PyTorch's operators through the compiler (long; resumes)"
+	@echo "make sweep-models  more model architectures through the compiler (long; resumes)"
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt Makefile
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV) ..."
+	@$(PIP) install '$(TORCH)' 2>/dev/null || $(PIP) install --index-url $(TORCH_INDEX) '$(TORCH)'
+	@$(PIP) install -c constraints.txt 'triton==3.7.1' -e '.[torch,testing,dev]'
+	@touch $@
+
+demo: $(STAMP)
+	$(BIN)/python bench/demo.py
+
+test: $(STAMP)
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal
+
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+
+docs: $(STAMP)
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+bench: $(STAMP)
+	@for script in bench/bench_*.py bench/import_time.py; do \
+	  test -e $$script || continue; \
+	  echo "== $$script"; $(BIN)/python $$script || exit 1; \
+	done
+
+sweep-ops: $(STAMP)
+	$(BIN)/python bench/sweep_ops.py
+
+sweep-models: $(STAMP)
+	$(BIN)/python bench/sweep_models.py
