@@ -1,0 +1,48 @@
+"""The public names exist, are documented, and are the same object wherever imported."""
+
+import importlib
+import inspect
+
+import pytest
+
+import wrapperir
+
+PACKAGES = (
+    "wrapperir",
+    "wrapperir.diagnostics",
+    "wrapperir.text",
+    "wrapperir.verify",
+    "wrapperir.passes",
+    "wrapperir.interp",
+    "wrapperir.plugin",
+    "wrapperir.emit",
+    "wrapperir.testing",
+)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_what_a_package_lists_exists_and_is_documented(package: str) -> None:
+    module = importlib.import_module(package)
+    assert module.__doc__
+    assert list(module.__all__) == sorted(module.__all__, key=sort_key)
+    for name in module.__all__:
+        assert not name.startswith("_")
+        value = getattr(module, name)
+        if inspect.isclass(value) or inspect.isfunction(value):
+            assert inspect.getdoc(value), f"{package}.{name} has no docstring"
+
+
+def sort_key(name: str) -> tuple[int, str]:
+    """Order as ruff does: constants, then classes, then functions."""
+    return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)
+
+
+def test_the_short_names_are_those_of_their_packages() -> None:
+    for name in wrapperir.__all__:
+        value = getattr(wrapperir, name)
+        assert getattr(importlib.import_module(value.__module__), name) is value
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no_such_name"):
+        getattr(wrapperir, "no_such_name")  # noqa: B009

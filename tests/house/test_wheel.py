@@ -1,0 +1,44 @@
+"""What a wheel of the project holds."""
+
+import zipfile
+from email import message_from_bytes
+from pathlib import Path
+
+import pytest
+from hatchling.builders.wheel import WheelBuilder
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    directory = tmp_path_factory.mktemp("wheel")
+    (path,) = WheelBuilder(str(ROOT)).build(directory=str(directory), versions=["standard"])
+    return zipfile.ZipFile(path)
+
+
+def test_top_level_names(wheel: zipfile.ZipFile) -> None:
+    names = {name.split("/")[0] for name in wheel.namelist()}
+    assert {name for name in names if not name.endswith(".dist-info")} == {
+        "wrapperir",
+        "wrapperir_python",
+    }
+
+
+def test_every_module_is_in_the_wheel(wheel: zipfile.ZipFile) -> None:
+    packages = {ROOT: "wrapperir", ROOT / "emitters": "wrapperir_python"}
+    expected = {
+        path.relative_to(root).as_posix()
+        for root, package in packages.items()
+        for path in (root / package).rglob("*.py")
+    }
+    held = {n for n in wheel.namelist() if n.endswith(".py")}
+    assert held == expected
+
+
+def test_no_hard_dependency_on_torch(wheel: zipfile.ZipFile) -> None:
+    (name,) = (n for n in wheel.namelist() if n.endswith(".dist-info/METADATA"))
+    requires = message_from_bytes(wheel.read(name)).get_all("Requires-Dist") or []
+    required = [r for r in requires if "extra ==" not in r]
+    assert required
+    assert not [r for r in required if r.startswith(("torch", "triton", "hypothesis"))]
