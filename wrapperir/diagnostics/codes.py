@@ -17,6 +17,18 @@ class Code(StrEnum):
     # 4: kernels and operators
     # 5: control flow
     # 6: frontends
+    UNSUPPORTED_FUNCTION = "WIR600"
+    """A symbolic size uses a function that expressions lack."""
+    UNSUPPORTED_SYMBOL_NAME = "WIR601"
+    """A symbol's name is no identifier."""
+    UNSUPPORTED_OPERATOR = "WIR602"
+    """An exported graph calls something that no line expresses."""
+    UNSUPPORTED_ARGUMENT = "WIR603"
+    """An operator of an exported graph is given a value that no argument expresses."""
+    UNSUPPORTED_VALUE = "WIR604"
+    """A node of an exported graph has a value that no type expresses."""
+    UNSUPPORTED_SIGNATURE = "WIR605"
+    """The signature of an exported program has a part that a program cannot carry."""
     # 7: passes, plugins and emitters
     # 8: running a program
     # 9: command line and files
