@@ -1,1 +1,30 @@
-"""The emit part of wrapperir."""
+"""Emitters: the contract, the source writer, artifacts, and the pipeline to a callable."""
+
+from wrapperir.emit.artifact import artifact_digest, read_artifact, write_artifact
+from wrapperir.emit.contract import Artifact, Emitter, Loaded, Support, Value
+from wrapperir.emit.fragment import Fragment, escape_comment, fragment, joined
+from wrapperir.emit.names import Namespace, NameTable
+from wrapperir.emit.pipeline import compile_program, emit_program
+from wrapperir.emit.source_writer import SourceWriter
+from wrapperir.emit.support import check_support
+
+__all__ = [
+    "Artifact",
+    "Emitter",
+    "Fragment",
+    "Loaded",
+    "NameTable",
+    "Namespace",
+    "SourceWriter",
+    "Support",
+    "Value",
+    "artifact_digest",
+    "check_support",
+    "compile_program",
+    "emit_program",
+    "escape_comment",
+    "fragment",
+    "joined",
+    "read_artifact",
+    "write_artifact",
+]

@@ -1,7 +1,7 @@
 """What an emitter is: it declares what it supports and turns a program into files."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from attrs import field, frozen
@@ -25,11 +25,16 @@ Emptying the list lets the program release an input's memory where it frees it.
 
 @frozen
 class Artifact:
-    """Files, by relative path, that stand alone; ``entry`` is the one to load."""
+    """Files, by relative path with ``/``, that stand alone; ``entry`` is the one to load.
+
+    ``metadata`` is what the emitter's own ``load`` needs to know and the files do not
+    say; keys are the emitter's own.
+    """
 
     emitter: str
     files: Mapping[str, str | bytes]
     entry: str
+    metadata: Mapping[str, str] = field(factory=dict[str, str])
 
 
 @frozen(kw_only=True)
@@ -70,8 +75,3 @@ class Emitter(ABC):
         Raises:
             DiagnosticError: a constant is missing, or a kernel does not compile.
         """
-
-
-def unsupported_lines(support: Support, lines: Sequence[Line]) -> tuple[Line, ...]:
-    """Return the lines whose kind is not supported."""
-    return tuple(line for line in lines if type(line) not in support.lines)

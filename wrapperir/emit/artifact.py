@@ -1,0 +1,153 @@
+"""Artifacts on disk: written whole or not at all, and checked when read back."""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import TypeAlias, Union
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.emit.contract import Artifact
+
+MANIFEST = "manifest.json"
+MANIFEST_VERSION = 1
+
+Json: TypeAlias = Union[bool, int, float, str, list["Json"], dict[str, "Json"], None]
+
+
+def artifact_digest(artifact: Artifact) -> str:
+    """Return the SHA-256, in hex, of everything in an artifact."""
+    return hashlib.sha256(_format_manifest(artifact).encode()).hexdigest()
+
+
+def write_artifact(artifact: Artifact, directory: Path) -> None:
+    """Write an artifact and its manifest to ``directory``.
+
+    The files are written beside it and moved there at once; an older artifact there is
+    replaced.
+
+    Raises:
+        DiagnosticError: a file's path leaves the directory, or the directory exists and
+            holds something other than an artifact.
+        OSError: the files cannot be written.
+    """
+    for path in (artifact.entry, *artifact.files):
+        _check_path(path)
+    if directory.exists() and not _replaceable(directory):
+        raise _invalid(f"{directory} exists and is no artifact, so it is not replaced")
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(
+        tempfile.mkdtemp(prefix=f".{directory.name[:100]}-", dir=directory.parent)
+    )
+    try:
+        new, old = scratch / "new", scratch / "old"
+        new.mkdir()
+        for path, content in artifact.files.items():
+            target = new / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(_encoded(content))
+        (new / MANIFEST).write_bytes(_format_manifest(artifact).encode())
+        if directory.exists():
+            os.replace(directory, old)
+        os.replace(new, directory)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def read_artifact(directory: Path) -> Artifact:
+    """Read an artifact that :func:`write_artifact` wrote; executes nothing.
+
+    Raises:
+        DiagnosticError: there is no manifest, its version is unknown, or a file is
+            missing or was changed.
+    """
+    try:
+        manifest: Json = json.loads((directory / MANIFEST).read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise _invalid(f"{directory} has no readable {MANIFEST}: {error}") from None
+    try:
+        return _parse_manifest(manifest, directory)
+    except (KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
+        raise _invalid(
+            f"{directory / MANIFEST} is malformed: {type(error).__name__} {error}"
+        ) from None
+    except OSError as error:
+        raise _invalid(f"{directory} lacks a file of its manifest: {error}") from None
+
+
+def _format_manifest(artifact: Artifact) -> str:
+    files: dict[str, Json] = {
+        path: {
+            "sha256": hashlib.sha256(_encoded(content)).hexdigest(),
+            "text": isinstance(content, str),
+        }
+        for path, content in sorted(artifact.files.items())
+    }
+    manifest: dict[str, Json] = {
+        "wrapperir_artifact": MANIFEST_VERSION,
+        "emitter": artifact.emitter,
+        "entry": artifact.entry,
+        "metadata": dict(sorted(artifact.metadata.items())),
+        "files": files,
+    }
+    return json.dumps(manifest, indent=2) + "\n"
+
+
+def _parse_manifest(manifest: Json, directory: Path) -> Artifact:
+    fields = _object(manifest)
+    version = fields["wrapperir_artifact"]
+    if version != MANIFEST_VERSION:
+        raise _invalid(f"{directory} is an artifact of version {version!r}, not 1")
+    files: dict[str, str | bytes] = {}
+    for path, entry in _object(fields["files"]).items():
+        _check_path(path)
+        content = (directory / path).read_bytes()
+        facts = _object(entry)
+        if hashlib.sha256(content).hexdigest() != facts["sha256"]:
+            raise _invalid(f"{directory / path} was changed after it was written")
+        files[path] = content.decode() if facts["text"] is True else content
+    entry_path = _text(fields["entry"])
+    if entry_path not in files:
+        raise _invalid(f"{directory} lacks its entry {entry_path!a}")
+    metadata = {key: _text(value) for key, value in _object(fields["metadata"]).items()}
+    return Artifact(_text(fields["emitter"]), files, entry_path, metadata)
+
+
+def _object(value: Json) -> Mapping[str, Json]:
+    if not isinstance(value, dict):
+        raise TypeError("an object was expected")
+    return value
+
+
+def _text(value: Json) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a string was expected")
+    return value
+
+
+def _encoded(content: str | bytes) -> bytes:
+    return content.encode() if isinstance(content, str) else content
+
+
+def _check_path(path: str) -> None:
+    # Only names that mean the same on every file system, inside the directory.
+    pure = PurePosixPath(path)
+    plain = all(c.isascii() and (c.isalnum() or c in "._-/") for c in path)
+    inside = str(pure) == path and not pure.is_absolute() and ".." not in pure.parts
+    if not pure.parts or not plain or not inside:
+        raise _invalid(f"{path!a} is no relative path inside an artifact")
+    if path == MANIFEST:
+        raise _invalid(f"{MANIFEST} is the artifact's own")
+
+
+def _replaceable(directory: Path) -> bool:
+    return directory.is_dir() and (
+        (directory / MANIFEST).is_file() or not any(directory.iterdir())
+    )
+
+
+def _invalid(message: str) -> DiagnosticError:
+    return DiagnosticError(Diagnostic(code=Code.INVALID_ARTIFACT, message=message))

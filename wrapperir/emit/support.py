@@ -1,0 +1,139 @@
+"""What a program needs that an emitter lacks, found before any code is written."""
+
+from collections.abc import Iterator
+
+from wrapperir.diagnostics import Code, Diagnostic, LinePath
+from wrapperir.emit.contract import Support
+from wrapperir.ir.line import (
+    AllocateLine,
+    Block,
+    BodyLine,
+    ConditionalLine,
+    ExternKernelLine,
+    KernelCallLine,
+    KernelDefinitionLine,
+    Line,
+    ReinterpretLine,
+    ReuseLine,
+    SubgraphCallLine,
+    WhileLoopLine,
+    keyword,
+)
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import Device, TensorType
+
+
+def check_support(
+    program: Program, emitter: str, support: Support
+) -> tuple[Diagnostic, ...]:
+    """Return one diagnostic for each line that needs what ``support`` lacks.
+
+    Nested blocks are included.  ``emitter`` is the name to blame in the messages.
+    """
+    found: list[Diagnostic] = []
+    for index, definition in enumerate(program.definitions):
+        path: LinePath = ("definitions", index)
+        if type(definition) not in support.lines:
+            found.append(_unsupported_line(emitter, definition, path))
+        elif (
+            isinstance(definition, KernelDefinitionLine)
+            and definition.language not in support.languages
+        ):
+            found.append(
+                Diagnostic(
+                    code=Code.UNSUPPORTED_LANGUAGE,
+                    message=f"the {emitter} emitter has no support for kernels in"
+                    f" {definition.language.value}",
+                    path=path,
+                    subject=definition.name,
+                    hint=_alternatives("languages", support.languages),
+                )
+            )
+    places = [
+        *((("inputs", i), value.type) for i, value in enumerate(program.inputs)),
+        *((("constants", i), value.type) for i, value in enumerate(program.constants)),
+    ]
+    for path, value_type in places:
+        if isinstance(value_type, TensorType):
+            found.extend(_check_device(emitter, support, value_type.device, path))
+    for line, path in _walk(program.lines, ()):
+        if type(line) not in support.lines:
+            found.append(_unsupported_line(emitter, line, path))
+        elif support.devices is not None:
+            device = _device(line)
+            if device is not None:
+                found.extend(_check_device(emitter, support, device, path))
+    return tuple(found)
+
+
+def nested_blocks(line: BodyLine) -> tuple[tuple[str, Block], ...]:
+    """Return the attribute name and block of each nested block of a line."""
+    match line:
+        case ConditionalLine():
+            return (("on_true", line.on_true), ("on_false", line.on_false))
+        case WhileLoopLine():
+            return (("condition", line.condition), ("body", line.body))
+        case SubgraphCallLine():
+            return (("body", line.body),)
+        case _:
+            return ()
+
+
+_NESTING = (ConditionalLine, WhileLoopLine, SubgraphCallLine)
+
+
+def _walk(
+    lines: tuple[BodyLine, ...], path: LinePath
+) -> Iterator[tuple[BodyLine, LinePath]]:
+    # A stack, so that nesting is bounded by memory and not by Python's recursion limit.
+    stack = [(iter(enumerate(lines)), path)]
+    while stack:
+        numbered, outer = stack[-1]
+        for index, line in numbered:
+            place = (*outer, "lines", index)
+            yield line, place
+            if isinstance(line, _NESTING):
+                stack.extend(
+                    (iter(enumerate(block.lines)), (*place, name))
+                    for name, block in reversed(nested_blocks(line))
+                )
+                break
+        else:
+            stack.pop()
+
+
+def _device(line: BodyLine) -> Device | None:
+    match line:
+        case AllocateLine() | ReuseLine() | ReinterpretLine():
+            return line.type.device
+        case KernelCallLine() | ExternKernelLine():
+            return line.device
+        case _:
+            return None
+
+
+def _check_device(
+    emitter: str, support: Support, device: Device, path: LinePath
+) -> Iterator[Diagnostic]:
+    if support.devices is not None and device.kind not in support.devices:
+        yield Diagnostic(
+            code=Code.UNSUPPORTED_DEVICE,
+            message=f"the {emitter} emitter has no support for device {device}",
+            path=path,
+            subject=str(device),
+            hint=_alternatives("devices", support.devices),
+        )
+
+
+def _unsupported_line(emitter: str, line: Line, path: LinePath) -> Diagnostic:
+    return Diagnostic(
+        code=Code.UNSUPPORTED_LINE,
+        message=f"the {emitter} emitter has no support for {keyword(line)} lines",
+        path=path,
+        subject=keyword(line),
+        hint="a pass may replace them; see `wrapperir opt --help`",
+    )
+
+
+def _alternatives(what: str, names: frozenset[str]) -> str:
+    return f"it supports these {what}: {', '.join(sorted(names)) or 'none'}"

@@ -1,0 +1,205 @@
+"""Finds plugins through entry points, loads them late, and outlives broken ones."""
+
+import functools
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import metadata
+from types import MappingProxyType, ModuleType
+from typing import cast
+
+import pluggy
+from attrs import frozen
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.emit.contract import Emitter, Support
+from wrapperir.ir.identifier import is_identifier
+from wrapperir.plugin import hookspecs
+
+
+@frozen
+class Plugin:
+    """A plugin that loaded: its entry point's name, distribution and emitters' names."""
+
+    name: str
+    distribution: str
+    version: str
+    emitters: tuple[str, ...]
+
+
+@frozen
+class BrokenPlugin:
+    """A plugin that did not load, or gave something else than emitters, and why."""
+
+    name: str
+    distribution: str
+    traceback: str
+
+
+@frozen
+class _Provided:
+    emitter: Emitter
+    plugin: str
+    distribution: str
+
+
+class PluginManager:
+    """The installed plugins and what they provide.
+
+    Plugins are imported when something they provide is first asked for, each on its own:
+    one that fails is listed in :attr:`broken` and the others still work.
+    """
+
+    def __init__(self, entry_points: Iterable[metadata.EntryPoint] | None = None) -> None:
+        """Use these entry points, or by default those of the group ``wrapperir``."""
+        self._entry_points = entry_points
+        self._pluggy = pluggy.PluginManager(hookspecs.PROJECT)
+        self._pluggy.add_hookspecs(hookspecs)
+        self._loaded = False
+        self._plugins: list[Plugin] = []
+        self._broken: list[BrokenPlugin] = []
+        self._provided: dict[str, list[_Provided]] = {}
+
+    def register(self, plugin: ModuleType | object, name: str) -> None:
+        """Add a plugin that is not installed, such as one made by a test."""
+        self._add(plugin, name, distribution=name, version="")
+
+    @property
+    def plugins(self) -> tuple[Plugin, ...]:
+        """The plugins that loaded."""
+        self._load()
+        return tuple(self._plugins)
+
+    @property
+    def broken(self) -> tuple[BrokenPlugin, ...]:
+        """The plugins that did not."""
+        self._load()
+        return tuple(self._broken)
+
+    @property
+    def emitters(self) -> Mapping[str, Emitter]:
+        """The emitters by name; a name that two plugins claim is not among them."""
+        self._load()
+        return MappingProxyType(
+            {n: given[0].emitter for n, given in self._provided.items() if len(given) == 1}
+        )
+
+    @property
+    def conflicts(self) -> tuple[Diagnostic, ...]:
+        """An error for each emitter name that two plugins claim."""
+        self._load()
+        return tuple(
+            _duplicate(name, given)
+            for name, given in self._provided.items()
+            if len(given) > 1
+        )
+
+    def emitter(self, name: str) -> Emitter:
+        """Return the emitter of that name.
+
+        Raises:
+            DiagnosticError: there is none, or two distributions provide one.
+        """
+        self._load()
+        given = self._provided.get(name, [])
+        if len(given) == 1:
+            return given[0].emitter
+        if given:
+            raise DiagnosticError(_duplicate(name, given))
+        failed = ", ".join(f"{b.name} of {b.distribution}" for b in self._broken)
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.UNKNOWN_EMITTER,
+                message=f"no emitter is named {name[:80]!a}; there are:"
+                f" {', '.join(sorted(self.emitters)) or 'none'}",
+                hint=f"these plugins did not load: {failed}" if failed else None,
+            )
+        )
+
+    def _load(self) -> None:
+        if self._loaded:
+            return
+        self._loaded = True
+        found = self._entry_points
+        if found is None:
+            found = metadata.entry_points(group=hookspecs.PROJECT)
+        for entry_point in sorted(found, key=lambda e: (_distribution(e), e.name)):
+            self._load_entry_point(entry_point)
+
+    def _load_entry_point(self, entry_point: metadata.EntryPoint) -> None:
+        distribution, version = _distribution(entry_point), _version(entry_point)
+        try:
+            plugin = cast(object, entry_point.load())
+        # A plugin that exits at import must not end the compiler that asked.
+        except (Exception, SystemExit):
+            self._report(entry_point.name, distribution)
+        else:
+            self._add(plugin, entry_point.name, distribution, version)
+
+    def _add(self, plugin: object, name: str, distribution: str, version: str) -> None:
+        unique = f"{distribution}:{name}"
+        try:
+            self._pluggy.register(plugin, unique)
+            # Each plugin's hook is called alone, so that one that fails is known.
+            implementations = [
+                implementation
+                for implementation in self._pluggy.hook.wrapperir_emitters.get_hookimpls()
+                if implementation.plugin_name == unique
+            ]
+            emitters: list[Emitter] = []
+            for implementation in implementations:
+                emitters.extend(_check_emitters(implementation.function()))
+        except (Exception, SystemExit):
+            self._report(name, distribution)
+            return
+        names = tuple(emitter.name for emitter in emitters)
+        self._plugins.append(Plugin(name, distribution, version, names))
+        for emitter in emitters:
+            provided = _Provided(emitter, name, distribution)
+            self._provided.setdefault(emitter.name, []).append(provided)
+
+    def _report(self, name: str, distribution: str) -> None:
+        self._broken.append(BrokenPlugin(name, distribution, traceback.format_exc()))
+
+
+@functools.cache
+def plugin_manager() -> PluginManager:
+    """Return the process's plugin manager; plugins are imported on first use of it."""
+    return PluginManager()
+
+
+def _check_emitters(result: object) -> Sequence[Emitter]:
+    if not isinstance(result, Sequence):
+        raise TypeError(
+            f"wrapperir_emitters must return a sequence of emitters, not {result!a:.200}"
+        )
+    items = cast(Sequence[object], result)
+    emitters: list[Emitter] = []
+    for item in items:
+        if not isinstance(item, Emitter):
+            raise TypeError(
+                f"wrapperir_emitters must return instances of Emitter, not {item!a:.200}"
+            )
+        name: object = getattr(item, "name", None)
+        if not isinstance(name, str) or not is_identifier(name.replace("-", "_")):
+            raise TypeError(f"{type(item).__name__}.name must be a name, not {name!a:.200}")
+        if not isinstance(getattr(item, "support", None), Support):
+            raise TypeError(f"{type(item).__name__}.support must be a Support")
+        emitters.append(item)
+    return emitters
+
+
+def _distribution(entry_point: metadata.EntryPoint) -> str:
+    return entry_point.dist.name if entry_point.dist is not None else "unknown"
+
+
+def _version(entry_point: metadata.EntryPoint) -> str:
+    return entry_point.dist.version if entry_point.dist is not None else ""
+
+
+def _duplicate(name: str, given: Sequence[_Provided]) -> Diagnostic:
+    places = " and ".join(f"{p.plugin} of {p.distribution}" for p in given)
+    return Diagnostic(
+        code=Code.DUPLICATE_EMITTER,
+        message=f"the emitter name {name!a} is provided by {places}",
+        hint="uninstall one of them",
+    )
