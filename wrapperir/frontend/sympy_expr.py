@@ -238,6 +238,7 @@ _LOWER: dict[str, Callable[[_Basic], Expr]] = {
     "PowByNatural": _operation(ExprOp.POW),
     "FloatPow": _operation(ExprOp.POW),
     "FloorDiv": _floordiv,
+    "CeilDiv": _operation(ExprOp.CEILDIV),
     "ModularIndexing": _modular_indexing,
     "Mod": _operation(ExprOp.MOD),
     "PythonMod": _operation(ExprOp.MOD),

@@ -1,1 +1,53 @@
-"""The passes part of wrapperir."""
+"""Passes: each takes a program and returns one that means the same."""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeAlias
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.ir.program import Program
+from wrapperir.passes.insert_frees import insert_frees
+from wrapperir.passes.remove_dead_lines import remove_dead_lines
+from wrapperir.passes.simplify_expressions import simplify_expressions
+
+__all__ = [
+    "PASSES",
+    "Pass",
+    "insert_frees",
+    "remove_dead_lines",
+    "run_passes",
+    "simplify_expressions",
+]
+
+Pass: TypeAlias = Callable[[Program], Program]
+
+PASSES: Mapping[str, Pass] = MappingProxyType(
+    {
+        "insert_frees": insert_frees,
+        "remove_dead_lines": remove_dead_lines,
+        "simplify_expressions": simplify_expressions,
+    }
+)
+"""Every pass by its name."""
+
+
+def run_passes(program: Program, names: Sequence[str]) -> Program:
+    """Return the program after the passes of these names, in this order.
+
+    Raises:
+        DiagnosticError: WIR740 for each name that is no pass; then none has run.
+    """
+    unknown = [name for name in dict.fromkeys(names) if name not in PASSES]
+    if unknown:
+        raise DiagnosticError(*(_unknown_pass(name) for name in unknown))
+    for name in names:
+        program = PASSES[name](program)
+    return program
+
+
+def _unknown_pass(name: str) -> Diagnostic:
+    return Diagnostic(
+        code=Code.UNKNOWN_PASS,
+        message=f"there is no pass {name!r}",
+        hint=f"passes are {', '.join(sorted(PASSES))}",
+    )

@@ -1,0 +1,85 @@
+"""Free every owned name right after its last use."""
+
+from collections.abc import Iterable, Sequence
+
+from attrs import evolve
+
+from wrapperir.ir.line import (
+    AllocateLine,
+    Argument,
+    Block,
+    BodyLine,
+    FreeLine,
+    ZeroMode,
+)
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import ScalarType, ValueType
+from wrapperir.ir.uses import buffers_in, definitions, drops, uses
+from wrapperir.passes.nested_blocks import rewrite_blocks
+
+
+def insert_frees(program: Program) -> Program:
+    """Return the program with the frees that it lacks; those it has stay.
+
+    Before::
+
+        program @main(%x: f32[8]) {
+          %buf0 = extern_kernel aten.relu.default(%x) : f32[8]
+          %buf1 = extern_kernel aten.neg.default(%buf0) : f32[8]
+          return %buf1
+        }
+
+    After::
+
+        program @main(%x: f32[8]) {
+          %buf0 = extern_kernel aten.relu.default(%x) : f32[8]
+          free %x
+          %buf1 = extern_kernel aten.neg.default(%buf0) : f32[8]
+          free %buf0
+          return %buf1
+        }
+
+    Inputs are freed too, unused ones before the first line.  Each block is done by
+    itself, since a block uses no outer name but constants.  Constants, block
+    parameters, scalars and ``zero_per_program`` workspaces are not owned and get none.
+    """
+    inputs = [input.name for input in program.inputs if _holds_memory(input.type)]
+    return evolve(program, lines=_with_frees(program.lines, program.outputs, inputs))
+
+
+def _with_frees(
+    lines: Sequence[BodyLine], results: Iterable[Argument], inputs: Sequence[str]
+) -> tuple[BodyLine, ...]:
+    owned = set(inputs)
+    done = {name for result in results for name in buffers_in(result)}
+    for line in lines:
+        owned.update(_owned_results(line))
+        if (dropped := drops(line)) is not None:
+            done.add(dropped)
+    backward: list[BodyLine] = []
+    for line in reversed(lines):
+        defined = [name for name, _ in definitions(line)]
+        last = [
+            name
+            for name in dict.fromkeys((*uses(line), *defined))
+            if name in owned and name not in done
+        ]
+        done.update(last)
+        backward.extend(FreeLine(buffer=name) for name in reversed(last))
+        backward.append(rewrite_blocks(line, _block))
+    unused = [FreeLine(buffer=name) for name in inputs if name not in done]
+    return (*unused, *reversed(backward))
+
+
+def _owned_results(line: BodyLine) -> list[str]:
+    if isinstance(line, AllocateLine) and line.workspace is ZeroMode.ZERO_PER_PROGRAM:
+        return []
+    return [name for name, type in definitions(line) if _holds_memory(type)]
+
+
+def _holds_memory(type: ValueType) -> bool:
+    return not isinstance(type, ScalarType)
+
+
+def _block(block: Block) -> Block:
+    return evolve(block, lines=_with_frees(block.lines, block.results, ()))

@@ -1,0 +1,147 @@
+"""Simplify the expressions of a program: sizes, strides, arguments, conditions."""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from attrs import evolve
+
+from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol, symbols_in
+from wrapperir.ir.line import BodyLine, SymbolDefinitionLine, SymbolKind
+from wrapperir.ir.program import Program
+from wrapperir.ir.uses import blocks_of
+from wrapperir.passes.fold_constants import fold_constants
+from wrapperir.passes.rewrite_expressions import rewrite_expressions
+
+if TYPE_CHECKING:
+    import sympy  # pyright: ignore[reportMissingTypeStubs]
+
+_INTEGER_OPS = frozenset(ExprOp) - {
+    ExprOp.TRUEDIV,
+    ExprOp.ABS,
+    ExprOp.TO_FLOAT,
+    ExprOp.FLOOR,
+    ExprOp.CEIL,
+    ExprOp.TRUNC,
+    ExprOp.ROUND,
+    ExprOp.SQRT,
+    ExprOp.LOG2,
+}
+"""What sympy may rewrite: rules that hold for integers do not hold for floats."""
+
+_MAX_NODES = 200
+"""Larger expressions are only folded, since sympy's time may grow faster than linear."""
+
+
+def simplify_expressions(program: Program) -> Program:
+    """Return the program with shorter expressions of the same value.
+
+    Before::
+
+        program @main(%x: f32[s0, 64]) {
+          symbol s0: int 1.. = size(%x, 0)
+
+          %view0 = reinterpret %x as f32[s0 * 64 // 64, 2 * 32]
+          return %view0
+        }
+
+    After::
+
+        program @main(%x: f32[s0, 64]) {
+          symbol s0: int 1.. = size(%x, 0)
+
+          %view0 = reinterpret %x as f32[s0, 64]
+          return %view0
+        }
+
+    Operations on numbers are folded everywhere but in kernels' own metadata.  Integer
+    expressions go through sympy, with the bounds of the symbols, and are replaced where
+    that makes them shorter.  A division that faults when the program runs may go when
+    its value is not needed.
+    """
+    simplifier = _Simplifier(_definitions(program))
+    simplify = simplifier.simplify
+    return evolve(
+        program,
+        inputs=rewrite_expressions(program.inputs, simplify),
+        symbols=rewrite_expressions(program.symbols, simplify),
+        constants=rewrite_expressions(program.constants, simplify),
+        definitions=rewrite_expressions(program.definitions, fold_constants),
+        lines=rewrite_expressions(program.lines, simplify),
+        outputs=rewrite_expressions(program.outputs, simplify),
+    )
+
+
+def _definitions(program: Program) -> Iterator[SymbolDefinitionLine]:
+    yield from program.symbols
+    yield from _definitions_in(program.lines)
+
+
+def _definitions_in(lines: Iterable[BodyLine]) -> Iterator[SymbolDefinitionLine]:
+    for line in lines:
+        if isinstance(line, SymbolDefinitionLine):
+            yield line
+        for block in blocks_of(line):
+            yield from _definitions_in(block.lines)
+
+
+class _Simplifier:
+    def __init__(self, definitions: Iterable[SymbolDefinitionLine]) -> None:
+        self._definitions = {line.symbol: line for line in definitions}
+        self._symbols: dict[str, sympy.Symbol] = {}
+        self._done: dict[Operation, Expr] = {}
+
+    def simplify(self, expr: Operation) -> Expr:
+        folded = fold_constants(expr)
+        # Checked before the look-up, where 1 and 1.0 are one key.
+        if not isinstance(folded, Operation) or not self._is_integer(folded):
+            return folded
+        done = self._done.get(folded)
+        if done is None:
+            done = self._done[folded] = self._shorten(folded)
+        return done
+
+    def _shorten(self, expr: Expr) -> Expr:
+        while 1 < (nodes := _count_nodes(expr)) <= _MAX_NODES:
+            candidate = self._through_sympy(expr)
+            if _count_nodes(candidate) >= nodes:
+                break
+            expr = candidate
+        return expr
+
+    def _through_sympy(self, expr: Expr) -> Expr:
+        from wrapperir.frontend.sympy_expr import lower_sympy, to_sympy
+        from wrapperir.passes import symbolic_functions
+
+        for name in symbols_in(expr):
+            if name not in self._symbols:
+                self._symbols[name] = _sympy_symbol(name, self._definitions[name].lower)
+        return fold_constants(
+            lower_sympy(to_sympy(expr, self._symbols, symbolic_functions))
+        )
+
+    def _is_integer(self, expr: Expr) -> bool:
+        if isinstance(expr, Symbol):
+            definition = self._definitions.get(expr.name)
+            return definition is not None and definition.kind is not SymbolKind.FLOAT
+        if not isinstance(expr, Operation):
+            return isinstance(expr, int)
+        if expr.op is ExprOp.POW:
+            exponent = expr.args[1]
+            if not isinstance(exponent, int) or exponent < 0:
+                return False
+        return expr.op in _INTEGER_OPS and all(map(self._is_integer, expr.args))
+
+
+def _sympy_symbol(name: str, lower: int | None) -> "sympy.Symbol":
+    import sympy  # pyright: ignore[reportMissingTypeStubs]
+
+    positive = True if lower is not None and lower >= 1 else None
+    nonnegative = True if lower is not None and lower >= 0 else None
+    return sympy.Symbol(name, integer=True, positive=positive, nonnegative=nonnegative)
+
+
+def _count_nodes(expr: Expr) -> int:
+    """Return how many numbers, symbols and operations ``expr`` is made of."""
+    if isinstance(expr, Operation):
+        return 1 + sum(map(_count_nodes, expr.args))
+    return 1
