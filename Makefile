@@ -33,7 +33,7 @@ $(STAMP): pyproject.toml constraints.txt Makefile
 	@touch $@
 
 demo: $(STAMP)
-	$(BIN)/python bench/demo.py
+	$(BIN)/python -m bench.demo
 
 test: $(STAMP)
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal
@@ -56,7 +56,7 @@ bench: $(STAMP)
 	done
 
 sweep-ops: $(STAMP)
-	$(BIN)/python bench/sweep_ops.py
+	$(BIN)/python -m bench.sweep_ops
 
 sweep-models: $(STAMP)
-	$(BIN)/python bench/sweep_models.py
+	$(BIN)/python -m bench.sweep_models

@@ -1,0 +1,81 @@
+"""Runs a model once, for inference or training, and compares what runs gave."""
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import torch
+from attrs import frozen
+from torch.utils import _pytree as pytree
+
+Config = TypeVar("Config")
+
+
+@frozen(kw_only=True)
+class ModelTask:
+    """A model, its inputs and what is done with them."""
+
+    name: str
+    model: Callable[[], torch.nn.Module]
+    inputs: Callable[[], dict[str, torch.Tensor]]
+    training: bool = False
+
+
+def without_dropout(config: Config) -> Config:
+    """Set every dropout rate of a transformers configuration to 0, and return it.
+
+    Random masks differ between eager and compiled code, so nothing could be compared.
+    """
+    for name, value in list(vars(config).items()):
+        if isinstance(value, float) and ("drop" in name or name.endswith("pdrop")):
+            setattr(config, name, 0.0)
+    return config
+
+
+def run_step(
+    model: torch.nn.Module,
+    call: Callable[..., object],
+    inputs: Mapping[str, torch.Tensor],
+    *,
+    training: bool,
+) -> dict[str, torch.Tensor]:
+    """Run ``call``, which is ``model`` or compiled from it, and return every tensor.
+
+    These are the outputs by their place, and in training also the gradients and the
+    buffers, by name.  The loss is the model's own, or the mean square of its first
+    output.
+    """
+    model.zero_grad(set_to_none=True)
+    with torch.set_grad_enabled(training):
+        output = call(**inputs)
+    leaves, _ = pytree.tree_flatten_with_path(output)
+    outputs = [(pytree.keystr(p), v) for p, v in leaves if isinstance(v, torch.Tensor)]
+    tensors = {f"output{path}": value.detach().clone() for path, value in outputs}
+    if training:
+        loss = getattr(output, "loss", None)
+        if loss is None:
+            loss = outputs[0][1].pow(2).mean()
+        loss.backward()
+        for name, parameter in model.named_parameters():
+            if parameter.grad is not None:
+                tensors[f"gradient {name}"] = parameter.grad.clone()
+        for name, buffer in model.named_buffers():
+            tensors[f"buffer {name}"] = buffer.clone()
+    return tensors
+
+
+def max_error(
+    expected: Mapping[str, torch.Tensor], actual: Mapping[str, torch.Tensor]
+) -> float:
+    """Return the largest absolute difference; infinite if the tensors do not pair up."""
+    if expected.keys() != actual.keys():
+        return float("inf")
+    largest = 0.0
+    for name, left in expected.items():
+        right = actual[name]
+        if left.shape != right.shape or left.dtype != right.dtype:
+            return float("inf")
+        if left.numel() == 0 or torch.equal(left, right):
+            continue
+        difference = (left.double() - right.double()).abs().max().item()
+        largest = max(largest, difference if difference == difference else float("inf"))
+    return largest

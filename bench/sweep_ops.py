@@ -1,0 +1,132 @@
+"""Runs one sample of each operator of PyTorch's OpInfo database through the compiler.
+
+Results gather in ``out/sweep-ops``; an interrupted sweep goes on where it stopped.  The
+table by cause is written to ``docs/sweeps/ops.md``.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+from rich.progress import Progress
+
+from bench.markdown import escape_cell
+from bench.op_sample import ATOL, RTOL, STATUSES, OpTask, run_op, sample_names
+from bench.results import ROOT, Record, ResultFile, tested_versions
+from bench.worker_pool import Lost, run_tasks
+
+SECONDS = 120.0
+TABLE = ROOT / "docs" / "sweeps" / "ops.md"
+INTRODUCTION = """\
+# PyTorch's operators
+
+One sample of each operator of PyTorch's OpInfo database, on the CPU, in f32 where the
+operator takes it, compiled with `backend="wrapperir"` and with plain Inductor, each
+against eager: tolerance {rtol:g} relative and {atol:g} absolute, random numbers drawn as
+eager draws them, of uninitialised results only shape and dtype. Made by `make sweep-ops`
+with {versions}.
+
+**{passed} of {compared}** samples that plain Inductor gets right pass: {share:.1f}%.
+"""
+
+
+def sweep(
+    names: Sequence[str], *, jobs: int, kernels: Path, results: ResultFile | None = None
+) -> dict[str, Record]:
+    """Run the operators and return their records by name, adding each to ``results``."""
+    records: dict[str, Record] = {}
+    counts: Counter[str] = Counter()
+    tasks = [OpTask(name, kernels) for name in names]
+    with Progress() as progress:
+        bar = progress.add_task("operators", total=len(tasks))
+        for task, outcome in run_tasks(run_op, tasks, jobs=jobs, seconds=SECONDS):
+            record = _lost(task.name, outcome) if isinstance(outcome, Lost) else outcome
+            records[task.name] = record
+            if results is not None:
+                results.add(record)
+            counts[str(record["status"])] += 1
+            told = " ".join(f"{status} {n}" for status, n in counts.most_common())
+            progress.update(bar, advance=1, description=told)
+    return records
+
+
+def _lost(name: str, lost: Lost) -> Record:
+    if lost.timed_out:
+        return {"name": name, "status": "timeout", "detail": f"{SECONDS:.0f} s"}
+    return {"name": name, "status": "crash", "detail": f"exit code {lost.exit_code}"}
+
+
+def format_table(records: Mapping[str, Record]) -> str:
+    """Return the page of ``docs/sweeps`` for these records."""
+    by_status: dict[str, list[Record]] = {status: [] for status in STATUSES}
+    for record in sorted(records.values(), key=lambda r: str(r["name"])):
+        by_status[str(record["status"])].append(record)
+    compared = sum(len(by_status[s]) for s in COMPARED)
+    share = 100 * len(by_status["pass"]) / max(compared, 1)
+    intro = INTRODUCTION.format(
+        rtol=RTOL,
+        atol=ATOL,
+        versions=tested_versions(),
+        passed=len(by_status["pass"]),
+        compared=compared,
+        share=share,
+    )
+    lines = [
+        *intro.splitlines(),
+        "",
+        "| cause | samples | meaning |",
+        "| --- | ---: | --- |",
+    ]
+    for status, found in by_status.items():
+        lines.append(f"| {status} | {len(found)} | {STATUSES[status]} |")
+    codes = Counter(str(record.get("code")) for record in by_status["diagnostic"])
+    if codes:
+        lines += ["", "| code | samples |", "| --- | ---: |"]
+        lines += [f"| {code} | {n} |" for code, n in codes.most_common()]
+    for status in ("wrong", "error", "timeout", "crash", "diagnostic", "inductor_fails"):
+        if by_status[status]:
+            lines += ["", f"## {status}", "", "| operator | detail |", "| --- | --- |"]
+            lines += [
+                f"| {r['name']} | {escape_cell(str(r.get('detail') or ''))} |"
+                for r in by_status[status]
+            ]
+    return "\n".join(lines) + "\n"
+
+
+COMPARED = ("pass", "wrong", "diagnostic", "error", "timeout", "crash")
+"""The statuses of samples that plain Inductor gets right."""
+
+
+@click.command()
+@click.option("--shard", default="0/1", help="i/n: every n-th operator from the i-th.")
+@click.option("--sample", type=int, help="Only this many operators, drawn at random.")
+@click.option("--seed", default=0, help="Seed of the draw.")
+@click.option("--jobs", default=2, help="Worker processes.")
+@click.option("--fresh", is_flag=True, help="Forget earlier results.")
+def main(shard: str, sample: int | None, seed: int, jobs: int, fresh: bool) -> None:
+    """Sweep the operators; see the module's docstring."""
+    results = ResultFile.of("sweep-ops")
+    if fresh:
+        results.clear()
+    index, count = (int(part) for part in shard.split("/"))
+    names = sample_names()[index::count]
+    if sample is not None:
+        names = random.Random(seed).sample(names, sample)
+    done = results.read()
+    waiting = [name for name in names if name not in done]
+    click.echo(f"{len(names) - len(waiting)} done before, {len(waiting)} to do")
+    sweep(waiting, jobs=jobs, kernels=results.path.parent / "kernels", results=results)
+    records = results.read()
+    if sample is None and len(records) == len(sample_names()):
+        TABLE.parent.mkdir(exist_ok=True)
+        TABLE.write_text(format_table(records))
+        click.echo(f"table: {TABLE.relative_to(ROOT)}")
+    for name in names:
+        if records[name]["status"] in COMPARED[1:]:
+            click.echo(f"{name}: {records[name]['status']} {records[name].get('detail')}")
+
+
+if __name__ == "__main__":
+    main()
