@@ -65,12 +65,14 @@ class _Worker(Generic[Task, Result]):
             else:
                 return result
         exit_code = self._process.exitcode
+        self._process.kill()
         self.stop()
         self._start()
         return Lost(timed_out, None if timed_out else exit_code)
 
     def stop(self) -> None:
-        self._connection.close()
+        self._connection.close()  # a worker that waits for a task ends now
+        self._process.join(1)
         self._process.kill()
         self._process.join()
 

@@ -1,0 +1,202 @@
+"""Compiles a BERT, a GPT-2 and a Llama and checks everything about them.
+
+Each model runs in eager mode, under plain Inductor and under ``backend="wrapperir"``,
+the last one in training too.  Every program captured on the way must verify, survive
+both round trips, and do the same in the reference interpreter as in the emitted Python.
+Text, JSON and Python of each are left in ``out/demo`` for reading.
+"""
+
+import shutil
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from attrs import frozen
+from rich.console import Console
+from rich.table import Table
+from torch._inductor.utils import fresh_cache
+
+from bench.demo_models import DEMO
+from bench.model_run import ModelTask, max_error, run_step
+from bench.recording import Recorded, RecordingEmitter, copied, copy_tensor
+from wrapperir.emit import Value, write_artifact
+from wrapperir.emit.pipeline import find_emitter
+from wrapperir.interp import interpret
+from wrapperir.text import format_json, format_program, parse_json, parse_program
+from wrapperir.verify import verify
+
+OUT = Path("out") / "demo"
+ROUNDS = 20
+Step = Callable[[], dict[str, torch.Tensor]]
+
+
+@frozen(kw_only=True)
+class Row:
+    """What the demo found out about one task; errors are the largest absolute ones."""
+
+    task: str
+    lines: int
+    kernels: int
+    text_bytes: int
+    error: float
+    inductor_error: float
+    compile_seconds: float
+    inductor_compile_seconds: float
+    eager_ms: float
+    inductor_ms: float
+    run_ms: float
+    failures: tuple[str, ...]
+
+
+def run_task(task: ModelTask, console: Console) -> Row:
+    """Run one task three ways, write its programs, and check them."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    model = task.model().train(task.training)
+    inputs = task.inputs()
+    recorder = RecordingEmitter(find_emitter("python"))
+    options: dict[str, Any] = {"emitter": recorder}
+
+    def step(call: Callable[..., object]) -> Step:
+        return lambda: run_step(model, call, inputs, training=task.training)
+
+    eager = step(model)
+    inductor = step(torch.compile(model, backend="inductor"))
+    ours = step(torch.compile(model, backend="wrapperir", options=options))
+    expected = eager()
+    with fresh_cache():
+        console.print("  plain Inductor", end=" ")
+        theirs, inductor_seconds = _timed(inductor)
+        console.print(f"{inductor_seconds:.1f} s")
+    with fresh_cache():
+        console.print("  wrapperir", end=" ")
+        actual, seconds = _timed(ours)
+        console.print(f"{seconds:.1f} s")
+    error, inductor_error = max_error(expected, actual), max_error(expected, theirs)
+    failures: list[str] = []
+    if not recorder.recorded:
+        failures.append("no program was captured")
+    if not error <= inductor_error:
+        failures.append(f"error {error:.3g} exceeds plain Inductor's {inductor_error:.3g}")
+    run_ms = _medians(eager, inductor, ours)
+    console.print(f"  checking {len(recorder.recorded)} programs")
+    texts = [_write(r, OUT / task.name / str(i)) for i, r in enumerate(recorder.recorded)]
+    for number, recorded in enumerate(recorder.recorded):
+        failures += [f"program {number}: {what}" for what in _check(recorded)]
+    return Row(
+        task=task.name,
+        lines=sum(len(r.program.lines) for r in recorder.recorded),
+        kernels=sum(len(r.program.definitions) for r in recorder.recorded),
+        text_bytes=sum(len(text.encode()) for text in texts),
+        error=error,
+        inductor_error=inductor_error,
+        compile_seconds=seconds,
+        inductor_compile_seconds=inductor_seconds,
+        eager_ms=run_ms[0],
+        inductor_ms=run_ms[1],
+        run_ms=run_ms[2],
+        failures=tuple(failures),
+    )
+
+
+def _timed(step: Step) -> tuple[dict[str, torch.Tensor], float]:
+    start = time.perf_counter()
+    result = step()
+    return result, time.perf_counter() - start
+
+
+def _medians(*steps: Step) -> list[float]:
+    """Return the median milliseconds of each step; they take turns."""
+    times: list[list[float]] = [[] for _ in steps]
+    for _ in range(ROUNDS):
+        for step, spent in zip(steps, times, strict=True):
+            spent.append(1000 * _timed(step)[1])
+    return [statistics.median(spent) for spent in times]
+
+
+def _write(recorded: Recorded, directory: Path) -> str:
+    """Write a program's text, JSON and Python, and return the text."""
+    directory.mkdir(parents=True)
+    text = format_program(recorded.program)
+    (directory / "program.wir").write_text(text)
+    (directory / "program.json").write_text(format_json(recorded.program))
+    write_artifact(recorded.artifact, directory / "python")
+    return text
+
+
+def _check(recorded: Recorded) -> list[str]:
+    """Return what is wrong with a captured program: nothing, one hopes."""
+    program = recorded.program
+    wrong = [f"{d.code.value} {d.message}" for d in verify(program)]
+    if parse_program(format_program(program)) != program:
+        wrong.append("its text reads back as another program")
+    if parse_json(format_json(program)) != program:
+        wrong.append("its JSON reads back as another program")
+    if recorded.inputs is None:
+        return [*wrong, "it was never called"]
+    constants = {key: copy_tensor(value) for key, value in recorded.constants.items()}
+    found = interpret(program, [copied(v) for v in recorded.inputs], constants)
+    if not _equal(found, recorded.outputs):
+        wrong.append("the interpreter and the emitted Python differ")
+    return wrong
+
+
+def _equal(left: tuple[Value, ...], right: tuple[Value, ...]) -> bool:
+    return len(left) == len(right) and all(
+        torch.equal(a, b)
+        if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)
+        else a == b
+        for a, b in zip(left, right, strict=True)
+    )
+
+
+def format_table(rows: list[Row]) -> Table:
+    """Return the table of the demo."""
+    table = Table(title="wrapperir beside eager and plain Inductor (CPU)")
+    for heading in (
+        "model", "lines", "kernels", "text kB", "max error", "Inductor's",
+        "compile s", "Inductor's", "eager ms", "Inductor ms", "wrapperir ms", "checks",
+    ):  # fmt: skip
+        table.add_column(heading, justify="left" if heading == "model" else "right")
+    for row in rows:
+        table.add_row(
+            row.task,
+            str(row.lines),
+            str(row.kernels),
+            f"{row.text_bytes / 1000:.0f}",
+            f"{row.error:.2e}",
+            f"{row.inductor_error:.2e}",
+            f"{row.compile_seconds:.1f}",
+            f"{row.inductor_compile_seconds:.1f}",
+            f"{row.eager_ms:.2f}",
+            f"{row.inductor_ms:.2f}",
+            f"{row.run_ms:.2f}",
+            "failed" if row.failures else "passed",
+        )
+    return table
+
+
+def main() -> None:
+    """Run the demo; the exit code is 1 if any check failed."""
+    warnings.simplefilter("ignore")
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
+    shutil.rmtree(OUT, ignore_errors=True)
+    rows: list[Row] = []
+    for task in DEMO:
+        console.print(f"[bold]{task.name}[/bold]")
+        rows.append(run_task(task, console))
+    console.print(format_table(rows))
+    console.print(f"text, JSON and Python of every program: {OUT}")
+    failed = [f"{row.task}: {failure}" for row in rows for failure in row.failures]
+    for failure in failed:
+        console.print(f"[red]FAILED[/red] {failure}")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
