@@ -1,0 +1,154 @@
+"""Compilation of traced graphs by Inductor, up to its wrapper lines, as programs."""
+
+import contextlib
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._inductor import config
+from torch._inductor.compile_fx import compile_fx, compile_fx_inner
+
+from wrapperir.diagnostics import DiagnosticError
+from wrapperir.frontend.inductor.capture_scope import capturing
+from wrapperir.frontend.inductor.session import Session
+from wrapperir.frontend.lowered import Lowered
+
+if TYPE_CHECKING:
+    from wrapperir.emit.contract import Loaded
+
+
+def compile_graph(
+    graph: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    compile: "Callable[[Lowered, bool], Loaded]",
+) -> Callable[..., Any]:
+    """Compile a graph that Dynamo traced; return what Dynamo calls instead.
+
+    ``compile`` turns each program into a callable; it is given whether the program is a
+    backward.  A training graph gives a forward and a backward program, the backward
+    maybe not before it first runs.
+
+    Raises:
+        DiagnosticError: the graph has something that a program cannot express, or
+            ``compile`` raised it.
+    """
+    from torch._functorch import config as functorch_config
+
+    with functorch_config.patch(enable_autograd_cache=False):
+        compiled: Callable[..., Any] = compile_fx(
+            graph,
+            list(example_inputs),
+            inner_compile=functools.partial(_compile_inner, compile),
+        )
+    return compiled
+
+
+def _compile_inner(
+    compile: "Callable[[Lowered, bool], Loaded]", *args: Any, **kwargs: Any
+) -> Any:
+    # A backward graph may come here when the forward has long returned, so each graph
+    # enters the scope by itself.
+    session = Session(
+        functools.partial(_compile_one, compile, bool(kwargs.get("is_backward"))),
+        config.alignment_asserts,
+    )
+    with capturing(session), _diagnostics_unwrapped():
+        return compile_fx_inner(*args, **kwargs)
+
+
+def _compile_one(
+    compile: "Callable[[Lowered, bool], Loaded]", backward: bool, lowered: Lowered
+) -> "Loaded":
+    return compile(lowered, backward)
+
+
+@contextlib.contextmanager
+def _diagnostics_unwrapped() -> Any:
+    """Raise the diagnostics themselves where Inductor wraps exceptions in its own."""
+    try:
+        yield
+    except DiagnosticError:
+        raise
+    except Exception as error:
+        inner = getattr(error, "inner_exception", None) or error.__cause__
+        if isinstance(inner, DiagnosticError):
+            raise inner from error
+        raise
+
+
+def capture(
+    function: Callable[..., Any],
+    example_inputs: Sequence[Any],
+    *,
+    cpu_backend: str | None = None,
+    training: bool = False,
+) -> list[Lowered]:
+    """Return the programs that Inductor makes of a function or module.
+
+    The function is run once on ``example_inputs``, by PyTorch itself, so that every
+    graph is reached; with ``training`` the sum of its results is then propagated back.
+    No kernel is compiled.
+
+    Args:
+        function: what ``torch.compile`` accepts.
+        example_inputs: its positional arguments.
+        cpu_backend: ``"triton"`` has Inductor write Triton for CPU tensors, with no GPU
+            needed; the default is as Inductor is configured.
+        training: whether to capture the backward graphs too.
+
+    Raises:
+        DiagnosticError: a graph has something that a program cannot express.
+    """
+    captured: list[Lowered] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        return compile_captured(graph, inputs, captured.append)
+
+    patch = {} if cpu_backend is None else {"cpu_backend": cpu_backend}
+    with config.patch(patch):
+        compiled: Callable[..., Any] = torch.compile(function, backend=backend)
+        with contextlib.nullcontext() if training else torch.no_grad():
+            outputs = compiled(*example_inputs)
+        if training:
+            _propagate(outputs)
+    return captured
+
+
+def compile_captured(
+    graph: torch.fx.GraphModule,
+    example_inputs: list[Any],
+    found: Callable[[Lowered], None],
+) -> Callable[..., Any]:
+    """Compile as :func:`compile_graph` does, but run the traced graphs themselves."""
+    import copy
+
+    from torch._functorch import config as functorch_config
+
+    def inner(gm: torch.fx.GraphModule, inputs: Sequence[Any], **kwargs: Any) -> Any:
+        from torch._inductor.output_code import MockFXGraphCacheOutput
+
+        original = copy.deepcopy(gm)
+
+        def keep(lowered: Lowered, backward: bool) -> "Loaded":
+            found(lowered)
+            return lambda args: ()
+
+        _compile_inner(keep, gm, inputs, **kwargs)
+        return MockFXGraphCacheOutput(lambda args: original(*args))
+
+    with functorch_config.patch(enable_autograd_cache=False):
+        compiled: Callable[..., Any] = compile_fx(
+            graph, example_inputs, inner_compile=inner
+        )
+    return compiled
+
+
+def _propagate(outputs: Any) -> None:
+    leaves = [
+        leaf
+        for leaf in torch.utils._pytree.tree_leaves(outputs)
+        if isinstance(leaf, torch.Tensor) and leaf.requires_grad
+    ]
+    if leaves:
+        torch.autograd.backward([leaf.sum() for leaf in leaves])

@@ -1,0 +1,58 @@
+"""The scope in which Inductor generates programs: what it patches, it restores."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from torch._inductor import config
+from torch._inductor.codegen import common
+from torch._inductor.codegen.wrapper import PythonWrapperCodegen
+
+from wrapperir.frontend.inductor.session import Session
+from wrapperir.frontend.inductor.wrapper import CaptureFactory
+
+# Inductor's registry is one for the process: one capture at a time.
+_LOCK = threading.RLock()
+
+_CONFIG: dict[str, Any] = {
+    # A program is made anew each time; Inductor's caches hold its own output code.
+    "fx_graph_cache": False,
+    # Checks, pools, partitions and graphs that are ours to make, as passes or not at all.
+    "alignment_asserts": False,
+    "memory_planning": False,
+    "graph_partition": False,
+    "cpp_wrapper": False,
+    "fx_wrapper": False,
+    "triton.cudagraphs": False,
+    # Its last step is written as text over a slice of a workspace.
+    "triton.mix_order_reduction": False,
+}
+
+
+@contextlib.contextmanager
+def capturing(session: Session) -> Iterator[None]:
+    """Have Inductor, in this thread, generate for ``session``.
+
+    The registry and the configuration are as before when the context is left, also by
+    an exception.  Other threads wait to enter; those that compile with Inductor itself
+    meanwhile get its own wrapper.
+    """
+    with _LOCK:
+        common.init_backend_registration()
+        stock = dict(common.device_codegens)
+        try:
+            for device, codegen in stock.items():
+                if codegen.wrapper_codegen is not PythonWrapperCodegen:
+                    continue
+                factory: Any = CaptureFactory(
+                    session, codegen.wrapper_codegen, threading.get_ident()
+                )
+                common.device_codegens[device] = common.DeviceCodegen(
+                    codegen.scheduling, factory, factory, factory
+                )
+            with config.patch(_CONFIG):
+                yield
+        finally:
+            for device, codegen in stock.items():
+                common.device_codegens[device] = codegen

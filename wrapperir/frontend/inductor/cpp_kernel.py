@@ -1,0 +1,111 @@
+"""C++ kernels: the source as Inductor wrote it, and the parameters of its entry."""
+
+import re
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.ir.kernel import (
+    Access,
+    BufferParameter,
+    Language,
+    Parameter,
+    ScalarParameter,
+)
+from wrapperir.ir.line import KernelDefinitionLine
+from wrapperir.ir.types import DType
+
+ENTRY = "kernel"
+
+_DTYPES = {
+    "float": DType.F32,
+    "double": DType.F64,
+    "half": DType.F16,
+    "at::Half": DType.F16,
+    "c10::Half": DType.F16,
+    "at::BFloat16": DType.BF16,
+    "bfloat16": DType.BF16,
+    "c10::BFloat16": DType.BF16,
+    "int64_t": DType.I64,
+    "int32_t": DType.I32,
+    "int16_t": DType.I16,
+    "int8_t": DType.I8,
+    "uint64_t": DType.U64,
+    "uint32_t": DType.U32,
+    "uint16_t": DType.U16,
+    "uint8_t": DType.U8,
+    "bool": DType.BOOL,
+    "c10::complex<float>": DType.C64,
+    "c10::complex<double>": DType.C128,
+    "c10::complex<at::Half>": DType.C32,
+    "at::complex<float>": DType.C64,
+    "float8_e4m3fn": DType.F8E4M3FN,
+    "float8_e5m2": DType.F8E5M2,
+    "float8_e4m3fnuz": DType.F8E4M3FNUZ,
+    "float8_e5m2fnuz": DType.F8E5M2FNUZ,
+    "at::Float8_e4m3fn": DType.F8E4M3FN,
+    "at::Float8_e5m2": DType.F8E5M2,
+    "at::Float8_e4m3fnuz": DType.F8E4M3FNUZ,
+    "at::Float8_e5m2fnuz": DType.F8E5M2FNUZ,
+}
+
+_ENTRY_HEAD = re.compile(r'extern "C"[^(;{]*\bvoid\b[^(;{]*\bkernel\s*\(')
+_PARAMETER = re.compile(r"(const\s+)?([\w:<>]+)\s*(\*?)\s*(\w+)")
+_PREFIX = re.compile(r'#include\s+"[^"]*/[^"/]*\.h"')
+_UPDATED = re.compile(r"\batomic_add\w*\(\s*&?\s*(\w+)")
+PREFIX = "#include <torch/csrc/inductor/cpp_prefix.h>"
+
+
+def lower_cpp_kernel(name: str, source: str, declaration: str) -> KernelDefinitionLine:
+    """Return the definition of a C++ kernel from its source and declaration.
+
+    A pointer to const is read, one named ``in_out`` or added to is read and written, any
+    other is written.  The include of the prefix by a path of this machine is replaced.
+
+    Raises:
+        DiagnosticError: WIR654, the declaration has no parameters that we know.
+    """
+    text = source.strip() + "\n"
+    updated = set(_UPDATED.findall(text))
+    return KernelDefinitionLine(
+        name=name,
+        language=Language.CPP,
+        parameters=_lower_parameters(name, declaration, updated),
+        entry=ENTRY,
+        source=_PREFIX.sub(PREFIX, text),
+    )
+
+
+def _lower_parameters(
+    name: str, declaration: str, updated: set[str]
+) -> tuple[Parameter, ...]:
+    head = _ENTRY_HEAD.search(declaration)
+    if head is None:
+        raise _unknown(name, declaration)
+    inside = declaration[head.end() : declaration.rindex(")")]
+    parameters: list[Parameter] = []
+    for part in inside.split(","):
+        text = part.strip()
+        if not text:
+            continue
+        match = _PARAMETER.fullmatch(text)
+        dtype = _DTYPES.get(match[2]) if match else None
+        if match is None or dtype is None:
+            raise _unknown(name, text)
+        if not match[3]:
+            parameters.append(ScalarParameter(match[4], dtype))
+            continue
+        access = Access.READ if match[1] else Access.WRITE
+        if access is Access.WRITE and (
+            match[4].startswith("in_out") or match[4] in updated
+        ):
+            access = Access.READ_WRITE
+        parameters.append(BufferParameter(match[4], dtype, access))
+    return tuple(parameters)
+
+
+def _unknown(name: str, text: str) -> DiagnosticError:
+    return DiagnosticError(
+        Diagnostic(
+            code=Code.INDUCTOR_KERNEL,
+            message=f"parameters of C++ kernel {name} are of an unknown form: {text!r}",
+        )
+    )

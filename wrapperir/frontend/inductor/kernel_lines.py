@@ -1,0 +1,153 @@
+"""Lowering of kernel definitions and calls."""
+
+import ast
+from typing import Any
+
+import sympy
+from torch._inductor.codegen.wrapper import (
+    KernelCallLine,
+    KernelDefinitionLine,
+    SymbolicCallArg,
+)
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.frontend.inductor.cpp_kernel import lower_cpp_kernel
+from wrapperir.frontend.inductor.layouts import lower_device
+from wrapperir.frontend.inductor.provenance import provenance_of
+from wrapperir.frontend.inductor.scope import Scope
+from wrapperir.frontend.inductor.triton_kernel import lower_triton_kernel
+from wrapperir.frontend.sympy_expr import lower_sympy
+from wrapperir.ir import line as wir
+from wrapperir.ir.expr import Expr, Symbol
+from wrapperir.ir.kernel import (
+    Access,
+    BufferParameter,
+    runtime_parameters,
+)
+
+_MAX_NAME = 200
+
+
+def kernel_name(name: str) -> str:
+    """Return a kernel's name within an identifier's length, unique by its number."""
+    if len(name) <= _MAX_NAME:
+        return name
+    stem, _, number = name.rpartition("_")
+    return f"{stem[: _MAX_NAME - len(number)]}_{number}"
+
+
+def lower_definition(
+    scope: Scope, line: KernelDefinitionLine, call: KernelCallLine | None
+) -> None:
+    """Lower a kernel's definition; ``call`` is its first call, which has its metadata.
+
+    Raises:
+        DiagnosticError: WIR654, the definition is of no known form.
+    """
+    name = kernel_name(line.kernel_name)
+    if name in scope.session.definitions or call is None:
+        return
+    expression = ast.parse(line.kernel_body.strip(), mode="eval").body
+    match expression:
+        case ast.Call(
+            func=ast.Attribute(attr="cpp_pybinding"),
+            args=[_, ast.Constant(value=str(source)), *_],
+        ):
+            definition = lower_cpp_kernel(name, source, line.cpp_definition or "")
+        case ast.Call(
+            func=ast.Attribute(attr="triton"),
+            args=[_, ast.Constant(value=str(source)), *_],
+        ):
+            definition = lower_triton_kernel(name, source, call)
+        case _:
+            raise DiagnosticError(
+                Diagnostic(
+                    code=Code.INDUCTOR_KERNEL,
+                    message=f"kernel {name} is neither C++ nor Triton as Inductor writes them",
+                )
+            )
+    scope.session.definitions[name] = definition
+
+
+def lower_call(scope: Scope, line: KernelCallLine) -> None:
+    """Lower a kernel call; its grid and constants are the definition's.
+
+    Raises:
+        DiagnosticError: WIR654, the kernel's definition was not seen.
+    """
+    name = kernel_name(line.kernel_name)
+    definition = scope.session.definitions.get(name)
+    if definition is None:
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.INDUCTOR_KERNEL, message=f"kernel {name} has no definition"
+            )
+        )
+    parameters = runtime_parameters(definition.parameters)
+    arguments: list[wir.KernelArgument] = []
+    written: list[str] = []
+    for position, (parameter, value) in enumerate(
+        zip(parameters, _runtime_values(line, len(parameters)), strict=True)
+    ):
+        if not isinstance(parameter, BufferParameter):
+            arguments.append(_scalar(scope, value))
+            continue
+        buffer = scope.merged.get(value, value)
+        arguments.append(wir.BufferRef(buffer))
+        if parameter.access is Access.WRITE and scope.has_contents(buffer):
+            # The kernel may leave a part as it was.
+            scope.session.read_write.add((name, position))
+        if parameter.access.writes:
+            written.append(buffer)
+    for buffer in written:
+        scope.write(buffer)
+    scope.append(
+        wir.KernelCallLine(
+            kernel=name,
+            arguments=tuple(arguments),
+            device=lower_device(line.device),
+            stream=scope.stream,
+            provenance=_provenance(scope, written),
+        )
+    )
+
+
+def _runtime_values(line: KernelCallLine, count: int) -> list[Any]:
+    """Return the arguments of a call without those for constexpr parameters."""
+    return list(line.call_args)[:count]
+
+
+def _scalar(scope: Scope, value: Any) -> Expr:
+    if isinstance(value, SymbolicCallArg):
+        return scope.resolve(Symbol(value.inner.name))
+    if isinstance(value, str):
+        if value in scope.types:
+            return _item(scope, value)
+        return scope.resolve(Symbol(value))
+    if isinstance(value, sympy.Basic):
+        return scope.resolve(lower_sympy(scope.graph.sizevars.simplify(value)))
+    if isinstance(value, bool):
+        return int(value)
+    assert isinstance(value, int | float), value
+    return value
+
+
+def _item(scope: Scope, name: str) -> Expr:
+    """Read the number that a kernel is to be given out of a one-element CPU tensor."""
+    symbol = scope.session.temporary("item")
+    type = scope.tensor(name)
+    kind = wir.SymbolKind.FLOAT if type.dtype.value[0] in "fb" else wir.SymbolKind.INT
+    scope.append(
+        wir.SymbolDefinitionLine(symbol=symbol, kind=kind, source=wir.ItemOf(name))
+    )
+    return Symbol(symbol)
+
+
+def _provenance(scope: Scope, written: list[str]) -> wir.Provenance | None:
+    """Return the provenance of the buffers that a kernel computes."""
+    origins: dict[Any, None] = {}
+    for name in written:
+        buffer: Any = scope.graph.name_to_buffer.get(name)
+        if buffer is not None:
+            origins.update(dict.fromkeys(buffer.origins))
+    return provenance_of(origins, scope.session.facts)

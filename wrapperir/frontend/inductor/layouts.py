@@ -1,0 +1,148 @@
+"""Types of values: torch dtypes, devices and Inductor layouts as ours."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import sympy
+import torch
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.frontend.sympy_expr import lower_size
+from wrapperir.ir.expr import Expr
+from wrapperir.ir.types import (
+    DEFAULT_SPACE,
+    Device,
+    DType,
+    ScalarType,
+    TensorType,
+    VendorLayout,
+)
+
+if TYPE_CHECKING:
+    from torch._inductor import ir
+
+_DTYPE_NAMES = {
+    "float64": DType.F64,
+    "float32": DType.F32,
+    "float16": DType.F16,
+    "bfloat16": DType.BF16,
+    "float8_e4m3fn": DType.F8E4M3FN,
+    "float8_e4m3fnuz": DType.F8E4M3FNUZ,
+    "float8_e5m2": DType.F8E5M2,
+    "float8_e5m2fnuz": DType.F8E5M2FNUZ,
+    "float8_e8m0fnu": DType.F8E8M0FNU,
+    "float4_e2m1fn_x2": DType.F4E2M1FN_X2,
+    "int64": DType.I64,
+    "int32": DType.I32,
+    "int16": DType.I16,
+    "int8": DType.I8,
+    "uint64": DType.U64,
+    "uint32": DType.U32,
+    "uint16": DType.U16,
+    "uint8": DType.U8,
+    "bool": DType.BOOL,
+    "complex32": DType.C32,
+    "complex64": DType.C64,
+    "complex128": DType.C128,
+}
+# By name, since not every supported release has every dtype.
+_DTYPES: dict[torch.dtype, DType] = {
+    getattr(torch, name): dtype
+    for name, dtype in _DTYPE_NAMES.items()
+    if hasattr(torch, name)
+}
+
+
+def lower_dtype(dtype: torch.dtype) -> DType:
+    """Return our element type for torch's.
+
+    Raises:
+        DiagnosticError: WIR653, there is none.
+    """
+    try:
+        return _DTYPES[dtype]
+    except KeyError:
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.INDUCTOR_VALUE,
+                message=f"element type {dtype} has no form in a program",
+            )
+        ) from None
+
+
+@lru_cache(maxsize=64)
+def lower_device(device: torch.device | None) -> Device:
+    """Return our device for torch's; none is the CPU."""
+    if device is None:
+        return Device("cpu")
+    return Device(device.type, device.index if device.type != "cpu" else None)
+
+
+def lower_shape(values: Sequence[Any]) -> tuple[Expr, ...]:
+    """Return sizes or strides as expressions."""
+    return tuple(
+        [
+            value
+            if type(value) is int
+            # Most sizes are numbers: this saves a look-up in the lowering's cache.
+            else (value.p if isinstance(value, sympy.Integer) else lower_size(value))
+            for value in values
+        ]
+    )
+
+
+def tensor_type(
+    dtype: torch.dtype,
+    size: Sequence[Any],
+    stride: Sequence[Any],
+    device: torch.device | None,
+    *,
+    offset: Expr = 0,
+    pinned: bool = False,
+    space: str = DEFAULT_SPACE,
+    layout: VendorLayout | None = None,
+) -> TensorType:
+    """Return the type of a strided tensor; sizes and strides may be sympy's."""
+    return TensorType(
+        dtype=lower_dtype(dtype),
+        size=lower_shape(size),
+        stride=lower_shape(stride),
+        offset=offset,
+        device=lower_device(device),
+        pinned=pinned,
+        space=space,
+        layout=layout,
+    )
+
+
+def layout_type(layout: "ir.Layout", *, offset: Expr = 0) -> TensorType:
+    """Return the type of a tensor with an Inductor layout.
+
+    ``offset`` replaces the layout's: Inductor counts offsets from the tensor it views,
+    a type from the start of the storage.
+    """
+    return tensor_type(
+        layout.dtype,
+        layout.size,
+        layout.stride,
+        layout.device,
+        offset=offset,
+        pinned=bool(getattr(layout, "is_pinned", False)),
+    )
+
+
+def buffer_type(buffer: Any) -> TensorType:
+    """Return the type of an Inductor buffer that starts at its own storage."""
+    return layout_type(buffer.get_layout())
+
+
+def scalar_type(value: object) -> ScalarType:
+    """Return the type of a number passed by value."""
+    if isinstance(value, bool | sympy.logic.boolalg.Boolean):
+        return ScalarType(DType.BOOL)
+    if isinstance(value, float) or (
+        isinstance(value, sympy.Expr) and value.is_integer is False
+    ):
+        return ScalarType(DType.F64)
+    return ScalarType(DType.I64)

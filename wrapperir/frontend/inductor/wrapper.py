@@ -1,0 +1,331 @@
+"""Inductor's wrapper code generator, with text replaced by structured lines.
+
+Inductor schedules and plans as ever and leaves its lines in ``lines``; what it would
+write as text instead is recorded with the node it comes from.  Text that no record
+stands for is refused: it is neither pasted nor dropped.
+"""
+
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from torch._inductor import config, ir
+from torch._inductor.codegen.common import WorkspaceArg, WorkspaceZeroMode
+from torch._inductor.codegen.wrapper import (
+    AllocateLine,
+    ExternKernelAllocLine,
+    MultiOutputLine,
+    PythonWrapperCodegen,
+    SubgraphPythonWrapperCodegen,
+    WrapperLine,
+)
+from torch._inductor.utils import GPU_ALIGN_BYTES, LineContext, sympy_product
+from torch._inductor.virtualized import V
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.frontend.inductor import build
+from wrapperir.frontend.inductor.records import (
+    AlignmentLine,
+    BranchLine,
+    InvokeLine,
+    LoopLine,
+    NodeLine,
+    NotNanLine,
+    SizeStrideLine,
+    SymbolLine,
+)
+from wrapperir.frontend.sympy_expr import lower_size
+from wrapperir.ir.expr import (
+    Expr,
+    ExprOp,
+    Operation,
+    compare,
+    floordiv,
+    maximum,
+    minimum,
+)
+
+if TYPE_CHECKING:
+    from wrapperir.frontend.inductor.module import CapturedModule
+    from wrapperir.frontend.inductor.session import Session
+
+# Their own codegen writes text that says no more than the node does.
+_NODES_OF_TEXT = (
+    ir.AssertScalar,
+    ir.InplaceBernoulliFallback,
+    ir.MutatingFirstArgExternKernel,
+)
+
+
+class CaptureWrapper(PythonWrapperCodegen):
+    """Collects the lines of one graph; :class:`CaptureFactory` makes it."""
+
+    supports_caching = False
+
+    def __init__(self, session: "Session", *args: Any) -> None:
+        """Keep the session; the other arguments are a subgraph's."""
+        self.session = session
+        self.alignment_asserts = session.alignment_asserts
+        super().__init__(*args)
+
+    # Text of the Python module that Inductor would write: none is needed.
+
+    def write_header(self) -> None:
+        """Write nothing."""
+
+    def write_prefix(self) -> None:
+        """Queue the checks of the inputs; write nothing."""
+        self.codegen_input_size_and_nan_asserts()
+
+    def write_constant(self, name: str, hashed: str) -> None:
+        """Write nothing."""
+
+    def write_kernel_autotune_defs_header(self) -> None:
+        """Write nothing."""
+
+    def write_triton_header_once(self) -> None:  # type: ignore[override]
+        """Write nothing."""
+
+    def write_get_raw_stream_header(self) -> None:
+        """Write nothing."""
+
+    def write_get_raw_stream_header_once(self) -> None:  # type: ignore[override]
+        """Write nothing."""
+
+    def make_comment(self, line: Any) -> None:
+        """Write nothing: these remarks repeat what a line's provenance says."""
+
+    def write_provenance_debug_handle(
+        self, kernel_name: str, debug_handle: int | None = None
+    ) -> None:
+        """Write nothing: the handle indexes a table of Inductor's."""
+
+    def register_alignment_check_inputs(self) -> None:
+        """Leave misaligned inputs to the code that calls the program."""
+
+    def codegen_deferred_alignment_copies(self, input_names: Iterable[str]) -> None:
+        """Leave misaligned inputs to the code that calls the program."""
+
+    # Text that records replace.
+
+    def writeline(self, line: Any) -> None:
+        """Append a line; text becomes the record of the node that writes it.
+
+        Raises:
+            DiagnosticError: WIR650, text that no record stands for.
+        """
+        if isinstance(line, WrapperLine | LineContext):
+            self.lines.append(line)
+            return
+        node = _current_node()
+        if not isinstance(node, _NODES_OF_TEXT):
+            raise _text_refused(line, node)
+        self._record_node(node)
+
+    def _record_node(self, node: Any) -> None:
+        last = self.lines[-1] if self.lines else None
+        if not (isinstance(last, NodeLine) and last.node is node):
+            self.lines.append(NodeLine(node))
+
+    def codegen_input_size_asserts(self) -> None:
+        """Queue a check of each tensor input, to come before its first use."""
+        for name, value in self.get_graph_inputs().items():
+            if isinstance(value, ir.TensorBox) and sympy_product(value.get_size()) != 0:
+                shape: Any = (value.get_size(), value.get_stride())
+                self._pending_input_asserts[name] = shape
+
+    def codegen_input_nan_asserts(self) -> None:
+        """Check each tensor input for NaN and infinity."""
+        for name, value in self.get_graph_inputs().items():
+            if isinstance(value, ir.TensorBox):
+                self.lines.append(NotNanLine(name))
+
+    def write_assert_size_stride(
+        self, name: str, size: Any, stride: Any, op_name: str
+    ) -> None:
+        """Record a check; an operator's gives text, so its buffer is asked instead."""
+        if isinstance(size, str):
+            buffer: Any = V.graph.get_buffer(name)
+            size, stride = buffer.get_size(), buffer.get_stride()
+        self.lines.append(SizeStrideLine(name, size, stride, op_name))
+
+    def generate_fallback_kernel(self, node: ir.FallbackKernel) -> None:
+        """Record an operator call; custom text for an operator is not used."""
+        self.writeline(ExternKernelAllocLine(self, node))
+        if isinstance(node.layout, ir.Layout):
+            self._record_alignment(node)
+
+    def codegen_multi_output(self, node: ir.MultiOutput) -> None:
+        """Record one result of an operator."""
+        self.writeline(
+            MultiOutputLine(self, node.get_name(), node.input_name(0), node.indices)
+        )
+        if not node.skip_size_stride_alignment_checks:
+            self._record_alignment(node)
+
+    def _record_alignment(self, node: Any) -> None:
+        name = node.get_name()
+        if self.alignment_asserts and name not in V.graph.unaligned_buffers:
+            self.lines.append(AlignmentLine(name, GPU_ALIGN_BYTES, node.get_op_name()))
+
+    def codegen_device_copy(self, src: str, dst: str, non_blocking: bool | str) -> None:
+        """Record the copy by its node."""
+        node = _current_node()
+        if not isinstance(node, ir.InplaceCopyFallback | ir.DeviceCopy):
+            raise _text_refused(f"{dst}.copy_({src})", node)
+        self._record_node(node)
+
+    def sync_d2h_copy(self, buffer_name: str) -> None:
+        """Record nothing: copies to pinned memory are made blocking instead."""
+
+    def codegen_dynamic_select_index(self, node: Any, clamp: bool) -> None:
+        """Record the offset that a select with an unbacked index begins at."""
+        index, size = lower_size(node.index), lower_size(node.size)
+        position = _where(compare(ExprOp.LT, index, 0), index + size, index)
+        if clamp:
+            position = maximum(0, minimum(size, position))
+        offset = lower_size(node.base_offset) + lower_size(node.base_dim_stride) * position
+        self.lines.append(SymbolLine(node.unbacked_offset_symbol, offset))
+        self.unbacked_symbol_decls.add(str(node.unbacked_offset_symbol))
+
+    def codegen_dynamic_slice_size(self, node: Any) -> None:
+        """Record the size of a slice with unbacked bounds."""
+        size, step = lower_size(node.size), lower_size(node.step)
+
+        def clamped(value: Any) -> Expr:
+            bound = lower_size(value)
+            positive = maximum(0, minimum(bound, size))
+            negative = maximum(0, minimum(bound + size, size))
+            return _where(compare(ExprOp.GE, bound, 0), positive, negative)
+
+        extent = clamped(node.end) - clamped(node.start)
+        if step != 1:
+            extent = floordiv(extent + step - 1, step)
+        self.lines.append(SymbolLine(node.unbacked_size_symbol, maximum(0, extent)))
+        self.unbacked_symbol_decls.add(str(node.unbacked_size_symbol))
+
+    def generate_workspace_allocation(self, ws: WorkspaceArg) -> None:
+        """Record a workspace; how it is zeroed is a fact of the allocation."""
+        if ws.zero_mode is not WorkspaceZeroMode.ZERO_PER_GRAPH:
+            self.writeline(AllocateLine(self, ws))
+            return
+        prior = self.allocated_workspaces.get(ws.get_name())
+        if prior is None:
+            self.allocated_workspaces[ws.get_name()] = line = AllocateLine(self, ws)
+            self.writeline(line)
+        else:
+            prior.node = WorkspaceArg.maximum(prior.node, ws)
+
+    def generate_tma_descriptor(self, desc: Any) -> None:
+        """Refuse.
+
+        Raises:
+            DiagnosticError: WIR651, always.
+        """
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.INDUCTOR_LINE,
+                message=f"TMA descriptor {desc.get_name()} has no form in a program",
+            )
+        )
+
+    # Nested blocks.
+
+    def codegen_conditional(self, conditional: ir.Conditional) -> None:
+        """Generate both blocks, then record the line that owns them."""
+        self.codegen_subgraph_common(conditional.true_subgraph)
+        self.codegen_subgraph_common(conditional.false_subgraph)
+        self.lines.append(BranchLine(conditional))
+
+    def codegen_while_loop(self, while_loop: ir.WhileLoop, stack_output: bool) -> None:
+        """Generate both blocks, then record the line that owns them."""
+        self.codegen_subgraph_common(while_loop.cond_subgraph)
+        self.codegen_subgraph_common(while_loop.body_subgraph)
+        self.lines.append(LoopLine(while_loop, stack_output))
+
+    def codegen_invoke_subgraph(self, invoke_subgraph: ir.InvokeSubgraph) -> None:
+        """Generate the block, unless an earlier call has, then record the call."""
+        self.codegen_subgraph_common(invoke_subgraph.subgraph)
+        self.lines.append(InvokeLine(invoke_subgraph))
+
+    def codegen_subgraph_common(self, subgraph: Any) -> None:
+        """Generate a subgraph once; its block is kept by the session."""
+        self.push_codegened_graph(subgraph.graph)
+        graph = subgraph.graph
+        if graph.name not in self.session.blocks:
+            with V.set_graph_handler(graph), config.patch("graph_partition", False):
+                graph.codegen()
+        self.pop_codegened_graph()
+
+    def define_subgraph_launcher_fn(self, name: str, subgraph_code: Any) -> None:
+        """Keep nothing: the session has the block."""
+
+    def _generate(self, is_inference: bool) -> tuple["CapturedModule | None", None]:
+        self.run_wrapper_ir_passes(is_inference)
+        if isinstance(self, SubgraphPythonWrapperCodegen):
+            build.build_block(self)
+            return None, None
+        return self.session.finish(self), None
+
+
+class SubgraphCaptureWrapper(CaptureWrapper, SubgraphPythonWrapperCodegen):
+    """Collects the lines of a nested block."""
+
+
+class CaptureFactory:
+    """What is registered for a device: makes wrappers that belong to one session.
+
+    Other threads that compile meanwhile are given the class that was registered before.
+    """
+
+    supports_caching = False
+
+    def __init__(self, session: "Session", stock: Any, thread: int) -> None:
+        """Remember the session, the class it replaces and the thread it serves."""
+        self._session = session
+        self._stock = stock
+        self._thread = thread
+
+    def create(
+        self,
+        is_subgraph: bool,
+        subgraph_name: str | None,
+        parent_wrapper: PythonWrapperCodegen | None,
+        partition_signatures: Any = None,
+    ) -> PythonWrapperCodegen:
+        """Return the wrapper of a graph or subgraph."""
+        import threading
+
+        if threading.get_ident() != self._thread:
+            stock: PythonWrapperCodegen = self._stock.create(
+                is_subgraph, subgraph_name, parent_wrapper, partition_signatures
+            )
+            return stock
+        if not is_subgraph:
+            return CaptureWrapper(self._session)
+        return SubgraphCaptureWrapper(
+            self._session, subgraph_name, parent_wrapper, partition_signatures
+        )
+
+
+def _where(condition: Expr, yes: Expr, no: Expr) -> Expr:
+    return Operation(ExprOp.WHERE, (condition, yes, no))
+
+
+def _current_node() -> Any:
+    scheduled = V.graph.scheduler.current_node
+    return getattr(scheduled, "node", None)
+
+
+def _text_refused(text: object, node: object) -> DiagnosticError:
+    frame = sys._getframe(2)
+    method = f"{frame.f_code.co_qualname} ({frame.f_code.co_filename.rsplit('/', 1)[-1]})"
+    return DiagnosticError(
+        Diagnostic(
+            code=Code.INDUCTOR_TEXT,
+            message=(
+                f"Inductor writes text here, which has no form in a program: {str(text)!r}"
+                f" from {method}, for {type(node).__name__}"
+            ),
+        )
+    )
