@@ -1,0 +1,159 @@
+"""What may be written, and which arguments of one call may share memory."""
+
+import itertools
+import math
+from collections.abc import Sequence
+
+from wrapperir.diagnostics import Code
+from wrapperir.ir.types import TensorType
+from wrapperir.verify.comparison import certainly_differ
+from wrapperir.verify.state import Role, State, Storage, Value, defined_note
+
+
+def write(state: State, value: Value) -> None:
+    """Note a write through a name; report it where the memory may not be written."""
+    storage = value.storage
+    storage.written = True
+    owner = storage.read_only
+    if owner is None:
+        return
+    what = {Role.CONSTANT: "constant", Role.INPUT: "input"}.get(owner.role)
+    if what is None:
+        why = f"the operand of block parameter %{owner.name} may not be written"
+        hint = None
+    else:
+        why = f"the {what} %{owner.name} is not mutated"
+        hint = f"declare %{owner.name} mutated, or write to a buffer of its own"
+    how = "written"
+    if owner is not value:
+        how = "written, as a view" if storage.certain else "written, as perhaps a view"
+        how += f" of %{owner.name}"
+    state.report(
+        Code.FORBIDDEN_WRITE,
+        f"%{value.name} is {how}, but {why}",
+        f"%{value.name}",
+        notes=(defined_note(owner),),
+        hint=hint,
+    )
+
+
+def merged_storage(sources: Sequence[Value]) -> Storage:
+    """Return the storage of a result that may share any of ``sources``' memory.
+
+    The sources count as written from here on, since a write to the result may be one to
+    them.
+    """
+    result = Storage(certain=False)
+    for value in sources:
+        value.storage.written = True
+        result.lender = result.lender or value.storage.lender
+        result.read_only = result.read_only or value.storage.read_only
+    return result
+
+
+def check_overlaps(state: State, buffers: Sequence[tuple[Value, bool]]) -> None:
+    """Report written arguments of one call that certainly share a part of another.
+
+    ``buffers`` says of each argument whether it is written.
+    """
+    by_storage: dict[int, dict[str, tuple[Value, bool]]] = {}
+    for value, written in buffers:
+        if value.storage.certain:
+            group = by_storage.setdefault(id(value.storage), {})
+            before = group.get(value.name)
+            group[value.name] = (value, written or (before is not None and before[1]))
+    for group in by_storage.values():
+        if len(group) > 1 and any(written for _, written in group.values()):
+            _check_group(state, list(group.values()))
+
+
+def _check_group(state: State, group: list[tuple[Value, bool]]) -> None:
+    """Compare the views of one storage in a call, each written one with each other.
+
+    What it may cost is bounded for the whole program, against hostile files: beyond
+    that, an overlap counts as not known.
+    """
+    for index, (left, left_written) in enumerate(group):
+        for right, right_written in group[index + 1 :]:
+            state.overlap_budget -= 1
+            if state.overlap_budget < 0:
+                return
+            if (left_written or right_written) and partly_overlap(state, left, right):
+                state.report(
+                    Code.PARTIAL_OVERLAP,
+                    f"%{left.name} and %{right.name} share a part of their memory, and the "
+                    "kernel writes it",
+                    f"%{right.name}",
+                    notes=(defined_note(left), defined_note(right)),
+                )
+                return
+
+
+def partly_overlap(state: State, left: Value, right: Value) -> bool:
+    """Say whether two views of one storage certainly share some bytes but not all."""
+    a, b = left.type, right.type
+    assert isinstance(a, TensorType)
+    assert isinstance(b, TensorType)
+    if left.facts.empty or right.facts.empty or left.facts.faults or right.facts.faults:
+        return False
+    first, second = left.facts.reach, right.facts.reach
+    if first is None or second is None:
+        return (
+            a.dtype is b.dtype
+            and a.offset == b.offset
+            and len(a.size) == len(b.size)
+            and any(
+                certainly_differ(state.layouts, m, n)
+                for m, n in zip(a.size, b.size, strict=True)
+            )
+            and a.stride == b.stride
+            and 0 not in a.stride
+        )
+    if _start(b) >= first or _start(a) >= second:
+        return False
+    if _is_dense(a) and _is_dense(b):
+        return (_start(a), first) != (_start(b), second)
+    state.overlap_budget -= _count(a) + _count(b)
+    if state.overlap_budget < 0:
+        return False
+    mine, others = _bytes(a), _bytes(b)
+    return mine != others and not mine.isdisjoint(others)
+
+
+def _start(type: TensorType) -> int:
+    assert isinstance(type.offset, int)
+    return type.offset * type.dtype.itemsize
+
+
+def _is_dense(type: TensorType) -> bool:
+    """Say whether a constant layout covers its range without gaps."""
+    expected = 1
+    dims = sorted(zip(type.stride, type.size, strict=True), key=lambda dim: _number(dim[0]))
+    for stride, size in dims:
+        if size == 1:
+            continue
+        if stride != expected:
+            return False
+        expected *= _number(size)
+    return True
+
+
+def _number(value: object) -> int:
+    assert isinstance(value, int)
+    return value
+
+
+def _count(type: TensorType) -> int:
+    return math.prod(_number(size) for size in type.size)
+
+
+def _bytes(type: TensorType) -> set[int]:
+    """Return the bytes that a constant layout touches."""
+    strides = [_number(stride) for stride in type.stride]
+    item = type.dtype.itemsize
+    start = _start(type)
+    return {
+        start + item * sum(i * s for i, s in zip(indices, strides, strict=True)) + byte
+        for indices in itertools.product(*(range(_number(size)) for size in type.size))
+        for byte in range(item)
+    }

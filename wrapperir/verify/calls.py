@@ -1,0 +1,168 @@
+"""Kernel calls: arity, dtype, device, and what the kernel reads and writes."""
+
+from wrapperir.diagnostics import Code, Note
+from wrapperir.ir.line import BufferRef, KernelArgument, KernelCallLine
+from wrapperir.ir.types import Device, DType, TensorType
+from wrapperir.verify.aliasing import check_overlaps, write
+from wrapperir.verify.comparison import same_device
+from wrapperir.verify.names import use, use_expression
+from wrapperir.verify.state import ParameterFacts, Signature, State, Value, defined_note
+
+_INTEGERS = frozenset(
+    {
+        DType.I64,
+        DType.I32,
+        DType.I16,
+        DType.I8,
+        DType.U64,
+        DType.U32,
+        DType.U16,
+        DType.U8,
+        DType.BOOL,
+    }
+)
+
+
+def check_kernel_call(state: State, line: KernelCallLine) -> None:
+    """Check a call against the kernel's signature."""
+    signature = state.kernels.get(line.kernel)
+    arguments = line.arguments
+    device = line.device
+    check_placement(state, device, line.stream)
+    if signature is None:
+        state.report(
+            Code.UNDEFINED_KERNEL,
+            f"nothing defines the kernel @{line.kernel}",
+            f"@{line.kernel}",
+        )
+        signature = state.kernels[line.kernel] = Signature(None)
+    parameters = signature.parameters
+    if parameters is None:
+        _use_all(state, arguments)
+        return
+    if len(arguments) != len(parameters):
+        state.report(
+            Code.CALL_ARITY,
+            f"@{line.kernel} takes {len(parameters)} arguments, not {len(arguments)}",
+            f"@{line.kernel}",
+            notes=(
+                Note(message=f"@{line.kernel} is defined here", path=signature.defined),
+            ),
+        )
+        _use_all(state, arguments)
+        return
+    buffers: list[tuple[Value, ParameterFacts]] = []
+    for argument, parameter in zip(arguments, parameters, strict=True):
+        if isinstance(argument, BufferRef):
+            value = use(state, argument.name)
+            if value is None:
+                continue
+            type = value.type
+            if not isinstance(type, TensorType) or not parameter.is_buffer:
+                _report_kind(state, argument, parameter, value)
+                continue
+            if type.dtype is not parameter.dtype:
+                _report_dtype(state, value, parameter)
+            elif type.device is not device and not same_device(type.device, device):
+                _report_device(state, value, device)
+            buffers.append((value, parameter))
+        else:
+            use_expression(state, argument)
+            if parameter.is_buffer:
+                _report_kind(state, argument, parameter, None)
+            elif (
+                isinstance(argument, float)
+                and parameter.dtype in _INTEGERS
+                and not argument.is_integer()
+            ):
+                state.report(
+                    Code.ARGUMENT_DTYPE,
+                    f"{parameter.name} is {parameter.dtype.value}, not a fraction",
+                    str(argument),
+                )
+    _access(state, buffers)
+
+
+def _access(state: State, buffers: list[tuple[Value, ParameterFacts]]) -> None:
+    """Check reads before writes: both happen in the one launch."""
+    storages: set[int] = set()
+    for value, parameter in buffers:
+        storage = value.storage
+        storages.add(id(storage))
+        if parameter.reads and not storage.written and not value.facts.empty:
+            storage.written = True
+            state.report(
+                Code.UNINITIALIZED_READ,
+                f"the kernel reads %{value.name}, which nothing has written",
+                f"%{value.name}",
+                notes=(defined_note(value),),
+                hint="write it first; or, if the kernel only writes it, declare it `write`",
+            )
+    for value, parameter in buffers:
+        if parameter.writes:
+            if value.storage.read_only is None:
+                value.storage.written = True
+            else:
+                write(state, value)
+    if len(storages) < len(buffers):
+        check_overlaps(state, [(value, parameter.writes) for value, parameter in buffers])
+
+
+def check_placement(state: State, device: Device, stream: int) -> None:
+    """Check the device and stream of a line that runs on one."""
+    fault = state.layouts.device_fault(device)
+    if fault is not None:
+        state.report_fault(fault)
+    if stream.__class__ is not int or stream < 0:
+        state.report(
+            Code.INVALID_PLACEMENT, f"{stream!r} is no number of a stream", str(stream)
+        )
+
+
+def _use_all(state: State, arguments: tuple[KernelArgument, ...]) -> None:
+    """Use the arguments of a call that cannot be checked; it may write them all."""
+    for argument in arguments:
+        if isinstance(argument, BufferRef):
+            value = use(state, argument.name)
+            if value is not None:
+                value.storage.written = True
+        else:
+            use_expression(state, argument)
+
+
+def _report_kind(
+    state: State, argument: KernelArgument, parameter: ParameterFacts, value: Value | None
+) -> None:
+    state.report(
+        Code.ARGUMENT_KIND,
+        f"parameter {parameter.name} takes "
+        + ("a tensor" if parameter.is_buffer else "a scalar expression")
+        + (f", and %{value.name} is not one" if value else ", not a scalar"),
+        f"%{value.name}" if value else str(argument) if isinstance(argument, int) else None,
+        notes=(defined_note(value),) if value else (),
+    )
+    if value is not None:
+        value.storage.written = True
+
+
+def _report_dtype(state: State, value: Value, parameter: ParameterFacts) -> None:
+    type = value.type
+    assert isinstance(type, TensorType)
+    state.report(
+        Code.ARGUMENT_DTYPE,
+        f"parameter {parameter.name} is {parameter.dtype.value}, and %{value.name} "
+        f"{type.dtype.value}",
+        f"%{value.name}",
+        notes=(defined_note(value),),
+    )
+
+
+def _report_device(state: State, value: Value, device: Device) -> None:
+    type = value.type
+    assert isinstance(type, TensorType)
+    state.report(
+        Code.DEVICE_MISMATCH,
+        f"the kernel runs on {device}, and %{value.name} is on {type.device}",
+        f"%{value.name}",
+        notes=(defined_note(value),),
+    )

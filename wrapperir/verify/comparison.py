@@ -1,0 +1,140 @@
+"""What two types provably have apart: reach, layout, placement.
+
+Sizes may be symbolic, so each answer is "certainly" or "not known to be".
+"""
+
+from wrapperir.ir.expr import Expr, Symbol
+from wrapperir.ir.types import (
+    Device,
+    OpaqueType,
+    ScalarType,
+    TensorType,
+    TupleType,
+    ValueType,
+)
+from wrapperir.verify.layouts import Layouts
+from wrapperir.verify.polynomial import Polynomial, combine, scaled
+
+
+def same_device(left: Device, right: Device) -> bool:
+    """Say whether two devices may be the same: an index left out is any index."""
+    if left is right:
+        return True
+    return left.kind == right.kind and (
+        left.index is None or right.index is None or left.index == right.index
+    )
+
+
+def reaches_past(layouts: Layouts, type: TensorType, extent: TensorType) -> bool:
+    """Say whether ``type``, where it has elements, certainly needs more than ``extent``.
+
+    Both count from the start of one storage, which spans just ``extent``.
+    """
+    if type is extent:
+        return False
+    facts, limit = layouts.of(type), layouts.of(extent)
+    if facts.empty or facts.faults or limit.faults:
+        return False
+    if facts.reach is not None and limit.reach is not None:
+        return facts.reach > limit.reach
+    needs = _reach(layouts, type)
+    has = {} if limit.empty else _reach(layouts, extent)
+    if needs is None or has is None or needs == has:
+        return False
+    sizes = frozenset(size.name for size in type.size if isinstance(size, Symbol))
+    excess = combine(needs, has, -1)
+    return layouts.expressions.polynomials.bounds(excess, sizes)[0] > 0
+
+
+def _reach(layouts: Layouts, type: TensorType) -> Polynomial | None:
+    """Return the bytes from the start of storage that a non-empty type needs."""
+    facts = layouts.of(type)
+    if facts.needs is None and not facts.faults:
+        facts.needs = _build_reach(layouts, type)
+    return facts.needs
+
+
+def _build_reach(layouts: Layouts, type: TensorType) -> Polynomial | None:
+    polynomials = layouts.expressions.polynomials
+    total = combine(polynomials.of(type.offset), {(): 1}, 1)
+    for size, stride in zip(type.size, type.stride, strict=True):
+        span = combine(polynomials.of(size), {(): 1}, -1)
+        step = polynomials.product(span, polynomials.of(stride))
+        if step is None:
+            return None
+        total = combine(total, step, 1)
+    return scaled(total, type.dtype.itemsize)
+
+
+def certainly_differ(layouts: Layouts, left: Expr, right: Expr) -> bool:
+    """Say whether two sizes are unequal whatever their symbols are."""
+    if left is right:
+        return False
+    if isinstance(left, int) and isinstance(right, int):
+        return left != right
+    polynomials = layouts.expressions.polynomials
+    low, high = polynomials.bounds(combine(polynomials.of(left), polynomials.of(right), -1))
+    return low > 0 or high < 0
+
+
+def difference(layouts: Layouts, left: ValueType, right: ValueType) -> str | None:
+    """Return what two types certainly have apart, in words, or ``None``."""
+    if left is right:
+        return None
+    if isinstance(left, TensorType) and isinstance(right, TensorType):
+        if layouts.of(left).faults or layouts.of(right).faults:
+            return None
+        return _tensor_difference(layouts, left, right)
+    if isinstance(left, ScalarType) and isinstance(right, ScalarType):
+        return _named("dtype", left.dtype.value, right.dtype.value)
+    if isinstance(left, TupleType) and isinstance(right, TupleType):
+        if len(left.elements) != len(right.elements):
+            return f"{len(left.elements)} elements and {len(right.elements)}"
+        pairs = zip(left.elements, right.elements, strict=True)
+        found = (difference(layouts, a, b) for a, b in pairs)
+        return next((text for text in found if text is not None), None)
+    if isinstance(left, OpaqueType) and isinstance(right, OpaqueType):
+        return None
+    return f"{kind_of(left)} and {kind_of(right)}"
+
+
+def kind_of(type: ValueType) -> str:
+    """Return the kind of a type in words."""
+    if isinstance(type, TensorType):
+        return "a tensor"
+    if isinstance(type, ScalarType):
+        return "a scalar"
+    return "a tuple" if isinstance(type, TupleType) else "an opaque value"
+
+
+def _named(what: str, left: object, right: object) -> str | None:
+    return None if left == right else f"{what} {left} and {right}"
+
+
+def _tensor_difference(layouts: Layouts, left: TensorType, right: TensorType) -> str | None:
+    found = (
+        _named("dtype", left.dtype.value, right.dtype.value)
+        or _named("rank", len(left.size), len(right.size))
+        or _named("space", left.space, right.space)
+        or _named("pinned", left.pinned, right.pinned)
+        or _named("vendor layout", left.layout, right.layout)
+    )
+    if found is not None:
+        return found
+    if not same_device(left.device, right.device):
+        return f"device {left.device} and {right.device}"
+    if any(
+        certainly_differ(layouts, a, b) for a, b in zip(left.size, right.size, strict=True)
+    ):
+        return "different sizes"
+    if 0 in left.size or 0 in right.size:
+        return None
+    steps = zip(left.size, left.stride, right.stride, strict=True)
+    if any(
+        certainly_differ(layouts, size, 1) and certainly_differ(layouts, a, b)
+        for size, a, b in steps
+    ):
+        return "different strides"
+    if certainly_differ(layouts, left.offset, right.offset):
+        return "different offsets"
+    return None

@@ -1,0 +1,344 @@
+"""Lines with nested blocks: what goes in, what comes out, and who owns it."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from attrs import frozen
+
+from wrapperir.diagnostics import Code, LinePath
+from wrapperir.ir.expr import Operation, Symbol
+from wrapperir.ir.identifier import is_identifier
+from wrapperir.ir.line import (
+    Argument,
+    Block,
+    BlockParameter,
+    BodyLine,
+    BufferRef,
+    ConditionalLine,
+    KernelArgument,
+    Result,
+    SubgraphCallLine,
+    WhileLoopLine,
+)
+from wrapperir.ir.types import DType, OpaqueType, ScalarType, TensorType, ValueType
+from wrapperir.verify.comparison import difference, kind_of
+from wrapperir.verify.lifetimes import check_leaks
+from wrapperir.verify.malformed import expect
+from wrapperir.verify.names import define, use, use_expression
+from wrapperir.verify.state import Role, Scope, State, Storage, Value, defined_note
+from wrapperir.verify.symbols import check_one_element
+
+Walk: TypeAlias = Callable[[Sequence[BodyLine]], None]
+"""Checks the lines of the current scope."""
+
+MAX_NESTING = 50
+"""Blocks nested deeper are refused, so that recursion over them is safe."""
+
+
+@frozen(eq=False)
+class Operand:
+    """What a block is given: a value, a scalar expression, or something unusable."""
+
+    value: Value | None
+    is_scalar: bool
+
+
+def check_conditional(state: State, line: ConditionalLine, walk: Walk) -> None:
+    """Check a conditional and both of its blocks."""
+    _check_predicate(state, line.predicate)
+    operands = _operands(state, line.operands)
+    for attribute, block in (("on_true", line.on_true), ("on_false", line.on_false)):
+        returned = _check_block(state, block, attribute, operands, walk)
+        _check_results(state, returned, line.results, attribute)
+    _define_results(state, line.results)
+
+
+def check_while_loop(state: State, line: WhileLoopLine, walk: Walk) -> None:
+    """Check a loop, its condition and its body."""
+    operands = _operands(state, (*line.carried, *line.invariant))
+    carried = operands[: len(line.carried)]
+    if len(line.results) != len(carried):
+        state.report(
+            Code.CARRIED_TYPES,
+            f"the loop carries {len(carried)} values and defines {len(line.results)}",
+        )
+    for operand, result in zip(carried, line.results, strict=False):
+        found = _operand_difference(state, operand, result.type)
+        if found is not None:
+            state.report(
+                Code.CARRIED_TYPES,
+                f"%{result.name} is declared otherwise than what the loop carries: {found}",
+                f"%{result.name}",
+            )
+    returned = _check_block(state, line.condition, "condition", operands, walk)
+    _check_condition(state, returned)
+    returned = _check_block(state, line.body, "body", operands, walk)
+    if len(line.results) == len(carried):
+        _check_results(state, returned, line.results, "body")
+    _define_results(state, line.results)
+
+
+def check_subgraph_call(state: State, line: SubgraphCallLine, walk: Walk) -> None:
+    """Check a call of a named block."""
+    if not is_identifier(line.name):
+        state.report(
+            Code.INVALID_IDENTIFIER,
+            f"the name {line.name!r} is no identifier",
+            f"@{line.name}",
+        )
+    operands = _operands(state, line.operands)
+    returned = _check_block(state, line.body, "body", operands, walk)
+    _check_results(state, returned, line.results, "body")
+    _define_results(state, line.results)
+
+
+def _check_predicate(state: State, predicate: KernelArgument) -> None:
+    if not isinstance(predicate, BufferRef):
+        use_expression(state, predicate)
+        return
+    value = use(state, predicate.name)
+    if value is not None:
+        _check_truth(state, value)
+
+
+def _check_truth(state: State, value: Value) -> None:
+    type = value.type
+    if not isinstance(type, TensorType) or type.dtype is not DType.BOOL:
+        state.report(
+            Code.INVALID_PREDICATE,
+            f"%{value.name} is neither a bool tensor nor a condition",
+            f"%{value.name}",
+            notes=(defined_note(value),),
+        )
+    else:
+        check_one_element(state, value)
+
+
+def _operands(state: State, arguments: Sequence[KernelArgument]) -> list[Operand]:
+    operands: list[Operand] = []
+    for argument in arguments:
+        if isinstance(argument, BufferRef):
+            operands.append(Operand(use(state, argument.name), False))
+        else:
+            use_expression(state, argument)
+            operands.append(Operand(None, True))
+    return operands
+
+
+def _operand_difference(state: State, operand: Operand, type: ValueType) -> str | None:
+    if operand.value is not None:
+        return difference(state.layouts, operand.value.type, type)
+    if operand.is_scalar and not isinstance(type, ScalarType):
+        return f"a scalar and {kind_of(type)}"
+    return None
+
+
+@frozen(eq=False)
+class Returned:
+    """What a block returns: an argument each, with its value if it is a live name."""
+
+    arguments: tuple[Argument, ...]
+    values: tuple[Value | None, ...]
+    path: LinePath
+
+
+def _check_block(
+    state: State, block: Block, attribute: str, operands: list[Operand], walk: Walk
+) -> Returned:
+    """Walk a block in a scope of its own."""
+    outer = state.scope
+    path = (*outer.path, outer.index, attribute)
+    expect(block, Block, "a block")
+    if outer.depth >= MAX_NESTING:
+        state.report(Code.NESTING, f"blocks are nested more than {MAX_NESTING} deep")
+        return Returned((), (), path)
+    _check_parameter_count(state, block, attribute, operands)
+    scope = Scope((*path, "lines"), outer.depth + 1)
+    state.scope = scope
+    try:
+        lent = _define_parameters(state, block.parameters, operands, path)
+        walk(block.lines)
+        values: list[Value | None] = []
+        for index, argument in enumerate(block.results):
+            state.here = (*path, "results", index)
+            values.append(_use_result(state, argument))
+        state.here = None
+        check_leaks(state, scope, {value.name for value in values if value is not None})
+        for storage, inner in lent:
+            storage.written = storage.written or inner.written
+    finally:
+        state.here = None
+        for name in scope.symbols:
+            state.ended_symbols[name] = state.symbols.pop(name)
+        state.scope = outer
+    return Returned(block.results, tuple(values), path)
+
+
+def _check_parameter_count(
+    state: State, block: Block, attribute: str, operands: list[Operand]
+) -> None:
+    if len(block.parameters) != len(operands):
+        state.report(
+            Code.BLOCK_PARAMETERS,
+            f"the {_WORDS[attribute]} block has {len(block.parameters)} parameters for "
+            f"{len(operands)} operands",
+        )
+
+
+_WORDS = {
+    "on_true": "true",
+    "on_false": "false",
+    "condition": "condition",
+    "body": "body",
+}
+
+
+def _define_parameters(
+    state: State,
+    parameters: tuple[BlockParameter, ...],
+    operands: list[Operand],
+    path: LinePath,
+) -> list[tuple[Storage, Storage]]:
+    """Define the parameters; operands that share memory share it inside, too."""
+    inner: dict[int, Storage] = {}
+    lent: list[tuple[Storage, Storage]] = []
+    fits = len(parameters) == len(operands)
+    for index, parameter in enumerate(parameters):
+        state.here = (*path, "parameters", index)
+        operand = operands[index] if fits else Operand(None, False)
+        outer = operand.value.storage if operand.value is not None else Storage()
+        storage = inner.get(id(outer))
+        if storage is None:
+            storage = Storage(
+                None, None, outer.extent, outer.exact, outer.written, outer.certain
+            )
+            inner[id(outer)] = storage
+            lent.append((outer, storage))
+        value = define(state, parameter.name, parameter.type, Role.PARAMETER, storage)
+        storage.lender = storage.lender or value
+        if outer.read_only is not None:
+            storage.read_only = storage.read_only or value
+        found = _operand_difference(state, operand, parameter.type)
+        if found is not None:
+            state.report(
+                Code.BLOCK_PARAMETERS,
+                f"%{parameter.name} is declared otherwise than its operand: {found}",
+                f"%{parameter.name}",
+            )
+    state.here = None
+    return lent
+
+
+def _use_result(state: State, argument: Argument) -> Value | None:
+    if isinstance(argument, BufferRef):
+        value = use(state, argument.name)
+        if value is not None and value.storage.lender is not None:
+            _report_borrowed(state, value, value.storage.lender)
+        return value
+    check_plain_result(state, argument)
+    return None
+
+
+def check_plain_result(state: State, argument: Argument) -> None:
+    """Check an output that is no name: it must be a scalar expression or none."""
+    if argument is None or isinstance(argument, bool):
+        return
+    if isinstance(argument, int | float | Symbol | Operation):
+        use_expression(state, argument)
+        return
+    state.report(
+        Code.INVALID_RESULT,
+        f"{argument!r} is neither a value, a scalar nor none",
+        hint="return the parts of a tuple one by one",
+    )
+
+
+def _report_borrowed(state: State, value: Value, lender: Value) -> None:
+    if lender.role is Role.PROGRAM_WORKSPACE:
+        report_returned_workspace(state, value, lender)
+        return
+    what = "a parameter" if lender.role is Role.PARAMETER else "a constant"
+    how = f"is {what}" if lender is value else f"is a view of {what}, %{lender.name}"
+    if not value.storage.certain and lender is not value:
+        how = f"is perhaps a view of {what}, %{lender.name}"
+    state.report(
+        Code.BORROWED_RESULT,
+        f"%{value.name} {how}, which the block does not own",
+        f"%{value.name}",
+        notes=(defined_note(lender),),
+        hint="return a copy",
+    )
+
+
+def report_returned_workspace(state: State, value: Value, lender: Value) -> None:
+    """Report that memory which the program keeps is given away."""
+    state.report(
+        Code.PROGRAM_WORKSPACE_DROPPED,
+        f"%{value.name} is memory of %{lender.name}, which the program keeps between calls",
+        f"%{value.name}",
+        notes=(defined_note(lender),),
+    )
+
+
+def _check_results(
+    state: State, returned: Returned, results: tuple[Result, ...], attribute: str
+) -> None:
+    if len(returned.arguments) != len(results):
+        if state.scope.depth < MAX_NESTING:
+            state.report(
+                Code.BLOCK_RESULTS,
+                f"the {_WORDS[attribute]} block returns {len(returned.arguments)} values, "
+                f"the line defines {len(results)}",
+            )
+        return
+    pairs = zip(returned.arguments, returned.values, results, strict=True)
+    for index, (argument, value, result) in enumerate(pairs):
+        found = _result_difference(state, argument, value, result.type)
+        if found is not None:
+            state.report(
+                Code.BLOCK_RESULTS,
+                f"result {index} of the {_WORDS[attribute]} block is not what "
+                f"%{result.name} is declared to be: {found}",
+                f"%{value.name}" if value is not None else None,
+                path=(*returned.path, "results", index),
+            )
+
+
+def _result_difference(
+    state: State, argument: Argument, value: Value | None, type: ValueType
+) -> str | None:
+    if value is not None:
+        return difference(state.layouts, value.type, type)
+    if argument is None:
+        return None if isinstance(type, OpaqueType) else f"none and {kind_of(type)}"
+    is_scalar = isinstance(argument, int | float | Symbol | Operation)
+    if is_scalar and not isinstance(type, ScalarType):
+        return f"a scalar and {kind_of(type)}"
+    return None
+
+
+def _check_condition(state: State, returned: Returned) -> None:
+    if len(returned.arguments) != 1:
+        if state.scope.depth < MAX_NESTING:
+            state.report(
+                Code.INVALID_PREDICATE,
+                f"a condition block returns one value, not {len(returned.arguments)}",
+            )
+        return
+    (value,) = returned.values
+    if value is not None:
+        state.here = (*returned.path, "results", 0)
+        _check_truth(state, value)
+        state.here = None
+    elif returned.arguments[0] is None:
+        state.report(
+            Code.INVALID_PREDICATE,
+            "a condition block returns a bool tensor or a condition, not none",
+            path=(*returned.path, "results", 0),
+        )
+
+
+def _define_results(state: State, results: tuple[Result, ...]) -> None:
+    for result in results:
+        extent = result.type if isinstance(result.type, TensorType) else None
+        define(state, result.name, result.type, Role.OWNED, Storage(extent=extent))

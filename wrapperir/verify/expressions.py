@@ -1,0 +1,121 @@
+"""Whether expressions are well formed, which symbols they use, and what bounds them."""
+
+from attrs import define, frozen
+
+from wrapperir.diagnostics import Code, LinePath
+from wrapperir.ir.expr import MAX_DEPTH, Expr, ExprOp, Operation, Symbol, accepts_arity
+from wrapperir.ir.line import SymbolKind
+from wrapperir.verify.interval import UNBOUNDED, Interval, interval_of
+from wrapperir.verify.malformed import expect
+from wrapperir.verify.polynomial import Polynomial, Polynomials
+
+
+@define(eq=False)
+class SymbolFacts:
+    """A symbol in scope: its range, and what it was computed from."""
+
+    kind: SymbolKind
+    interval: Interval
+    computed: Polynomial | None
+    defined: LinePath
+    poisoned: bool = False
+
+
+@frozen
+class Fault:
+    """Something wrong with an expression or type, to be reported where it is used."""
+
+    code: Code
+    message: str
+    subject: str | None = None
+    hint: str | None = None
+
+
+@frozen(eq=False)
+class ExpressionFacts:
+    """The symbols of an operation, and its first fault."""
+
+    symbols: tuple[str, ...]
+    fault: Fault | None
+
+
+class Expressions:
+    """Checks expressions; operations are remembered by identity.
+
+    ``symbols`` are those in scope; the caller adds and removes.
+    """
+
+    def __init__(self, symbols: dict[str, SymbolFacts]) -> None:
+        """Start with nothing checked."""
+        self._symbols = symbols
+        self._facts: dict[int, ExpressionFacts] = {}
+        self.polynomials = Polynomials(self._range, self._computed)
+
+    def _range(self, name: str) -> Interval:
+        facts = self._symbols.get(name)
+        return UNBOUNDED if facts is None else facts.interval
+
+    def _computed(self, name: str) -> Polynomial | None:
+        facts = self._symbols.get(name)
+        return None if facts is None else facts.computed
+
+    def interval(self, expr: Expr) -> Interval:
+        """Return an interval that holds every value of a well-formed expression."""
+        return interval_of(expr, self._range, self.polynomials.intervals)
+
+    def of(self, expr: Operation) -> ExpressionFacts:
+        """Return the facts of an operation."""
+        facts = self._facts.get(id(expr))
+        if facts is None:
+            facts = self._facts[id(expr)] = _examine(expr)
+        return facts
+
+
+def _examine(root: Operation) -> ExpressionFacts:
+    """Walk an operation without recursion, each shared part once."""
+    symbols: dict[str, None] = {}
+    heights: dict[int, int] = {}
+    stack: list[Operation] = [root]
+    while stack:
+        expr = stack[-1]
+        if id(expr) in heights:
+            stack.pop()
+            continue
+        expect(expr.op, ExprOp, "an operator of expressions")
+        waiting: list[Operation] = []
+        height = 0
+        for arg in expr.args:
+            if isinstance(arg, Operation):
+                known = heights.get(id(arg))
+                if known is None:
+                    waiting.append(arg)
+                else:
+                    height = max(height, known)
+            elif isinstance(arg, Symbol):
+                symbols[arg.name] = None
+            else:
+                expect(arg, (int, float), "a part of an expression")
+        if waiting:
+            stack.extend(waiting)
+            continue
+        if not accepts_arity(expr.op, len(expr.args)):
+            return ExpressionFacts(
+                (),
+                Fault(
+                    Code.OPERATION_ARITY,
+                    f"{expr.op.value} does not take {len(expr.args)} arguments",
+                ),
+            )
+        heights[id(expr)] = height + 1
+        stack.pop()
+    if heights[id(root)] > MAX_DEPTH:
+        return ExpressionFacts((), _too_deep())
+    return ExpressionFacts(tuple(symbols), None)
+
+
+def _too_deep() -> Fault:
+    return Fault(
+        Code.EXPRESSION_DEPTH,
+        f"the expression is nested more than {MAX_DEPTH} deep",
+        hint="define a symbol for a part of it",
+    )

@@ -1,0 +1,197 @@
+"""Whether a type is sound by itself, and how far into its storage it reaches."""
+
+from attrs import define
+
+from wrapperir.diagnostics import Code
+from wrapperir.ir.expr import Expr, Operation, Symbol
+from wrapperir.ir.identifier import is_identifier, is_operator
+from wrapperir.ir.line import SymbolKind
+from wrapperir.ir.types import (
+    DEFAULT_SPACE,
+    Device,
+    DType,
+    OpaqueType,
+    ScalarType,
+    TensorType,
+    TupleType,
+    ValueType,
+)
+from wrapperir.verify.expressions import Expressions, Fault, SymbolFacts
+from wrapperir.verify.malformed import MalformedError, expect
+from wrapperir.verify.polynomial import Polynomial
+
+MOST_BYTES = (1 << 63) - 1
+"""What a signed 64-bit byte count can hold."""
+
+_DEEPEST_TUPLE = 50
+
+
+@define(eq=False)
+class TypeFacts:
+    """What is known of a type.
+
+    ``reach`` is how many bytes from the start of its storage the type reaches: 0 where
+    it has no elements, ``None`` where that is not a constant or the type has faults.
+    """
+
+    symbols: tuple[str, ...] = ()
+    reach: int | None = None
+    empty: bool = False
+    faults: tuple[Fault, ...] = ()
+    reported: bool = False
+    needs: Polynomial | None = None
+
+
+class Layouts:
+    """Checks types; they are remembered by identity, as a program shares its types."""
+
+    def __init__(self, symbols: dict[str, SymbolFacts]) -> None:
+        """Start with nothing checked."""
+        self._symbols = symbols
+        self.expressions = Expressions(symbols)
+        self._facts: dict[int, TypeFacts] = {}
+        self._devices: dict[int, Fault | None] = {}
+
+    def of(self, type: ValueType) -> TypeFacts:
+        """Return the facts of a type.
+
+        Raises:
+            MalformedError: a field of the type holds what its declaration does not allow.
+        """
+        facts = self._facts.get(id(type))
+        if facts is None:
+            facts = self._facts[id(type)] = self._examine(type, 0)
+        return facts
+
+    def _examine(self, value: ValueType, depth: int) -> TypeFacts:
+        if isinstance(value, TensorType):
+            return self._examine_tensor(value)
+        if isinstance(value, ScalarType):
+            expect(value.dtype, DType, "an element type")
+            return TypeFacts()
+        if isinstance(value, OpaqueType):
+            expect(value.description, str, "a description")
+            return TypeFacts()
+        expect(value, TupleType, "a type of values")
+        if depth > _DEEPEST_TUPLE:
+            raise MalformedError("a tuple type is nested too deep")
+        parts = [self._examine(element, depth + 1) for element in value.elements]
+        symbols = dict.fromkeys(name for part in parts for name in part.symbols)
+        faults = tuple(fault for part in parts for fault in part.faults)
+        return TypeFacts(tuple(symbols), faults=faults)
+
+    def _examine_tensor(self, tensor: TensorType) -> TypeFacts:
+        size, stride, offset = tensor.size, tensor.stride, tensor.offset
+        facts = TypeFacts()
+        extent = 1
+        constant = len(size) == len(stride)
+        if not constant:
+            _add(
+                facts,
+                Code.RANK_MISMATCH,
+                f"the size has {len(size)} dimensions, the stride {len(stride)}",
+            )
+        for length, step in zip(size, stride, strict=False):
+            # By identity of class: a bool is an int, too.
+            if type(length) is int and type(step) is int and length >= 0 <= step:
+                if length == 0:
+                    facts.empty = True
+                extent += (length - 1) * step
+            else:
+                constant = False
+                facts.empty = facts.empty or (type(length) is int and length == 0)
+                self._check_extent(facts, length, "size")
+                self._check_extent(facts, step, "stride")
+        expect(tensor.dtype, DType, "an element type")
+        if type(offset) is not int or offset < 0:
+            self._check_extent(facts, offset, "offset")
+        elif constant and not facts.empty:
+            reach = (extent + offset) * tensor.dtype.itemsize
+            if reach > MOST_BYTES:
+                _add(facts, Code.TOO_LARGE, "the tensor spans 2**63 bytes or more")
+            else:
+                facts.reach = reach
+        if facts.empty and not facts.faults:
+            facts.reach = 0
+        self._check_placement(facts, tensor)
+        return facts
+
+    def _check_extent(self, facts: TypeFacts, extent: Expr, what: str) -> None:
+        if type(extent) is int:
+            if extent < 0:
+                _add(facts, Code.NEGATIVE_EXTENT, f"the {what} {extent} is negative")
+            return
+        if isinstance(extent, float):
+            _add(facts, Code.NOT_AN_INTEGER, f"the {what} {extent} is not an integer")
+            return
+        expect(extent, (Symbol, Operation), f"a {what}")
+        names: tuple[str, ...] = ()
+        if isinstance(extent, Symbol):
+            names = (extent.name,)
+            known = self._symbols.get(extent.name)
+            if known is not None and known.kind is not SymbolKind.INT:
+                _add(
+                    facts,
+                    Code.NOT_AN_INTEGER,
+                    f"the {what} is the symbol {extent.name}, which is no integer",
+                    extent.name,
+                )
+        elif isinstance(extent, Operation):
+            found = self.expressions.of(extent)
+            if found.fault is not None:
+                facts.faults = (*facts.faults, found.fault)
+                return
+            names = found.symbols
+        facts.symbols = tuple(dict.fromkeys((*facts.symbols, *names)))
+        if self.expressions.interval(extent)[1] < 0:
+            _add(facts, Code.NEGATIVE_EXTENT, f"the {what} is always negative")
+
+    def _check_placement(self, facts: TypeFacts, type: TensorType) -> None:
+        fault = self.device_fault(type.device)
+        if fault is not None:
+            facts.faults = (*facts.faults, fault)
+        space, layout, alignment = type.space, type.layout, type.alignment
+        if space is not DEFAULT_SPACE and not is_identifier(space):
+            _add(facts, Code.INVALID_PLACEMENT, f"{space!r} is no name of a memory space")
+        if layout is not None and not is_operator(layout.name):
+            _add(
+                facts,
+                Code.INVALID_PLACEMENT,
+                f"{layout.name!r} is no name of a vendor layout",
+                hint="write a namespace and a name, such as acme.tiled",
+            )
+        if alignment is not None and not is_power_of_two(alignment):
+            _add(
+                facts,
+                Code.INVALID_ALIGNMENT,
+                f"the alignment {alignment} is not a power of two",
+                f"align = {alignment}",
+            )
+
+    def device_fault(self, device: Device) -> Fault | None:
+        """Return what is wrong with a device's name or index."""
+        if id(device) not in self._devices:
+            sound = is_identifier(device.kind) and (
+                device.index is None or device.index >= 0
+            )
+            self._devices[id(device)] = (
+                None
+                if sound
+                else Fault(Code.INVALID_PLACEMENT, f"{str(device)!r} is no device")
+            )
+        return self._devices[id(device)]
+
+
+def is_power_of_two(value: int) -> bool:
+    """Say whether ``value`` is 1, 2, 4, 8 and so on."""
+    return value > 0 and value & (value - 1) == 0
+
+
+def _add(
+    facts: TypeFacts,
+    code: Code,
+    message: str,
+    subject: str | None = None,
+    hint: str | None = None,
+) -> None:
+    facts.faults = (*facts.faults, Fault(code, message, subject, hint))

@@ -1,0 +1,216 @@
+"""Allocation, free, reuse, views and leaks; the rules are in ``semantics.md``."""
+
+from wrapperir.diagnostics import Code
+from wrapperir.ir.line import AllocateLine, FreeLine, ReinterpretLine, ReuseLine, ZeroMode
+from wrapperir.ir.types import TensorType
+from wrapperir.verify.comparison import reaches_past, same_device
+from wrapperir.verify.malformed import expect
+from wrapperir.verify.names import define, report_no_tensor, use, use_tensor
+from wrapperir.verify.state import (
+    Role,
+    Scope,
+    State,
+    Storage,
+    Value,
+    defined_note,
+    dropped_note,
+)
+
+
+def check_allocate(state: State, line: AllocateLine) -> None:
+    """Define a buffer or workspace with memory of its own."""
+    type, workspace = line.type, line.workspace
+    expect(type, TensorType, "a tensor type")
+    if workspace is None:
+        storage = Storage(None, None, type, True, False)
+        value = define(state, line.result, type, Role.OWNED, storage)
+        if value.facts.empty:
+            storage.written = True
+        return
+    expect(workspace, ZeroMode, "a zero mode")
+    written = workspace is not ZeroMode.UNINITIALIZED
+    storage = Storage(None, None, type, True, written)
+    if workspace is ZeroMode.ZERO_PER_PROGRAM:
+        storage.lender = define(state, line.result, type, Role.PROGRAM_WORKSPACE, storage)
+    else:
+        define(state, line.result, type, Role.OWNED, storage)
+
+
+def check_free(state: State, line: FreeLine) -> None:
+    """Drop a name."""
+    name = line.buffer
+    value = state.values.get(name)
+    scope = state.scope
+    if value is None or not value.live or value.scope is not scope:
+        _report_bad_free(state, name, value)
+    elif value.role is Role.OWNED:
+        del scope.owned[name]
+        value.live = False
+        value.dropped = scope.index
+    elif value.role is Role.INPUT or value.role is Role.SCALAR:
+        value.live = False
+        value.dropped = scope.index
+    else:
+        _report_borrowed_drop(state, value, value, "freed")
+
+
+def _report_bad_free(state: State, name: str, value: Value | None) -> None:
+    if value is not None and value.live and value.role is Role.CONSTANT:
+        _report_borrowed_drop(state, value, value, "freed")
+    elif value is None or value.poisoned or value.scope is not state.scope:
+        use(state, name)
+    else:
+        value.poison()
+        state.report(
+            Code.DOUBLE_FREE,
+            f"%{name} was dropped before",
+            f"%{name}",
+            notes=(dropped_note(value),),
+            hint="a name is dropped once",
+        )
+
+
+_BORROWED = {
+    Role.INPUT: (Code.REUSE_OF_BORROWED, "an input: the caller may hold its memory"),
+    Role.CONSTANT: (Code.REUSE_OF_BORROWED, "a constant, which is borrowed"),
+    Role.PARAMETER: (Code.PARAMETER_DROPPED, "a block parameter, which is borrowed"),
+    Role.PROGRAM_WORKSPACE: (
+        Code.PROGRAM_WORKSPACE_DROPPED,
+        "a workspace that the program keeps between calls",
+    ),
+}
+
+
+def _report_borrowed_drop(state: State, value: Value, lender: Value, verb: str) -> None:
+    code, why = _BORROWED[lender.role]
+    if code is Code.REUSE_OF_BORROWED and verb == "freed":
+        code = Code.CONSTANT_FREED
+    what = "it is" if lender is value else f"it is memory of %{lender.name},"
+    state.report(
+        code,
+        f"%{value.name} may not be {verb}: {what} {why}",
+        f"%{value.name}",
+        notes=(defined_note(lender),),
+    )
+
+
+def check_reuse(state: State, line: ReuseLine) -> None:
+    """Move a reference, and its memory, to a new name and type."""
+    type = line.type
+    expect(type, TensorType, "a tensor type")
+    value = use(state, line.source)
+    storage = Storage(None, None, type, False, True)
+    if value is not None:
+        if value.type.__class__ is not TensorType:
+            report_no_tensor(state, value)
+        elif value.storage.lender is not None:
+            _report_borrowed_drop(state, value, value.storage.lender, "reused")
+        else:
+            storage = value.storage
+            _check_fit(state, value, type)
+        if value.role is Role.OWNED:
+            del state.scope.owned[value.name]
+            value.live = False
+            value.dropped = state.scope.index
+    define(state, line.result, type, Role.OWNED, storage)
+
+
+def _check_fit(state: State, value: Value, type: TensorType) -> None:
+    source = value.type
+    assert isinstance(source, TensorType)
+    found = _placement_difference(source, type)
+    if found is None and (type.layout is not None or source.layout is not None):
+        found = "vendor layout" if type.layout != source.layout else None
+    if (
+        found is None
+        and type.alignment is not None
+        and (source.alignment is None or type.alignment > source.alignment)
+    ):
+        found = "a greater alignment"
+    if found is not None:
+        state.report(
+            Code.REUSE_INCOMPATIBLE,
+            f"%{value.name} cannot be reused as this type: {found}",
+            f"%{value.name}",
+            notes=(defined_note(value),),
+            hint="allocate a buffer instead",
+        )
+        return
+    extent = value.storage.extent
+    if extent is not None and reaches_past(state.layouts, type, extent):
+        state.report(
+            Code.REUSE_TOO_SMALL,
+            f"the memory of %{value.name} is too small{_amounts(state, type, extent)}",
+            f"%{value.name}",
+            notes=(defined_note(value),),
+            hint="allocate a buffer instead",
+        )
+
+
+def _placement_difference(left: TensorType, right: TensorType) -> str | None:
+    if not same_device(left.device, right.device):
+        return f"it is on {left.device}, not on {right.device}"
+    if left.space != right.space:
+        return f"it is in space {left.space}, not {right.space}"
+    if left.pinned != right.pinned:
+        return f"it is {'' if left.pinned else 'not '}pinned"
+    return None
+
+
+def _amounts(state: State, type: TensorType, extent: TensorType) -> str:
+    needs, has = state.layouts.of(type).reach, state.layouts.of(extent).reach
+    if needs is None or has is None:
+        return ""
+    return f": {needs} bytes are needed and {has} there"
+
+
+def check_reinterpret(state: State, line: ReinterpretLine) -> None:
+    """Name a view: one more reference to the storage of its source."""
+    type = line.type
+    expect(type, TensorType, "a tensor type")
+    value = use_tensor(state, line.source)
+    storage = Storage() if value is None else value.storage
+    view = define(state, line.result, type, Role.OWNED, storage)
+    if value is None or view.facts.faults or value.facts.faults:
+        return
+    source = value.type
+    assert isinstance(source, TensorType)
+    found = None
+    if (
+        source.device is not type.device
+        or source.space is not type.space
+        or source.pinned is not type.pinned
+    ):
+        found = _placement_difference(source, type)
+    if found is not None:
+        state.report(
+            Code.VIEW_ELSEWHERE,
+            f"a view of %{value.name} cannot be elsewhere: {found}",
+            f"%{value.name}",
+            notes=(defined_note(value),),
+        )
+    elif (
+        storage.extent is not None
+        and storage.exact
+        and reaches_past(state.layouts, type, storage.extent)
+    ):
+        state.report(
+            Code.OUT_OF_BOUNDS,
+            "the view reaches past the storage of "
+            f"%{value.name}{_amounts(state, type, storage.extent)}",
+            f"%{view.name}",
+            notes=(defined_note(value),),
+        )
+
+
+def check_leaks(state: State, scope: Scope, returned: set[str]) -> None:
+    """Report the names of a scope that nothing dropped or returned."""
+    for name, value in scope.owned.items():
+        if name not in returned:
+            state.report(
+                Code.LEAK,
+                f"%{name} is never freed, reused or returned",
+                f"%{name}",
+                path=value.defined_at(),
+                hint=f"write `free %{name}` after its last use",
+            )

@@ -1,0 +1,201 @@
+"""Which check each line kind gets, and the walk over a list of lines."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from wrapperir.diagnostics import Code
+from wrapperir.ir.line import (
+    BODY_LINES,
+    DEFINITION_LINES,
+    KEYWORDS,
+    AllocateLine,
+    AnyLine,
+    AssertAlignmentLine,
+    AssertNotNanLine,
+    AssertScalarLine,
+    AssertSizeStrideLine,
+    BodyLine,
+    CommentLine,
+    ConditionalLine,
+    ExternKernelLine,
+    FreeLine,
+    KernelCallLine,
+    KernelDefinitionLine,
+    Line,
+    MultiKernelLine,
+    MultiOutputLine,
+    Provenance,
+    ReinterpretLine,
+    ReuseLine,
+    SubgraphCallLine,
+    SymbolDefinitionLine,
+    WhileLoopLine,
+    keyword,
+)
+from wrapperir.ir.types import OpaqueType
+from wrapperir.ir.uses import definitions
+from wrapperir.ir.visitor import LineVisitor
+from wrapperir.verify.asserts import (
+    check_assert_alignment,
+    check_assert_not_nan,
+    check_assert_scalar,
+    check_assert_size_stride,
+)
+from wrapperir.verify.calls import check_kernel_call
+from wrapperir.verify.control_flow import (
+    check_conditional,
+    check_subgraph_call,
+    check_while_loop,
+)
+from wrapperir.verify.kernels import check_kernel_definition, check_multi_kernel
+from wrapperir.verify.lifetimes import (
+    check_allocate,
+    check_free,
+    check_reinterpret,
+    check_reuse,
+)
+from wrapperir.verify.malformed import MalformedError
+from wrapperir.verify.names import define
+from wrapperir.verify.operators import check_extern_kernel, check_multi_output
+from wrapperir.verify.state import Role, State, Storage
+from wrapperir.verify.symbols import check_symbol_definition
+
+
+class LineChecks(LineVisitor[None]):
+    """Checks a line where the walk of ``state`` is."""
+
+    def __init__(self, state: State) -> None:
+        """Check for one walk."""
+        self._state = state
+        self.by_kind: dict[type[Line], Callable[[AnyLine], None]] = {
+            kind: getattr(self, f"visit_{keyword(kind)}")
+            for kind in (*DEFINITION_LINES, *BODY_LINES)
+        }
+        """The methods, for dispatch without a search."""
+
+    def walk(self, lines: Sequence[BodyLine]) -> None:
+        """Check the lines of the current scope, in order."""
+        scope, by_kind = self._state.scope, self.by_kind
+        for index, line in enumerate(lines):
+            scope.index = index
+            try:
+                by_kind[line.__class__](line)
+                if line.provenance is not None:
+                    check_provenance(line.provenance)
+            except Exception as error:  # a field is not what it should be
+                self._state.here = None
+                report_malformed(self._state, line, error)
+                _poison_definitions(self._state, line)
+
+    def visit_kernel_definition(self, line: KernelDefinitionLine) -> None:
+        """Check a kernel."""
+        check_kernel_definition(self._state, line)
+
+    def visit_multi_kernel(self, line: MultiKernelLine) -> None:
+        """Check a multi-kernel."""
+        check_multi_kernel(self._state, line)
+
+    def visit_allocate(self, line: AllocateLine) -> None:
+        """Check an allocation."""
+        check_allocate(self._state, line)
+
+    def visit_free(self, line: FreeLine) -> None:
+        """Check a free."""
+        check_free(self._state, line)
+
+    def visit_reuse(self, line: ReuseLine) -> None:
+        """Check a reuse."""
+        check_reuse(self._state, line)
+
+    def visit_reinterpret(self, line: ReinterpretLine) -> None:
+        """Check a view."""
+        check_reinterpret(self._state, line)
+
+    def visit_kernel_call(self, line: KernelCallLine) -> None:
+        """Check a kernel call."""
+        check_kernel_call(self._state, line)
+
+    def visit_extern_kernel(self, line: ExternKernelLine) -> None:
+        """Check an operator call."""
+        check_extern_kernel(self._state, line)
+
+    def visit_multi_output(self, line: MultiOutputLine) -> None:
+        """Check the naming of a tuple's element."""
+        check_multi_output(self._state, line)
+
+    def visit_symbol_definition(self, line: SymbolDefinitionLine) -> None:
+        """Check a symbol."""
+        check_symbol_definition(self._state, line)
+
+    def visit_assert_size_stride(self, line: AssertSizeStrideLine) -> None:
+        """Check an assert."""
+        check_assert_size_stride(self._state, line)
+
+    def visit_assert_alignment(self, line: AssertAlignmentLine) -> None:
+        """Check an assert."""
+        check_assert_alignment(self._state, line)
+
+    def visit_assert_scalar(self, line: AssertScalarLine) -> None:
+        """Check an assert."""
+        check_assert_scalar(self._state, line)
+
+    def visit_assert_not_nan(self, line: AssertNotNanLine) -> None:
+        """Check an assert."""
+        check_assert_not_nan(self._state, line)
+
+    def visit_conditional(self, line: ConditionalLine) -> None:
+        """Check a conditional and its blocks."""
+        check_conditional(self._state, line, self.walk)
+
+    def visit_while_loop(self, line: WhileLoopLine) -> None:
+        """Check a loop and its blocks."""
+        check_while_loop(self._state, line, self.walk)
+
+    def visit_subgraph_call(self, line: SubgraphCallLine) -> None:
+        """Check a call of a block."""
+        check_subgraph_call(self._state, line, self.walk)
+
+    def visit_comment(self, line: CommentLine) -> None:
+        """Check a remark."""
+        if line.text.__class__ is not str:
+            raise MalformedError(f"{line.text.__class__.__name__} as the text of a comment")
+
+
+def check_provenance(provenance: Provenance) -> None:
+    """Check the kinds of a provenance's fields.
+
+    Raises:
+        MalformedError: one of them is not what it is declared to be.
+    """
+    if provenance.__class__ is not Provenance or provenance.nodes.__class__ is not tuple:
+        raise MalformedError(f"{provenance!r} is no provenance")
+
+
+def report_malformed(state: State, line: object, error: Exception) -> None:
+    """Report a field that holds what it may not; ``error`` is how that showed."""
+    what = line.__class__.__name__
+    if isinstance(line, Line):
+        what = KEYWORDS.get(type(line), what)
+    detail = (
+        str(error)
+        if isinstance(error, MalformedError)
+        else f"{error.__class__.__name__}: {error}"
+    )
+    state.report(
+        Code.MALFORMED,
+        f"malformed {what}: {detail}",
+        hint="build lines with the types that their fields declare",
+    )
+
+
+def _poison_definitions(state: State, line: BodyLine) -> None:
+    """Let the results of a malformed line exist, so that using them is no fault."""
+    try:
+        names = [name for name, _ in definitions(line)]
+    except Exception:  # its results are what is malformed
+        return
+    for name in names:
+        with suppress(TypeError, AttributeError):  # what is malformed is the name
+            if name not in state.values:
+                define(state, name, OpaqueType(), Role.SCALAR, Storage())
+            state.values[name].poison()

@@ -1,0 +1,15 @@
+"""What a program built in memory may hold that its types do not allow."""
+
+
+class MalformedError(Exception):
+    """A field holds something that its declared type does not allow."""
+
+
+def expect(value: object, kind: type | tuple[type, ...], what: str) -> None:
+    """Hold a field to its kind; a bool is no number.
+
+    Raises:
+        MalformedError: ``value`` is of another kind; ``what`` says what was wanted.
+    """
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise MalformedError(f"{value.__class__.__name__} in place of {what}")

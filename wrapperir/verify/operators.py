@@ -1,0 +1,205 @@
+"""Operator calls and the results taken from them.
+
+Which operators exist, and what their schemas say, is PyTorch's to know: nothing here
+asks it.
+"""
+
+from collections.abc import Iterable
+
+from wrapperir.diagnostics import Code
+from wrapperir.ir.expr import Operation, Symbol
+from wrapperir.ir.identifier import is_identifier, is_operator
+from wrapperir.ir.line import (
+    Argument,
+    BufferRef,
+    ComplexLiteral,
+    ExternKernelLine,
+    MultiOutputLine,
+    TorchEnum,
+)
+from wrapperir.ir.types import Device, DType, TensorType, TupleType, ValueType
+from wrapperir.verify.aliasing import merged_storage, write
+from wrapperir.verify.calls import check_placement
+from wrapperir.verify.comparison import difference
+from wrapperir.verify.malformed import MalformedError, expect
+from wrapperir.verify.names import define, use, use_expression
+from wrapperir.verify.state import Role, State, Storage, Value, defined_note
+
+_LITERALS = frozenset({int, float, bool, str, type(None), DType, Device, TorchEnum})
+_DEEPEST_ARGUMENT = 50
+
+
+def check_extern_kernel(state: State, line: ExternKernelLine) -> None:
+    """Check an operator call and define its result."""
+    if not is_operator(line.operator):
+        state.report(
+            Code.INVALID_OPERATOR,
+            f"{line.operator!r} is no name of an operator",
+            line.operator,
+            hint="write namespace, name and overload, such as aten.mm.out",
+        )
+    check_placement(state, line.device, line.stream)
+    names: list[str] = []
+    for argument in line.arguments:
+        if isinstance(argument, BufferRef):
+            name = argument.name
+            use(state, name)
+            names.append(name)
+        elif argument.__class__ not in _LITERALS:
+            _use_argument(state, argument, names, 0)
+    if line.keywords:
+        _check_keywords(state, line, names)
+    if line.writes:
+        _check_writes(state, line.writes, names)
+    if line.result is not None and line.type is not None:
+        storage = _result_storage(state, line, names) if line.aliases else Storage()
+        if isinstance(line.type, TensorType) and not line.aliases:
+            storage.extent = line.type
+        define(state, line.result, line.type, Role.OWNED, storage)
+        return
+    if line.aliases:
+        _result_storage(state, line, names)
+    if line.result is not None or line.type is not None:
+        state.report(
+            Code.RESULT_WITHOUT_TYPE,
+            "the call has a result but no type for it"
+            if line.type is None
+            else "the call has a type but no result",
+            f"%{line.result}" if line.result is not None else None,
+        )
+        if line.result is not None:
+            define(state, line.result, TupleType(()), Role.SCALAR, Storage()).poison()
+
+
+def _use_argument(state: State, argument: Argument, names: list[str], depth: int) -> None:
+    """Use what an argument mentions; ``names`` collects the values."""
+    if isinstance(argument, BufferRef):
+        use(state, argument.name)
+        names.append(argument.name)
+    elif isinstance(argument, tuple):
+        if depth > _DEEPEST_ARGUMENT:
+            raise MalformedError("an argument is nested too deep")
+        for item in argument:
+            if item.__class__ not in _LITERALS:
+                _use_argument(state, item, names, depth + 1)
+    elif isinstance(argument, Symbol | Operation):
+        use_expression(state, argument)
+    elif argument.__class__ not in _LITERALS and not isinstance(argument, ComplexLiteral):
+        raise MalformedError(f"{argument.__class__.__name__} as an argument of an operator")
+
+
+def _check_keywords(state: State, line: ExternKernelLine, names: list[str]) -> None:
+    seen: set[str] = set()
+    for keyword, argument in line.keywords:
+        if not is_identifier(keyword):
+            state.report(
+                Code.INVALID_IDENTIFIER,
+                f"the keyword {keyword!r} is no identifier",
+                keyword,
+            )
+        if keyword in seen:
+            state.report(
+                Code.DUPLICATE_NAME, f"the keyword {keyword} occurs twice", keyword
+            )
+        seen.add(keyword)
+        given: list[str] = []
+        _use_argument(state, argument, given, 0)
+        names.extend(given)
+        if keyword == "out":
+            for name in given:
+                if name not in line.writes:
+                    state.report(
+                        Code.OUT_NOT_WRITTEN,
+                        f"the call's out, %{name}, is not among its writes",
+                        f"%{name}",
+                        hint=f"add writes(%{name})",
+                    )
+                    _written(state, (name,))
+
+
+def _check_writes(state: State, writes: tuple[str, ...], names: list[str]) -> None:
+    given = set(names)
+    for name in writes:
+        if name not in given:
+            _report_not_given(state, name, "writes")
+    _written(state, (name for name in writes if name in given))
+
+
+def _written(state: State, names: Iterable[str]) -> None:
+    for name in names:
+        value = state.values.get(name)
+        if value is not None and value.live:
+            write(state, value)
+
+
+def _result_storage(state: State, line: ExternKernelLine, names: list[str]) -> Storage:
+    given = set(names)
+    sources: list[Value] = []
+    for name in line.aliases:
+        if name not in given:
+            _report_not_given(state, name, "aliases")
+            continue
+        value = state.values.get(name)
+        if value is not None and value.live:
+            sources.append(value)
+    return merged_storage(sources)
+
+
+def _report_not_given(state: State, name: str, what: str) -> None:
+    expect(name, str, "a name")
+    value = state.values.get(name)
+    if value is not None and value.poisoned:
+        return
+    state.report(
+        Code.NOT_AN_ARGUMENT,
+        f"%{name} is in {what}, but not an argument of the call",
+        f"%{name}",
+    )
+
+
+def check_multi_output(state: State, line: MultiOutputLine) -> None:
+    """Name an element of a tuple."""
+    value = use(state, line.source)
+    storage = Storage()
+    if value is not None:
+        _check_element(state, line, value)
+        of_tuple = value.storage
+        storage = Storage(of_tuple.lender, of_tuple.read_only, None, False, True, False)
+    if storage.lender is None and isinstance(line.type, TensorType):
+        storage.extent = line.type
+    define(state, line.result, line.type, Role.OWNED, storage)
+
+
+def _check_element(state: State, line: MultiOutputLine, value: Value) -> None:
+    element: ValueType = value.type
+    notes = (defined_note(value),)
+    if not line.indices:
+        raise MalformedError("no index of a multi_output")
+    for index in line.indices:
+        if not isinstance(element, TupleType):
+            state.report(
+                Code.NOT_A_TUPLE,
+                f"%{line.source} is not a tuple"
+                if element is value.type
+                else f"an element of %{line.source} is not a tuple",
+                f"%{line.source}",
+                notes=notes,
+            )
+            return
+        if not 0 <= index < len(element.elements):
+            state.report(
+                Code.TUPLE_INDEX,
+                f"there is no element {index}: %{line.source} has {len(element.elements)}",
+                f"[{index}]",
+                notes=notes,
+            )
+            return
+        element = element.elements[index]
+    found = difference(state.layouts, element, line.type)
+    if found is not None:
+        state.report(
+            Code.TUPLE_TYPE,
+            f"%{line.result} is declared otherwise than in %{line.source}: {found}",
+            f"%{line.result}",
+            notes=notes,
+        )

@@ -1,0 +1,186 @@
+"""What the verifier knows while it walks a program: values, storages, scopes, findings."""
+
+from enum import Enum, auto
+
+from attrs import define, field, frozen
+
+from wrapperir.diagnostics import Code, Diagnostic, LinePath, Note
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import DType, TensorType, ValueType
+from wrapperir.verify.expressions import Fault, SymbolFacts
+from wrapperir.verify.layouts import Layouts, TypeFacts
+
+
+class Role(Enum):
+    """Who owns a name, and so what may be done with it."""
+
+    OWNED = auto()
+    INPUT = auto()
+    CONSTANT = auto()
+    PARAMETER = auto()
+    PROGRAM_WORKSPACE = auto()
+    SCALAR = auto()
+
+
+@define(eq=False)
+class Storage:
+    """Memory behind one or more names of one scope.
+
+    ``lender`` is the value whose memory it is, or may be, where that is not the scope's
+    to give away: an input, constant, block parameter or program workspace.
+    ``read_only`` is the value that forbids writing.  ``extent`` is the type that says
+    how many bytes there are, where that is known.  ``exact`` is false where only the
+    least number of bytes is.  ``certain`` is false where the memory is perhaps that of
+    another value too.
+    """
+
+    lender: "Value | None" = None
+    read_only: "Value | None" = None
+    extent: TensorType | None = None
+    exact: bool = False
+    written: bool = True
+    certain: bool = True
+
+
+@define(eq=False)
+class Value:
+    """A name: its type, its memory, and whether it still holds a reference.
+
+    ``defined`` is the index of its line, or a place that is no line.  A name that a
+    fault was reported for is not ``live`` and ``poisoned``: nothing more is said of it.
+    """
+
+    name: str
+    type: ValueType
+    facts: TypeFacts
+    role: Role
+    scope: "Scope"
+    defined: "int | LinePath"
+    storage: Storage
+    live: bool = True
+    poisoned: bool = False
+    dropped: int = -1
+
+    def poison(self) -> None:
+        """Say no more about this name."""
+        self.live = False
+        self.poisoned = True
+        self.scope.owned.pop(self.name, None)
+
+    def defined_at(self) -> LinePath:
+        """Return the place of the definition."""
+        if isinstance(self.defined, int):
+            return (*self.scope.path, self.defined)
+        return self.defined
+
+
+@define(eq=False)
+class Scope:
+    """One list of lines, the program's or a nested block's; ``index`` is where we are.
+
+    ``reported`` holds names of other scopes whose use here was reported.
+    """
+
+    path: LinePath
+    depth: int = 0
+    index: int = 0
+    owned: dict[str, Value] = field(factory=dict[str, Value])
+    symbols: list[str] = field(factory=list[str])
+    reported: set[str] = field(factory=set[str])
+
+
+@frozen
+class ParameterFacts:
+    """One runtime parameter, flat for speed."""
+
+    name: str
+    dtype: DType
+    is_buffer: bool
+    reads: bool
+    writes: bool
+
+
+@frozen(eq=False)
+class Signature:
+    """What a call of a kernel must give: an element type and access, or a scalar.
+
+    ``parameters`` is ``None`` where the kernel is not known, so that a call of it is
+    reported once.
+    """
+
+    parameters: tuple[ParameterFacts, ...] | None
+    is_multi: bool = False
+    defined: LinePath = ()
+
+
+@frozen(eq=False)
+class Later:
+    """Where a program defines each value and symbol, the first time."""
+
+    values: dict[str, LinePath]
+    symbols: dict[str, LinePath]
+
+
+@define(eq=False)
+class State:
+    """The walk's state.  ``here`` is the place while that is not a line."""
+
+    program: Program
+    scope: Scope = field(factory=lambda: Scope(("lines",)))
+    here: LinePath | None = None
+    values: dict[str, Value] = field(factory=dict[str, Value])
+    symbols: dict[str, SymbolFacts] = field(factory=dict[str, SymbolFacts])
+    ended_symbols: dict[str, SymbolFacts] = field(factory=dict[str, SymbolFacts])
+    kernels: dict[str, Signature] = field(factory=dict[str, Signature])
+    diagnostics: list[Diagnostic] = field(factory=list[Diagnostic])
+    layouts: Layouts = field(init=False)
+    definitions: Later | None = None
+    overlap_budget: int = 1_000_000
+
+    def __attrs_post_init__(self) -> None:
+        """Let the type checks see the symbols in scope."""
+        self.layouts = Layouts(self.symbols)
+
+    def place(self) -> LinePath:
+        """Return where the walk is."""
+        if self.here is not None:
+            return self.here
+        return (*self.scope.path, self.scope.index)
+
+    def report(
+        self,
+        code: Code,
+        message: str,
+        subject: str | None = None,
+        *,
+        path: LinePath | None = None,
+        notes: tuple[Note, ...] = (),
+        hint: str | None = None,
+    ) -> None:
+        """Add a diagnostic, at ``path`` or where the walk is."""
+        self.diagnostics.append(
+            Diagnostic(
+                code=code,
+                message=message,
+                path=self.place() if path is None else path,
+                subject=subject,
+                notes=notes,
+                hint=hint,
+            )
+        )
+
+    def report_fault(self, fault: Fault) -> None:
+        """Add a diagnostic for a fault of an expression or type, where the walk is."""
+        self.report(fault.code, fault.message, fault.subject, hint=fault.hint)
+
+
+def defined_note(value: Value) -> Note:
+    """Return the note that shows where a value is defined."""
+    return Note(message=f"%{value.name} is defined here", path=value.defined_at())
+
+
+def dropped_note(value: Value) -> Note:
+    """Return the note that shows where a value was dropped."""
+    return Note(
+        message=f"%{value.name} was dropped here", path=(*value.scope.path, value.dropped)
+    )
