@@ -5,8 +5,8 @@ import re
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 _OPERATOR = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+")
 
-RESERVED_SYMBOLS = frozenset({"true", "false", "none", "inf", "nan"})
-"""Words that text reads as literals, so no symbol may be named so."""
+RESERVED_SYMBOLS = frozenset({"true", "false", "none", "inf", "nan", "and", "or", "not"})
+"""Words that text reads as literals or operators, so no symbol may be named so."""
 
 
 def is_identifier(text: str) -> bool:

@@ -1,1 +1,34 @@
-"""The text part of wrapperir."""
+"""The two spellings of a program: text, which reads like one, and JSON.
+
+Both hold the whole program and read back as an equal one; the grammar of text is
+``docs/reference/text.md``, the schema of JSON ``docs/reference/json.md``.  Reading and
+printing execute nothing that a file says.
+"""
+
+from wrapperir.text.parse import (
+    ParsedText,
+    parse_expr,
+    parse_program,
+    parse_type,
+    parse_with_positions,
+)
+from wrapperir.text.print import (
+    format_expr,
+    format_line,
+    format_program,
+    format_type,
+    format_with_positions,
+)
+
+__all__ = [
+    "ParsedText",
+    "format_expr",
+    "format_line",
+    "format_program",
+    "format_type",
+    "format_with_positions",
+    "parse_expr",
+    "parse_program",
+    "parse_type",
+    "parse_with_positions",
+]

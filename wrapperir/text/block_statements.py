@@ -1,0 +1,112 @@
+"""The lines that own blocks, read from text up to their brace."""
+
+from collections.abc import Callable
+
+from attrs import frozen
+
+from wrapperir.diagnostics import Code
+from wrapperir.ir.line import (
+    Block,
+    BlockParameter,
+    BodyLine,
+    ConditionalLine,
+    Result,
+    SubgraphCallLine,
+    WhileLoopLine,
+)
+from wrapperir.text.arguments import parse_kernel_argument, parse_kernel_arguments
+from wrapperir.text.cursor import Cursor
+from wrapperir.text.malformed import Malformed
+from wrapperir.text.provenance import parse_opening
+from wrapperir.text.type_syntax import parse_value_type
+
+
+@frozen
+class BlockStatement:
+    """A line that owns blocks, read up to its brace.
+
+    ``roles`` pairs the words that begin its blocks with the line's fields for them;
+    ``finish`` makes the line of the blocks.
+    """
+
+    roles: tuple[tuple[str, str], ...]
+    finish: Callable[..., BodyLine]
+
+
+def parse_block_parameter(cursor: Cursor) -> BlockParameter:
+    """Take ``%name: type``."""
+    name = cursor.value()
+    cursor.expect(":")
+    return BlockParameter(name, parse_value_type(cursor))
+
+
+def _results(cursor: Cursor, names: list[str]) -> tuple[Result, ...]:
+    start = cursor.start
+    types = []
+    if cursor.accept(":"):
+        types.append(parse_value_type(cursor))
+        while cursor.accept(","):
+            types.append(parse_value_type(cursor))
+    if len(types) != len(names):
+        message = f"{len(names)} names but {len(types)} types of results"
+        raise Malformed(Code.BAD_COUNT, message, start, max(start + 1, cursor.start))
+    return tuple(map(Result, names, types))
+
+
+def _conditional(cursor: Cursor, names: list[str]) -> BlockStatement:
+    predicate = parse_kernel_argument(cursor)
+    operands = parse_kernel_arguments(cursor)
+    results = _results(cursor, names)
+    provenance = parse_opening(cursor)
+
+    def finish(on_true: Block, on_false: Block) -> BodyLine:
+        return ConditionalLine(
+            results=results,
+            predicate=predicate,
+            operands=operands,
+            on_true=on_true,
+            on_false=on_false,
+            provenance=provenance,
+        )
+
+    return BlockStatement((("true", "on_true"), ("false", "on_false")), finish)
+
+
+def _while_loop(cursor: Cursor, names: list[str]) -> BlockStatement:
+    carried = parse_kernel_arguments(cursor)
+    invariant = parse_kernel_arguments(cursor)
+    results = _results(cursor, names)
+    provenance = parse_opening(cursor)
+
+    def finish(condition: Block, body: Block) -> BodyLine:
+        return WhileLoopLine(
+            results=results,
+            carried=carried,
+            invariant=invariant,
+            condition=condition,
+            body=body,
+            provenance=provenance,
+        )
+
+    return BlockStatement((("condition", "condition"), ("body", "body")), finish)
+
+
+def _subgraph_call(cursor: Cursor, names: list[str]) -> BlockStatement:
+    name = cursor.kernel()
+    operands = parse_kernel_arguments(cursor)
+    results = _results(cursor, names)
+    provenance = parse_opening(cursor)
+
+    def finish(body: Block) -> BodyLine:
+        return SubgraphCallLine(
+            results=results, name=name, operands=operands, body=body, provenance=provenance
+        )
+
+    return BlockStatement((("body", "body"),), finish)
+
+
+BLOCK_STATEMENTS: dict[str, Callable[[Cursor, list[str]], BlockStatement]] = {
+    "conditional": _conditional,
+    "while_loop": _while_loop,
+    "subgraph_call": _subgraph_call,
+}

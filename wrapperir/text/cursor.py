@@ -1,0 +1,209 @@
+"""A cursor over the tokens of one line."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from typing import TypeVar
+
+from wrapperir.diagnostics import Code
+from wrapperir.text.limits import MAX_LIST_DEPTH, MAX_NESTING
+from wrapperir.text.malformed import Malformed, quoted
+
+T = TypeVar("T")
+
+NAME = "[A-Za-z_][A-Za-z0-9_]{0,254}"
+"""Pattern of an identifier, as in :mod:`wrapperir.ir.identifier`."""
+
+_TOKEN = re.compile(
+    r"[ \t]*(?:"
+    r"(?P<name>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)"
+    r"|(?P<value>%[A-Za-z_][A-Za-z0-9_]*)"
+    r"|(?P<at>@[A-Za-z_][A-Za-z0-9_]*(?::[0-9]+)?)"
+    r"|(?P<number>[0-9]++(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+(?![A-Za-z0-9_]))"
+    r'|(?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+")'
+    r"|(?P<mark>\*\*|//|==|!=|<=|>=|\.\.|[-+*/%<>=(){}\[\],;:])"
+    r"|(?P<end>(?:\#.*)?\Z)"
+    r"|(?P<bad>.))",
+    re.DOTALL,
+)
+
+
+class Cursor:
+    """One token of lookahead over a line.
+
+    ``kind`` is ``name`` (dotted or not), ``value`` (``%x``), ``at`` (``@x``, ``@x:0``),
+    ``number``, ``string``, ``mark``, ``end`` or ``bad``; ``next`` is its text.
+    ``height`` is that of the expression just read.
+    """
+
+    __slots__ = ("end", "height", "kind", "lists", "nesting", "next", "start", "text")
+
+    def __init__(self, text: str, at: int = 0) -> None:
+        """Stand before the first token of ``text`` from ``at``."""
+        self.text = text
+        self.nesting = 0
+        self.lists = 0
+        self.height = 0
+        self.end = at
+        self.advance()
+
+    def advance(self) -> None:
+        """Go to the next token."""
+        match = _TOKEN.match(self.text, self.end)
+        assert match is not None
+        assert match.lastgroup is not None
+        self.kind = kind = match.lastgroup
+        self.start, self.end = match.span(kind)
+        self.next = match[kind]
+
+    def accept(self, token: str) -> bool:
+        """Go past ``token`` if it is next."""
+        if self.next == token:
+            self.advance()
+            return True
+        return False
+
+    def expect(self, token: str) -> None:
+        """Go past ``token``.
+
+        Raises:
+            Malformed: something else is next.
+        """
+        if self.next != token:
+            raise self.unexpected(f"`{token}`")
+        self.advance()
+
+    def expect_end(self) -> None:
+        """Check that the line ends here."""
+        if self.kind != "end":
+            raise self.unexpected("the end of the line")
+
+    def is_call(self) -> bool:
+        """Say whether a parenthesis follows the name that is next, with no space."""
+        return self.text.startswith("(", self.end)
+
+    def opens_block(self) -> bool:
+        """Say whether the line ends with the brace that is next."""
+        if self.next != "{":
+            return False
+        match = _TOKEN.match(self.text, self.end)
+        return match is not None and match.lastgroup == "end"
+
+    def enter(self) -> None:
+        """Count one more open parenthesis or bracket.
+
+        Raises:
+            Malformed: there are too many.
+        """
+        self.nesting += 1
+        if self.nesting > MAX_NESTING:
+            raise self.malformed(Code.TOO_DEEP, "nested too deep")
+
+    def leave(self) -> None:
+        """Count one open parenthesis or bracket less."""
+        self.nesting -= 1
+
+    def enter_list(self) -> None:
+        """Count one more open list or tuple type.
+
+        Raises:
+            Malformed: there are too many.
+        """
+        self.lists += 1
+        if self.lists > MAX_LIST_DEPTH:
+            raise self.malformed(
+                Code.TOO_DEEP, f"more than {MAX_LIST_DEPTH} lists or tuples within others"
+            )
+
+    def leave_list(self) -> None:
+        """Count one open list or tuple type less."""
+        self.lists -= 1
+
+    def listed(self, item: Callable[["Cursor"], T], close: str) -> tuple[T, ...]:
+        """Take items with commas between them, to ``close``, which is taken too."""
+        items: list[T] = []
+        if self.next != close:
+            items.append(item(self))
+            while self.accept(","):
+                items.append(item(self))
+        self.expect(close)
+        return tuple(items)
+
+    def name(self, what: str) -> str:
+        """Take an identifier; ``what`` says in an error what it is for."""
+        if self.kind != "name":
+            raise self.unexpected(what)
+        if "." in self.next:
+            raise self.malformed(
+                Code.BAD_NAME, f"{what} must be an identifier, not {quoted(self.next)}"
+            )
+        return self._take(0, what)
+
+    def value(self) -> str:
+        """Take ``%name``; return the bare name."""
+        if self.kind != "value":
+            raise self.unexpected("a value such as `%buf0`")
+        return self._take(1, "a value's name")
+
+    def kernel(self) -> str:
+        """Take ``@name``; return the bare name."""
+        if self.kind != "at" or ":" in self.next:
+            raise self.unexpected("a name such as `@kernel`")
+        return self._take(1, "a name")
+
+    def word(self, table: Mapping[str, T], what: str) -> T:
+        """Take one of the words of ``table``; return what it stands for."""
+        if self.kind != "name":
+            raise self.unexpected(what)
+        found = table.get(self.next)
+        if found is None:
+            raise self.malformed(
+                Code.UNKNOWN_WORD,
+                f"{quoted(self.next)} is not {what}",
+                suggestion(self.next, table),
+            )
+        self.advance()
+        return found
+
+    def _take(self, skip: int, what: str) -> str:
+        name = self.next[skip:]
+        if len(name) > 255:
+            raise self.malformed(Code.BAD_NAME, f"{what} is longer than 255 characters")
+        self.advance()
+        return name
+
+    def malformed(self, code: Code, message: str, hint: str | None = None) -> Malformed:
+        """Return an error about the token that is next."""
+        return Malformed(code, message, self.start, self.end, hint)
+
+    def unexpected(self, wanted: str) -> Malformed:
+        """Return the error that ``wanted`` is not what is next."""
+        if self.kind == "end":
+            end = len(self.text[: self.start].rstrip())
+            return Malformed(
+                Code.UNEXPECTED_TOKEN, f"expected {wanted}, but the line ends", end, end
+            )
+        if self.next == '"':
+            return self.malformed(
+                Code.BAD_STRING,
+                "the string is not closed",
+                'write a quote in a string as \\" and a line break as \\n',
+            )
+        if self.next == "\r":
+            return self.malformed(
+                Code.BAD_ENCODING,
+                "a carriage return; lines end with a line feed alone",
+                "convert the file's line ends; kernel sources keep theirs",
+            )
+        return self.malformed(
+            Code.UNEXPECTED_TOKEN, f"expected {wanted}, found {quoted(self.next)}"
+        )
+
+
+def suggestion(word: str, known: Iterable[str]) -> str | None:
+    """Return a hint that names the known word most like ``word``, or the known ones."""
+    words = list(known)
+    close = get_close_matches(word[:64], words, n=1)
+    if close:
+        return f"did you mean `{close[0]}`?"
+    return "one of " + ", ".join(f"`{w}`" for w in words) if len(words) <= 24 else None

@@ -1,0 +1,26 @@
+"""What readers and writers refuse, so that no file costs more than its length."""
+
+MAX_DIGITS = 300
+"""Digits of an integer; Python's own conversion is quadratic and stops at 4,300."""
+
+MAX_INTEGER = 10**MAX_DIGITS - 1
+"""The largest magnitude of an integer."""
+
+MAX_RANK = 64
+"""Dimensions of a tensor, as in PyTorch."""
+
+MAX_BLOCK_DEPTH = 64
+"""Blocks within blocks, so that recursion over a program is always safe."""
+
+MAX_NESTING = 210
+"""Steps of recursion within a line.
+
+An expression of height ``MAX_DEPTH`` takes two for each level at most, so none that may
+be written is refused, and redundant parentheses are.
+"""
+
+MAX_LIST_DEPTH = 32
+"""Lists of arguments within lists, and tuple types within tuple types."""
+
+MAX_DIAGNOSTICS = 100
+"""Diagnostics reported for one file."""

@@ -1,0 +1,127 @@
+"""Literals: strings, integers and floats, both ways.
+
+Strings are JSON strings.  A number with a fraction or exponent is a float, so ``1`` and
+``1.0`` stay apart; ``inf`` and ``nan`` are floats too.  A NaN's sign and payload are not
+kept.
+"""
+
+import json
+import math
+import re
+
+from wrapperir.diagnostics import Code
+from wrapperir.text.cursor import Cursor
+from wrapperir.text.limits import MAX_DIGITS, MAX_INTEGER
+from wrapperir.text.malformed import Malformed
+
+SPECIAL_FLOATS = {"inf": math.inf, "nan": math.nan}
+
+# Shown as something else, or nothing, by editors: control characters, line separators,
+# marks that turn the direction of what follows, and surrogates, which UTF-8 lacks.
+_HIDDEN = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]", re.UNICODE)
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def format_string(text: str) -> str:
+    """Return ``text`` as a string literal on one line.
+
+    Raises:
+        Malformed: a lone surrogate, which no UTF-8 file can hold.
+    """
+    literal = _encode(text)
+    if literal.isascii():
+        return literal.replace("\x7f", "\\u007f")
+    if _SURROGATE.search(literal):
+        raise Malformed(Code.BAD_STRING, "a string with a lone surrogate")
+    return _HIDDEN.sub(lambda match: f"\\u{ord(match[0]):04x}", literal)
+
+
+def parse_string(cursor: Cursor) -> str:
+    """Take a string literal.
+
+    Raises:
+        Malformed: there is none, or it has a wrong escape.
+    """
+    if cursor.kind != "string":
+        raise cursor.unexpected("a string")
+    try:
+        text = json.loads(cursor.next)
+    except json.JSONDecodeError as error:
+        at = cursor.start + error.pos
+        message = f"a wrong escape or character in a string: {error.msg.lower()}"
+        raise Malformed(Code.BAD_STRING, message, at, at + 1) from None
+    assert isinstance(text, str)
+    if "\\u" in cursor.next and _SURROGATE.search(text):
+        raise cursor.malformed(Code.BAD_STRING, "the string has a lone surrogate")
+    cursor.advance()
+    return text
+
+
+def format_integer(value: int) -> str:
+    """Return ``value`` in decimal.
+
+    Raises:
+        Malformed: it has more digits than readers accept.
+    """
+    if not -MAX_INTEGER <= value <= MAX_INTEGER:
+        raise Malformed(
+            Code.BAD_NUMBER,
+            f"an integer of more than {MAX_DIGITS} digits cannot be written",
+        )
+    return int.__repr__(value)
+
+
+def format_number(value: int | float) -> str:
+    """Return a number or boolean as a literal."""
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    return format_integer(value) if isinstance(value, int) else float.__repr__(value)
+
+
+def parse_integer(cursor: Cursor) -> int:
+    """Take an integer literal, with its sign."""
+    negative = cursor.accept("-")
+    if cursor.kind != "number" or not cursor.next.isdigit():
+        raise cursor.unexpected("an integer")
+    value = parse_number(cursor)
+    assert isinstance(value, int)
+    return -value if negative else value
+
+
+def parse_number(cursor: Cursor) -> int | float:
+    """Take a number literal without a sign.
+
+    Raises:
+        Malformed: it is too long, or a float too large.
+    """
+    special = SPECIAL_FLOATS.get(cursor.next)
+    if special is not None:
+        cursor.advance()
+        return special
+    if cursor.kind != "number":
+        raise cursor.unexpected("a number")
+    if len(cursor.next) > MAX_DIGITS:
+        raise cursor.malformed(
+            Code.BAD_NUMBER, f"a number of more than {MAX_DIGITS} characters"
+        )
+    if cursor.next.isdigit():
+        value: int | float = int(cursor.next)
+    else:
+        value = float(cursor.next)
+        if math.isinf(value):
+            raise cursor.malformed(
+                Code.BAD_NUMBER, "a float too large for 64 bits", "write `inf` for infinity"
+            )
+    cursor.advance()
+    return value
+
+
+def parse_signed_number(cursor: Cursor) -> int | float:
+    """Take a number literal, with its sign."""
+    if cursor.accept("-"):
+        value = parse_number(cursor)
+        return value if value != value else -value  # keep the one NaN
+    return parse_number(cursor)

@@ -1,0 +1,53 @@
+"""The error that readers and writers raise inside this package."""
+
+from wrapperir.diagnostics import Code, Diagnostic, LinePath, Position
+
+
+class Malformed(Exception):  # noqa: N818 - it becomes a Diagnostic before it leaves
+    """Something that cannot be read or written.
+
+    ``start`` and ``end`` are character offsets in the line being read; ``path`` grows
+    from the inside out while the error passes through a program being written.
+    """
+
+    def __init__(
+        self,
+        code: Code,
+        message: str,
+        start: int = 0,
+        end: int = 1,
+        hint: str | None = None,
+    ) -> None:
+        """Keep what is wrong and the characters of the line it concerns."""
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.start = start
+        self.end = end
+        self.hint = hint
+        self.path: LinePath = ()
+
+    def within(self, *prefix: int | str) -> "Malformed":
+        """Return the error with ``prefix`` put before its path."""
+        self.path = (*prefix, *self.path)
+        return self
+
+    def read(self, line: int) -> Diagnostic:
+        """Return the diagnostic for a line, counted from 0, of the file being read."""
+        length = max(1, self.end - self.start)
+        position = Position(line + 1, self.start + 1, length)
+        return Diagnostic(
+            code=self.code, message=self.message, position=position, hint=self.hint
+        )
+
+    def written(self) -> Diagnostic:
+        """Return the diagnostic for the program being written."""
+        return Diagnostic(
+            code=self.code, message=self.message, path=self.path or None, hint=self.hint
+        )
+
+
+def quoted(text: str) -> str:
+    """Return ``text`` for a message: escaped, in backquotes, and not too long."""
+    shown = text if len(text) <= 40 else text[:37] + "..."
+    return "`" + "".join(c if c.isprintable() else ascii(c)[1:-1] for c in shown) + "`"

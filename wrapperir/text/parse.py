@@ -1,0 +1,91 @@
+"""What this package offers for reading text."""
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from attrs import frozen
+
+from wrapperir.diagnostics import Code, DiagnosticError, LinePath, Position
+from wrapperir.ir.expr import Expr
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import ValueType
+from wrapperir.text.cursor import Cursor
+from wrapperir.text.expressions import parse_expression
+from wrapperir.text.malformed import Malformed
+from wrapperir.text.positions import Positions
+from wrapperir.text.reader import Reader
+from wrapperir.text.type_syntax import parse_value_type
+
+T = TypeVar("T")
+
+
+@frozen
+class ParsedText:
+    """A program and where its parts are in the text it was read from."""
+
+    program: Program
+    positions: Mapping[LinePath, Position]
+
+
+def parse_program(text: str) -> Program:
+    """Return the program that ``text`` spells; the time is linear in its length.
+
+    Raises:
+        DiagnosticError: ``text`` is malformed.  Every malformed line is reported, up to
+            100 of them.
+    """
+    return _read(text).program
+
+
+def parse_with_positions(text: str) -> ParsedText:
+    """Return the program that ``text`` spells, and where its parts are.
+
+    Raises:
+        DiagnosticError: as :func:`parse_program`.
+    """
+    return _read(text)
+
+
+def _read(text: str) -> ParsedText:
+    _check_encoding(text)
+    reader = Reader(text)
+    program = reader.read()
+    return ParsedText(program, Positions(reader.lines, reader.places))
+
+
+def _check_encoding(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        line = text.count("\n", 0, error.start)
+        column = error.start - (text.rfind("\n", 0, error.start) + 1)
+        found = Malformed(Code.BAD_ENCODING, "a lone surrogate", column, column + 1)
+        raise DiagnosticError(found.read(line)) from None
+
+
+def parse_expr(text: str) -> Expr:
+    """Return the expression that ``text`` spells.
+
+    Raises:
+        DiagnosticError: ``text`` is no expression.
+    """
+    return _parse_all(parse_expression, text)
+
+
+def parse_type(text: str) -> ValueType:
+    """Return the type that ``text`` spells.
+
+    Raises:
+        DiagnosticError: ``text`` is no type.
+    """
+    return _parse_all(parse_value_type, text)
+
+
+def _parse_all(parse: Callable[[Cursor], T], text: str) -> T:
+    cursor = Cursor(text)
+    try:
+        found = parse(cursor)
+        cursor.expect_end()
+    except Malformed as error:
+        raise DiagnosticError(error.read(0)) from None
+    return found

@@ -1,0 +1,318 @@
+"""Prints the parts of lines: names, types, arguments, devices, provenance."""
+
+from collections.abc import Callable
+
+from wrapperir.diagnostics import Code
+from wrapperir.ir.expr import Expr, Operation, Symbol
+from wrapperir.ir.identifier import RESERVED_SYMBOLS, is_identifier, is_operator
+from wrapperir.ir.kernel import (
+    BufferParameter,
+    Constant,
+    ConstexprParameter,
+    Parameter,
+)
+from wrapperir.ir.line import (
+    Argument,
+    BufferRef,
+    ComplexLiteral,
+    ItemOf,
+    OffsetOf,
+    Provenance,
+    SizeOf,
+    StrideOf,
+    SymbolSource,
+    TorchEnum,
+    ValueOf,
+)
+from wrapperir.ir.types import (
+    DEFAULT_SPACE,
+    Device,
+    DType,
+    OpaqueType,
+    ScalarType,
+    TensorType,
+    TupleType,
+    ValueType,
+    contiguous_stride,
+)
+from wrapperir.text.arguments import TORCH_ENUMS
+from wrapperir.text.expressions import format_expression
+from wrapperir.text.limits import MAX_LIST_DEPTH, MAX_RANK
+from wrapperir.text.literals import format_integer, format_number, format_string
+from wrapperir.text.malformed import Malformed, quoted
+
+
+class PartPrinter:
+    """Prints parts, with tables for one program.
+
+    Types and provenance that lines share are printed once: the tables are keyed by
+    identity, which is safe while the program is alive, and exact where equality is not
+    (``True == 1 == 1.0``).  Every method raises :class:`Malformed` for what no text reads
+    as.
+    """
+
+    def __init__(self) -> None:
+        """Start with empty tables."""
+        self._names: set[str] = set()
+        self._symbols: set[str] = set()
+        self._types: dict[int, str] = {}
+        self._origins: dict[int, str] = {id(None): ""}
+        self._operands: dict[type, Callable[[Argument], str]] = {
+            BufferRef: self._buffer,
+            Symbol: self._expression,
+            Operation: self._expression,
+            int: format_integer,  # type: ignore[dict-item]
+            float: format_number,  # type: ignore[dict-item]
+            bool: format_number,  # type: ignore[dict-item]
+            str: format_string,  # type: ignore[dict-item]
+            type(None): lambda _: "none",
+            DType: lambda dtype: f"dtype({dtype})",
+            Device: self._device_argument,
+            TorchEnum: self._torch_enum,
+            ComplexLiteral: self._complex,
+            tuple: self._list,
+        }
+        self._lists = 0
+
+    # Names
+
+    def name(self, name: str) -> str:
+        """Return an identifier."""
+        if name not in self._names:
+            if not is_identifier(name):
+                raise Malformed(
+                    Code.BAD_NAME,
+                    f"{quoted(name)} is not an identifier",
+                    hint="names are ASCII letters, digits and `_`, 255 at most",
+                )
+            self._names.add(name)
+        return name
+
+    def symbol(self, name: str) -> str:
+        """Return a symbol's name."""
+        if name not in self._symbols:
+            if name in RESERVED_SYMBOLS:
+                raise Malformed(
+                    Code.BAD_NAME, f"{quoted(name)} is a reserved word, not a symbol"
+                )
+            self._symbols.add(self.name(name))
+        return name
+
+    def dotted(self, name: str) -> str:
+        """Return a name of two or more identifiers joined by dots."""
+        if name not in self._names:
+            if not is_operator(name):
+                raise Malformed(
+                    Code.BAD_NAME, f"{quoted(name)} is not a name such as `aten.mm.out`"
+                )
+            self._names.add(name)
+        return name
+
+    # Expressions and types
+
+    def expression(self, expr: Expr) -> str:
+        """Return an expression."""
+        kind = type(expr)
+        if kind is int:
+            return format_integer(expr)  # type: ignore[arg-type]
+        if kind is Symbol:
+            return self.symbol(expr.name)  # type: ignore[union-attr]
+        return format_expression(expr, self.symbol)
+
+    def expressions(self, exprs: tuple[Expr, ...]) -> str:
+        """Return expressions with commas between them."""
+        return ", ".join([self.expression(expr) for expr in exprs])
+
+    def type(self, type: ValueType) -> str:
+        """Return a type."""
+        key = id(type)
+        text = self._types.get(key)
+        if text is None:
+            text = self._types[key] = self._format_type(type)
+        return text
+
+    def _format_type(self, type: ValueType) -> str:
+        if isinstance(type, TensorType):
+            return self._format_tensor(type)
+        if isinstance(type, ScalarType):
+            return type.dtype.value
+        if isinstance(type, TupleType):
+            self._enter_list()
+            text = f"({', '.join([self.type(element) for element in type.elements])})"
+            self._lists -= 1
+            return text
+        if isinstance(type, OpaqueType):  # pyright: ignore[reportUnnecessaryIsInstance]
+            described = type.description
+            return f"opaque({format_string(described)})" if described else "opaque"
+        raise _unwritable(type, "a type")
+
+    def _format_tensor(self, type: TensorType) -> str:
+        size, stride = type.size, type.stride
+        if len(size) > MAX_RANK or len(stride) > MAX_RANK:
+            raise Malformed(Code.TOO_DEEP, f"a tensor of more than {MAX_RANK} dimensions")
+        inner = self.expressions(size)
+        steps = self.expressions(stride)
+        if len(size) != len(stride) or steps != self._row_major(size):
+            inner += f"; stride {steps}" if steps else "; stride"
+        offset = self.expression(type.offset)
+        if offset != "0":
+            inner += f"; offset {offset}"
+        text = f"{type.dtype.value}[{inner}]"
+        if type.device.kind != "cpu" or type.device.index is not None:
+            text += "@" + self.bare_device(type.device)
+        attributes: list[str] = []
+        if type.pinned:
+            attributes.append("pinned")
+        if type.alignment is not None:
+            attributes.append(f"align = {format_integer(type.alignment)}")
+        if type.space != DEFAULT_SPACE:
+            attributes.append(f"space = {self.name(type.space)}")
+        if type.layout is not None:
+            layout = self.dotted(type.layout.name)
+            if type.layout.parameters:
+                given = [
+                    format_string(p) if isinstance(p, str) else format_integer(p)
+                    for p in type.layout.parameters
+                ]
+                layout += f"({', '.join(given)})"
+            attributes.append(f"layout = {layout}")
+        return text + f" {{{', '.join(attributes)}}}" if attributes else text
+
+    def _row_major(self, size: tuple[Expr, ...]) -> str | None:
+        """Return the text of the strides that are left out; ``None`` if it has none."""
+        try:
+            return self.expressions(contiguous_stride(size))
+        except Malformed:
+            return None
+
+    def bare_device(self, device: Device) -> str:
+        """Return ``kind`` or ``kind:index``."""
+        kind = self.name(device.kind)
+        if device.index is None:
+            return kind
+        if not 0 <= device.index < 10**9:
+            raise Malformed(
+                Code.BAD_NUMBER, "a device index below 0 or of more than 9 digits"
+            )
+        return f"{kind}:{device.index:d}"
+
+    def on(self, device: Device, stream: int) -> str:
+        """Return the device and stream of a call, each after a space; defaults are out."""
+        text = ""
+        if device.kind != "cpu" or device.index is not None:
+            text = " @" + self.bare_device(device)
+        return f"{text} stream({format_integer(stream)})" if stream != 0 else text
+
+    # Arguments
+
+    def operand(self, argument: Argument) -> str:
+        """Return an argument of an operator or kernel."""
+        kind = type(argument)
+        if kind is BufferRef:
+            return "%" + self.name(argument.name)  # type: ignore[union-attr]
+        format_argument = self._operands.get(kind)
+        if format_argument is None:
+            raise _unwritable(argument, "an argument")
+        return format_argument(argument)
+
+    def operands(self, arguments: tuple[Argument, ...]) -> str:
+        """Return arguments with commas between them."""
+        return ", ".join([self.operand(argument) for argument in arguments])
+
+    def _buffer(self, argument: Argument) -> str:
+        assert isinstance(argument, BufferRef)
+        return "%" + self.name(argument.name)
+
+    def _expression(self, argument: Argument) -> str:
+        assert isinstance(argument, Symbol | Operation)
+        return self.expression(argument)
+
+    def _device_argument(self, argument: Argument) -> str:
+        assert isinstance(argument, Device)
+        return f"device({self.bare_device(argument)})"
+
+    def _torch_enum(self, argument: Argument) -> str:
+        assert isinstance(argument, TorchEnum)
+        if argument.kind not in TORCH_ENUMS:
+            raise Malformed(
+                Code.BAD_NAME,
+                f"{quoted(argument.kind)} is not a kind of torch constant",
+                hint="one of " + ", ".join(f"`{kind}`" for kind in TORCH_ENUMS),
+            )
+        return f"{argument.kind}({self.name(argument.name)})"
+
+    def _complex(self, argument: Argument) -> str:
+        assert isinstance(argument, ComplexLiteral)
+        real, imaginary = format_number(argument.real), format_number(argument.imaginary)
+        return f"complex({real}, {imaginary})"
+
+    def _list(self, argument: Argument) -> str:
+        assert isinstance(argument, tuple)
+        self._enter_list()
+        text = f"[{self.operands(argument)}]"
+        self._lists -= 1
+        return text
+
+    def _enter_list(self) -> None:
+        self._lists += 1
+        if self._lists > MAX_LIST_DEPTH:
+            raise Malformed(
+                Code.TOO_DEEP, f"more than {MAX_LIST_DEPTH} lists or tuples within others"
+            )
+
+    # Parts of particular lines
+
+    def origin(self, provenance: Provenance | None) -> str:
+        """Return provenance, after a space; nothing for none."""
+        key = id(provenance)
+        text = self._origins.get(key)
+        if text is None:
+            assert provenance is not None
+            parts: list[str] = []
+            if provenance.nodes:
+                nodes = ", ".join([format_string(node) for node in provenance.nodes])
+                parts.append(f"nodes({nodes})")
+            if provenance.operator is not None:
+                parts.append(f"operator({format_string(provenance.operator)})")
+            if provenance.location is not None:
+                file = format_string(provenance.location.file)
+                parts.append(f"at({file}, {format_integer(provenance.location.line)})")
+            text = self._origins[key] = f" from({', '.join(parts)})"
+        return text
+
+    def source(self, source: SymbolSource) -> str:
+        """Return where a symbol's value comes from."""
+        if isinstance(source, SizeOf | StrideOf):
+            word = "size" if isinstance(source, SizeOf) else "stride"
+            return f"{word}(%{self.name(source.buffer)}, {format_integer(source.dim)})"
+        if isinstance(source, ValueOf):
+            return f"value(%{self.name(source.name)})"
+        if isinstance(source, OffsetOf | ItemOf):
+            word = "offset" if isinstance(source, OffsetOf) else "item"
+            return f"{word}(%{self.name(source.buffer)})"
+        return self.expression(source)
+
+    def parameter(self, parameter: Parameter) -> str:
+        """Return a kernel's parameter."""
+        name = self.name(parameter.name)
+        if isinstance(parameter, BufferParameter):
+            return f"{name}: {parameter.access.value} {parameter.dtype.value}*"
+        if isinstance(parameter, ConstexprParameter):
+            return f"{name}: constexpr"
+        return f"{name}: {parameter.dtype.value}"
+
+    def constant(self, constant: Constant) -> str:
+        """Return a number, boolean, string or ``none``."""
+        if constant is None:
+            return "none"
+        return (
+            format_string(constant)
+            if isinstance(constant, str)
+            else format_number(constant)
+        )
+
+
+def _unwritable(value: object, what: str) -> Malformed:
+    return Malformed(
+        Code.UNWRITABLE_VALUE, f"{quoted(repr(value)[:200])} where {what} belongs"
+    )

@@ -1,0 +1,96 @@
+"""What this package offers for printing text."""
+
+from collections.abc import Callable, Mapping
+
+from wrapperir.diagnostics import Code, DiagnosticError, LinePath, Position
+from wrapperir.ir.expr import Expr
+from wrapperir.ir.line import AnyLine
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import ValueType
+from wrapperir.text.malformed import Malformed
+from wrapperir.text.parse import parse_with_positions
+from wrapperir.text.part_printer import PartPrinter
+from wrapperir.text.printer import Printer
+
+
+def format_program(program: Program) -> str:
+    """Return the text of a program; equal programs have equal text.
+
+    A program need not be valid to be printed.
+
+    Raises:
+        DiagnosticError: the program holds what no text reads as, such as a name that is
+            no identifier; ``path`` says where.
+    """
+    return _checked(lambda: _format_program(program))
+
+
+def _format_program(program: Program) -> str:
+    printer = Printer()
+    printer.program(program)
+    text = "\n".join(printer.lines)
+    for index, line in enumerate(program.definitions):
+        if not _encodable(getattr(line, "source", "")):
+            error = Malformed(Code.BAD_STRING, "a kernel's source with a lone surrogate")
+            raise error.within("definitions", index)
+    return text
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def format_with_positions(program: Program) -> tuple[str, Mapping[LinePath, Position]]:
+    """Return the text of a program and where its parts are in it.
+
+    The positions are those of reading the text back, so the two cannot disagree.
+
+    Raises:
+        DiagnosticError: as :func:`format_program`.
+    """
+    text = format_program(program)
+    return text, parse_with_positions(text).positions
+
+
+def format_line(line: AnyLine) -> str:
+    """Return the text of one line, with its blocks if it has any, at the left margin.
+
+    Raises:
+        DiagnosticError: as :func:`format_program`.
+    """
+
+    def write() -> str:
+        printer = Printer()
+        printer.visit(line)
+        return "\n".join(printer.lines)
+
+    return _checked(write)
+
+
+def format_expr(expr: Expr) -> str:
+    """Return the text of an expression.
+
+    Raises:
+        DiagnosticError: as :func:`format_program`.
+    """
+    return _checked(lambda: PartPrinter().expression(expr))
+
+
+def format_type(type: ValueType) -> str:
+    """Return the text of a type.
+
+    Raises:
+        DiagnosticError: as :func:`format_program`.
+    """
+    return _checked(lambda: PartPrinter().type(type))
+
+
+def _checked(write: Callable[[], str]) -> str:
+    try:
+        return write()
+    except Malformed as error:
+        raise DiagnosticError(error.written()) from None

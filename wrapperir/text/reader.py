@@ -1,0 +1,448 @@
+"""Reads a whole program: what encloses what, and what to go on with after an error."""
+
+from collections.abc import Iterator
+from typing import NoReturn
+
+from attrs import evolve
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Note, Position
+from wrapperir.ir.line import (
+    Argument,
+    Block,
+    BlockParameter,
+    BodyLine,
+    DefinitionLine,
+    SymbolDefinitionLine,
+)
+from wrapperir.ir.program import SCHEMA_VERSION, ConstantInput, Input, Program
+from wrapperir.text.arguments import parse_operand
+from wrapperir.text.block_statements import BlockStatement, parse_block_parameter
+from wrapperir.text.cursor import Cursor
+from wrapperir.text.definitions import KernelParts, MultiKernelParts
+from wrapperir.text.limits import MAX_BLOCK_DEPTH, MAX_DIAGNOSTICS
+from wrapperir.text.literals import parse_string
+from wrapperir.text.malformed import Malformed
+from wrapperir.text.positions import BlockPlaces, ProgramPlaces, Span
+from wrapperir.text.shortcuts import Shortcuts
+from wrapperir.text.statements import parse_statement, parse_symbol, unknown_statement
+from wrapperir.text.type_syntax import parse_tensor_type, parse_value_type
+
+
+class Reader:
+    """Reads one text.
+
+    A line that does not parse is reported and left out; the lines after it are read.
+    """
+
+    def __init__(self, text: str) -> None:
+        """Split ``text`` at line feeds, and nowhere else."""
+        self.lines = text.split("\n")
+        self.places = ProgramPlaces()
+        self._at = 0
+        self._shortcuts = Shortcuts()
+        self._diagnostics: list[Diagnostic] = []
+        self._program = Program()
+
+    def read(self) -> Program:
+        """Return the program.
+
+        Raises:
+            DiagnosticError: the text is not a program; every error that was found.
+        """
+        self._read_header()
+        definitions: list[DefinitionLine] = []
+        found = False
+        while (cursor := self._next()) is not None:
+            keyword = cursor.next
+            line = self._at - 1
+            try:
+                if keyword == "program" and not found:
+                    found = True
+                    self._read_program(cursor)
+                elif keyword in ("kernel_definition", "multi_kernel") and not found:
+                    definition = self._read_definition(cursor)
+                    if definition is not None:
+                        definitions.append(definition)
+                elif found:
+                    raise cursor.malformed(
+                        Code.MISPLACED_STATEMENT, "nothing may follow the program"
+                    )
+                else:
+                    known = ("kernel_definition", "multi_kernel", "program")
+                    raise unknown_statement(cursor, known)
+            except Malformed as error:
+                self._report(error, line)
+                self._skip_opened(line)
+        if not found and not self._diagnostics:
+            missing = Malformed(Code.UNCLOSED_BLOCK, "the file ends before `program`")
+            self._report(missing, len(self.lines) - 1)
+        if self._diagnostics:
+            raise DiagnosticError(*self._diagnostics)
+        return evolve(self._program, definitions=tuple(definitions))
+
+    # Lines
+
+    def _next(self) -> Cursor | None:
+        """Return a cursor on the next line that is not empty, and go past the line."""
+        while self._at < len(self.lines):
+            cursor = Cursor(self.lines[self._at])
+            self._at += 1
+            if cursor.kind != "end":
+                return cursor
+        return None
+
+    def _report(self, error: Malformed, line: int, *notes: Note) -> None:
+        diagnostic = error.read(line)
+        self._diagnostics.append(evolve(diagnostic, notes=notes) if notes else diagnostic)
+        if len(self._diagnostics) >= MAX_DIAGNOSTICS:
+            raise DiagnosticError(*self._diagnostics)
+
+    def _unclosed(self, opened: int) -> NoReturn:
+        """Report that the text ends in the block that line ``opened`` opens."""
+        last = len(self.lines) - 1
+        while last > opened and not self.lines[last].strip():
+            last -= 1
+        end = len(self.lines[last])
+        error = Malformed(
+            Code.UNCLOSED_BLOCK, "the file ends before the block is closed", end, end
+        )
+        note = Note(message="the block opened here", position=self._whole(opened))
+        self._diagnostics.append(evolve(error.read(last), notes=(note,)))
+        raise DiagnosticError(*self._diagnostics)
+
+    def _whole(self, line: int) -> Position:
+        text = self.lines[line]
+        start = len(text) - len(text.lstrip())
+        return Position(line + 1, start + 1, max(1, len(text.rstrip()) - start))
+
+    def _skip_opened(self, line: int) -> None:
+        """Go past the block that a malformed line opens, if it opens one."""
+        if self.lines[line].rstrip().endswith("{"):
+            self._at = line + 1
+            self._skip_block(line)
+
+    def _skip_block(self, opened: int) -> None:
+        """Go past the brace that closes the block that is open."""
+        depth = 1
+        while depth:
+            if self._at >= len(self.lines):
+                self._unclosed(opened)
+            text = self.lines[self._at].strip()
+            self._at += 1
+            if text.startswith("|"):
+                continue
+            if text.endswith("{"):
+                depth += 1
+            elif text == "}":
+                depth -= 1
+
+    # Header, definitions, program
+
+    def _read_header(self) -> None:
+        cursor = self._next()
+        line = max(0, self._at - 1)
+        hint = f"begin the file with `wrapperir {SCHEMA_VERSION}`"
+        if cursor is None or cursor.next != "wrapperir":
+            end = cursor.end if cursor else 1
+            error = Malformed(
+                Code.BAD_HEADER, "the file does not begin with `wrapperir`", 0, end, hint
+            )
+            raise DiagnosticError(error.read(line))
+        cursor.advance()
+        version = cursor.next
+        error = cursor.malformed(
+            Code.UNKNOWN_VERSION,
+            f"this release reads version {SCHEMA_VERSION} of the format only",
+            hint,
+        )
+        if cursor.kind != "number":
+            error = cursor.malformed(Code.BAD_HEADER, "expected the format's version", hint)
+        cursor.advance()
+        if version != str(SCHEMA_VERSION) or cursor.kind != "end":
+            raise DiagnosticError(error.read(line))
+
+    def _read_definition(self, cursor: Cursor) -> DefinitionLine | None:
+        opened = self._at - 1
+        before = len(self._diagnostics)
+        is_kernel = cursor.accept("kernel_definition")
+        if not is_kernel:
+            cursor.advance()
+        parts = KernelParts(cursor) if is_kernel else MultiKernelParts(cursor)
+        placed: dict[tuple[int | str, ...], int] = {}
+        while True:
+            inner = self._next()
+            line = self._at - 1
+            if inner is None:
+                self._unclosed(opened)
+            try:
+                if inner.next == "}":
+                    if len(self._diagnostics) > before:
+                        return None  # what is missing may be what did not parse
+                    definition = parts.finish(inner)
+                    inner.advance()
+                    inner.expect_end()
+                    self.places.definitions.append((opened, placed))
+                    return definition
+                path = parts.take(inner)
+                placed[path] = line
+                if path == ("source",) and isinstance(parts, KernelParts):
+                    parts.source = self._read_source(line)
+            except Malformed as error:
+                self._report(error, line)
+                if inner.next == "}":
+                    return None
+                self._skip_opened(line)
+
+    def _read_source(self, opened: int) -> list[str]:
+        source: list[str] = []
+        while True:
+            if self._at >= len(self.lines):
+                self._unclosed(opened)
+            line = self._at
+            text = self.lines[line].lstrip(" \t")
+            self._at += 1
+            if text.startswith("|"):
+                source.append(text[2:])
+                if len(text) > 1 and text[1] != " ":
+                    start = len(self.lines[line]) - len(text) + 1
+                    self._report(
+                        Malformed(
+                            Code.UNEXPECTED_TOKEN,
+                            "expected a space after `|`",
+                            start,
+                            start + 1,
+                        ),
+                        line,
+                    )
+            elif text.rstrip() == "}":
+                return source
+            elif text.rstrip():
+                cursor = Cursor(self.lines[line])
+                hint = "each line of a kernel's source begins with `| `"
+                self._report(
+                    cursor.malformed(
+                        Code.UNEXPECTED_TOKEN, "expected `|` or the end of the source", hint
+                    ),
+                    line,
+                )
+
+    def _read_program(self, cursor: Cursor) -> None:
+        places = self.places
+        places.header = opened = self._at - 1
+        cursor.advance()
+        name = cursor.kernel()
+        cursor.expect("(")
+
+        def parse_input(cursor: Cursor) -> Input:
+            start = cursor.start
+            name = cursor.value()
+            cursor.expect(":")
+            mutated = cursor.accept("mutated")
+            item = Input(name=name, type=parse_value_type(cursor), mutated=mutated)
+            places.parameters.append((opened, start, cursor.start))
+            return item
+
+        inputs = cursor.listed(parse_input, ")")
+        cursor.expect("{")
+        cursor.expect_end()
+        symbols: list[SymbolDefinitionLine] = []
+        constants: list[ConstantInput] = []
+        for inner in self._prelude(opened):
+            line = self._at - 1
+            try:
+                if inner.next == "symbol":
+                    symbols.append(self._read_symbol(inner, line))
+                    places.symbols.append(line)
+                else:
+                    inner.advance()
+                    constants.append(_parse_constant_input(inner))
+                    places.constants.append(line)
+            except Malformed as error:
+                self._report(error, line)
+        lines, outputs = self._read_body(places, 0)
+        self._program = Program(
+            name=name,
+            inputs=inputs,
+            symbols=tuple(symbols),
+            constants=tuple(constants),
+            lines=lines,
+            outputs=outputs,
+        )
+
+    def _read_symbol(self, cursor: Cursor, line: int) -> SymbolDefinitionLine:
+        try:
+            found = self._shortcuts.read_entry_symbol(self.lines[line])
+        except Malformed:
+            found = None  # reported by the full grammar, with its place in the line
+        if isinstance(found, SymbolDefinitionLine):
+            return found
+        cursor.advance()
+        return parse_symbol(cursor)
+
+    def _prelude(self, opened: int) -> Iterator[Cursor]:
+        """Yield the lines before the body."""
+        while True:
+            cursor = self._next()
+            if cursor is None:
+                self._unclosed(opened)
+            if cursor.next not in ("symbol", "constant"):
+                self._at -= 1
+                return
+            yield cursor
+
+    # Bodies and blocks
+
+    def _read_body(
+        self, places: BlockPlaces, depth: int
+    ) -> tuple[tuple[BodyLine, ...], tuple[Argument, ...]]:
+        """Take lines up to the brace that closes them."""
+        lines, shortcut = self.lines, self._shortcuts.read
+        body: list[BodyLine] = []
+        numbers = places.lines
+        at, count = self._at, len(lines)
+        while at < count:
+            number, text = at, lines[at]
+            at += 1
+            try:
+                line = shortcut(text)
+            except Malformed:
+                line = None  # reported below, with its place in the line
+            if line is None:
+                self._at = at
+                cursor = Cursor(text)
+                if cursor.kind == "end":
+                    continue
+                if cursor.next in ("return", "}"):
+                    return tuple(body), self._read_return(cursor, places)
+                try:
+                    line = self._read_statement(cursor, places, len(body), depth)
+                except Malformed as error:
+                    self._report(error, number)
+                    self._skip_opened(number)
+                at = self._at
+                if line is None:
+                    continue
+            numbers.append(number)
+            body.append(line)
+        self._unclosed(places.header)
+
+    def _read_return(self, cursor: Cursor, places: BlockPlaces) -> tuple[Argument, ...]:
+        line = self._at - 1
+        places.ending = line
+        if cursor.next == "}":
+            hint = "write `return` with the results before the brace"
+            self._report(
+                cursor.malformed(
+                    Code.MISPLACED_STATEMENT, "the block has no `return`", hint
+                ),
+                line,
+            )
+            return ()
+        results: list[Argument] = []
+        cursor.advance()
+        try:
+            while cursor.kind != "end" or results:
+                start = cursor.start
+                results.append(parse_operand(cursor))
+                places.results.append((line, start, cursor.start))
+                if not cursor.accept(","):
+                    break
+            cursor.expect_end()
+        except Malformed as error:
+            self._report(error, line)
+        self._read_closing(places.header)
+        return tuple(results)
+
+    def _read_closing(self, opened: int) -> None:
+        """Take the brace that closes a block."""
+        cursor = self._next()
+        if cursor is None:
+            self._unclosed(opened)
+        line = self._at - 1
+        if cursor.next == "}":
+            try:
+                cursor.advance()
+                cursor.expect_end()
+            except Malformed as error:
+                self._report(error, line)
+            return
+        self._report(
+            cursor.malformed(Code.MISPLACED_STATEMENT, "expected `}` after `return`"), line
+        )
+        self._at -= 1
+        self._skip_block(opened)
+
+    def _read_statement(
+        self, cursor: Cursor, places: BlockPlaces, index: int, depth: int
+    ) -> BodyLine | None:
+        line = self._at - 1
+        if cursor.next in ("symbol", "constant"):
+            raise cursor.malformed(
+                Code.MISPLACED_STATEMENT,
+                f"`{cursor.next}` comes before the lines of the program",
+                "in a body a symbol is defined with `symbol_definition`"
+                if cursor.next == "symbol"
+                else None,
+            )
+        statement = parse_statement(cursor)
+        if not isinstance(statement, BlockStatement):
+            return statement
+        if depth == MAX_BLOCK_DEPTH:
+            raise Malformed(
+                Code.TOO_DEEP,
+                f"more than {MAX_BLOCK_DEPTH} blocks within blocks",
+                cursor.start - 1,
+                cursor.start,
+            )
+        nested: dict[str, BlockPlaces] = {}
+        blocks: list[Block] = []
+        for word, role in statement.roles:
+            block = self._read_block(word, role, nested, line, depth + 1)
+            if block is None:
+                return None
+            blocks.append(block)
+        self._read_closing(line)
+        places.nested[index] = nested
+        return statement.finish(*blocks)
+
+    def _read_block(
+        self, word: str, role: str, nested: dict[str, BlockPlaces], opened: int, depth: int
+    ) -> Block | None:
+        """Take a block; ``None`` after an error has been reported and skipped."""
+        cursor = self._next()
+        if cursor is None:
+            self._unclosed(opened)
+        line = self._at - 1
+        places = nested[role] = BlockPlaces(line)
+        spans: list[Span] = places.parameters
+
+        def parse_parameter(cursor: Cursor) -> BlockParameter:
+            start = cursor.start
+            parameter = parse_block_parameter(cursor)
+            spans.append((line, start, cursor.start))
+            return parameter
+
+        try:
+            cursor.expect(word)
+            cursor.expect("(")
+            parameters = cursor.listed(parse_parameter, ")")
+            cursor.expect("{")
+            cursor.expect_end()
+        except Malformed as error:
+            self._report(error, line)
+            self._at = line
+            self._skip_block(opened)
+            return None
+        lines, results = self._read_body(places, depth)
+        return Block(parameters=parameters, lines=lines, results=results)
+
+
+def _parse_constant_input(cursor: Cursor) -> ConstantInput:
+    name = cursor.value()
+    cursor.expect(":")
+    mutated = cursor.accept("mutated")
+    type = parse_tensor_type(cursor)
+    cursor.expect("=")
+    key = parse_string(cursor)
+    cursor.expect_end()
+    return ConstantInput(name=name, type=type, key=key, mutated=mutated)

@@ -1,0 +1,212 @@
+"""Types and devices, both ways.
+
+``f32[s0, 64; stride 64, 1; offset 8]@cuda:0 {pinned, align = 64, space = comm, layout =
+acme.tiled(16)}`` is a tensor, ``i64`` a scalar, ``(f32[4], i64)`` a tuple and
+``opaque("a script object")`` an opaque value.  What is row-major, 0, ``cpu``, unpinned or
+``global`` is left out.
+"""
+
+from wrapperir.diagnostics import Code
+from wrapperir.ir.expr import MAX_DEPTH, Expr, Operation, depth
+from wrapperir.ir.types import (
+    CPU,
+    DEFAULT_SPACE,
+    Device,
+    DType,
+    LayoutValue,
+    OpaqueType,
+    ScalarType,
+    TensorType,
+    TupleType,
+    ValueType,
+    VendorLayout,
+    contiguous_stride,
+)
+from wrapperir.text.cursor import Cursor
+from wrapperir.text.expressions import parse_expression
+from wrapperir.text.limits import MAX_INTEGER, MAX_RANK
+from wrapperir.text.literals import parse_integer, parse_string
+
+DTYPES = {dtype.value: dtype for dtype in DType}
+
+
+def parse_value_type(cursor: Cursor) -> ValueType:
+    """Take a type.
+
+    Raises:
+        Malformed: what follows is none.
+    """
+    if cursor.next == "(":
+        return TupleType(parse_types(cursor))
+    if cursor.accept("opaque"):
+        if not cursor.accept("("):
+            return OpaqueType()
+        description = parse_string(cursor)
+        cursor.expect(")")
+        return OpaqueType(description)
+    dtype = cursor.word(DTYPES, "a type")
+    return _parse_tensor(cursor, dtype) if cursor.next == "[" else ScalarType(dtype)
+
+
+def parse_types(cursor: Cursor) -> tuple[ValueType, ...]:
+    """Take types between parentheses."""
+    cursor.enter_list()
+    cursor.expect("(")
+    types = cursor.listed(parse_value_type, ")")
+    cursor.leave_list()
+    return types
+
+
+def parse_tensor_type(cursor: Cursor) -> TensorType:
+    """Take a tensor's type."""
+    dtype = cursor.word(DTYPES, "an element type")
+    if cursor.next != "[":
+        raise cursor.unexpected("`[` of a tensor's type")
+    return _parse_tensor(cursor, dtype)
+
+
+def _parse_tensor(cursor: Cursor, dtype: DType) -> TensorType:
+    start = cursor.start
+    cursor.expect("[")
+    size = _parse_extents(cursor)
+    stride: tuple[Expr, ...] | None = None
+    offset: Expr = 0
+    accepts_stride = True
+    while cursor.accept(";"):
+        if accepts_stride and cursor.accept("stride"):
+            stride = _parse_extents(cursor)
+            accepts_stride = False
+            continue
+        if not cursor.accept("offset"):
+            raise cursor.unexpected(
+                "`stride` or `offset`" if accepts_stride else "`offset`"
+            )
+        offset = parse_expression(cursor)
+        break
+    if stride is None:
+        stride = contiguous_stride(size)
+        _check_derived(cursor, stride, start)
+    cursor.expect("]")
+    device = parse_device(cursor)
+    if cursor.next != "{" or cursor.opens_block():
+        return TensorType(
+            dtype=dtype, size=size, stride=stride, offset=offset, device=device
+        )
+    space, pinned, alignment, layout = _parse_attributes(cursor)
+    return TensorType(
+        dtype=dtype,
+        size=size,
+        stride=stride,
+        offset=offset,
+        device=device,
+        space=space,
+        pinned=pinned,
+        alignment=alignment,
+        layout=layout,
+    )
+
+
+def _parse_extents(cursor: Cursor) -> tuple[Expr, ...]:
+    extents: list[Expr] = []
+    if cursor.next in ("]", ";"):
+        return ()
+    while True:
+        if len(extents) == MAX_RANK:
+            raise cursor.malformed(
+                Code.TOO_DEEP, f"a tensor of more than {MAX_RANK} dimensions"
+            )
+        extents.append(parse_expression(cursor))
+        if not cursor.accept(","):
+            return tuple(extents)
+
+
+def _check_derived(cursor: Cursor, stride: tuple[Expr, ...], start: int) -> None:
+    """Refuse row-major strides that could not be written themselves."""
+    for step in stride:
+        if isinstance(step, Operation):
+            if depth(step) > MAX_DEPTH:
+                raise cursor.malformed(
+                    Code.TOO_DEEP, f"row-major strides of more than {MAX_DEPTH} operations"
+                )
+        elif isinstance(step, int) and not -MAX_INTEGER <= step <= MAX_INTEGER:
+            raise cursor.malformed(Code.BAD_NUMBER, "row-major strides are too large")
+
+
+def parse_device(cursor: Cursor) -> Device:
+    """Take ``@kind`` or ``@kind:index``; the CPU where there is none."""
+    if cursor.kind != "at":
+        return CPU
+    kind, _, index = cursor.next[1:].partition(":")
+    device = _device(cursor, kind, index)
+    cursor.advance()
+    return device
+
+
+def parse_bare_device(cursor: Cursor) -> Device:
+    """Take ``kind`` or ``kind:index``."""
+    kind = cursor.name("a device")
+    return Device(kind, parse_integer(cursor)) if cursor.accept(":") else Device(kind)
+
+
+def _device(cursor: Cursor, kind: str, index: str) -> Device:
+    if len(kind) > 255:
+        raise cursor.malformed(Code.BAD_NAME, "a device kind of more than 255 characters")
+    if len(index) > 9:
+        raise cursor.malformed(Code.BAD_NUMBER, "a device index of more than 9 digits")
+    if kind == "cpu" and not index:
+        return CPU
+    return Device(kind, int(index) if index else None)
+
+
+def _parse_attributes(
+    cursor: Cursor,
+) -> tuple[str, bool, int | None, VendorLayout | None]:
+    space, pinned = DEFAULT_SPACE, False
+    alignment: int | None = None
+    layout: VendorLayout | None = None
+    seen: set[str] = set()
+    cursor.expect("{")
+    while True:
+        word = cursor.next
+        if word in seen:
+            raise cursor.malformed(Code.MISPLACED_STATEMENT, f"`{word}` is given twice")
+        seen.add(word)
+        if cursor.accept("pinned"):
+            pinned = True
+        elif cursor.accept("align"):
+            cursor.expect("=")
+            alignment = parse_integer(cursor)
+        elif cursor.accept("space"):
+            cursor.expect("=")
+            space = cursor.name("a memory space")
+        elif cursor.accept("layout"):
+            cursor.expect("=")
+            layout = _parse_layout(cursor)
+        else:
+            raise cursor.unexpected("`pinned`, `align`, `space` or `layout`")
+        if not cursor.accept(","):
+            break
+    cursor.expect("}")
+    return space, pinned, alignment, layout
+
+
+def parse_dotted(cursor: Cursor, what: str) -> str:
+    """Take a name of at least two identifiers joined by dots."""
+    if cursor.kind != "name" or "." not in cursor.next:
+        raise cursor.unexpected(what)
+    name = cursor.next
+    if len(name) > 1000:
+        raise cursor.malformed(Code.BAD_NAME, f"{what} is longer than 1000 characters")
+    cursor.advance()
+    return name
+
+
+def _parse_layout(cursor: Cursor) -> VendorLayout:
+    name = parse_dotted(cursor, "a namespaced layout such as `acme.tiled`")
+    if not cursor.accept("("):
+        return VendorLayout(name)
+    return VendorLayout(name, cursor.listed(_parse_layout_value, ")"))
+
+
+def _parse_layout_value(cursor: Cursor) -> LayoutValue:
+    return parse_string(cursor) if cursor.kind == "string" else parse_integer(cursor)
