@@ -9,6 +9,7 @@ from wrapperir.diagnostics.diagnostic import (
     Position,
     Severity,
 )
+from wrapperir.diagnostics.rendering import format_diagnostics, format_diagnostics_json
 
 __all__ = [
     "Code",
@@ -18,4 +19,6 @@ __all__ = [
     "Note",
     "Position",
     "Severity",
+    "format_diagnostics",
+    "format_diagnostics_json",
 ]

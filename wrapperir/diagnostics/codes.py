@@ -15,7 +15,7 @@ class Code(StrEnum):
     """A file does not begin with the name and version of the format."""
     UNKNOWN_VERSION = "WIR002"
     """A file is of a schema version that this release does not know."""
-    UNEXPECTED_TOKEN = "WIR003"
+    UNEXPECTED = "WIR003"
     """A line has something other than what the grammar asks for there."""
     UNKNOWN_STATEMENT = "WIR004"
     """A line begins with a word that starts no statement."""

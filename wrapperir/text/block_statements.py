@@ -48,7 +48,7 @@ def _results(cursor: Cursor, names: list[str]) -> tuple[Result, ...]:
         while cursor.accept(","):
             types.append(parse_value_type(cursor))
     if len(types) != len(names):
-        message = f"{len(names)} names but {len(types)} types of results"
+        message = f"the number of results is {len(names)}, that of types {len(types)}"
         raise Malformed(Code.BAD_COUNT, message, start, max(start + 1, cursor.start))
     return tuple(map(Result, names, types))
 

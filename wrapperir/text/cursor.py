@@ -181,7 +181,7 @@ class Cursor:
         if self.kind == "end":
             end = len(self.text[: self.start].rstrip())
             return Malformed(
-                Code.UNEXPECTED_TOKEN, f"expected {wanted}, but the line ends", end, end
+                Code.UNEXPECTED, f"expected {wanted}, but the line ends", end, end
             )
         if self.next == '"':
             return self.malformed(
@@ -196,7 +196,7 @@ class Cursor:
                 "convert the file's line ends; kernel sources keep theirs",
             )
         return self.malformed(
-            Code.UNEXPECTED_TOKEN, f"expected {wanted}, found {quoted(self.next)}"
+            Code.UNEXPECTED, f"expected {wanted}, found {quoted(self.next)}"
         )
 
 

@@ -62,7 +62,7 @@ def _config(cursor: Cursor) -> KernelConfig:
         name, value = _binding(cursor)
         if value is None:
             cursor.start, cursor.end = start, end
-            raise cursor.malformed(Code.UNEXPECTED_TOKEN, "a config binds no `none`")
+            raise cursor.malformed(Code.UNEXPECTED, "a config binds no `none`")
         values.append((name, value))
         if not cursor.accept(","):
             break

@@ -80,7 +80,7 @@ def _parse(cursor: Cursor, minimum: int) -> Expr:
         left = _operation(cursor, op, tuple(args), height)
         if level == _COMPARISON and _BY_SPELLING.get(cursor.next, (op, 0))[1] == level:
             raise cursor.malformed(
-                Code.UNEXPECTED_TOKEN,
+                Code.UNEXPECTED,
                 "comparisons do not chain",
                 "put one in parentheses, or join two with `and`",
             )

@@ -140,26 +140,10 @@ class Reader:
 
     def _read_header(self) -> None:
         cursor = self._next()
-        line = max(0, self._at - 1)
-        hint = f"begin the file with `wrapperir {SCHEMA_VERSION}`"
-        if cursor is None or cursor.next != "wrapperir":
-            end = cursor.end if cursor else 1
-            error = Malformed(
-                Code.BAD_HEADER, "the file does not begin with `wrapperir`", 0, end, hint
-            )
-            raise DiagnosticError(error.read(line))
-        cursor.advance()
-        version = cursor.next
-        error = cursor.malformed(
-            Code.UNKNOWN_VERSION,
-            f"this release reads version {SCHEMA_VERSION} of the format only",
-            hint,
-        )
-        if cursor.kind != "number":
-            error = cursor.malformed(Code.BAD_HEADER, "expected the format's version", hint)
-        cursor.advance()
-        if version != str(SCHEMA_VERSION) or cursor.kind != "end":
-            raise DiagnosticError(error.read(line))
+        try:
+            _parse_header(cursor or Cursor(""))
+        except Malformed as error:
+            raise DiagnosticError(error.read(max(0, self._at - 1))) from None
 
     def _read_definition(self, cursor: Cursor) -> DefinitionLine | None:
         opened = self._at - 1
@@ -207,7 +191,7 @@ class Reader:
                     start = len(self.lines[line]) - len(text) + 1
                     self._report(
                         Malformed(
-                            Code.UNEXPECTED_TOKEN,
+                            Code.UNEXPECTED,
                             "expected a space after `|`",
                             start,
                             start + 1,
@@ -221,7 +205,7 @@ class Reader:
                 hint = "each line of a kernel's source begins with `| `"
                 self._report(
                     cursor.malformed(
-                        Code.UNEXPECTED_TOKEN, "expected `|` or the end of the source", hint
+                        Code.UNEXPECTED, "expected `|` or the end of the source", hint
                     ),
                     line,
                 )
@@ -435,6 +419,28 @@ class Reader:
             return None
         lines, results = self._read_body(places, depth)
         return Block(parameters=parameters, lines=lines, results=results)
+
+
+def _parse_header(cursor: Cursor) -> None:
+    hint = f"begin the file with `wrapperir {SCHEMA_VERSION}`"
+    if cursor.next == "\ufeff":
+        raise cursor.malformed(
+            Code.BAD_ENCODING, "a byte order mark", "save the file without one"
+        )
+    if cursor.next != "wrapperir":
+        raise cursor.malformed(
+            Code.BAD_HEADER, "the file does not begin with `wrapperir`", hint
+        )
+    cursor.advance()
+    if cursor.kind != "number":
+        raise cursor.malformed(Code.BAD_HEADER, "expected the format's version", hint)
+    if cursor.next != str(SCHEMA_VERSION):
+        raise cursor.malformed(
+            Code.UNKNOWN_VERSION,
+            f"this release reads version {SCHEMA_VERSION} of the format only",
+        )
+    cursor.advance()
+    cursor.expect_end()
 
 
 def _parse_constant_input(cursor: Cursor) -> ConstantInput:

@@ -1,0 +1,193 @@
+"""Diagnostics as text for a terminal, with carets, and as JSON for tools.
+
+Text looks as compilers' does::
+
+    add.wir:14:8: error WIR201: `%buf0` is used after it was freed
+     14 |   free %buf0
+        |        ^~~~~
+    add.wir:12:8: note: freed here
+     12 |   free %buf0
+        |        ^~~~~
+      = hint: free it once, after its last use
+
+Control characters are escaped, so that no file can write to the terminal that shows it.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+
+from wrapperir.diagnostics.diagnostic import Diagnostic, LinePath, Note, Position
+
+_WIDTH = 100
+_NAME_PART = "[A-Za-z0-9_%@.]"
+
+
+def format_diagnostics(
+    diagnostics: Sequence[Diagnostic],
+    text: str,
+    positions: Mapping[LinePath, Position],
+    file: str,
+) -> str:
+    """Return diagnostics for a reader, each with the line it is about and a caret.
+
+    ``positions`` places the parts of the program in ``text``, which is the file's or the
+    program's own printed text; a part without a place of its own is shown at the nearest
+    part around it that has one.  Returns the empty string for no diagnostics.
+    """
+    source = _Source(text, positions, file)
+    return "".join(f"{line}\n" for d in diagnostics for line in source.format_diagnostic(d))
+
+
+def format_diagnostics_json(
+    diagnostics: Sequence[Diagnostic],
+    text: str,
+    positions: Mapping[LinePath, Position],
+    file: str,
+) -> str:
+    """Return diagnostics as a JSON array, one object a diagnostic.
+
+    Fields: ``file``, ``code``, ``severity``, ``message``, ``path`` (of the program, or
+    null), ``position`` (``line`` and ``column`` from 1 and ``length``, in characters, or
+    null), ``notes`` (``message``, ``path``, ``position``) and ``hint`` (or null).
+    """
+    import json  # loaded late: only tools ask for this form
+
+    source = _Source(text, positions, file)
+    values = [
+        {
+            "file": file,
+            "code": d.code.value,
+            "severity": d.severity.value,
+            "message": d.message,
+            **_place(d.path, source.position(d.path, d.position, d.subject)),
+            "notes": [
+                {
+                    "message": n.message,
+                    **_place(n.path, source.position(n.path, n.position)),
+                }
+                for n in d.notes
+            ],
+            "hint": d.hint,
+        }
+        for d in diagnostics
+    ]
+    return json.dumps(values, indent=2)
+
+
+def _place(path: LinePath | None, position: Position | None) -> dict[str, object]:
+    return {
+        "path": None if path is None else list(path),
+        "position": None
+        if position is None
+        else {
+            "line": position.line,
+            "column": position.column,
+            "length": position.length,
+        },
+    }
+
+
+class _Source:
+    def __init__(
+        self, text: str, positions: Mapping[LinePath, Position], file: str
+    ) -> None:
+        self._lines = text.split("\n")
+        self._positions = positions
+        self._file = _escaped(file)
+
+    def position(
+        self, path: LinePath | None, position: Position | None, subject: str | None = None
+    ) -> Position | None:
+        """Return where a finding is: its own position, or its subject on its line."""
+        if position is not None:
+            return position
+        if path is None:
+            return None
+        for length in range(len(path), -1, -1):
+            found = self._positions.get(path[:length])
+            if found is not None:
+                return self._subject_at(found, subject)
+        return None
+
+    def _subject_at(self, position: Position, subject: str | None) -> Position:
+        if not subject or not 0 < position.line <= len(self._lines):
+            return position
+        line = self._lines[position.line - 1]
+        start = position.column - 1
+        end = start + position.length
+        # A whole name: `%buf1` is not the start of `%buf10`.
+        before = f"(?<!{_NAME_PART})" if re.match(_NAME_PART, subject[0]) else ""
+        after = f"(?!{_NAME_PART})" if re.match(_NAME_PART, subject[-1]) else ""
+        whole = re.compile(before + re.escape(subject) + after).search(line, start, end)
+        at = whole.start() if whole else line.find(subject, start, end)
+        return position if at < 0 else Position(position.line, at + 1, len(subject))
+
+    def format_diagnostic(self, diagnostic: Diagnostic) -> Iterator[str]:
+        position = self.position(diagnostic.path, diagnostic.position, diagnostic.subject)
+        code, severity = diagnostic.code.value, diagnostic.severity.value
+        message = _escaped(diagnostic.message)
+        yield f"{self._at(position)}: {severity} {code}: {message}"
+        yield from self._excerpt(position)
+        for note in diagnostic.notes:
+            yield from self._format_note(note)
+        if diagnostic.hint is not None:
+            yield f"  = hint: {_escaped(diagnostic.hint)}"
+
+    def _format_note(self, note: Note) -> Iterator[str]:
+        position = self.position(note.path, note.position)
+        yield f"{self._at(position)}: note: {_escaped(note.message)}"
+        yield from self._excerpt(position)
+
+    def _at(self, position: Position | None) -> str:
+        if position is None:
+            return self._file
+        return f"{self._file}:{position.line}:{position.column}"
+
+    def _excerpt(self, position: Position | None) -> Iterator[str]:
+        """Yield the line of a position and a line with a caret under it."""
+        if position is None or not 0 < position.line <= len(self._lines):
+            return
+        line = self._lines[position.line - 1]
+        start = min(max(0, position.column - 1), len(line))
+        end = min(start + max(1, position.length), max(len(line), start + 1))
+        first, last = _window(len(line), start)
+        head, tail = "..." if first else "", "..." if last < len(line) else ""
+        before = head + _escaped(line[first:start])
+        marked = _escaped(line[start : min(end, last)])
+        after = _escaped(line[min(end, last) : last]) + tail
+        caret = "^" + "~" * (_columns(marked) - 1)
+        number = f"{position.line:>4}"
+        yield f"{number} | {before}{marked}{after}".rstrip()
+        yield f"{' ' * len(number)} | {' ' * _columns(before)}{caret}"
+
+
+def _columns(text: str) -> int:
+    """Return how many columns of a terminal ``text`` takes."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF")
+        for c in text
+    )
+
+
+def _window(length: int, start: int) -> tuple[int, int]:
+    """Return which part of a line to show: all of a short one, what is near of a long."""
+    if length <= _WIDTH:
+        return 0, length
+    first = max(0, min(start - _WIDTH // 3, length - _WIDTH))
+    return first, min(length, first + _WIDTH)
+
+
+# Escaped like a string of the text form; a tab is shown as one space, to keep the caret
+# in its place.
+_SHOWN_ESCAPED = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def _escaped(text: str) -> str:
+    return _SHOWN_ESCAPED.sub(
+        lambda match: " " if match[0] == "\t" else f"\\u{ord(match[0]):04x}", text
+    )
