@@ -31,7 +31,7 @@ from wrapperir.verify.symbols import check_one_element
 Walk: TypeAlias = Callable[[Sequence[BodyLine]], None]
 """Checks the lines of the current scope."""
 
-MAX_NESTING = 50
+MAX_NESTING = 64
 """Blocks nested deeper are refused, so that recursion over them is safe."""
 
 

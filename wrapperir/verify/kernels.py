@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from wrapperir.diagnostics import Code, Note
+from wrapperir.diagnostics import Code, LinePath, Note
 from wrapperir.ir.expr import Expr, Operation, Symbol
 from wrapperir.ir.identifier import is_identifier, is_operator
 from wrapperir.ir.kernel import (
@@ -36,18 +36,20 @@ def check_kernel_definition(state: State, line: KernelDefinitionLine) -> None:
             Code.INVALID_IDENTIFIER,
             f"the entry {line.entry!r} is no identifier",
             line.entry,
+            path=_part(state, "entry"),
         )
     expect(line.source, str, "the source of a kernel")
     _check_bindings(state, line)
     _check_grid(state, line)
     keys = [key for key, _ in line.metadata]
-    _check_unique(state, keys, "metadata key")
-    for key in keys:
+    _check_unique(state, keys, "metadata key", "metadata")
+    for index, key in enumerate(keys):
         if not is_operator(key):
             state.report(
                 Code.METADATA_KEY,
                 f"the metadata key {key!r} has no namespace",
                 key,
+                path=_part(state, "metadata", index),
                 hint="write a namespace and a name, such as inductor.heuristic",
             )
     _define(state, line, is_multi=False)
@@ -106,11 +108,24 @@ def _check_parameters(state: State, parameters: tuple[Parameter, ...]) -> None:
     _check_unique(state, [parameter.name for parameter in parameters], "parameter")
 
 
-def _check_unique(state: State, names: Iterable[str], what: str) -> None:
+def _part(state: State, part: str, index: int | None = None) -> LinePath:
+    """Return the place of a part of the definition."""
+    return (*state.place(), part) if index is None else (*state.place(), part, index)
+
+
+def _check_unique(
+    state: State, names: Iterable[str], what: str, part: str | None = None
+) -> None:
+    """Report names that occur twice; ``part`` has one place for each, if given."""
     seen: set[str] = set()
-    for name in names:
+    for index, name in enumerate(names):
         if name in seen:
-            state.report(Code.DUPLICATE_NAME, f"the {what} {name} occurs twice", name)
+            state.report(
+                Code.DUPLICATE_NAME,
+                f"the {what} {name} occurs twice",
+                name,
+                path=None if part is None else _part(state, part, index),
+            )
         seen.add(name)
 
 
@@ -120,19 +135,23 @@ def _check_bindings(state: State, line: KernelDefinitionLine) -> None:
         p.name for p in line.parameters if isinstance(p, ConstexprParameter)
     )
     constants = [name for name, _ in line.constants]
-    _check_unique(state, constants, "constant")
-    for name in constants:
+    _check_unique(state, constants, "constant", "constants")
+    for index, name in enumerate(constants):
         if name not in constexprs:
             state.report(
                 Code.UNKNOWN_CONSTANT,
                 f"{name} is no constexpr parameter of the kernel",
                 name,
+                path=_part(state, "constants", index),
             )
     needed = [name for name in constexprs if name not in constants]
     unbound: dict[str, None] = {} if line.configs else dict.fromkeys(needed)
-    for config in line.configs:
+    here = state.here
+    for index, config in enumerate(line.configs):
         names = [name for name, _ in config.values]
+        state.here = _part(state, "configs", index)
         _check_unique(state, names, "config value")
+        state.here = here
         bound = set(names)
         unbound.update(dict.fromkeys(name for name in needed if name not in bound))
     for name in unbound:
@@ -155,6 +174,7 @@ def _check_grid(state: State, line: KernelDefinitionLine) -> None:
             f"{f'{ranks[0]} to {ranks[-1]}' if ranks[-1] else 'no'} dimensions"
             f", not {len(line.grid)}",
             "grid",
+            path=_part(state, "grid") if line.grid else None,
         )
     known = {p.name for p in line.parameters if not isinstance(p, BufferParameter)}
     for config in line.configs[:1]:
@@ -173,6 +193,7 @@ def _check_grid(state: State, line: KernelDefinitionLine) -> None:
                     Code.GRID_NAME,
                     f"the grid mentions {name}, which has no value at launch",
                     name,
+                    path=_part(state, "grid"),
                     hint="a grid sees scalar parameters, constants and config values",
                 )
 
@@ -205,8 +226,11 @@ def check_multi_kernel(state: State, line: MultiKernelLine) -> None:
         _facts(p) if not isinstance(p, ConstexprParameter) else None
         for p in line.parameters
     )
-    for choice in line.choices:
+    here = state.here
+    for index, choice in enumerate(line.choices):
+        state.here = _part(state, "choices", index)
         _check_choice(state, own, choice)
+        state.here = here
     selection = line.selection
     if isinstance(selection, ForcedChoice):
         if not 0 <= selection.index < len(line.choices) and line.choices:
@@ -214,6 +238,7 @@ def check_multi_kernel(state: State, line: MultiKernelLine) -> None:
                 Code.CHOICE_INDEX,
                 f"choice {selection.index} is selected, but there are {len(line.choices)}",
                 str(selection.index),
+                path=_part(state, "selection"),
             )
     else:
         expect(selection, FirstChoice, "a selection")

@@ -18,6 +18,12 @@ _ORDER = {
             "parameters",
             "lines",
             "results",
+            "grid",
+            "configs",
+            "entry",
+            "metadata",
+            "choices",
+            "selection",
             "outputs",
         )
     )
