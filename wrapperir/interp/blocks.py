@@ -1,0 +1,141 @@
+"""Operands, parameters and results of blocks, and what a block may not leave behind."""
+
+from collections.abc import Mapping, Sequence
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, LinePath
+from wrapperir.interp.entry import mismatch
+from wrapperir.interp.fault import Fault
+from wrapperir.interp.frame import Frame
+from wrapperir.interp.layout import value_of
+from wrapperir.interp.storage import OpaqueValue, Owner, RunValue, TensorValue, storages_of
+from wrapperir.interp.symbols import item_of
+from wrapperir.ir.expr import Number, Operation, Symbol
+from wrapperir.ir.line import Argument, Block, BufferRef, KernelArgument, Result
+from wrapperir.ir.types import DType
+
+
+def operand(argument: KernelArgument, frame: Frame) -> RunValue:
+    """Return the value of a name or expression.
+
+    Raises:
+        Fault: it has none.
+    """
+    if isinstance(argument, BufferRef):
+        return frame.value(argument.name)
+    return value_of(argument, frame.symbols)
+
+
+def result(argument: Argument, frame: Frame) -> RunValue:
+    """Return the value of a block's result or a program's output.
+
+    Raises:
+        Fault: it has none, is a kind of argument that no result can be, or belongs to
+            the program (a ``zero_per_program`` workspace).
+    """
+    match argument:
+        case BufferRef(name):
+            value = frame.value(name)
+            if any(storage.owner is Owner.PROGRAM for storage in storages_of(value)):
+                message = f"%{name} is the program's workspace: it cannot be returned"
+                raise Fault(Code.RUN_BORROWED, message, subject=f"%{name}")
+            return value
+        case None:
+            return OpaqueValue(None)
+        case bool():
+            return argument
+        case int() | float() | Symbol() | Operation():
+            return value_of(argument, frame.symbols)
+        case _:
+            message = f"a {type(argument).__name__} cannot be returned"
+            raise Fault(Code.RUN_VALUE_KIND, message)
+
+
+def holds(argument: KernelArgument | Argument, frame: Frame) -> bool:
+    """Return the truth of a predicate: a one-element bool tensor or a condition.
+
+    Raises:
+        Fault: it is neither.
+    """
+    value = result(argument, frame)
+    if isinstance(value, int | float):
+        return bool(value)
+    if isinstance(argument, BufferRef) and isinstance(value, TensorValue):
+        if value.layout.dtype is DType.BOOL:
+            return bool(item_of(value, argument.name))
+    message = "a predicate is a bool tensor or a condition"
+    raise Fault(Code.RUN_VALUE_KIND, message)
+
+
+def enter_block(
+    block: Block,
+    arguments: Sequence[RunValue],
+    constants: Mapping[str, RunValue],
+    symbols: Mapping[str, Number],
+) -> Frame:
+    """Return the frame that a block's lines begin with; its parameters are borrowed.
+
+    Raises:
+        Fault: the arguments do not fit the parameters.
+    """
+    if len(arguments) != len(block.parameters):
+        message = f"a block of {len(block.parameters)} parameters gets {len(arguments)}"
+        raise Fault(Code.RUN_BLOCK, message)
+    frame = Frame(constants=constants, symbols=dict(symbols))
+    for parameter, value in zip(block.parameters, arguments, strict=True):
+        problem = mismatch(parameter.type, value, symbols)
+        if problem is not None:
+            message = f"%{parameter.name} {problem}"
+            raise Fault(Code.RUN_BLOCK, message, subject=f"%{parameter.name}")
+        frame.borrow(parameter.name, value)
+    return frame
+
+
+def block_results(block: Block, frame: Frame) -> tuple[RunValue, ...]:
+    """Return the values of a block's results once its lines have run.
+
+    Raises:
+        Fault: a result is not the block's own.
+    """
+    values = tuple(result(argument, frame) for argument in block.results)
+    borrowed = {id(storage) for storage in frame.borrowed_storages()}
+    for argument, value in zip(block.results, values, strict=True):
+        if any(id(storage) in borrowed for storage in storages_of(value)):
+            assert isinstance(argument, BufferRef)
+            message = f"%{argument.name} is memory that the block was lent"
+            raise Fault(Code.RUN_BORROWED, message, subject=f"%{argument.name}")
+    return values
+
+
+def check_results(
+    results: Sequence[Result], values: Sequence[RunValue], symbols: Mapping[str, Number]
+) -> None:
+    """Raise a :class:`Fault` unless a block's values fit the results of its line."""
+    if len(values) != len(results):
+        message = f"a block returns {len(values)} values for {len(results)} results"
+        raise Fault(Code.RUN_BLOCK, message)
+    for named, value in zip(results, values, strict=True):
+        problem = mismatch(named.type, value, symbols)
+        if problem is not None:
+            message = f"%{named.name} {problem}"
+            raise Fault(Code.RUN_BLOCK, message, subject=f"%{named.name}")
+
+
+def check_leaks(frame: Frame, returned: Sequence[Argument]) -> None:
+    """Check that every name that a block defined was dropped or is returned.
+
+    Raises:
+        DiagnosticError: a diagnostic for each leaked name, at the line that defined it.
+    """
+    names = frozenset(r.name for r in returned if isinstance(r, BufferRef))
+    leaks = [_leak(name, path) for name, path in frame.leaks(names)]
+    if leaks:
+        raise DiagnosticError(*leaks)
+
+
+def _leak(name: str, path: LinePath) -> Diagnostic:
+    return Diagnostic(
+        code=Code.RUN_LEAK,
+        message=f"%{name} is neither freed, reused nor returned",
+        path=path,
+        subject=f"%{name}",
+    )

@@ -1,0 +1,81 @@
+"""C++ kernel definitions: built natively and called with addresses and numbers."""
+
+import ctypes
+from collections.abc import Mapping, Sequence
+
+from wrapperir.diagnostics import Code
+from wrapperir.interp.fault import Fault
+from wrapperir.interp.storage import TensorValue
+from wrapperir.ir.expr import Number
+from wrapperir.ir.kernel import BufferParameter, ScalarParameter, runtime_parameters
+from wrapperir.ir.line import KernelDefinitionLine
+from wrapperir.ir.types import DType
+
+_SCALARS: "Mapping[DType, type[ctypes._CDataType]]" = {
+    DType.BOOL: ctypes.c_bool,
+    DType.I8: ctypes.c_int8,
+    DType.I16: ctypes.c_int16,
+    DType.I32: ctypes.c_int32,
+    DType.I64: ctypes.c_int64,
+    DType.U8: ctypes.c_uint8,
+    DType.U16: ctypes.c_uint16,
+    DType.U32: ctypes.c_uint32,
+    DType.U64: ctypes.c_uint64,
+    DType.F32: ctypes.c_float,
+    DType.F64: ctypes.c_double,
+}
+
+
+class CppKernel:
+    """A definition whose library was loaded.
+
+    Its entry is ``extern "C" void entry(...)`` with a pointer for each buffer parameter
+    and a C++ number for each scalar one, in the definition's order.
+    """
+
+    def __init__(self, definition: KernelDefinitionLine, library: ctypes.CDLL) -> None:
+        """Find the entry.
+
+        Raises:
+            Fault: the library has no such function, or a parameter has no C++ type.
+        """
+        try:
+            self._function = library[definition.entry]
+        except AttributeError:
+            message = f'@{definition.name} exports no extern "C" {definition.entry}'
+            raise Fault(Code.RUN_KERNEL_BUILD, message) from None
+        self._function.restype = None
+        self._function.argtypes = [
+            _c_type(definition, parameter)
+            for parameter in runtime_parameters(definition.parameters)
+        ]
+
+    def launch(self, arguments: Sequence[TensorValue | Number]) -> None:
+        """Call the kernel.  The caller checks the arguments: the kernel cannot.
+
+        Raises:
+            Fault: a number is not of the parameter's type.
+        """
+        try:
+            self._function(
+                *(
+                    argument.tensor.data_ptr()
+                    if isinstance(argument, TensorValue)
+                    else argument
+                    for argument in arguments
+                )
+            )
+        except ctypes.ArgumentError as error:
+            raise Fault(Code.RUN_KERNEL_ARGUMENTS, str(error)) from None
+
+
+def _c_type(
+    definition: KernelDefinitionLine, parameter: BufferParameter | ScalarParameter
+) -> "type[ctypes._CDataType]":
+    if isinstance(parameter, BufferParameter):
+        return ctypes.c_void_p
+    found = _SCALARS.get(parameter.dtype)
+    if found is None:
+        message = f"@{definition.name} takes {parameter.name} as {parameter.dtype.value}"
+        raise Fault(Code.RUN_KERNEL_BUILD, f"{message}, which C++ kernels cannot")
+    return found

@@ -1,0 +1,137 @@
+"""What a run is given: inputs, symbols and constants, held against their types."""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from wrapperir.diagnostics import Code
+from wrapperir.emit.contract import Value
+from wrapperir.interp.fault import Fault, placed
+from wrapperir.interp.frame import Frame
+from wrapperir.interp.layout import Layout, layout_of, same_elements
+from wrapperir.interp.storage import (
+    OpaqueValue,
+    Owner,
+    RunValue,
+    TensorValue,
+    adopt,
+)
+from wrapperir.interp.symbols import define_symbol
+from wrapperir.interp.torch_values import DTYPES, TORCH_DTYPES
+from wrapperir.ir.expr import Number
+from wrapperir.ir.program import ConstantInput, Input, Program
+from wrapperir.ir.types import Device, DType, OpaqueType, ScalarType, TensorType, ValueType
+
+_FLOATS = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
+
+
+def enter(
+    program: Program, inputs: Sequence[Value], constants: Mapping[str, torch.Tensor]
+) -> Frame:
+    """Return the frame that a program's lines begin with.
+
+    Raises:
+        DiagnosticError: an input, symbol or constant is not as the program declares it.
+    """
+    with placed(("inputs",)):
+        if len(inputs) != len(program.inputs):
+            message = f"{len(program.inputs)} inputs are needed, {len(inputs)} were given"
+            raise Fault(Code.RUN_INPUT_COUNT, message)
+    frame = Frame(constants={}, symbols={})
+    for index, (input, value) in enumerate(zip(program.inputs, inputs, strict=True)):
+        with placed(("inputs", index)):
+            frame.lend(input.name, _input_value(input, value))
+    for index, line in enumerate(program.symbols):
+        with placed(("symbols", index)):
+            define_symbol(frame, line)
+    for index, input in enumerate(program.inputs):
+        with placed(("inputs", index)):
+            _check_input(input, frame)
+    bound: dict[str, RunValue] = {}
+    for index, constant in enumerate(program.constants):
+        with placed(("constants", index)):
+            if constant.name in bound or constant.name in frame.values:
+                message = f"%{constant.name} is already defined"
+                raise Fault(Code.RUN_REDEFINED_NAME, message, subject=f"%{constant.name}")
+            bound[constant.name] = _constant_value(constant, constants, frame.symbols)
+    frame.constants = bound
+    return frame
+
+
+def _input_value(input: Input, value: Value) -> RunValue:
+    match input.type:
+        case TensorType(offset=offset):
+            if not isinstance(value, torch.Tensor):
+                raise _wrong(input, f"needs a tensor, not {type(value).__name__}")
+            shift = offset if isinstance(offset, int) else value.storage_offset()
+            return adopt(
+                value,
+                owner=Owner.INPUT,
+                writable=input.mutated,
+                type=input.type,
+                offset=shift,
+            )
+        case ScalarType(dtype):
+            whole = dtype not in _FLOATS
+            if isinstance(value, int | float) and not (whole and isinstance(value, float)):
+                return value
+            raise _wrong(input, f"needs a number of {dtype.value}, not {value!r:.50}")
+        case OpaqueType():
+            return OpaqueValue(value)
+        case _:
+            raise _wrong(input, "cannot be a tuple")
+
+
+def _wrong(input: Input, problem: str) -> Fault:
+    subject = f"%{input.name}"
+    return Fault(Code.RUN_INPUT_MISMATCH, f"{subject} {problem}", subject=subject)
+
+
+def _check_input(input: Input, frame: Frame) -> None:
+    value = frame.values[input.name]
+    if isinstance(input.type, TensorType) and isinstance(value, TensorValue):
+        problem = mismatch(input.type, value, frame.symbols)
+        if problem is not None:
+            raise _wrong(input, problem)
+
+
+def _constant_value(
+    constant: ConstantInput,
+    constants: Mapping[str, torch.Tensor],
+    symbols: Mapping[str, Number],
+) -> RunValue:
+    tensor = constants.get(constant.key)
+    subject = f"%{constant.name}"
+    if tensor is None:
+        message = f"there is no constant {constant.key!r} for {subject}"
+        raise Fault(Code.RUN_MISSING_CONSTANT, message, subject=subject)
+    value = adopt(
+        tensor,
+        owner=Owner.CONSTANT,
+        writable=constant.mutated,
+        type=constant.type,
+        offset=layout_of(constant.type, symbols).offset,
+    )
+    problem = mismatch(constant.type, value, symbols)
+    if problem is not None:
+        message = f"{subject} {problem}"
+        raise Fault(Code.RUN_CONSTANT_MISMATCH, message, subject=subject)
+    return value
+
+
+def mismatch(type: ValueType, value: RunValue, symbols: Mapping[str, Number]) -> str | None:
+    """Return how a value differs from its declared type; ``None`` where it does not."""
+    if isinstance(type, ScalarType):
+        return None if isinstance(value, int | float) else f"needs a number of {type.dtype}"
+    if not isinstance(type, TensorType):
+        return None
+    if not isinstance(value, TensorValue):
+        return "needs a tensor"
+    declared = layout_of(type, symbols)
+    if not same_elements(declared, value.layout):
+        return f"needs {declared}, not {value.layout}"
+    actual = Device(value.tensor.device.type, value.tensor.device.index)
+    wanted = type.device
+    if wanted.kind != actual.kind or (wanted.index or 0) != (actual.index or 0):
+        return f"needs to be on {wanted}, not on {actual}"
+    return None

@@ -1,0 +1,240 @@
+"""Run the lines of a program or block, one after the other."""
+
+from collections.abc import Sequence
+
+import torch
+from attrs import define, evolve
+
+from wrapperir.diagnostics import Code, LinePath
+from wrapperir.interp.asserts import (
+    assert_alignment,
+    assert_not_nan,
+    assert_scalar,
+    assert_size_stride,
+)
+from wrapperir.interp.blocks import (
+    block_results,
+    check_leaks,
+    check_results,
+    enter_block,
+    holds,
+    operand,
+)
+from wrapperir.interp.entry import mismatch
+from wrapperir.interp.extern import call_operator
+from wrapperir.interp.fault import Fault, placed
+from wrapperir.interp.frame import Frame
+from wrapperir.interp.kernels import Kernels, KernelValue
+from wrapperir.interp.memory import (
+    Workspaces,
+    run_allocate,
+    run_free,
+    run_reinterpret,
+    run_reuse,
+)
+from wrapperir.interp.storage import RunValue, TensorValue, TupleValue, allocate
+from wrapperir.interp.symbols import define_symbol
+from wrapperir.ir.line import (
+    AllocateLine,
+    AssertAlignmentLine,
+    AssertNotNanLine,
+    AssertScalarLine,
+    AssertSizeStrideLine,
+    Block,
+    BodyLine,
+    CommentLine,
+    ConditionalLine,
+    ExternKernelLine,
+    FreeLine,
+    KernelArgument,
+    KernelCallLine,
+    KernelDefinitionLine,
+    MultiKernelLine,
+    MultiOutputLine,
+    ReinterpretLine,
+    Result,
+    ReuseLine,
+    SubgraphCallLine,
+    SymbolDefinitionLine,
+    WhileLoopLine,
+)
+from wrapperir.ir.visitor import LineVisitor
+
+
+@define(eq=False)
+class Executor(LineVisitor[None]):
+    """Runs lines in ``frame``; ``path`` is the place of the line being run."""
+
+    kernels: Kernels
+    workspaces: Workspaces
+    frame: Frame
+    path: LinePath = ()
+
+    def run(self, lines: Sequence[BodyLine], prefix: LinePath) -> None:
+        """Run the lines of the program or block at ``prefix``.
+
+        Raises:
+            DiagnosticError: a line faulted; it is placed there.
+        """
+        for index, line in enumerate(lines):
+            self.path = (*prefix, "lines", index)
+            with placed(self.path):
+                self.visit(line)
+
+    def visit_kernel_definition(self, line: KernelDefinitionLine) -> None:
+        """Do nothing: calls look kernels up by name."""
+
+    def visit_multi_kernel(self, line: MultiKernelLine) -> None:
+        """Do nothing: calls look kernels up by name."""
+
+    def visit_allocate(self, line: AllocateLine) -> None:
+        """Allocate, or take up the program's workspace."""
+        run_allocate(line, self.frame, self.path, self.workspaces)
+
+    def visit_free(self, line: FreeLine) -> None:
+        """Drop a name."""
+        run_free(line, self.frame, self.path)
+
+    def visit_reuse(self, line: ReuseLine) -> None:
+        """Move a name's reference to another name."""
+        run_reuse(line, self.frame, self.path)
+
+    def visit_reinterpret(self, line: ReinterpretLine) -> None:
+        """Name a view."""
+        run_reinterpret(line, self.frame, self.path)
+
+    def visit_kernel_call(self, line: KernelCallLine) -> None:
+        """Launch a kernel."""
+        arguments = [_kernel_value(a, self.frame) for a in line.arguments]
+        self.kernels.call(line.kernel, arguments, line.device)
+
+    def visit_extern_kernel(self, line: ExternKernelLine) -> None:
+        """Call an operator."""
+        value = call_operator(line, self.frame)
+        if line.result is not None and value is not None:
+            self.frame.define(line.result, value, self.path)
+
+    def visit_multi_output(self, line: MultiOutputLine) -> None:
+        """Name an element of a tuple."""
+        value = self.frame.value(line.source)
+        for index in line.indices:
+            if not isinstance(value, TupleValue) or not 0 <= index < len(value.elements):
+                message = f"%{line.source} has no element {list(line.indices)}"
+                raise Fault(Code.RUN_VALUE_KIND, message, subject=f"%{line.source}")
+            value = value.elements[index]
+        problem = mismatch(line.type, value, self.frame.symbols)
+        if problem is not None:
+            message = f"%{line.result} {problem}"
+            raise Fault(Code.RUN_RESULT_MISMATCH, message, subject=f"%{line.result}")
+        self.frame.define(line.result, value, self.path)
+
+    def visit_symbol_definition(self, line: SymbolDefinitionLine) -> None:
+        """Give a symbol its value."""
+        define_symbol(self.frame, line)
+
+    def visit_assert_size_stride(self, line: AssertSizeStrideLine) -> None:
+        """Check a size and stride."""
+        assert_size_stride(line, self.frame)
+
+    def visit_assert_alignment(self, line: AssertAlignmentLine) -> None:
+        """Check an address."""
+        assert_alignment(line, self.frame)
+
+    def visit_assert_scalar(self, line: AssertScalarLine) -> None:
+        """Check a condition."""
+        assert_scalar(line, self.frame)
+
+    def visit_assert_not_nan(self, line: AssertNotNanLine) -> None:
+        """Check that elements are finite."""
+        assert_not_nan(line, self.frame)
+
+    def visit_conditional(self, line: ConditionalLine) -> None:
+        """Run the block that the predicate picks."""
+        taken = holds(line.predicate, self.frame)
+        block, name = (line.on_true, "on_true") if taken else (line.on_false, "on_false")
+        self._call(block, name, line.operands, line.results)
+
+    def visit_subgraph_call(self, line: SubgraphCallLine) -> None:
+        """Run the block."""
+        self._call(line.body, "body", line.operands, line.results)
+
+    def visit_while_loop(self, line: WhileLoopLine) -> None:
+        """Run the body while the condition holds.
+
+        What an iteration produced is dropped when the next has replaced it; with no
+        iteration the results are copies of what was carried.
+        """
+        carried = [operand(argument, self.frame) for argument in line.carried]
+        invariant = [operand(argument, self.frame) for argument in line.invariant]
+        previous: Frame | None = None
+        while True:
+            test = self._run_block(line.condition, "condition", [*carried, *invariant])
+            if len(line.condition.results) != 1:
+                message = "a condition returns one result"
+                raise Fault(Code.RUN_BLOCK, message)
+            proceed = holds(line.condition.results[0], test)
+            test.release()
+            if not proceed:
+                break
+            frame = self._run_block(line.body, "body", [*carried, *invariant])
+            carried = list(block_results(line.body, frame))
+            check_results(line.results, carried, self.frame.symbols)
+            if previous is not None:
+                previous.release()
+            previous = frame
+        if previous is None:
+            carried = [_copy(value) for value in carried]
+            check_results(line.results, carried, self.frame.symbols)
+        self._define_results(line.results, carried)
+        if previous is not None:
+            previous.release()
+
+    def visit_comment(self, line: CommentLine) -> None:
+        """Do nothing."""
+
+    def _call(
+        self,
+        block: Block,
+        name: str,
+        operands: Sequence[KernelArgument],
+        results: Sequence[Result],
+    ) -> None:
+        values = [operand(argument, self.frame) for argument in operands]
+        frame = self._run_block(block, name, values)
+        returned = block_results(block, frame)
+        check_results(results, returned, self.frame.symbols)
+        self._define_results(results, returned)
+        frame.release()
+
+    def _run_block(self, block: Block, name: str, values: Sequence[RunValue]) -> Frame:
+        """Run a block's lines and return its frame, which still holds its results."""
+        frame = enter_block(block, values, self.frame.constants, self.frame.symbols)
+        path = (*self.path, name)
+        Executor(self.kernels, self.workspaces, frame).run(block.lines, path)
+        check_leaks(frame, block.results)
+        return frame
+
+    def _define_results(
+        self, results: Sequence[Result], values: Sequence[RunValue]
+    ) -> None:
+        for named, value in zip(results, values, strict=True):
+            self.frame.define(named.name, value, self.path)
+
+
+def _kernel_value(argument: KernelArgument, frame: Frame) -> KernelValue:
+    value = operand(argument, frame)
+    if isinstance(value, TensorValue | int | float):
+        return value
+    message = "a kernel takes tensors and numbers only"
+    raise Fault(Code.RUN_VALUE_KIND, message)
+
+
+def _copy(value: RunValue) -> RunValue:
+    if not isinstance(value, TensorValue):
+        return value
+    value.require_written("an operand that the loop copies")
+    assert value.storage.type is not None
+    kind = evolve(value.storage.type, alignment=None)
+    copy = allocate(kind, value.layout, zeroed=True)
+    copy.tensor.copy_(value.tensor)
+    return copy

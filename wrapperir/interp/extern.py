@@ -1,0 +1,184 @@
+"""Operator calls: arguments to Python, results to values with the storage they share."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
+
+import torch
+from torch._ops import OpOverload
+
+from wrapperir.diagnostics import Code
+from wrapperir.interp.entry import mismatch
+from wrapperir.interp.fault import Fault, first_line
+from wrapperir.interp.frame import Frame
+from wrapperir.interp.operators import (
+    UnknownOperatorError,
+    names_read,
+    resolve_operator,
+    undeclared_writes,
+)
+from wrapperir.interp.storage import (
+    OpaqueValue,
+    Owner,
+    RunValue,
+    Storage,
+    TensorValue,
+    TupleValue,
+    adopt,
+    layout_in,
+    python_of,
+    require_cpu,
+    storages_of,
+)
+from wrapperir.interp.torch_values import python_value
+from wrapperir.ir.expr import EvaluationError, Number
+from wrapperir.ir.line import ExternKernelLine
+from wrapperir.ir.types import OpaqueType, ScalarType, TensorType, TupleType, ValueType
+from wrapperir.ir.uses import buffers_in
+
+
+def call_operator(line: ExternKernelLine, frame: Frame) -> RunValue | None:
+    """Run an operator call and return its result; ``None`` where it names none.
+
+    Raises:
+        Fault: the operator is unknown or raised an error, read bytes that nothing wrote,
+            or its result or effects are not what the line declares.
+    """
+    require_cpu(line.device)
+    try:
+        operator = resolve_operator(line.operator)
+    except UnknownOperatorError as error:
+        raise Fault(Code.RUN_UNKNOWN_OPERATOR, str(error), subject=line.operator) from None
+    _check_memory(line, operator, frame)
+    result = _call(line, operator, frame)
+    for name in line.writes:
+        for value in _tensors_of(frame.value(name)):
+            value.storage.mark(value.layout)
+    if line.result is None or line.type is None:
+        return None
+    before = _known_storages(line, frame)
+    return _value_of(line, line.type, result, before, frame.symbols)
+
+
+def _check_memory(line: ExternKernelLine, operator: OpOverload, frame: Frame) -> None:
+    for name in line.writes:
+        if any(not storage.writable for storage in storages_of(frame.value(name))):
+            message = f"{line.operator} writes %{name}, which is read-only"
+            raise Fault(Code.RUN_READ_ONLY, message, subject=f"%{name}")
+    for name in undeclared_writes(line, operator):
+        message = f"{line.operator} writes %{name}, which writes(...) lacks"
+        raise Fault(Code.RUN_UNDECLARED_WRITE, message, subject=f"%{name}")
+    for name in names_read(line, operator):
+        for value in _tensors_of(frame.value(name)):
+            value.require_written(name)
+
+
+def _call(line: ExternKernelLine, operator: OpOverload, frame: Frame) -> object:
+    def value_of(name: str) -> object:
+        return python_of(frame.value(name))
+
+    try:
+        arguments = [python_value(a, frame.symbols, value_of) for a in line.arguments]
+        keywords = {k: python_value(a, frame.symbols, value_of) for k, a in line.keywords}
+    except EvaluationError as error:
+        raise Fault(Code.RUN_EVALUATION, str(error), subject=line.operator) from None
+    except ValueError as error:
+        raise Fault(Code.RUN_VALUE_KIND, str(error), subject=line.operator) from None
+    try:
+        with torch.no_grad():
+            return cast(object, operator(*arguments, **keywords))
+    except Fault:
+        raise
+    except Exception as error:
+        message = f"{line.operator} failed: {first_line(error)}"
+        raise Fault(Code.RUN_OPERATOR_FAILED, message, subject=line.operator) from error
+
+
+def _known_storages(
+    line: ExternKernelLine, frame: Frame
+) -> dict[int, tuple[str | None, Storage]]:
+    """Return the storages of the call's arguments by the address of PyTorch's own.
+
+    Arguments that the result may alias come last, so that they win.
+    """
+    values = (*line.arguments, *(value for _, value in line.keywords))
+    names = [name for value in values for name in buffers_in(value)]
+    known: dict[int, tuple[str | None, Storage]] = {}
+    for name in sorted(names, key=lambda name: name in line.aliases):
+        for storage in storages_of(frame.value(name)):
+            known[storage.memory._cdata] = (name, storage)
+    return known
+
+
+def _value_of(
+    line: ExternKernelLine,
+    type: ValueType,
+    result: object,
+    known: dict[int, tuple[str | None, Storage]],
+    symbols: Mapping[str, Number],
+) -> RunValue:
+    match type:
+        case TensorType():
+            if not isinstance(result, torch.Tensor):
+                raise _unexpected(line, f"a {_kind(result)}, not a tensor")
+            value: RunValue = _tensor_value(line, type, result, known)
+        case ScalarType():
+            if not isinstance(result, int | float):
+                raise _unexpected(line, f"a {_kind(result)}, not a number")
+            return result
+        case TupleType(elements):
+            if not isinstance(result, Sequence) or len(result) != len(elements):
+                raise _unexpected(line, f"{_kind(result)}, not a tuple of {len(elements)}")
+            parts = zip(elements, cast(Sequence[object], result), strict=True)
+            return TupleValue(
+                tuple(_value_of(line, t, part, known, symbols) for t, part in parts)
+            )
+        case OpaqueType():
+            return OpaqueValue(result)
+    problem = mismatch(type, value, symbols)
+    if problem is not None:
+        raise _unexpected(line, f"a result that {problem}")
+    return value
+
+
+def _tensor_value(
+    line: ExternKernelLine,
+    type: TensorType,
+    tensor: torch.Tensor,
+    known: dict[int, tuple[str | None, Storage]],
+) -> TensorValue:
+    if tensor.layout is torch.strided:
+        found = known.get(tensor.untyped_storage()._cdata)
+        if found is not None:
+            name, storage = found
+            if name is not None and name not in line.aliases:
+                message = f"the result shares memory with %{name}, which aliases(...) lacks"
+                raise Fault(Code.RUN_UNDECLARED_ALIAS, message, subject=f"%{name}")
+            return TensorValue(tensor, layout_in(tensor, storage), storage)
+    value = adopt(
+        tensor,
+        owner=Owner.BLOCK,
+        writable=True,
+        type=type,
+        offset=tensor.storage_offset(),
+    )
+    known[value.storage.memory._cdata] = (None, value.storage)  # shared by later results
+    return value
+
+
+def _kind(result: object) -> str:
+    if isinstance(result, Sequence):
+        return f"{type(result).__name__} of {len(cast(Sequence[object], result))}"
+    return type(result).__name__
+
+
+def _unexpected(line: ExternKernelLine, what: str) -> Fault:
+    message = f"{line.operator} returned {what}"
+    return Fault(Code.RUN_RESULT_MISMATCH, message, subject=f"%{line.result}")
+
+
+def _tensors_of(value: RunValue) -> Iterator[TensorValue]:
+    if isinstance(value, TensorValue):
+        yield value
+    elif isinstance(value, TupleValue):
+        for element in value.elements:
+            yield from _tensors_of(element)

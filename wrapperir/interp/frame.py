@@ -1,0 +1,159 @@
+"""The names of a program or block while it runs."""
+
+from collections.abc import Mapping
+
+from attrs import define, field, frozen
+
+from wrapperir.diagnostics import Code, LinePath, Note
+from wrapperir.interp.fault import Fault
+from wrapperir.interp.storage import (
+    Owner,
+    RunValue,
+    Storage,
+    TensorValue,
+    storages_of,
+)
+from wrapperir.ir.expr import Number
+
+
+@frozen
+class Dropped:
+    """How and where a name was dropped."""
+
+    verb: str
+    path: LinePath
+
+
+@define(eq=False, kw_only=True)
+class Frame:
+    """Names and symbols that the lines of one block see.
+
+    ``borrowed`` are names that the block does not own; ``results`` those it defined and
+    must drop or return.  Every name it holds counts in its storages.
+    """
+
+    constants: Mapping[str, RunValue]
+    symbols: dict[str, Number]
+    values: dict[str, RunValue] = field(factory=dict)
+    borrowed: set[str] = field(factory=set)
+    owned: dict[str, LinePath] = field(factory=dict)
+    dropped: dict[str, Dropped] = field(factory=dict)
+
+    def value(self, name: str) -> RunValue:
+        """Return what a name stands for.
+
+        Raises:
+            Fault: it was dropped, or never defined.
+        """
+        value = self.values.get(name)
+        if value is None:
+            value = self.constants.get(name)
+        if value is not None:
+            return value
+        dropped = self.dropped.get(name)
+        if dropped is None:
+            message = f"%{name} is not defined here"
+            raise Fault(Code.RUN_UNDEFINED_NAME, message, subject=f"%{name}")
+        raise Fault(
+            Code.RUN_USE_AFTER_FREE,
+            f"%{name} is used after it was {dropped.verb}",
+            subject=f"%{name}",
+            notes=(Note(message=f"{dropped.verb} here", path=dropped.path),),
+        )
+
+    def tensor(self, name: str) -> TensorValue:
+        """Return the tensor that a name stands for.
+
+        Raises:
+            Fault: as :meth:`value`, or it is no tensor.
+        """
+        value = self.value(name)
+        if isinstance(value, TensorValue):
+            return value
+        message = f"%{name} is not a tensor"
+        raise Fault(Code.RUN_VALUE_KIND, message, subject=f"%{name}")
+
+    def define(self, name: str, value: RunValue, path: LinePath) -> None:
+        """Give a name that the block owns its value.
+
+        Raises:
+            Fault: the name is taken.
+        """
+        self._bind(name, value)
+        if not isinstance(value, int | float):
+            self.owned[name] = path
+
+    def borrow(self, name: str, value: RunValue) -> None:
+        """Give a name its value, which the block does not own.
+
+        Raises:
+            Fault: the name is taken.
+        """
+        self._bind(name, value)
+        self.borrowed.add(name)
+
+    def lend(self, name: str, value: RunValue) -> None:
+        """Give an input its value: the program may drop it, but need not.
+
+        Raises:
+            Fault: the name is taken.
+        """
+        self._bind(name, value)
+
+    def drop(self, name: str, verb: str, path: LinePath) -> RunValue:
+        """Drop a name and return what it stood for; its storages lose a name.
+
+        Raises:
+            Fault: it was dropped before, is not defined, or is not the block's to drop.
+        """
+        earlier = self.dropped.get(name)
+        if earlier is not None:
+            raise Fault(
+                Code.RUN_DOUBLE_FREE,
+                f"%{name} was already {earlier.verb}",
+                subject=f"%{name}",
+                notes=(Note(message=f"{earlier.verb} here", path=earlier.path),),
+            )
+        value = self.value(name)
+        if name in self.borrowed or name not in self.values:
+            message = f"%{name} is borrowed: it cannot be {verb}"
+            raise Fault(Code.RUN_BORROWED, message, subject=f"%{name}")
+        del self.values[name]
+        self.owned.pop(name, None)
+        self.dropped[name] = Dropped(verb, path)
+        for storage in storages_of(value):
+            storage.drop()
+        return value
+
+    def release(self) -> None:
+        """Drop all names, once the results have names elsewhere."""
+        for value in self.values.values():
+            for storage in storages_of(value):
+                storage.drop()
+        self.values.clear()
+
+    def borrowed_storages(self) -> list[Storage]:
+        """Return the storages that the block was lent."""
+        return [s for name in self.borrowed for s in storages_of(self.values[name])]
+
+    def leaks(self, returned: frozenset[str]) -> tuple[tuple[str, LinePath], ...]:
+        """Return the owned names that were neither dropped nor returned, and their places.
+
+        Names of a ``zero_per_program`` workspace are the program's, not leaks.
+        """
+        return tuple(
+            (name, path)
+            for name, path in self.owned.items()
+            if name not in returned and not self._kept(self.values[name])
+        )
+
+    def _kept(self, value: RunValue) -> bool:
+        return isinstance(value, TensorValue) and value.storage.owner is Owner.PROGRAM
+
+    def _bind(self, name: str, value: RunValue) -> None:
+        if name in self.values or name in self.dropped or name in self.constants:
+            message = f"%{name} is already defined"
+            raise Fault(Code.RUN_REDEFINED_NAME, message, subject=f"%{name}")
+        self.values[name] = value
+        for storage in storages_of(value):
+            storage.keep()

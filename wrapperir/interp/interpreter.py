@@ -1,0 +1,102 @@
+"""The reference interpreter: runs a program as the reference manual says it means."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
+
+import torch
+
+from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.emit.contract import Value
+from wrapperir.interp.blocks import check_leaks, result
+from wrapperir.interp.entry import enter
+from wrapperir.interp.executor import Executor
+from wrapperir.interp.fault import Fault, placed
+from wrapperir.interp.frame import Frame
+from wrapperir.interp.kernels import Kernels
+from wrapperir.interp.memory import Workspaces
+from wrapperir.interp.storage import OpaqueValue, TensorValue, TupleValue
+from wrapperir.ir.line import Argument, BodyLine, BufferRef, KernelCallLine
+from wrapperir.ir.program import Program
+from wrapperir.ir.uses import blocks_of
+
+
+def interpret(
+    program: Program, inputs: Sequence[Value], constants: Mapping[str, torch.Tensor]
+) -> tuple[Value, ...]:
+    """Run a program once and return its outputs.
+
+    ``constants`` maps each constant's key to its tensor.  This executes the program's
+    kernels.
+
+    Raises:
+        DiagnosticError: the program faulted, or was not given what it declares.
+    """
+    return Interpreter(program, constants).run(inputs)
+
+
+class Interpreter:
+    """Runs one program any number of times, keeping its ``zero_per_program`` workspaces.
+
+    Kernels are built on the first run that calls them.
+    """
+
+    def __init__(self, program: Program, constants: Mapping[str, torch.Tensor]) -> None:
+        """Take the program; nothing of it is executed yet."""
+        self._program = program
+        self._constants = constants
+        self._kernels = Kernels(program.definitions)
+        self._workspaces: Workspaces = {}
+
+    def run(self, inputs: Sequence[Value]) -> tuple[Value, ...]:
+        """Run the program and return its outputs.
+
+        Raises:
+            DiagnosticError: the program faulted, or was not given what it declares; the
+                workspaces are then zeroed anew for the next run.
+        """
+        try:
+            return self._run(inputs)
+        except DiagnosticError:
+            self._workspaces.clear()
+            raise
+
+    def _run(self, inputs: Sequence[Value]) -> tuple[Value, ...]:
+        program = self._program
+        with placed(("lines",)):
+            self._kernels.build_cpp(_kernels_called(program.lines))
+        frame = enter(program, inputs, self._constants)
+        Executor(self._kernels, self._workspaces, frame).run(program.lines, ())
+        outputs = tuple(
+            _output(argument, frame, index)
+            for index, argument in enumerate(program.outputs)
+        )
+        check_leaks(frame, program.outputs)
+        for path, workspace in self._workspaces.items():
+            with placed(path):
+                if bool(workspace.storage.bytes().any()):
+                    message = "the workspace is not zero when the program ends"
+                    raise Fault(Code.RUN_WORKSPACE_NOT_ZERO, message)
+        return outputs
+
+
+def _output(argument: Argument, frame: Frame, index: int) -> Value:
+    with placed(("outputs", index)):
+        match result(argument, frame):
+            case TensorValue() as value:
+                assert isinstance(argument, BufferRef)
+                value.require_written(argument.name)
+                return value.tensor
+            case OpaqueValue(inner):
+                return cast(Value, inner)
+            case TupleValue():
+                raise Fault(Code.RUN_VALUE_KIND, "a tuple cannot be an output")
+            case number:
+                return number
+
+
+def _kernels_called(lines: Sequence[BodyLine]) -> Iterator[str]:
+    for line in lines:
+        if isinstance(line, KernelCallLine):
+            yield line.kernel
+        for block in blocks_of(line):
+            yield from _kernels_called(block.lines)

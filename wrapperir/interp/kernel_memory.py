@@ -1,0 +1,103 @@
+"""What a kernel call may do to the memory of its arguments."""
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+import torch
+from attrs import frozen
+
+from wrapperir.diagnostics import Code
+from wrapperir.interp.fault import Fault
+from wrapperir.interp.layout import Layout, same_elements
+from wrapperir.interp.storage import TensorValue
+from wrapperir.ir.kernel import BufferParameter, Language, runtime_parameters
+from wrapperir.ir.line import KernelDefinitionLine
+
+
+@frozen
+class _Buffer:
+    parameter: BufferParameter
+    value: TensorValue
+
+
+def _buffers(
+    kernel: KernelDefinitionLine, arguments: Sequence[object]
+) -> Iterator[_Buffer]:
+    parameters = runtime_parameters(kernel.parameters)
+    for parameter, argument in zip(parameters, arguments, strict=True):
+        if isinstance(parameter, BufferParameter) and isinstance(argument, TensorValue):
+            yield _Buffer(parameter, argument)
+
+
+def check_memory(kernel: KernelDefinitionLine, arguments: Sequence[object]) -> None:
+    """Check that the call writes only what it may and reads what was written.
+
+    A Triton kernel's reads are checked one by one while it runs.  What a C++ kernel
+    reads cannot be seen, so only an argument without a single written byte is a fault.
+
+    Raises:
+        Fault: an argument may not be written, overlaps another, or was never written.
+    """
+    buffers = list(_buffers(kernel, arguments))
+    for buffer in buffers:
+        access = buffer.parameter.access
+        storage = buffer.value.storage
+        if access.writes and not storage.writable:
+            message = f"@{kernel.name} writes {buffer.parameter.name}, which is read-only"
+            raise Fault(Code.RUN_READ_ONLY, message, subject=f"@{kernel.name}")
+        if (
+            access.reads
+            and kernel.language is not Language.TRITON
+            and not storage.any_written(buffer.value.layout)
+        ):
+            message = f"@{kernel.name} reads {buffer.parameter.name}, which nothing wrote"
+            raise Fault(Code.RUN_UNINITIALIZED_READ, message, subject=f"@{kernel.name}")
+    for one, other in combinations(buffers, 2):
+        writes = one.parameter.access.writes or other.parameter.access.writes
+        if writes and _partly_overlap(one.value, other.value):
+            message = (
+                f"{one.parameter.name} and {other.parameter.name} of @{kernel.name} "
+                f"partly overlap: {one.value.layout} and {other.value.layout}"
+            )
+            raise Fault(Code.RUN_OVERLAP, message, subject=f"@{kernel.name}")
+
+
+def mark_written(kernel: KernelDefinitionLine, arguments: Sequence[object]) -> None:
+    """Note what a C++ kernel wrote: each written argument, first element to last.
+
+    The kernel sees neither size nor stride, so this may note more than it wrote.
+    """
+    for buffer in _buffers(kernel, arguments):
+        if buffer.parameter.access.writes:
+            buffer.value.storage.mark_extent(buffer.value.layout)
+
+
+def _partly_overlap(one: TensorValue, other: TensorValue) -> bool:
+    """Say whether two arguments share some bytes but not all.
+
+    Interleaved views, such as the columns of a matrix, share none.
+    """
+    if one.storage.memory.data_ptr() != other.storage.memory.data_ptr():
+        return False
+    left = one.layout.begin + one.storage.base, one.layout.end + one.storage.base
+    right = other.layout.begin + other.storage.base, other.layout.end + other.storage.base
+    if one.layout.is_empty or other.layout.is_empty:
+        return False
+    if left[1] <= right[0] or right[1] <= left[0]:
+        return False
+    if one.storage.base == other.storage.base and same_elements(one.layout, other.layout):
+        return False
+    start = min(left[0], right[0])
+    length = max(left[1], right[1]) - start
+    first = _bytes(one.layout, left[0] - start, length)
+    second = _bytes(other.layout, right[0] - start, length)
+    return bool((first & second).any()) and not torch.equal(first, second)
+
+
+def _bytes(layout: Layout, begin: int, length: int) -> torch.Tensor:
+    """Return a mask of ``length`` bytes in which the layout, at ``begin``, covers some."""
+    mask = torch.zeros(length, dtype=torch.bool)
+    itemsize = layout.dtype.itemsize
+    stride = (*(step * itemsize for step in layout.stride), 1)
+    mask.as_strided((*layout.size, itemsize), stride, begin).fill_(True)
+    return mask

@@ -1,0 +1,213 @@
+"""Kernel calls: which kernel runs, whether its arguments fit, and the launch."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from wrapperir.diagnostics import Code
+from wrapperir.interp.fault import Fault
+from wrapperir.interp.kernel_memory import check_memory, mark_written
+from wrapperir.interp.layout import integer_of
+from wrapperir.interp.storage import TensorValue
+from wrapperir.ir.expr import Number
+from wrapperir.ir.kernel import (
+    BufferParameter,
+    ForcedChoice,
+    Language,
+    ScalarParameter,
+    runtime_parameters,
+)
+from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine, MultiKernelLine
+from wrapperir.ir.types import Device, DType
+
+if TYPE_CHECKING:
+    from wrapperir.interp.triton_kernel import TritonKernel
+
+KernelValue = TensorValue | int | float
+"""What a kernel parameter is given."""
+
+_FLOATS = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
+
+
+class Kernels:
+    """The kernels of a program; each is built when it is first called for."""
+
+    def __init__(self, definitions: Iterable[DefinitionLine]) -> None:
+        """Take the definitions; nothing is built yet."""
+        self._definitions = {line.name: line for line in definitions}
+        self._cpp: dict[str, Callable[[Sequence[KernelValue]], None] | Fault] = {}
+        self._triton: dict[str, TritonKernel | Fault] = {}
+
+    def build_cpp(self, called: Iterable[str]) -> None:
+        """Build the C++ kernels among those called, several at a time.
+
+        A kernel that does not build is a fault where it is called, not here.
+        """
+        wanted = [
+            kernel
+            for name in dict.fromkeys(called)
+            for kernel in self._candidates(name)
+            if kernel.language is Language.CPP and kernel.name not in self._cpp
+        ]
+        if not wanted:
+            return
+        from wrapperir.frontend.inductor.cpp_build import CppBuildError, build_libraries
+        from wrapperir.interp.cpp_kernel import CppKernel
+
+        built = build_libraries([kernel.source for kernel in wanted])
+        for kernel, library in zip(wanted, built, strict=True):
+            if isinstance(library, CppBuildError):
+                message = f"@{kernel.name} does not compile: {library}"
+                self._cpp[kernel.name] = Fault(Code.RUN_KERNEL_BUILD, message)
+                continue
+            try:
+                self._cpp[kernel.name] = CppKernel(kernel, library).launch
+            except Fault as fault:
+                self._cpp[kernel.name] = fault
+
+    def call(self, name: str, arguments: Sequence[KernelValue], device: Device) -> None:
+        """Launch a kernel or the choice of a multi-kernel.
+
+        Raises:
+            Fault: it is not defined, does not build, or its arguments do not fit.
+        """
+        kernel, given = self._chosen(name, arguments)
+        _check_arguments(kernel, given, device)
+        check_memory(kernel, given)
+        match kernel.language:
+            case Language.CPP:
+                self._cpp_launch(kernel)(given)
+                mark_written(kernel, given)
+            case Language.TRITON:
+                constants = _constants(kernel)
+                loaded = self._triton_kernel(kernel)
+                loaded.launch(given, constants, _grid(kernel, given, constants))
+            case Language.OPAQUE:
+                message = f"@{kernel.name} is in a language that cannot be run"
+                raise Fault(Code.RUN_OPAQUE_KERNEL, message)
+
+    def _candidates(self, name: str) -> list[KernelDefinitionLine]:
+        """Return the kernel that a call of ``name`` launches, if it can be told."""
+        try:
+            return [self._chosen(name, None)[0]]
+        except Fault:
+            return []
+
+    def _chosen(
+        self, name: str, arguments: Sequence[KernelValue] | None
+    ) -> tuple[KernelDefinitionLine, Sequence[KernelValue]]:
+        line = self._definitions.get(name)
+        if isinstance(line, KernelDefinitionLine):
+            return line, arguments or ()
+        if line is None:
+            raise Fault(
+                Code.RUN_UNDEFINED_KERNEL, f"@{name} is not defined", subject=f"@{name}"
+            )
+        return self._choice(line, arguments)
+
+    def _choice(
+        self, line: MultiKernelLine, arguments: Sequence[KernelValue] | None
+    ) -> tuple[KernelDefinitionLine, Sequence[KernelValue]]:
+        index = line.selection.index if isinstance(line.selection, ForcedChoice) else 0
+        if not 0 <= index < len(line.choices):
+            message = f"@{line.name} has no choice {index}"
+            raise Fault(Code.RUN_UNDEFINED_KERNEL, message, subject=f"@{line.name}")
+        choice = line.choices[index]
+        kernel = self._definitions.get(choice.kernel)
+        if not isinstance(kernel, KernelDefinitionLine):
+            message = f"@{line.name} chooses @{choice.kernel}, which is no kernel"
+            raise Fault(Code.RUN_UNDEFINED_KERNEL, message, subject=f"@{line.name}")
+        if arguments is None:
+            return kernel, ()
+        if len(arguments) != len(line.parameters):
+            raise _arity(line.name, len(line.parameters), len(arguments))
+        if any(not 0 <= position < len(arguments) for position in choice.arguments):
+            message = f"@{line.name} has no parameter for one of @{kernel.name}"
+            raise Fault(Code.RUN_KERNEL_ARGUMENTS, message, subject=f"@{line.name}")
+        return kernel, [arguments[position] for position in choice.arguments]
+
+    def _cpp_launch(
+        self, kernel: KernelDefinitionLine
+    ) -> Callable[[Sequence[KernelValue]], None]:
+        if kernel.name not in self._cpp:
+            self.build_cpp((kernel.name,))
+        built = self._cpp[kernel.name]
+        if isinstance(built, Fault):
+            raise built
+        return built
+
+    def _triton_kernel(self, kernel: KernelDefinitionLine) -> "TritonKernel":
+        from wrapperir.interp.triton_kernel import TritonKernel
+
+        loaded = self._triton.get(kernel.name)
+        if loaded is None:
+            try:
+                loaded = TritonKernel(kernel)
+            except Fault as fault:
+                loaded = fault
+            self._triton[kernel.name] = loaded
+        if isinstance(loaded, Fault):
+            raise loaded
+        return loaded
+
+
+def _arity(name: str, wanted: int, given: int) -> Fault:
+    message = f"@{name} takes {wanted} arguments, not {given}"
+    return Fault(Code.RUN_KERNEL_ARGUMENTS, message, subject=f"@{name}")
+
+
+def _check_arguments(
+    kernel: KernelDefinitionLine, arguments: Sequence[KernelValue], device: Device
+) -> None:
+    parameters = runtime_parameters(kernel.parameters)
+    if len(arguments) != len(parameters):
+        raise _arity(kernel.name, len(parameters), len(arguments))
+    for parameter, argument in zip(parameters, arguments, strict=True):
+        problem = _problem(parameter, argument, device)
+        if problem is not None:
+            message = f"{parameter.name} of @{kernel.name} {problem}"
+            raise Fault(Code.RUN_KERNEL_ARGUMENTS, message, subject=f"@{kernel.name}")
+
+
+def _problem(
+    parameter: BufferParameter | ScalarParameter, argument: KernelValue, device: Device
+) -> str | None:
+    wanted = parameter.dtype.value
+    if isinstance(parameter, BufferParameter):
+        if not isinstance(argument, TensorValue):
+            return "needs a tensor"
+        if argument.layout.dtype is not parameter.dtype:
+            return f"needs elements of {wanted}, not {argument.layout.dtype.value}"
+        if argument.tensor.device.type != device.kind:
+            return f"is on {argument.tensor.device}, not {device}"
+        return None
+    if isinstance(argument, TensorValue):
+        return "needs a number"
+    if parameter.dtype not in _FLOATS and not float(argument).is_integer():
+        return f"needs a whole number, not {argument}"
+    return None
+
+
+def _constants(kernel: KernelDefinitionLine) -> Mapping[str, object]:
+    """Return the constants and the first config's values: what tuning would vary."""
+    first = kernel.configs[0].values if kernel.configs else ()
+    return {**dict(kernel.constants), **dict(first)}
+
+
+def _grid(
+    kernel: KernelDefinitionLine,
+    arguments: Sequence[KernelValue],
+    constants: Mapping[str, object],
+) -> tuple[int, ...]:
+    names: dict[str, Number] = {
+        name: value for name, value in constants.items() if isinstance(value, int | float)
+    }
+    for parameter, argument in zip(
+        runtime_parameters(kernel.parameters), arguments, strict=True
+    ):
+        if not isinstance(argument, TensorValue):
+            names[parameter.name] = argument
+    grid = tuple(integer_of(extent, names) for extent in kernel.grid)
+    if len(grid) > 3 or any(extent < 0 for extent in grid):
+        message = f"@{kernel.name} has the grid {grid}"
+        raise Fault(Code.RUN_EVALUATION, message, subject=f"@{kernel.name}")
+    return (*grid, 1, 1, 1)[:3]

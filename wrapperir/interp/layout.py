@@ -1,0 +1,113 @@
+"""A tensor type with its symbols replaced by their values."""
+
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from wrapperir.diagnostics import Code
+from wrapperir.interp.fault import Fault
+from wrapperir.ir.expr import EvaluationError, Expr, Number, evaluate, evaluate_int
+from wrapperir.ir.types import DType, TensorType
+
+_LIMIT = 2**63
+
+
+@frozen
+class Layout:
+    """Sizes, strides and offset of a tensor, in elements of ``dtype``."""
+
+    dtype: DType
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no element."""
+        return 0 in self.size
+
+    @property
+    def extent(self) -> int:
+        """Elements spanned from the offset on; 0 where there is none."""
+        if self.is_empty:
+            return 0
+        steps = zip(self.size, self.stride, strict=True)
+        return 1 + sum((size - 1) * stride for size, stride in steps)
+
+    @property
+    def begin(self) -> int:
+        """First byte, counted from the start of the storage."""
+        return self.offset * self.dtype.itemsize
+
+    @property
+    def end(self) -> int:
+        """Byte after the last one, counted from the start of the storage."""
+        return (self.offset + self.extent) * self.dtype.itemsize
+
+    def __str__(self) -> str:
+        """Return the layout as a type is written."""
+        size = ", ".join(map(str, self.size))
+        stride = ", ".join(map(str, self.stride))
+        offset = f"; offset {self.offset}" if self.offset else ""
+        return f"{self.dtype.value}[{size}; stride {stride}{offset}]"
+
+
+def same_elements(left: Layout, right: Layout, *, offset: bool = True) -> bool:
+    """Say whether two layouts place their elements alike.
+
+    Dimensions of size 1 may have any stride; without elements all strides may differ.
+    """
+    if left.dtype is not right.dtype or left.size != right.size:
+        return False
+    if left.is_empty:
+        return True
+    if offset and left.offset != right.offset:
+        return False
+    return all(
+        size == 1 or a == b
+        for size, a, b in zip(left.size, left.stride, right.stride, strict=True)
+    )
+
+
+def value_of(expr: Expr, symbols: Mapping[str, Number]) -> Number:
+    """Return the value of an expression; a :class:`Fault` where it has none."""
+    try:
+        value = evaluate(expr, symbols)
+    except EvaluationError as error:
+        raise Fault(Code.RUN_EVALUATION, str(error)) from None
+    return _in_range(value)
+
+
+def integer_of(expr: Expr, symbols: Mapping[str, Number]) -> int:
+    """Return the whole number that an expression is; a :class:`Fault` where it is none."""
+    try:
+        value = evaluate_int(expr, symbols)
+    except EvaluationError as error:
+        raise Fault(Code.RUN_EVALUATION, str(error)) from None
+    _in_range(value)
+    return int(value)
+
+
+def _in_range(value: Number) -> Number:
+    if isinstance(value, int) and not -_LIMIT <= value < _LIMIT:
+        raise Fault(Code.RUN_EVALUATION, "a number does not fit 64 bits")
+    return value
+
+
+def layout_of(type: TensorType, symbols: Mapping[str, Number]) -> Layout:
+    """Return the layout of a type.
+
+    Raises:
+        Fault: an expression has no value, or a size, stride or offset is negative.
+    """
+    size = tuple(integer_of(expr, symbols) for expr in type.size)
+    stride = tuple(integer_of(expr, symbols) for expr in type.stride)
+    layout = Layout(type.dtype, size, stride, integer_of(type.offset, symbols))
+    if len(size) != len(stride):
+        message = f"{len(size)} sizes but {len(stride)} strides"
+        raise Fault(Code.RUN_EVALUATION, message)
+    if min((*size, *stride, layout.offset)) < 0:
+        raise Fault(Code.RUN_EVALUATION, f"{layout} has a negative number")
+    if layout.end >= _LIMIT:
+        raise Fault(Code.RUN_EVALUATION, f"{layout} does not fit 64 bits")
+    return layout

@@ -1,0 +1,105 @@
+"""The lines that allocate, free, view and reuse storages."""
+
+from wrapperir.diagnostics import Code, LinePath
+from wrapperir.interp.fault import Fault
+from wrapperir.interp.frame import Frame
+from wrapperir.interp.layout import layout_of
+from wrapperir.interp.storage import (
+    Owner,
+    Storage,
+    TensorValue,
+    allocate,
+    require_cpu,
+    storages_of,
+)
+from wrapperir.ir.line import AllocateLine, FreeLine, ReinterpretLine, ReuseLine, ZeroMode
+from wrapperir.ir.types import TensorType
+
+Workspaces = dict[LinePath, TensorValue]
+"""The ``zero_per_program`` workspaces of a program, by the path of their lines."""
+
+
+def run_allocate(
+    line: AllocateLine, frame: Frame, path: LinePath, workspaces: Workspaces
+) -> None:
+    """Allocate, or take up the program's workspace."""
+    layout = layout_of(line.type, frame.symbols)
+    if line.workspace is not ZeroMode.ZERO_PER_PROGRAM:
+        zeroed = line.workspace is ZeroMode.ZERO_ON_CALL
+        frame.define(line.result, allocate(line.type, layout, zeroed=zeroed), path)
+        return
+    value = workspaces.get(path)
+    if value is None or value.layout != layout:
+        value = allocate(line.type, layout, zeroed=True)
+        value.storage.owner = Owner.PROGRAM
+        workspaces[path] = value
+    frame.define(line.result, value, path)
+
+
+def run_free(line: FreeLine, frame: Frame, path: LinePath) -> None:
+    """Drop a name."""
+    _refuse_workspace(frame, line.buffer, "freed")
+    frame.drop(line.buffer, "freed", path)
+
+
+def run_reinterpret(line: ReinterpretLine, frame: Frame, path: LinePath) -> None:
+    """Name a view of the source's storage."""
+    require_cpu(line.type.device)
+    storage = frame.tensor(line.source).storage
+    layout = layout_of(line.type, frame.symbols)
+    frame.define(line.result, TensorValue(storage.tensor(layout), layout, storage), path)
+
+
+def run_reuse(line: ReuseLine, frame: Frame, path: LinePath) -> None:
+    """Move a name's reference to another name, of a type that fits the storage."""
+    if line.source in frame.dropped:
+        frame.drop(line.source, "reused", path)  # raises: it was dropped before
+    _refuse_workspace(frame, line.source, "reused")
+    storage = frame.tensor(line.source).storage
+    _check_reuse(line, storage, frame)
+    layout = layout_of(line.type, frame.symbols)
+    try:
+        tensor = storage.tensor(layout)
+    except Fault as fault:
+        raise Fault(
+            Code.RUN_REUSE_MISMATCH, fault.message, subject=f"%{line.source}"
+        ) from None
+    storage.keep()  # so that dropping the source does not poison the bytes
+    frame.drop(line.source, "reused", path)
+    frame.define(line.result, TensorValue(tensor, layout, storage), path)
+    storage.drop()
+    storage.type = line.type
+
+
+def _check_reuse(line: ReuseLine, storage: Storage, frame: Frame) -> None:
+    subject = f"%{line.source}"
+    lent = any(storage is other for other in frame.borrowed_storages())
+    if lent or storage.owner is not Owner.BLOCK:
+        message = f"{subject} is memory that is only lent: it cannot be reused"
+        raise Fault(Code.RUN_BORROWED, message, subject=subject)
+    if storage.type is not None:
+        problem = _reuse_problem(storage.type, line.type)
+        if problem is not None:
+            message = f"{subject} cannot be reused as %{line.result}: {problem}"
+            raise Fault(Code.RUN_REUSE_MISMATCH, message, subject=subject)
+
+
+def _reuse_problem(old: TensorType, new: TensorType) -> str | None:
+    if old.device != new.device:
+        return f"it is on {old.device}, not {new.device}"
+    if old.space != new.space:
+        return f"it is in the space {old.space}, not {new.space}"
+    if old.pinned != new.pinned:
+        return "only one of them is pinned"
+    if old.layout != new.layout:
+        return "their vendor layouts differ"
+    if new.alignment is not None and new.alignment > (old.alignment or 1):
+        return f"it promises no alignment of {new.alignment} bytes"
+    return None
+
+
+def _refuse_workspace(frame: Frame, name: str, verb: str) -> None:
+    value = frame.values.get(name)
+    if value is not None and any(s.owner is Owner.PROGRAM for s in storages_of(value)):
+        message = f"%{name} is the program's workspace: it cannot be {verb}"
+        raise Fault(Code.RUN_BORROWED, message, subject=f"%{name}")

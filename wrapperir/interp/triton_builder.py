@@ -1,0 +1,180 @@
+"""The operations of Triton's interpreter, corrected and with watched memory."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+import triton.language as tl
+from triton._C.libtriton import ir
+from triton.runtime import interpreter
+from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
+
+from wrapperir.interp.triton_numbers import Array, is_narrow, round_to, to_torch, widen
+
+
+class MemoryWatch(Protocol):
+    """Is told of each access of a kernel before it happens; may raise."""
+
+    def read(self, addresses: Array, itemsize: int) -> None:
+        """Bytes ``[address, address + itemsize)`` are about to be read."""
+
+    def write(self, addresses: Array, itemsize: int) -> None:
+        """Bytes ``[address, address + itemsize)`` are about to be written."""
+
+
+def handle(numbers: Array, dtype: tl.dtype) -> TensorHandle:
+    """Return numbers as a value of a scalar type, rounded to it where it is narrow."""
+    if numbers.dtype == np.bool_:
+        return TensorHandle(numbers, tl.int1)
+    if is_narrow(dtype):
+        return TensorHandle(round_to(numbers, dtype), dtype)
+    wanted = interpreter._get_np_dtype(dtype)
+    return TensorHandle(numbers.astype(wanted, copy=False), dtype)
+
+
+def numbers_of(value: TensorHandle) -> Array:
+    """Return the numbers of a value."""
+    return widen(value.data, value.dtype.scalar)
+
+
+class CpuBuilder(InterpreterBuilder):
+    """Triton's interpreter with bf16 and fp8 arithmetic, rounding, and a memory watch."""
+
+    def __init__(self) -> None:
+        """Start without a watch."""
+        super().__init__()
+        # The overflow checks are computed, then ignored unless debugging.
+        self.options = dataclasses.replace(self.options, sanitize_overflow=False)
+        self.watch: MemoryWatch | None = None
+
+    def get_bf16(self, value: float) -> TensorHandle:
+        return handle(np.array([value], dtype=np.float32), tl.bfloat16)
+
+    def create_masked_load(
+        self,
+        ptrs: TensorHandle,
+        mask: TensorHandle,
+        other: TensorHandle | None,
+        cache_modifier: Any,
+        eviction_policy: Any,
+        is_volatile: Any,
+    ) -> TensorHandle:
+        if self.watch is not None:
+            dtype = interpreter._get_np_dtype(ptrs.get_element_ty())
+            self.watch.read(_active(ptrs, mask), dtype.itemsize)
+        return super().create_masked_load(
+            ptrs, mask, other, cache_modifier, eviction_policy, is_volatile
+        )
+
+    def create_masked_store(
+        self,
+        ptrs: TensorHandle,
+        value: TensorHandle,
+        mask: TensorHandle,
+        cache_modifier: Any,
+        eviction_policy: Any,
+    ) -> None:
+        wanted = interpreter._get_np_dtype(ptrs.get_element_ty())
+        if value.data.dtype != wanted:  # a comparison's bool for an i8, for instance
+            value = TensorHandle(value.data.astype(wanted), ptrs.get_element_ty())
+        if self.watch is not None:
+            self.watch.write(_active(ptrs, mask), wanted.itemsize)
+        super().create_masked_store(ptrs, value, mask, cache_modifier, eviction_policy)
+
+    def create_atomic_cas(
+        self, ptr: TensorHandle, cmp: TensorHandle, val: TensorHandle, sem: Any, scope: Any
+    ) -> TensorHandle:
+        if self.watch is not None:
+            self.watch.read(ptr.data.ravel(), val.data.itemsize)
+            self.watch.write(ptr.data.ravel(), val.data.itemsize)
+        return super().create_atomic_cas(ptr, cmp, val, sem, scope)
+
+    def create_atomic_rmw(
+        self,
+        rmwOp: Any,  # noqa: N803 - the name in Triton
+        ptr: TensorHandle,
+        val: TensorHandle,
+        mask: TensorHandle,
+        sem: Any,
+        scope: Any,
+    ) -> TensorHandle:
+        if self.watch is not None:
+            active = _active(ptr, mask)
+            self.watch.read(active, val.data.itemsize)
+            self.watch.write(active, val.data.itemsize)
+        if is_narrow(val.dtype.scalar):
+            return self._narrow_atomic(rmwOp, ptr, val, mask)
+        return super().create_atomic_rmw(rmwOp, ptr, val, mask, sem, scope)
+
+    def _narrow_atomic(
+        self, op: Any, ptr: TensorHandle, val: TensorHandle, mask: TensorHandle
+    ) -> TensorHandle:
+        if op != ir.ATOMIC_OP.FADD:
+            raise NotImplementedError(f"atomic {op} on {val.dtype}")
+        dtype = val.dtype.scalar
+        pointers, values, masks = np.broadcast_arrays(ptr.data, val.data, mask.data)
+        old = np.zeros(pointers.shape, dtype=val.data.dtype)
+        every = np.ones(1, dtype=np.bool_)
+        for index in zip(*np.nonzero(masks), strict=True):  # lanes may share an address
+            at = pointers[index].reshape(1)
+            before = interpreter._interpreter.load(
+                at, every, old[index].reshape(1), old.dtype
+            )
+            total = widen(before, dtype) + widen(values[index].reshape(1), dtype)
+            interpreter._interpreter.store(at, round_to(total, dtype), every)
+            old[index] = before[0]
+        return TensorHandle(old, dtype)
+
+    def cast_impl(self, src: TensorHandle, dst_type: tl.dtype) -> TensorHandle:
+        return handle(numbers_of(src), dst_type.scalar)
+
+    def create_fp_to_fp(
+        self, src: TensorHandle, dst_type: tl.dtype, rounding_mode: Any
+    ) -> TensorHandle:
+        if rounding_mode == ir.ROUNDING_MODE.RTZ:
+            return super().create_fp_to_fp(src, dst_type, rounding_mode)
+        return self.cast_impl(src, dst_type)
+
+    def binary_op(
+        self, lhs: TensorHandle, rhs: TensorHandle, op: Callable[[Array, Array], Array]
+    ) -> TensorHandle:
+        # A comparison's result must not keep its operands' type: casts go by it.
+        return handle(op(numbers_of(lhs), numbers_of(rhs)), lhs.dtype.scalar)
+
+    def unary_op(self, arg: TensorHandle, op: Callable[[Array], Array]) -> TensorHandle:
+        return handle(op(numbers_of(arg)), arg.dtype.scalar)
+
+    def create_clampf(
+        self, arg: TensorHandle, lo: TensorHandle, hi: TensorHandle, propagate_nans: Any
+    ) -> TensorHandle:
+        low, high = numbers_of(lo), numbers_of(hi)
+        return handle(np.clip(numbers_of(arg), low, high), arg.dtype.scalar)
+
+    def create_fma(self, x: TensorHandle, y: TensorHandle, z: TensorHandle) -> TensorHandle:
+        exact = [numbers_of(v).astype(np.float64) for v in (x, y, z)]
+        return handle(exact[0] * exact[1] + exact[2], z.dtype.scalar)
+
+    def create_erf(self, arg: TensorHandle) -> TensorHandle:
+        return handle(torch.erf(to_torch(numbers_of(arg))).numpy(), arg.dtype.scalar)
+
+    def create_rsqrt(self, arg: TensorHandle) -> TensorHandle:
+        return handle(1 / np.sqrt(numbers_of(arg)), arg.dtype.scalar)
+
+    def create_dot(
+        self,
+        a: TensorHandle,
+        b: TensorHandle,
+        d: TensorHandle,
+        input_precision: Any,
+        max_num_imprecise_acc: Any,
+    ) -> TensorHandle:
+        wide = numbers_of(d)
+        product = np.matmul(numbers_of(a), numbers_of(b), dtype=wide.dtype)
+        return handle(product + wide, d.dtype.scalar)
+
+
+def _active(ptrs: TensorHandle, mask: TensorHandle) -> Array:
+    pointers, active = np.broadcast_arrays(ptrs.data, mask.data)
+    return pointers[active]
