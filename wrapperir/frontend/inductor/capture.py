@@ -1,13 +1,18 @@
 """Compilation of traced graphs by Inductor, up to its wrapper lines, as programs."""
 
 import contextlib
+import copy
 import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._functorch import config as functorch_config
 from torch._inductor import config
 from torch._inductor.compile_fx import compile_fx, compile_fx_inner
+
+from torch._inductor.output_code import MockFXGraphCacheOutput
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.frontend.inductor.capture_scope import capturing
@@ -33,8 +38,6 @@ def compile_graph(
         DiagnosticError: the graph has something that a program cannot express, or
             ``compile`` raised it.
     """
-    from torch._functorch import config as functorch_config
-
     with functorch_config.patch(enable_autograd_cache=False):
         compiled: Callable[..., Any] = compile_fx(
             graph,
@@ -121,14 +124,11 @@ def compile_captured(
     found: Callable[[Lowered], None],
 ) -> Callable[..., Any]:
     """Compile as :func:`compile_graph` does, but run the traced graphs themselves."""
-    import copy
-
-    from torch._functorch import config as functorch_config
 
     def inner(gm: torch.fx.GraphModule, inputs: Sequence[Any], **kwargs: Any) -> Any:
-        from torch._inductor.output_code import MockFXGraphCacheOutput
-
-        original = copy.deepcopy(gm)
+        # Inductor's passes change the graph; its constants are real tensors.
+        with unset_fake_temporarily():
+            original = copy.deepcopy(gm)
 
         def keep(lowered: Lowered, backward: bool) -> "Loaded":
             found(lowered)

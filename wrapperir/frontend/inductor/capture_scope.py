@@ -9,6 +9,7 @@ from torch._inductor import config
 from torch._inductor.codegen import common
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 
+from wrapperir.frontend.inductor.cpu_triton import triton_for_cpu
 from wrapperir.frontend.inductor.session import Session
 from wrapperir.frontend.inductor.wrapper import CaptureFactory
 
@@ -51,7 +52,7 @@ def capturing(session: Session) -> Iterator[None]:
                 common.device_codegens[device] = common.DeviceCodegen(
                     codegen.scheduling, factory, factory, factory
                 )
-            with config.patch(_CONFIG):
+            with config.patch(_CONFIG), triton_for_cpu():
                 yield
         finally:
             for device, codegen in stock.items():

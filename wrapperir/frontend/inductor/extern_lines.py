@@ -99,7 +99,7 @@ def lower_extern_multi_out(scope: Scope, line: ExternKernelMultiOutLine) -> None
     inputs = [lower_operand(scope, value, temporaries, at) for value in node.inputs]
     values, keywords = node.unflatten_args(inputs, node.constant_args)
     outs = {
-        name: wir.BufferRef(out.get_name())
+        name: wir.BufferRef(scope.name(out.get_name()))
         for name, out in zip(node.out_arg_names, node.out_variant_output_nodes, strict=True)
     }
     call(
@@ -145,17 +145,16 @@ def lower_scatter(scope: Scope, line: ScatterFallbackLine) -> None:
 
 def lower_multi_output(scope: Scope, line: MultiOutputLine) -> None:
     """Lower the naming of one result of several."""
-    if scope.merged.get(line.arg_name) == line.result_name:
+    if line.arg_name in scope.merged or line.arg_name in scope.results:
         return
+    source, result = scope.name(line.arg_name), scope.name(line.result_name)
     indices = tuple(int(index) for _, index in line.indices)
-    type = element_type(scope.types[line.arg_name], indices)
+    type = element_type(scope.types[source], indices)
     scope.append(
-        wir.MultiOutputLine(
-            result=line.result_name, source=line.arg_name, indices=indices, type=type
-        )
+        wir.MultiOutputLine(result=result, source=source, indices=indices, type=type)
     )
-    scope.define(line.result_name, type)
-    scope.written.add(line.result_name)
+    scope.define(result, type)
+    scope.written.add(result)
 
 
 def call(
@@ -204,7 +203,7 @@ def call(
 def _declared_aliases(scope: Scope, node: Any) -> Iterator[str]:
     """Yield what Inductor says the result may alias, where the schema says nothing."""
     for name in node.get_inputs_that_alias_output():
-        yield scope.merged.get(name, name)
+        yield scope.name(name)
 
 
 def _operator(node: Any) -> str:
@@ -229,7 +228,7 @@ def _operator(node: Any) -> str:
 
 
 def _result(scope: Scope, node: Any) -> tuple[str | None, ValueType | None]:
-    name: str = node.get_name()
+    name = scope.name(node.get_name())
     if isinstance(node.layout, ir.NoneLayout):
         return None, None
     if not isinstance(node.layout, ir.MultiOutputLayout):
@@ -238,8 +237,10 @@ def _result(scope: Scope, node: Any) -> tuple[str | None, ValueType | None]:
     if len(outputs) == 1:
         only = outputs[0]
         if isinstance(only, ir.MultiOutput) and not only.indices:
-            scope.merged[name] = only.get_name()
-            return only.get_name(), _output_type(only)
+            result = scope.name(only.get_name())
+            scope.merged.add(node.get_name())
+            scope.rename(node.get_name(), result)
+            return result, _output_type(only)
         if not isinstance(only, ir.MultiOutput) and not isinstance(only, list | tuple):
             return name, _output_type(only)
     return name, TupleType(tuple(_output_type(output) for output in outputs))

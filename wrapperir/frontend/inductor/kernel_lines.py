@@ -6,16 +6,17 @@ from typing import Any
 import sympy
 from torch._inductor.codegen.wrapper import (
     KernelCallLine,
-    KernelDefinitionLine,
+    KernelDefinitionLine as InductorDefinitionLine,
     SymbolicCallArg,
 )
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.frontend.inductor.cpp_kernel import lower_cpp_kernel
 from wrapperir.frontend.inductor.layouts import lower_device
+from wrapperir.frontend.inductor.operands import lower_operand
 from wrapperir.frontend.inductor.provenance import provenance_of
 from wrapperir.frontend.inductor.scope import Scope
-from wrapperir.frontend.inductor.triton_kernel import lower_triton_kernel
+from wrapperir.frontend.inductor.triton_kernel import grid_arguments, lower_triton_kernel
 from wrapperir.frontend.sympy_expr import lower_sympy
 from wrapperir.ir import line as wir
 from wrapperir.ir.expr import Expr, Symbol
@@ -37,7 +38,7 @@ def kernel_name(name: str) -> str:
 
 
 def lower_definition(
-    scope: Scope, line: KernelDefinitionLine, call: KernelCallLine | None
+    scope: Scope, line: InductorDefinitionLine, call: KernelCallLine | None
 ) -> None:
     """Lower a kernel's definition; ``call`` is its first call, which has its metadata.
 
@@ -58,7 +59,8 @@ def lower_definition(
             func=ast.Attribute(attr="triton"),
             args=[_, ast.Constant(value=str(source)), *_],
         ):
-            definition = lower_triton_kernel(name, source, call)
+            written = scope.session.user_kernels.get(line.kernel_name)
+            definition = lower_triton_kernel(name, source, call, written)
         case _:
             raise DiagnosticError(
                 Diagnostic(
@@ -77,7 +79,7 @@ def lower_call(scope: Scope, line: KernelCallLine) -> None:
     """
     name = kernel_name(line.kernel_name)
     definition = scope.session.definitions.get(name)
-    if definition is None:
+    if not isinstance(definition, wir.KernelDefinitionLine):
         raise DiagnosticError(
             Diagnostic(
                 code=Code.INDUCTOR_KERNEL, message=f"kernel {name} has no definition"
@@ -86,17 +88,21 @@ def lower_call(scope: Scope, line: KernelCallLine) -> None:
     parameters = runtime_parameters(definition.parameters)
     arguments: list[wir.KernelArgument] = []
     written: list[str] = []
+    temporaries: list[str] = []
     for position, (parameter, value) in enumerate(
-        zip(parameters, _runtime_values(line, len(parameters)), strict=True)
+        zip(parameters, _runtime_values(line, definition), strict=True)
     ):
         if not isinstance(parameter, BufferParameter):
             arguments.append(_scalar(scope, value))
             continue
-        buffer = scope.merged.get(value, value)
+        buffer = _buffer(scope, value, temporaries)
         arguments.append(wir.BufferRef(buffer))
         if parameter.access is Access.WRITE and scope.has_contents(buffer):
             # The kernel may leave a part as it was.
-            scope.session.read_write.add((name, position))
+            scope.session.accesses[name, position] = Access.READ_WRITE
+        elif parameter.access is Access.READ_WRITE and not scope.is_initialized(buffer):
+            # It reads only what it wrote itself.
+            scope.session.accesses[name, position] = Access.WRITE
         if parameter.access.writes:
             written.append(buffer)
     for buffer in written:
@@ -110,19 +116,39 @@ def lower_call(scope: Scope, line: KernelCallLine) -> None:
             provenance=_provenance(scope, written),
         )
     )
+    scope.free_all(temporaries)
 
 
-def _runtime_values(line: KernelCallLine, count: int) -> list[Any]:
-    """Return the arguments of a call without those for constexpr parameters."""
-    return list(line.call_args)[:count]
+def _runtime_values(
+    line: KernelCallLine, definition: wir.KernelDefinitionLine
+) -> list[Any]:
+    """Return a call's arguments for runtime parameters; the grid's are the definition's.
+
+    Inductor leaves out constexpr parameters but passes a number for one that is None.
+    """
+    values = list(line.call_args)
+    values = values[: len(values) - grid_arguments(line)]
+    nones = {name for name, value in definition.constants if value is None}
+    if nones:
+        keys = line.raw_keys[: len(values)]
+        values = [v for v, key in zip(values, keys, strict=True) if key not in nones]
+    return values
+
+
+def _buffer(scope: Scope, value: Any, temporaries: list[str]) -> str:
+    if isinstance(value, str):
+        return scope.name(value)
+    operand = lower_operand(scope, value, temporaries, None)
+    assert isinstance(operand, wir.BufferRef)
+    return operand.name
 
 
 def _scalar(scope: Scope, value: Any) -> Expr:
     if isinstance(value, SymbolicCallArg):
         return scope.resolve(Symbol(value.inner.name))
     if isinstance(value, str):
-        if value in scope.types:
-            return _item(scope, value)
+        if scope.name(value) in scope.types:
+            return _item(scope, scope.name(value))
         return scope.resolve(Symbol(value))
     if isinstance(value, sympy.Basic):
         return scope.resolve(lower_sympy(scope.graph.sizevars.simplify(value)))

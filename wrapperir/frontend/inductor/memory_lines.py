@@ -35,7 +35,7 @@ def lower_allocate(scope: Scope, line: AllocateLine) -> None:
     reused as the buffer, so that its storage keeps the room.
     """
     node: Any = line.node
-    name: str = node.get_name()
+    name = scope.name(node.get_name())
     if isinstance(node, WorkspaceArg):
         _allocate(scope, name, buffer_type(node), _ZERO_MODES[node.zero_mode])
         if node.zero_mode is not WorkspaceZeroMode.UNINITIALIZED:
@@ -74,23 +74,22 @@ def _comm_type(node: Any) -> TensorType:
 
 def lower_free(scope: Scope, line: FreeLine) -> None:
     """Lower a free of an input or script object."""
-    scope.free(line.node.get_name())
+    scope.free(scope.name(line.node.get_name()))
 
 
 def lower_free_if_not_reused(scope: Scope, line: FreeIfNotReusedLine) -> None:
     """Lower a free, unless a later line reuses the memory."""
     name = line.node.get_name()
     if not line.is_reused and name not in scope.merged:
-        scope.free(name)
+        scope.free(scope.name(name))
 
 
 def lower_reuse(scope: Scope, line: ReuseLine) -> None:
     """Lower a reuse; where both names stay in use it is a view."""
     node: Any = line.reused_as
-    source, result = line.node.get_name(), node.get_name()
-    source = scope.merged.get(source, source)
+    source, result = scope.name(line.node.get_name()), scope.name(node.get_name())
     type = buffer_type(node)
-    if source in scope.graph.get_output_names() or not line.delete_old:
+    if line.node.get_name() in scope.graph.get_output_names() or not line.delete_old:
         base = scope.tensor(source)
         scope.reinterpret(result, source, _moved(type, base), None)
         scope.written.discard(result)
@@ -116,7 +115,7 @@ def _moved(type: TensorType, base: TensorType) -> TensorType:
 def _zero_reused(scope: Scope, node: WorkspaceArg) -> None:
     if node.zero_mode is WorkspaceZeroMode.UNINITIALIZED:
         return
-    name = node.get_name()
+    name = scope.name(node.get_name())
     scope.append(
         wir.ExternKernelLine(
             operator="aten.zero_.default",
@@ -130,11 +129,10 @@ def _zero_reused(scope: Scope, node: WorkspaceArg) -> None:
 
 def lower_reinterpret(scope: Scope, line: ReinterpretLine) -> None:
     """Lower a buffer that is a view of another, unless it was fused away."""
-    name = line.reused_as.get_name()
-    if name in scope.graph.removed_buffers:
+    if line.reused_as.get_name() in scope.graph.removed_buffers:
         return
     layout: Any = line.layout
     view: ir.ReinterpretView = layout.view
-    source = view.get_name()
-    source = scope.merged.get(source, source)
+    source = scope.name(view.get_name())
+    name = scope.name(line.reused_as.get_name())
     scope.reinterpret(name, source, view_type(scope, source, view.layout), None)

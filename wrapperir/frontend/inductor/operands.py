@@ -42,8 +42,7 @@ def lower_operand(
         return None
     if isinstance(node, ir.ShapeAsConstantBuffer):
         return scope.resolve(lower_sympy(node.expr))
-    name: str = node.get_name()
-    return BufferRef(scope.merged.get(name, name))
+    return BufferRef(scope.name(node.get_name()))
 
 
 def view_type(scope: Scope, source: str, layout: ir.Layout) -> TensorType:
@@ -65,8 +64,7 @@ def view_type(scope: Scope, source: str, layout: ir.Layout) -> TensorType:
 def _lower_view(
     scope: Scope, node: ir.ReinterpretView, temporaries: list[str], at: Provenance | None
 ) -> str:
-    name: str = node.get_name()
-    source = scope.merged.get(name, name)
+    source = scope.name(node.get_name())
     type = view_type(scope, source, node.layout)
     if type == scope.types[source]:
         return source

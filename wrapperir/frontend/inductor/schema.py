@@ -54,8 +54,9 @@ def _signature(overload: torch._ops.OpOverload) -> Signature:
         place = (position, argument.name)
         if argument.alias_info.is_write:
             writes.append(place)
-        sets = argument.alias_info.before_set
-        if sets & returned or "*" in returned:
+        # What becomes a part of a list says so with a wildcard.
+        after = argument.alias_info.after_set
+        if argument.alias_info.before_set & returned or "*" in after:
             aliases.append(place)
     return Signature(tuple(writes), tuple(aliases))
 

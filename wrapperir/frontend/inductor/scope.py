@@ -28,24 +28,44 @@ class Scope:
     ``freeable`` are those of them that ``free`` may drop (a program's inputs).
     """
 
-    def __init__(self, session: "Session", graph: "GraphLowering", *, nested: bool) -> None:
-        """Start an empty block of ``graph``."""
+    def __init__(
+        self,
+        session: "Session",
+        graph: "GraphLowering",
+        *,
+        nested: bool,
+        suffix: str = "",
+    ) -> None:
+        """Start an empty block of ``graph``; ``suffix`` is put to its names."""
         self.session = session
         self.graph = graph
         self.nested = nested
+        self._suffix = suffix
         self.lines: list[BodyLine] = []
         self.types: dict[str, ValueType] = {}
         self.live: dict[str, None] = {}
         self.borrowed: set[str] = set()
         self.freeable: set[str] = set()
-        self.merged: dict[str, str] = {}
+        self.merged: set[str] = set()
+        self.results: dict[str, tuple[str, ...]] = {}
         self.precomputed: dict[str, Expr] = {}
         self.symbols: set[str] = set()
         self.stream = 0
         self.written: set[str] = set()
         self.mutated: set[str] = set()
+        self._names: dict[str, str] = {}
         self._bases: dict[str, str] = {}
         self._begun: set[str] = set()
+        self._initialized: set[str] = set()
+
+    def name(self, inductor: str) -> str:
+        """Return the program's name for one of Inductor's."""
+        known = self._names.get(inductor)
+        return f"{inductor}{self._suffix}" if known is None else known
+
+    def rename(self, inductor: str, name: str) -> None:
+        """Have a name of Inductor's stand for another in the program."""
+        self._names[inductor] = name
 
     def borrow(self, name: str, type: ValueType, *, freeable: bool = False) -> None:
         """Add a name that the block is given; its memory has contents."""
@@ -77,6 +97,8 @@ class Scope:
         self._bases[result] = source
         if source in self.written:
             self.written.add(result)
+        elif self.is_initialized(source):
+            self._initialized.add(result)
 
     def view(self, source: str, type: TensorType, at: Provenance | None) -> str:
         """Append a view under a new name and return the name."""
@@ -97,6 +119,8 @@ class Scope:
         self.define(result, type)
         if source in self._bases:
             self._bases[result] = self._bases[source]
+        if self.is_initialized(source):
+            self._initialized.add(result)
 
     def free(self, name: str) -> None:
         """Append a free, unless the name is gone or not ours to drop."""
@@ -125,6 +149,10 @@ class Scope:
     def has_contents(self, name: str) -> bool:
         """Say whether something of the memory under a name was written before."""
         return name in self.written or name in self._begun
+
+    def is_initialized(self, name: str) -> bool:
+        """Say whether anything was ever written to the memory under a name."""
+        return self.has_contents(name) or name in self._initialized
 
     def is_view_of_borrowed(self, name: str) -> bool:
         """Say whether a name is borrowed or a view of what is."""

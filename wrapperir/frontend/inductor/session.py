@@ -1,33 +1,31 @@
 """What one compilation shares between a graph and its subgraphs."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from wrapperir.frontend.inductor import build
 from wrapperir.frontend.inductor.module import CapturedModule
 from wrapperir.frontend.inductor.provenance import Facts
 from wrapperir.frontend.lowered import Lowered
-from wrapperir.ir.line import Block, DefinitionLine
+from wrapperir.ir.kernel import Access
+from wrapperir.ir.line import DefinitionLine
 
 if TYPE_CHECKING:
     import torch
+    from torch._inductor.graph import GraphLowering
 
     from wrapperir.emit.contract import Loaded
     from wrapperir.frontend.inductor.wrapper import CaptureWrapper
 
 
-@define
-class LoweredBlock:
-    """A nested block and what its caller must know of it.
+@frozen
+class Subgraph:
+    """A subgraph that Inductor has generated: its lines, and the graph they are of."""
 
-    ``written`` are the positions of the parameters that it writes.
-    """
-
-    block: Block
-    written: frozenset[int]
-    times_used: int = 0
+    lines: list[Any]
+    graph: "GraphLowering"
 
 
 @define
@@ -40,10 +38,16 @@ class Session:
     compile: "Callable[[Lowered], Loaded]"
     alignment_asserts: bool
     definitions: dict[str, DefinitionLine] = field(factory=dict)
-    blocks: dict[str, LoweredBlock] = field(factory=dict)
+    subgraphs: dict[str, Subgraph] = field(factory=dict)
+    used: dict[str, int] = field(factory=dict)
+    """How often each subgraph has become a block."""
     constants: "dict[str, torch.Tensor]" = field(factory=dict)
-    read_write: set[tuple[str, int]] = field(factory=set)
-    """Kernel parameters that only a call shows to be written in part."""
+    mutated: set[str] = field(factory=set)
+    """Constants that a nested block writes."""
+    accesses: dict[tuple[str, int], Access] = field(factory=dict)
+    """What calls show of kernels: by kernel and position of the runtime parameter."""
+    user_kernels: dict[str, frozenset[str]] = field(factory=dict)
+    """The user's own Triton kernels, and the parameters that each writes."""
     facts: Facts = field(factory=dict)
     temporaries: int = 0
 

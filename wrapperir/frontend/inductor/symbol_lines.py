@@ -102,8 +102,7 @@ def lower_unbacked_definitions(scope: Scope, line: UnbackedSymbolDefsLine) -> No
     for symbol, path in (line.unbacked_bindings or {}).items():
         if symbol.name in scope.symbols:
             continue
-        name = scope.merged.get(line.output_name, line.output_name)
-        lower_path(scope, symbol, name, tuple(path))
+        lower_path(scope, symbol, line.output_name, tuple(path))
 
 
 def lower_path(
@@ -115,6 +114,11 @@ def lower_path(
         DiagnosticError: WIR651, the path has a step of an unknown kind.
     """
     temporaries: list[str] = []
+    if name in scope.results:
+        # A line with blocks defines its results by name.
+        name, path = scope.results[name][path[0].idx], path[1:]
+    else:
+        name = scope.name(name)
     indices: list[int] = []
     while path and isinstance(path[0], pytree.SequenceKey):
         indices.append(path[0].idx)
@@ -180,7 +184,7 @@ def lower_size_stride(scope: Scope, line: SizeStrideLine) -> None:
     """Lower a check of a tensor's size and stride."""
     scope.append(
         wir.AssertSizeStrideLine(
-            buffer=scope.merged.get(line.name, line.name),
+            buffer=scope.name(line.name),
             size=lower_shape(line.size),
             stride=lower_shape(line.stride),
             message=line.op_name,
@@ -192,7 +196,7 @@ def lower_alignment(scope: Scope, line: AlignmentLine) -> None:
     """Lower a check of a tensor's alignment."""
     scope.append(
         wir.AssertAlignmentLine(
-            buffer=scope.merged.get(line.name, line.name),
+            buffer=scope.name(line.name),
             bytes=line.bytes,
             message=line.op_name,
         )
@@ -201,4 +205,4 @@ def lower_alignment(scope: Scope, line: AlignmentLine) -> None:
 
 def lower_not_nan(scope: Scope, line: NotNanLine) -> None:
     """Lower a check for NaN and infinity."""
-    scope.append(wir.AssertNotNanLine(buffer=line.name))
+    scope.append(wir.AssertNotNanLine(buffer=scope.name(line.name)))

@@ -1,11 +1,207 @@
 """Triton kernels: plain ``@triton.jit`` source, with grid and configs as data."""
 
+import ast
+from collections.abc import Mapping
+from typing import Any
+
 from torch._inductor.codegen.wrapper import KernelCallLine
 
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.frontend.inductor.triton_grid import Grid, fixed_grid, lower_grid
+from wrapperir.frontend.inductor.triton_heuristics import heuristic_configs
+from wrapperir.ir.kernel import (
+    Access,
+    BufferParameter,
+    Constant,
+    ConstexprParameter,
+    Language,
+    Parameter,
+    ScalarParameter,
+)
 from wrapperir.ir.line import KernelDefinitionLine
+from wrapperir.ir.types import DType
+
+_DTYPES = {
+    "fp64": DType.F64,
+    "fp32": DType.F32,
+    "fp16": DType.F16,
+    "bf16": DType.BF16,
+    "fp8e4nv": DType.F8E4M3FN,
+    "fp8e4b8": DType.F8E4M3FNUZ,
+    "fp8e5": DType.F8E5M2,
+    "fp8e5b16": DType.F8E5M2FNUZ,
+    "i64": DType.I64,
+    "i32": DType.I32,
+    "i16": DType.I16,
+    "i8": DType.I8,
+    "u64": DType.U64,
+    "u32": DType.U32,
+    "u16": DType.U16,
+    "u8": DType.U8,
+    "i1": DType.BOOL,
+    "u1": DType.BOOL,
+    # A size of one, which Inductor has the compiler fold.
+    "constexpr": DType.I32,
+}
+
+# What Inductor's kernels call; tl and triton are there for every kernel.
+_IMPORTS = {
+    "triton_helpers": "from torch._inductor.runtime import triton_helpers",
+    "libdevice": "from torch._inductor.runtime.triton_helpers import libdevice",
+    "tl_math": "from torch._inductor.runtime.triton_helpers import math as tl_math",
+    "math": "from torch._inductor.runtime.triton_helpers import math",
+}
 
 
 def lower_triton_kernel(
-    name: str, source: str, call: KernelCallLine
+    name: str, source: str, call: KernelCallLine, written: frozenset[str] | None
 ) -> KernelDefinitionLine:
-    raise NotImplementedError
+    """Return the definition of a Triton kernel.
+
+    Inductor's decorator that picks configs, and the imports that it needs, are taken off
+    the source.  ``written`` are the parameters that a kernel of the user's writes; those
+    of Inductor's have names that say so.
+
+    Raises:
+        DiagnosticError: WIR654, the kernel is not as Inductor writes them.
+    """
+    module = ast.parse(source)
+    function, decorator = _entry(name, module)
+    triton_meta: Mapping[str, Any] = call.triton_meta
+    inductor_meta: Mapping[str, Any] = call.inductor_meta or {}
+    constants = dict(triton_meta.get("constants", {}))
+    parameters = _lower_parameters(
+        function, triton_meta["signature"], constants, written, inductor_meta
+    )
+    constexprs = frozenset(p.name for p in parameters if isinstance(p, ConstexprParameter))
+    bound: dict[str, Constant] = {
+        key: value for key, value in constants.items() if key in constexprs
+    }
+    return KernelDefinitionLine(
+        name=name,
+        language=Language.TRITON,
+        parameters=parameters,
+        grid=_grid(inductor_meta, constexprs, call),
+        constants=tuple(bound.items()),
+        configs=heuristic_configs(decorator, triton_meta, inductor_meta),
+        entry=function.name,
+        metadata=(("inductor.heuristic", _attribute(decorator)),),
+        source=_plain_source(source, module, function, decorator),
+    )
+
+
+def grid_arguments(call: KernelCallLine) -> int:
+    """Return how many of a call's last arguments are the launch grid's."""
+    return len((call.inductor_meta or {}).get("extra_launcher_args", ()))
+
+
+def _entry(name: str, module: ast.Module) -> tuple[ast.FunctionDef, ast.Call]:
+    for node in reversed(module.body):
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        for decorator in node.decorator_list:
+            match decorator:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id="triton_heuristics"))):
+                    return node, decorator
+                case _:
+                    pass
+    raise DiagnosticError(
+        Diagnostic(
+            code=Code.INDUCTOR_KERNEL,
+            message=f"Triton kernel {name} has no heuristic of Inductor's",
+        )
+    )
+
+
+def _attribute(decorator: ast.Call) -> str:
+    assert isinstance(decorator.func, ast.Attribute)
+    return decorator.func.attr
+
+
+def _plain_source(
+    source: str, module: ast.Module, function: ast.FunctionDef, decorator: ast.Call
+) -> str:
+    dropped: set[int] = set()
+
+    def drop(node: ast.stmt | ast.expr) -> None:
+        dropped.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+
+    for statement in module.body:
+        if isinstance(statement, ast.Import | ast.ImportFrom | ast.Expr):
+            drop(statement)
+    drop(decorator)
+    kept = [
+        line
+        for number, line in enumerate(source.splitlines(), start=1)
+        if number not in dropped
+    ]
+    names = {
+        node.id
+        for statement in module.body
+        if isinstance(statement, ast.FunctionDef)
+        for part in (statement.args, *statement.body)
+        for node in ast.walk(part)
+        if isinstance(node, ast.Name)
+    }
+    imports = [text for name, text in _IMPORTS.items() if name in names]
+    text = "\n".join(kept).strip("\n") + "\n"
+    return "\n".join([*imports, "", text]) if imports else text
+
+
+def _lower_parameters(
+    function: ast.FunctionDef,
+    signature: Mapping[str, str],
+    constants: Mapping[str, object],
+    written: frozenset[str] | None,
+    meta: Mapping[str, Any],
+) -> tuple[Parameter, ...]:
+    mutated = frozenset(meta.get("mutated_arg_names", ()))
+    parameters: list[Parameter] = []
+    for argument in function.args.args:
+        name = argument.arg
+        kind = signature.get(name, "constexpr")
+        annotated = argument.annotation is not None
+        if annotated or (kind == "constexpr" and constants.get(name, 0) is None):
+            parameters.append(ConstexprParameter(name))
+        elif kind.startswith("*"):
+            access = _access(name, mutated) if written is None else _user(name, written)
+            parameters.append(BufferParameter(name, _dtype(function, kind[1:]), access))
+        else:
+            parameters.append(ScalarParameter(name, _dtype(function, kind)))
+    return tuple(parameters)
+
+
+def _access(name: str, mutated: frozenset[str]) -> Access:
+    if name in mutated or name.startswith("in_out_ptr"):
+        return Access.READ_WRITE
+    # A zeroed workspace becomes read and written where it is passed.
+    return (
+        Access.WRITE if name.startswith(("out_ptr", "ws_ptr", "sem_ptr")) else Access.READ
+    )
+
+
+def _user(name: str, written: frozenset[str]) -> Access:
+    return Access.READ_WRITE if name in written else Access.READ
+
+
+def _dtype(function: ast.FunctionDef, kind: str) -> DType:
+    try:
+        return _DTYPES[kind]
+    except KeyError:
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.INDUCTOR_KERNEL,
+                message=f"Triton kernel {function.name} has a parameter of type {kind}",
+            )
+        ) from None
+
+
+def _grid(
+    meta: Mapping[str, Any], constexprs: frozenset[str], call: KernelCallLine
+) -> Grid:
+    kind = meta.get("grid_type")
+    if kind == "FixedGrid":
+        return fixed_grid(list(call.call_args)[-3:])
+    if kind == "PrecomputedGrid":
+        return fixed_grid(meta["precomputed_grids"][0]["python"])
+    return lower_grid(meta, constexprs)

@@ -23,7 +23,6 @@ from torch._inductor.utils import GPU_ALIGN_BYTES, LineContext, sympy_product
 from torch._inductor.virtualized import V
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.frontend.inductor import build
 from wrapperir.frontend.inductor.records import (
     AlignmentLine,
     BranchLine,
@@ -34,6 +33,7 @@ from wrapperir.frontend.inductor.records import (
     SizeStrideLine,
     SymbolLine,
 )
+from wrapperir.frontend.inductor.session import Subgraph
 from wrapperir.frontend.sympy_expr import lower_size
 from wrapperir.ir.expr import (
     Expr,
@@ -229,6 +229,24 @@ class CaptureWrapper(PythonWrapperCodegen):
             )
         )
 
+    def define_user_defined_triton_kernel(self, *args: Any, **kwargs: Any) -> Any:
+        """Define a kernel of the user's, and note which parameters it writes."""
+        defined = super().define_user_defined_triton_kernel(*args, **kwargs)
+        node = _current_node()
+        writes = frozenset(access.name for access in node.arg_accesses.read_writes.writes)
+        self.session.user_kernels[defined[0]] = writes
+        return defined
+
+    def generate_kernel_call(self, kernel_name: str, call_args: Any, **kwargs: Any) -> None:
+        """Record a call; for a kernel of the user's, with its arguments as nodes."""
+        raw = kwargs.get("raw_args")
+        if raw is not None and kernel_name in self.session.user_kernels:
+            call_args = [
+                node if isinstance(node, ir.IRNode) else value
+                for value, node in zip(call_args, raw, strict=True)
+            ]
+        super().generate_kernel_call(kernel_name, call_args, **kwargs)
+
     # Nested blocks.
 
     def codegen_conditional(self, conditional: ir.Conditional) -> None:
@@ -252,7 +270,7 @@ class CaptureWrapper(PythonWrapperCodegen):
         """Generate a subgraph once; its block is kept by the session."""
         self.push_codegened_graph(subgraph.graph)
         graph = subgraph.graph
-        if graph.name not in self.session.blocks:
+        if graph.name not in self.session.subgraphs:
             with V.set_graph_handler(graph), config.patch("graph_partition", False):
                 graph.codegen()
         self.pop_codegened_graph()
@@ -263,7 +281,7 @@ class CaptureWrapper(PythonWrapperCodegen):
     def _generate(self, is_inference: bool) -> tuple["CapturedModule | None", None]:
         self.run_wrapper_ir_passes(is_inference)
         if isinstance(self, SubgraphPythonWrapperCodegen):
-            build.build_block(self)
+            self.session.subgraphs[V.graph.name] = Subgraph(self.lines, V.graph)
             return None, None
         return self.session.finish(self), None
 

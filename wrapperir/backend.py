@@ -1,0 +1,134 @@
+"""The ``torch.compile`` backend: ``torch.compile(model, backend="wrapperir")``."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.emit.contract import Emitter
+
+if TYPE_CHECKING:
+    import torch
+
+    from wrapperir.emit.contract import Loaded
+    from wrapperir.frontend.lowered import Lowered
+
+
+@frozen(kw_only=True)
+class BackendOptions:
+    """What ``torch.compile(..., options={...})`` may say.
+
+    ``passes`` run in this order on each program.  Into ``dump_dir``, each program is
+    written with what is emitted for it, in a folder of its own.
+    """
+
+    emitter: str | Emitter = "python"
+    passes: tuple[str, ...] = ()
+    dump_dir: Path | None = None
+
+
+OPTIONS = ("emitter", "passes", "dump_dir")
+
+
+def wrapperir_backend(
+    graph: "torch.fx.GraphModule",
+    example_inputs: Sequence[Any],
+    *,
+    options: Mapping[str, object] | None = None,
+) -> Callable[..., Any]:
+    """Compile a graph that Dynamo traced, through a verified program.
+
+    Raises:
+        DiagnosticError: WIR660 or WIR661 for the options; else the first thing that the
+            program cannot express, or all that its verifier finds.
+    """
+    chosen = read_options({} if options is None else options)
+    from wrapperir.frontend.inductor import compile_graph
+
+    def compile(lowered: "Lowered", backward: bool) -> "Loaded":
+        return compile_lowered(lowered, chosen, "backward" if backward else "forward")
+
+    return compile_graph(graph, example_inputs, compile)
+
+
+def read_options(options: Mapping[str, object]) -> BackendOptions:
+    """Return the options, checked.
+
+    Raises:
+        DiagnosticError: WIR660 names an unknown option, WIR661 one of the wrong type.
+    """
+    unknown = [name for name in options if name not in OPTIONS]
+    if unknown:
+        raise DiagnosticError(
+            *[
+                Diagnostic(
+                    code=Code.UNKNOWN_OPTION,
+                    message=f"backend wrapperir has no option {name!r}",
+                    hint=f"the options are {', '.join(OPTIONS)}",
+                )
+                for name in unknown
+            ]
+        )
+    emitter = options.get("emitter", "python")
+    if not isinstance(emitter, str | Emitter):
+        raise _invalid("emitter", "the name of an installed emitter, or one", emitter)
+    passes = options.get("passes", ())
+    if not isinstance(passes, list | tuple):
+        raise _invalid("passes", "a sequence of names of passes", passes)
+    names = tuple(name for name in passes if isinstance(name, str))
+    if len(names) != len(passes):
+        raise _invalid("passes", "a sequence of names of passes", passes)
+    dump_dir = options.get("dump_dir")
+    if dump_dir is not None and not isinstance(dump_dir, str | os.PathLike):
+        raise _invalid("dump_dir", "a path", dump_dir)
+    return BackendOptions(
+        emitter=emitter,
+        passes=names,
+        dump_dir=None if dump_dir is None else Path(os.fspath(dump_dir)),
+    )
+
+
+def _invalid(name: str, wanted: str, value: object) -> DiagnosticError:
+    return DiagnosticError(
+        Diagnostic(
+            code=Code.INVALID_OPTION,
+            message=f"option {name!r} is {wanted}, not {type(value).__name__}",
+        )
+    )
+
+
+def compile_lowered(lowered: "Lowered", options: BackendOptions, role: str) -> "Loaded":
+    """Return the callable for one program; dump it where the options say so.
+
+    Raises:
+        DiagnosticError: as :func:`wrapperir.emit.compile_program`.
+    """
+    from wrapperir.emit.pipeline import compile_program
+
+    return compile_program(
+        lowered.program,
+        emitter=options.emitter,
+        passes=options.passes,
+        constants=lowered.constants,
+        dump_dir=None if options.dump_dir is None else dump_folder(options.dump_dir, role),
+    )
+
+
+def dump_folder(root: Path, role: str) -> Path:
+    """Make and return a new folder for one program: ``forward-0``, ``backward-1``.
+
+    The number counts programs in ``root``; another process never gets the same folder.
+    """
+    root.mkdir(parents=True, exist_ok=True)
+    number = sum(1 for _ in root.iterdir())
+    while True:
+        folder = root / f"{role}-{number}"
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            number += 1
+        else:
+            return folder
