@@ -11,18 +11,17 @@ from wrapperir.ir.expr import Expr, Operation, Symbol
 T = TypeVar("T")
 
 
-def rewrite_expressions(node: T, rewrite: Callable[[Operation], Expr]) -> T:
-    """Return ``node`` with each outermost operation replaced by ``rewrite`` of it.
+def rewrite_expressions(node: T, rewrite: Callable[[Symbol | Operation], Expr]) -> T:
+    """Return ``node`` with each outermost expression replaced by ``rewrite`` of it.
 
     ``node`` is anything of the IR: a line, a type, an argument, a tuple of those.
-    Numbers and symbols stand for themselves and are left; what does not change is kept,
-    not copied.
+    Numbers stand for themselves and are left; what does not change is kept, not copied.
     """
     return cast(T, _rewrite(node, rewrite))
 
 
-def _rewrite(node: object, rewrite: Callable[[Operation], Expr]) -> object:
-    if isinstance(node, Operation):
+def _rewrite(node: object, rewrite: Callable[[Symbol | Operation], Expr]) -> object:
+    if isinstance(node, Symbol | Operation):
         return rewrite(node)
     if isinstance(node, tuple):
         items = cast("tuple[object, ...]", node)
@@ -30,7 +29,7 @@ def _rewrite(node: object, rewrite: Callable[[Operation], Expr]) -> object:
         same = all(new is old for new, old in zip(changed, items, strict=True))
         return items if same else changed
     kind: Any = type(node)
-    if isinstance(node, Symbol) or not attrs.has(kind):
+    if not attrs.has(kind):
         return node
     changes: dict[str, Any] = {}
     for name in _field_names(kind):

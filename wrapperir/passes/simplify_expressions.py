@@ -90,7 +90,7 @@ class _Simplifier:
         self._symbols: dict[str, sympy.Symbol] = {}
         self._done: dict[Operation, Expr] = {}
 
-    def simplify(self, expr: Operation) -> Expr:
+    def simplify(self, expr: Symbol | Operation) -> Expr:
         folded = fold_constants(expr)
         # Checked before the look-up, where 1 and 1.0 are one key.
         if not isinstance(folded, Operation) or not self._is_integer(folded):

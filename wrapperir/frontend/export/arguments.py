@@ -1,0 +1,112 @@
+"""Arguments of operator calls."""
+
+from typing import Any
+
+import torch
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.frontend.export.provenance import provenance_of
+from wrapperir.frontend.export.scope import Lowering, Poison, Results, Scope, Views
+from wrapperir.frontend.export.values import lower_device, lower_dtype
+from wrapperir.ir.line import (
+    Argument,
+    BufferRef,
+    ComplexLiteral,
+    MultiOutputLine,
+    Provenance,
+    ReinterpretLine,
+    TorchEnum,
+)
+from wrapperir.ir.types import TensorType
+
+
+def lower_argument(scope: Scope, value: Any) -> Argument:
+    """Return the argument for a value in a node's ``args`` or ``kwargs``.
+
+    Raises:
+        DiagnosticError: WIR603, no argument expresses it.
+    """
+    match value:
+        case torch.fx.Node():
+            return lowered_argument(scope, scope.values[value])
+        case list() | tuple():
+            return tuple(lower_argument(scope, item) for item in value)
+        case None | bool() | int() | float() | str():
+            return value
+        case complex():
+            return ComplexLiteral(value.real, value.imag)
+        case torch.dtype():
+            return lower_dtype(value)
+        case torch.device():
+            return lower_device(value)
+        case torch.layout():
+            return TorchEnum("layout", str(value).removeprefix("torch."))
+        case torch.memory_format():
+            return TorchEnum("memory_format", str(value).removeprefix("torch."))
+        case _:
+            raise DiagnosticError(
+                Diagnostic(
+                    code=Code.UNSUPPORTED_ARGUMENT,
+                    message=f"no argument expresses a {type(value).__name__}",
+                )
+            )
+
+
+def lowered_argument(scope: Scope, value: Lowering) -> Argument:
+    """Return the argument for what a node became; several results are a tuple."""
+    if isinstance(value, Views):
+        return tuple(element(scope, value, i) for i in range(len(value.types)))
+    if isinstance(value, Results):
+        return tuple(element(scope, value, i) for i in range(len(value.names)))
+    assert not isinstance(value, Poison)
+    return value
+
+
+def element(scope: Scope, value: Lowering, index: int) -> Argument:
+    """Return one of several results; the first time, a line names it."""
+    if isinstance(value, Views):
+        if index not in value.named:
+            name = view(
+                scope,
+                f"{value.node.name}_{index}",
+                value.sources[index],
+                value.types[index],
+                provenance_of(value.node),
+            )
+            value.named[index] = BufferRef(name)
+        return value.named[index]
+    if isinstance(value, Results):
+        if index not in value.named:
+            value.named[index] = _output(scope, value, index)
+        return value.named[index]
+    assert isinstance(value, tuple)
+    return value[index]
+
+
+def _output(scope: Scope, results: Results, index: int) -> BufferRef:
+    name, type = results.names[index], results.type.elements[index]
+    scope.declare(name, type, (results.source,))
+    scope.lines.append(
+        MultiOutputLine(
+            result=name,
+            source=results.source,
+            indices=(index,),
+            type=type,
+            provenance=provenance_of(results.node),
+        )
+    )
+    return BufferRef(name)
+
+
+def view(
+    scope: Scope, name: str, source: str, type: TensorType, provenance: Provenance
+) -> str:
+    """Return the name of a view of ``source``: its own where the type is the same."""
+    if scope.types[source] == type:
+        return source
+    result = scope.new_name(name)
+    scope.declare(result, type, (source,))
+    scope.lines.append(
+        ReinterpretLine(result=result, source=source, type=type, provenance=provenance)
+    )
+    return result

@@ -1,0 +1,102 @@
+"""Lowering of the nodes of a graph, in order."""
+
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from attrs import evolve
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.frontend.export.arguments import element
+from wrapperir.frontend.export.operators import lower_operator
+from wrapperir.frontend.export.scope import Poison, Scope
+from wrapperir.frontend.export.values import SCALARS
+from wrapperir.ir.line import BufferRef
+from wrapperir.ir.program import ConstantInput
+from wrapperir.ir.types import TensorType
+
+
+def lower_nodes(scope: Scope, nodes: Iterable[torch.fx.Node]) -> None:
+    """Append the lines of the nodes.
+
+    What cannot be lowered is added to the diagnostics, with the node's name; what
+    depends on it is left out.
+    """
+    for node in nodes:
+        if node.op in ("placeholder", "output"):
+            continue
+        if any(isinstance(scope.values.get(arg), Poison) for arg in node.all_input_nodes):
+            scope.values[node] = Poison()
+            continue
+        try:
+            _lower_node(scope, node)
+        except DiagnosticError as error:
+            scope.values[node] = Poison()
+            scope.shared.diagnostics.extend(
+                evolve(found, message=f"{_described(node)}: {found.message}")
+                for found in error.diagnostics
+            )
+
+
+def _described(node: torch.fx.Node) -> str:
+    return f"node {node.name} ({node.target})"
+
+
+def _lower_node(scope: Scope, node: torch.fx.Node) -> None:
+    from wrapperir.frontend.export.control_flow import lower_higher_order
+
+    if node.op == "get_attr":
+        _lower_attribute(scope, node)
+    elif node.target is operator.getitem and not _is_scalar(node):
+        source, index = node.args
+        assert isinstance(source, torch.fx.Node)
+        assert isinstance(index, int)
+        scope.values[node] = element(scope, scope.values[source], index)
+    elif isinstance(node.target, torch._ops.OpOverload):
+        lower_operator(scope, node, node.target)
+    elif isinstance(node.target, torch._ops.HigherOrderOperator):
+        lower_higher_order(scope, node, node.target)
+    elif node.op == "call_function" and _is_scalar(node):
+        scope.values[node] = scope.lower_scalar(node.meta["val"])
+    else:
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.UNSUPPORTED_OPERATOR, message="this is no registered operator"
+            )
+        )
+
+
+def _is_scalar(node: torch.fx.Node) -> bool:
+    return isinstance(node.meta.get("val"), SCALARS)
+
+
+def _lower_attribute(scope: Scope, node: torch.fx.Node) -> None:
+    """Lower the use of a tensor that the graph's module holds; graphs are left."""
+    held: Any = scope.owner
+    for part in str(node.target).split("."):
+        held = getattr(held, part)
+    if isinstance(held, torch.nn.Module):
+        return
+    if not isinstance(held, torch.Tensor):
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.UNSUPPORTED_VALUE,
+                message=f"a {type(held).__name__} has no type in a program",
+            )
+        )
+    scope.values[node] = BufferRef(add_constant(scope, str(node.target), node.name, held))
+
+
+def add_constant(scope: Scope, key: str, name: str, tensor: torch.Tensor) -> str:
+    """Add a tensor that is kept outside the program, and return its name."""
+    type = scope.lower_type(tensor)
+    assert isinstance(type, TensorType)
+    chosen = scope.new_name(name)
+    unique = key
+    while unique in scope.shared.tensors:
+        unique += "_"
+    scope.declare_root(chosen, type)
+    scope.shared.constants.append(ConstantInput(name=chosen, type=type, key=unique))
+    scope.shared.tensors[unique] = tensor.detach()
+    return chosen

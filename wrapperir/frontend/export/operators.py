@@ -1,0 +1,267 @@
+"""Lowering of operator calls: externs, views, scalars, checks."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from attrs import evolve
+from torch.utils import _pytree as pytree
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.frontend.export.arguments import element, lower_argument, view
+from wrapperir.frontend.export.provenance import provenance_of
+from wrapperir.frontend.export.scope import Results, Scope, Views
+from wrapperir.frontend.export.sharing import (
+    may_share,
+    returned_arguments,
+    shared_arguments,
+    written_arguments,
+)
+from wrapperir.frontend.export.symbols import (
+    Fact,
+    define_symbols,
+    item_facts,
+    scalar_facts,
+    tensor_facts,
+)
+from wrapperir.frontend.export.values import SCALARS, lower_device
+from wrapperir.frontend.sympy_expr import lower_sympy
+from wrapperir.ir.expr import Expr, ExprOp, compare
+from wrapperir.ir.line import (
+    Argument,
+    AssertScalarLine,
+    BodyLine,
+    BufferRef,
+    ExternKernelLine,
+)
+from wrapperir.ir.types import CPU, Device, TensorType, TupleType
+from wrapperir.ir.uses import buffers_in
+
+_ITEMS = frozenset({"aten::item", "aten::_local_scalar_dense"})
+_RANGES = frozenset({"aten::sym_constrain_range", "aten::sym_constrain_range_for_size"})
+_IDENTITIES = frozenset({"aten::detach_", "aten::requires_grad_"})
+"""These change nothing but what autograd knows."""
+
+
+def lower_operator(
+    scope: Scope, node: torch.fx.Node, operator: torch._ops.OpOverload
+) -> None:
+    """Append the lines of an operator call and note what the node became.
+
+    Raises:
+        DiagnosticError: WIR602 an operator that changes the shape of its argument, WIR603
+            an argument, WIR604 a result that cannot be expressed.
+    """
+    name = operator._schema.name
+    if name in _ITEMS:
+        _lower_item(scope, node)
+    elif name == "aten::_assert_scalar":
+        _lower_assert(scope, node)
+    elif name in _RANGES:
+        _lower_range(scope, node)
+    elif name in _IDENTITIES:
+        scope.values[node] = scope.values[node.all_input_nodes[0]]
+    elif torch.Tag.inplace_view in operator.tags:
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.UNSUPPORTED_OPERATOR,
+                message=f"{operator} changes the shape of its argument in place",
+                hint="call exported.run_decompositions() first",
+            )
+        )
+    elif isinstance(node.meta.get("val"), SCALARS) and _is_known(scope, node.meta["val"]):
+        scope.values[node] = scope.lower_scalar(node.meta["val"])
+    elif not (may_share(operator) and _lower_views(scope, node, operator)):
+        _lower_call(scope, node, operator)
+
+
+def _is_known(scope: Scope, value: Any) -> bool:
+    if not isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+        return True
+    return all(scope.is_defined(symbol.name) for symbol in value.node.expr.free_symbols)
+
+
+def _lower_item(scope: Scope, node: torch.fx.Node) -> None:
+    source = lower_argument(scope, node.args[0])
+    assert isinstance(source, BufferRef)
+    value = node.meta["val"]
+    scope.lines.extend(define_symbols(scope, item_facts(source.name, value)))
+    scope.values[node] = scope.lower_scalar(value)
+
+
+def _lower_assert(scope: Scope, node: torch.fx.Node) -> None:
+    condition, message = node.args[0], node.args[1] if len(node.args) > 1 else ""
+    scope.values[node] = None
+    lowered = _condition(scope, condition)
+    if not isinstance(lowered, int) or not lowered:
+        scope.lines.append(
+            AssertScalarLine(
+                condition=lowered, message=str(message), provenance=provenance_of(node)
+            )
+        )
+
+
+def _condition(scope: Scope, value: Any) -> Expr:
+    """Return a condition as it was written, if all its symbols still have a definition."""
+    if not isinstance(value, torch.fx.Node):
+        return int(bool(value))
+    example = value.meta.get("val")
+    if isinstance(example, torch.SymBool):
+        written = example.node._expr
+        if all(scope.is_defined(symbol.name) for symbol in written.free_symbols):
+            return scope.resolve(lower_sympy(written))
+    return scope.lower_scalar(example)
+
+
+def _lower_range(scope: Scope, node: torch.fx.Node) -> None:
+    """Check the bounds that the symbol's own range does not have."""
+    scope.values[node] = None
+    value = lower_argument(scope, node.args[0])
+    assert value is not None
+    assert not isinstance(value, str | tuple)
+    if not isinstance(value, int):
+        for key, op in (("min", ExprOp.GE), ("max", ExprOp.LE)):
+            bound = node.kwargs.get(key)
+            if isinstance(bound, int):
+                scope.lines.append(
+                    AssertScalarLine(
+                        condition=compare(op, value, bound),  # type: ignore[arg-type]
+                        message=f"{key} of {node.args[0]}",
+                        provenance=provenance_of(node),
+                    )
+                )
+
+
+def _lower_views(
+    scope: Scope, node: torch.fx.Node, operator: torch._ops.OpOverload
+) -> bool:
+    """Lower a call whose results are all views, if that is what they are."""
+    value = node.meta.get("val")
+    leaves = pytree.tree_leaves(value)
+    if written_arguments(operator, node) or not leaves:
+        return False
+    shared = shared_arguments(operator, node)
+    if shared is None or len(shared) != len(leaves):
+        return False
+    sources: list[str] = []
+    for source, leaf in zip(shared, leaves, strict=True):
+        name = None if source is None else _plain_name(scope, source)
+        if name is None or _is_lazy(leaf):
+            return False
+        sources.append(name)
+    if isinstance(value, torch.Tensor):
+        type = scope.lower_type(value)
+        assert isinstance(type, TensorType)
+        result = view(scope, node.name, sources[0], type, provenance_of(node))
+        scope.values[node] = BufferRef(result)
+        return True
+    type = scope.lower_type(list(leaves))
+    assert isinstance(type, TupleType)
+    types = tuple(item for item in type.elements if isinstance(item, TensorType))
+    scope.values[node] = Views(tuple(sources), types, node)
+    return True
+
+
+def _plain_name(scope: Scope, node: torch.fx.Node) -> str | None:
+    """Return the name of a tensor that has no operation pending on its elements."""
+    value = scope.values[node]
+    if not isinstance(value, BufferRef) or _is_lazy(node.meta["val"]):
+        return None
+    return value.name
+
+
+def _is_lazy(value: Any) -> bool:
+    """Say whether torch reads the elements conjugated or negated, which no type says."""
+    return isinstance(value, torch.Tensor) and (value.is_conj() or value.is_neg())
+
+
+def _lower_call(scope: Scope, node: torch.fx.Node, operator: torch._ops.OpOverload) -> None:
+    arguments = tuple(lower_argument(scope, arg) for arg in node.args)
+    keywords = tuple((k, lower_argument(scope, v)) for k, v in node.kwargs.items())
+    written = tuple(dict.fromkeys(_names(scope, written_arguments(operator, node))))
+    for name in written:
+        scope.write(name)
+    returned = returned_arguments(operator, node)
+    value = node.meta.get("val")
+    plain = not operator._schema.returns or bool(returned) or value is None
+    aliases = () if plain else _aliases(scope, node, operator)
+    line = ExternKernelLine(
+        operator=str(operator),
+        arguments=arguments,
+        keywords=keywords,
+        writes=written,
+        aliases=aliases,
+        device=_device(scope, node, (*arguments, *(value for _, value in keywords))),
+        provenance=provenance_of(node),
+    )
+    if plain:
+        scope.lines.append(line)
+        same = tuple(lower_argument(scope, item) for item in returned)
+        scope.values[node] = None if not same else same[0] if len(same) == 1 else same
+    else:
+        append_results(scope, node, line, aliases)
+
+
+def _names(scope: Scope, values: list[Any]) -> Iterator[str]:
+    for value in values:
+        yield from buffers_in(lower_argument(scope, value))
+
+
+def _aliases(
+    scope: Scope, node: torch.fx.Node, operator: torch._ops.OpOverload
+) -> tuple[str, ...]:
+    """Return the values whose memory a result may have, where that is not excluded."""
+    if not may_share(operator):
+        return ()
+    shared = shared_arguments(operator, node)
+    sources = node.all_input_nodes if shared is None else shared
+    given = [source for source in sources if source is not None]
+    return tuple(dict.fromkeys(_names(scope, given)))
+
+
+def _device(scope: Scope, node: torch.fx.Node, arguments: tuple[Argument, ...]) -> Device:
+    for leaf in pytree.tree_leaves(node.meta.get("val")):
+        if isinstance(leaf, torch.Tensor):
+            return lower_device(leaf.device)
+    for name in buffers_in(arguments):
+        type = scope.types[name]
+        if isinstance(type, TensorType):
+            return type.device
+    return CPU
+
+
+def append_results(
+    scope: Scope, node: torch.fx.Node, line: ExternKernelLine, sources: tuple[str, ...]
+) -> None:
+    """Append a call that returns a value, and definitions of the symbols it brings."""
+    value = node.meta["val"]
+    result = scope.new_name(node.name)
+    several = isinstance(value, tuple | list)
+    leaves: list[Any] = list(value) if several else [value]
+    names = (
+        tuple(scope.new_name(f"{result}_{i}") for i in range(len(leaves)))
+        if several
+        else (result,)
+    )
+    facts = [_facts(name, leaf) for name, leaf in zip(names, leaves, strict=True)]
+    definitions: list[list[BodyLine]] = [list(define_symbols(scope, f)) for f in facts]
+    type = scope.lower_type(value)
+    scope.declare(result, type, sources)
+    scope.lines.append(evolve(line, result=result, type=type))
+    if isinstance(type, TupleType):
+        results = Results(result, type, names, node)
+        scope.values[node] = results
+        for index, lines in enumerate(definitions):
+            if lines:
+                element(scope, results, index)
+            scope.lines.extend(lines)
+        return
+    scope.lines.extend(definitions[0])
+    known = isinstance(value, SCALARS) and _is_known(scope, value)
+    scope.values[node] = scope.lower_scalar(value) if known else BufferRef(result)
+
+
+def _facts(name: str, value: Any) -> list[Fact]:
+    if isinstance(value, torch.Tensor):
+        return tensor_facts(name, value)
+    return scalar_facts(name, value)

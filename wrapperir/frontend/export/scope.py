@@ -1,0 +1,165 @@
+"""What is known while the nodes of one graph are lowered."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias, Union
+
+import torch
+from attrs import define, field
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.frontend.export.values import lower_type
+from wrapperir.frontend.sympy_expr import lower_sympy
+from wrapperir.ir.expr import Expr, Operation, Symbol, substitute, symbols_in
+from wrapperir.ir.line import Argument, BodyLine
+from wrapperir.ir.program import ConstantInput
+from wrapperir.ir.types import TensorType, TupleType, ValueType
+from wrapperir.ir.uses import type_symbols
+from wrapperir.passes.rewrite_expressions import rewrite_expressions
+
+
+@define(eq=False)
+class Results:
+    """The results of a call that returned several; each is named when it is asked for."""
+
+    source: str
+    type: TupleType
+    names: tuple[str, ...]
+    node: torch.fx.Node
+    named: dict[int, Argument] = field(factory=dict[int, Argument])
+
+
+@define(eq=False)
+class Views:
+    """Views that one operator returned; each is made when it is asked for."""
+
+    sources: tuple[str, ...]
+    types: tuple[TensorType, ...]
+    node: torch.fx.Node
+    named: dict[int, Argument] = field(factory=dict[int, Argument])
+
+
+class Poison:
+    """Stands for the value of a node that was reported and is not lowered."""
+
+
+Lowering: TypeAlias = Union[Argument, Results, Views, Poison]
+"""What a node became."""
+
+
+@define(eq=False)
+class Shared:
+    """What all graphs of a program share: names, constants, ranges, findings.
+
+    ``ranges`` maps sympy symbols to torch's value ranges.
+    """
+
+    ranges: Mapping[Any, Any]
+    names: set[str] = field(factory=set[str])
+    symbols: set[str] = field(factory=set[str])
+    constants: list[ConstantInput] = field(factory=list[ConstantInput])
+    tensors: dict[str, torch.Tensor] = field(factory=dict[str, torch.Tensor])
+    diagnostics: list[Diagnostic] = field(factory=list[Diagnostic])
+
+
+def take(taken: set[str], name: str) -> str:
+    """Return ``name``, or with a number where it is taken, and take it."""
+    chosen, number = name, 0
+    while chosen in taken:
+        number += 1
+        chosen = f"{name}_{number}"
+    taken.add(chosen)
+    return chosen
+
+
+@define(eq=False)
+class Scope:
+    """One graph: what its nodes became, and the lines so far.
+
+    ``roots`` has the inputs, constants and block parameters whose memory a name may
+    have, and ``written`` those that are written.  ``visible`` has the symbols that are
+    defined, ``renamed`` those that the graph calls otherwise.
+    """
+
+    shared: Shared
+    owner: torch.nn.Module
+    lines: list[BodyLine] = field(factory=list[BodyLine])
+    values: dict[torch.fx.Node, Lowering] = field(factory=dict[torch.fx.Node, Lowering])
+    types: dict[str, ValueType] = field(factory=dict[str, ValueType])
+    roots: dict[str, frozenset[str]] = field(factory=dict[str, frozenset[str]])
+    written: set[str] = field(factory=set[str])
+    visible: set[str] = field(factory=set[str])
+    renamed: dict[str, Symbol] = field(factory=dict[str, Symbol])
+
+    def nested(self, owner: torch.nn.Module) -> "Scope":
+        """Return the scope of a block: it sees the symbols, and no name."""
+        return Scope(
+            self.shared, owner, visible=set(self.visible), renamed=dict(self.renamed)
+        )
+
+    def declare(self, name: str, type: ValueType, sources: Iterable[str] = ()) -> None:
+        """Note a value's type and that it may have the memory of ``sources``."""
+        self.types[name] = type
+        self.roots[name] = frozenset().union(*(self.roots[s] for s in sources))
+
+    def declare_root(self, name: str, type: ValueType) -> None:
+        """Note an input, constant or block parameter."""
+        self.types[name] = type
+        self.roots[name] = frozenset({name})
+
+    def new_name(self, name: str) -> str:
+        """Return a name for a value that no other value of the program has."""
+        return take(self.shared.names, name)
+
+    def write(self, name: str) -> None:
+        """Note that the memory of ``name`` is written."""
+        self.written |= self.roots[name]
+
+    def lower_type(self, value: Any) -> ValueType:
+        """Return the type of an example value.
+
+        Raises:
+            DiagnosticError: WIR604, no type expresses it or a symbol is not defined.
+        """
+        type = lower_type(value)
+        if not any(True for _ in type_symbols(type)):
+            return type
+        if self.renamed:
+            type = rewrite_expressions(type, self._rename)
+        self._check_symbols(type_symbols(type))
+        return type
+
+    def lower_scalar(self, value: Any) -> Expr:
+        """Return a number or a symbolic one.
+
+        Raises:
+            DiagnosticError: WIR604, a symbol is not defined; WIR600.
+        """
+        if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+            return self.resolve(lower_sympy(value.node.expr))
+        return int(value) if isinstance(value, bool) else value
+
+    def resolve(self, expr: Expr) -> Expr:
+        """Return an expression of the graph with the names that symbols have here."""
+        if isinstance(expr, int | float):
+            return expr
+        expr = self._rename(expr)
+        self._check_symbols(symbols_in(expr))
+        return expr
+
+    def is_defined(self, symbol: str) -> bool:
+        """Say whether a symbol of the graph has a definition here."""
+        return symbol in self.renamed or symbol in self.visible
+
+    def _rename(self, expr: Symbol | Operation) -> Expr:
+        return substitute(expr, self.renamed) if self.renamed else expr
+
+    def _check_symbols(self, names: Iterable[str]) -> None:
+        for name in names:
+            if name not in self.visible:
+                raise DiagnosticError(
+                    Diagnostic(
+                        code=Code.UNSUPPORTED_VALUE,
+                        message=f"no size tells the symbol {name}",
+                        hint="give some dimension of an input just this size",
+                    )
+                )

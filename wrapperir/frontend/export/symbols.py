@@ -1,0 +1,120 @@
+"""Definitions of the symbols that inputs and results bring."""
+
+from typing import Any, TypeAlias
+
+import sympy
+import torch
+from torch.utils._sympy.numbers import int_oo
+
+from wrapperir.frontend.export.scope import Scope, take
+from wrapperir.frontend.sympy_expr import lower_sympy
+from wrapperir.ir.expr import Symbol, floordiv, sub
+from wrapperir.ir.line import (
+    ItemOf,
+    OffsetOf,
+    SizeOf,
+    StrideOf,
+    SymbolDefinitionLine,
+    SymbolKind,
+    SymbolSource,
+    ValueOf,
+)
+
+Fact: TypeAlias = tuple[SymbolSource, sympy.Basic]
+"""A place to read a number from, and what the graph says it is."""
+
+
+def tensor_facts(name: str, value: torch.Tensor) -> list[Fact]:
+    """Return what a tensor's size, stride and offset say of symbols."""
+    places: list[tuple[SymbolSource, Any]] = [
+        *((SizeOf(name, dim), extent) for dim, extent in enumerate(value.size())),
+        *((StrideOf(name, dim), step) for dim, step in enumerate(value.stride())),
+        (OffsetOf(name), value.storage_offset()),
+    ]
+    return [fact for source, number in places for fact in _number_facts(source, number)]
+
+
+def scalar_facts(name: str, value: Any) -> list[Fact]:
+    """Return what a scalar value says of symbols."""
+    return _number_facts(ValueOf(name), value)
+
+
+def item_facts(name: str, value: Any) -> list[Fact]:
+    """Return what the one element of a tensor says of symbols."""
+    return _number_facts(ItemOf(name), value)
+
+
+def _number_facts(source: SymbolSource, value: Any) -> list[Fact]:
+    if not isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+        return []
+    expr, original = value.node.expr, value.node._expr
+    # A guard may have replaced a symbol that asserts still mention by something else.
+    replaced = original != expr and not expr.is_Symbol and _is_unbacked(original)
+    return [(source, expr), (source, original)] if replaced else [(source, expr)]
+
+
+def _is_unbacked(expr: sympy.Basic) -> bool:
+    return all(str(symbol).startswith(("u", "zuf")) for symbol in expr.free_symbols)
+
+
+def define_symbols(scope: Scope, facts: list[Fact]) -> list[SymbolDefinitionLine]:
+    """Define the symbols that the facts tell and that have no definition yet.
+
+    A place that is just a symbol is preferred; one that is linear in one unknown symbol
+    gives it by a division.  What no fact tells stays undefined.
+    """
+    lines: list[SymbolDefinitionLine] = []
+    for source, expr in facts:
+        known = _plain_symbol(expr)
+        if known is not None and not scope.is_defined(known.name):
+            lines.append(_definition(scope, known, source))
+    for source, expr in facts:
+        unknown = [s for s in expr.free_symbols if not scope.is_defined(s.name)]
+        if len(unknown) == 1:
+            lines.extend(_solve(scope, source, expr, unknown[0]))
+    return lines
+
+
+def _plain_symbol(expr: Any) -> Any:
+    """Return the symbol that ``expr`` is, or that is 1 where the condition holds."""
+    if expr.is_Symbol:
+        return expr
+    if isinstance(expr, sympy.Eq) and expr.lhs.is_Symbol and expr.rhs == 1:
+        return expr.lhs
+    return None
+
+
+def _solve(
+    scope: Scope, source: SymbolSource, expr: Any, unknown: Any
+) -> list[SymbolDefinitionLine]:
+    rest = expr.subs(unknown, 0)
+    factor = sympy.expand((expr - rest) / unknown)
+    if not factor.is_Integer or factor == 0:
+        return []
+    whole = take(scope.shared.symbols, f"{unknown.name}_whole")
+    scope.visible.add(whole)
+    difference = sub(Symbol(whole), scope.resolve(lower_sympy(rest)))
+    return [
+        SymbolDefinitionLine(symbol=whole, source=source),
+        _definition(scope, unknown, floordiv(difference, int(factor))),
+    ]
+
+
+def _definition(scope: Scope, symbol: Any, source: SymbolSource) -> SymbolDefinitionLine:
+    name = take(scope.shared.symbols, symbol.name)
+    if name != symbol.name:
+        scope.renamed[symbol.name] = Symbol(name)
+    scope.visible.add(name)
+    bounds = scope.shared.ranges.get(symbol)
+    if not symbol.is_integer:
+        return SymbolDefinitionLine(symbol=name, kind=SymbolKind.FLOAT, source=source)
+    return SymbolDefinitionLine(
+        symbol=name,
+        lower=None if bounds is None else _bound(bounds.lower),
+        upper=None if bounds is None else _bound(bounds.upper),
+        source=source,
+    )
+
+
+def _bound(value: Any) -> int | None:
+    return None if value in (int_oo, -int_oo) or not value.is_Integer else int(value)

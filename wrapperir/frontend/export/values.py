@@ -1,0 +1,92 @@
+"""Types and scalars of a graph's example values."""
+
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.frontend.sympy_expr import lower_size
+from wrapperir.interp.torch_values import DTYPES
+from wrapperir.ir.expr import Expr
+from wrapperir.ir.types import (
+    Device,
+    DType,
+    OpaqueType,
+    ScalarType,
+    TensorType,
+    TupleType,
+    ValueType,
+)
+
+NO_VALUE = OpaqueType("none")
+"""The type of a ``None`` among inputs or results."""
+
+SCALARS = (torch.SymInt, torch.SymFloat, torch.SymBool, bool, int, float)
+
+
+def lower_type(value: Any) -> ValueType:
+    """Return the type of an example value: a fake tensor, a number, a list of those.
+
+    Raises:
+        DiagnosticError: WIR604, a value that no type expresses.
+    """
+    if isinstance(value, torch.Tensor):
+        return lower_tensor_type(value)
+    if isinstance(value, torch.SymBool | bool):
+        return ScalarType(DType.BOOL)
+    if isinstance(value, torch.SymInt | int):
+        return ScalarType(DType.I64)
+    if isinstance(value, torch.SymFloat | float):
+        return ScalarType(DType.F64)
+    if isinstance(value, tuple | list):
+        return TupleType(tuple(lower_type(item) for item in value))
+    if value is None:
+        return NO_VALUE
+    raise _unsupported(f"a value of type {type(value).__name__}")
+
+
+def lower_tensor_type(value: torch.Tensor) -> TensorType:
+    """Return the type of a strided tensor.
+
+    Raises:
+        DiagnosticError: WIR604, a tensor that is not strided or of a dtype without name.
+    """
+    if value.layout is not torch.strided:
+        raise _unsupported(f"a tensor of layout {value.layout}")
+    if is_traceable_wrapper_subclass(value):
+        raise _unsupported(f"a {type(value).__name__}")
+    return TensorType(
+        dtype=lower_dtype(value.dtype),
+        size=tuple(lower_extent(extent) for extent in value.size()),
+        stride=tuple(lower_extent(step) for step in value.stride()),
+        offset=lower_extent(value.storage_offset()),
+        device=lower_device(value.device),
+    )
+
+
+def lower_dtype(dtype: torch.dtype) -> DType:
+    """Return the element type.
+
+    Raises:
+        DiagnosticError: WIR604, there is none.
+    """
+    if dtype not in DTYPES:
+        raise _unsupported(f"the dtype {dtype}")
+    return DTYPES[dtype]
+
+
+def lower_device(device: torch.device) -> Device:
+    """Return the device."""
+    return Device(device.type, device.index)
+
+
+def lower_extent(value: int | torch.SymInt) -> Expr:
+    """Return a size, stride or offset."""
+    return value if isinstance(value, int) else lower_size(value.node.expr)
+
+
+def _unsupported(what: str) -> DiagnosticError:
+    return DiagnosticError(
+        Diagnostic(code=Code.UNSUPPORTED_VALUE, message=f"{what} has no type in a program")
+    )
