@@ -4,7 +4,7 @@ import torch
 from attrs import evolve
 
 from wrapperir.diagnostics import Code
-from wrapperir.interp.fault import Fault
+from wrapperir.interp.fault import FaultError
 from wrapperir.interp.frame import Frame
 from wrapperir.interp.layout import integer_of, same_elements, value_of
 from wrapperir.ir.line import (
@@ -16,7 +16,7 @@ from wrapperir.ir.line import (
 
 
 def assert_size_stride(line: AssertSizeStrideLine, frame: Frame) -> None:
-    """Raise a :class:`Fault` unless size and, where they matter, strides are as stated."""
+    """Raise a :class:`FaultError` unless size, and strides that matter, are as stated."""
     actual = frame.tensor(line.buffer).layout
     size = tuple(integer_of(expr, frame.symbols) for expr in line.size)
     stride = tuple(integer_of(expr, frame.symbols) for expr in line.stride)
@@ -27,7 +27,7 @@ def assert_size_stride(line: AssertSizeStrideLine, frame: Frame) -> None:
 
 
 def assert_alignment(line: AssertAlignmentLine, frame: Frame) -> None:
-    """Raise a :class:`Fault` unless the first element's address is aligned."""
+    """Raise a :class:`FaultError` unless the first element's address is aligned."""
     value = frame.tensor(line.buffer)
     if line.bytes <= 0 or value.tensor.data_ptr() % line.bytes:
         found = f"%{line.buffer} is not aligned to {line.bytes} bytes"
@@ -35,14 +35,14 @@ def assert_alignment(line: AssertAlignmentLine, frame: Frame) -> None:
 
 
 def assert_scalar(line: AssertScalarLine, frame: Frame) -> None:
-    """Raise a :class:`Fault` where the condition is zero."""
+    """Raise a :class:`FaultError` where the condition is zero."""
     if not value_of(line.condition, frame.symbols):
         found = "the condition does not hold"
         raise _failed(Code.RUN_ASSERT_SCALAR, line.message, found, None)
 
 
 def assert_not_nan(line: AssertNotNanLine, frame: Frame) -> None:
-    """Raise a :class:`Fault` where an element is NaN or infinite, or nothing wrote it."""
+    """Raise a :class:`FaultError` where an element is NaN, infinite or not written."""
     value = frame.tensor(line.buffer)
     value.require_written(line.buffer)
     tensor = value.tensor
@@ -53,6 +53,6 @@ def assert_not_nan(line: AssertNotNanLine, frame: Frame) -> None:
         raise _failed(Code.RUN_ASSERT_NOT_NAN, line.message, found, line.buffer)
 
 
-def _failed(code: Code, message: str, found: str, buffer: str | None) -> Fault:
+def _failed(code: Code, message: str, found: str, buffer: str | None) -> FaultError:
     text = f"{message}: {found}" if message else found
-    return Fault(code, text, subject=None if buffer is None else f"%{buffer}")
+    return FaultError(code, text, subject=None if buffer is None else f"%{buffer}")

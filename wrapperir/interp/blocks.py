@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, LinePath
 from wrapperir.interp.entry import mismatch
-from wrapperir.interp.fault import Fault
+from wrapperir.interp.fault import FaultError
 from wrapperir.interp.frame import Frame
 from wrapperir.interp.layout import value_of
 from wrapperir.interp.storage import OpaqueValue, Owner, RunValue, TensorValue, storages_of
@@ -18,7 +18,7 @@ def operand(argument: KernelArgument, frame: Frame) -> RunValue:
     """Return the value of a name or expression.
 
     Raises:
-        Fault: it has none.
+        FaultError: it has none.
     """
     if isinstance(argument, BufferRef):
         return frame.value(argument.name)
@@ -29,7 +29,7 @@ def result(argument: Argument, frame: Frame) -> RunValue:
     """Return the value of a block's result or a program's output.
 
     Raises:
-        Fault: it has none, is a kind of argument that no result can be, or belongs to
+        FaultError: it has none, is a kind of argument that no result can be, or belongs to
             the program (a ``zero_per_program`` workspace).
     """
     match argument:
@@ -37,7 +37,7 @@ def result(argument: Argument, frame: Frame) -> RunValue:
             value = frame.value(name)
             if any(storage.owner is Owner.PROGRAM for storage in storages_of(value)):
                 message = f"%{name} is the program's workspace: it cannot be returned"
-                raise Fault(Code.RUN_BORROWED, message, subject=f"%{name}")
+                raise FaultError(Code.RUN_BORROWED, message, subject=f"%{name}")
             return value
         case None:
             return OpaqueValue(None)
@@ -47,23 +47,23 @@ def result(argument: Argument, frame: Frame) -> RunValue:
             return value_of(argument, frame.symbols)
         case _:
             message = f"a {type(argument).__name__} cannot be returned"
-            raise Fault(Code.RUN_VALUE_KIND, message)
+            raise FaultError(Code.RUN_VALUE_KIND, message)
 
 
 def holds(argument: KernelArgument | Argument, frame: Frame) -> bool:
     """Return the truth of a predicate: a one-element bool tensor or a condition.
 
     Raises:
-        Fault: it is neither.
+        FaultError: it is neither.
     """
     value = result(argument, frame)
     if isinstance(value, int | float):
         return bool(value)
-    if isinstance(argument, BufferRef) and isinstance(value, TensorValue):
-        if value.layout.dtype is DType.BOOL:
-            return bool(item_of(value, argument.name))
+    boolean = isinstance(value, TensorValue) and value.layout.dtype is DType.BOOL
+    if boolean and isinstance(argument, BufferRef):
+        return bool(item_of(frame.tensor(argument.name), argument.name))
     message = "a predicate is a bool tensor or a condition"
-    raise Fault(Code.RUN_VALUE_KIND, message)
+    raise FaultError(Code.RUN_VALUE_KIND, message)
 
 
 def enter_block(
@@ -75,17 +75,17 @@ def enter_block(
     """Return the frame that a block's lines begin with; its parameters are borrowed.
 
     Raises:
-        Fault: the arguments do not fit the parameters.
+        FaultError: the arguments do not fit the parameters.
     """
     if len(arguments) != len(block.parameters):
         message = f"a block of {len(block.parameters)} parameters gets {len(arguments)}"
-        raise Fault(Code.RUN_BLOCK, message)
+        raise FaultError(Code.RUN_BLOCK, message)
     frame = Frame(constants=constants, symbols=dict(symbols))
     for parameter, value in zip(block.parameters, arguments, strict=True):
         problem = mismatch(parameter.type, value, symbols)
         if problem is not None:
             message = f"%{parameter.name} {problem}"
-            raise Fault(Code.RUN_BLOCK, message, subject=f"%{parameter.name}")
+            raise FaultError(Code.RUN_BLOCK, message, subject=f"%{parameter.name}")
         frame.borrow(parameter.name, value)
     return frame
 
@@ -94,7 +94,7 @@ def block_results(block: Block, frame: Frame) -> tuple[RunValue, ...]:
     """Return the values of a block's results once its lines have run.
 
     Raises:
-        Fault: a result is not the block's own.
+        FaultError: a result is not the block's own.
     """
     values = tuple(result(argument, frame) for argument in block.results)
     borrowed = {id(storage) for storage in frame.borrowed_storages()}
@@ -102,22 +102,22 @@ def block_results(block: Block, frame: Frame) -> tuple[RunValue, ...]:
         if any(id(storage) in borrowed for storage in storages_of(value)):
             assert isinstance(argument, BufferRef)
             message = f"%{argument.name} is memory that the block was lent"
-            raise Fault(Code.RUN_BORROWED, message, subject=f"%{argument.name}")
+            raise FaultError(Code.RUN_BORROWED, message, subject=f"%{argument.name}")
     return values
 
 
 def check_results(
     results: Sequence[Result], values: Sequence[RunValue], symbols: Mapping[str, Number]
 ) -> None:
-    """Raise a :class:`Fault` unless a block's values fit the results of its line."""
+    """Raise a :class:`FaultError` unless a block's values fit the results of its line."""
     if len(values) != len(results):
         message = f"a block returns {len(values)} values for {len(results)} results"
-        raise Fault(Code.RUN_BLOCK, message)
+        raise FaultError(Code.RUN_BLOCK, message)
     for named, value in zip(results, values, strict=True):
         problem = mismatch(named.type, value, symbols)
         if problem is not None:
             message = f"%{named.name} {problem}"
-            raise Fault(Code.RUN_BLOCK, message, subject=f"%{named.name}")
+            raise FaultError(Code.RUN_BLOCK, message, subject=f"%{named.name}")
 
 
 def check_leaks(frame: Frame, returned: Sequence[Argument]) -> None:

@@ -2,16 +2,32 @@
 
 import ctypes
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from wrapperir.diagnostics import Code
-from wrapperir.interp.fault import Fault
+from wrapperir.interp.fault import FaultError
 from wrapperir.interp.storage import TensorValue
 from wrapperir.ir.expr import Number
 from wrapperir.ir.kernel import BufferParameter, ScalarParameter, runtime_parameters
 from wrapperir.ir.line import KernelDefinitionLine
 from wrapperir.ir.types import DType
 
-_SCALARS: "Mapping[DType, type[ctypes._CDataType]]" = {
+_CType: TypeAlias = (
+    type[ctypes.c_void_p]
+    | type[ctypes.c_bool]
+    | type[ctypes.c_int8]
+    | type[ctypes.c_int16]
+    | type[ctypes.c_int32]
+    | type[ctypes.c_int64]
+    | type[ctypes.c_uint8]
+    | type[ctypes.c_uint16]
+    | type[ctypes.c_uint32]
+    | type[ctypes.c_uint64]
+    | type[ctypes.c_float]
+    | type[ctypes.c_double]
+)
+
+_SCALARS: Mapping[DType, _CType] = {
     DType.BOOL: ctypes.c_bool,
     DType.I8: ctypes.c_int8,
     DType.I16: ctypes.c_int16,
@@ -37,13 +53,13 @@ class CppKernel:
         """Find the entry.
 
         Raises:
-            Fault: the library has no such function, or a parameter has no C++ type.
+            FaultError: the library has no such function, or a parameter has no C++ type.
         """
         try:
             self._function = library[definition.entry]
         except AttributeError:
             message = f'@{definition.name} exports no extern "C" {definition.entry}'
-            raise Fault(Code.RUN_KERNEL_BUILD, message) from None
+            raise FaultError(Code.RUN_KERNEL_BUILD, message) from None
         self._function.restype = None
         self._function.argtypes = [
             _c_type(definition, parameter)
@@ -54,7 +70,7 @@ class CppKernel:
         """Call the kernel.  The caller checks the arguments: the kernel cannot.
 
         Raises:
-            Fault: a number is not of the parameter's type.
+            FaultError: a number is not of the parameter's type.
         """
         try:
             self._function(
@@ -66,16 +82,16 @@ class CppKernel:
                 )
             )
         except ctypes.ArgumentError as error:
-            raise Fault(Code.RUN_KERNEL_ARGUMENTS, str(error)) from None
+            raise FaultError(Code.RUN_KERNEL_ARGUMENTS, str(error)) from None
 
 
 def _c_type(
     definition: KernelDefinitionLine, parameter: BufferParameter | ScalarParameter
-) -> "type[ctypes._CDataType]":
+) -> _CType:
     if isinstance(parameter, BufferParameter):
         return ctypes.c_void_p
     found = _SCALARS.get(parameter.dtype)
     if found is None:
         message = f"@{definition.name} takes {parameter.name} as {parameter.dtype.value}"
-        raise Fault(Code.RUN_KERNEL_BUILD, f"{message}, which C++ kernels cannot")
+        raise FaultError(Code.RUN_KERNEL_BUILD, f"{message}, which C++ kernels cannot")
     return found

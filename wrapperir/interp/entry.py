@@ -6,9 +6,9 @@ import torch
 
 from wrapperir.diagnostics import Code
 from wrapperir.emit.contract import Value
-from wrapperir.interp.fault import Fault, placed
+from wrapperir.interp.fault import FaultError, placed
 from wrapperir.interp.frame import Frame
-from wrapperir.interp.layout import Layout, layout_of, same_elements
+from wrapperir.interp.layout import layout_of, same_elements
 from wrapperir.interp.storage import (
     OpaqueValue,
     Owner,
@@ -17,7 +17,6 @@ from wrapperir.interp.storage import (
     adopt,
 )
 from wrapperir.interp.symbols import define_symbol
-from wrapperir.interp.torch_values import DTYPES, TORCH_DTYPES
 from wrapperir.ir.expr import Number
 from wrapperir.ir.program import ConstantInput, Input, Program
 from wrapperir.ir.types import Device, DType, OpaqueType, ScalarType, TensorType, ValueType
@@ -36,7 +35,7 @@ def enter(
     with placed(("inputs",)):
         if len(inputs) != len(program.inputs):
             message = f"{len(program.inputs)} inputs are needed, {len(inputs)} were given"
-            raise Fault(Code.RUN_INPUT_COUNT, message)
+            raise FaultError(Code.RUN_INPUT_COUNT, message)
     frame = Frame(constants={}, symbols={})
     for index, (input, value) in enumerate(zip(program.inputs, inputs, strict=True)):
         with placed(("inputs", index)):
@@ -52,7 +51,9 @@ def enter(
         with placed(("constants", index)):
             if constant.name in bound or constant.name in frame.values:
                 message = f"%{constant.name} is already defined"
-                raise Fault(Code.RUN_REDEFINED_NAME, message, subject=f"%{constant.name}")
+                raise FaultError(
+                    Code.RUN_REDEFINED_NAME, message, subject=f"%{constant.name}"
+                )
             bound[constant.name] = _constant_value(constant, constants, frame.symbols)
     frame.constants = bound
     return frame
@@ -63,7 +64,7 @@ def _input_value(input: Input, value: Value) -> RunValue:
         case TensorType(offset=offset):
             if not isinstance(value, torch.Tensor):
                 raise _wrong(input, f"needs a tensor, not {type(value).__name__}")
-            shift = offset if isinstance(offset, int) else value.storage_offset()
+            shift = offset if isinstance(offset, int) else int(value.storage_offset())
             return adopt(
                 value,
                 owner=Owner.INPUT,
@@ -82,9 +83,9 @@ def _input_value(input: Input, value: Value) -> RunValue:
             raise _wrong(input, "cannot be a tuple")
 
 
-def _wrong(input: Input, problem: str) -> Fault:
+def _wrong(input: Input, problem: str) -> FaultError:
     subject = f"%{input.name}"
-    return Fault(Code.RUN_INPUT_MISMATCH, f"{subject} {problem}", subject=subject)
+    return FaultError(Code.RUN_INPUT_MISMATCH, f"{subject} {problem}", subject=subject)
 
 
 def _check_input(input: Input, frame: Frame) -> None:
@@ -104,7 +105,7 @@ def _constant_value(
     subject = f"%{constant.name}"
     if tensor is None:
         message = f"there is no constant {constant.key!r} for {subject}"
-        raise Fault(Code.RUN_MISSING_CONSTANT, message, subject=subject)
+        raise FaultError(Code.RUN_MISSING_CONSTANT, message, subject=subject)
     value = adopt(
         tensor,
         owner=Owner.CONSTANT,
@@ -115,7 +116,7 @@ def _constant_value(
     problem = mismatch(constant.type, value, symbols)
     if problem is not None:
         message = f"{subject} {problem}"
-        raise Fault(Code.RUN_CONSTANT_MISMATCH, message, subject=subject)
+        raise FaultError(Code.RUN_CONSTANT_MISMATCH, message, subject=subject)
     return value
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import torch
 from attrs import define, evolve
 
 from wrapperir.diagnostics import Code, LinePath
@@ -22,7 +21,7 @@ from wrapperir.interp.blocks import (
 )
 from wrapperir.interp.entry import mismatch
 from wrapperir.interp.extern import call_operator
-from wrapperir.interp.fault import Fault, placed
+from wrapperir.interp.fault import FaultError, placed
 from wrapperir.interp.frame import Frame
 from wrapperir.interp.kernels import Kernels, KernelValue
 from wrapperir.interp.memory import (
@@ -120,12 +119,12 @@ class Executor(LineVisitor[None]):
         for index in line.indices:
             if not isinstance(value, TupleValue) or not 0 <= index < len(value.elements):
                 message = f"%{line.source} has no element {list(line.indices)}"
-                raise Fault(Code.RUN_VALUE_KIND, message, subject=f"%{line.source}")
+                raise FaultError(Code.RUN_VALUE_KIND, message, subject=f"%{line.source}")
             value = value.elements[index]
         problem = mismatch(line.type, value, self.frame.symbols)
         if problem is not None:
             message = f"%{line.result} {problem}"
-            raise Fault(Code.RUN_RESULT_MISMATCH, message, subject=f"%{line.result}")
+            raise FaultError(Code.RUN_RESULT_MISMATCH, message, subject=f"%{line.result}")
         self.frame.define(line.result, value, self.path)
 
     def visit_symbol_definition(self, line: SymbolDefinitionLine) -> None:
@@ -171,7 +170,7 @@ class Executor(LineVisitor[None]):
             test = self._run_block(line.condition, "condition", [*carried, *invariant])
             if len(line.condition.results) != 1:
                 message = "a condition returns one result"
-                raise Fault(Code.RUN_BLOCK, message)
+                raise FaultError(Code.RUN_BLOCK, message)
             proceed = holds(line.condition.results[0], test)
             test.release()
             if not proceed:
@@ -226,7 +225,7 @@ def _kernel_value(argument: KernelArgument, frame: Frame) -> KernelValue:
     if isinstance(value, TensorValue | int | float):
         return value
     message = "a kernel takes tensors and numbers only"
-    raise Fault(Code.RUN_VALUE_KIND, message)
+    raise FaultError(Code.RUN_VALUE_KIND, message)
 
 
 def _copy(value: RunValue) -> RunValue:

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 import torch
-from torch._ops import OpOverload
 
 from wrapperir.diagnostics import Code
 from wrapperir.interp.entry import mismatch
-from wrapperir.interp.fault import Fault, first_line
+from wrapperir.interp.fault import FaultError, first_line
 from wrapperir.interp.frame import Frame
 from wrapperir.interp.operators import (
+    Operator,
     UnknownOperatorError,
     names_read,
     resolve_operator,
@@ -40,14 +40,16 @@ def call_operator(line: ExternKernelLine, frame: Frame) -> RunValue | None:
     """Run an operator call and return its result; ``None`` where it names none.
 
     Raises:
-        Fault: the operator is unknown or raised an error, read bytes that nothing wrote,
-            or its result or effects are not what the line declares.
+        FaultError: the operator is unknown or raised an error, read bytes that
+            nothing wrote, or its result or effects are not what the line declares.
     """
     require_cpu(line.device)
     try:
         operator = resolve_operator(line.operator)
     except UnknownOperatorError as error:
-        raise Fault(Code.RUN_UNKNOWN_OPERATOR, str(error), subject=line.operator) from None
+        raise FaultError(
+            Code.RUN_UNKNOWN_OPERATOR, str(error), subject=line.operator
+        ) from None
     _check_memory(line, operator, frame)
     result = _call(line, operator, frame)
     for name in line.writes:
@@ -59,20 +61,20 @@ def call_operator(line: ExternKernelLine, frame: Frame) -> RunValue | None:
     return _value_of(line, line.type, result, before, frame.symbols)
 
 
-def _check_memory(line: ExternKernelLine, operator: OpOverload, frame: Frame) -> None:
+def _check_memory(line: ExternKernelLine, operator: Operator, frame: Frame) -> None:
     for name in line.writes:
         if any(not storage.writable for storage in storages_of(frame.value(name))):
             message = f"{line.operator} writes %{name}, which is read-only"
-            raise Fault(Code.RUN_READ_ONLY, message, subject=f"%{name}")
+            raise FaultError(Code.RUN_READ_ONLY, message, subject=f"%{name}")
     for name in undeclared_writes(line, operator):
         message = f"{line.operator} writes %{name}, which writes(...) lacks"
-        raise Fault(Code.RUN_UNDECLARED_WRITE, message, subject=f"%{name}")
+        raise FaultError(Code.RUN_UNDECLARED_WRITE, message, subject=f"%{name}")
     for name in names_read(line, operator):
         for value in _tensors_of(frame.value(name)):
             value.require_written(name)
 
 
-def _call(line: ExternKernelLine, operator: OpOverload, frame: Frame) -> object:
+def _call(line: ExternKernelLine, operator: Operator, frame: Frame) -> object:
     def value_of(name: str) -> object:
         return python_of(frame.value(name))
 
@@ -80,17 +82,19 @@ def _call(line: ExternKernelLine, operator: OpOverload, frame: Frame) -> object:
         arguments = [python_value(a, frame.symbols, value_of) for a in line.arguments]
         keywords = {k: python_value(a, frame.symbols, value_of) for k, a in line.keywords}
     except EvaluationError as error:
-        raise Fault(Code.RUN_EVALUATION, str(error), subject=line.operator) from None
+        raise FaultError(Code.RUN_EVALUATION, str(error), subject=line.operator) from None
     except ValueError as error:
-        raise Fault(Code.RUN_VALUE_KIND, str(error), subject=line.operator) from None
+        raise FaultError(Code.RUN_VALUE_KIND, str(error), subject=line.operator) from None
     try:
         with torch.no_grad():
-            return cast(object, operator(*arguments, **keywords))
-    except Fault:
+            return operator(*arguments, **keywords)
+    except FaultError:
         raise
     except Exception as error:
         message = f"{line.operator} failed: {first_line(error)}"
-        raise Fault(Code.RUN_OPERATOR_FAILED, message, subject=line.operator) from error
+        raise FaultError(
+            Code.RUN_OPERATOR_FAILED, message, subject=line.operator
+        ) from error
 
 
 def _known_storages(
@@ -105,7 +109,7 @@ def _known_storages(
     known: dict[int, tuple[str | None, Storage]] = {}
     for name in sorted(names, key=lambda name: name in line.aliases):
         for storage in storages_of(frame.value(name)):
-            known[storage.memory._cdata] = (name, storage)
+            known[storage.memory.data_ptr()] = (name, storage)
     return known
 
 
@@ -126,9 +130,10 @@ def _value_of(
                 raise _unexpected(line, f"a {_kind(result)}, not a number")
             return result
         case TupleType(elements):
-            if not isinstance(result, Sequence) or len(result) != len(elements):
+            found = _sequence(result)
+            if found is None or len(found) != len(elements):
                 raise _unexpected(line, f"{_kind(result)}, not a tuple of {len(elements)}")
-            parts = zip(elements, cast(Sequence[object], result), strict=True)
+            parts = zip(elements, found, strict=True)
             return TupleValue(
                 tuple(_value_of(line, t, part, known, symbols) for t, part in parts)
             )
@@ -147,33 +152,40 @@ def _tensor_value(
     known: dict[int, tuple[str | None, Storage]],
 ) -> TensorValue:
     if tensor.layout is torch.strided:
-        found = known.get(tensor.untyped_storage()._cdata)
+        found = known.get(tensor.untyped_storage().data_ptr())
         if found is not None:
             name, storage = found
             if name is not None and name not in line.aliases:
                 message = f"the result shares memory with %{name}, which aliases(...) lacks"
-                raise Fault(Code.RUN_UNDECLARED_ALIAS, message, subject=f"%{name}")
+                raise FaultError(Code.RUN_UNDECLARED_ALIAS, message, subject=f"%{name}")
             return TensorValue(tensor, layout_in(tensor, storage), storage)
     value = adopt(
         tensor,
         owner=Owner.BLOCK,
         writable=True,
         type=type,
-        offset=tensor.storage_offset(),
+        offset=int(tensor.storage_offset()),
     )
-    known[value.storage.memory._cdata] = (None, value.storage)  # shared by later results
+    known[value.storage.memory.data_ptr()] = (
+        None,
+        value.storage,
+    )  # later ones may share it
     return value
 
 
+def _sequence(result: object) -> Sequence[object] | None:
+    return cast(Sequence[object], result) if isinstance(result, tuple | list) else None
+
+
 def _kind(result: object) -> str:
-    if isinstance(result, Sequence):
-        return f"{type(result).__name__} of {len(cast(Sequence[object], result))}"
-    return type(result).__name__
+    found = _sequence(result)
+    kind = type(result).__name__
+    return kind if found is None else f"{kind} of {len(found)}"
 
 
-def _unexpected(line: ExternKernelLine, what: str) -> Fault:
+def _unexpected(line: ExternKernelLine, what: str) -> FaultError:
     message = f"{line.operator} returned {what}"
-    return Fault(Code.RUN_RESULT_MISMATCH, message, subject=f"%{line.result}")
+    return FaultError(Code.RUN_RESULT_MISMATCH, message, subject=f"%{line.result}")
 
 
 def _tensors_of(value: RunValue) -> Iterator[TensorValue]:

@@ -1,12 +1,12 @@
 """A fault of a running program; the line being run gives it its place."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, LinePath, Note
 
 
-class Fault(Exception):
+class FaultError(Exception):
     """What went wrong, without the place: the executor adds that of the line."""
 
     def __init__(
@@ -41,15 +41,15 @@ class Fault(Exception):
 
 
 @contextmanager
-def placed(path: LinePath) -> Iterator[None]:
+def placed(path: LinePath) -> Generator[None]:
     """Turn a fault raised inside into a :class:`DiagnosticError` at ``path``."""
     try:
         yield
-    except Fault as fault:
+    except FaultError as fault:
         raise fault.at(path) from fault.__cause__
     except RecursionError:
         message = "nested too deep to run"
-        raise Fault(Code.RUN_NESTING, message).at(path) from None
+        raise FaultError(Code.RUN_NESTING, message).at(path) from None
 
 
 def first_line(error: BaseException) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from attrs import define, field, frozen
 
 from wrapperir.diagnostics import Code, LinePath, Note
-from wrapperir.interp.fault import Fault
+from wrapperir.interp.fault import FaultError
 from wrapperir.interp.storage import (
     Owner,
     RunValue,
@@ -34,16 +34,16 @@ class Frame:
 
     constants: Mapping[str, RunValue]
     symbols: dict[str, Number]
-    values: dict[str, RunValue] = field(factory=dict)
-    borrowed: set[str] = field(factory=set)
-    owned: dict[str, LinePath] = field(factory=dict)
-    dropped: dict[str, Dropped] = field(factory=dict)
+    values: dict[str, RunValue] = field(factory=dict[str, RunValue])
+    borrowed: set[str] = field(factory=set[str])
+    owned: dict[str, LinePath] = field(factory=dict[str, LinePath])
+    dropped: dict[str, Dropped] = field(factory=dict[str, Dropped])
 
     def value(self, name: str) -> RunValue:
         """Return what a name stands for.
 
         Raises:
-            Fault: it was dropped, or never defined.
+            FaultError: it was dropped, or never defined.
         """
         value = self.values.get(name)
         if value is None:
@@ -53,8 +53,8 @@ class Frame:
         dropped = self.dropped.get(name)
         if dropped is None:
             message = f"%{name} is not defined here"
-            raise Fault(Code.RUN_UNDEFINED_NAME, message, subject=f"%{name}")
-        raise Fault(
+            raise FaultError(Code.RUN_UNDEFINED_NAME, message, subject=f"%{name}")
+        raise FaultError(
             Code.RUN_USE_AFTER_FREE,
             f"%{name} is used after it was {dropped.verb}",
             subject=f"%{name}",
@@ -65,19 +65,19 @@ class Frame:
         """Return the tensor that a name stands for.
 
         Raises:
-            Fault: as :meth:`value`, or it is no tensor.
+            FaultError: as :meth:`value`, or it is no tensor.
         """
         value = self.value(name)
         if isinstance(value, TensorValue):
             return value
         message = f"%{name} is not a tensor"
-        raise Fault(Code.RUN_VALUE_KIND, message, subject=f"%{name}")
+        raise FaultError(Code.RUN_VALUE_KIND, message, subject=f"%{name}")
 
     def define(self, name: str, value: RunValue, path: LinePath) -> None:
         """Give a name that the block owns its value.
 
         Raises:
-            Fault: the name is taken.
+            FaultError: the name is taken.
         """
         self._bind(name, value)
         if not isinstance(value, int | float):
@@ -87,7 +87,7 @@ class Frame:
         """Give a name its value, which the block does not own.
 
         Raises:
-            Fault: the name is taken.
+            FaultError: the name is taken.
         """
         self._bind(name, value)
         self.borrowed.add(name)
@@ -96,7 +96,7 @@ class Frame:
         """Give an input its value: the program may drop it, but need not.
 
         Raises:
-            Fault: the name is taken.
+            FaultError: the name is taken.
         """
         self._bind(name, value)
 
@@ -104,11 +104,11 @@ class Frame:
         """Drop a name and return what it stood for; its storages lose a name.
 
         Raises:
-            Fault: it was dropped before, is not defined, or is not the block's to drop.
+            FaultError: it was dropped, is not defined, or is not the block's to drop.
         """
         earlier = self.dropped.get(name)
         if earlier is not None:
-            raise Fault(
+            raise FaultError(
                 Code.RUN_DOUBLE_FREE,
                 f"%{name} was already {earlier.verb}",
                 subject=f"%{name}",
@@ -117,7 +117,7 @@ class Frame:
         value = self.value(name)
         if name in self.borrowed or name not in self.values:
             message = f"%{name} is borrowed: it cannot be {verb}"
-            raise Fault(Code.RUN_BORROWED, message, subject=f"%{name}")
+            raise FaultError(Code.RUN_BORROWED, message, subject=f"%{name}")
         del self.values[name]
         self.owned.pop(name, None)
         self.dropped[name] = Dropped(verb, path)
@@ -153,7 +153,7 @@ class Frame:
     def _bind(self, name: str, value: RunValue) -> None:
         if name in self.values or name in self.dropped or name in self.constants:
             message = f"%{name} is already defined"
-            raise Fault(Code.RUN_REDEFINED_NAME, message, subject=f"%{name}")
+            raise FaultError(Code.RUN_REDEFINED_NAME, message, subject=f"%{name}")
         self.values[name] = value
         for storage in storages_of(value):
             storage.keep()

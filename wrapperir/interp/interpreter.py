@@ -10,7 +10,7 @@ from wrapperir.emit.contract import Value
 from wrapperir.interp.blocks import check_leaks, result
 from wrapperir.interp.entry import enter
 from wrapperir.interp.executor import Executor
-from wrapperir.interp.fault import Fault, placed
+from wrapperir.interp.fault import FaultError, placed
 from wrapperir.interp.frame import Frame
 from wrapperir.interp.kernels import Kernels
 from wrapperir.interp.memory import Workspaces
@@ -75,7 +75,7 @@ class Interpreter:
             with placed(path):
                 if bool(workspace.storage.bytes().any()):
                     message = "the workspace is not zero when the program ends"
-                    raise Fault(Code.RUN_WORKSPACE_NOT_ZERO, message)
+                    raise FaultError(Code.RUN_WORKSPACE_NOT_ZERO, message)
         return outputs
 
 
@@ -89,7 +89,7 @@ def _output(argument: Argument, frame: Frame, index: int) -> Value:
             case OpaqueValue(inner):
                 return cast(Value, inner)
             case TupleValue():
-                raise Fault(Code.RUN_VALUE_KIND, "a tuple cannot be an output")
+                raise FaultError(Code.RUN_VALUE_KIND, "a tuple cannot be an output")
             case number:
                 return number
 

@@ -7,7 +7,7 @@ import torch
 from attrs import frozen
 
 from wrapperir.diagnostics import Code
-from wrapperir.interp.fault import Fault
+from wrapperir.interp.fault import FaultError
 from wrapperir.interp.layout import Layout, same_elements
 from wrapperir.interp.storage import TensorValue
 from wrapperir.ir.kernel import BufferParameter, Language, runtime_parameters
@@ -36,7 +36,7 @@ def check_memory(kernel: KernelDefinitionLine, arguments: Sequence[object]) -> N
     reads cannot be seen, so only an argument without a single written byte is a fault.
 
     Raises:
-        Fault: an argument may not be written, overlaps another, or was never written.
+        FaultError: an argument may not be written, overlaps another, or was never written.
     """
     buffers = list(_buffers(kernel, arguments))
     for buffer in buffers:
@@ -44,14 +44,16 @@ def check_memory(kernel: KernelDefinitionLine, arguments: Sequence[object]) -> N
         storage = buffer.value.storage
         if access.writes and not storage.writable:
             message = f"@{kernel.name} writes {buffer.parameter.name}, which is read-only"
-            raise Fault(Code.RUN_READ_ONLY, message, subject=f"@{kernel.name}")
+            raise FaultError(Code.RUN_READ_ONLY, message, subject=f"@{kernel.name}")
         if (
             access.reads
             and kernel.language is not Language.TRITON
             and not storage.any_written(buffer.value.layout)
         ):
             message = f"@{kernel.name} reads {buffer.parameter.name}, which nothing wrote"
-            raise Fault(Code.RUN_UNINITIALIZED_READ, message, subject=f"@{kernel.name}")
+            raise FaultError(
+                Code.RUN_UNINITIALIZED_READ, message, subject=f"@{kernel.name}"
+            )
     for one, other in combinations(buffers, 2):
         writes = one.parameter.access.writes or other.parameter.access.writes
         if writes and _partly_overlap(one.value, other.value):
@@ -59,7 +61,7 @@ def check_memory(kernel: KernelDefinitionLine, arguments: Sequence[object]) -> N
                 f"{one.parameter.name} and {other.parameter.name} of @{kernel.name} "
                 f"partly overlap: {one.value.layout} and {other.value.layout}"
             )
-            raise Fault(Code.RUN_OVERLAP, message, subject=f"@{kernel.name}")
+            raise FaultError(Code.RUN_OVERLAP, message, subject=f"@{kernel.name}")
 
 
 def mark_written(kernel: KernelDefinitionLine, arguments: Sequence[object]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from wrapperir.diagnostics import Code
-from wrapperir.interp.fault import Fault
+from wrapperir.interp.fault import FaultError
 from wrapperir.interp.kernel_memory import check_memory, mark_written
 from wrapperir.interp.layout import integer_of
 from wrapperir.interp.storage import TensorValue
@@ -34,8 +34,8 @@ class Kernels:
     def __init__(self, definitions: Iterable[DefinitionLine]) -> None:
         """Take the definitions; nothing is built yet."""
         self._definitions = {line.name: line for line in definitions}
-        self._cpp: dict[str, Callable[[Sequence[KernelValue]], None] | Fault] = {}
-        self._triton: dict[str, TritonKernel | Fault] = {}
+        self._cpp: dict[str, Callable[[Sequence[KernelValue]], None] | FaultError] = {}
+        self._triton: dict[str, TritonKernel | FaultError] = {}
 
     def build_cpp(self, called: Iterable[str]) -> None:
         """Build the C++ kernels among those called, several at a time.
@@ -57,18 +57,18 @@ class Kernels:
         for kernel, library in zip(wanted, built, strict=True):
             if isinstance(library, CppBuildError):
                 message = f"@{kernel.name} does not compile: {library}"
-                self._cpp[kernel.name] = Fault(Code.RUN_KERNEL_BUILD, message)
+                self._cpp[kernel.name] = FaultError(Code.RUN_KERNEL_BUILD, message)
                 continue
             try:
                 self._cpp[kernel.name] = CppKernel(kernel, library).launch
-            except Fault as fault:
+            except FaultError as fault:
                 self._cpp[kernel.name] = fault
 
     def call(self, name: str, arguments: Sequence[KernelValue], device: Device) -> None:
         """Launch a kernel or the choice of a multi-kernel.
 
         Raises:
-            Fault: it is not defined, does not build, or its arguments do not fit.
+            FaultError: it is not defined, does not build, or its arguments do not fit.
         """
         kernel, given = self._chosen(name, arguments)
         _check_arguments(kernel, given, device)
@@ -83,13 +83,13 @@ class Kernels:
                 loaded.launch(given, constants, _grid(kernel, given, constants))
             case Language.OPAQUE:
                 message = f"@{kernel.name} is in a language that cannot be run"
-                raise Fault(Code.RUN_OPAQUE_KERNEL, message)
+                raise FaultError(Code.RUN_OPAQUE_KERNEL, message)
 
     def _candidates(self, name: str) -> list[KernelDefinitionLine]:
         """Return the kernel that a call of ``name`` launches, if it can be told."""
         try:
             return [self._chosen(name, None)[0]]
-        except Fault:
+        except FaultError:
             return []
 
     def _chosen(
@@ -99,7 +99,7 @@ class Kernels:
         if isinstance(line, KernelDefinitionLine):
             return line, arguments or ()
         if line is None:
-            raise Fault(
+            raise FaultError(
                 Code.RUN_UNDEFINED_KERNEL, f"@{name} is not defined", subject=f"@{name}"
             )
         return self._choice(line, arguments)
@@ -110,19 +110,19 @@ class Kernels:
         index = line.selection.index if isinstance(line.selection, ForcedChoice) else 0
         if not 0 <= index < len(line.choices):
             message = f"@{line.name} has no choice {index}"
-            raise Fault(Code.RUN_UNDEFINED_KERNEL, message, subject=f"@{line.name}")
+            raise FaultError(Code.RUN_UNDEFINED_KERNEL, message, subject=f"@{line.name}")
         choice = line.choices[index]
         kernel = self._definitions.get(choice.kernel)
         if not isinstance(kernel, KernelDefinitionLine):
             message = f"@{line.name} chooses @{choice.kernel}, which is no kernel"
-            raise Fault(Code.RUN_UNDEFINED_KERNEL, message, subject=f"@{line.name}")
+            raise FaultError(Code.RUN_UNDEFINED_KERNEL, message, subject=f"@{line.name}")
         if arguments is None:
             return kernel, ()
         if len(arguments) != len(line.parameters):
             raise _arity(line.name, len(line.parameters), len(arguments))
         if any(not 0 <= position < len(arguments) for position in choice.arguments):
             message = f"@{line.name} has no parameter for one of @{kernel.name}"
-            raise Fault(Code.RUN_KERNEL_ARGUMENTS, message, subject=f"@{line.name}")
+            raise FaultError(Code.RUN_KERNEL_ARGUMENTS, message, subject=f"@{line.name}")
         return kernel, [arguments[position] for position in choice.arguments]
 
     def _cpp_launch(
@@ -131,7 +131,7 @@ class Kernels:
         if kernel.name not in self._cpp:
             self.build_cpp((kernel.name,))
         built = self._cpp[kernel.name]
-        if isinstance(built, Fault):
+        if isinstance(built, FaultError):
             raise built
         return built
 
@@ -142,17 +142,17 @@ class Kernels:
         if loaded is None:
             try:
                 loaded = TritonKernel(kernel)
-            except Fault as fault:
+            except FaultError as fault:
                 loaded = fault
             self._triton[kernel.name] = loaded
-        if isinstance(loaded, Fault):
+        if isinstance(loaded, FaultError):
             raise loaded
         return loaded
 
 
-def _arity(name: str, wanted: int, given: int) -> Fault:
+def _arity(name: str, wanted: int, given: int) -> FaultError:
     message = f"@{name} takes {wanted} arguments, not {given}"
-    return Fault(Code.RUN_KERNEL_ARGUMENTS, message, subject=f"@{name}")
+    return FaultError(Code.RUN_KERNEL_ARGUMENTS, message, subject=f"@{name}")
 
 
 def _check_arguments(
@@ -165,7 +165,7 @@ def _check_arguments(
         problem = _problem(parameter, argument, device)
         if problem is not None:
             message = f"{parameter.name} of @{kernel.name} {problem}"
-            raise Fault(Code.RUN_KERNEL_ARGUMENTS, message, subject=f"@{kernel.name}")
+            raise FaultError(Code.RUN_KERNEL_ARGUMENTS, message, subject=f"@{kernel.name}")
 
 
 def _problem(
@@ -209,5 +209,5 @@ def _grid(
     grid = tuple(integer_of(extent, names) for extent in kernel.grid)
     if len(grid) > 3 or any(extent < 0 for extent in grid):
         message = f"@{kernel.name} has the grid {grid}"
-        raise Fault(Code.RUN_EVALUATION, message, subject=f"@{kernel.name}")
+        raise FaultError(Code.RUN_EVALUATION, message, subject=f"@{kernel.name}")
     return (*grid, 1, 1, 1)[:3]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from attrs import frozen
 
 from wrapperir.diagnostics import Code
-from wrapperir.interp.fault import Fault
+from wrapperir.interp.fault import FaultError
 from wrapperir.ir.expr import EvaluationError, Expr, Number, evaluate, evaluate_int
 from wrapperir.ir.types import DType, TensorType
 
@@ -70,27 +70,27 @@ def same_elements(left: Layout, right: Layout, *, offset: bool = True) -> bool:
 
 
 def value_of(expr: Expr, symbols: Mapping[str, Number]) -> Number:
-    """Return the value of an expression; a :class:`Fault` where it has none."""
+    """Return the value of an expression; a :class:`FaultError` where it has none."""
     try:
         value = evaluate(expr, symbols)
     except EvaluationError as error:
-        raise Fault(Code.RUN_EVALUATION, str(error)) from None
+        raise FaultError(Code.RUN_EVALUATION, str(error)) from None
     return _in_range(value)
 
 
 def integer_of(expr: Expr, symbols: Mapping[str, Number]) -> int:
-    """Return the whole number that an expression is; a :class:`Fault` where it is none."""
+    """Return the whole number an expression is; a :class:`FaultError` where it is none."""
     try:
         value = evaluate_int(expr, symbols)
     except EvaluationError as error:
-        raise Fault(Code.RUN_EVALUATION, str(error)) from None
+        raise FaultError(Code.RUN_EVALUATION, str(error)) from None
     _in_range(value)
     return int(value)
 
 
 def _in_range(value: Number) -> Number:
     if isinstance(value, int) and not -_LIMIT <= value < _LIMIT:
-        raise Fault(Code.RUN_EVALUATION, "a number does not fit 64 bits")
+        raise FaultError(Code.RUN_EVALUATION, "a number does not fit 64 bits")
     return value
 
 
@@ -98,16 +98,16 @@ def layout_of(type: TensorType, symbols: Mapping[str, Number]) -> Layout:
     """Return the layout of a type.
 
     Raises:
-        Fault: an expression has no value, or a size, stride or offset is negative.
+        FaultError: an expression has no value, or a size, stride or offset is negative.
     """
     size = tuple(integer_of(expr, symbols) for expr in type.size)
     stride = tuple(integer_of(expr, symbols) for expr in type.stride)
     layout = Layout(type.dtype, size, stride, integer_of(type.offset, symbols))
     if len(size) != len(stride):
         message = f"{len(size)} sizes but {len(stride)} strides"
-        raise Fault(Code.RUN_EVALUATION, message)
+        raise FaultError(Code.RUN_EVALUATION, message)
     if min((*size, *stride, layout.offset)) < 0:
-        raise Fault(Code.RUN_EVALUATION, f"{layout} has a negative number")
+        raise FaultError(Code.RUN_EVALUATION, f"{layout} has a negative number")
     if layout.end >= _LIMIT:
-        raise Fault(Code.RUN_EVALUATION, f"{layout} does not fit 64 bits")
+        raise FaultError(Code.RUN_EVALUATION, f"{layout} does not fit 64 bits")
     return layout

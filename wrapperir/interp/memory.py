@@ -1,7 +1,7 @@
 """The lines that allocate, free, view and reuse storages."""
 
 from wrapperir.diagnostics import Code, LinePath
-from wrapperir.interp.fault import Fault
+from wrapperir.interp.fault import FaultError
 from wrapperir.interp.frame import Frame
 from wrapperir.interp.layout import layout_of
 from wrapperir.interp.storage import (
@@ -60,8 +60,8 @@ def run_reuse(line: ReuseLine, frame: Frame, path: LinePath) -> None:
     layout = layout_of(line.type, frame.symbols)
     try:
         tensor = storage.tensor(layout)
-    except Fault as fault:
-        raise Fault(
+    except FaultError as fault:
+        raise FaultError(
             Code.RUN_REUSE_MISMATCH, fault.message, subject=f"%{line.source}"
         ) from None
     storage.keep()  # so that dropping the source does not poison the bytes
@@ -76,12 +76,12 @@ def _check_reuse(line: ReuseLine, storage: Storage, frame: Frame) -> None:
     lent = any(storage is other for other in frame.borrowed_storages())
     if lent or storage.owner is not Owner.BLOCK:
         message = f"{subject} is memory that is only lent: it cannot be reused"
-        raise Fault(Code.RUN_BORROWED, message, subject=subject)
+        raise FaultError(Code.RUN_BORROWED, message, subject=subject)
     if storage.type is not None:
         problem = _reuse_problem(storage.type, line.type)
         if problem is not None:
             message = f"{subject} cannot be reused as %{line.result}: {problem}"
-            raise Fault(Code.RUN_REUSE_MISMATCH, message, subject=subject)
+            raise FaultError(Code.RUN_REUSE_MISMATCH, message, subject=subject)
 
 
 def _reuse_problem(old: TensorType, new: TensorType) -> str | None:
@@ -102,4 +102,4 @@ def _refuse_workspace(frame: Frame, name: str, verb: str) -> None:
     value = frame.values.get(name)
     if value is not None and any(s.owner is Owner.PROGRAM for s in storages_of(value)):
         message = f"%{name} is the program's workspace: it cannot be {verb}"
-        raise Fault(Code.RUN_BORROWED, message, subject=f"%{name}")
+        raise FaultError(Code.RUN_BORROWED, message, subject=f"%{name}")

@@ -1,6 +1,6 @@
 """Operators registered with PyTorch's dispatcher, by name."""
 
-from typing import cast
+from typing import TypeAlias, cast
 
 import torch
 from torch._ops import OpOverload, OpOverloadPacket
@@ -8,6 +8,8 @@ from torch._ops import OpOverload, OpOverloadPacket
 from wrapperir.ir.identifier import is_operator
 from wrapperir.ir.line import BufferRef, ExternKernelLine
 from wrapperir.ir.uses import buffers_in
+
+Operator: TypeAlias = OpOverload[..., object]
 
 _METADATA_ONLY = frozenset(
     {
@@ -31,7 +33,7 @@ class UnknownOperatorError(LookupError):
     """No operator of that name is registered."""
 
 
-def resolve_operator(name: str) -> OpOverload:
+def resolve_operator(name: str) -> Operator:
     """Return the operator of a name such as ``aten.mm.out``.
 
     Raises:
@@ -47,22 +49,21 @@ def resolve_operator(name: str) -> OpOverload:
         packet = None
     if not isinstance(packet, OpOverloadPacket):
         raise UnknownOperatorError(f"PyTorch has no operator {namespace}.{operator}")
-    found: object = getattr(packet, overload, None)
+    found: object = getattr(cast(object, packet), overload, None)
     if not isinstance(found, OpOverload):
-        overloads = ", ".join(cast(list[str], packet.overloads()))
-        message = f"{namespace}.{operator} has no overload {overload}, only {overloads}"
+        message = f"{namespace}.{operator} has no overload {overload}"
         raise UnknownOperatorError(message)
-    return found
+    return cast(Operator, found)
 
 
-def names_read(line: ExternKernelLine, operator: OpOverload) -> tuple[str, ...]:
+def names_read(line: ExternKernelLine, operator: Operator) -> tuple[str, ...]:
     """Return the names whose bytes the call surely reads.
 
     Names it also writes may be written only (``out``), names its result may alias may
     be viewed only, and some operators look at sizes alone.
     """
-    schema_name = str(operator._schema.name).rpartition("::")[2]
-    if schema_name in _METADATA_ONLY:
+    name = line.operator.split(".")[1]
+    if name in _METADATA_ONLY:
         return ()
     spared = {*line.writes, *line.aliases}
     values = (*line.arguments, *(value for _, value in line.keywords))
@@ -70,9 +71,9 @@ def names_read(line: ExternKernelLine, operator: OpOverload) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name not in spared))
 
 
-def undeclared_writes(line: ExternKernelLine, operator: OpOverload) -> tuple[str, ...]:
+def undeclared_writes(line: ExternKernelLine, operator: Operator) -> tuple[str, ...]:
     """Return the arguments that the schema says are written and ``writes`` lacks."""
-    schema = operator._schema.arguments
+    schema = operator._schema.arguments  # pyright: ignore[reportPrivateUsage]
     keywords = dict(line.keywords)
     missing: list[str] = []
     for position, parameter in enumerate(schema):

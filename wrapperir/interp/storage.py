@@ -7,7 +7,7 @@ import torch
 from attrs import define, field, frozen
 
 from wrapperir.diagnostics import Code
-from wrapperir.interp.fault import Fault
+from wrapperir.interp.fault import FaultError
 from wrapperir.interp.layout import Layout
 from wrapperir.interp.torch_values import DTYPES, TORCH_DTYPES
 from wrapperir.ir.types import CPU, Device, TensorType
@@ -73,15 +73,15 @@ class Storage:
         """Return the view with this layout.
 
         Raises:
-            Fault: it does not lie within the storage.
+            FaultError: it does not lie within the storage.
         """
         if not layout.is_empty and layout.end > self.nbytes:
             message = f"{layout} needs {layout.end} bytes of a storage of {self.nbytes}"
-            raise Fault(Code.RUN_VIEW_OUT_OF_BOUNDS, message)
+            raise FaultError(Code.RUN_VIEW_OUT_OF_BOUNDS, message)
         itemsize = layout.dtype.itemsize
         if self.base % itemsize:
             message = f"the storage is not aligned for elements of {layout.dtype.value}"
-            raise Fault(Code.RUN_VIEW_OUT_OF_BOUNDS, message)
+            raise FaultError(Code.RUN_VIEW_OUT_OF_BOUNDS, message)
         offset = 0 if layout.is_empty else layout.offset + self.base // itemsize
         dtype = TORCH_DTYPES[layout.dtype]
         return _tensor_on(self.memory, dtype, offset, layout.size, layout.stride)
@@ -121,10 +121,10 @@ class TensorValue:
     storage: Storage
 
     def require_written(self, name: str) -> None:
-        """Raise a :class:`Fault` unless every element was written."""
+        """Raise a :class:`FaultError` unless every element was written."""
         if not self.storage.all_written(self.layout):
             message = f"%{name} is read, but was not wholly written"
-            raise Fault(Code.RUN_UNINITIALIZED_READ, message, subject=f"%{name}")
+            raise FaultError(Code.RUN_UNINITIALIZED_READ, message, subject=f"%{name}")
 
 
 @frozen
@@ -173,7 +173,7 @@ def allocate(type: TensorType, layout: Layout, *, zeroed: bool) -> TensorValue:
     The storage spans just the type's extent and is aligned as the type promises.
 
     Raises:
-        Fault: the device is not the CPU, or the memory cannot be had.
+        FaultError: the device is not the CPU, or the memory cannot be had.
     """
     require_cpu(type.device)
     nbytes = 0 if layout.is_empty else layout.end
@@ -183,7 +183,7 @@ def allocate(type: TensorType, layout: Layout, *, zeroed: bool) -> TensorValue:
         memory = torch.empty(nbytes + slack, dtype=torch.uint8).untyped_storage()
     except RuntimeError as error:
         message = f"{nbytes} bytes cannot be allocated"
-        raise Fault(Code.RUN_ALLOCATION, message) from error
+        raise FaultError(Code.RUN_ALLOCATION, message) from error
     storage = Storage(
         memory=memory,
         base=-memory.data_ptr() % alignment if slack else 0,
@@ -210,21 +210,21 @@ def adopt(
     The storage begins ``offset`` elements before the tensor's first element.
 
     Raises:
-        Fault: the tensor is not a strided one on the CPU, or of a dtype without a name.
+        FaultError: the tensor is not strided, not on the CPU, or its dtype has no name.
     """
     if tensor.layout is not torch.strided or tensor.dtype not in DTYPES:
         message = f"a tensor of {tensor.dtype}, {tensor.layout} has no type here"
-        raise Fault(Code.RUN_VALUE_KIND, message)
+        raise FaultError(Code.RUN_VALUE_KIND, message)
     require_cpu(Device(tensor.device.type, tensor.device.index))
     memory = tensor.untyped_storage()
-    base = (tensor.storage_offset() - offset) * tensor.element_size()
+    base = (int(tensor.storage_offset()) - offset) * tensor.element_size()
     if base < 0:
         message = f"offset is {tensor.storage_offset()}, not {offset}"
-        raise Fault(Code.RUN_VIEW_OUT_OF_BOUNDS, message)
+        raise FaultError(Code.RUN_VIEW_OUT_OF_BOUNDS, message)
     storage = Storage(
         memory=memory,
         base=base,
-        nbytes=memory.nbytes() - base,
+        nbytes=int(memory.nbytes()) - base,
         owner=owner,
         writable=writable,
         type=type,
@@ -238,15 +238,15 @@ def layout_in(tensor: torch.Tensor, storage: Storage) -> Layout:
         DTYPES[tensor.dtype],
         tuple(tensor.size()),
         tuple(tensor.stride()),
-        tensor.storage_offset() - storage.base // tensor.element_size(),
+        int(tensor.storage_offset()) - storage.base // tensor.element_size(),
     )
 
 
 def require_cpu(device: Device) -> None:
-    """Raise a :class:`Fault` unless the device is the CPU."""
+    """Raise a :class:`FaultError` unless the device is the CPU."""
     if device.kind != CPU.kind:
         message = f"the interpreter runs on the CPU, not on {device}"
-        raise Fault(Code.RUN_DEVICE, message)
+        raise FaultError(Code.RUN_DEVICE, message)
 
 
 def _tensor_on(

@@ -1,7 +1,9 @@
 """Symbol definitions: where a symbol's value comes from, and its range."""
 
+from typing import cast
+
 from wrapperir.diagnostics import Code
-from wrapperir.interp.fault import Fault
+from wrapperir.interp.fault import FaultError
 from wrapperir.interp.frame import Frame
 from wrapperir.interp.layout import value_of
 from wrapperir.interp.storage import TensorValue
@@ -21,11 +23,11 @@ def define_symbol(frame: Frame, line: SymbolDefinitionLine) -> None:
     """Give a symbol its value.
 
     Raises:
-        Fault: it is defined already, has no value, or one outside its range.
+        FaultError: it is defined already, has no value, or one outside its range.
     """
     if line.symbol in frame.symbols:
         message = f"symbol {line.symbol} is already defined"
-        raise Fault(Code.RUN_REDEFINED_NAME, message, subject=line.symbol)
+        raise FaultError(Code.RUN_REDEFINED_NAME, message, subject=line.symbol)
     value = _converted(line, _source_value(frame, line))
     low = line.lower is not None and value < line.lower
     high = line.upper is not None and value > line.upper
@@ -33,7 +35,7 @@ def define_symbol(frame: Frame, line: SymbolDefinitionLine) -> None:
         lower = "" if line.lower is None else line.lower
         upper = "" if line.upper is None else line.upper
         message = f"{line.symbol} is {value}, not in {lower}..{upper}"
-        raise Fault(Code.RUN_SYMBOL_RANGE, message, subject=line.symbol)
+        raise FaultError(Code.RUN_SYMBOL_RANGE, message, subject=line.symbol)
     frame.symbols[line.symbol] = value
 
 
@@ -41,17 +43,17 @@ def item_of(value: TensorValue, name: str) -> Number:
     """Return the one element of a tensor.
 
     Raises:
-        Fault: it has not one element, nothing wrote it, or it is no real number.
+        FaultError: it has not one element, nothing wrote it, or it is no real number.
     """
     if value.tensor.numel() != 1:
         message = f"%{name} has {value.tensor.numel()} elements, not one"
-        raise Fault(Code.RUN_VALUE_KIND, message, subject=f"%{name}")
+        raise FaultError(Code.RUN_VALUE_KIND, message, subject=f"%{name}")
     value.require_written(name)
-    item: object = value.tensor.item()
+    item = cast(object, value.tensor.item())
     if isinstance(item, int | float):
         return item
     message = f"the element of %{name} is not a real number"
-    raise Fault(Code.RUN_VALUE_KIND, message, subject=f"%{name}")
+    raise FaultError(Code.RUN_VALUE_KIND, message, subject=f"%{name}")
 
 
 def _source_value(frame: Frame, line: SymbolDefinitionLine) -> Number:
@@ -69,7 +71,7 @@ def _source_value(frame: Frame, line: SymbolDefinitionLine) -> Number:
             if isinstance(value, int | float):
                 return value
             message = f"%{name} is not a number"
-            raise Fault(Code.RUN_VALUE_KIND, message, subject=f"%{name}")
+            raise FaultError(Code.RUN_VALUE_KIND, message, subject=f"%{name}")
         case Symbol() | Operation() | int() | float():
             return value_of(line.source, frame.symbols)
 
@@ -78,7 +80,7 @@ def _entry(entries: tuple[int, ...], dim: int, name: str) -> int:
     if 0 <= dim < len(entries):
         return entries[dim]
     message = f"%{name} has {len(entries)} dimensions, so none is number {dim}"
-    raise Fault(Code.RUN_EVALUATION, message, subject=f"%{name}")
+    raise FaultError(Code.RUN_EVALUATION, message, subject=f"%{name}")
 
 
 def _converted(line: SymbolDefinitionLine, value: Number) -> Number:
@@ -91,4 +93,4 @@ def _converted(line: SymbolDefinitionLine, value: Number) -> Number:
             if isinstance(value, int) or value.is_integer():
                 return int(value)
             message = f"{line.symbol} is {value}, not a whole number"
-            raise Fault(Code.RUN_EVALUATION, message, subject=line.symbol)
+            raise FaultError(Code.RUN_EVALUATION, message, subject=line.symbol)

@@ -1,5 +1,12 @@
 """The operations of Triton's interpreter, corrected and with watched memory."""
 
+# ruff: noqa: D102 - the methods are Triton's, and named as there
+# Triton carries no types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownParameterType=false, reportPrivateUsage=false
+# pyright: reportMissingTypeStubs=false, reportAttributeAccessIssue=false
+
 import dataclasses
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -39,14 +46,14 @@ def numbers_of(value: TensorHandle) -> Array:
     return widen(value.data, value.dtype.scalar)
 
 
-class CpuBuilder(InterpreterBuilder):
+class CpuBuilder(InterpreterBuilder):  # type: ignore[misc]
     """Triton's interpreter with bf16 and fp8 arithmetic, rounding, and a memory watch."""
 
     def __init__(self) -> None:
         """Start without a watch."""
         super().__init__()
         # The overflow checks are computed, then ignored unless debugging.
-        self.options = dataclasses.replace(self.options, sanitize_overflow=False)
+        self.options: Any = dataclasses.replace(self.options, sanitize_overflow=False)
         self.watch: MemoryWatch | None = None
 
     def get_bf16(self, value: float) -> TensorHandle:
@@ -177,4 +184,5 @@ class CpuBuilder(InterpreterBuilder):
 
 def _active(ptrs: TensorHandle, mask: TensorHandle) -> Array:
     pointers, active = np.broadcast_arrays(ptrs.data, mask.data)
-    return pointers[active]
+    selected: Array = pointers[active]
+    return selected

@@ -4,9 +4,15 @@ Importing, loading and running leave Triton as it was: what Triton's interpreter
 replaced is replaced only while a kernel runs, and put back.
 """
 
+# Triton carries no types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownParameterType=false, reportPrivateUsage=false
+# pyright: reportMissingTypeStubs=false, reportAttributeAccessIssue=false
+
 import inspect
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +27,7 @@ from triton.runtime import interpreter
 from triton.runtime.errors import InterpreterError
 from triton.runtime.jit import JITFunction, KernelInterface
 
-from wrapperir.interp.fault import Fault
+from wrapperir.interp.fault import FaultError
 from wrapperir.interp.triton_builder import CpuBuilder, MemoryWatch
 from wrapperir.interp.triton_libdevice import STAND_INS, missing
 from wrapperir.interp.triton_reduce import associative_scan, reduce
@@ -56,19 +62,19 @@ class _Replaced:
 
 
 @contextmanager
-def interpreted_triton() -> Iterator[None]:
+def interpreted_triton() -> Generator[None]:
     """Make ``@triton.jit`` define kernels that run on CPU tensors.
 
     Execute a module inside; its kernels, launched as ``kernel[grid](...)`` at any later
     time, are interpreted.  Outside, ``@triton.jit`` is as before.
     """
-    with _LOCK, _interpret_knob():
-        with _Replaced([(interpreter, "InterpretedFunction", InterpretedKernel)]):
-            yield
+    kernel_class = [(interpreter, "InterpretedFunction", InterpretedKernel)]
+    with _LOCK, _interpret_knob(), _Replaced(kernel_class):
+        yield
 
 
 @contextmanager
-def _interpret_knob() -> Iterator[None]:
+def _interpret_knob() -> Generator[None]:
     # Setting the knob would set the environment variable too.
     knobs = vars(triton.knobs.runtime)
     before = knobs.get("interpret", _ABSENT)
@@ -82,7 +88,7 @@ def _interpret_knob() -> Iterator[None]:
             knobs["interpret"] = before
 
 
-class InterpretedKernel(KernelInterface):  # type: ignore[misc,type-arg]
+class InterpretedKernel(KernelInterface):  # type: ignore[misc]
     """A function under ``@triton.jit`` whose launches are interpreted.
 
     Grid programs run one after the other, x outermost.
@@ -119,7 +125,7 @@ class InterpretedKernel(KernelInterface):  # type: ignore[misc,type-arg]
 
         Raises:
             InterpreterError: the kernel raised an error.
-            Fault: ``watch`` raised it.
+            FaultError: ``watch`` raised it.
         """
         bound.apply_defaults()
         with _execution(watch):
@@ -134,7 +140,7 @@ class InterpretedKernel(KernelInterface):  # type: ignore[misc,type-arg]
                 for index in np.ndindex(x, y, z):
                     _BUILDER.set_grid_idx(*index)
                     function(**values)
-            except (Fault, InterpreterError):
+            except (FaultError, InterpreterError):
                 raise
             except Exception as error:
                 raise InterpreterError(_describe(error, self.fn)) from error
@@ -191,7 +197,7 @@ def _describe(error: Exception, fn: Callable[..., Any]) -> str:
 
 
 @contextmanager
-def _execution(watch: MemoryWatch | None) -> Iterator[None]:
+def _execution(watch: MemoryWatch | None) -> Generator[None]:
     with _LOCK, _interpret_knob(), _Replaced(_replacements()), np.errstate(all="ignore"):
         before = _BUILDER.watch
         _BUILDER.watch = watch

@@ -1,5 +1,11 @@
 """Triton kernel definitions: load the source, check its signature, launch it watched."""
 
+# Triton carries no types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownParameterType=false, reportPrivateUsage=false
+# pyright: reportMissingTypeStubs=false, reportAttributeAccessIssue=false
+
 import hashlib
 import linecache
 from collections.abc import Mapping, Sequence
@@ -14,7 +20,7 @@ from triton.language.extra import libdevice
 from triton.runtime.errors import InterpreterError
 
 from wrapperir.diagnostics import Code
-from wrapperir.interp.fault import Fault, first_line
+from wrapperir.interp.fault import FaultError, first_line
 from wrapperir.interp.storage import Storage, TensorValue
 from wrapperir.interp.triton_cpu import InterpretedKernel, interpreted_triton, scalar
 from wrapperir.interp.triton_numbers import Array
@@ -46,7 +52,7 @@ class TritonKernel:
         """Execute the definition's source.
 
         Raises:
-            Fault: it does not load, or does not define the kernel.
+            FaultError: it does not load, or does not define the kernel.
         """
         self._definition = definition
         self._function = _load(definition)
@@ -63,7 +69,7 @@ class TritonKernel:
             text = ", ".join(missing or unknown)
             reason = "has no parameter for" if missing else "does not take"
             who = f"@{definition.name}" if missing else definition.entry
-            raise Fault(Code.RUN_KERNEL_BUILD, f"{who} {reason} {text}")
+            raise FaultError(Code.RUN_KERNEL_BUILD, f"{who} {reason} {text}")
 
     def launch(
         self,
@@ -74,8 +80,8 @@ class TritonKernel:
         """Run all programs of the grid, noting what they write.
 
         Raises:
-            Fault: the kernel raised an error, read bytes that nothing wrote, or touched
-                memory outside its arguments.
+            FaultError: the kernel raised an error, read bytes that nothing wrote, or
+                touched memory outside its arguments.
         """
         given: dict[str, Any] = {
             parameter.name: constants[parameter.name]
@@ -95,13 +101,13 @@ class TritonKernel:
         try:
             bound = self._function.signature.bind(**given)
         except TypeError as error:
-            raise Fault(Code.RUN_KERNEL_ARGUMENTS, first_line(error)) from None
+            raise FaultError(Code.RUN_KERNEL_ARGUMENTS, first_line(error)) from None
         watch.close()
         try:
             self._function.launch(bound, grid, watch)
         except InterpreterError as error:
             message = f"@{self._definition.name}: {first_line(error)}"
-            raise Fault(Code.RUN_KERNEL_FAILED, message) from error
+            raise FaultError(Code.RUN_KERNEL_FAILED, message) from error
 
 
 def _scalar(value: object, dtype: DType) -> object:
@@ -109,12 +115,12 @@ def _scalar(value: object, dtype: DType) -> object:
     kind = _SCALARS.get(dtype)
     if kind is None:
         message = f"a scalar of {dtype.value} cannot be passed to a Triton kernel"
-        raise Fault(Code.RUN_KERNEL_ARGUMENTS, message)
+        raise FaultError(Code.RUN_KERNEL_ARGUMENTS, message)
     try:
         return scalar(value, kind)
     except OverflowError:
         message = f"{value} does not fit {dtype.value}"
-        raise Fault(Code.RUN_KERNEL_ARGUMENTS, message) from None
+        raise FaultError(Code.RUN_KERNEL_ARGUMENTS, message) from None
 
 
 def _load(definition: KernelDefinitionLine) -> InterpretedKernel:
@@ -137,12 +143,12 @@ def _load(definition: KernelDefinitionLine) -> InterpretedKernel:
             exec(code, namespace)  # noqa: S102 - running a program runs its kernels
     except Exception as error:
         message = f"@{definition.name} does not load: {type(error).__name__}: {error}"
-        raise Fault(Code.RUN_KERNEL_BUILD, message.splitlines()[0]) from error
+        raise FaultError(Code.RUN_KERNEL_BUILD, message.splitlines()[0]) from error
     function = namespace.get(definition.entry)
     if isinstance(function, InterpretedKernel):
         return function
     message = f"the source of @{definition.name} defines no kernel {definition.entry}"
-    raise Fault(Code.RUN_KERNEL_BUILD, message)
+    raise FaultError(Code.RUN_KERNEL_BUILD, message)
 
 
 @define(eq=False)
@@ -190,14 +196,14 @@ class _Watch:
             offsets = (active - np.uint64(region.start)).astype(np.int64)
             if not all(written[offsets + byte].all() for byte in range(itemsize)):
                 message = "a kernel reads bytes that nothing wrote"
-                raise Fault(Code.RUN_UNINITIALIZED_READ, message)
+                raise FaultError(Code.RUN_UNINITIALIZED_READ, message)
 
     def write(self, addresses: Array, itemsize: int) -> None:
         """Check that writing is declared; note it."""
         for region, active in self._located(addresses, itemsize):
             if not region.writable:
                 message = "a kernel writes through a parameter declared read"
-                raise Fault(Code.RUN_READ_ONLY, message)
+                raise FaultError(Code.RUN_READ_ONLY, message)
             if region.tracked is None or region.tracked.written is None:
                 continue
             written = region.tracked.written.numpy()
@@ -214,5 +220,5 @@ class _Watch:
             addresses + np.uint64(itemsize) > self._ends[np.maximum(places, 0)]
         ).any():
             message = "a kernel touches memory outside the storages of its arguments"
-            raise Fault(Code.RUN_ACCESS_OUT_OF_BOUNDS, message)
+            raise FaultError(Code.RUN_ACCESS_OUT_OF_BOUNDS, message)
         return [(self._ordered[p], addresses[places == p]) for p in np.unique(places)]

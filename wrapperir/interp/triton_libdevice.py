@@ -5,6 +5,13 @@ nothing and returns ``None``.  :data:`STAND_INS` has one for each that Inductor 
 their relatives.
 """
 
+# Triton carries no types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownParameterType=false, reportPrivateUsage=false
+# pyright: reportMissingTypeStubs=false, reportAttributeAccessIssue=false
+
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -19,10 +26,6 @@ from wrapperir.interp.triton_numbers import Array, to_torch
 from wrapperir.interp.triton_reduce import block
 
 Function = Callable[..., torch.Tensor]
-
-
-def _float_of(x: torch.Tensor) -> torch.Tensor:
-    return x if x.is_floating_point() else x.float()
 
 
 def _round_half_away(x: torch.Tensor) -> torch.Tensor:
@@ -67,10 +70,6 @@ def _to_int(rounding: Function, dtype: torch.dtype) -> Function:
     return lambda x: rounding(x).to(dtype)
 
 
-def _erfcx(x: torch.Tensor) -> torch.Tensor:
-    return torch.special.erfcx(x)
-
-
 _UNARY: Mapping[str, Function] = {
     "abs": torch.abs,
     "acos": torch.acos,
@@ -88,7 +87,7 @@ _UNARY: Mapping[str, Function] = {
     "cyl_bessel_i1": torch.special.i1,
     "erf": torch.erf,
     "erfc": torch.erfc,
-    "erfcx": _erfcx,
+    "erfcx": torch.special.erfcx,
     "erfinv": torch.erfinv,
     "exp": torch.exp,
     "exp10": _wide(lambda x: 10**x),
@@ -177,8 +176,6 @@ _WITH_EXPONENT: Mapping[str, Function] = {
 
 
 def _gamma(x: Array) -> Array:
-    import math
-
     def gamma(value: float) -> float:
         try:
             return math.gamma(value)
@@ -187,13 +184,19 @@ def _gamma(x: Array) -> Array:
         except OverflowError:
             return math.inf
 
-    return np.vectorize(gamma, otypes=[np.float64])(x)
+    values: Array = np.vectorize(gamma, otypes=[np.float64])(x)
+    return values
 
 
 def _half_step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Return what IEEE ``remainder`` subtracts from ``fmod`` to reach the nearest."""
     quotient = x / y
     return y * (torch.round(quotient) - torch.trunc(quotient))
+
+
+def _broadcast(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    shape = np.broadcast_shapes(*(tuple(tensor.shape) for tensor in tensors))
+    return [tensor.expand(shape) for tensor in tensors]
 
 
 def _number(value: Any, like: tl.dtype) -> Array:
@@ -211,7 +214,7 @@ def _call(function: Function, *args: Any, integers: bool = False, **_: Any) -> t
     if not integers:
         common = arrays[0].dtype if arrays[0].is_floating_point() else torch.float32
         arrays = [a.to(common) for a in arrays] if len(arrays) > 1 else arrays
-    data = function(*torch.broadcast_tensors(*arrays)).numpy()
+    data = function(*_broadcast(arrays)).numpy()
     dtype = _RESULTS.get(data.dtype.name, like)
     if dtype.is_floating() and like.is_floating() and dtype != like and data.itemsize >= 4:
         dtype = like if like.primitive_bitwidth < 32 else dtype

@@ -5,14 +5,21 @@ those bits as if they were numbers, and truncates where the hardware rounds to t
 even.  Here the bits are widened to f32, computed on, and rounded back by PyTorch.
 """
 
+# Triton carries no types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownParameterType=false, reportPrivateUsage=false
+# pyright: reportMissingTypeStubs=false, reportAttributeAccessIssue=false
+
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 import triton.language as tl
 
-Array = npt.NDArray[np.generic]
+Array = npt.NDArray[Any]
 
 _NARROW: Mapping[tl.dtype, torch.dtype] = {
     tl.bfloat16: torch.bfloat16,

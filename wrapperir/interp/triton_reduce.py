@@ -6,6 +6,12 @@ halves are combined at once (a balanced tree), and scans double their reach each
 (Hillis and Steele, "Data parallel algorithms", CACM 29(12), 1986).
 """
 
+# Triton carries no types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownParameterType=false, reportPrivateUsage=false
+# pyright: reportMissingTypeStubs=false, reportAttributeAccessIssue=false
+
 from typing import Any
 
 import numpy as np

@@ -13,7 +13,7 @@ _TO_TENSOR = "__wrapperir_to_tensor__"
 class _AssignTensors(ast.NodeTransformer):
     """``x = value`` becomes ``x = to_tensor(value)``: numbers turn into Triton scalars."""
 
-    def visit_Assign(self, node: ast.Assign) -> ast.Assign:  # noqa: N802
+    def visit_Assign(self, node: ast.Assign) -> ast.Assign:
         self.generic_visit(node)
         function = ast.Name(id=_TO_TENSOR, ctx=ast.Load())
         node.value = ast.Call(func=function, args=[node.value], keywords=[])

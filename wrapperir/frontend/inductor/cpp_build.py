@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
 
 from torch._inductor.codecache import CppCodeCache, CppPythonBindingsCodeCache
 from torch._inductor.exc import CppCompileError
@@ -25,7 +26,7 @@ class CppBuildError(Exception):
 class _KernelLibraries(CppCodeCache):
     """Plain libraries of kernels, built with the flags of Inductor's own bindings."""
 
-    cache: dict[str, Callable[[], ctypes.CDLL]] = {}
+    cache: dict[str, Callable[[], ctypes.CDLL | ModuleType]] = {}  # noqa: RUF012
     cache_clear = staticmethod(cache.clear)
     cpp_compile_command_flags = CppPythonBindingsCodeCache.cpp_compile_command_flags
 
