@@ -5,6 +5,7 @@ Both hold the whole program and read back as an equal one; the grammar of text i
 printing execute nothing that a file says.
 """
 
+from wrapperir.text.json_codec import format_json, parse_json
 from wrapperir.text.parse import (
     ParsedText,
     parse_expr,
@@ -23,11 +24,13 @@ from wrapperir.text.print import (
 __all__ = [
     "ParsedText",
     "format_expr",
+    "format_json",
     "format_line",
     "format_program",
     "format_type",
     "format_with_positions",
     "parse_expr",
+    "parse_json",
     "parse_program",
     "parse_type",
     "parse_with_positions",

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from wrapperir.diagnostics import Code
 from wrapperir.ir.expr import Expr, Operation, Symbol
-from wrapperir.ir.identifier import RESERVED_SYMBOLS, is_identifier, is_operator
 from wrapperir.ir.kernel import (
     BufferParameter,
     Constant,
@@ -40,6 +39,7 @@ from wrapperir.text.expressions import format_expression
 from wrapperir.text.limits import MAX_LIST_DEPTH, MAX_RANK
 from wrapperir.text.literals import format_integer, format_number, format_string
 from wrapperir.text.malformed import Malformed, quoted
+from wrapperir.text.names import Names
 
 
 class PartPrinter:
@@ -53,8 +53,10 @@ class PartPrinter:
 
     def __init__(self) -> None:
         """Start with empty tables."""
-        self._names: set[str] = set()
-        self._symbols: set[str] = set()
+        names = Names()
+        self.name = names.identifier
+        self.symbol = names.symbol
+        self.dotted = names.dotted
         self._types: dict[int, str] = {}
         self._origins: dict[int, str] = {id(None): ""}
         self._operands: dict[type, Callable[[Argument], str]] = {
@@ -73,40 +75,6 @@ class PartPrinter:
             tuple: self._list,
         }
         self._lists = 0
-
-    # Names
-
-    def name(self, name: str) -> str:
-        """Return an identifier."""
-        if name not in self._names:
-            if not is_identifier(name):
-                raise Malformed(
-                    Code.BAD_NAME,
-                    f"{quoted(name)} is not an identifier",
-                    hint="names are ASCII letters, digits and `_`, 255 at most",
-                )
-            self._names.add(name)
-        return name
-
-    def symbol(self, name: str) -> str:
-        """Return a symbol's name."""
-        if name not in self._symbols:
-            if name in RESERVED_SYMBOLS:
-                raise Malformed(
-                    Code.BAD_NAME, f"{quoted(name)} is a reserved word, not a symbol"
-                )
-            self._symbols.add(self.name(name))
-        return name
-
-    def dotted(self, name: str) -> str:
-        """Return a name of two or more identifiers joined by dots."""
-        if name not in self._names:
-            if not is_operator(name):
-                raise Malformed(
-                    Code.BAD_NAME, f"{quoted(name)} is not a name such as `aten.mm.out`"
-                )
-            self._names.add(name)
-        return name
 
     # Expressions and types
 

@@ -1,0 +1,200 @@
+"""Programs as JSON: the same data as text, for tools; see ``docs/reference/json.md``."""
+
+import json
+import re
+from typing import NoReturn, cast
+
+import attrs
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Position
+from wrapperir.ir.program import SCHEMA_VERSION, Program
+from wrapperir.text.json_arguments import unknown_field
+from wrapperir.text.json_forms import Form, Tables, wrong_type
+from wrapperir.text.json_places import JsonPlaces
+from wrapperir.text.json_records import field_form, item_form
+from wrapperir.text.limits import MAX_DIAGNOSTICS, MAX_DIGITS
+from wrapperir.text.malformed import Malformed, quoted
+
+HEADER = "wrapperir"
+"""The key of the schema's version."""
+
+
+def format_json(program: Program) -> str:
+    """Return a program as JSON; equal programs have equal JSON.
+
+    Each input, symbol, constant, definition and line is on a line of its own.
+
+    Raises:
+        DiagnosticError: as :func:`wrapperir.text.format_program`.
+    """
+    tables = Tables()
+    parts = [f'"{HEADER}":{SCHEMA_VERSION}']
+    key = ""
+    try:
+        for key in _KEYS:
+            value: object = getattr(program, key)
+            if isinstance(value, tuple):
+                lines = _write_items(value, item_form(Program, key), tables)
+                parts.append(f'"{key}":[{_lines(lines)}]')
+            else:
+                parts.append(f'"{key}":{field_form(Program, key).write(value, tables)}')
+    except Malformed as error:
+        raise DiagnosticError(error.within(key).written()) from None
+    return "{" + _lines(parts) + "}\n"
+
+
+_KEYS = tuple(attribute.name for attribute in attrs.fields(Program))
+
+
+def _lines(items: list[str]) -> str:
+    return "\n" + ",\n".join(items) + "\n" if items else ""
+
+
+def _write_items(values: tuple[object, ...], form: Form, tables: Tables) -> list[str]:
+    write = form.write
+    texts: list[str] = []
+    try:
+        for value in values:
+            texts.append(write(value, tables))
+    except Malformed as error:
+        raise error.within(len(texts)) from None
+    return texts
+
+
+def parse_json(text: str) -> Program:
+    """Return the program that JSON holds.
+
+    Raises:
+        DiagnosticError: ``text`` is not JSON or not a program.  Each malformed line,
+            input or definition is reported, up to 100 of them; ``path`` is the way to the
+            value, keys and positions, and ``position`` its place in ``text``.
+    """
+    document = _load(text)
+    tables = Tables()
+    errors: list[Malformed] = []
+    try:
+        known = _check_keys(document)
+    except Malformed as error:
+        raise DiagnosticError(_located(error, JsonPlaces(text))) from None
+    values: dict[str, object] = {}
+    for key in known:
+        try:
+            value = document[key]
+            form = field_form(Program, key)
+            if type(value) is list:
+                item = item_form(Program, key)
+                values[key] = _read_items(value, item, tables, errors, key)
+            else:
+                values[key] = form.read(value, tables)
+        except Malformed as error:
+            errors.append(error.within(key))
+        if len(errors) >= MAX_DIAGNOSTICS:
+            break
+    if errors:
+        places = JsonPlaces(text)
+        raise DiagnosticError(*(_located(e, places) for e in errors[:MAX_DIAGNOSTICS]))
+    return Program(**values)  # type: ignore[arg-type]
+
+
+def _check_keys(document: object) -> list[str]:
+    """Check the header; return the fields of a program that the document gives."""
+    if not isinstance(document, dict):
+        raise wrong_type(document, "an object: a program")
+    content = cast("dict[str, object]", document)
+    if HEADER not in content:
+        raise Malformed(Code.BAD_HEADER, f"the object lacks the field `{HEADER}`")
+    version = content[HEADER]
+    if type(version) is not int or version != SCHEMA_VERSION:
+        raise Malformed(
+            Code.UNKNOWN_VERSION,
+            f"this release reads version {SCHEMA_VERSION} of the format only",
+        ).within(HEADER)
+    for key in _KEYS:
+        if key not in content:
+            raise Malformed(Code.MISSING_FIELD, f"the program lacks the field `{key}`")
+    if len(content) != len(_KEYS) + 1:
+        raise unknown_field(content, (HEADER, *_KEYS))
+    return list(_KEYS)
+
+
+def _read_items(
+    values: list[object], form: Form, tables: Tables, errors: list[Malformed], key: str
+) -> tuple[object, ...]:
+    """Read the items of an array; one that is malformed is reported and left out."""
+    read = form.read
+    items: list[object] = []
+    for index, value in enumerate(values):
+        try:
+            items.append(read(value, tables))
+        except Malformed as error:
+            errors.append(error.within(key, index))
+            tables.depths.clear()
+            if len(errors) >= MAX_DIAGNOSTICS:
+                break
+    return tuple(items)
+
+
+def _located(error: Malformed, places: JsonPlaces) -> Diagnostic:
+    return attrs.evolve(error.written(), position=places.find(error.path))
+
+
+# Loading
+
+
+def _load(text: str) -> dict[str, object]:
+    try:
+        document: dict[str, object] = json.loads(
+            text, object_pairs_hook=_object, parse_constant=_constant
+        )
+    except json.JSONDecodeError as error:
+        _fail(Code.BAD_JSON, f"not JSON: {error.msg.lower()}", text, error.pos)
+    except RecursionError:
+        _fail(Code.TOO_DEEP, "arrays and objects are nested too deep", text, 0)
+    except _DuplicateKey as error:
+        key = json.dumps(error.key)
+        places = [match.start() for match in re.finditer(re.escape(key), text)]
+        at = places[1] if len(places) == 2 else None
+        _fail(Code.DUPLICATE_KEY, f"the key {quoted(error.key)} is given twice", text, at)
+    except _NotJson as error:
+        name = str(error)
+        _fail(Code.BAD_JSON, f"`{name}` is not JSON", text, text.find(name))
+    except ValueError:
+        # Python refuses to convert integers of more than 4,300 digits.
+        match = re.search(r"[0-9]{1000,}", text)
+        at = match.start() if match else 0
+        _fail(Code.BAD_NUMBER, f"an integer of more than {MAX_DIGITS} digits", text, at)
+    return document
+
+
+class _DuplicateKey(Exception):  # noqa: N818
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+
+class _NotJson(Exception):  # noqa: N818
+    """A constant that JSON lacks."""
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise _DuplicateKey(key)
+            seen.add(key)
+    return found
+
+
+def _constant(name: str) -> NoReturn:
+    raise _NotJson(name)
+
+
+def _fail(code: Code, message: str, text: str, at: int | None) -> NoReturn:
+    position = None
+    if at is not None:
+        line = text.count("\n", 0, at)
+        position = Position(line + 1, at - (text.rfind("\n", 0, at) + 1) + 1)
+    raise DiagnosticError(
+        Diagnostic(code=code, message=message, position=position)
+    ) from None

@@ -1,0 +1,51 @@
+"""Checks the names of a program in memory or in JSON; text's are right by its grammar."""
+
+from wrapperir.diagnostics import Code
+from wrapperir.ir.identifier import RESERVED_SYMBOLS, is_identifier, is_operator
+from wrapperir.text.malformed import Malformed, quoted
+
+
+class Names:
+    """Checks names, each once for a program.  Every method returns its argument.
+
+    Raises:
+        Malformed: the name is none that text can spell.
+    """
+
+    def __init__(self) -> None:
+        """Start with no name known to be right."""
+        self._identifiers: set[str] = set()
+        self._symbols: set[str] = set()
+        self._dotted: set[str] = set()
+
+    def identifier(self, name: str) -> str:
+        """Check the name of a value, kernel or parameter."""
+        if name not in self._identifiers:
+            if not is_identifier(name):
+                raise Malformed(
+                    Code.BAD_NAME,
+                    f"{quoted(name)} is not an identifier",
+                    hint="names are ASCII letters, digits and `_`, 255 at most",
+                )
+            self._identifiers.add(name)
+        return name
+
+    def symbol(self, name: str) -> str:
+        """Check the name of a symbol."""
+        if name not in self._symbols:
+            if name in RESERVED_SYMBOLS:
+                raise Malformed(
+                    Code.BAD_NAME, f"{quoted(name)} is a reserved word, not a symbol"
+                )
+            self._symbols.add(self.identifier(name))
+        return name
+
+    def dotted(self, name: str) -> str:
+        """Check a name of two or more identifiers joined by dots."""
+        if name not in self._dotted:
+            if not is_operator(name):
+                raise Malformed(
+                    Code.BAD_NAME, f"{quoted(name)} is not a name such as `aten.mm.out`"
+                )
+            self._dotted.add(name)
+        return name
