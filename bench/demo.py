@@ -18,15 +18,17 @@ from typing import Any
 import torch
 from attrs import frozen
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from torch._inductor.utils import fresh_cache
 
+from bench.compiled import first_line
 from bench.demo_models import DEMO
 from bench.model_run import ModelTask, max_error, run_step
 from bench.recording import Recorded, RecordingEmitter, copied, copy_tensor
 from wrapperir.emit import Value, write_artifact
-from wrapperir.emit.pipeline import find_emitter
 from wrapperir.interp import interpret
+from wrapperir.plugin import plugin_manager
 from wrapperir.text import format_json, format_program, parse_json, parse_program
 from wrapperir.verify import verify
 
@@ -59,7 +61,7 @@ def run_task(task: ModelTask, console: Console) -> Row:
     torch.manual_seed(0)
     model = task.model().train(task.training)
     inputs = task.inputs()
-    recorder = RecordingEmitter(find_emitter("python"))
+    recorder = RecordingEmitter(plugin_manager().emitter("python"))
     options: dict[str, Any] = {"emitter": recorder}
 
     def step(call: Callable[..., object]) -> Step:
@@ -187,14 +189,21 @@ def main() -> None:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
     shutil.rmtree(OUT, ignore_errors=True)
     rows: list[Row] = []
+    failed: list[str] = []
     for task in DEMO:
         console.print(f"[bold]{task.name}[/bold]")
-        rows.append(run_task(task, console))
+        try:
+            row = run_task(task, console)
+        except Exception as error:  # one model's trouble must not hide the others'
+            failed.append(f"{task.name}: {first_line(error, 2000)}")
+            console.print("failed")
+            continue
+        rows.append(row)
+        failed += [f"{task.name}: {failure}" for failure in row.failures]
     console.print(format_table(rows))
     console.print(f"text, JSON and Python of every program: {OUT}")
-    failed = [f"{row.task}: {failure}" for row in rows for failure in row.failures]
     for failure in failed:
-        console.print(f"[red]FAILED[/red] {failure}")
+        console.print("[red]FAILED[/red]", escape(failure))
     sys.exit(1 if failed else 0)
 
 
