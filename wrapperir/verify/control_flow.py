@@ -24,7 +24,7 @@ from wrapperir.ir.types import DType, OpaqueType, ScalarType, TensorType, ValueT
 from wrapperir.verify.comparison import difference, kind_of
 from wrapperir.verify.lifetimes import check_leaks
 from wrapperir.verify.malformed import expect
-from wrapperir.verify.names import define, use, use_expression
+from wrapperir.verify.names import define, define_result, use, use_expression
 from wrapperir.verify.state import Role, Scope, State, Storage, Value, defined_note
 from wrapperir.verify.symbols import check_one_element
 
@@ -341,4 +341,4 @@ def _check_condition(state: State, returned: Returned) -> None:
 def _define_results(state: State, results: tuple[Result, ...]) -> None:
     for result in results:
         extent = result.type if isinstance(result.type, TensorType) else None
-        define(state, result.name, result.type, Role.OWNED, Storage(extent=extent))
+        define_result(state, result.name, result.type, Storage(extent=extent))

@@ -55,10 +55,13 @@ from wrapperir.verify.lifetimes import (
     check_reuse,
 )
 from wrapperir.verify.malformed import MalformedError
-from wrapperir.verify.names import define
+from wrapperir.verify.names import define, report_awaited
 from wrapperir.verify.operators import check_extern_kernel, check_multi_output
 from wrapperir.verify.state import Role, State, Storage
 from wrapperir.verify.symbols import check_symbol_definition
+
+_BRINGING_SYMBOLS = frozenset({SymbolDefinitionLine, MultiOutputLine})
+"""Lines that may stand between a result and the definition of a symbol of its type."""
 
 
 class LineChecks(LineVisitor[None]):
@@ -77,6 +80,8 @@ class LineChecks(LineVisitor[None]):
         """Check the lines of the current scope, in order."""
         scope, by_kind = self._state.scope, self.by_kind
         for index, line in enumerate(lines):
+            if scope.awaited and line.__class__ not in _BRINGING_SYMBOLS:
+                report_awaited(self._state)
             scope.index = index
             try:
                 by_kind[line.__class__](line)
@@ -86,6 +91,7 @@ class LineChecks(LineVisitor[None]):
                 self._state.here = None
                 report_malformed(self._state, line, error)
                 _poison_definitions(self._state, line)
+        report_awaited(self._state)
 
     def visit_kernel_definition(self, line: KernelDefinitionLine) -> None:
         """Check a kernel."""

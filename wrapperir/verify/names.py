@@ -32,6 +32,26 @@ from wrapperir.verify.state import (
 )
 
 
+def define_result(state: State, name: str, type: ValueType, storage: Storage) -> Value:
+    """Define a result, whose type may mention symbols that the lines after define."""
+    facts = state.layouts.of(type)
+    for symbol in facts.symbols:
+        if symbol not in state.symbols:
+            state.scope.awaited.setdefault(symbol, state.place())
+    return define(state, name, type, Role.OWNED, storage)
+
+
+def report_awaited(state: State) -> None:
+    """Report the symbols of results' types that the lines after did not define."""
+    awaited = state.scope.awaited
+    missing = [item for item in awaited.items() if item[0] not in state.symbols]
+    awaited.clear()
+    for symbol, place in missing:
+        here, state.here = state.here, place
+        _report_unknown_symbol(state, symbol)
+        state.here = here
+
+
 def define(state: State, name: str, type: ValueType, role: Role, storage: Storage) -> Value:
     """Define a value where the walk is, and check its type."""
     facts = state.layouts.of(type)
@@ -186,7 +206,8 @@ def check_type(state: State, facts: TypeFacts) -> None:
     if facts.faults and not facts.reported:
         facts.reported = True
         state.report_fault(facts.faults[0])
-    check_symbols(state, facts.symbols)
+    awaited = state.scope.awaited
+    check_symbols(state, tuple(name for name in facts.symbols if name not in awaited))
 
 
 def check_symbols(state: State, names: tuple[str, ...]) -> None:

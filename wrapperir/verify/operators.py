@@ -22,7 +22,7 @@ from wrapperir.verify.aliasing import merged_storage, write
 from wrapperir.verify.calls import check_placement
 from wrapperir.verify.comparison import difference
 from wrapperir.verify.malformed import MalformedError, expect
-from wrapperir.verify.names import define, use, use_expression
+from wrapperir.verify.names import define, define_result, use, use_expression
 from wrapperir.verify.state import Role, State, Storage, Value, defined_note
 
 _LITERALS = frozenset({int, float, bool, str, type(None), DType, Device, TorchEnum})
@@ -55,7 +55,7 @@ def check_extern_kernel(state: State, line: ExternKernelLine) -> None:
         storage = _result_storage(state, line, names) if line.aliases else Storage()
         if isinstance(line.type, TensorType) and not line.aliases:
             storage.extent = line.type
-        define(state, line.result, line.type, Role.OWNED, storage)
+        define_result(state, line.result, line.type, storage)
         return
     if line.aliases:
         _result_storage(state, line, names)
@@ -167,7 +167,7 @@ def check_multi_output(state: State, line: MultiOutputLine) -> None:
         storage = Storage(of_tuple.lender, of_tuple.read_only, None, False, True, False)
     if storage.lender is None and isinstance(line.type, TensorType):
         storage.extent = line.type
-    define(state, line.result, line.type, Role.OWNED, storage)
+    define_result(state, line.result, line.type, storage)
 
 
 def _check_element(state: State, line: MultiOutputLine, value: Value) -> None:

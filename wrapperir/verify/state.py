@@ -78,7 +78,8 @@ class Value:
 class Scope:
     """One list of lines, the program's or a nested block's; ``index`` is where we are.
 
-    ``reported`` holds names of other scopes whose use here was reported.
+    ``reported`` holds names of other scopes whose use here was reported.  ``awaited`` has
+    the symbols of results' types that the lines after have yet to define, and where.
     """
 
     path: LinePath
@@ -87,6 +88,7 @@ class Scope:
     owned: dict[str, Value] = field(factory=dict[str, Value])
     symbols: list[str] = field(factory=list[str])
     reported: set[str] = field(factory=set[str])
+    awaited: dict[str, LinePath] = field(factory=dict[str, LinePath])
 
 
 @frozen
