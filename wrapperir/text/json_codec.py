@@ -8,6 +8,7 @@ import attrs
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Position
 from wrapperir.ir.program import SCHEMA_VERSION, Program
+from wrapperir.text.collector import paused_collector
 from wrapperir.text.json_arguments import unknown_field
 from wrapperir.text.json_forms import Form, Tables, wrong_type
 from wrapperir.text.json_places import JsonPlaces
@@ -69,6 +70,11 @@ def parse_json(text: str) -> Program:
             input or definition is reported, up to 100 of them; ``path`` is the way to the
             value, keys and positions, and ``position`` its place in ``text``.
     """
+    with paused_collector():
+        return _parse_json(text)
+
+
+def _parse_json(text: str) -> Program:
     document = _load(text)
     tables = Tables()
     errors: list[Malformed] = []

@@ -72,6 +72,7 @@ from wrapperir.text.json_forms import (
     SYMBOL,
     TEXT,
     Form,
+    Read,
     Schema,
     Tables,
     array,
@@ -184,8 +185,8 @@ class _Record:
         self._kind = kind
         self._tag = KINDS.get(kind)
         self._fields: tuple[_Field, ...] | None = None
-        self._open = "{" if self._tag is None else f'{{"kind":"{self._tag}"'
-        self._is_line = kind in KEYWORDS
+        self._readers: dict[str, tuple[str, Read]] = {}
+        self._required: frozenset[str] = frozenset()
         _definitions[kind.__name__] = self._schema
 
     def form(self) -> Form:
@@ -224,23 +225,32 @@ class _Record:
     def _read(self, value: object, tables: Tables) -> object:
         if not isinstance(value, dict):
             raise wrong_type(value, f"an object: a {self._name()}")
+        readers = self._readers or self._prepared_readers()
         values: dict[str, object] = {}
         key = ""
         try:
-            for item in self._fields or self._prepared():
-                key = item.key
-                if key in value:
-                    values[item.name] = item.form.read(value[key], tables)
-                elif item.required:
-                    break
-            else:
-                extra = 0 if self._tag is None else 1
-                if len(values) + extra != len(value):
+            for key, content in value.items():
+                reader = readers.get(key)
+                if reader is not None:
+                    name, read = reader
+                    values[name] = read(content, tables)
+                elif key != "kind" or self._tag is None:
                     raise self._unknown_field(value)
-                return self._kind(**values)
         except Malformed as error:
             raise error.within(key) from None
-        raise Malformed(Code.MISSING_FIELD, f"the {self._name()} lacks the field `{key}`")
+        if not self._required <= values.keys():
+            missing = next(
+                i.key for i in self._prepared() if i.required and i.name not in values
+            )
+            message = f"the {self._name()} lacks the field `{missing}`"
+            raise Malformed(Code.MISSING_FIELD, message)
+        return self._kind(**values)
+
+    def _prepared_readers(self) -> "dict[str, tuple[str, Read]]":
+        fields = self._prepared()
+        self._required = frozenset(item.name for item in fields if item.required)
+        self._readers = {item.key: (item.name, item.form.read) for item in fields}
+        return self._readers
 
     def _name(self) -> str:
         return self._tag or self._kind.__name__

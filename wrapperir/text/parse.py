@@ -9,6 +9,7 @@ from wrapperir.diagnostics import Code, DiagnosticError, LinePath, Position
 from wrapperir.ir.expr import Expr
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import ValueType
+from wrapperir.text.collector import paused_collector
 from wrapperir.text.cursor import Cursor
 from wrapperir.text.expressions import parse_expression
 from wrapperir.text.malformed import Malformed
@@ -48,8 +49,9 @@ def parse_with_positions(text: str) -> ParsedText:
 
 def _read(text: str) -> ParsedText:
     _check_encoding(text)
-    reader = Reader(text)
-    program = reader.read()
+    with paused_collector():
+        reader = Reader(text)
+        program = reader.read()
     return ParsedText(program, Positions(reader.lines, reader.places))
 
 
