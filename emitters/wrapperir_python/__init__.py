@@ -1,0 +1,1 @@
+"""The Python emitter and the base class of emitters derived from it."""

@@ -1,0 +1,140 @@
+"""The Python emitter: a stand-alone module with a function ``call(args)``."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.emit.contract import Artifact, Emitter, Loaded, Support
+from wrapperir.emit.fragment import joined
+from wrapperir.emit.source_writer import SourceWriter
+from wrapperir.ir.kernel import Language
+from wrapperir.ir.line import KernelDefinitionLine
+from wrapperir.ir.program import SCHEMA_VERSION, Program
+from wrapperir_python.expressions import format_targets, format_tuple
+from wrapperir_python.lines import PythonLines
+from wrapperir_python.literals import format_int, format_string
+from wrapperir_python.module_text import ModuleText
+from wrapperir_python.survey import Survey, survey_program
+
+if TYPE_CHECKING:
+    import torch
+
+ENTRY = "program.py"
+INTERPRETED = {"triton": "interpreted"}
+"""Metadata of an artifact whose Triton kernels run on the CPU."""
+
+
+class PythonEmitter(Emitter):
+    """Emits Python that imports torch, and triton where there are Triton kernels.
+
+    A third party subclasses this and sets ``name`` and ``lines``, its own subclass of
+    :class:`~wrapperir_python.lines.PythonLines`.
+    """
+
+    name = "python"
+    support = Support()
+    lines: type[PythonLines] = PythonLines
+
+    def emit(self, program: Program) -> Artifact:
+        """Return ``program.py`` and, for Triton kernels, ``kernels/<name>.py``.
+
+        Raises:
+            DiagnosticError: the program holds something this emitter lacks; all such
+                places are named.
+        """
+        module = ModuleText()
+        survey = survey_program(program)
+        lines = self.lines(module, survey)
+        lines.types.update((given.name, given.type) for given in program.inputs)
+        lines.types.update((given.name, given.type) for given in program.constants)
+        lines.emit_definitions(program.definitions)
+        lines.emit_lines(program.symbols, ("symbols",))
+        lines.emit_lines(program.lines, ("lines",))
+        interpreted = _is_interpreted(survey, lines)
+        if lines.problems:
+            raise DiagnosticError(*lines.problems)
+        text = self._format_module(program, module, survey, lines)
+        files: dict[str, str | bytes] = {ENTRY: text, **module.files}
+        return Artifact(self.name, files, ENTRY, INTERPRETED if interpreted else {})
+
+    def load(self, artifact: Artifact, constants: Mapping[str, "torch.Tensor"]) -> Loaded:
+        """Build the kernels, execute the module and return its ``call``.
+
+        Raises:
+            DiagnosticError: a constant is missing, or the module does not load: a kernel
+                does not compile or an operator is not registered.
+        """
+        from wrapperir_python.load import load_module  # it imports torch
+
+        return load_module(
+            artifact, constants, interpreted=artifact.metadata == INTERPRETED
+        )
+
+    def _format_module(
+        self, program: Program, module: ModuleText, survey: Survey, lines: PythonLines
+    ) -> str:
+        body = SourceWriter()
+        _emit_call(body, program, survey, lines)
+        writer = SourceWriter()
+        # Two lines at the top, so that no remark of a program is read as an encoding.
+        writer.emit_comment(f"Program {program.name}; emitter {self.name} of wrapperir.")
+        writer.emit_comment(f"IR schema {SCHEMA_VERSION}; runs without wrapperir.")
+        writer.emit_blank()
+        module.emit_head(writer)
+        _emit_bind_constants(writer, program, module)
+        writer.emit_blank(2)
+        writer.emit_writer(body)
+        return writer.format_text()
+
+
+def _emit_call(
+    writer: SourceWriter, program: Program, survey: Survey, lines: PythonLines
+) -> None:
+    inputs = [lines.values[given.name] for given in program.inputs]
+    outputs = [lines.arguments.format_argument(output) for output in program.outputs]
+    writer.emit_line("def call(args):")
+    with writer.indented():
+        writer.emit_line('"""Take the inputs as a list, empty it, return a tuple."""')
+        if inputs:
+            writer.emit_line("{} = args", format_targets(inputs))
+        writer.emit_line("args.clear()")
+        device = survey.device
+        if device is None:
+            writer.emit_writer(lines.writer)
+            writer.emit_line("return {}", format_tuple(outputs))
+            return
+        index = format_int(device.index or 0)
+        writer.emit_line("with torch.cuda._DeviceGuard({}):", index)
+        with writer.indented():
+            # The guard alone makes no context where there is none yet.
+            writer.emit_line("torch.cuda.set_device({})", index)
+            writer.emit_writer(lines.writer)
+            writer.emit_line("return {}", format_tuple(outputs))
+
+
+def _emit_bind_constants(
+    writer: SourceWriter, program: Program, module: ModuleText
+) -> None:
+    names = [module.values[constant.name] for constant in program.constants]
+    writer.emit_blank(2)
+    writer.emit_line("def bind_constants(constants):")
+    with writer.indented():
+        writer.emit_line('"""Give the program its constants: tensors by key."""')
+        if names:
+            writer.emit_line("global {}", joined(", ", names))
+        for name, constant in zip(names, program.constants, strict=True):
+            writer.emit_line("{} = constants[{}]", name, format_string(constant.key))
+
+
+def _is_interpreted(survey: Survey, lines: PythonLines) -> bool:
+    """Say whether the Triton kernels run on the CPU; not where some run elsewhere."""
+    kinds: set[str] = set()
+    for name, devices in survey.kernel_devices.items():
+        definition = survey.definitions[name]
+        assert isinstance(definition, KernelDefinitionLine)
+        if definition.language is Language.TRITON:
+            kinds |= devices
+    if "cpu" in kinds and len(kinds) > 1:
+        message = "Triton kernels run on the CPU and elsewhere in one program"
+        lines.problems.append(Diagnostic(code=Code.UNSUPPORTED_FEATURE, message=message))
+    return "cpu" in kinds

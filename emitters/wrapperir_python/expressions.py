@@ -1,0 +1,219 @@
+"""Scalar expressions in Python."""
+
+from collections.abc import Callable, Mapping
+from typing import LiteralString
+
+from wrapperir.emit.fragment import Fragment, fragment, joined
+from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
+from wrapperir_python.literals import format_float, format_int
+
+# How tightly Python binds an operator; an operand that binds less needs parentheses.
+_TERNARY, _OR, _AND, _NOT, _COMPARE = 1, 2, 3, 4, 5
+_BITOR, _BITXOR, _BITAND, _SHIFT = 6, 7, 8, 9
+_SUM, _PRODUCT, _UNARY, _POWER, _ATOM = 10, 11, 12, 13, 14
+
+_LEFT_TO_RIGHT: Mapping[ExprOp, tuple[LiteralString, int]] = {
+    ExprOp.ADD: (" + ", _SUM),
+    ExprOp.SUB: (" - ", _SUM),
+    ExprOp.MUL: (" * ", _PRODUCT),
+    ExprOp.TRUEDIV: (" / ", _PRODUCT),
+    ExprOp.FLOORDIV: (" // ", _PRODUCT),
+    ExprOp.MOD: (" % ", _PRODUCT),
+}
+_COMPARISONS: Mapping[ExprOp, LiteralString] = {
+    ExprOp.EQ: "{} == {}",
+    ExprOp.NE: "{} != {}",
+    ExprOp.LT: "{} < {}",
+    ExprOp.LE: "{} <= {}",
+    ExprOp.GT: "{} > {}",
+    ExprOp.GE: "{} >= {}",
+}
+_LOGIC: Mapping[ExprOp, tuple[LiteralString, int]] = {
+    ExprOp.AND: (" and ", _AND),
+    ExprOp.OR: (" or ", _OR),
+}
+_BITS: Mapping[ExprOp, tuple[LiteralString, int]] = {
+    ExprOp.SHL: (" << ", _SHIFT),
+    ExprOp.SHR: (" >> ", _SHIFT),
+    ExprOp.BITAND: (" & ", _BITAND),
+    ExprOp.BITOR: (" | ", _BITOR),
+    ExprOp.BITXOR: (" ^ ", _BITXOR),
+}
+_CALLS: Mapping[ExprOp, LiteralString] = {
+    ExprOp.MIN: "min({})",
+    ExprOp.MAX: "max({})",
+    ExprOp.ABS: "abs({})",
+    ExprOp.TO_FLOAT: "float({})",
+    ExprOp.FLOOR: "math.floor({})",
+    ExprOp.CEIL: "math.ceil({})",
+    ExprOp.TRUNC: "math.trunc({})",
+    ExprOp.ROUND: "round({})",
+    ExprOp.SQRT: "math.sqrt({})",
+    ExprOp.LOG2: "math.log2({})",
+}
+_FROM_MATH = frozenset({ExprOp.FLOOR, ExprOp.CEIL, ExprOp.TRUNC, ExprOp.SQRT, ExprOp.LOG2})
+_ALWAYS_FLOAT = frozenset({ExprOp.TRUEDIV, ExprOp.TO_FLOAT, ExprOp.SQRT, ExprOp.LOG2})
+_ALWAYS_WHOLE = frozenset(
+    {
+        *(ExprOp.FLOOR, ExprOp.CEIL, ExprOp.TRUNC, ExprOp.ROUND, ExprOp.NOT),
+        *_COMPARISONS,
+        *_LOGIC,
+        *_BITS,
+    }
+)
+
+
+class ExpressionFormatter:
+    """Formats expressions over symbols with known identifiers.
+
+    ``need`` is called with the name of a support function or module that the text uses:
+    ``math``, ``ceildiv`` or ``whole``.  ``float_symbols`` are those that may not be whole.
+    """
+
+    def __init__(
+        self,
+        symbols: Mapping[str, Fragment],
+        need: Callable[[LiteralString], object],
+        float_symbols: frozenset[str] = frozenset(),
+    ) -> None:
+        """Format over ``symbols``."""
+        self._symbols = symbols
+        self._need = need
+        self._float_symbols = float_symbols
+        self._tuples: dict[tuple[Expr, ...], Fragment] = {}
+
+    def format_value(self, expr: Expr) -> Fragment:
+        """Return Python with the value of ``expr``; a condition is 0 or 1."""
+        return self._value(expr)[0]
+
+    def format_index(self, expr: Expr) -> Fragment:
+        """Return Python with the value of ``expr`` as an int; it raises if not whole."""
+        if isinstance(expr, int):
+            return format_int(expr)
+        if self._may_be_float(expr):
+            self._need("whole")
+            return fragment("whole({})", self.format_value(expr))
+        return self.format_value(expr)
+
+    def format_real(self, expr: Expr) -> Fragment:
+        """Return Python with the value of ``expr`` as a float."""
+        if isinstance(expr, int | float):
+            return format_float(float(expr))
+        return fragment("float({})", self.format_value(expr))
+
+    def format_condition(self, expr: Expr) -> Fragment:
+        """Return Python that is true where ``expr`` is not zero."""
+        return self._condition(expr)[0]
+
+    def format_tuple(self, exprs: tuple[Expr, ...]) -> Fragment:
+        """Return a tuple of ints, such as a size."""
+        known = self._tuples.get(exprs)
+        if known is None:
+            known = format_tuple([self.format_index(expr) for expr in exprs])
+            self._tuples[exprs] = known
+        return known
+
+    def _value(self, expr: Expr) -> tuple[Fragment, int]:
+        if isinstance(expr, Symbol):
+            return self._symbols[expr.name], _ATOM
+        if isinstance(expr, Operation):
+            return self._operation(expr)
+        text = format_float(expr) if isinstance(expr, float) else format_int(expr)
+        return text, _UNARY if text.startswith("-") else _ATOM
+
+    def _operation(self, expr: Operation) -> tuple[Fragment, int]:
+        op, args = expr.op, expr.args
+        if op in _LEFT_TO_RIGHT:
+            return self._chain(*_LEFT_TO_RIGHT[op], args)
+        if op in _CALLS:
+            if op in _FROM_MATH:
+                self._need("math")
+            return fragment(_CALLS[op], joined(", ", map(self.format_value, args))), _ATOM
+        if op in _COMPARISONS:
+            return fragment("int({})", self._condition(expr)[0]), _ATOM
+        if op in _LOGIC or op is ExprOp.NOT:
+            return fragment("1 if {} else 0", self._condition(expr)[0]), _TERNARY
+        if op in _BITS:
+            separator, level = _BITS[op]
+            return self._chain(separator, level, args, self._bits)
+        if op is ExprOp.NEG:
+            return fragment("-{}", self._operand(args[0], _UNARY)), _UNARY
+        if op is ExprOp.POW:
+            base, exponent = self._operand(args[0], _ATOM), self._operand(args[1], _UNARY)
+            return fragment("{} ** {}", base, exponent), _POWER
+        if op is ExprOp.CEILDIV:
+            self._need("ceildiv")
+            return fragment(
+                "ceildiv({}, {})", self.format_value(args[0]), self.format_value(args[1])
+            ), _ATOM
+        assert op is ExprOp.WHERE, op
+        condition, level = self._condition(args[0])
+        if level == _TERNARY:
+            condition = fragment("({})", condition)
+        chosen, other = self._operand(args[1], _OR), self._operand(args[2], _OR)
+        return fragment("{} if {} else {}", chosen, condition, other), _TERNARY
+
+    def _chain(
+        self,
+        separator: LiteralString,
+        level: int,
+        args: tuple[Expr, ...],
+        operand: Callable[[Expr, int], Fragment] | None = None,
+    ) -> tuple[Fragment, int]:
+        # Python groups a - b - c from the left, so only later operands need more.
+        format_operand = operand or self._operand
+        parts = [format_operand(args[0], level)]
+        parts += [format_operand(arg, level + 1) for arg in args[1:]]
+        return joined(separator, parts), level
+
+    def _operand(self, expr: Expr, level: int) -> Fragment:
+        text, own = self._value(expr)
+        return text if own >= level else fragment("({})", text)
+
+    def _bits(self, expr: Expr, level: int) -> Fragment:
+        if self._may_be_float(expr):
+            return fragment("int({})", self.format_value(expr))
+        return self._operand(expr, level)
+
+    def _condition(self, expr: Expr) -> tuple[Fragment, int]:
+        if not isinstance(expr, Operation):
+            return self._value(expr)
+        if expr.op in _COMPARISONS:
+            left, right = (self._operand(arg, _COMPARE + 1) for arg in expr.args)
+            return fragment(_COMPARISONS[expr.op], left, right), _COMPARE
+        if expr.op in _LOGIC:
+            separator, level = _LOGIC[expr.op]
+            parts = [self._truth(arg, level + 1) for arg in expr.args]
+            return joined(separator, parts), level
+        if expr.op is ExprOp.NOT:
+            return fragment("not {}", self._truth(expr.args[0], _NOT)), _NOT
+        return self._value(expr)
+
+    def _truth(self, expr: Expr, level: int) -> Fragment:
+        text, own = self._condition(expr)
+        return text if own >= level else fragment("({})", text)
+
+    def _may_be_float(self, expr: Expr) -> bool:
+        if isinstance(expr, Symbol):
+            return expr.name in self._float_symbols
+        if not isinstance(expr, Operation):
+            return isinstance(expr, float)
+        if expr.op in _ALWAYS_FLOAT or expr.op in _ALWAYS_WHOLE:
+            return expr.op in _ALWAYS_FLOAT
+        if expr.op is ExprOp.POW:
+            exponent = expr.args[1]
+            if not isinstance(exponent, int) or exponent < 0:
+                return True
+        return any(map(self._may_be_float, expr.args))
+
+
+def format_tuple(parts: list[Fragment]) -> Fragment:
+    """Return a tuple display, with the comma that one element needs."""
+    if len(parts) == 1:
+        return fragment("({},)", parts[0])
+    return fragment("({})", joined(", ", parts))
+
+
+def format_targets(names: list[Fragment]) -> Fragment:
+    """Return the left side of an assignment that unpacks, with one name or more."""
+    return fragment("{},", names[0]) if len(names) == 1 else joined(", ", names)

@@ -1,0 +1,195 @@
+"""Kernel definitions in Python: built C++ functions and Triton launchers."""
+
+from collections.abc import Mapping
+from typing import LiteralString
+
+from wrapperir.emit.fragment import Fragment, fragment, joined
+from wrapperir.emit.names import Namespace, NameTable
+from wrapperir.emit.source_writer import SourceWriter
+from wrapperir.ir.expr import EvaluationError, Expr, evaluate_int, substitute
+from wrapperir.ir.kernel import (
+    Access,
+    BufferParameter,
+    ConfigValue,
+    Constant,
+    ConstexprParameter,
+    ScalarParameter,
+    runtime_parameters,
+)
+from wrapperir.ir.line import KernelDefinitionLine
+from wrapperir.ir.types import DType
+from wrapperir_python.arguments import format_keyword
+from wrapperir_python.expressions import ExpressionFormatter, format_tuple
+from wrapperir_python.literals import format_constant, format_string, format_text
+from wrapperir_python.module_text import RESERVED, ModuleText
+
+_C_TYPES: Mapping[DType, LiteralString] = {
+    DType.F64: "double",
+    DType.F32: "float",
+    DType.F16: "half",
+    DType.BF16: "bfloat16",
+    DType.F8E4M3FN: "float8_e4m3fn",
+    DType.F8E4M3FNUZ: "float8_e4m3fnuz",
+    DType.F8E5M2: "float8_e5m2",
+    DType.F8E5M2FNUZ: "float8_e5m2fnuz",
+    DType.F8E8M0FNU: "float8_e8m0fnu",
+    DType.F4E2M1FN_X2: "float4_e2m1fn_x2",
+    DType.I64: "int64_t",
+    DType.I32: "int32_t",
+    DType.I16: "int16_t",
+    DType.I8: "int8_t",
+    DType.U64: "uint64_t",
+    DType.U32: "uint32_t",
+    DType.U16: "uint16_t",
+    DType.U8: "uint8_t",
+    DType.BOOL: "bool",
+    DType.C32: "c10::complex<c10::Half>",
+    DType.C64: "c10::complex<float>",
+    DType.C128: "c10::complex<double>",
+}
+# Numbers that the binding of torch reads from a Python argument by itself.
+_PARSED = frozenset({DType.I64, DType.U64, DType.F32})
+_WHOLE = frozenset({DType.I32, DType.I16, DType.I8, DType.U32, DType.U16, DType.U8})
+# The binding's own function for reading an argument, made to read a double as well.
+_PARSE_DOUBLE: LiteralString = """\
+#include <Python.h>
+template <typename T> static inline T parse_arg(PyObject* args, size_t n);
+template <> inline double parse_arg<double>(PyObject* args, size_t n) {
+    double result = PyFloat_AsDouble(PyTuple_GET_ITEM(args, n));
+    if (result == -1.0 && PyErr_Occurred()) throw std::runtime_error("expected float arg");
+    return result;
+}
+"""
+_ENTRY = "kernel"
+"""The name that torch's binding of C++ functions calls."""
+
+
+def emit_cpp_kernel(module: ModuleText, line: KernelDefinitionLine) -> None:
+    """Append the building of a C++ kernel; all are compiled side by side."""
+    module.need("AsyncCompile")
+    types = [_c_type(parameter) for parameter in runtime_parameters(line.parameters)]
+    module.definitions.emit_line(
+        "{} = async_compile.cpp_pybinding([{}], {})",
+        module.kernels[line.name],
+        joined(", ", map(format_string, types)),
+        format_text(_adapted_source(line, types)),
+    )
+
+
+def emit_triton_kernel(module: ModuleText, line: KernelDefinitionLine) -> None:
+    """Append a launcher and add the file that holds the kernel's source."""
+    module.need("import_kernel")
+    module.files[f"kernels/{line.name}.py"] = _format_kernel_file(line)
+    function = module.names.claim(f"{line.name[:240]}_jit")
+    module.definitions.emit_line(
+        "{} = import_kernel({}, {})",
+        function,
+        format_string(line.name),
+        format_string(line.entry),
+    )
+    module.definitions.emit_blank(2)
+    names = Namespace(NameTable({*RESERVED, function}))
+    runtime = runtime_parameters(line.parameters)
+    parameters = joined(", ", [names[parameter.name] for parameter in runtime])
+    module.definitions.emit_line("def {}({}):", module.kernels[line.name], parameters)
+    with module.definitions.indented():
+        module.definitions.emit_line(
+            "{}[{}]({})",
+            function,
+            _format_grid(module, line, names),
+            joined(", ", _launch_arguments(line, names)),
+        )
+
+
+def bound_values(line: KernelDefinitionLine) -> dict[str, ConfigValue | Constant]:
+    """Return constants and the values of the first config, which is the one launched."""
+    values: dict[str, ConfigValue | Constant] = dict(line.constants)
+    if line.configs:
+        values.update(line.configs[0].values)
+    return values
+
+
+def _launch_arguments(line: KernelDefinitionLine, names: Namespace) -> list[Fragment]:
+    arguments: list[Fragment] = []
+    by_position = True
+    for parameter in line.parameters:
+        if isinstance(parameter, ConstexprParameter):
+            by_position = False
+        elif by_position:
+            arguments.append(names[parameter.name])
+        else:
+            arguments.append(format_keyword(parameter.name, names[parameter.name]))
+    for key, value in bound_values(line).items():
+        arguments.append(format_keyword(key, format_constant(value)))
+    return arguments
+
+
+def _format_grid(
+    module: ModuleText, line: KernelDefinitionLine, names: Namespace
+) -> Fragment:
+    numbers: dict[str, Expr] = {
+        key: value
+        for key, value in bound_values(line).items()
+        if isinstance(value, int | float)
+    }
+    floats = frozenset(
+        p.name
+        for p in line.parameters
+        if isinstance(p, ScalarParameter) and p.dtype in (DType.F64, DType.F32)
+    )
+    expressions = ExpressionFormatter(names, module.need, floats)
+    grid = [_folded(substitute(extent, numbers)) for extent in line.grid or (1,)]
+    return format_tuple([expressions.format_index(extent) for extent in grid])
+
+
+def _folded(expr: Expr) -> Expr:
+    try:
+        return evaluate_int(expr, {})
+    except EvaluationError:
+        return expr
+
+
+def _format_kernel_file(line: KernelDefinitionLine) -> str:
+    writer = SourceWriter()
+    writer.emit_comment(f"Triton kernel {line.name}.")
+    writer.emit_comment("Its source as the program gives it:")
+    writer.emit_line("import triton")
+    writer.emit_line("import triton.language as tl")
+    writer.emit_blank()
+    return writer.format_text() + line.source.rstrip("\n") + "\n"
+
+
+def _adapted_source(line: KernelDefinitionLine, types: list[str]) -> str:
+    """Return the source with an ``extern "C"`` function named ``kernel``."""
+    runtime = runtime_parameters(line.parameters)
+    if line.entry == _ENTRY and not any(map(_is_adapted, runtime)):
+        return line.source
+    entry = NameTable(()).claim(line.entry)
+    if line.entry == _ENTRY:
+        entry = fragment("{}_of_source", entry)
+    names = [f"a{index}" for index in range(len(runtime))]
+    declared = ", ".join(f"{t} {name}" for t, name in zip(types, names, strict=True))
+    return f"""\
+{_PARSE_DOUBLE if _C_TYPES[DType.F64] in types else ""}\
+#define {_ENTRY} {_ENTRY}_of_source
+{line.source}
+#undef {_ENTRY}
+extern "C" void {_ENTRY}({declared}) {{
+    {entry}({", ".join(names)});
+}}
+"""
+
+
+def _is_adapted(parameter: BufferParameter | ScalarParameter) -> bool:
+    return isinstance(parameter, ScalarParameter) and parameter.dtype not in _PARSED
+
+
+def _c_type(parameter: BufferParameter | ScalarParameter) -> str:
+    if isinstance(parameter, BufferParameter):
+        const = "const " if parameter.access is Access.READ else ""
+        return f"{const}{_C_TYPES[parameter.dtype]}*"
+    if parameter.dtype in _WHOLE or parameter.dtype is DType.BOOL:
+        return "int64_t"
+    if parameter.dtype in (DType.F16, DType.BF16):
+        return "float"
+    return _C_TYPES[parameter.dtype]

@@ -1,0 +1,382 @@
+"""Each line kind in Python: one method a kind, for third parties to override."""
+
+from collections.abc import Sequence
+from typing import cast
+
+from attrs import frozen
+
+from wrapperir.diagnostics import Code, Diagnostic, LinePath
+from wrapperir.emit.fragment import Fragment, fragment, joined
+from wrapperir.emit.source_writer import SourceWriter
+from wrapperir.ir.expr import Expr
+from wrapperir.ir.kernel import Language, ScalarParameter, runtime_parameters
+from wrapperir.ir.line import (
+    AllocateLine,
+    AnyLine,
+    AssertAlignmentLine,
+    AssertNotNanLine,
+    AssertScalarLine,
+    AssertSizeStrideLine,
+    BodyLine,
+    BufferRef,
+    CommentLine,
+    ConditionalLine,
+    DefinitionLine,
+    ExternKernelLine,
+    FreeLine,
+    KernelArgument,
+    KernelCallLine,
+    KernelDefinitionLine,
+    MultiKernelLine,
+    MultiOutputLine,
+    Provenance,
+    ReinterpretLine,
+    ReuseLine,
+    SubgraphCallLine,
+    SymbolDefinitionLine,
+    WhileLoopLine,
+    ZeroMode,
+)
+from wrapperir.ir.types import (
+    DEFAULT_SPACE,
+    Device,
+    DType,
+    TensorType,
+    ValueType,
+)
+from wrapperir.ir.visitor import LineVisitor
+from wrapperir_python.arguments import ArgumentFormatter, format_keyword
+from wrapperir_python.blocks import emit_conditional, emit_subgraph, emit_while_loop
+from wrapperir_python.expressions import ExpressionFormatter
+from wrapperir_python.kernels import emit_cpp_kernel, emit_triton_kernel
+from wrapperir_python.literals import format_int, format_string
+from wrapperir_python.memory import CPU_ALIGNMENT, MemoryFormatter
+from wrapperir_python.module_text import ModuleText
+from wrapperir_python.operators import bind_operator
+from wrapperir_python.survey import Survey, choice_index, chosen_kernel
+from wrapperir_python.symbols import emit_range_check, format_symbol_source
+
+_FLOATS = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
+_NARROW_FLOATS = frozenset(dtype for dtype in DType if dtype.value.startswith("f8"))
+
+
+@frozen
+class Callee:
+    """What a kernel call's name stands for."""
+
+    function: Fragment
+    definition: KernelDefinitionLine
+    positions: tuple[int, ...] | None
+    scalars: tuple[DType | None, ...]
+
+
+class PythonLines(LineVisitor[None]):
+    """Appends each line's Python to ``writer``; definitions go to ``module``.
+
+    Subclasses override ``visit_*`` methods, or the ``format_*`` ones for what several
+    lines share.  What cannot be expressed is given to :meth:`report`.
+    """
+
+    def __init__(self, module: ModuleText, survey: Survey) -> None:
+        """Start with an empty function body."""
+        self.module = module
+        self.survey = survey
+        self.writer = SourceWriter()
+        self.values = module.values
+        self.constants = survey.constants
+        self.types: dict[str, ValueType] = {}
+        self.problems: list[Diagnostic] = []
+        self.expressions = ExpressionFormatter(
+            module.symbols, module.need, frozenset(survey.float_symbols)
+        )
+        self.arguments = ArgumentFormatter(module, self.expressions)
+        self.memory = MemoryFormatter(
+            module, self.expressions, self.arguments, survey.device
+        )
+        self._callees: dict[str, Callee] = {}
+        self._provenance: Provenance | None = None
+        self._path: LinePath = ()
+        self._index = 0
+
+    def emit_definitions(self, definitions: Sequence[DefinitionLine]) -> None:
+        """Append the kernels; those in C++ are compiled side by side."""
+        languages = {
+            line.language
+            for line in definitions
+            if isinstance(line, KernelDefinitionLine)
+            and line.name in self.survey.kernel_devices
+        }
+        writer = self.module.definitions
+        if Language.CPP in languages:
+            self.module.need("AsyncCompile")
+            writer.emit_line("async_compile = AsyncCompile()")
+        self._walk(definitions, ("definitions",), writer)
+        if Language.CPP in languages:
+            writer.emit_line("async_compile.wait(globals())")
+            writer.emit_line("del async_compile")
+
+    def emit_lines(self, lines: Sequence[BodyLine], path: LinePath = ("lines",)) -> None:
+        """Append lines; ``path`` is the place of their tuple."""
+        outer = self._path, self._index
+        self._walk(lines, path, self.writer)
+        self._path, self._index = outer
+
+    def _walk(
+        self, lines: Sequence[AnyLine], path: LinePath, remarks: SourceWriter
+    ) -> None:
+        self._path = path
+        for index, line in enumerate(lines):
+            self._index = index
+            if line.provenance is not self._provenance:
+                self._emit_provenance(line.provenance, remarks)
+            self.visit(line)
+
+    @property
+    def path(self) -> LinePath:
+        """The place of the line that is being emitted."""
+        return (*self._path, self._index)
+
+    def report(self, message: str, subject: str | None = None) -> None:
+        """Say that the current line asks for something this emitter lacks."""
+        self.problems.append(
+            Diagnostic(
+                code=Code.UNSUPPORTED_FEATURE,
+                message=message,
+                path=self.path,
+                subject=subject,
+            )
+        )
+
+    def format_allocation(self, type: TensorType, *, in_call: bool = True) -> Fragment:
+        """Return the allocation of an uninitialised tensor of ``type``."""
+        if type.space != DEFAULT_SPACE:
+            self.report(f"memory space {type.space[:80]!a} is unknown", type.space)
+        if type.layout is not None:
+            name = type.layout.name
+            self.report(f"vendor layout {name[:80]!a} is unknown", name)
+        if type.pinned and (type.alignment or 0) > CPU_ALIGNMENT:
+            self.report("pinned memory has no alignment beyond 64 bytes")
+        if type.offset != 0:
+            self.report("an allocation begins at offset 0", "offset")
+        return self.memory.format_allocation(type, in_call=in_call)
+
+    def format_kernel_arguments(
+        self, arguments: Sequence[KernelArgument], scalars: Sequence[DType | None]
+    ) -> Fragment:
+        """Return a call's arguments; ``scalars`` are the dtypes of those by value."""
+        values = self.values
+        return joined(
+            ", ",
+            [
+                values[argument.name]
+                if isinstance(argument, BufferRef)
+                else self._format_scalar(argument, dtype)
+                for argument, dtype in zip(arguments, scalars, strict=True)
+            ],
+        )
+
+    def emit_launch(self, callee: Callee, arguments: Fragment, device: Device) -> None:
+        """Append the launch of a kernel."""
+        if device.kind == "cuda" and device.index not in (None, self._current_index()):
+            index = format_int(device.index or 0)
+            self.writer.emit_line("with torch.cuda._DeviceGuard({}):", index)
+            with self.writer.indented():
+                self.writer.emit_line("{}({})", callee.function, arguments)
+        else:
+            self.writer.emit_line("{}({})", callee.function, arguments)
+
+    def visit_kernel_definition(self, line: KernelDefinitionLine) -> None:
+        """Append the kernel, if it is called."""
+        if line.name not in self.survey.kernel_devices:
+            self.module.definitions.emit_comment(f"{line.name} is never called.")
+        elif line.language is Language.CPP:
+            emit_cpp_kernel(self.module, line)
+        elif line.language is Language.TRITON:
+            emit_triton_kernel(self.module, line)
+
+    def visit_multi_kernel(self, line: MultiKernelLine) -> None:
+        """Append a remark: calls go straight to the choice."""
+        choice = line.choices[choice_index(line)].kernel
+        self.module.definitions.emit_comment(f"{line.name} is {choice}.")
+
+    def visit_allocate(self, line: AllocateLine) -> None:
+        """Append ``buf0 = empty_strided_cpu((8, 8), (8, 1), float32)``."""
+        self.types[line.result] = line.type
+        result = self.values[line.result]
+        if line.workspace is ZeroMode.ZERO_PER_PROGRAM:
+            self._emit_program_workspace(result, line.type)
+            return
+        allocation = self.format_allocation(line.type)
+        if line.workspace is ZeroMode.ZERO_ON_CALL:
+            self.writer.emit_line("{} = {}.zero_()", result, allocation)
+        else:
+            self.writer.emit_line("{} = {}", result, allocation)
+
+    def visit_free(self, line: FreeLine) -> None:
+        """Append ``del buf0``."""
+        self.writer.emit_line("del {}", self.values[line.buffer])
+
+    def visit_reuse(self, line: ReuseLine) -> None:
+        """Append ``buf1 = buf0; del buf0``, with a view where the layout differs."""
+        source = self.values[line.source]
+        view = self._format_view(line.source, line.type)
+        self.types[line.result] = line.type
+        result = self.values[line.result]
+        self.writer.emit_line("{} = {}; del {}  # reuse", result, view, source)
+
+    def visit_reinterpret(self, line: ReinterpretLine) -> None:
+        """Append ``view0 = reinterpret_tensor(buf0, (64,), (1,), 0)``."""
+        view = self._format_view(line.source, line.type)
+        self.types[line.result] = line.type
+        self.writer.emit_line("{} = {}", self.values[line.result], view)
+
+    def visit_kernel_call(self, line: KernelCallLine) -> None:
+        """Append ``cpp_fused_0(buf0, buf1, 64)``."""
+        callee = self._callees.get(line.kernel)
+        if callee is None:
+            callee = self._callees[line.kernel] = self._find_callee(line)
+        if line.stream:
+            self.report(f"stream {line.stream}: all runs on stream 0", "stream")
+        arguments = line.arguments
+        if callee.positions is not None:
+            arguments = tuple(arguments[position] for position in callee.positions)
+        text = self.format_kernel_arguments(arguments, callee.scalars)
+        self.emit_launch(callee, text, line.device)
+
+    def visit_extern_kernel(self, line: ExternKernelLine) -> None:
+        """Append ``torch_mm(arg0, arg1, out=buf0)``."""
+        if line.stream:
+            self.report(f"stream {line.stream}: all runs on stream 0", "stream")
+        function = bind_operator(self.module, line)
+        format_argument = self.arguments.format_argument
+        parts = [format_argument(argument) for argument in line.arguments]
+        parts += [format_keyword(key, format_argument(v)) for key, v in line.keywords]
+        if line.result is None:
+            self.writer.emit_line("{}({})", function, joined(", ", parts))
+            return
+        if line.type is not None:
+            self.types[line.result] = line.type
+        result = self.values[line.result]
+        self.writer.emit_line("{} = {}({})", result, function, joined(", ", parts))
+
+    def visit_multi_output(self, line: MultiOutputLine) -> None:
+        """Append ``buf1 = buf0[1]``."""
+        self.types[line.result] = line.type
+        indices = [fragment("[{}]", format_int(index)) for index in line.indices]
+        result, source = self.values[line.result], self.values[line.source]
+        self.writer.emit_line("{} = {}{}", result, source, joined("", indices))
+
+    def visit_symbol_definition(self, line: SymbolDefinitionLine) -> None:
+        """Append ``s0 = arg0.size(0)`` and the check of its range."""
+        symbol = self.module.symbols[line.symbol]
+        self.writer.emit_line("{} = {}", symbol, format_symbol_source(self, line))
+        emit_range_check(self.writer, symbol, line)
+
+    def visit_assert_size_stride(self, line: AssertSizeStrideLine) -> None:
+        """Append ``assert_size_stride(buf0, (8, 8), (8, 1), 'aten.mm')``."""
+        function = self.module.bind(
+            fragment("torch._C._dynamo.guards.assert_size_stride"), "assert_size_stride"
+        )
+        self.writer.emit_line(
+            "{}({}, {}, {}, {})",
+            *(function, self.values[line.buffer]),
+            self.expressions.format_tuple(line.size),
+            self.expressions.format_tuple(line.stride),
+            format_string(line.message),
+        )
+
+    def visit_assert_alignment(self, line: AssertAlignmentLine) -> None:
+        """Append a check of the address."""
+        # PyTorch's assert_alignment looks at the offset in the storage alone.
+        count = format_int(line.bytes)
+        message = line.message or f"{line.buffer} is not aligned to {line.bytes} bytes"
+        self.writer.emit_line(
+            "if {}.data_ptr() % {}: raise AssertionError({})",
+            *(self.values[line.buffer], count, format_string(message)),
+        )
+
+    def visit_assert_scalar(self, line: AssertScalarLine) -> None:
+        """Append a check of a condition."""
+        self.writer.emit_line(
+            "if not ({}): raise RuntimeError({})",
+            self.expressions.format_condition(line.condition),
+            format_string(line.message or "a condition of the program does not hold"),
+        )
+
+    def visit_assert_not_nan(self, line: AssertNotNanLine) -> None:
+        """Append a check of every element."""
+        buffer = self.values[line.buffer]
+        type = self.types.get(line.buffer)
+        if isinstance(type, TensorType) and type.dtype in _NARROW_FLOATS:
+            buffer = fragment("{}.float()", buffer)  # isfinite takes no 8-bit floats
+        message = line.message or f"{line.buffer} has a NaN or an infinity"
+        self.writer.emit_line(
+            "if not torch.isfinite({}).all(): raise AssertionError({})",
+            *(buffer, format_string(message)),
+        )
+
+    def visit_conditional(self, line: ConditionalLine) -> None:
+        """Append ``if`` and ``else``."""
+        emit_conditional(self, line)
+
+    def visit_while_loop(self, line: WhileLoopLine) -> None:
+        """Append a ``while`` loop."""
+        emit_while_loop(self, line)
+
+    def visit_subgraph_call(self, line: SubgraphCallLine) -> None:
+        """Append the lines of the block in place."""
+        emit_subgraph(self, line)
+
+    def visit_comment(self, line: CommentLine) -> None:
+        """Append the comment, escaped."""
+        self.writer.emit_comment(line.text)
+
+    def _emit_provenance(self, provenance: Provenance | None, writer: SourceWriter) -> None:
+        if provenance is not None and provenance != self._provenance:
+            place = provenance.location
+            parts = [", ".join(provenance.nodes), provenance.operator or ""]
+            parts.append(f"{place.file}:{place.line}" if place else "")
+            if any(parts):
+                writer.emit_comment("; ".join(part for part in parts if part))
+        self._provenance = provenance
+
+    def _emit_program_workspace(self, name: Fragment, type: TensorType) -> None:
+        definitions = self.module.definitions
+        static = all(isinstance(e, int) for e in (*type.size, *type.stride))
+        allocation = self.format_allocation(type, in_call=not static)
+        if static:
+            definitions.emit_line("{} = {}.zero_()", name, allocation)
+            return
+        kept = self.module.names.claim("kept_workspaces")
+        definitions.emit_line("{} = {{}}", kept)
+        key = self.expressions.format_tuple((*type.size, *type.stride))
+        self.writer.emit_line("{} = {}.get({})", name, kept, key)
+        self.writer.emit_line("if {} is None:", name)
+        with self.writer.indented():
+            self.writer.emit_line("{} = {}[{}] = {}.zero_()", name, kept, key, allocation)
+
+    def _find_callee(self, line: KernelCallLine) -> Callee:
+        definition, positions = chosen_kernel(self.survey.definitions, line.kernel)
+        if definition.language is Language.CPP and line.device.kind != "cpu":
+            self.report(f"a C++ kernel does not run on {line.device}", str(line.device))
+        return Callee(
+            self.module.kernels[definition.name],
+            definition,
+            positions,
+            tuple(
+                parameter.dtype if isinstance(parameter, ScalarParameter) else None
+                for parameter in runtime_parameters(definition.parameters)
+            ),
+        )
+
+    def _format_scalar(self, value: Expr, dtype: DType | None) -> Fragment:
+        if dtype in _FLOATS:
+            return self.expressions.format_real(value)
+        return self.expressions.format_index(value)
+
+    def _format_view(self, source: str, type: TensorType) -> Fragment:
+        old = cast(TensorType, self.types[source])  # a verified program views tensors
+        return self.memory.format_view(self.values[source], old, type)
+
+    def _current_index(self) -> int | None:
+        return None if self.survey.device is None else self.survey.device.index

@@ -1,0 +1,42 @@
+"""Program data as Python literals."""
+
+import math
+
+from wrapperir.emit.fragment import Fragment, fragment, joined
+
+
+def format_int(value: int) -> Fragment:
+    """Return a decimal literal; ``True`` is ``1``."""
+    return Fragment(int.__repr__(int(value)))
+
+
+def format_float(value: float) -> Fragment:
+    """Return a literal of exactly this value, infinities and NaN included."""
+    if math.isfinite(value):
+        return Fragment(float.__repr__(float(value)))
+    if math.isnan(value):
+        return fragment('float("nan")')
+    return fragment('float("inf")') if value > 0 else fragment('float("-inf")')
+
+
+def format_string(text: str) -> Fragment:
+    """Return a one-line ASCII literal of any text."""
+    return Fragment(ascii(str(text)))
+
+
+def format_constant(value: int | float | bool | str | None) -> Fragment:
+    """Return the literal of a kernel's constant or config value."""
+    if value is None or isinstance(value, bool):
+        return Fragment(repr(value))
+    if isinstance(value, int):
+        return format_int(value)
+    return format_float(value) if isinstance(value, float) else format_string(value)
+
+
+def format_text(text: str) -> Fragment:
+    """Return a literal of a text of many lines, raw where that is safe."""
+    raw = "'''" not in text and not text.endswith(("'", "\\"))
+    if raw and all(line.isprintable() for line in text.replace("\t", "").split("\n")):
+        return Fragment(f"r'''{text}'''")
+    lines = [format_string(line) for line in text.splitlines(keepends=True)]
+    return fragment("(\n    {}\n)", joined("\n    ", lines or [format_string("")]))

@@ -1,0 +1,106 @@
+"""Executes an emitted module and returns its ``call``."""
+
+import importlib.util
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from importlib.abc import SourceLoader
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import cast
+
+import torch
+from platformdirs import user_cache_path
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.emit.artifact import artifact_digest, read_artifact, write_artifact
+from wrapperir.emit.contract import Artifact, Loaded
+
+
+class _TextLoader(SourceLoader):
+    """Loads a module from a text, without looking for or leaving compiled files."""
+
+    def __init__(self, text: str, path: str) -> None:
+        self._text = text
+        self._path = path
+
+    def get_filename(self, fullname: str) -> str:
+        return self._path
+
+    def get_data(self, path: str | bytes) -> bytes:
+        return self._text.encode()
+
+
+def load_module(
+    artifact: Artifact, constants: Mapping[str, torch.Tensor], *, interpreted: bool
+) -> Loaded:
+    """Execute the entry of an artifact, give it its constants and return its ``call``.
+
+    ``interpreted`` says that Triton kernels run on the CPU, in Triton's interpreter.
+    A module of one file is executed from memory.  One with kernels in files of their own
+    is first written to the user's cache, under the digest of what it holds.
+
+    Raises:
+        DiagnosticError: a constant is missing, or the module does not load.
+    """
+    text = artifact.files[artifact.entry]
+    assert isinstance(text, str)
+    path = f"<{artifact.emitter} {artifact.entry}>"
+    if len(artifact.files) > 1:
+        path = str(_store(artifact) / artifact.entry)
+    spec = ModuleSpec("wrapperir_program", _TextLoader(text, path), origin=path)
+    spec.has_location = True
+    module = importlib.util.module_from_spec(spec)
+    try:
+        with _interpretation(interpreted):
+            cast(_TextLoader, spec.loader).exec_module(module)
+    except Exception as error:
+        raise _failed(error) from error
+    _bind_constants(module, constants)
+    return cast(Loaded, module.call)
+
+
+def _interpretation(interpreted: bool) -> "nullcontext[None]":
+    if not interpreted:
+        return nullcontext()
+    from wrapperir.interp.triton_cpu import interpreted_triton
+
+    return cast("nullcontext[None]", interpreted_triton())
+
+
+def _bind_constants(module: ModuleType, constants: Mapping[str, torch.Tensor]) -> None:
+    # A parameter would make operators record gradients, and refuse it with out=.
+    detached = {key: value.detach() for key, value in constants.items()}
+    bind = cast(Callable[[Mapping[str, torch.Tensor]], None], module.bind_constants)
+    try:
+        bind(detached)
+    except KeyError as error:
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.MISSING_CONSTANT,
+                message=f"no tensor was given for constant {error}",
+            )
+        ) from None
+
+
+def _store(artifact: Artifact) -> Path:
+    root = user_cache_path("wrapperir") / "artifacts"
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    directory = root / artifact_digest(artifact)
+    try:
+        if read_artifact(directory) == artifact:
+            return directory
+    except DiagnosticError:
+        pass  # not there yet, or damaged
+    write_artifact(artifact, directory)
+    return directory
+
+
+def _failed(error: Exception) -> DiagnosticError:
+    lines = str(error).strip().splitlines() or [""]
+    return DiagnosticError(
+        Diagnostic(
+            code=Code.KERNEL_BUILD_FAILED,
+            message=f"the emitted module does not load: {type(error).__name__}: {lines[0]}",
+        )
+    )

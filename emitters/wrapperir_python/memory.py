@@ -1,0 +1,112 @@
+"""Allocations and views in Python."""
+
+from typing import LiteralString
+
+from wrapperir.emit.fragment import Fragment, fragment
+from wrapperir.ir.expr import Expr, mul, sub
+from wrapperir.ir.types import Device, TensorType, storage_extent
+from wrapperir_python.arguments import ArgumentFormatter
+from wrapperir_python.expressions import ExpressionFormatter
+from wrapperir_python.module_text import ModuleText
+
+CPU_ALIGNMENT = 64
+"""Bytes to which PyTorch aligns every allocation on the CPU."""
+CUDA_ALIGNMENT = 512
+"""Bytes to which PyTorch's caching allocator aligns every allocation on a GPU."""
+
+
+class MemoryFormatter:
+    """Formats allocations and views with the cheapest call PyTorch has for each.
+
+    ``current`` is the CUDA device that is current while the program runs.
+    """
+
+    def __init__(
+        self,
+        module: ModuleText,
+        expressions: ExpressionFormatter,
+        arguments: ArgumentFormatter,
+        current: Device | None,
+    ) -> None:
+        """Use the names of ``module``."""
+        self._module = module
+        self._expressions = expressions
+        self._arguments = arguments
+        self._current = current
+
+    def format_allocation(self, type: TensorType, *, in_call: bool = True) -> Fragment:
+        """Return an uninitialised tensor of ``type``, at offset 0.
+
+        Outside the call no CUDA device is current, so the device is named.
+        """
+        size = self._expressions.format_tuple(type.size)
+        stride = self._expressions.format_tuple(type.stride)
+        dtype = self._arguments.format_dtype(type.dtype)
+        device = type.device
+        natural = CUDA_ALIGNMENT if device.kind == "cuda" else CPU_ALIGNMENT
+        if type.alignment is not None and type.alignment > natural:
+            extent = self._expressions.format_index(storage_extent(type))
+            return fragment(
+                "{}({}, {}, {}, {}, {}, {})",
+                self._module.need("empty_aligned"),
+                *(size, stride, dtype, extent),
+                self._arguments.format_device(device),
+                self._expressions.format_index(type.alignment),
+            )
+        if device.kind == "cpu":
+            name: LiteralString = "empty_strided_cpu"
+            if type.pinned:
+                name = "empty_strided_cpu_pinned"
+            return fragment("{}({}, {}, {})", self._guard(name), size, stride, dtype)
+        if device.kind == "cuda" and in_call and device.index in (None, self._index()):
+            allocate = self._guard("empty_strided_cuda")
+            return fragment("{}({}, {}, {})", allocate, size, stride, dtype)
+        return fragment(
+            "{}({}, {}, dtype={}, device={})",
+            self._module.bind(fragment("torch.empty_strided"), "empty_strided"),
+            *(size, stride, dtype, self._arguments.format_device(device)),
+        )
+
+    def format_view(self, source: Fragment, old: TensorType, new: TensorType) -> Fragment:
+        """Return ``source``, a tensor of type ``old``, seen as ``new``.
+
+        Offsets of types count from the start of the storage.  PyTorch's call takes a
+        step from the source's own offset, which is also right where the tensor at run
+        time begins elsewhere than its type says, as an input that is a view may.
+        """
+        size = self._expressions.format_tuple(new.size)
+        stride = self._expressions.format_tuple(new.stride)
+        if old.dtype.itemsize != new.dtype.itemsize:
+            step = _difference(
+                mul(new.offset, new.dtype.itemsize), mul(old.offset, old.dtype.itemsize)
+            )
+            return fragment(
+                "{}({}, {}, {}, {}, {})",
+                self._module.need("view_bytes"),
+                *(source, size, stride, self._arguments.format_dtype(new.dtype)),
+                self._expressions.format_index(step),
+            )
+        if old.dtype is not new.dtype:
+            dtype = self._arguments.format_dtype(new.dtype)
+            source = fragment("{}.view({})", source, dtype)
+        step = _difference(new.offset, old.offset)
+        if step == 0 and old.size == new.size and old.stride == new.stride:
+            return source
+        return fragment(
+            "{}({}, {}, {}, {})",
+            self._guard("reinterpret_tensor"),
+            *(source, size, stride, self._expressions.format_index(step)),
+        )
+
+    def _guard(self, name: LiteralString) -> Fragment:
+        # Inductor's own wrapper calls these: they skip dispatch and argument parsing.
+        return self._module.bind(
+            fragment("torch._C._dynamo.guards._{}", fragment(name)), name
+        )
+
+    def _index(self) -> int | None:
+        return None if self._current is None else self._current.index
+
+
+def _difference(left: Expr, right: Expr) -> Expr:
+    return 0 if left == right else sub(left, right)

@@ -1,0 +1,70 @@
+"""The Python module being written: its imports, globals, definitions and files."""
+
+import builtins
+import keyword
+from typing import LiteralString
+
+from wrapperir.emit.fragment import Fragment, fragment
+from wrapperir.emit.names import Namespace, NameTable
+from wrapperir.emit.source_writer import SourceWriter
+from wrapperir_python.support_functions import IMPORTS, SUPPORT_FUNCTIONS
+
+RESERVED = frozenset(
+    {
+        *(*keyword.kwlist, "__debug__", *dir(builtins), *IMPORTS, *SUPPORT_FUNCTIONS),
+        *("args", "call", "bind_constants", "constants", "async_compile"),
+    }
+)
+
+
+class ModuleText:
+    """Collects a module's parts; each binding and support function is written once.
+
+    ``values``, ``symbols`` and ``kernels`` give a program's names their identifiers; all
+    share one table, as Python has one namespace for them.
+    """
+
+    def __init__(self) -> None:
+        """Start with an empty module."""
+        self.names = NameTable(RESERVED)
+        self.values = Namespace(self.names)
+        self.symbols = Namespace(self.names)
+        self.kernels = Namespace(self.names)
+        self.definitions = SourceWriter()
+        self.files: dict[str, str | bytes] = {}
+        self._needs: dict[str, None] = {}
+        self._bindings: dict[Fragment, Fragment] = {}
+
+    def need(self, name: LiteralString) -> Fragment:
+        """Import a module or add a support function, and return its name."""
+        if name not in self._needs:
+            function = SUPPORT_FUNCTIONS.get(name)
+            for other in function.needs if function else ():
+                self.need(other)
+            self._needs[name] = None
+        return fragment(name)
+
+    def bind(self, expression: Fragment, name: str) -> Fragment:
+        """Return a global that holds ``expression``, named like ``name``.
+
+        The expression is evaluated when the module is loaded.
+        """
+        known = self._bindings.get(expression)
+        if known is None:
+            known = self._bindings[expression] = self.names.claim(name)
+        return known
+
+    def emit_head(self, writer: SourceWriter) -> None:
+        """Append imports, bindings, support functions and definitions."""
+        for name in (n for n in IMPORTS if n == "torch" or n in self._needs):
+            writer.emit_line(IMPORTS[name])
+        if self._bindings:
+            writer.emit_blank()
+        for expression, name in self._bindings.items():
+            writer.emit_line("{} = {}", name, expression)
+        for name in (n for n in self._needs if n in SUPPORT_FUNCTIONS):
+            writer.emit_blank(2)
+            writer.emit_line("{}", fragment(SUPPORT_FUNCTIONS[name].text))
+        if self.definitions.line_count:
+            writer.emit_blank(2)
+            writer.emit_writer(self.definitions)

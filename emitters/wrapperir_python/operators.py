@@ -1,0 +1,87 @@
+"""Operators in Python: the fastest callable that takes the same arguments."""
+
+import keyword
+from collections.abc import Mapping
+from typing import LiteralString
+
+from attrs import frozen
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.emit.fragment import Fragment, fragment
+from wrapperir.ir.identifier import is_operator
+from wrapperir.ir.line import ExternKernelLine
+from wrapperir_python.literals import format_string
+from wrapperir_python.module_text import ModuleText
+
+# Real operators; any other double underscore is an attribute of Python's own.
+_DUNDER_OPERATORS = frozenset(
+    f"__{inplace}{name}__"
+    for inplace in ("", "i")
+    for name in ("and", "or", "xor", "lshift", "rshift")
+)
+
+
+@frozen
+class _Binding:
+    """A function of ``torch`` that stands for an operator.
+
+    Python's bindings cost half as much to call as the dispatcher's, but choose among
+    overloads and accept older argument orders; so it is used only for calls with
+    ``positional`` arguments and keywords among ``keywords``, where no other choice exists.
+    """
+
+    function: LiteralString
+    positional: int
+    keywords: frozenset[str] = frozenset()
+
+
+_OUT = frozenset({"out"})
+_SCALED = frozenset({"beta", "alpha"})
+_FAST: Mapping[str, _Binding] = {
+    "aten.mm.default": _Binding("mm", 2),
+    "aten.mm.out": _Binding("mm", 2, _OUT),
+    "aten.bmm.default": _Binding("bmm", 2),
+    "aten.bmm.out": _Binding("bmm", 2, _OUT),
+    "aten.mv.default": _Binding("mv", 2),
+    "aten.mv.out": _Binding("mv", 2, _OUT),
+    "aten.addmm.default": _Binding("addmm", 3, _SCALED),
+    "aten.addmm.out": _Binding("addmm", 3, _OUT | _SCALED),
+    "aten.baddbmm.default": _Binding("baddbmm", 3, _SCALED),
+    "aten.baddbmm.out": _Binding("baddbmm", 3, _OUT | _SCALED),
+    "aten.convolution.default": _Binding("convolution", 9),
+    "aten._int_mm.default": _Binding("_int_mm", 2),
+    "aten._int_mm.out": _Binding("_int_mm", 2, _OUT),
+}
+
+
+def bind_operator(module: ModuleText, line: ExternKernelLine) -> Fragment:
+    """Return the global that holds the callable for an operator call.
+
+    Raises:
+        DiagnosticError: the operator's name is none that the dispatcher can have.
+    """
+    fast = _FAST.get(line.operator)
+    if (
+        fast is not None
+        and len(line.arguments) == fast.positional
+        and fast.keywords.issuperset(name for name, _ in line.keywords)
+    ):
+        return module.bind(
+            fragment("torch.{}", fragment(fast.function)), f"torch_{fast.function}"
+        )
+    parts = line.operator.split(".")
+    hidden = any(part.startswith("__") and part not in _DUNDER_OPERATORS for part in parts)
+    if not is_operator(line.operator) or len(parts) != 3 or hidden:
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.UNSUPPORTED_FEATURE,
+                message=f"{line.operator[:80]!a} is not namespace.operator.overload",
+            )
+        )
+    expression = fragment("torch.ops")
+    for part in parts:
+        if keyword.iskeyword(part):  # aten.random.from
+            expression = fragment("getattr({}, {})", expression, format_string(part))
+        else:
+            expression = fragment("{}.{}", expression, Fragment(part))
+    return module.bind(expression, "_".join(parts)[:200])

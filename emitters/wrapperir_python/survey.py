@@ -1,0 +1,121 @@
+"""What has to be known of a whole program before its first line is written."""
+
+from collections.abc import Iterator, Mapping
+
+from attrs import define, field
+
+from wrapperir.emit.support import nested_blocks
+from wrapperir.ir.kernel import (
+    FirstChoice,
+    ForcedChoice,
+)
+from wrapperir.ir.line import (
+    AllocateLine,
+    BodyLine,
+    ConditionalLine,
+    DefinitionLine,
+    ExternKernelLine,
+    KernelCallLine,
+    KernelDefinitionLine,
+    MultiKernelLine,
+    SubgraphCallLine,
+    SymbolDefinitionLine,
+    SymbolKind,
+    WhileLoopLine,
+)
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import Device
+
+
+@define
+class Survey:
+    """Facts of a program.
+
+    ``kernel_devices`` has the kinds of device that each kernel is called on; kernels
+    that are never called are not in it.  ``device`` is the first CUDA device with an
+    index: the one that is made current for the whole call.
+    """
+
+    definitions: Mapping[str, DefinitionLine]
+    constants: frozenset[str]
+    device: Device | None = None
+    float_symbols: set[str] = field(factory=set[str])
+    kernel_devices: dict[str, set[str]] = field(factory=dict[str, set[str]])
+
+
+def survey_program(program: Program) -> Survey:
+    """Return the facts of ``program``; one look at each line, nested ones included."""
+    survey = Survey(
+        {definition.name: definition for definition in program.definitions},
+        frozenset(constant.name for constant in program.constants),
+    )
+    for symbol in program.symbols:
+        if symbol.kind is SymbolKind.FLOAT:
+            survey.float_symbols.add(symbol.symbol)
+    for line in walk_lines(program.lines):
+        match line:
+            case KernelCallLine():
+                kernel, _ = chosen_kernel(survey.definitions, line.kernel)
+                devices = survey.kernel_devices.setdefault(kernel.name, set())
+                devices.add(line.device.kind)
+                device = line.device
+            case AllocateLine():
+                device = line.type.device
+            case ExternKernelLine():
+                device = line.device
+            case SymbolDefinitionLine():
+                if line.kind is SymbolKind.FLOAT:
+                    survey.float_symbols.add(line.symbol)
+                continue
+            case _:
+                continue
+        if survey.device is None and device.kind == "cuda" and device.index is not None:
+            survey.device = device
+    return survey
+
+
+def chosen_kernel(
+    definitions: Mapping[str, DefinitionLine], name: str
+) -> tuple[KernelDefinitionLine, tuple[int, ...] | None]:
+    """Return the kernel that a call of ``name`` runs, and the arguments it takes.
+
+    The positions are ``None`` where it takes all arguments of the call in order.
+
+    Raises:
+        KeyError: no kernel has that name.
+    """
+    definition = definitions[name]
+    if isinstance(definition, KernelDefinitionLine):
+        return definition, None
+    choice = definition.choices[choice_index(definition)]
+    kernel = definitions[choice.kernel]
+    assert isinstance(kernel, KernelDefinitionLine)
+    positions = choice.arguments
+    same = positions == tuple(range(len(definition.parameters)))
+    return kernel, None if same else positions
+
+
+def choice_index(line: MultiKernelLine) -> int:
+    """Return the position of the choice that a multi-kernel runs."""
+    match line.selection:
+        case FirstChoice():
+            return 0
+        case ForcedChoice(index):
+            return index
+
+
+_NESTING = (ConditionalLine, WhileLoopLine, SubgraphCallLine)
+
+
+def walk_lines(lines: tuple[BodyLine, ...]) -> Iterator[BodyLine]:
+    """Yield each line, then those of its nested blocks, then the next line."""
+    stack = [iter(lines)]
+    while stack:
+        for line in stack[-1]:
+            yield line
+            if isinstance(line, _NESTING):
+                blocks = (block for _, block in nested_blocks(line))
+                stack.extend(reversed([iter(block.lines) for block in blocks]))
+                break
+        else:
+            stack.pop()
