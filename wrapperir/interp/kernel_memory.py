@@ -10,7 +10,7 @@ from wrapperir.diagnostics import Code
 from wrapperir.interp.fault import FaultError
 from wrapperir.interp.layout import Layout, same_elements
 from wrapperir.interp.storage import TensorValue
-from wrapperir.ir.kernel import BufferParameter, Language, runtime_parameters
+from wrapperir.ir.kernel import Access, BufferParameter, Language, runtime_parameters
 from wrapperir.ir.line import KernelDefinitionLine
 
 
@@ -49,11 +49,14 @@ def check_memory(kernel: KernelDefinitionLine, arguments: Sequence[object]) -> N
             access.reads
             and kernel.language is not Language.TRITON
             and not storage.any_written(buffer.value.layout)
+            and not _writes_itself(buffers, buffer)
         ):
             message = f"@{kernel.name} reads {buffer.parameter.name}, which nothing wrote"
             raise FaultError(
                 Code.RUN_UNINITIALIZED_READ, message, subject=f"@{kernel.name}"
             )
+    if kernel.language is Language.CPP:
+        return  # it runs as its source reads, so what an overlap means is defined
     for one, other in combinations(buffers, 2):
         writes = one.parameter.access.writes or other.parameter.access.writes
         if writes and _partly_overlap(one.value, other.value):
@@ -62,6 +65,16 @@ def check_memory(kernel: KernelDefinitionLine, arguments: Sequence[object]) -> N
                 f"partly overlap: {one.value.layout} and {other.value.layout}"
             )
             raise FaultError(Code.RUN_OVERLAP, message, subject=f"@{kernel.name}")
+
+
+def _writes_itself(buffers: Sequence[_Buffer], read: _Buffer) -> bool:
+    """Say whether the call writes to the memory that it reads through ``read``."""
+    memory = read.value.storage.memory.data_ptr()
+    return any(
+        buffer.parameter.access is Access.WRITE
+        and buffer.value.storage.memory.data_ptr() == memory
+        for buffer in buffers
+    )
 
 
 def mark_written(kernel: KernelDefinitionLine, arguments: Sequence[object]) -> None:

@@ -80,16 +80,30 @@ def check_kernel_call(state: State, line: KernelCallLine) -> None:
                     f"{parameter.name} is {parameter.dtype.value}, not a fraction",
                     str(argument),
                 )
-    _access(state, buffers)
+    _access(state, buffers, signature.in_order)
 
 
-def _access(state: State, buffers: list[tuple[Value, ParameterFacts]]) -> None:
-    """Check reads before writes: both happen in the one launch."""
+def _access(
+    state: State, buffers: list[tuple[Value, ParameterFacts]], in_order: bool
+) -> None:
+    """Check reads before writes: both happen in the one launch.
+
+    A kernel that runs in order may read what it wrote through another argument.
+    """
     storages: set[int] = set()
+    if in_order:
+        own = {id(value.storage) for value, p in buffers if p.writes and not p.reads}
+    else:
+        own = set()
     for value, parameter in buffers:
         storage = value.storage
         storages.add(id(storage))
-        if parameter.reads and not storage.written and not value.facts.empty:
+        if (
+            parameter.reads
+            and not storage.written
+            and not value.facts.empty
+            and id(storage) not in own
+        ):
             storage.written = True
             state.report(
                 Code.UNINITIALIZED_READ,
@@ -104,7 +118,7 @@ def _access(state: State, buffers: list[tuple[Value, ParameterFacts]]) -> None:
                 value.storage.written = True
             else:
                 write(state, value)
-    if len(storages) < len(buffers):
+    if len(storages) < len(buffers) and not in_order:
         check_overlaps(state, [(value, parameter.writes) for value, parameter in buffers])
 
 

@@ -78,7 +78,8 @@ def _define(state: State, line: DefinitionLine, *, is_multi: bool) -> None:
         for parameter in line.parameters
         if not isinstance(parameter, ConstexprParameter)
     )
-    state.kernels[name] = Signature(facts, is_multi, state.place())
+    in_order = isinstance(line, KernelDefinitionLine) and line.language is Language.CPP
+    state.kernels[name] = Signature(facts, is_multi, state.place(), in_order)
 
 
 def _facts(parameter: BufferParameter | ScalarParameter) -> ParameterFacts:

@@ -107,12 +107,14 @@ class Signature:
     """What a call of a kernel must give: an element type and access, or a scalar.
 
     ``parameters`` is ``None`` where the kernel is not known, so that a call of it is
-    reported once.
+    reported once.  ``in_order`` says that it runs as its source reads, as C++ does, so
+    that what it does with arguments that overlap is defined.
     """
 
     parameters: tuple[ParameterFacts, ...] | None
     is_multi: bool = False
     defined: LinePath = ()
+    in_order: bool = False
 
 
 @frozen(eq=False)
