@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, LinePath
-from wrapperir.interp.entry import mismatch
+from wrapperir.interp.entry import mismatch, result_mismatch
 from wrapperir.interp.fault import FaultError
 from wrapperir.interp.frame import Frame
 from wrapperir.interp.layout import value_of
@@ -114,7 +114,7 @@ def check_results(
         message = f"a block returns {len(values)} values for {len(results)} results"
         raise FaultError(Code.RUN_BLOCK, message)
     for named, value in zip(results, values, strict=True):
-        problem = mismatch(named.type, value, symbols)
+        problem = result_mismatch(named.type, value, symbols)
         if problem is not None:
             message = f"%{named.name} {problem}"
             raise FaultError(Code.RUN_BLOCK, message, subject=f"%{named.name}")

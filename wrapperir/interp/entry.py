@@ -20,6 +20,7 @@ from wrapperir.interp.symbols import define_symbol
 from wrapperir.ir.expr import Number
 from wrapperir.ir.program import ConstantInput, Input, Program
 from wrapperir.ir.types import Device, DType, OpaqueType, ScalarType, TensorType, ValueType
+from wrapperir.ir.uses import type_symbols
 
 _FLOATS = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
 
@@ -136,3 +137,18 @@ def mismatch(type: ValueType, value: RunValue, symbols: Mapping[str, Number]) ->
     if wanted.kind != actual.kind or (wanted.index or 0) != (actual.index or 0):
         return f"needs to be on {wanted}, not on {actual}"
     return None
+
+
+def result_mismatch(
+    type: ValueType, value: RunValue, symbols: Mapping[str, Number]
+) -> str | None:
+    """Return :func:`mismatch`; ``None`` while the type awaits symbols.
+
+    The executor compares again once the lines after have defined them.
+    """
+    return None if awaits_symbols(type, symbols) else mismatch(type, value, symbols)
+
+
+def awaits_symbols(type: ValueType, symbols: Mapping[str, Number]) -> bool:
+    """Say whether a type mentions symbols that are not defined yet."""
+    return any(name not in symbols for name in type_symbols(type))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from attrs import define, evolve
+from attrs import define, evolve, field
 
 from wrapperir.diagnostics import Code, LinePath
 from wrapperir.interp.asserts import (
@@ -19,7 +19,7 @@ from wrapperir.interp.blocks import (
     holds,
     operand,
 )
-from wrapperir.interp.entry import mismatch
+from wrapperir.interp.entry import awaits_symbols, mismatch, result_mismatch
 from wrapperir.interp.extern import call_operator
 from wrapperir.interp.fault import FaultError, placed
 from wrapperir.interp.frame import Frame
@@ -57,17 +57,25 @@ from wrapperir.ir.line import (
     SymbolDefinitionLine,
     WhileLoopLine,
 )
+from wrapperir.ir.types import ValueType
 from wrapperir.ir.visitor import LineVisitor
 
 
 @define(eq=False)
 class Executor(LineVisitor[None]):
-    """Runs lines in ``frame``; ``path`` is the place of the line being run."""
+    """Runs lines in ``frame``; ``path`` is the place of the line being run.
+
+    ``awaiting`` has the results whose types mention symbols that the lines directly after
+    have yet to define, and their places.
+    """
 
     kernels: Kernels
     workspaces: Workspaces
     frame: Frame
     path: LinePath = ()
+    awaiting: list[tuple[str, ValueType, LinePath]] = field(
+        factory=list[tuple[str, ValueType, LinePath]]
+    )
 
     def run(self, lines: Sequence[BodyLine], prefix: LinePath) -> None:
         """Run the lines of the program or block at ``prefix``.
@@ -76,9 +84,14 @@ class Executor(LineVisitor[None]):
             DiagnosticError: a line faulted; it is placed there.
         """
         for index, line in enumerate(lines):
+            if self.awaiting and not isinstance(
+                line, SymbolDefinitionLine | MultiOutputLine
+            ):
+                self._check_awaiting()
             self.path = (*prefix, "lines", index)
             with placed(self.path):
                 self.visit(line)
+        self._check_awaiting()
 
     def visit_kernel_definition(self, line: KernelDefinitionLine) -> None:
         """Do nothing: calls look kernels up by name."""
@@ -111,7 +124,7 @@ class Executor(LineVisitor[None]):
         """Call an operator."""
         value = call_operator(line, self.frame)
         if line.result is not None and value is not None:
-            self.frame.define(line.result, value, self.path)
+            self._define(line.result, line.type, value)
 
     def visit_multi_output(self, line: MultiOutputLine) -> None:
         """Name an element of a tuple."""
@@ -121,11 +134,11 @@ class Executor(LineVisitor[None]):
                 message = f"%{line.source} has no element {list(line.indices)}"
                 raise FaultError(Code.RUN_VALUE_KIND, message, subject=f"%{line.source}")
             value = value.elements[index]
-        problem = mismatch(line.type, value, self.frame.symbols)
+        problem = result_mismatch(line.type, value, self.frame.symbols)
         if problem is not None:
             message = f"%{line.result} {problem}"
             raise FaultError(Code.RUN_RESULT_MISMATCH, message, subject=f"%{line.result}")
-        self.frame.define(line.result, value, self.path)
+        self._define(line.result, line.type, value)
 
     def visit_symbol_definition(self, line: SymbolDefinitionLine) -> None:
         """Give a symbol its value."""
@@ -217,7 +230,22 @@ class Executor(LineVisitor[None]):
         self, results: Sequence[Result], values: Sequence[RunValue]
     ) -> None:
         for named, value in zip(results, values, strict=True):
-            self.frame.define(named.name, value, self.path)
+            self._define(named.name, named.type, value)
+
+    def _define(self, name: str, type: ValueType | None, value: RunValue) -> None:
+        self.frame.define(name, value, self.path)
+        if type is not None and awaits_symbols(type, self.frame.symbols):
+            self.awaiting.append((name, type, self.path))
+
+    def _check_awaiting(self) -> None:
+        """Compare results with their types, now that the symbols have values."""
+        for name, type, path in self.awaiting:
+            with placed(path):
+                problem = mismatch(type, self.frame.value(name), self.frame.symbols)
+                if problem is not None:
+                    message = f"%{name} {problem}"
+                    raise FaultError(Code.RUN_RESULT_MISMATCH, message, subject=f"%{name}")
+        self.awaiting.clear()
 
 
 def _kernel_value(argument: KernelArgument, frame: Frame) -> KernelValue:

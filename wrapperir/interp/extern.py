@@ -6,7 +6,7 @@ from typing import cast
 import torch
 
 from wrapperir.diagnostics import Code
-from wrapperir.interp.entry import mismatch
+from wrapperir.interp.entry import result_mismatch
 from wrapperir.interp.fault import FaultError, first_line
 from wrapperir.interp.frame import Frame
 from wrapperir.interp.operators import (
@@ -139,7 +139,7 @@ def _value_of(
             )
         case OpaqueType():
             return OpaqueValue(result)
-    problem = mismatch(type, value, symbols)
+    problem = result_mismatch(type, value, symbols)
     if problem is not None:
         raise _unexpected(line, f"a result that {problem}")
     return value
