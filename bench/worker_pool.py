@@ -106,7 +106,12 @@ def run_tasks(
                 return
             done.put((task, worker.run(task, seconds)))
 
-    for _ in range(min(jobs, len(tasks))):
-        threading.Thread(target=serve, daemon=True).start()
+    servers = [
+        threading.Thread(target=serve, daemon=True) for _ in range(min(jobs, len(tasks)))
+    ]
+    for server in servers:
+        server.start()
     for _ in tasks:
         yield done.get()
+    for server in servers:
+        server.join()
