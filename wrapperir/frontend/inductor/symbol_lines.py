@@ -99,21 +99,23 @@ def lower_symbol(scope: Scope, line: SymbolLine) -> None:
 
 def lower_unbacked_definitions(scope: Scope, line: UnbackedSymbolDefsLine) -> None:
     """Lower symbols that are read from an operator's results."""
-    for symbol, path in (line.unbacked_bindings or {}).items():
-        if symbol.name in scope.symbols:
-            continue
-        lower_path(scope, symbol, line.output_name, tuple(path))
-
-
-def lower_path(
-    scope: Scope, symbol: sympy.Symbol, name: str, path: tuple[Any, ...]
-) -> None:
-    """Append the lines that read a symbol from a value, along a path into it.
-
-    Raises:
-        DiagnosticError: WIR651, the path has a step of an unknown kind.
-    """
     temporaries: list[str] = []
+    for symbol, path in (line.unbacked_bindings or {}).items():
+        if symbol.name not in scope.symbols:
+            _lower_path(scope, symbol, line.output_name, tuple(path), temporaries)
+    # Only after the last: nothing but definitions may stand between an operator and the
+    # symbols of its results' types.
+    scope.free_all(temporaries)
+
+
+def _lower_path(
+    scope: Scope,
+    symbol: sympy.Symbol,
+    name: str,
+    path: tuple[Any, ...],
+    temporaries: list[str],
+) -> None:
+    """Append the lines that read a symbol from a value, along a path into it."""
     if name in scope.results:
         # A line with blocks defines its results by name.
         name, path = scope.results[name][path[0].idx], path[1:]
@@ -142,7 +144,6 @@ def lower_path(
     if rest and not isinstance(rest[0], ConvertIntKey):
         raise _bad_path(symbol, path)
     scope.append(define_symbol(scope, symbol, source))
-    scope.free_all(temporaries)
 
 
 def element_type(type: ValueType, indices: list[int] | tuple[int, ...]) -> ValueType:
