@@ -156,8 +156,6 @@ class PythonLines(LineVisitor[None]):
             self.report(f"vendor layout {name[:80]!a} is unknown", name)
         if type.pinned and (type.alignment or 0) > CPU_ALIGNMENT:
             self.report("pinned memory has no alignment beyond 64 bytes")
-        if type.offset != 0:
-            self.report("an allocation begins at offset 0", "offset")
         return self.memory.format_allocation(type, in_call=in_call)
 
     def format_kernel_arguments(

@@ -2,8 +2,10 @@
 
 from typing import LiteralString
 
+from attrs import evolve
+
 from wrapperir.emit.fragment import Fragment, fragment
-from wrapperir.ir.expr import Expr, mul, sub
+from wrapperir.ir.expr import Expr, add, mul, sub
 from wrapperir.ir.types import Device, TensorType, storage_extent
 from wrapperir_python.arguments import ArgumentFormatter
 from wrapperir_python.expressions import ExpressionFormatter
@@ -35,10 +37,15 @@ class MemoryFormatter:
         self._current = current
 
     def format_allocation(self, type: TensorType, *, in_call: bool = True) -> Fragment:
-        """Return an uninitialised tensor of ``type``, at offset 0.
+        """Return an uninitialised tensor of ``type``, in a storage that just holds it.
 
         Outside the call no CUDA device is current, so the device is named.
         """
+        if type.offset != 0:
+            reach = add(type.offset, storage_extent(type))
+            storage = evolve(type, size=(reach,), stride=(1,), offset=0)
+            room = self.format_allocation(storage, in_call=in_call)
+            return self.format_view(room, storage, type)
         size = self._expressions.format_tuple(type.size)
         stride = self._expressions.format_tuple(type.stride)
         dtype = self._arguments.format_dtype(type.dtype)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from wrapperir.emit.fragment import Fragment, fragment
 from wrapperir.emit.source_writer import SourceWriter
+from wrapperir.ir.expr import Expr
 from wrapperir.ir.line import (
     ItemOf,
     OffsetOf,
@@ -25,24 +26,22 @@ def format_symbol_source(lines: "PythonLines", line: SymbolDefinitionLine) -> Fr
     source = line.source
     match source:
         case SizeOf(buffer, dim):
-            return fragment("{}.size({})", lines.values[buffer], format_int(dim))
+            value = fragment("{}.size({})", lines.values[buffer], format_int(dim))
+            dtype: DType | None = DType.I64
         case StrideOf(buffer, dim):
-            return fragment("{}.stride({})", lines.values[buffer], format_int(dim))
+            value = fragment("{}.stride({})", lines.values[buffer], format_int(dim))
+            dtype = DType.I64
         case OffsetOf(buffer):
-            return fragment("{}.storage_offset()", lines.values[buffer])
+            value = fragment("{}.storage_offset()", lines.values[buffer])
+            dtype = DType.I64
         case ItemOf(buffer):
-            item = fragment("{}.item()", lines.values[buffer])
-            return _format_as_kind(lines, line.kind, item, _dtype(lines, buffer))
+            value = fragment("{}.item()", lines.values[buffer])
+            dtype = _dtype(lines, buffer)
         case ValueOf(name):
-            value = lines.values[name]
-            return _format_as_kind(lines, line.kind, value, _dtype(lines, name))
+            value, dtype = lines.values[name], _dtype(lines, name)
         case _:
-            if line.kind is SymbolKind.INT:
-                return lines.expressions.format_index(source)
-            if line.kind is SymbolKind.FLOAT:
-                return lines.expressions.format_real(source)
-            condition = lines.expressions.format_condition(source)
-            return fragment("bool({})", condition)
+            return _format_expression(lines, line.kind, source)
+    return _format_as_kind(lines, line.kind, value, dtype)
 
 
 def emit_range_check(
@@ -63,6 +62,14 @@ def emit_range_check(
         'if not {}: raise ValueError(f"{} = {{{}}} is not in {}..{}")',
         *(test, symbol, symbol, lower, upper),
     )
+
+
+def _format_expression(lines: "PythonLines", kind: SymbolKind, expr: Expr) -> Fragment:
+    if kind is SymbolKind.INT:
+        return lines.expressions.format_index(expr)
+    if kind is SymbolKind.FLOAT:
+        return lines.expressions.format_real(expr)
+    return fragment("bool({})", lines.expressions.format_condition(expr))
 
 
 def _dtype(lines: "PythonLines", name: str) -> DType | None:

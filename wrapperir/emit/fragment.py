@@ -41,7 +41,8 @@ def escape_comment(text: str) -> Fragment:
     for found, replacement in (("*/", "* /"), ("/*", "/ *"), ("??", "? ?")):
         while found in escaped:
             escaped = escaped.replace(found, replacement)
-    return Fragment(escaped + "." if escaped.endswith("\\") else escaped)
+    # Compilers also join lines where only spaces follow the backslash.
+    return Fragment(f"{escaped}." if escaped.rstrip().endswith("\\") else escaped)
 
 
 _PLAIN = frozenset("\\*?")

@@ -1,0 +1,99 @@
+from wrapperir.diagnostics import Code
+from wrapperir.emit import Support, check_support
+from wrapperir.ir.builder import BlockBuilder, Operand, ProgramBuilder, Value
+from wrapperir.ir.kernel import Language
+from wrapperir.ir.line import LINES, CommentLine, KernelDefinitionLine, WhileLoopLine
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import Device, tensor
+
+CUDA = Device("cuda", 0)
+
+
+def nested_program(depth: int) -> Program:
+    """A comment inside ``depth`` subgraphs, on a CUDA device."""
+
+    def fill(remaining: int) -> object:
+        def body(block: BlockBuilder, x: Value) -> list[Operand]:
+            if remaining:
+                inner = fill(remaining - 1)
+                block.subgraph_call("inner", [x], inner, results=[])  # type: ignore[arg-type]
+            block.comment("here")
+            return []
+
+        return body
+
+    builder = ProgramBuilder()
+    x = builder.input(tensor("f32", (2,), device=CUDA))
+    builder.subgraph_call("outer", [x], fill(depth - 1), results=[])  # type: ignore[arg-type]
+    return builder.build(x)
+
+
+def test_what_is_supported_gives_no_diagnostic() -> None:
+    assert check_support(nested_program(3), "x", Support()) == ()
+
+
+def test_line_kinds_are_refused_in_nested_blocks_too() -> None:
+    support = Support(lines=frozenset(LINES) - {CommentLine})
+    found = check_support(nested_program(2), "tiny", support)
+    assert [d.code for d in found] == [Code.UNSUPPORTED_LINE] * 2
+    assert found[0].path == ("lines", 0, "body", "lines", 0, "body", "lines", 0)
+    assert found[1].path == ("lines", 0, "body", "lines", 1)
+    assert "tiny" in found[0].message
+    assert "comment" in found[0].message
+
+
+def test_deep_nesting_is_walked() -> None:
+    support = Support(lines=frozenset(LINES) - {CommentLine})
+    assert len(check_support(nested_program(200), "tiny", support)) == 200
+
+
+def test_languages_are_refused() -> None:
+    builder = ProgramBuilder()
+    for language in Language:
+        builder.kernel(
+            KernelDefinitionLine(
+                name=language.value, language=language, parameters=(), entry="k", source=""
+            )
+        )
+    found = check_support(builder.build(), "x", Support())
+    assert [(d.code, d.path) for d in found] == [
+        (Code.UNSUPPORTED_LANGUAGE, ("definitions", list(Language).index(Language.OPAQUE)))
+    ]
+    none = Support(lines=frozenset())
+    assert [d.code for d in check_support(builder.build(), "x", none)] == [
+        Code.UNSUPPORTED_LINE
+    ] * 3
+
+
+def test_devices_are_refused_wherever_they_are() -> None:
+    builder = ProgramBuilder()
+    x = builder.input(tensor("f32", (2,), device=CUDA))
+    c = builder.constant(tensor("f32", (2,), device=CUDA), "c")
+    y = builder.allocate(tensor("f32", (2,), device=CUDA))
+    builder.extern_out("aten.add.out", x, c, out=y, device=CUDA)
+    z = builder.extern("aten.neg.default", x, type=tensor("f32", (2,)))
+    found = check_support(builder.build(y, z), "x", Support(devices=frozenset({"cpu"})))
+    assert {d.code for d in found} == {Code.UNSUPPORTED_DEVICE}
+    assert [d.path for d in found] == [
+        ("inputs", 0),
+        ("constants", 0),
+        ("lines", 0),
+        ("lines", 1),
+    ]
+    assert found[0].hint == "it supports these devices: cpu"
+
+
+def test_a_loop_is_walked_in_the_order_of_the_text() -> None:
+    builder = ProgramBuilder()
+    x = builder.input(tensor("bool", ()))
+    builder.while_loop(
+        [x],
+        lambda b, p: b.comment("condition") and p,
+        lambda b, p: b.comment("body") and [p],
+    )
+    support = Support(lines=frozenset({WhileLoopLine}))
+    found = check_support(builder.build(), "x", support)
+    assert [d.path for d in found] == [
+        ("lines", 0, "condition", "lines", 0),
+        ("lines", 0, "body", "lines", 0),
+    ]
