@@ -130,8 +130,8 @@ def mismatch(type: ValueType, value: RunValue, symbols: Mapping[str, Number]) ->
     if not isinstance(value, TensorValue):
         return "needs a tensor"
     declared = layout_of(type, symbols)
-    if not same_elements(declared, value.layout):
-        return f"needs {declared}, not {value.layout}"
+    if not same_elements(declared, value.own_layout):
+        return f"needs {declared}, not {value.own_layout}"
     actual = Device(value.tensor.device.type, value.tensor.device.index)
     wanted = type.device
     if wanted.kind != actual.kind or (wanted.index or 0) != (actual.index or 0):

@@ -6,9 +6,10 @@ from typing import cast
 import torch
 
 from wrapperir.diagnostics import Code
-from wrapperir.interp.entry import result_mismatch
+from wrapperir.interp.entry import awaits_symbols, result_mismatch
 from wrapperir.interp.fault import FaultError, first_line
 from wrapperir.interp.frame import Frame
+from wrapperir.interp.layout import layout_of
 from wrapperir.interp.operators import (
     Operator,
     UnknownOperatorError,
@@ -109,7 +110,8 @@ def _known_storages(
     known: dict[int, tuple[str | None, Storage]] = {}
     for name in sorted(names, key=lambda name: name in line.aliases):
         for storage in storages_of(frame.value(name)):
-            known[storage.memory.data_ptr()] = (name, storage)
+            if storage.nbytes:  # storages without bytes share their address
+                known[storage.memory.data_ptr()] = (name, storage)
     return known
 
 
@@ -124,7 +126,7 @@ def _value_of(
         case TensorType():
             if not isinstance(result, torch.Tensor):
                 raise _unexpected(line, f"a {_kind(result)}, not a tensor")
-            value: RunValue = _tensor_value(line, type, result, known)
+            value: RunValue = _tensor_value(line, type, result, known, symbols)
         case ScalarType():
             if not isinstance(result, int | float):
                 raise _unexpected(line, f"a {_kind(result)}, not a number")
@@ -150,6 +152,7 @@ def _tensor_value(
     type: TensorType,
     tensor: torch.Tensor,
     known: dict[int, tuple[str | None, Storage]],
+    symbols: Mapping[str, Number],
 ) -> TensorValue:
     if tensor.layout is torch.strided:
         found = known.get(tensor.untyped_storage().data_ptr())
@@ -158,19 +161,28 @@ def _tensor_value(
             if name is not None and name not in line.aliases:
                 message = f"the result shares memory with %{name}, which aliases(...) lacks"
                 raise FaultError(Code.RUN_UNDECLARED_ALIAS, message, subject=f"%{name}")
-            return TensorValue(tensor, layout_in(tensor, storage), storage)
-    value = adopt(
+            return _placed(type, tensor, storage, symbols)
+    storage = adopt(
         tensor,
         owner=Owner.BLOCK,
         writable=True,
         type=type,
         offset=int(tensor.storage_offset()),
-    )
-    known[value.storage.memory.data_ptr()] = (
-        None,
-        value.storage,
-    )  # later ones may share it
-    return value
+    ).storage
+    if storage.nbytes:
+        known[storage.memory.data_ptr()] = (None, storage)  # later results may share it
+    return _placed(type, tensor, storage, symbols)
+
+
+def _placed(
+    type: TensorType, tensor: torch.Tensor, storage: Storage, symbols: Mapping[str, Number]
+) -> TensorValue:
+    """Return a result whose storage begins its type's offset before its first element."""
+    layout = layout_in(tensor, storage)
+    if awaits_symbols(type, symbols):
+        return TensorValue(tensor, layout, storage)
+    before = layout.offset - layout_of(type, symbols).offset
+    return TensorValue(tensor, layout, storage, max(before, 0) * layout.dtype.itemsize)
 
 
 def _sequence(result: object) -> Sequence[object] | None:

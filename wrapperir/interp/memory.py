@@ -45,9 +45,8 @@ def run_free(line: FreeLine, frame: Frame, path: LinePath) -> None:
 def run_reinterpret(line: ReinterpretLine, frame: Frame, path: LinePath) -> None:
     """Name a view of the source's storage."""
     require_cpu(line.type.device)
-    storage = frame.tensor(line.source).storage
     layout = layout_of(line.type, frame.symbols)
-    frame.define(line.result, TensorValue(storage.tensor(layout), layout, storage), path)
+    frame.define(line.result, frame.tensor(line.source).view(layout), path)
 
 
 def run_reuse(line: ReuseLine, frame: Frame, path: LinePath) -> None:
@@ -55,18 +54,19 @@ def run_reuse(line: ReuseLine, frame: Frame, path: LinePath) -> None:
     if line.source in frame.dropped:
         frame.drop(line.source, "reused", path)  # raises: it was dropped before
     _refuse_workspace(frame, line.source, "reused")
-    storage = frame.tensor(line.source).storage
+    source = frame.tensor(line.source)
+    storage = source.storage
     _check_reuse(line, storage, frame)
     layout = layout_of(line.type, frame.symbols)
     try:
-        tensor = storage.tensor(layout)
+        value = source.view(layout)
     except FaultError as fault:
         raise FaultError(
             Code.RUN_REUSE_MISMATCH, fault.message, subject=f"%{line.source}"
         ) from None
     storage.keep()  # so that dropping the source does not poison the bytes
     frame.drop(line.source, "reused", path)
-    frame.define(line.result, TensorValue(tensor, layout, storage), path)
+    frame.define(line.result, value, path)
     storage.drop()
     storage.type = line.type
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 
 import torch
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from wrapperir.diagnostics import Code
 from wrapperir.interp.fault import FaultError
@@ -114,11 +114,40 @@ class Storage:
 
 @frozen
 class TensorValue:
-    """A view: the tensor, its layout counted from its storage's start, and the storage."""
+    """A view: the tensor, its layout counted from its storage's start, and the storage.
+
+    For the program the storage may begin later, at byte ``origin``: that of an operator's
+    result begins its type's offset before its first element, wherever that lies.
+    """
 
     tensor: torch.Tensor
     layout: Layout
     storage: Storage
+    origin: int = 0
+
+    @property
+    def own_layout(self) -> Layout:
+        """The layout with its offset counted from where the program sees the start."""
+        return self._shifted(self.layout, -self.origin)
+
+    def view(self, layout: Layout) -> "TensorValue":
+        """Return the view with this layout, whose offset counts as the program's do.
+
+        Raises:
+            FaultError: it does not lie within the storage.
+        """
+        if self.origin % layout.dtype.itemsize:
+            message = f"the storage is not aligned for elements of {layout.dtype.value}"
+            raise FaultError(Code.RUN_VIEW_OUT_OF_BOUNDS, message)
+        placed = self._shifted(layout, self.origin)
+        tensor = self.storage.tensor(placed)
+        return TensorValue(tensor, placed, self.storage, self.origin)
+
+    @staticmethod
+    def _shifted(layout: Layout, bytes: int) -> Layout:
+        if bytes == 0:
+            return layout
+        return evolve(layout, offset=layout.offset + bytes // layout.dtype.itemsize)
 
     def require_written(self, name: str) -> None:
         """Raise a :class:`FaultError` unless every element was written."""

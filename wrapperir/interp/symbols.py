@@ -63,7 +63,7 @@ def _source_value(frame: Frame, line: SymbolDefinitionLine) -> Number:
         case StrideOf(buffer, dim):
             return _entry(frame.tensor(buffer).layout.stride, dim, buffer)
         case OffsetOf(buffer):
-            return frame.tensor(buffer).layout.offset
+            return frame.tensor(buffer).own_layout.offset
         case ItemOf(buffer):
             return item_of(frame.tensor(buffer), buffer)
         case ValueOf(name):

@@ -9,6 +9,10 @@
 import hashlib
 import linecache
 from collections.abc import Mapping, Sequence
+from importlib.abc import InspectLoader
+from importlib.machinery import ModuleSpec
+from importlib.util import module_from_spec
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -123,32 +127,52 @@ def _scalar(value: object, dtype: DType) -> object:
         raise FaultError(Code.RUN_KERNEL_ARGUMENTS, message) from None
 
 
+class _SourceLoader(InspectLoader):
+    """Loads a definition's source as a module."""
+
+    def __init__(self, source: str, filename: str) -> None:
+        self._source = source
+        self._filename = filename
+
+    def get_source(self, fullname: str) -> str:
+        """Return the source."""
+        return self._source
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Return the source compiled under the name that linecache knows."""
+        return self.source_to_code(self._source, self._filename)
+
+
 def _load(definition: KernelDefinitionLine) -> InterpretedKernel:
     digest = hashlib.sha256(definition.source.encode()).hexdigest()[:16]
     filename = f"<kernel {definition.name} {digest}>"
     # The interpreter reads a function's source through linecache.
     lines = definition.source.splitlines(keepends=True)
     linecache.cache[filename] = (len(definition.source), None, lines, filename)
-    namespace: dict[str, Any] = {
-        "__name__": "__wrapperir_kernel__",
-        "torch": torch,
-        "triton": triton,
-        "tl": tl,
-        "tl_math": tl.math,
-        "libdevice": libdevice,
-    }
+    loader = _SourceLoader(definition.source, filename)
+    module = module_from_spec(ModuleSpec(definition.name, loader, origin=filename))
+    vars(module).update(_NAMESPACE)
     try:
         with interpreted_triton():
-            code = compile(definition.source, filename, "exec", dont_inherit=True)
-            exec(code, namespace)  # noqa: S102 - running a program runs its kernels
+            loader.exec_module(module)
     except Exception as error:
         message = f"@{definition.name} does not load: {type(error).__name__}: {error}"
         raise FaultError(Code.RUN_KERNEL_BUILD, message.splitlines()[0]) from error
-    function = namespace.get(definition.entry)
+    function = vars(module).get(definition.entry)
     if isinstance(function, InterpretedKernel):
         return function
     message = f"the source of @{definition.name} defines no kernel {definition.entry}"
     raise FaultError(Code.RUN_KERNEL_BUILD, message)
+
+
+_NAMESPACE: Mapping[str, object] = {
+    "torch": torch,
+    "triton": triton,
+    "tl": tl,
+    "tl_math": tl.math,
+    "libdevice": libdevice,
+}
+"""What a source may use without importing it."""
 
 
 @define(eq=False)

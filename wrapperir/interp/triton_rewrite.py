@@ -4,6 +4,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable
+from types import CodeType, FunctionType
 from typing import Any
 
 _FACTORY = "__wrapperir_factory__"
@@ -50,10 +51,9 @@ def rewrite(fn: Callable[..., Any], to_tensor: Callable[[Any], Any]) -> Callable
         decorator_list=[],
     )
     module = ast.fix_missing_locations(ast.Module(body=[factory], type_ignores=[]))
-    scope: dict[str, Any] = {}
     code = compile(module, fn.__code__.co_filename, "exec", dont_inherit=True)
-    exec(code, fn.__globals__, scope)  # noqa: S102 - a kernel's own source
-    rewritten: Any = scope[_FACTORY](to_tensor)
+    (body,) = (const for const in code.co_consts if isinstance(const, CodeType))
+    rewritten: Any = FunctionType(body, fn.__globals__)(to_tensor)
     rewritten.__defaults__ = fn.__defaults__
     rewritten.__kwdefaults__ = fn.__kwdefaults__
     return rewritten  # type: ignore[no-any-return]
