@@ -71,7 +71,9 @@ def _define(state: State, name: str, facts: SymbolFacts) -> None:
             Code.INVALID_IDENTIFIER, f"the symbol name {name!r} is no identifier", name
         )
     elif name in RESERVED_SYMBOLS:
-        state.report(Code.RESERVED_SYMBOL, f"{name} is a literal, not a symbol", name)
+        state.report(
+            Code.RESERVED_SYMBOL, f"{name} is a word of the text form, not a symbol", name
+        )
     state.symbols[name] = facts
     state.scope.symbols.append(name)
 

@@ -1,0 +1,208 @@
+"""Steps that add calls: operators of every shape, kernels and multi-kernels."""
+
+from wrapperir.ir.builder import Value
+from wrapperir.ir.expr import Expr, Symbol
+from wrapperir.ir.kernel import FirstChoice, ForcedChoice, Language, Selection
+from wrapperir.ir.types import DType, TupleType, tensor
+from wrapperir.testing.growing import Growing, Memory, Tracked
+from wrapperir.testing.kernels import KernelKind
+
+
+def operator_out(growing: Growing) -> None:
+    """Call an operator that writes a buffer given as ``out``."""
+    left = growing.pick_matrix()
+    if left is None:
+        return
+    dtype = left.type.dtype
+    right = growing.pick_matrix(dtype)
+    assert right is not None
+    target = growing.pick(
+        lambda t: (
+            growing.is_matrix(t)
+            and growing.fills(t)
+            and t.type.dtype is dtype
+            and t.memory is not left.memory
+            and t.memory is not right.memory
+        )
+    )
+    if target is None:
+        value = growing.block.allocate(growing.world.matrix(dtype))
+        target = growing.add(value, Memory(growing.world.numel, written=False))
+    operator = growing.choose(["aten.add.out", "aten.maximum.out"])
+    growing.block.extern_out(operator, left.value, right.value, out=target.value)
+    target.memory.written = True
+
+
+def operator(growing: Growing) -> None:
+    """Call an operator that returns a new tensor."""
+    source = growing.pick_matrix()
+    if source is None:
+        return
+    world, dtype = growing.world, source.type.dtype
+    other = growing.pick_matrix(dtype) or source
+    name = growing.choose(["relu", "add", "mul", "scale", "sum", "total"])
+    block, x, matrix = growing.block, source.value, world.matrix(dtype)
+    if name == "add":
+        value = block.extern("aten.add.Tensor", x, other.value, type=matrix)
+    elif name == "mul" and world.may_multiply():
+        value = block.extern("aten.mul.Tensor", x, other.value, type=matrix)
+    elif name == "scale":
+        factors: list[Expr] = [-1, 2]
+        if world.counts["product"] < 2:
+            # a fraction would make a matrix of integers one of floats
+            factors += [s for s in growing.symbols if s.name != "scale"][:1]
+        factor = growing.choose(factors)
+        world.counts["product"] += isinstance(factor, Symbol)
+        value = block.extern("aten.mul.Scalar", x, factor, type=matrix)
+    elif name == "sum":
+        vector = world.vector(dtype)
+        value = block.extern("aten.sum.dim_IntList", x, (1,), type=vector)
+    elif name == "total":
+        value = block.extern("aten.sum.default", x, type=tensor(dtype, ()))
+    else:
+        value = block.extern("aten.relu.default", x, type=matrix)
+    growing.add(value)
+
+
+def operator_in_place(growing: Growing) -> None:
+    """Call an operator that changes an argument."""
+    target = growing.pick(
+        lambda t: growing.is_matrix(t) and t.memory.written and growing.fills(t)
+    )
+    if target is None:
+        return
+    other = growing.pick_matrix(target.type.dtype, but=target.memory)
+    if other is None:
+        growing.block.extern_out("aten.zero_.default", target.value, writes=(target.value,))
+        return
+    operator = growing.choose(["aten.add_.Tensor", "aten.copy_.default"])
+    growing.block.extern_out(operator, target.value, other.value, writes=(target.value,))
+
+
+def transposed(growing: Growing) -> None:
+    """Call an operator whose result shares its argument's memory."""
+    source = growing.pick_matrix()
+    if source is None:
+        return
+    rows, columns = source.type.size
+    value = growing.block.extern(
+        "aten.t.default",
+        source.value,
+        type=tensor(source.type.dtype, (columns, rows), (1, columns)),
+        aliases=(source.value,),
+    )
+    growing.add(value, _shared(source))
+
+
+def _shared(source: Tracked) -> Memory:
+    """Return memory that may be another's: only to be read."""
+    return Memory(
+        source.memory.numel, lent=source.memory.lent, writable=False, certain=False
+    )
+
+
+def several_results(growing: Growing) -> None:
+    """Call an operator that returns a tuple, and name some of its elements."""
+    source = growing.pick_matrix()
+    if source is None:
+        return
+    world, dtype = growing.world, source.type.dtype
+    half = world.columns // 2
+    if world.columns % 2 == 0 and growing.flip():
+        size, stride = (world.rows, half), (world.columns, 1)
+        type = TupleType(
+            (tensor(dtype, size, stride), tensor(dtype, size, stride, offset=half))
+        )
+        value = growing.block.extern(
+            "aten.split.Tensor", source.value, half, 1, type=type, aliases=(source.value,)
+        )
+        memories = [_shared(source), _shared(source)]
+    else:
+        type = TupleType((world.vector(dtype), world.vector(DType.I64)))
+        value = growing.block.extern("aten.max.dim", source.value, 1, type=type)
+        memories = [Memory(world.rows), Memory(world.rows)]
+    growing.tuples.append(value)
+    for index, memory in enumerate(memories):
+        if growing.flip():
+            element = growing.block.multi_output(value, index, type=type.elements[index])
+            growing.add(element, memory)
+
+
+def matrix_product(growing: Growing) -> None:
+    """Multiply a matrix by a square constant."""
+    world = growing.world
+    source = growing.pick_matrix(DType.F32)
+    weight = growing.pick(lambda t: t.type.size == (world.columns, world.columns))
+    if source is None or weight is None or weight.type.dtype is not DType.F32:
+        return
+    if not weight.memory.written or weight.type.stride != (world.columns, 1):
+        return
+    if world.may_multiply():
+        type = world.matrix(DType.F32)
+        growing.add(
+            growing.block.extern("aten.mm.default", source.value, weight.value, type=type)
+        )
+
+
+def kernel_add(growing: Growing) -> None:
+    """Launch a kernel, or one of several that agree, that adds two matrices."""
+    world = growing.world
+    left, right = growing.pick_matrix(DType.F32), growing.pick_matrix(DType.F32)
+    if left is None or right is None or not world.languages:
+        return
+    target = growing.pick(
+        lambda t: (
+            growing.fills(t)
+            and t.type.dtype is DType.F32
+            and t.memory is not left.memory
+            and t.memory is not right.memory
+        )
+    )
+    if target is None:
+        value = growing.block.allocate(world.matrix(DType.F32))
+        target = growing.add(value, Memory(world.numel, written=False))
+    language = growing.choose(world.languages)
+    kinds = [KernelKind.ADD, KernelKind.ADD_REVERSED]
+    arguments = (left.value, right.value, target.value, world.numel)
+    if growing.flip():
+        kernel = world.kernel(growing.choose(kinds), language)
+        growing.block.call(kernel, *arguments)
+    else:
+        growing.block.call(_multi_kernel(growing, language), *arguments)
+    target.memory.written = True
+
+
+def _multi_kernel(growing: Growing, language: Language) -> str:
+    world = growing.world
+    kinds = (KernelKind.ADD, KernelKind.ADD_REVERSED)
+    kernels = [world.kernel(kind, language) for kind in kinds]
+    selections: list[Selection] = [FirstChoice(), ForcedChoice(0), ForcedChoice(1)]
+    selection = growing.choose(selections)
+    for line in world.multi_kernels:
+        if line.selection == selection and line.choices[0].kernel == kernels[0].name:
+            return line.name
+    line = world.builder.multi_kernel(kernels, selection=selection)
+    world.multi_kernels.append(line)
+    return line.name
+
+
+def kernel_in_place(growing: Growing) -> None:
+    """Launch a kernel that changes a buffer."""
+    world = growing.world
+    target = growing.pick(
+        lambda t: growing.fills(t) and t.memory.written and t.type.dtype is DType.F32
+    )
+    if target is not None and world.languages:
+        kernel = world.kernel(KernelKind.RELU_INPLACE, growing.choose(world.languages))
+        growing.block.call(kernel, target.value, world.numel)
+
+
+def kernel_row_sum(growing: Growing) -> None:
+    """Launch a kernel that reduces each row."""
+    world = growing.world
+    source = growing.pick_matrix(DType.F32)
+    if source is not None and world.languages:
+        target: Value = growing.block.allocate(world.vector(DType.F32))
+        kernel = world.kernel(KernelKind.ROW_SUM, growing.choose(world.languages))
+        growing.block.call(kernel, source.value, target, world.rows, world.columns)
+        growing.add(target)

@@ -1,0 +1,139 @@
+"""Concrete inputs and constants for a program, chosen by a seed.
+
+Values are small whole numbers, so that sums of them are exact in every dtype.
+"""
+
+import random
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from wrapperir.ir.expr import EvaluationError, Number, Symbol, evaluate_int
+from wrapperir.ir.line import (
+    BodyLine,
+    ItemOf,
+    SizeOf,
+    SymbolDefinitionLine,
+    SymbolKind,
+    ValueOf,
+)
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import DType, ScalarType, TensorType
+
+if TYPE_CHECKING:
+    import torch
+
+    from wrapperir.emit.contract import Value
+
+_FLOATS = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
+_SMALLEST, _LARGEST = -3, 3
+_UNBOUNDED_RANGE = 4
+"""How far above its lower bound a symbol without an upper one may be."""
+
+
+def example_inputs(program: Program, seed: int = 0) -> "list[Value]":
+    """Return inputs that fit the program's types and the ranges of its symbols.
+
+    A symbol read from the size of an input gets a value in its range; a one-element
+    tensor or a scalar that a symbol is read from holds one, too.
+
+    Raises:
+        ValueError: a size of an input follows from no symbol with a value.
+    """
+    rng = random.Random(seed)  # noqa: S311 - repeatable, not secret
+    values = _symbol_values(program, rng)
+    ranges = _item_ranges((*program.symbols, *program.lines))
+    inputs: list[Value] = []
+    for item in program.inputs:
+        type = item.type
+        if isinstance(type, TensorType):
+            inputs.append(_tensor(type, values, rng, ranges.get(item.name)))
+        elif isinstance(type, ScalarType):
+            read = [
+                values[line.symbol]
+                for line in program.symbols
+                if line.source == ValueOf(item.name)
+            ]
+            inputs.append(read[0] if read else _number(type.dtype, rng))
+        else:
+            inputs.append(None)
+    return inputs
+
+
+def example_constants(program: Program, seed: int = 0) -> "dict[str, torch.Tensor]":
+    """Return a tensor for the key of each constant.
+
+    Raises:
+        ValueError: a size of a constant follows from no symbol with a value.
+    """
+    rng = random.Random(seed)  # noqa: S311 - repeatable, not secret
+    values = _symbol_values(program, rng)
+    return {c.key: _tensor(c.type, values, rng, None) for c in program.constants}
+
+
+def _symbol_values(program: Program, rng: random.Random) -> dict[str, Number]:
+    """Choose a value in its range for each symbol of an input's size or value."""
+    values: dict[str, Number] = {}
+    sizes = {item.name: item.type for item in program.inputs}
+    for line in program.symbols:
+        if isinstance(line.source, SizeOf):
+            type = sizes.get(line.source.buffer)
+            declared = type.size[line.source.dim] if isinstance(type, TensorType) else 0
+            if declared == Symbol(line.symbol):
+                values[line.symbol] = _in_range(line, rng)
+        elif isinstance(line.source, ValueOf):
+            values[line.symbol] = (
+                _in_range(line, rng)
+                if line.kind is SymbolKind.INT
+                else rng.choice((0.5, 1.0, 2.0))
+            )
+    return values
+
+
+def _in_range(line: SymbolDefinitionLine, rng: random.Random) -> int:
+    lower = 0 if line.lower is None else line.lower
+    upper = lower + _UNBOUNDED_RANGE if line.upper is None else line.upper
+    return rng.randint(lower, max(lower, min(upper, lower + 8)))
+
+
+def _item_ranges(
+    lines: Iterable[SymbolDefinitionLine | BodyLine],
+) -> Mapping[str, SymbolDefinitionLine]:
+    return {
+        line.source.buffer: line
+        for line in lines
+        if isinstance(line, SymbolDefinitionLine) and isinstance(line.source, ItemOf)
+    }
+
+
+def _number(dtype: DType, rng: random.Random) -> int | float | bool:
+    number = rng.randint(_SMALLEST, _LARGEST)
+    if dtype is DType.BOOL:
+        return number > 0
+    return float(number) if dtype in _FLOATS else number
+
+
+def _tensor(
+    type: TensorType,
+    values: Mapping[str, Number],
+    rng: random.Random,
+    item: SymbolDefinitionLine | None,
+) -> "torch.Tensor":
+    import torch
+
+    from wrapperir.interp.torch_values import TORCH_DTYPES
+
+    try:
+        size = [evaluate_int(extent, values) for extent in type.size]
+        stride = [evaluate_int(step, values) for step in type.stride]
+        offset = evaluate_int(type.offset, values)
+    except EvaluationError as error:
+        raise ValueError(str(error)) from None
+    dtype = TORCH_DTYPES[type.dtype]
+    device = str(type.device)
+    count = offset + 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+    numbers = [
+        _in_range(item, rng) if item is not None else _number(type.dtype, rng)
+        for _ in range(max(count, 0))
+    ]
+    memory = torch.tensor(numbers, dtype=torch.float64).to(dtype=dtype, device=device)
+    return memory.as_strided(size, stride, offset)

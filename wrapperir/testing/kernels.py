@@ -1,0 +1,219 @@
+"""A few small kernels, each in Triton and in C++, that generated programs are made of.
+
+The sources are fixed, so that whatever compiles them does so once.  Every kernel works on
+``xnumel`` elements of dense f32 buffers.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+
+from attrs import frozen
+
+from wrapperir.ir.expr import Symbol, ceildiv
+from wrapperir.ir.kernel import (
+    Access,
+    BufferParameter,
+    ConstexprParameter,
+    KernelConfig,
+    Language,
+    Parameter,
+    ScalarParameter,
+)
+from wrapperir.ir.line import KernelDefinitionLine
+from wrapperir.ir.types import DType
+
+
+class KernelKind(Enum):
+    """What a kernel of this library does."""
+
+    ADD = "add"
+    """``out = left + right``"""
+    ADD_REVERSED = "add_reversed"
+    """The same sums, computed from the last element to the first."""
+    RELU_INPLACE = "relu_inplace"
+    """``inout = max(inout, 0)``"""
+    ROW_SUM = "row_sum"
+    """``out[i] = in[i, 0] + … + in[i, rnumel - 1]``, left to right"""
+    SCRATCH_WRITE = "scratch_write"
+    """``ws = in``, then ``out = ws``: the workspace begins with anything"""
+    SCRATCH_ADD = "scratch_add"
+    """``out = in + ws``, then ``ws = 0``: the workspace begins, and is left, zero"""
+
+
+@frozen
+class _Buffer:
+    name: str
+    access: Access
+
+
+_READ, _WRITE, _READ_WRITE = Access.READ, Access.WRITE, Access.READ_WRITE
+
+_BUFFERS: Mapping[KernelKind, tuple[_Buffer, ...]] = {
+    KernelKind.ADD: (
+        _Buffer("in_ptr0", _READ),
+        _Buffer("in_ptr1", _READ),
+        _Buffer("out_ptr0", _WRITE),
+    ),
+    KernelKind.ADD_REVERSED: (
+        _Buffer("in_ptr0", _READ),
+        _Buffer("in_ptr1", _READ),
+        _Buffer("out_ptr0", _WRITE),
+    ),
+    KernelKind.RELU_INPLACE: (_Buffer("in_out_ptr0", _READ_WRITE),),
+    KernelKind.ROW_SUM: (_Buffer("in_ptr0", _READ), _Buffer("out_ptr0", _WRITE)),
+    KernelKind.SCRATCH_WRITE: (
+        _Buffer("in_ptr0", _READ),
+        _Buffer("ws_ptr", _WRITE),
+        _Buffer("out_ptr0", _WRITE),
+    ),
+    KernelKind.SCRATCH_ADD: (
+        _Buffer("in_ptr0", _READ),
+        _Buffer("ws_ptr", _READ_WRITE),
+        _Buffer("out_ptr0", _WRITE),
+    ),
+}
+
+_TRITON_BODIES: Mapping[KernelKind, str] = {
+    KernelKind.ADD: """\
+    left = tl.load(in_ptr0 + x, mask)
+    right = tl.load(in_ptr1 + x, mask)
+    tl.store(out_ptr0 + x, left + right, mask)
+""",
+    KernelKind.ADD_REVERSED: """\
+    back = xnumel - 1 - x
+    left = tl.load(in_ptr0 + back, mask)
+    right = tl.load(in_ptr1 + back, mask)
+    tl.store(out_ptr0 + back, left + right, mask)
+""",
+    KernelKind.RELU_INPLACE: """\
+    value = tl.load(in_out_ptr0 + x, mask)
+    tl.store(in_out_ptr0 + x, tl.where(value > 0, value, 0.0), mask)
+""",
+    KernelKind.ROW_SUM: """\
+    total = tl.zeros([XBLOCK], tl.float32)
+    for r in range(0, rnumel):
+        total += tl.load(in_ptr0 + x * rnumel + r, mask, other=0.0)
+    tl.store(out_ptr0 + x, total, mask)
+""",
+    KernelKind.SCRATCH_WRITE: """\
+    value = tl.load(in_ptr0 + x, mask)
+    tl.store(ws_ptr + x, value, mask)
+    tl.store(out_ptr0 + x, tl.load(ws_ptr + x, mask), mask)
+""",
+    KernelKind.SCRATCH_ADD: """\
+    value = tl.load(in_ptr0 + x, mask) + tl.load(ws_ptr + x, mask)
+    tl.store(out_ptr0 + x, value, mask)
+    tl.store(ws_ptr + x, tl.zeros([XBLOCK], tl.float32), mask)
+""",
+}
+
+_CPP_BODIES: Mapping[KernelKind, str] = {
+    KernelKind.ADD: """\
+    for (int64_t x = 0; x < xnumel; ++x) out_ptr0[x] = in_ptr0[x] + in_ptr1[x];
+""",
+    KernelKind.ADD_REVERSED: """\
+    for (int64_t x = xnumel - 1; x >= 0; --x) out_ptr0[x] = in_ptr0[x] + in_ptr1[x];
+""",
+    KernelKind.RELU_INPLACE: """\
+    for (int64_t x = 0; x < xnumel; ++x)
+        in_out_ptr0[x] = in_out_ptr0[x] > 0 ? in_out_ptr0[x] : 0.0f;
+""",
+    KernelKind.ROW_SUM: """\
+    for (int64_t x = 0; x < xnumel; ++x) {
+        float total = 0.0f;
+        for (int64_t r = 0; r < rnumel; ++r) total += in_ptr0[x * rnumel + r];
+        out_ptr0[x] = total;
+    }
+""",
+    KernelKind.SCRATCH_WRITE: """\
+    for (int64_t x = 0; x < xnumel; ++x) {
+        ws_ptr[x] = in_ptr0[x];
+        out_ptr0[x] = ws_ptr[x];
+    }
+""",
+    KernelKind.SCRATCH_ADD: """\
+    for (int64_t x = 0; x < xnumel; ++x) {
+        out_ptr0[x] = in_ptr0[x] + ws_ptr[x];
+        ws_ptr[x] = 0.0f;
+    }
+""",
+}
+
+
+def _scalars(kind: KernelKind) -> tuple[str, ...]:
+    return ("xnumel", "rnumel") if kind is KernelKind.ROW_SUM else ("xnumel",)
+
+
+def triton_kernel(kind: KernelKind) -> KernelDefinitionLine:
+    """Return the kernel in Triton, with two configs of equal results."""
+    buffers, scalars = _BUFFERS[kind], _scalars(kind)
+    names = [*(buffer.name for buffer in buffers), *scalars]
+    source = (
+        "import triton\n"
+        "import triton.language as tl\n"
+        "\n"
+        "\n"
+        "@triton.jit\n"
+        f"def {kind.value}({', '.join(names)}, XBLOCK: tl.constexpr):\n"
+        "    x = tl.program_id(0) * XBLOCK + tl.arange(0, XBLOCK)\n"
+        "    mask = x < xnumel\n"
+        f"{_TRITON_BODIES[kind]}"
+    )
+    parameters: tuple[Parameter, ...] = (
+        *(BufferParameter(b.name, DType.F32, b.access) for b in buffers),
+        *(ScalarParameter(name, DType.I32) for name in scalars),
+        ConstexprParameter("XBLOCK"),
+    )
+    return KernelDefinitionLine(
+        name=f"triton_{kind.value}",
+        language=Language.TRITON,
+        parameters=parameters,
+        grid=(ceildiv(Symbol("xnumel"), Symbol("XBLOCK")), 1, 1),
+        configs=(
+            KernelConfig((("XBLOCK", 16), ("num_warps", 1))),
+            KernelConfig((("XBLOCK", 8), ("num_warps", 1), ("num_stages", 2))),
+        ),
+        entry=kind.value,
+        metadata=(("wrapperir.kind", kind.value),),
+        source=source,
+    )
+
+
+def cpp_kernel(kind: KernelKind) -> KernelDefinitionLine:
+    """Return the kernel in C++: one function with C linkage."""
+    buffers, scalars = _BUFFERS[kind], _scalars(kind)
+    arguments = [
+        *(f"{'' if b.access.writes else 'const '}float* {b.name}" for b in buffers),
+        *(f"const int64_t {name}" for name in scalars),
+    ]
+    source = (
+        "#include <cstdint>\n"
+        "\n"
+        f'extern "C" void {kind.value}({", ".join(arguments)}) {{\n'
+        f"{_CPP_BODIES[kind]}"
+        "}\n"
+    )
+    return KernelDefinitionLine(
+        name=f"cpp_{kind.value}",
+        language=Language.CPP,
+        parameters=(
+            *(BufferParameter(b.name, DType.F32, b.access) for b in buffers),
+            *(ScalarParameter(name, DType.I64) for name in scalars),
+        ),
+        entry=kind.value,
+        metadata=(("wrapperir.kind", kind.value),),
+        source=source,
+    )
+
+
+def library_kernel(kind: KernelKind, language: Language) -> KernelDefinitionLine:
+    """Return a kernel of the library in a language.
+
+    Raises:
+        ValueError: the library has none in ``language``.
+    """
+    if language is Language.TRITON:
+        return triton_kernel(kind)
+    if language is Language.CPP:
+        return cpp_kernel(kind)
+    raise ValueError(f"no kernels in {language.value}")

@@ -1,0 +1,136 @@
+"""Hypothesis strategies for valid programs, of every line kind.
+
+A program is grown line by line: each step adds the lines of one idea where the values it
+needs are there, and the block knows which values may be read, written and dropped.  What
+comes out has no fault that the verifier knows, and runs without one on the inputs of
+:func:`wrapperir.testing.inputs.example_inputs`.
+"""
+
+from collections.abc import Callable
+
+from hypothesis import strategies as st
+
+from wrapperir.ir.builder import ProgramBuilder
+from wrapperir.ir.expr import Expr, Symbol
+from wrapperir.ir.kernel import Language
+from wrapperir.ir.line import SizeOf, SymbolKind, ValueOf
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import DType, ScalarType, tensor
+from wrapperir.testing import block_steps, buffer_steps, call_steps, remark_steps
+from wrapperir.testing.growing import Growing, Memory, Tracked, World
+
+_PLAIN: tuple[Callable[[Growing], object], ...] = (
+    call_steps.operator,
+    call_steps.operator_out,
+    call_steps.kernel_add,
+    call_steps.kernel_in_place,
+    call_steps.kernel_row_sum,
+    call_steps.operator_in_place,
+    call_steps.transposed,
+    call_steps.several_results,
+    call_steps.matrix_product,
+    buffer_steps.allocate,
+    buffer_steps.reinterpret,
+    buffer_steps.reuse,
+    buffer_steps.free,
+    buffer_steps.free_tuple,
+    buffer_steps.use_workspace,
+    remark_steps.symbol_of_tensor,
+    remark_steps.symbol_computed,
+    remark_steps.symbol_of_item,
+    remark_steps.assert_layout,
+    remark_steps.assert_aligned,
+    remark_steps.assert_condition,
+    remark_steps.assert_finite,
+    remark_steps.comment,
+    remark_steps.provenance,
+)
+_NESTED: tuple[Callable[[Growing, block_steps.Grow], None], ...] = (
+    block_steps.conditional,
+    block_steps.while_loop,
+    block_steps.subgraph_call,
+)
+_STEPS = range(len(_PLAIN) + len(_NESTED))
+
+
+def _grow(growing: Growing, most: int) -> None:
+    """Add at most so many steps; each may add no line, where it has nothing to use."""
+    for _ in range(growing.draw(st.integers(0, most))):
+        number = growing.choose(_STEPS)
+        if number < len(_PLAIN):
+            _PLAIN[number](growing)
+        else:
+            _NESTED[number - len(_PLAIN)](growing, _grow)
+
+
+@st.composite
+def programs(
+    draw: st.DrawFn,
+    *,
+    languages: tuple[Language, ...] = (Language.TRITON, Language.CPP),
+    max_steps: int = 14,
+) -> Program:
+    """Draw a valid program for the CPU.
+
+    ``languages`` are those of its kernels (with none it launches none), ``max_steps``
+    bounds its length.  Sizes are small; values stay small enough for exact arithmetic,
+    so that results do not depend on the order of sums.
+    """
+    builder = ProgramBuilder(draw(st.sampled_from(["main", "forward"])))
+    columns = draw(st.integers(1, 8))
+    dynamic = draw(st.booleans())
+    rows: Expr = Symbol("s0") if dynamic else draw(st.integers(1, 6))
+    world = World(builder, languages, rows, columns)
+    growing = Growing(draw, world, builder)
+    _add_entry(growing, dynamic)
+    _grow(growing, max_steps)
+    outputs = _draw_outputs(growing)
+    growing.free_all_but([t.value for t in outputs])
+    for tracked in growing.tensors:
+        if tracked.is_input and tracked not in outputs and growing.flip():
+            builder.free(tracked.value)
+    rest = growing.draw(st.lists(st.sampled_from([None, 3, *growing.symbols]), max_size=2))
+    return builder.build(*(t.value for t in outputs), *rest)
+
+
+def _add_entry(growing: Growing, dynamic: bool) -> None:
+    """Add inputs, the symbols read from them, and constants."""
+    world, builder, draw = growing.world, growing.world.builder, growing.draw
+    dtypes = draw(st.lists(st.sampled_from([DType.F32, DType.I64, DType.F64]), max_size=2))
+    for index, dtype in enumerate([DType.F32, *dtypes]):
+        mutated = growing.flip()
+        value = builder.input(world.matrix(dtype), mutated=mutated)
+        memory = Memory(world.numel, lent=True, writable=mutated)
+        growing.add(value, memory, owned=False).is_input = True
+        if dynamic and index == 0:
+            growing.symbols.append(
+                builder.symbol("s0", SizeOf(value.name, 0), lower=2, upper=6)
+            )
+    for dtype in (DType.I64, DType.BOOL):
+        if growing.flip():
+            value = builder.input(tensor(dtype, ()))
+            memory = Memory(1, lent=True, writable=False)
+            growing.add(value, memory, owned=False).is_input = True
+    if growing.flip():
+        value = builder.input(ScalarType(DType.I64), name="n")
+        growing.symbols.append(builder.symbol("n", ValueOf("n"), lower=0, upper=9))
+    if growing.flip():
+        value = builder.input(ScalarType(DType.F64), name="scale")
+        growing.symbols.append(
+            builder.symbol("scale", ValueOf(value.name), kind=SymbolKind.FLOAT)
+        )
+    for index in range(draw(st.integers(0, 2))):
+        mutated = growing.flip()
+        type = tensor("f32", (world.columns, world.columns))
+        value = builder.constant(type, f"layers.{index}.weight", mutated=mutated)
+        numel = world.columns * world.columns
+        growing.add(value, Memory(numel, lent=True, writable=mutated), owned=False)
+
+
+def _draw_outputs(growing: Growing) -> list[Tracked]:
+    options = [t for t in growing.tensors if t.memory.written]
+    if not options:
+        return []
+    return growing.draw(
+        st.lists(st.sampled_from(options), max_size=3, unique_by=lambda t: t.value.name)
+    )
