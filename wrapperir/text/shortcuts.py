@@ -29,6 +29,7 @@ from wrapperir.ir.line import (
     Provenance,
     ReinterpretLine,
     ReuseLine,
+    SourceLocation,
     SymbolDefinitionLine,
     SymbolSource,
 )
@@ -86,6 +87,14 @@ _ITEM = re.compile(r"(?:[^,\[\]()]|\[[^\[\]()]*\]|\([^\[\]()]*\))++")
 _VALUE = re.compile(rf"%{NAME}")
 _KEYWORD = re.compile(rf"({NAME}) = ")
 _NUMBERS = re.compile(r"(?:[0-9]{1,18}(?:, [0-9]{1,18})*)?")
+
+
+_STRINGS = r"(\"[^\"\\\x00-\x1f]*+\"(?:, \"[^\"\\\x00-\x1f]*+\")*+)"
+_PROVENANCE = _pattern(
+    rf"from\((?:nodes\({_STRINGS}\)(?:, (?=[oa])|(?=\))))?"
+    rf"(?:operator\({_STRING}\)(?:, (?=a)|(?=\))))?"
+    rf"(?:at\({_STRING}, ([0-9]{{1,18}})\))?\)\Z"
+)
 
 
 class _NotApplicable(Exception):  # noqa: N818 - a signal, not an error
@@ -164,7 +173,7 @@ class Shortcuts:
             return self._origins[text]
         except KeyError:
             assert text is not None
-            found = self._origins[text] = _read(parse_provenance, text)
+            found = self._origins[text] = _provenance(text)
             return found
 
     def _device(self, text: str | None) -> Device:
@@ -382,6 +391,18 @@ def _read(parse: Callable[[Cursor], T], text: str) -> T:
     if cursor.kind != "end" or cursor.start != len(text):  # a remark: not here
         raise _NotApplicable
     return found
+
+
+def _provenance(text: str) -> Provenance | None:
+    match = _PROVENANCE(text, 0)
+    if match is None:
+        return _read(parse_provenance, text)
+    nodes, operator, file, line = match.groups()
+    return Provenance(
+        nodes=() if nodes is None else tuple(_text(nodes).split('", "')),
+        operator=None if operator is None else _text(operator),
+        location=None if file is None else SourceLocation(_text(file), int(line)),
+    )
 
 
 def _text(literal: str) -> str:

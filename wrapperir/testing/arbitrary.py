@@ -1,0 +1,377 @@
+"""Strategies for programs that can be written but need not be valid.
+
+They draw every line kind with every field, names and types without regard for what the
+program means, so what reads and prints programs is tried on more than valid ones.  For
+valid programs see :mod:`wrapperir.testing`.
+"""
+
+import math
+
+from hypothesis import strategies as st
+
+from wrapperir.ir.expr import VARIADIC, Expr, ExprOp, Operation, Symbol, accepts_arity
+from wrapperir.ir.identifier import RESERVED_SYMBOLS
+from wrapperir.ir.kernel import (
+    Access,
+    BufferParameter,
+    ConstexprParameter,
+    FirstChoice,
+    ForcedChoice,
+    KernelChoice,
+    KernelConfig,
+    Language,
+    Parameter,
+    ScalarParameter,
+)
+from wrapperir.ir.line import (
+    AllocateLine,
+    Argument,
+    AssertAlignmentLine,
+    AssertNotNanLine,
+    AssertScalarLine,
+    AssertSizeStrideLine,
+    Block,
+    BlockParameter,
+    BodyLine,
+    BufferRef,
+    CommentLine,
+    ComplexLiteral,
+    ConditionalLine,
+    DefinitionLine,
+    ExternKernelLine,
+    FreeLine,
+    ItemOf,
+    KernelArgument,
+    KernelCallLine,
+    KernelDefinitionLine,
+    MultiKernelLine,
+    MultiOutputLine,
+    OffsetOf,
+    Provenance,
+    ReinterpretLine,
+    Result,
+    ReuseLine,
+    SizeOf,
+    SourceLocation,
+    StrideOf,
+    SubgraphCallLine,
+    SymbolDefinitionLine,
+    SymbolKind,
+    SymbolSource,
+    TorchEnum,
+    ValueOf,
+    WhileLoopLine,
+    ZeroMode,
+)
+from wrapperir.ir.program import ConstantInput, Input, Program
+from wrapperir.ir.types import (
+    CPU,
+    Device,
+    DType,
+    OpaqueType,
+    ScalarType,
+    TensorType,
+    TupleType,
+    ValueType,
+    VendorLayout,
+    contiguous_stride,
+)
+
+_WORDS = ("allocate", "from", "size", "stride", "min", "f32", "nodes", "kind", "as", "e5")
+names = st.sampled_from(("buf0", "x", "_", "A1", *_WORDS, "true", "none")) | st.from_regex(
+    r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True
+)
+"""Identifiers, keywords of the text form among them."""
+
+symbol_names = names.filter(lambda name: name not in RESERVED_SYMBOLS)
+dotted_names = st.lists(names, min_size=2, max_size=3).map(".".join)
+texts = st.text(
+    st.characters(exclude_categories=["Cs"])
+    | st.sampled_from('"\\\n\r\t\x00\x7f\x85\u2028\u202e%@#|{}'),
+    max_size=12,
+)
+"""Any strings, with what is special to the text form drawn often."""
+
+floats = st.floats().map(lambda x: x if x == x else math.nan)
+"""Floats with the one NaN that readers return, which makes equal programs equal."""
+
+integers = st.integers(-(2**70), 2**70) | st.integers(-3, 3)
+numbers = integers | floats
+constants = st.none() | st.booleans() | numbers | texts
+
+
+def _operations(children: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
+    def of(op: ExprOp) -> st.SearchStrategy[Expr]:
+        fewest = next(count for count in (1, 2, 3) if accepts_arity(op, count))
+        most = 4 if op in VARIADIC else fewest
+        args = st.lists(children, min_size=fewest, max_size=most).map(tuple)
+        return args.map(lambda args: Operation(op, args))
+
+    return st.sampled_from(ExprOp).flatmap(of)
+
+
+symbols = symbol_names.map(Symbol)
+exprs: st.SearchStrategy[Expr] = st.recursive(
+    numbers | st.booleans() | symbols, _operations, max_leaves=8
+)
+"""Expressions of every operator, unfolded."""
+
+_sizes = st.lists(st.integers(0, 9) | exprs, max_size=3).map(tuple)
+devices = st.just(CPU) | st.builds(
+    Device, st.sampled_from(("cpu", "cuda")) | names, st.none() | st.integers(0, 9)
+)
+layouts = st.builds(
+    VendorLayout, dotted_names, st.lists(integers | texts, max_size=2).map(tuple)
+)
+
+
+@st.composite
+def tensor_types(draw: st.DrawFn) -> TensorType:
+    """Draw a tensor's type; its strides are often row-major."""
+    size = draw(_sizes)
+    stride = contiguous_stride(size) if draw(st.booleans()) else draw(_sizes)
+    return TensorType(
+        dtype=draw(st.sampled_from(DType)),
+        size=size,
+        stride=stride,
+        offset=draw(st.just(0) | exprs),
+        device=draw(devices),
+        space=draw(st.just("global") | names),
+        pinned=draw(st.booleans()),
+        alignment=draw(st.none() | integers),
+        layout=draw(st.none() | layouts),
+    )
+
+
+value_types: st.SearchStrategy[ValueType] = st.recursive(
+    tensor_types()
+    | st.builds(ScalarType, st.sampled_from(DType))
+    | st.builds(OpaqueType, texts),
+    lambda children: st.lists(children, max_size=3).map(tuple).map(TupleType),
+    max_leaves=3,
+)
+
+buffers = names.map(BufferRef)
+arguments: st.SearchStrategy[Argument] = st.recursive(
+    st.none()
+    | st.booleans()
+    | texts
+    | exprs
+    | buffers
+    | st.sampled_from(DType)
+    | devices
+    | st.builds(TorchEnum, st.sampled_from(("layout", "memory_format")), names)
+    | st.builds(ComplexLiteral, floats, floats),
+    lambda children: st.lists(children, max_size=3).map(tuple),
+    max_leaves=4,
+)
+"""Every kind of argument of an operator."""
+
+kernel_arguments: st.SearchStrategy[KernelArgument] = buffers | exprs
+"""Every kind of argument of a kernel."""
+
+provenances = st.none() | st.builds(
+    Provenance,
+    nodes=st.lists(texts, max_size=2).map(tuple),
+    operator=st.none() | texts,
+    location=st.none() | st.builds(SourceLocation, texts, integers),
+)
+
+_parameters: st.SearchStrategy[Parameter] = (
+    st.builds(BufferParameter, names, st.sampled_from(DType), st.sampled_from(Access))
+    | st.builds(ScalarParameter, names, st.sampled_from(DType))
+    | st.builds(ConstexprParameter, names)
+)
+
+
+_bindings = st.lists(st.tuples(names, constants), max_size=2).map(tuple)
+_config_values = st.booleans() | numbers | texts
+_kernel_definitions = st.builds(
+    KernelDefinitionLine,
+    name=names,
+    language=st.sampled_from(Language),
+    parameters=st.lists(_parameters, max_size=3).map(tuple),
+    grid=st.lists(exprs, max_size=3).map(tuple),
+    constants=_bindings,
+    configs=st.lists(
+        st.builds(
+            KernelConfig, st.lists(st.tuples(names, _config_values), max_size=2).map(tuple)
+        ),
+        max_size=2,
+    ).map(tuple),
+    entry=names,
+    metadata=st.lists(st.tuples(texts, constants), max_size=2).map(tuple),
+    source=texts | st.lists(texts, max_size=3).map("\n".join),
+    provenance=provenances,
+)
+_multi_kernels = st.builds(
+    MultiKernelLine,
+    name=names,
+    parameters=st.lists(_parameters, max_size=3).map(tuple),
+    choices=st.lists(
+        st.builds(KernelChoice, names, st.lists(integers, max_size=3).map(tuple)),
+        max_size=2,
+    ).map(tuple),
+    selection=st.builds(FirstChoice) | st.builds(ForcedChoice, integers),
+    provenance=provenances,
+)
+definitions: st.SearchStrategy[DefinitionLine] = _kernel_definitions | _multi_kernels
+
+sources: st.SearchStrategy[SymbolSource] = (
+    st.builds(SizeOf, names, integers)
+    | st.builds(StrideOf, names, integers)
+    | st.builds(OffsetOf, names)
+    | st.builds(ValueOf, names)
+    | st.builds(ItemOf, names)
+    | exprs
+)
+symbol_definitions = st.builds(
+    SymbolDefinitionLine,
+    symbol=symbol_names,
+    kind=st.sampled_from(SymbolKind),
+    lower=st.none() | integers,
+    upper=st.none() | integers,
+    source=sources,
+    provenance=provenances,
+)
+_streams = st.just(0) | integers
+_name_lists = st.lists(names, max_size=2).map(tuple)
+_operands = st.lists(kernel_arguments, max_size=3).map(tuple)
+_results = st.lists(st.builds(Result, names, value_types), max_size=2).map(tuple)
+
+_simple_lines: st.SearchStrategy[BodyLine] = st.one_of(
+    st.builds(
+        AllocateLine,
+        result=names,
+        type=tensor_types(),
+        workspace=st.none() | st.sampled_from(ZeroMode),
+        provenance=provenances,
+    ),
+    st.builds(FreeLine, buffer=names, provenance=provenances),
+    st.builds(
+        ReuseLine, result=names, source=names, type=tensor_types(), provenance=provenances
+    ),
+    st.builds(
+        ReinterpretLine,
+        result=names,
+        source=names,
+        type=tensor_types(),
+        provenance=provenances,
+    ),
+    st.builds(
+        KernelCallLine,
+        kernel=names,
+        arguments=_operands,
+        device=devices,
+        stream=_streams,
+        provenance=provenances,
+    ),
+    st.builds(
+        ExternKernelLine,
+        result=st.none() | names,
+        type=st.none() | value_types,
+        operator=dotted_names,
+        arguments=st.lists(arguments, max_size=3).map(tuple),
+        keywords=st.lists(st.tuples(names, arguments), max_size=2).map(tuple),
+        writes=_name_lists,
+        aliases=_name_lists,
+        device=devices,
+        stream=_streams,
+        provenance=provenances,
+    ),
+    st.builds(
+        MultiOutputLine,
+        result=names,
+        source=names,
+        indices=st.lists(integers, max_size=2).map(tuple),
+        type=value_types,
+        provenance=provenances,
+    ),
+    symbol_definitions,
+    st.builds(
+        AssertSizeStrideLine,
+        buffer=names,
+        size=_sizes,
+        stride=_sizes,
+        message=texts,
+        provenance=provenances,
+    ),
+    st.builds(
+        AssertAlignmentLine,
+        buffer=names,
+        bytes=integers,
+        message=texts,
+        provenance=provenances,
+    ),
+    st.builds(AssertScalarLine, condition=exprs, message=texts, provenance=provenances),
+    st.builds(AssertNotNanLine, buffer=names, message=texts, provenance=provenances),
+    st.builds(CommentLine, text=texts, provenance=provenances),
+)
+
+
+def _with_blocks(lines: st.SearchStrategy[BodyLine]) -> st.SearchStrategy[BodyLine]:
+    blocks = st.builds(
+        Block,
+        parameters=st.lists(st.builds(BlockParameter, names, value_types), max_size=2).map(
+            tuple
+        ),
+        lines=st.lists(lines, max_size=2).map(tuple),
+        results=st.lists(arguments, max_size=2).map(tuple),
+    )
+    return st.one_of(
+        st.builds(
+            ConditionalLine,
+            results=_results,
+            predicate=kernel_arguments,
+            operands=_operands,
+            on_true=blocks,
+            on_false=blocks,
+            provenance=provenances,
+        ),
+        st.builds(
+            WhileLoopLine,
+            results=_results,
+            carried=_operands,
+            invariant=_operands,
+            condition=blocks,
+            body=blocks,
+            provenance=provenances,
+        ),
+        st.builds(
+            SubgraphCallLine,
+            results=_results,
+            name=names,
+            operands=_operands,
+            body=blocks,
+            provenance=provenances,
+        ),
+    )
+
+
+body_lines: st.SearchStrategy[BodyLine] = st.recursive(
+    _simple_lines, _with_blocks, max_leaves=4
+)
+"""Lines of every kind that a body holds."""
+
+programs = st.builds(
+    Program,
+    name=names,
+    inputs=st.lists(
+        st.builds(Input, name=names, type=value_types, mutated=st.booleans()), max_size=2
+    ).map(tuple),
+    symbols=st.lists(symbol_definitions, max_size=2).map(tuple),
+    constants=st.lists(
+        st.builds(
+            ConstantInput,
+            name=names,
+            type=tensor_types(),
+            key=texts,
+            mutated=st.booleans(),
+        ),
+        max_size=2,
+    ).map(tuple),
+    definitions=st.lists(definitions, max_size=2).map(tuple),
+    lines=st.lists(body_lines, max_size=4).map(tuple),
+    outputs=st.lists(arguments, max_size=2).map(tuple),
+)
+"""Programs that can be written; few are valid."""
