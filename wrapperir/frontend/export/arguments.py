@@ -7,7 +7,7 @@ import torch
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.frontend.export.provenance import provenance_of
 from wrapperir.frontend.export.scope import Lowering, Poison, Results, Scope, Views
-from wrapperir.frontend.export.values import lower_device, lower_dtype
+from wrapperir.frontend.export.values import leaves_of, lower_device, lower_dtype
 from wrapperir.ir.line import (
     Argument,
     BufferRef,
@@ -30,7 +30,7 @@ def lower_argument(scope: Scope, value: Any) -> Argument:
         case torch.fx.Node():
             return lowered_argument(scope, scope.values[value])
         case list() | tuple():
-            return tuple(lower_argument(scope, item) for item in value)
+            return tuple(lower_argument(scope, item) for item in leaves_of(value))
         case None | bool() | int() | float() | str():
             return value
         case complex():

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from attrs import evolve
+from torch._ops import HigherOrderOperator, OpOverload
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.frontend.export.arguments import element
@@ -46,17 +47,18 @@ def _described(node: torch.fx.Node) -> str:
 def _lower_node(scope: Scope, node: torch.fx.Node) -> None:
     from wrapperir.frontend.export.control_flow import lower_higher_order
 
+    target: Any = node.target
     if node.op == "get_attr":
         _lower_attribute(scope, node)
-    elif node.target is operator.getitem and not _is_scalar(node):
+    elif target is operator.getitem and not _is_scalar(node):
         source, index = node.args
         assert isinstance(source, torch.fx.Node)
         assert isinstance(index, int)
         scope.values[node] = element(scope, scope.values[source], index)
-    elif isinstance(node.target, torch._ops.OpOverload):
-        lower_operator(scope, node, node.target)
-    elif isinstance(node.target, torch._ops.HigherOrderOperator):
-        lower_higher_order(scope, node, node.target)
+    elif isinstance(target, OpOverload):
+        lower_operator(scope, node, target)  # pyright: ignore
+    elif isinstance(target, HigherOrderOperator):
+        lower_higher_order(scope, node, target)
     elif node.op == "call_function" and _is_scalar(node):
         scope.values[node] = scope.lower_scalar(node.meta["val"])
     else:

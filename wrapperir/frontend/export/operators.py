@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from attrs import evolve
+from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
@@ -14,6 +15,7 @@ from wrapperir.frontend.export.scope import Results, Scope, Views
 from wrapperir.frontend.export.sharing import (
     may_share,
     returned_arguments,
+    schema_of,
     shared_arguments,
     written_arguments,
 )
@@ -24,7 +26,14 @@ from wrapperir.frontend.export.symbols import (
     scalar_facts,
     tensor_facts,
 )
-from wrapperir.frontend.export.values import SCALARS, lower_device
+from wrapperir.frontend.export.values import (
+    SCALARS,
+    expr_of,
+    is_symbolic,
+    leaves_of,
+    lower_device,
+    original_expr_of,
+)
 from wrapperir.frontend.sympy_expr import lower_sympy
 from wrapperir.ir.expr import Expr, ExprOp, compare
 from wrapperir.ir.line import (
@@ -43,16 +52,14 @@ _IDENTITIES = frozenset({"aten::detach_", "aten::requires_grad_"})
 """These change nothing but what autograd knows."""
 
 
-def lower_operator(
-    scope: Scope, node: torch.fx.Node, operator: torch._ops.OpOverload
-) -> None:
+def lower_operator(scope: Scope, node: torch.fx.Node, operator: OpOverload) -> None:
     """Append the lines of an operator call and note what the node became.
 
     Raises:
         DiagnosticError: WIR602 an operator that changes the shape of its argument, WIR603
             an argument, WIR604 a result that cannot be expressed.
     """
-    name = operator._schema.name
+    name = schema_of(operator).name
     if name in _ITEMS:
         _lower_item(scope, node)
     elif name == "aten::_assert_scalar":
@@ -76,9 +83,7 @@ def lower_operator(
 
 
 def _is_known(scope: Scope, value: Any) -> bool:
-    if not isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
-        return True
-    return all(scope.is_defined(symbol.name) for symbol in value.node.expr.free_symbols)
+    return not is_symbolic(value) or scope.are_defined(expr_of(value))
 
 
 def _lower_item(scope: Scope, node: torch.fx.Node) -> None:
@@ -106,10 +111,8 @@ def _condition(scope: Scope, value: Any) -> Expr:
     if not isinstance(value, torch.fx.Node):
         return int(bool(value))
     example = value.meta.get("val")
-    if isinstance(example, torch.SymBool):
-        written = example.node._expr
-        if all(scope.is_defined(symbol.name) for symbol in written.free_symbols):
-            return scope.resolve(lower_sympy(written))
+    if is_symbolic(example) and scope.are_defined(original_expr_of(example)):
+        return scope.resolve(lower_sympy(original_expr_of(example)))
     return scope.lower_scalar(example)
 
 
@@ -132,9 +135,7 @@ def _lower_range(scope: Scope, node: torch.fx.Node) -> None:
                 )
 
 
-def _lower_views(
-    scope: Scope, node: torch.fx.Node, operator: torch._ops.OpOverload
-) -> bool:
+def _lower_views(scope: Scope, node: torch.fx.Node, operator: OpOverload) -> bool:
     """Lower a call whose results are all views, if that is what they are."""
     value = node.meta.get("val")
     leaves = pytree.tree_leaves(value)
@@ -175,7 +176,7 @@ def _is_lazy(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and (value.is_conj() or value.is_neg())
 
 
-def _lower_call(scope: Scope, node: torch.fx.Node, operator: torch._ops.OpOverload) -> None:
+def _lower_call(scope: Scope, node: torch.fx.Node, operator: OpOverload) -> None:
     arguments = tuple(lower_argument(scope, arg) for arg in node.args)
     keywords = tuple((k, lower_argument(scope, v)) for k, v in node.kwargs.items())
     written = tuple(dict.fromkeys(_names(scope, written_arguments(operator, node))))
@@ -183,7 +184,7 @@ def _lower_call(scope: Scope, node: torch.fx.Node, operator: torch._ops.OpOverlo
         scope.write(name)
     returned = returned_arguments(operator, node)
     value = node.meta.get("val")
-    plain = not operator._schema.returns or bool(returned) or value is None
+    plain = not schema_of(operator).returns or bool(returned) or value is None
     aliases = () if plain else _aliases(scope, node, operator)
     line = ExternKernelLine(
         operator=str(operator),
@@ -207,9 +208,7 @@ def _names(scope: Scope, values: list[Any]) -> Iterator[str]:
         yield from buffers_in(lower_argument(scope, value))
 
 
-def _aliases(
-    scope: Scope, node: torch.fx.Node, operator: torch._ops.OpOverload
-) -> tuple[str, ...]:
+def _aliases(scope: Scope, node: torch.fx.Node, operator: OpOverload) -> tuple[str, ...]:
     """Return the values whose memory a result may have, where that is not excluded."""
     if not may_share(operator):
         return ()
@@ -237,7 +236,7 @@ def append_results(
     value = node.meta["val"]
     result = scope.new_name(node.name)
     several = isinstance(value, tuple | list)
-    leaves: list[Any] = list(value) if several else [value]
+    leaves = leaves_of(value)
     names = (
         tuple(scope.new_name(f"{result}_{i}") for i in range(len(leaves)))
         if several

@@ -27,8 +27,7 @@ def _module_path(node: torch.fx.Node) -> str:
     stack = node.meta.get("nn_module_stack")
     if not stack:
         return ""
-    entry: object = list(stack.values())[-1]
-    path = entry[0] if isinstance(entry, tuple) and entry else ""
+    path: object = list(stack.values())[-1][0]
     return path if isinstance(path, str) and not path.startswith("_empty_nn") else ""
 
 

@@ -7,7 +7,7 @@ import torch
 from attrs import define, field
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.frontend.export.values import lower_type
+from wrapperir.frontend.export.values import expr_of, is_symbolic, lower_type
 from wrapperir.frontend.sympy_expr import lower_sympy
 from wrapperir.ir.expr import Expr, Operation, Symbol, substitute, symbols_in
 from wrapperir.ir.line import Argument, BodyLine
@@ -134,8 +134,8 @@ class Scope:
         Raises:
             DiagnosticError: WIR604, a symbol is not defined; WIR600.
         """
-        if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
-            return self.resolve(lower_sympy(value.node.expr))
+        if is_symbolic(value):
+            return self.resolve(lower_sympy(expr_of(value)))
         return int(value) if isinstance(value, bool) else value
 
     def resolve(self, expr: Expr) -> Expr:
@@ -149,6 +149,10 @@ class Scope:
     def is_defined(self, symbol: str) -> bool:
         """Say whether a symbol of the graph has a definition here."""
         return symbol in self.renamed or symbol in self.visible
+
+    def are_defined(self, expr: Any) -> bool:
+        """Say whether all symbols of a sympy expression have a definition here."""
+        return all(self.is_defined(symbol.name) for symbol in expr.free_symbols)
 
     def _rename(self, expr: Symbol | Operation) -> Expr:
         return substitute(expr, self.renamed) if self.renamed else expr

@@ -10,30 +10,34 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
+from torch._ops import OpOverload
 from torch._subclasses import FakeTensor
 from torch.utils import _pytree as pytree
 
-Schema = torch._C.FunctionSchema
+
+def schema_of(operator: OpOverload) -> Any:
+    """Return the operator's schema: its name, arguments, returns, and their aliases."""
+    return operator._schema  # pyright: ignore[reportPrivateUsage]
 
 
-def written_arguments(operator: torch._ops.OpOverload, node: torch.fx.Node) -> list[Any]:
+def written_arguments(operator: OpOverload, node: torch.fx.Node) -> list[Any]:
     """Return the nodes (or lists of nodes) that a call writes to."""
     written = [
         value
-        for argument, value in _bound(operator._schema, node)
+        for argument, value in _bound(schema_of(operator), node)
         if argument.alias_info is not None and argument.alias_info.is_write
     ]
     return written + _undeclared_writes(operator, node)
 
 
-def returned_arguments(operator: torch._ops.OpOverload, node: torch.fx.Node) -> list[Any]:
+def returned_arguments(operator: OpOverload, node: torch.fx.Node) -> list[Any]:
     """Return for each result the node it is identical to, as ``add_`` returns its self.
 
     The list is empty where some result is not a written argument.
     """
-    bound = list(_bound(operator._schema, node))
+    bound = list(_bound(schema_of(operator), node))
     found: list[Any] = []
-    for result in operator._schema.returns:
+    for result in schema_of(operator).returns:
         if result.alias_info is None or not result.alias_info.is_write:
             return []
         sets = result.alias_info.before_set
@@ -45,23 +49,22 @@ def returned_arguments(operator: torch._ops.OpOverload, node: torch.fx.Node) -> 
     return found
 
 
-def may_share(operator: torch._ops.OpOverload) -> bool:
+def may_share(operator: OpOverload) -> bool:
     """Say whether a result of the operator may share storage with an argument."""
-    schema = operator._schema
+    schema = schema_of(operator)
     if any(result.alias_info is not None for result in schema.returns):
         return True
-    return torch._C._dispatch_has_kernel_for_dispatch_key(
-        _qualified_name(operator), "CompositeImplicitAutograd"
-    )
+    registered = torch._C._dispatch_has_kernel_for_dispatch_key  # pyright: ignore
+    return bool(registered(_qualified_name(operator), "CompositeImplicitAutograd"))
 
 
-def _qualified_name(operator: torch._ops.OpOverload) -> str:
-    schema = operator._schema
+def _qualified_name(operator: OpOverload) -> str:
+    schema = schema_of(operator)
     return f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
 
 
 def shared_arguments(
-    operator: torch._ops.OpOverload, node: torch.fx.Node
+    operator: OpOverload, node: torch.fx.Node
 ) -> list[torch.fx.Node | None] | None:
     """Return for each result tensor the argument whose storage it has, or ``None`` for it.
 
@@ -82,9 +85,7 @@ def shared_arguments(
     ]
 
 
-def _run_fake(
-    operator: torch._ops.OpOverload, node: torch.fx.Node, example: FakeTensor
-) -> Any:
+def _run_fake(operator: OpOverload, node: torch.fx.Node, example: FakeTensor) -> Any:
     mode = example.fake_mode
     args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda arg: arg.meta["val"])
     environment: Any = mode.shape_env
@@ -103,10 +104,10 @@ def _is_fake(value: object) -> bool:
 
 
 def _storage(tensor: torch.Tensor) -> int:
-    return int(tensor.untyped_storage()._cdata)
+    return int(tensor.untyped_storage()._cdata)  # pyright: ignore[reportPrivateUsage]
 
 
-def _bound(schema: Schema, node: torch.fx.Node) -> list[tuple[Any, Any]]:
+def _bound(schema: Any, node: torch.fx.Node) -> list[tuple[Any, Any]]:
     """Pair the schema's arguments with those of the call; defaults are left out."""
     pairs: list[tuple[Any, Any]] = []
     for position, argument in enumerate(schema.arguments):
@@ -130,10 +131,10 @@ _UPDATES_STATISTICS = frozenset(
 """These change running statistics in training though their schema does not say so."""
 
 
-def _undeclared_writes(operator: torch._ops.OpOverload, node: torch.fx.Node) -> list[Any]:
-    if operator._schema.name not in _UPDATES_STATISTICS:
+def _undeclared_writes(operator: OpOverload, node: torch.fx.Node) -> list[Any]:
+    if schema_of(operator).name not in _UPDATES_STATISTICS:
         return []
-    given = {argument.name: value for argument, value in _bound(operator._schema, node)}
+    given = {argument.name: value for argument, value in _bound(schema_of(operator), node)}
     if given.get("training", given.get("use_input_stats")) is False:
         return []
     return [

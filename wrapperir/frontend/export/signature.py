@@ -47,7 +47,7 @@ def lower_exported(exported: ExportedProgram) -> Lowered:
     Raises:
         DiagnosticError: WIR600 to WIR605, one for each thing that cannot be lowered.
     """
-    shared = Shared(exported.range_constraints)
+    shared = Shared(exported.range_constraints)  # pyright: ignore
     scope = Scope(shared, exported.graph_module)
     inputs, symbols = _lower_inputs(scope, exported)
     lower_nodes(scope, exported.graph.nodes)

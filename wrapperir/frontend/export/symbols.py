@@ -2,11 +2,10 @@
 
 from typing import Any, TypeAlias
 
-import sympy
 import torch
-from torch.utils._sympy.numbers import int_oo
 
 from wrapperir.frontend.export.scope import Scope, take
+from wrapperir.frontend.export.values import expr_of, is_symbolic, original_expr_of
 from wrapperir.frontend.sympy_expr import lower_sympy
 from wrapperir.ir.expr import Symbol, floordiv, sub
 from wrapperir.ir.line import (
@@ -20,8 +19,8 @@ from wrapperir.ir.line import (
     ValueOf,
 )
 
-Fact: TypeAlias = tuple[SymbolSource, sympy.Basic]
-"""A place to read a number from, and what the graph says it is."""
+Fact: TypeAlias = tuple[SymbolSource, Any]
+"""A place to read a number from, and the sympy expression that it is in the graph."""
 
 
 def tensor_facts(name: str, value: torch.Tensor) -> list[Fact]:
@@ -45,15 +44,15 @@ def item_facts(name: str, value: Any) -> list[Fact]:
 
 
 def _number_facts(source: SymbolSource, value: Any) -> list[Fact]:
-    if not isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+    if not is_symbolic(value):
         return []
-    expr, original = value.node.expr, value.node._expr
+    expr, original = expr_of(value), original_expr_of(value)
     # A guard may have replaced a symbol that asserts still mention by something else.
     replaced = original != expr and not expr.is_Symbol and _is_unbacked(original)
     return [(source, expr), (source, original)] if replaced else [(source, expr)]
 
 
-def _is_unbacked(expr: sympy.Basic) -> bool:
+def _is_unbacked(expr: Any) -> bool:
     return all(str(symbol).startswith(("u", "zuf")) for symbol in expr.free_symbols)
 
 
@@ -79,7 +78,7 @@ def _plain_symbol(expr: Any) -> Any:
     """Return the symbol that ``expr`` is, or that is 1 where the condition holds."""
     if expr.is_Symbol:
         return expr
-    if isinstance(expr, sympy.Eq) and expr.lhs.is_Symbol and expr.rhs == 1:
+    if expr.func.__name__ == "Equality" and expr.lhs.is_Symbol and expr.rhs == 1:
         return expr.lhs
     return None
 
@@ -88,7 +87,7 @@ def _solve(
     scope: Scope, source: SymbolSource, expr: Any, unknown: Any
 ) -> list[SymbolDefinitionLine]:
     rest = expr.subs(unknown, 0)
-    factor = sympy.expand((expr - rest) / unknown)
+    factor = ((expr - rest) / unknown).expand()
     if not factor.is_Integer or factor == 0:
         return []
     whole = take(scope.shared.symbols, f"{unknown.name}_whole")
@@ -117,4 +116,4 @@ def _definition(scope: Scope, symbol: Any, source: SymbolSource) -> SymbolDefini
 
 
 def _bound(value: Any) -> int | None:
-    return None if value in (int_oo, -int_oo) or not value.is_Integer else int(value)
+    return int(value) if value.is_Integer else None

@@ -25,6 +25,26 @@ NO_VALUE = OpaqueType("none")
 SCALARS = (torch.SymInt, torch.SymFloat, torch.SymBool, bool, int, float)
 
 
+def is_symbolic(value: Any) -> bool:
+    """Say whether a value is a symbolic number."""
+    return isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
+
+
+def expr_of(value: Any) -> Any:
+    """Return the sympy expression of a symbolic number, with what guards replaced."""
+    return value.node.expr
+
+
+def original_expr_of(value: Any) -> Any:
+    """Return the sympy expression of a symbolic number as it was first written."""
+    return value.node._expr
+
+
+def leaves_of(value: Any) -> list[Any]:
+    """Return the elements of a list or tuple, or the one value that is neither."""
+    return list(value) if isinstance(value, tuple | list) else [value]  # pyright: ignore
+
+
 def lower_type(value: Any) -> ValueType:
     """Return the type of an example value: a fake tensor, a number, a list of those.
 
@@ -40,7 +60,7 @@ def lower_type(value: Any) -> ValueType:
     if isinstance(value, torch.SymFloat | float):
         return ScalarType(DType.F64)
     if isinstance(value, tuple | list):
-        return TupleType(tuple(lower_type(item) for item in value))
+        return TupleType(tuple(map(lower_type, leaves_of(value))))
     if value is None:
         return NO_VALUE
     raise _unsupported(f"a value of type {type(value).__name__}")
@@ -83,7 +103,7 @@ def lower_device(device: torch.device) -> Device:
 
 def lower_extent(value: int | torch.SymInt) -> Expr:
     """Return a size, stride or offset."""
-    return value if isinstance(value, int) else lower_size(value.node.expr)
+    return value if isinstance(value, int) else lower_size(expr_of(value))
 
 
 def _unsupported(what: str) -> DiagnosticError:
