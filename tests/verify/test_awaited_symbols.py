@@ -16,14 +16,16 @@ def test_sizes_that_only_the_operator_knows() -> None:
     b = ProgramBuilder()
     x = b.input(tensor("f32", (8,)), name="x")
     y = b.extern("aten.nonzero.default", x, type=tensor("i64", (U0, 1)))
+    b.free(x).comment("between")
     b.define_symbol("u0", SizeOf(y.name, 0))
+    x = b.allocate(tensor("f32", (8,)))
     pair = TupleType((tensor("f32", (U1,)), tensor("i64", (8,))))
     t = b.extern("aten._unique2.default", x, type=pair)
     first = b.multi_output(t, 0, type=pair.elements[0])
     b.define_symbol("u1", SizeOf(first.name, 0))
     second = b.multi_output(t, 1, type=pair.elements[1])
     z = b.extern("aten.zeros.default", (U0,), type=tensor("f32", (U0,)))
-    b.free(t)
+    b.free(t, x)
     assert verify(b.build(y, z, first, second, U1)) == ()
 
 
@@ -32,7 +34,7 @@ def test_a_line_between_uses_the_symbol_too_early(later: bool) -> None:
     b = ProgramBuilder()
     x = b.input(tensor("f32", (8,)), name="x")
     y = b.extern("aten.nonzero.default", x, type=tensor("i64", (U0, 1)))
-    b.comment("between")
+    b.assert_not_nan(x)
     if later:
         b.define_symbol("u0", SizeOf(y.name, 0))
     codes = [d.code for d in verify(b.build(y))]

@@ -85,7 +85,7 @@ class Executor(LineVisitor[None]):
         """
         for index, line in enumerate(lines):
             if self.awaiting and not isinstance(
-                line, SymbolDefinitionLine | MultiOutputLine
+                line, SymbolDefinitionLine | MultiOutputLine | FreeLine | CommentLine
             ):
                 self._check_awaiting()
             self.path = (*prefix, "lines", index)

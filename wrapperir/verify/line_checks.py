@@ -60,7 +60,9 @@ from wrapperir.verify.operators import check_extern_kernel, check_multi_output
 from wrapperir.verify.state import Role, State, Storage
 from wrapperir.verify.symbols import check_symbol_definition
 
-_BRINGING_SYMBOLS = frozenset({SymbolDefinitionLine, MultiOutputLine})
+_BRINGING_SYMBOLS = frozenset(
+    {SymbolDefinitionLine, MultiOutputLine, FreeLine, CommentLine}
+)
 """Lines that may stand between a result and the definition of a symbol of its type."""
 
 
