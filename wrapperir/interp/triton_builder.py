@@ -135,7 +135,10 @@ class CpuBuilder(InterpreterBuilder):  # type: ignore[misc]
         return TensorHandle(old, dtype)
 
     def cast_impl(self, src: TensorHandle, dst_type: tl.dtype) -> TensorHandle:
-        return handle(numbers_of(src), dst_type.scalar)
+        numbers = numbers_of(src)
+        if numbers.dtype == np.bool_ and dst_type.scalar != tl.int1:
+            numbers = numbers.astype(np.uint8)
+        return handle(numbers, dst_type.scalar)
 
     def create_fp_to_fp(
         self, src: TensorHandle, dst_type: tl.dtype, rounding_mode: Any
