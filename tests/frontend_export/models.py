@@ -1,9 +1,10 @@
 """Modules that the export frontend is held against, with inputs for each."""
+# mypy: disable-error-code="no-untyped-call, no-any-return, arg-type"
 
 from typing import Any
 
 import torch
-from attrs import frozen
+from attrs import field, frozen
 from torch import Tensor, nn
 from torch._higher_order_ops.while_loop import while_loop
 from torch.export import Dim
@@ -17,7 +18,7 @@ class Case:
 
     module: nn.Module
     args: tuple[Any, ...]
-    kwargs: dict[str, Any] = {}
+    kwargs: dict[str, Any] = field(factory=dict[str, Any])
     dynamic: Any = None
     more: tuple[tuple[Any, ...], ...] = ()
 

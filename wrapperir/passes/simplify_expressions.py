@@ -109,15 +109,12 @@ class _Simplifier:
         return expr
 
     def _through_sympy(self, expr: Expr) -> Expr:
-        from wrapperir.frontend.sympy_expr import lower_sympy, to_sympy
-        from wrapperir.passes import symbolic_functions
+        from wrapperir.symbolic import integer_functions, lower_sympy, to_sympy
 
         for name in symbols_in(expr):
             if name not in self._symbols:
                 self._symbols[name] = _sympy_symbol(name, self._definitions[name].lower)
-        return fold_constants(
-            lower_sympy(to_sympy(expr, self._symbols, symbolic_functions))
-        )
+        return fold_constants(lower_sympy(to_sympy(expr, self._symbols, integer_functions)))
 
     def _is_integer(self, expr: Expr) -> bool:
         if isinstance(expr, Symbol):

@@ -1,0 +1,274 @@
+"""Lowering of sympy expressions to ours, by structure.
+
+Functions are told apart by class name, so that lowering needs neither sympy nor torch
+to be imported: it works on sympy's own and on those of ``torch.utils._sympy.functions``.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
+from wrapperir.ir.identifier import RESERVED_SYMBOLS, is_identifier
+
+if TYPE_CHECKING:
+    import sympy  # pyright: ignore[reportMissingTypeStubs]
+
+    SympyValue: TypeAlias = sympy.Basic | int | float | bool
+
+_Basic: TypeAlias = Any
+"""A ``sympy.Basic``; sympy says little of what its attributes are."""
+
+
+def lower_sympy(expr: "SympyValue") -> Expr:
+    """Return ``expr`` as an expression of the same value.
+
+    Numbers of sympy that are not whole become true divisions.  A product or sum is one
+    n-ary operation, with integer coefficients after the symbols (``s0 * 64``).  Booleans
+    become comparisons or 1 and 0.
+
+    Raises:
+        DiagnosticError: WIR600 names a function that expressions lack, WIR601 a symbol
+            whose name is no identifier.
+    """
+    if isinstance(expr, bool):
+        return int(expr)
+    if isinstance(expr, int | float):
+        return expr
+    return _lower(expr)
+
+
+def lower_size(expr: "SympyValue") -> Expr:
+    """Return :func:`lower_sympy` of a value that is known to be whole, as a size is.
+
+    A sum or product of exact fractions, such as ``s0/2``, becomes one floor division,
+    which is then exact, so that the value is an integer and not a float.
+    """
+    if isinstance(expr, int):
+        return int(expr)
+    return lower_sympy(expr) if isinstance(expr, float) else _lower_whole(expr)
+
+
+@lru_cache(maxsize=8192)
+def _lower_whole(expr: _Basic) -> Expr:
+    if not (expr.is_Add or expr.is_Mul):
+        return _lower(expr)
+    numerator, denominator = expr.as_numer_denom()
+    if denominator.is_Integer and denominator == 1:
+        return _lower(expr)
+    return Operation(ExprOp.FLOORDIV, (lower_sympy(numerator), lower_sympy(denominator)))
+
+
+@lru_cache(maxsize=8192)
+def _lower(expr: _Basic) -> Expr:
+    return _handler(expr.__class__)(expr)
+
+
+@lru_cache(maxsize=256)
+def _handler(kind: Any) -> Callable[[_Basic], Expr]:
+    """Return the handler of a class: the first of its ancestors' names that has one."""
+    for ancestor in kind.__mro__:
+        if ancestor.__name__ in _LOWER:
+            return _LOWER[ancestor.__name__]
+    return _unsupported
+
+
+def _args(expr: _Basic) -> tuple[Expr, ...]:
+    return tuple(lower_sympy(arg) for arg in expr.args)
+
+
+def _operation(op: ExprOp) -> Callable[[_Basic], Expr]:
+    return lambda expr: Operation(op, _args(expr))
+
+
+def _unsupported(expr: _Basic) -> Expr:
+    raise DiagnosticError(
+        Diagnostic(
+            code=Code.UNSUPPORTED_FUNCTION,
+            message=f"no expression for {type(expr).__name__} in {_shown(expr)}",
+            hint="rewrite the size in the model with integer arithmetic",
+        )
+    )
+
+
+def _shown(expr: _Basic) -> str:
+    text = str(expr)
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+def _symbol(expr: _Basic) -> Expr:
+    name = str(expr)
+    if not is_identifier(name) or name in RESERVED_SYMBOLS:
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.UNSUPPORTED_SYMBOL_NAME,
+                message=f"{name[:200]!r} cannot name a symbol",
+            )
+        )
+    return Symbol(name)
+
+
+def _rational(expr: _Basic) -> Expr:
+    numerator, denominator = expr.as_numer_denom()
+    return Operation(ExprOp.TRUEDIV, (int(numerator), int(denominator)))
+
+
+def _float(expr: _Basic) -> Expr:
+    return float(expr)
+
+
+def _add(expr: _Basic) -> Expr:
+    """Lower a sum: terms with a negative coefficient are subtracted, a number is last."""
+    plus: list[Expr] = []
+    minus: list[Expr] = []
+    for term in sorted(expr.args, key=lambda arg: arg.is_number):
+        if plus and term.could_extract_minus_sign() and not term.is_Add:
+            minus.append(lower_sympy(-term))
+        else:
+            plus.append(lower_sympy(term))
+    total = _sum(plus)
+    return Operation(ExprOp.SUB, (total, _sum(minus))) if minus else total
+
+
+def _sum(terms: Sequence[Expr]) -> Expr:
+    return terms[0] if len(terms) == 1 else Operation(ExprOp.ADD, tuple(terms))
+
+
+def _mul(expr: _Basic) -> Expr:
+    """Lower a product: factors with a negative power divide; the coefficient is last."""
+    coefficient, rest = expr.as_coeff_Mul()
+    above: list[Expr] = []
+    below: list[Expr] = []
+    for factor in rest.args if rest.is_Mul else (rest,):
+        base, exponent = factor.as_base_exp()
+        if exponent.is_Integer and exponent < 0:
+            below.append(lower_sympy(base**-exponent))
+        else:
+            above.append(lower_sympy(factor))
+    if coefficient.is_Rational:
+        numerator, denominator = (int(part) for part in coefficient.as_numer_denom())
+        if denominator != 1 or below:
+            parts = (_product(above, numerator), _product(below, denominator))
+            return Operation(ExprOp.TRUEDIV, parts)
+        return _product(above, numerator)
+    return _product([*above, lower_sympy(coefficient)], 1)
+
+
+def _product(factors: Sequence[Expr], coefficient: int) -> Expr:
+    if not factors:
+        return coefficient
+    if coefficient == -1:
+        return Operation(ExprOp.NEG, (_product(factors, 1),))
+    flat: list[Expr] = []
+    for factor in factors:
+        if isinstance(factor, Operation) and factor.op is ExprOp.MUL:
+            flat.extend(factor.args)
+        else:
+            flat.append(factor)
+    if coefficient != 1:
+        flat.append(coefficient)
+    return flat[0] if len(flat) == 1 else Operation(ExprOp.MUL, tuple(flat))
+
+
+def _pow(expr: _Basic) -> Expr:
+    base, exponent = expr.args
+    if exponent.is_Integer and exponent < 0:
+        return Operation(ExprOp.TRUEDIV, (1, lower_sympy(base**-exponent)))
+    if exponent.is_Rational and (exponent.p, exponent.q) == (1, 2):
+        return Operation(ExprOp.SQRT, (lower_sympy(base),))
+    return Operation(ExprOp.POW, (lower_sympy(base), lower_sympy(exponent)))
+
+
+def _floordiv(expr: _Basic) -> Expr:
+    """Lower a floor division; ``(a + d − 1) // d`` is the launch grid's ceiling."""
+    base, divisor = expr.args
+    if divisor.is_Integer and divisor > 1 and base.is_Add:
+        rest = base - (divisor - 1)
+        if not rest.is_Add or len(rest.args) < len(base.args):
+            return Operation(ExprOp.CEILDIV, (lower_sympy(rest), int(divisor)))
+    return Operation(ExprOp.FLOORDIV, _args(expr))
+
+
+def _modular_indexing(expr: _Basic) -> Expr:
+    base, divisor, modulus = _args(expr)
+    if divisor != 1:
+        base = Operation(ExprOp.FLOORDIV, (base, divisor))
+    return Operation(ExprOp.MOD, (base, modulus))
+
+
+def _piecewise(expr: _Basic) -> Expr:
+    *pairs, (default, last) = expr.args
+    if type(last).__name__ != "BooleanTrue":
+        return _unsupported(expr)
+    result = lower_sympy(default)
+    for value, condition in reversed(pairs):
+        result = Operation(
+            ExprOp.WHERE, (lower_sympy(condition), lower_sympy(value), result)
+        )
+    return result
+
+
+def _trunc_to_float(expr: _Basic) -> Expr:
+    return Operation(ExprOp.TO_FLOAT, (Operation(ExprOp.TRUNC, _args(expr)),))
+
+
+_LOWER: dict[str, Callable[[_Basic], Expr]] = {
+    "Integer": lambda expr: int(expr),
+    "IntInfinity": _unsupported,
+    "NegativeIntInfinity": _unsupported,
+    "ComplexInfinity": _unsupported,
+    "NaN": _unsupported,
+    "Infinity": lambda expr: math.inf,
+    "NegativeInfinity": lambda expr: -math.inf,
+    "Rational": _rational,
+    "Float": _float,
+    "NumberSymbol": _float,
+    "BooleanTrue": lambda expr: 1,
+    "BooleanFalse": lambda expr: 0,
+    "Symbol": _symbol,
+    "Identity": lambda expr: lower_sympy(expr.args[0]),
+    "Add": _add,
+    "Mul": _mul,
+    "Pow": _pow,
+    "PowByNatural": _operation(ExprOp.POW),
+    "FloatPow": _operation(ExprOp.POW),
+    "FloorDiv": _floordiv,
+    "CeilDiv": _operation(ExprOp.CEILDIV),
+    "ModularIndexing": _modular_indexing,
+    "Mod": _operation(ExprOp.MOD),
+    "PythonMod": _operation(ExprOp.MOD),
+    "IntTrueDiv": _operation(ExprOp.TRUEDIV),
+    "FloatTrueDiv": _operation(ExprOp.TRUEDIV),
+    "Min": _operation(ExprOp.MIN),
+    "Max": _operation(ExprOp.MAX),
+    "Abs": _operation(ExprOp.ABS),
+    "ToFloat": _operation(ExprOp.TO_FLOAT),
+    "TruncToInt": _operation(ExprOp.TRUNC),
+    "TruncToFloat": _trunc_to_float,
+    "FloorToInt": _operation(ExprOp.FLOOR),
+    "CeilToInt": _operation(ExprOp.CEIL),
+    "RoundToInt": _operation(ExprOp.ROUND),
+    "floor": _operation(ExprOp.FLOOR),
+    "ceiling": _operation(ExprOp.CEIL),
+    "OpaqueUnaryFn_sqrt": _operation(ExprOp.SQRT),
+    "OpaqueUnaryFn_log2": _operation(ExprOp.LOG2),
+    "LShift": _operation(ExprOp.SHL),
+    "RShift": _operation(ExprOp.SHR),
+    "BitwiseFn_bitwise_and": _operation(ExprOp.BITAND),
+    "BitwiseFn_bitwise_or": _operation(ExprOp.BITOR),
+    "BitwiseFn_bitwise_xor": _operation(ExprOp.BITXOR),
+    "Equality": _operation(ExprOp.EQ),
+    "Unequality": _operation(ExprOp.NE),
+    "StrictLessThan": _operation(ExprOp.LT),
+    "LessThan": _operation(ExprOp.LE),
+    "StrictGreaterThan": _operation(ExprOp.GT),
+    "GreaterThan": _operation(ExprOp.GE),
+    "And": _operation(ExprOp.AND),
+    "Or": _operation(ExprOp.OR),
+    "Not": _operation(ExprOp.NOT),
+    "Piecewise": _piecewise,
+    "Where": _operation(ExprOp.WHERE),
+    "ITE": _operation(ExprOp.WHERE),
+}
