@@ -78,18 +78,17 @@ from wrapperir.ir.types import (
 )
 
 _WORDS = ("allocate", "from", "size", "stride", "min", "f32", "nodes", "kind", "as", "e5")
-names = st.sampled_from(("buf0", "x", "_", "A1", *_WORDS, "true", "none")) | st.from_regex(
-    r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True
-)
+names = st.sampled_from(("buf0", "x", "_", "A1", "q" * 255, *_WORDS, "true", "none"))
 """Identifiers, keywords of the text form among them."""
 
 symbol_names = names.filter(lambda name: name not in RESERVED_SYMBOLS)
 dotted_names = st.lists(names, min_size=2, max_size=3).map(".".join)
+# The map keeps Hypothesis from replaying a dtype, which is a str, as a drawn text.
 texts = st.text(
     st.characters(exclude_categories=["Cs"])
     | st.sampled_from('"\\\n\r\t\x00\x7f\x85\u2028\u202e%@#|{}'),
     max_size=12,
-)
+).map(str)
 """Any strings, with what is special to the text form drawn often."""
 
 floats = st.floats().map(lambda x: x if x == x else math.nan)
@@ -100,20 +99,28 @@ numbers = integers | floats
 constants = st.none() | st.booleans() | numbers | texts
 
 
-def _operations(children: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
-    def of(op: ExprOp) -> st.SearchStrategy[Expr]:
-        fewest = next(count for count in (1, 2, 3) if accepts_arity(op, count))
-        most = 4 if op in VARIADIC else fewest
-        args = st.lists(children, min_size=fewest, max_size=most).map(tuple)
-        return args.map(lambda args: Operation(op, args))
-
-    return st.sampled_from(ExprOp).flatmap(of)
-
-
 symbols = symbol_names.map(Symbol)
-exprs: st.SearchStrategy[Expr] = st.recursive(
-    numbers | st.booleans() | symbols, _operations, max_leaves=8
-)
+
+
+def _count(op: ExprOp) -> tuple[int, int]:
+    fewest = next(count for count in (1, 2, 3) if accepts_arity(op, count))
+    return fewest, 3 if op in VARIADIC else fewest
+
+
+_COUNTS = {op: _count(op) for op in ExprOp}
+_leaves = symbols | integers | floats | st.booleans()
+
+
+@st.composite
+def _exprs(draw: st.DrawFn, depth: int = 3) -> Expr:
+    if depth == 0 or draw(st.booleans()):
+        return draw(_leaves)
+    op = draw(st.sampled_from(ExprOp))
+    count = draw(st.integers(*_COUNTS[op]))
+    return Operation(op, tuple(draw(_exprs(depth - 1)) for _ in range(count)))
+
+
+exprs: st.SearchStrategy[Expr] = _exprs()
 """Expressions of every operator, unfolded."""
 
 _sizes = st.lists(st.integers(0, 9) | exprs, max_size=3).map(tuple)
@@ -309,48 +316,53 @@ _simple_lines: st.SearchStrategy[BodyLine] = st.one_of(
 )
 
 
-def _with_blocks(lines: st.SearchStrategy[BodyLine]) -> st.SearchStrategy[BodyLine]:
-    blocks = st.builds(
-        Block,
-        parameters=st.lists(st.builds(BlockParameter, names, value_types), max_size=2).map(
-            tuple
-        ),
-        lines=st.lists(lines, max_size=2).map(tuple),
-        results=st.lists(arguments, max_size=2).map(tuple),
-    )
-    return st.one_of(
-        st.builds(
-            ConditionalLine,
-            results=_results,
-            predicate=kernel_arguments,
-            operands=_operands,
-            on_true=blocks,
-            on_false=blocks,
-            provenance=provenances,
-        ),
-        st.builds(
-            WhileLoopLine,
-            results=_results,
-            carried=_operands,
-            invariant=_operands,
-            condition=blocks,
-            body=blocks,
-            provenance=provenances,
-        ),
-        st.builds(
-            SubgraphCallLine,
-            results=_results,
-            name=names,
-            operands=_operands,
-            body=blocks,
-            provenance=provenances,
-        ),
+@st.composite
+def _blocks(draw: st.DrawFn, depth: int) -> Block:
+    lines = st.lists(_body_lines(depth - 1), max_size=2) if depth else st.just([])
+    return Block(
+        parameters=tuple(draw(st.lists(_block_parameters, max_size=2))),
+        lines=tuple(draw(lines)),
+        results=tuple(draw(st.lists(arguments, max_size=2))),
     )
 
 
-body_lines: st.SearchStrategy[BodyLine] = st.recursive(
-    _simple_lines, _with_blocks, max_leaves=4
-)
+_block_parameters = st.builds(BlockParameter, names, value_types)
+
+
+@st.composite
+def _body_lines(draw: st.DrawFn, depth: int = 2) -> BodyLine:
+    kind = draw(st.integers(0, 15))
+    results, provenance = draw(_results), draw(provenances)
+    if depth == 0 or kind > 2:
+        return draw(_simple_lines)
+    if kind == 0:
+        return ConditionalLine(
+            results=results,
+            predicate=draw(kernel_arguments),
+            operands=draw(_operands),
+            on_true=draw(_blocks(depth)),
+            on_false=draw(_blocks(depth)),
+            provenance=provenance,
+        )
+    if kind == 1:
+        return WhileLoopLine(
+            results=results,
+            carried=draw(_operands),
+            invariant=draw(_operands),
+            condition=draw(_blocks(depth)),
+            body=draw(_blocks(depth)),
+            provenance=provenance,
+        )
+    return SubgraphCallLine(
+        results=results,
+        name=draw(names),
+        operands=draw(_operands),
+        body=draw(_blocks(depth)),
+        provenance=provenance,
+    )
+
+
+body_lines: st.SearchStrategy[BodyLine] = _body_lines()
 """Lines of every kind that a body holds."""
 
 programs = st.builds(

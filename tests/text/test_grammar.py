@@ -1,0 +1,157 @@
+"""The published grammar accepts what readers accept, and no more."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lark import Lark, UnexpectedInput
+
+from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.ir.program import Program
+from wrapperir.testing.arbitrary import programs
+from wrapperir.text import format_program, parse_program
+
+GRAMMAR = Path(__file__).parents[2] / "docs/reference/grammar.lark"
+
+# What the grammar's own remarks leave to readers.
+BEYOND_GRAMMAR = {
+    Code.BAD_COUNT,
+    Code.BAD_NUMBER,
+    Code.BAD_STRING,
+    Code.MISPLACED_STATEMENT,
+    Code.TOO_DEEP,
+}
+
+
+@pytest.fixture(scope="module")
+def lark() -> Lark:
+    return Lark(GRAMMAR.read_text(), parser="lalr", lexer="contextual")
+
+
+def grammar_accepts(lark: Lark, text: str) -> bool:
+    try:
+        lark.parse(text + "\n")
+    except UnexpectedInput:
+        return False
+    return True
+
+
+def codes(text: str) -> set[Code]:
+    try:
+        parse_program(text)
+    except DiagnosticError as error:
+        return {d.code for d in error.diagnostics}
+    return set()
+
+
+@settings(max_examples=100)
+@given(program=programs)
+def test_grammar_accepts_what_is_printed(lark: Lark, program: Program) -> None:
+    assert grammar_accepts(lark, format_program(program))
+
+
+def assert_agree(lark: Lark, text: str) -> None:
+    found = codes(text)
+    accepted = grammar_accepts(lark, text)
+    if not found:
+        assert accepted
+    elif not found & BEYOND_GRAMMAR:
+        assert not accepted, found
+
+
+PIECES = [
+    *"%@#|{}()[],;:=+-*/<>\"\\ \n.0a",
+    "**",
+    "//",
+    "==",
+    "..",
+    "not ",
+    "true",
+    "none",
+    "inf",
+    "from(",
+    "min(",
+    "%x",
+    "@k",
+    "1.5",
+    '"s"',
+    " as ",
+    "return",
+]
+
+
+@settings(max_examples=300)
+@given(data=st.data(), program=programs)
+def test_grammar_and_reader_agree_on_mutations(
+    lark: Lark, data: st.DataObject, program: Program
+) -> None:
+    text = format_program(program)
+    for _ in range(data.draw(st.integers(1, 2))):
+        at = data.draw(st.integers(0, len(text)))
+        cut = data.draw(st.integers(0, 3))
+        text = text[:at] + data.draw(st.sampled_from(["", *PIECES])) + text[at + cut :]
+    assert_agree(lark, text)
+
+
+BODY = "wrapperir 1\nprogram @main() {{\n  {}\n  return\n}}\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "assert_scalar a < b < c",
+        "assert_scalar a + not b",
+        "assert_scalar not not a",
+        "assert_scalar - not a",
+        "assert_scalar -5 ** -2 ** -x",
+        "assert_scalar foo(1)",
+        "assert_scalar min (1, 2)",
+        "assert_scalar min",
+        "assert_scalar min(1)",
+        "assert_scalar none",
+        "assert_scalar and",
+        "assert_scalar 1.",
+        "assert_scalar .5",
+        "assert_scalar 1e5x",
+        "assert_scalar 007",
+        "assert_scalar (1, 2)",
+        "conditional min(%a) () {",
+        "free %a # remark",
+        "free %a from()",
+        'free %a from(nodes("a"), at("f", 1))',
+        'free %a from(at("f", 1), nodes("a"))',
+        'free %a from(nodes("a"),)',
+        "%a = allocate f32[]",
+        "%a = allocate f32[;]",
+        "%a = allocate f32[; stride]",
+        "%a = allocate f32[4,]",
+        "%a = allocate f32[4; offset 1; stride 1]",
+        "%a = allocate f32[4]@cuda:0 {pinned}",
+        "%a = allocate f32[4]@cuda: 0",
+        "%a = allocate f32[4] {}",
+        "%a = allocate f32",
+        "%a = extern_kernel a.b(true = 1, none = none) : (f32, (i64), ())",
+        "%a = extern_kernel a.b(x == 1)",
+        "%a = extern_kernel a.b(x = 1, 2)",
+        "%a = extern_kernel a()",
+        "%a = extern_kernel a.b(dtype(f32), device(cuda:0), complex(-1.0, nan))",
+        "%a = extern_kernel a.b(layout(strided), memory_format(none), qscheme(x))",
+        "%a = extern_kernel a.b([], [[1], %x]) @cuda:1 stream(2) : opaque",
+        "symbol_definition s: int .. = item(%a)",
+        "symbol_definition s: int 0 = item(%a)",
+        "symbol_definition s: int -1..-1 = size(%a, -1)",
+        "symbol_definition s: int = size",
+        "symbol_definition s: int = item (%a)",
+        "kernel_call @k(%a, s0 % 2, s0 %b)",
+        "kernel_call @k:0()",
+        'comment "\\q"',
+        'comment "\\u12"',
+        "comment \"tab\there\"",
+        "symbol s: int = 1",
+        "%a, %b = free %c",
+        "return",
+    ],
+)
+def test_grammar_and_reader_agree_on(lark: Lark, line: str) -> None:
+    assert_agree(lark, BODY.format(line))
