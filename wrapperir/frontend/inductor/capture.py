@@ -76,7 +76,8 @@ def _diagnostics_unwrapped() -> Any:
     except Exception as error:
         inner = getattr(error, "inner_exception", None) or error.__cause__
         if isinstance(inner, DiagnosticError):
-            raise inner from error
+            # Not from the wrapping error: that one holds the diagnostics themselves.
+            raise inner from inner.__cause__
         raise
 
 

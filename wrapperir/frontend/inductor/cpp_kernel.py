@@ -2,7 +2,10 @@
 
 import re
 
+from torch._inductor.codegen.cpp_utils import DTYPE_TO_CPP
+
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.frontend.inductor.layouts import lower_dtype
 from wrapperir.ir.kernel import (
     Access,
     BufferParameter,
@@ -11,41 +14,10 @@ from wrapperir.ir.kernel import (
     ScalarParameter,
 )
 from wrapperir.ir.line import KernelDefinitionLine
-from wrapperir.ir.types import DType
 
 ENTRY = "kernel"
 
-_DTYPES = {
-    "float": DType.F32,
-    "double": DType.F64,
-    "half": DType.F16,
-    "at::Half": DType.F16,
-    "c10::Half": DType.F16,
-    "at::BFloat16": DType.BF16,
-    "bfloat16": DType.BF16,
-    "c10::BFloat16": DType.BF16,
-    "int64_t": DType.I64,
-    "int32_t": DType.I32,
-    "int16_t": DType.I16,
-    "int8_t": DType.I8,
-    "uint64_t": DType.U64,
-    "uint32_t": DType.U32,
-    "uint16_t": DType.U16,
-    "uint8_t": DType.U8,
-    "bool": DType.BOOL,
-    "c10::complex<float>": DType.C64,
-    "c10::complex<double>": DType.C128,
-    "c10::complex<at::Half>": DType.C32,
-    "at::complex<float>": DType.C64,
-    "float8_e4m3fn": DType.F8E4M3FN,
-    "float8_e5m2": DType.F8E5M2,
-    "float8_e4m3fnuz": DType.F8E4M3FNUZ,
-    "float8_e5m2fnuz": DType.F8E5M2FNUZ,
-    "at::Float8_e4m3fn": DType.F8E4M3FN,
-    "at::Float8_e5m2": DType.F8E5M2,
-    "at::Float8_e4m3fnuz": DType.F8E4M3FNUZ,
-    "at::Float8_e5m2fnuz": DType.F8E5M2FNUZ,
-}
+_DTYPES = {name: lower_dtype(dtype) for dtype, name in DTYPE_TO_CPP.items()}
 
 _ENTRY_HEAD = re.compile(r'extern "C"[^(;{]*\bvoid\b[^(;{]*\bkernel\s*\(')
 _PARAMETER = re.compile(r"(const\s+)?([\w:<>]+)\s*(\*?)\s*(\w+)")
