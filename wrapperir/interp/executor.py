@@ -31,7 +31,13 @@ from wrapperir.interp.memory import (
     run_reinterpret,
     run_reuse,
 )
-from wrapperir.interp.storage import RunValue, TensorValue, TupleValue, allocate
+from wrapperir.interp.storage import (
+    RunValue,
+    TensorValue,
+    TupleValue,
+    allocate,
+    require_cpu,
+)
 from wrapperir.interp.symbols import define_symbol
 from wrapperir.ir.line import (
     AllocateLine,
@@ -117,6 +123,7 @@ class Executor(LineVisitor[None]):
 
     def visit_kernel_call(self, line: KernelCallLine) -> None:
         """Launch a kernel."""
+        require_cpu(line.device)
         arguments = [_kernel_value(a, self.frame) for a in line.arguments]
         self.kernels.call(line.kernel, arguments, line.device)
 

@@ -81,10 +81,19 @@ def mark_written(kernel: KernelDefinitionLine, arguments: Sequence[object]) -> N
     """Note what a C++ kernel wrote: each written argument, first element to last.
 
     The kernel sees neither size nor stride, so this may note more than it wrote.
+
+    Raises:
+        FaultError: it wrote just behind a storage that the program allocated.
     """
     for buffer in _buffers(kernel, arguments):
-        if buffer.parameter.access.writes:
-            buffer.value.storage.mark_extent(buffer.value.layout)
+        if not buffer.parameter.access.writes:
+            continue
+        if buffer.value.storage.overrun():
+            message = f"@{kernel.name} writes past the end of {buffer.parameter.name}"
+            raise FaultError(
+                Code.RUN_ACCESS_OUT_OF_BOUNDS, message, subject=f"@{kernel.name}"
+            )
+        buffer.value.storage.mark_extent(buffer.value.layout)
 
 
 def _partly_overlap(one: TensorValue, other: TensorValue) -> bool:

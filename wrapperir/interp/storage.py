@@ -16,6 +16,7 @@ POISON = 0xFF
 """Fills memory without a value: NaN in every float format, −1 in every signed integer."""
 
 _ALIGNMENT = 64  # of what PyTorch allocates on the CPU
+_GUARD = bytes(range(1, 65))  # behind each allocation, to see what writes past its end
 
 
 class Owner(StrEnum):
@@ -39,6 +40,7 @@ class Storage:
         writable: whether a program may write to it.
         type: the type it was allocated as, or that of the value it came with.
         written: a byte for each byte, 1 where something wrote it; ``None`` if all are.
+        guarded: whether bytes that nothing may write follow.
         names: how many names refer to it.
     """
 
@@ -49,6 +51,7 @@ class Storage:
     writable: bool
     type: TensorType | None
     written: torch.Tensor | None = None
+    guarded: bool = False
     names: int = field(default=0, init=False)
 
     def keep(self) -> None:
@@ -68,6 +71,14 @@ class Storage:
     def bytes(self) -> torch.Tensor:
         """Return the storage's bytes as a tensor of ``uint8``."""
         return _tensor_on(self.memory, torch.uint8, self.base, (self.nbytes,), (1,))
+
+    def overrun(self) -> bool:
+        """Say whether something wrote past the end, where that can be seen."""
+        if not self.guarded:
+            return False
+        end, size = self.base + self.nbytes, len(_GUARD)
+        behind = _tensor_on(self.memory, torch.uint8, end, (size,), (1,))
+        return bytes(behind.tolist()) != _GUARD
 
     def tensor(self, layout: Layout) -> torch.Tensor:
         """Return the view with this layout.
@@ -209,14 +220,19 @@ def allocate(type: TensorType, layout: Layout, *, zeroed: bool) -> TensorValue:
     alignment = type.alignment or 1
     slack = alignment if alignment > _ALIGNMENT else 0
     try:
-        memory = torch.empty(nbytes + slack, dtype=torch.uint8).untyped_storage()
+        block = torch.empty(nbytes + slack + len(_GUARD), dtype=torch.uint8)
     except RuntimeError as error:
         message = f"{nbytes} bytes cannot be allocated"
         raise FaultError(Code.RUN_ALLOCATION, message) from error
+    memory = block.untyped_storage()
+    base = -memory.data_ptr() % alignment if slack else 0
+    end = base + nbytes
+    block[end : end + len(_GUARD)] = torch.tensor(list(_GUARD), dtype=torch.uint8)
     storage = Storage(
         memory=memory,
-        base=-memory.data_ptr() % alignment if slack else 0,
+        base=base,
         nbytes=nbytes,
+        guarded=True,
         owner=Owner.BLOCK,
         writable=True,
         type=type,
