@@ -93,11 +93,10 @@ def test_operators_compute_what_eager_computes(
         overload = "Tensor" if name in ("add", "mul", "sub") else "default"
         eager.append(getattr(torch, name)(*(eager[i] for i in picked)))
         if out:
-            result = b.allocate(type)
-            b.extern_out(f"aten.{name}.out", *operands, out=result)
+            values.append(b.allocate(type))
+            b.extern_out(f"aten.{name}.out", *operands, out=values[-1])
         else:
-            result = b.extern(f"aten.{name}.{overload}", *operands, type=type)
-        values.append(result)
+            values.append(b.extern(f"aten.{name}.{overload}", *operands, type=type))
     b.free(*values[2:-1])
     (result,) = interpret(b.build(values[-1]), [x, y], {})
     assert isinstance(result, torch.Tensor)
