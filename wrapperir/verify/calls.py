@@ -91,10 +91,9 @@ def _access(
     A kernel that runs in order may read what it wrote through another argument.
     """
     storages: set[int] = set()
+    own: set[int] = set()
     if in_order:
         own = {id(value.storage) for value, p in buffers if p.writes and not p.reads}
-    else:
-        own = set()
     for value, parameter in buffers:
         storage = value.storage
         storages.add(id(storage))

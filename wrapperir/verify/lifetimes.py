@@ -99,7 +99,7 @@ def check_reuse(state: State, line: ReuseLine) -> None:
     type = line.type
     expect(type, TensorType, "a tensor type")
     value = use(state, line.source)
-    storage = Storage(None, None, type, False, True)
+    storage = Storage()
     if value is not None:
         if value.type.__class__ is not TensorType:
             report_no_tensor(state, value)

@@ -1,0 +1,66 @@
+"""Faults put into valid programs are found: by their code, on the guilty line."""
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from wrapperir.diagnostics import Code
+from wrapperir.ir.builder import ProgramBuilder, Value
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import tensor
+from wrapperir.testing.faults import FaultKind, inject
+from wrapperir.testing.programs import programs
+from wrapperir.text import format_with_positions
+from wrapperir.verify import verify
+
+ONE_DIAGNOSTIC = frozenset(FaultKind) - {
+    # these change what other lines were told, too, and each such line is wrong
+    FaultKind.SWAP_ARGUMENTS,
+    FaultKind.WRONG_DTYPE,
+    FaultKind.WRONG_DEVICE,
+    FaultKind.UNINITIALIZED_READ,
+    FaultKind.INCOMPATIBLE_REUSE,
+    FaultKind.SHRINK_BUFFER,
+}
+
+
+@pytest.mark.parametrize("kind", FaultKind)
+def test_fault_is_found_where_it_is(kind: FaultKind) -> None:
+    injected = 0
+
+    @settings(
+        max_examples=60,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate],  # a program that shows a miss is found, not made small
+    )
+    @given(programs(max_steps=20), st.integers(0, 10**6))
+    def check(program: Program, seed: int) -> None:
+        nonlocal injected
+        faulty = inject(program, kind, seed)
+        if faulty is None:
+            return
+        injected += 1
+        diagnostics = verify(faulty.program)
+        assert (faulty.code, faulty.path) in {(d.code, d.path) for d in diagnostics}
+        if kind in ONE_DIAGNOSTIC:
+            assert len(diagnostics) == 1, diagnostics
+        if kind is FaultKind.BAD_OPERATOR:
+            return  # no text says it
+        _, positions = format_with_positions(faulty.program)
+        for diagnostic in diagnostics:
+            assert diagnostic.path in positions
+
+    check()
+    assert injected >= 1
+
+
+def test_reuse_of_a_name_that_was_reported_is_not_reported_again() -> None:
+    b = ProgramBuilder()
+    missing = Value("missing", tensor("f32", (8,)))
+    small = b.reuse(missing, tensor("f32", (4,)))
+    large = b.reuse(small, tensor("f32", (8,)))
+    b.free(large)
+    assert [d.code for d in verify(b.build())] == [Code.UNDEFINED_NAME]

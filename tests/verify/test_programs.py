@@ -1,0 +1,103 @@
+"""Generated programs are valid, of every line kind, and shrink."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from hypothesis import HealthCheck, find, given, settings
+from hypothesis import strategies as st
+
+from wrapperir.interp import interpret
+from wrapperir.ir.kernel import Language
+from wrapperir.ir.line import (
+    LINES,
+    AnyLine,
+    BodyLine,
+    KernelCallLine,
+    ReuseLine,
+    keyword,
+)
+from wrapperir.ir.program import Program
+from wrapperir.ir.uses import blocks_of
+from wrapperir.testing.inputs import example_constants, example_inputs
+from wrapperir.testing.programs import programs
+from wrapperir.verify import verify
+
+SLOW = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
+
+
+def all_lines(program: Program) -> Iterator[AnyLine]:
+    yield from program.definitions
+    yield from _nested(program.lines)
+
+
+def _nested(lines: tuple[BodyLine, ...]) -> Iterator[BodyLine]:
+    for line in lines:
+        yield line
+        for block in blocks_of(line):
+            yield from _nested(block.lines)
+
+
+@settings(SLOW, max_examples=100)
+@given(programs())
+def test_generated_programs_have_no_faults(program: Program) -> None:
+    assert verify(program) == ()
+
+
+@settings(SLOW, max_examples=40)
+@given(programs(languages=(Language.TRITON,)), st.integers(0, 1000))
+def test_generated_programs_run_on_their_example_inputs(
+    program: Program, seed: int
+) -> None:
+    outputs = interpret(
+        program, example_inputs(program, seed), example_constants(program, seed)
+    )
+    assert len(outputs) == len(program.outputs)
+    again = interpret(
+        program, example_inputs(program, seed), example_constants(program, seed)
+    )
+    for one, other in zip(outputs, again, strict=True):
+        if isinstance(one, torch.Tensor):
+            assert isinstance(other, torch.Tensor)
+            assert torch.equal(one, other)
+        else:
+            assert one == other
+
+
+def test_every_line_kind_is_generated() -> None:
+    seen: set[type[AnyLine]] = set()
+
+    @settings(SLOW, max_examples=250, derandomize=True, database=None)
+    @given(programs())
+    def collect(program: Program) -> None:
+        seen.update(type(line) for line in all_lines(program))
+
+    collect()
+    assert seen == set(LINES)
+
+
+@pytest.mark.parametrize("kind", [ReuseLine, KernelCallLine], ids=keyword)
+def test_generated_programs_shrink(kind: type[AnyLine]) -> None:
+    smallest = find(
+        programs(),
+        lambda program: any(isinstance(line, kind) for line in all_lines(program)),
+        settings=settings(SLOW, max_examples=400, database=None, derandomize=True),
+    )
+    assert len([line for line in all_lines(smallest) if keyword(line) != "free"]) <= 10
+
+
+def test_languages_are_those_asked_for() -> None:
+    for wanted in ((), (Language.CPP,), (Language.TRITON,)):
+        check_languages(wanted)
+
+
+def check_languages(wanted: tuple[Language, ...]) -> None:
+    @settings(SLOW, max_examples=30)
+    @given(programs(languages=wanted))
+    def check(program: Program) -> None:
+        found = {getattr(line, "language", None) for line in program.definitions}
+        assert found - {None} <= set(wanted)
+
+    check()
