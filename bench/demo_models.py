@@ -39,7 +39,9 @@ def _gpt2() -> torch.nn.Module:
         eos_token_id=0,
         use_cache=False,
     )
-    return GPT2LMHeadModel(without_dropout(config))
+    model = GPT2LMHeadModel(without_dropout(config))
+    model.loss_type = "ForCausalLM"  # else a warning that this is taken breaks the graph
+    return model
 
 
 def _llama() -> torch.nn.Module:
