@@ -1,0 +1,68 @@
+"""``wrapperir emit``: turn a program into an emitter's files."""
+
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from wrapperir.cli.options import (
+    diagnostics_format_option,
+    emitter_option,
+    examples,
+    pass_option,
+    program_argument,
+)
+from wrapperir.cli.source import parse_source, read_source
+from wrapperir.cli.status import reporting, working_on
+from wrapperir.cli.writing import write_output
+
+
+@click.command(
+    name="emit",
+    epilog=examples(
+        "wrapperir emit add.wir",
+        "wrapperir emit --emitter python --pass remove_dead_lines add.wir -o add_python",
+    ),
+)
+@program_argument
+@emitter_option("python", "The emitter; wrapperir plugins lists them.  [default: python]")
+@pass_option
+@click.option(
+    "-o",
+    "--output",
+    metavar="DIR",
+    help="Write the files to this directory; else the one file goes to standard output.",
+)
+@diagnostics_format_option
+@reporting
+def command(
+    program: str,
+    emitter: str,
+    passes: tuple[str, ...],
+    output: str | None,
+    form: Literal["text", "json"],
+) -> None:
+    """Write the files that an emitter makes of PROGRAM.
+
+    The program is checked first.  Nothing of it is executed; an emitter is code of an
+    installed package.
+    """
+    from wrapperir.emit.artifact import write_artifact
+    from wrapperir.emit.pipeline import emit_program, find_emitter, prepare_program
+
+    source = read_source(program)
+    working_on(source)
+    parsed, source = parse_source(source)
+    working_on(source)
+    artifact = emit_program(prepare_program(parsed, passes), find_emitter(emitter))
+    if output is not None:
+        write_artifact(artifact, Path(output))
+        return
+    if len(artifact.files) != 1:
+        names = ", ".join(sorted(artifact.files))
+        raise click.UsageError(f"the emitter made several files ({names}): give -o DIR")
+    (content,) = artifact.files.values()
+    if isinstance(content, str):
+        write_output(None, content)
+    else:
+        click.echo(content, nl=False)

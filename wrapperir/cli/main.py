@@ -1,0 +1,43 @@
+"""The ``wrapperir`` command: one module a subcommand, each loaded when it is used."""
+
+import importlib
+
+import click
+
+from wrapperir import __version__
+
+_COMMANDS = ("compile", "emit", "opt", "plugins", "print", "run", "verify")
+
+
+class _LateGroup(click.Group):
+    """Imports a subcommand's module when the subcommand is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"wrapperir.cli.{cmd_name}")
+        command = module.command
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.command(
+    cls=_LateGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 92},
+    epilog="\b\nExit status:\n"
+    "  0  done; a program that was checked has no errors\n"
+    "  1  errors were reported, each with its code\n"
+    "  2  the command line is wrong\n"
+    "  3  a file could not be read or written",
+)
+@click.version_option(__version__, prog_name="wrapperir")
+def main() -> None:
+    """Check, print, transform, run and compile host programs around tensor kernels.
+
+    A program is a .wir or .json file, a directory that compile wrote, or - for standard
+    input.  Only compile and run execute code; plugins, emit and what they import are
+    installed packages.
+    """

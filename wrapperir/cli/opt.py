@@ -1,0 +1,93 @@
+"""``wrapperir opt``: run passes over a program."""
+
+import difflib
+from collections.abc import Sequence
+
+import click
+
+from wrapperir.cli.options import examples, pass_option, program_argument
+from wrapperir.cli.print import format_as
+from wrapperir.cli.progress import stage
+from wrapperir.cli.report import report
+from wrapperir.cli.source import parse_source, printed, read_source
+from wrapperir.cli.status import ERRORS, reporting, working_on
+from wrapperir.cli.writing import write_output
+from wrapperir.diagnostics import Severity
+from wrapperir.ir.program import Program
+
+
+@click.command(
+    name="opt",
+    epilog=examples(
+        "wrapperir opt --pass simplify_expressions --pass remove_dead_lines add.wir",
+        "wrapperir opt --pass insert_frees --print-after-all add.wir -o add.wir",
+    ),
+)
+@program_argument
+@pass_option
+@click.option(
+    "--print-after-all",
+    is_flag=True,
+    help="Show on standard error what each pass changed.",
+)
+@click.option(
+    "--format",
+    "to",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="The spelling to write.",
+)
+@click.option("-o", "--output", metavar="FILE", help="Write here, not to standard output.")
+@reporting
+def command(
+    program: str,
+    passes: tuple[str, ...],
+    print_after_all: bool,
+    to: str,
+    output: str | None,
+) -> None:
+    """Run passes over PROGRAM and write what they make.
+
+    The result is checked: if it has errors that PROGRAM has not, nothing is written.
+    Nothing of the program is executed.
+    """
+    from wrapperir.passes import run_passes
+    from wrapperir.verify import verify
+
+    source = read_source(program)
+    working_on(source)
+    parsed, source = parse_source(source)
+    working_on(source)
+    check_names(passes)
+    before = sum(d.severity is Severity.ERROR for d in verify(parsed))
+    result = parsed
+    for name in passes:
+        with stage(f"running {name} ..."):
+            changed = run_passes(result, [name])
+        if print_after_all:
+            _show_changes(name, result, changed)
+        result = changed
+    found = verify(result)
+    errors = [d for d in found if d.severity is Severity.ERROR]
+    if len(errors) > before:
+        report(errors, printed(result, f"{source.name} (after the passes)"))
+        click.get_current_context().exit(ERRORS)
+    write_output(output, format_as(result, to))
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Raise for names that are no passes, before any is run."""
+    from wrapperir.passes import run_passes
+
+    run_passes(Program(), names)
+
+
+def _show_changes(name: str, before: Program, after: Program) -> None:
+    old, new = (format_as(p, "text").splitlines() for p in (before, after))
+    changes = list(
+        difflib.unified_diff(old, new, f"before {name}", f"after {name}", lineterm="")
+    )
+    for line in changes or [f"{name}: nothing changed"]:
+        colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
+        click.echo(click.style(line, fg=colour), err=True)

@@ -1,0 +1,46 @@
+"""Options that several subcommands take."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def program_argument(function: F) -> F:
+    """Take the program's file."""
+    return click.argument("program", metavar="PROGRAM")(function)
+
+
+def emitter_option(default: str | None, help: str) -> Callable[[F], F]:
+    """Take the name of an emitter."""
+    return click.option("--emitter", metavar="NAME", default=default, help=help)
+
+
+def pass_option(function: F) -> F:
+    """Take the names of passes, in the order to run them."""
+    return click.option(
+        "--pass",
+        "passes",
+        metavar="NAME",
+        multiple=True,
+        help="Run this pass first; repeat for several, in order.",
+    )(function)
+
+
+def diagnostics_format_option(function: F) -> F:
+    """Take the form of diagnostics."""
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="How to show diagnostics.",
+    )(function)
+
+
+def examples(*lines: str) -> str:
+    """Return the end of a help text that shows commands."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)

@@ -1,0 +1,140 @@
+"""``wrapperir run``: run a program and summarise its outputs."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from wrapperir.cli.options import (
+    diagnostics_format_option,
+    emitter_option,
+    examples,
+    pass_option,
+    program_argument,
+)
+from wrapperir.cli.progress import stage
+from wrapperir.cli.source import parse_source, read_source
+from wrapperir.cli.status import reporting, working_on
+
+if TYPE_CHECKING:
+    import torch
+
+    from wrapperir.emit.contract import Value
+    from wrapperir.ir.program import Program
+
+CONSTANTS_FILE = "constants.pt"
+"""The name of the constants in a directory that ``compile`` wrote."""
+
+
+@click.command(
+    name="run",
+    epilog=examples(
+        "wrapperir run add.wir",
+        "wrapperir run --seed 7 --emitter python add.wir",
+        "wrapperir run --inputs inputs.pt --constants weights.pt add.wir",
+    ),
+)
+@program_argument
+@click.option(
+    "--inputs",
+    metavar="FILE",
+    help="Take the inputs from what torch.save or safetensors wrote: a list in order, or "
+    "a dict by name.  Otherwise they are drawn at random by their types.",
+)
+@click.option(
+    "--constants",
+    metavar="FILE",
+    help="Take the constants from a dict by key.  Otherwise those that compile wrote "
+    "beside PROGRAM are used, or random ones.",
+)
+@click.option("--seed", default=0, show_default=True, help="Seed of what is random.")
+@emitter_option(None, "Run what this emitter makes; otherwise the interpreter.")
+@pass_option
+@diagnostics_format_option
+@reporting
+def command(
+    program: str,
+    inputs: str | None,
+    constants: str | None,
+    seed: int,
+    emitter: str | None,
+    passes: tuple[str, ...],
+    form: Literal["text", "json"],
+) -> None:
+    """Run PROGRAM once and describe its outputs.
+
+    This executes code: the operators that PROGRAM calls and the kernels in it.  Run only
+    programs that you trust.
+    """
+    from wrapperir.emit.pipeline import compile_program, prepare_program
+
+    source = read_source(program)
+    working_on(source)
+    parsed, source = parse_source(source)
+    working_on(source)
+    click.echo(f"wrapperir: run executes the code in {source.name}", err=True)
+    prepared = prepare_program(parsed, passes)
+
+    import torch
+
+    from wrapperir.cli.random_inputs import random_inputs
+    from wrapperir.cli.value_files import load_inputs
+    from wrapperir.interp import interpret
+
+    torch.manual_seed(seed)
+    tensors = _constants(program, prepared, constants, seed)
+    given = (
+        random_inputs(prepared, seed) if inputs is None else load_inputs(inputs, prepared)
+    )
+    with stage("running ..."):
+        if emitter is None:
+            outputs = interpret(prepared, given, tensors)
+        else:
+            outputs = compile_program(prepared, emitter=emitter, constants=tensors)(given)
+    for index, value in enumerate(outputs):
+        click.echo(f"output {index}: {format_summary(value)}")
+
+
+def _constants(
+    path: str, program: "Program", file: str | None, seed: int
+) -> dict[str, "torch.Tensor"]:
+    from wrapperir.cli.random_inputs import random_constants
+    from wrapperir.cli.value_files import load_constants
+
+    if file is None:
+        beside = Path(path) / CONSTANTS_FILE
+        file = str(beside) if beside.is_file() else None
+    if file is not None:
+        return load_constants(file)
+    if program.constants:
+        click.echo("wrapperir: the constants are random", err=True)
+    return random_constants(program, seed)
+
+
+def format_summary(value: "Value") -> str:
+    """Describe an output in a line: a tensor's type, least, largest and mean element."""
+    import torch
+
+    if not isinstance(value, torch.Tensor):
+        return repr(value)
+    size = ", ".join(map(str, value.shape))
+    shape = f"{str(value.dtype).removeprefix('torch.')}[{size}]"
+    if value.device.type != "cpu":
+        shape += f"@{value.device}"
+    if value.numel() == 0:
+        return f"{shape} no elements"
+    if value.numel() == 1:
+        return f"{shape} {value.reshape(()).item()}"
+    if value.is_complex():
+        value = value.abs()
+    numbers = value.detach().double()
+    parts = [
+        f"{name} {number.item():.6g}"
+        for name, number in (
+            ("min", numbers.min()),
+            ("max", numbers.max()),
+            ("mean", numbers.mean()),
+        )
+    ]
+    unordered = int(torch.isnan(numbers).sum().item())
+    return f"{shape} {', '.join(parts)}{f', {unordered} NaN' if unordered else ''}"

@@ -1,0 +1,149 @@
+"""What ``compile`` is given: a function or module in a Python file, with its inputs."""
+
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+import torch
+from attrs import frozen
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Note
+
+_FORMS = (
+    "define example_inputs() or EXAMPLE_INPUTS: a tensor, a tuple of the positional "
+    "arguments, a dict of the keyword arguments, or a pair of a tuple and a dict"
+)
+
+
+@frozen
+class Target:
+    """A function or module to compile, and the arguments of one call."""
+
+    name: str
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    dynamic_shapes: Any
+
+
+def split_target(text: str) -> tuple[Path, str]:
+    """Return the file and name of ``FILE.py:NAME``.
+
+    Raises:
+        DiagnosticError: WIR900, it is spelled otherwise.
+    """
+    file, colon, name = text.rpartition(":")
+    if not colon or not file.endswith(".py") or not name.isidentifier():
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.TARGET_SPELLING,
+                message=f"{text[:200]!r} is neither FILE.py:NAME nor a .pt2 file",
+                hint="write the file, a colon, and the name of a function or module in it",
+            )
+        )
+    return Path(file), name
+
+
+def load_target(text: str) -> Target:
+    """Run a Python file and return what ``FILE.py:NAME`` names, with its example inputs.
+
+    A class is called without arguments.  ``DYNAMIC_SHAPES`` in the file is what
+    ``torch.export`` takes as ``dynamic_shapes``.
+
+    Raises:
+        DiagnosticError: WIR900 to WIR903.
+        OSError: the file cannot be read.
+    """
+    path, name = split_target(text)
+    path.open("rb").close()  # what is wrong with the file itself is no fault of its code
+    module = _run_file(path)
+    found: Any = getattr(module, name, None)
+    if inspect.isclass(found):
+        found = guarded(path, found)
+    if not callable(found):
+        defined = [n for n, v in vars(module).items() if callable(v) and n[:1] != "_"]
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.TARGET_MISSING,
+                message=f"{path} defines no function or module {name}",
+                hint=f"it defines {', '.join(defined[:20])}" if defined else None,
+            )
+        )
+    inputs: Any = getattr(module, "EXAMPLE_INPUTS", None)
+    if callable(maker := getattr(module, "example_inputs", None)):
+        inputs = guarded(path, maker)
+    args, kwargs = _arguments(path, inputs)
+    shapes: Any = getattr(module, "DYNAMIC_SHAPES", None)
+    return Target(name, found, args, kwargs, shapes)
+
+
+def _run_file(path: Path) -> ModuleType:
+    name = "__wrapperir_target__"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.parent.resolve()))
+    guarded(path, spec.loader.exec_module, module)
+    return module
+
+
+def guarded(path: Path, run: Callable[..., Any], *args: Any) -> Any:
+    """Return ``run(*args)``; what it raises becomes a diagnostic.
+
+    Raises:
+        DiagnosticError: WIR901 with the error and the place in the user's file.
+    """
+    try:
+        return run(*args)
+    except DiagnosticError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise DiagnosticError(_failure(path, error)) from None
+
+
+def _failure(path: Path, error: BaseException) -> Diagnostic:
+    resolved = str(path.resolve())
+    places = [
+        f"{path}:{frame.lineno}, in {frame.name}"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if str(Path(frame.filename).resolve()) == resolved
+    ]
+    if isinstance(error, SyntaxError) and error.lineno is not None:
+        places = [f"{error.filename}:{error.lineno}"]
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    message = f"{type(error).__name__}: {' '.join(lines[:6])}"[:1000]
+    return Diagnostic(
+        code=Code.TARGET_FAILED,
+        message=f"{path} failed: {message}",
+        notes=tuple(Note(message=f"raised at {place}") for place in places[-1:]),
+    )
+
+
+def _arguments(path: Path, inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    match inputs:
+        case torch.Tensor():
+            return (inputs,), {}
+        case (tuple() | list() as args, dict() as kwargs):
+            return tuple(cast(tuple[Any, ...], args)), _keywords(kwargs)
+        case tuple() | list():
+            return tuple(cast(tuple[Any, ...], inputs)), {}
+        case dict():
+            return (), _keywords(cast(Mapping[Any, Any], inputs))
+        case _:
+            what = "gives no example inputs"
+            if inputs is not None:
+                what = f"gives a {type(inputs).__name__} as example inputs"
+            raise DiagnosticError(
+                Diagnostic(code=Code.EXAMPLE_INPUTS, message=f"{path} {what}", hint=_FORMS)
+            )
+
+
+def _keywords(kwargs: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(key): value for key, value in kwargs.items()}
