@@ -9,7 +9,7 @@ from wrapperir.ir.identifier import is_operator
 from wrapperir.ir.line import BufferRef, ExternKernelLine
 from wrapperir.ir.uses import buffers_in
 
-Operator: TypeAlias = OpOverload[..., object]
+Operator: TypeAlias = "OpOverload[..., object]"
 
 _METADATA_ONLY = frozenset(
     {

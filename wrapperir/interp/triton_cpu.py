@@ -246,7 +246,9 @@ def _find_replacements() -> list[tuple[Any, str, Any]]:
         for name, value in vars(libdevice).items()
         if inspect.isfunction(value)
     ]
-    return [*own, *patched, *reductions, *functions]
+    # Triton 3.6 fails here under numpy 2.4.
+    index = (tl.tensor, "__index__", lambda self: int(self.handle.data.item()))
+    return [*own, *patched, index, *reductions, *functions]
 
 
 def _bind_method(self: Any, instance: Any, owner: Any = None) -> Any:
