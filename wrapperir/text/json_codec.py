@@ -87,7 +87,7 @@ def _parse_json(text: str) -> Program:
         try:
             value = document[key]
             form = field_form(Program, key)
-            if type(value) is list:
+            if type(value) is list and key != "name":
                 item = item_form(Program, key)
                 values[key] = _read_items(value, item, tables, errors, key)
             else:

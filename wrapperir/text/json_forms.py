@@ -15,10 +15,10 @@ from typing import TypeAlias
 from attrs import field, frozen
 
 from wrapperir.diagnostics import Code
-from wrapperir.text.limits import MAX_DIGITS, MAX_INTEGER
+from wrapperir.text.limits import MAX_DEVICE_INDEX, MAX_DIGITS, MAX_INTEGER
 from wrapperir.text.literals import format_integer, format_string
 from wrapperir.text.malformed import Malformed, quoted
-from wrapperir.text.names import Names
+from wrapperir.text.names import Names, device_index
 
 Schema: TypeAlias = Mapping[str, object]
 
@@ -73,6 +73,22 @@ def _write_integer(value: object, tables: Tables) -> str:
 
 
 INTEGER = Form(_write_integer, read_integer, {"type": "integer"})
+
+
+def _write_device_index(value: object, tables: Tables) -> str:
+    assert isinstance(value, int)
+    return format_integer(device_index(value))
+
+
+def _read_device_index(value: object, tables: Tables) -> int:
+    return device_index(read_integer(value, tables))
+
+
+DEVICE_INDEX = Form(
+    _write_device_index,
+    _read_device_index,
+    {"type": "integer", "minimum": 0, "maximum": MAX_DEVICE_INDEX},
+)
 
 
 def write_number(value: object, tables: Tables) -> str:

@@ -65,6 +65,7 @@ from wrapperir.text.json_arguments import (
 )
 from wrapperir.text.json_forms import (
     BOOLEAN,
+    DEVICE_INDEX,
     DOTTED,
     IDENTIFIER,
     INTEGER,
@@ -238,6 +239,10 @@ class _Record:
                     raise self._unknown_field(value)
         except Malformed as error:
             raise error.within(key) from None
+        if self._tag is not None and value.get("kind") != self._tag:
+            raise Malformed(
+                Code.WRONG_TYPE, f"expected an object whose `kind` is `{self._tag}`"
+            )
         if not self._required <= values.keys():
             missing = next(
                 i.key for i in self._prepared() if i.required and i.name not in values
@@ -365,6 +370,8 @@ def _form_of(annotation: object, owner: type, name: str) -> Form:
         annotation = _FORWARD[annotation]
     if annotation is str:
         return _string_form(owner, name)
+    if (owner, name) == (Device, "index"):
+        return optional(DEVICE_INDEX)
     for kind, form in _simple_forms():
         if annotation == kind:
             return form

@@ -6,6 +6,9 @@ MAX_DIGITS = 300
 MAX_INTEGER = 10**MAX_DIGITS - 1
 """The largest magnitude of an integer."""
 
+MAX_DEVICE_INDEX = 10**9 - 1
+"""The largest index of a device."""
+
 MAX_RANK = 64
 """Dimensions of a tensor, as in PyTorch."""
 

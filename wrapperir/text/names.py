@@ -2,7 +2,21 @@
 
 from wrapperir.diagnostics import Code
 from wrapperir.ir.identifier import RESERVED_SYMBOLS, is_identifier, is_operator
+from wrapperir.text.limits import MAX_DEVICE_INDEX
 from wrapperir.text.malformed import Malformed, quoted
+
+
+def device_index(index: int) -> int:
+    """Check the index of a device.  Returns its argument.
+
+    Raises:
+        Malformed: text cannot spell it.
+    """
+    if not 0 <= index <= MAX_DEVICE_INDEX:
+        raise Malformed(
+            Code.BAD_NUMBER, f"a device's index is not within 0..{MAX_DEVICE_INDEX}"
+        )
+    return index
 
 
 class Names:

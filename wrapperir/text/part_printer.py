@@ -39,7 +39,7 @@ from wrapperir.text.expressions import format_expression
 from wrapperir.text.limits import MAX_LIST_DEPTH, MAX_RANK
 from wrapperir.text.literals import format_integer, format_number, format_string
 from wrapperir.text.malformed import Malformed, quoted
-from wrapperir.text.names import Names
+from wrapperir.text.names import Names, device_index
 
 
 class PartPrinter:
@@ -158,11 +158,7 @@ class PartPrinter:
         kind = self.name(device.kind)
         if device.index is None:
             return kind
-        if not 0 <= device.index < 10**9:
-            raise Malformed(
-                Code.BAD_NUMBER, "a device index below 0 or of more than 9 digits"
-            )
-        return f"{kind}:{device.index:d}"
+        return f"{kind}:{device_index(device.index):d}"
 
     def on(self, device: Device, stream: int) -> str:
         """Return the device and stream of a call, each after a space; defaults are out."""

@@ -24,8 +24,9 @@ from wrapperir.ir.types import (
 )
 from wrapperir.text.cursor import Cursor
 from wrapperir.text.expressions import parse_expression
-from wrapperir.text.limits import MAX_INTEGER, MAX_RANK
+from wrapperir.text.limits import MAX_DEVICE_INDEX, MAX_INTEGER, MAX_RANK
 from wrapperir.text.literals import parse_integer, parse_string
+from wrapperir.text.malformed import Malformed
 
 DTYPES = {dtype.value: dtype for dtype in DType}
 
@@ -145,14 +146,22 @@ def parse_device(cursor: Cursor) -> Device:
 def parse_bare_device(cursor: Cursor) -> Device:
     """Take ``kind`` or ``kind:index``."""
     kind = cursor.name("a device")
-    return Device(kind, parse_integer(cursor)) if cursor.accept(":") else Device(kind)
+    if not cursor.accept(":"):
+        return Device(kind)
+    if cursor.next == "-":
+        raise cursor.unexpected("a device's index")
+    start, end = cursor.start, cursor.end
+    index = parse_integer(cursor)
+    if index > MAX_DEVICE_INDEX:
+        raise Malformed(Code.BAD_NUMBER, "a device's index is too large", start, end)
+    return Device(kind, index)
 
 
 def _device(cursor: Cursor, kind: str, index: str) -> Device:
     if len(kind) > 255:
         raise cursor.malformed(Code.BAD_NAME, "a device kind of more than 255 characters")
     if len(index) > 9:
-        raise cursor.malformed(Code.BAD_NUMBER, "a device index of more than 9 digits")
+        raise cursor.malformed(Code.BAD_NUMBER, "a device's index is too large")
     if kind == "cpu" and not index:
         return CPU
     return Device(kind, int(index) if index else None)

@@ -1,0 +1,229 @@
+"""One program that has every line kind, every field and every kind of argument."""
+
+from wrapperir.ir.expr import ExprOp, Operation, Symbol, ceildiv
+from wrapperir.ir.kernel import (
+    Access,
+    BufferParameter,
+    ConstexprParameter,
+    FirstChoice,
+    ForcedChoice,
+    KernelChoice,
+    KernelConfig,
+    Language,
+    ScalarParameter,
+)
+from wrapperir.ir.line import (
+    AllocateLine,
+    AssertAlignmentLine,
+    AssertNotNanLine,
+    AssertScalarLine,
+    AssertSizeStrideLine,
+    Block,
+    BlockParameter,
+    BufferRef,
+    CommentLine,
+    ComplexLiteral,
+    ConditionalLine,
+    ExternKernelLine,
+    FreeLine,
+    ItemOf,
+    KernelCallLine,
+    KernelDefinitionLine,
+    MultiKernelLine,
+    MultiOutputLine,
+    OffsetOf,
+    Provenance,
+    ReinterpretLine,
+    Result,
+    ReuseLine,
+    SizeOf,
+    SourceLocation,
+    StrideOf,
+    SubgraphCallLine,
+    SymbolDefinitionLine,
+    SymbolKind,
+    TorchEnum,
+    ValueOf,
+    WhileLoopLine,
+    ZeroMode,
+)
+from wrapperir.ir.program import ConstantInput, Input, Program
+from wrapperir.ir.types import (
+    Device,
+    DType,
+    OpaqueType,
+    ScalarType,
+    TupleType,
+    VendorLayout,
+    tensor,
+)
+
+GPU = Device("cuda", 0)
+S0 = Symbol("s0")
+ORIGIN = Provenance(
+    nodes=("mm", "relu"),
+    operator="aten.mm.default",
+    location=SourceLocation("model.py", 12),
+)
+VECTOR = tensor("f32", (4,))
+FULL = tensor(
+    "f16",
+    (S0, 64),
+    (1, S0),
+    offset=16,
+    device=GPU,
+    space="comm",
+    pinned=True,
+    alignment=64,
+    layout=VendorLayout("acme.tiled", (16, "row")),
+)
+X = BufferRef("x")
+
+KERNEL = KernelDefinitionLine(
+    name="add",
+    language=Language.TRITON,
+    parameters=(
+        BufferParameter("in_ptr", DType.F32, Access.READ),
+        BufferParameter("out_ptr", DType.F32, Access.WRITE),
+        BufferParameter("both_ptr", DType.F32, Access.READ_WRITE),
+        ScalarParameter("xnumel", DType.I32),
+        ConstexprParameter("XBLOCK"),
+    ),
+    grid=(ceildiv(Symbol("xnumel"), Symbol("XBLOCK")), 1, 1),
+    constants=(("FLAG", True), ("SCALE", 0.5), ("NOTHING", None)),
+    configs=(KernelConfig((("XBLOCK", 64), ("name", "a"))), KernelConfig(())),
+    entry="add_",
+    metadata=(("inductor.heuristic", "pointwise"), ("n", -1)),
+    source="def add_():\n    ...\r\n\n\tx = '\u2028'\n",
+    provenance=ORIGIN,
+)
+MULTI_KERNEL = MultiKernelLine(
+    name="either",
+    parameters=KERNEL.parameters[:4],
+    choices=(KernelChoice("add", (0, 1, 2, 3)),),
+    selection=ForcedChoice(0),
+    provenance=ORIGIN,
+)
+BLOCK = Block(
+    parameters=(BlockParameter("p", VECTOR),),
+    lines=(CommentLine(text="inside"),),
+    results=(BufferRef("p"),),
+)
+
+SAMPLE = Program(
+    name="sample",
+    inputs=(
+        Input(name="x", type=FULL, mutated=True),
+        Input(name="n", type=ScalarType(DType.I64)),
+        Input(name="t", type=TupleType((VECTOR, TupleType(())))),
+        Input(name="o", type=OpaqueType("a script object")),
+    ),
+    symbols=(
+        SymbolDefinitionLine(symbol="s0", lower=2, upper=1024, source=SizeOf("x", 0)),
+        SymbolDefinitionLine(
+            symbol="s1", kind=SymbolKind.FLOAT, source=StrideOf("x", 1), provenance=ORIGIN
+        ),
+        SymbolDefinitionLine(
+            symbol="s2", kind=SymbolKind.BOOL, upper=-1, source=OffsetOf("x")
+        ),
+        SymbolDefinitionLine(symbol="s3", source=ValueOf("n")),
+    ),
+    constants=(
+        ConstantInput(name="w", type=VECTOR, key='the "key"'),
+        ConstantInput(name="v", type=VECTOR, key="v", mutated=True),
+    ),
+    definitions=(
+        KERNEL,
+        MULTI_KERNEL,
+        MultiKernelLine(name="first", parameters=(), choices=(), selection=FirstChoice()),
+    ),
+    lines=(
+        AllocateLine(
+            result="ws", type=FULL, workspace=ZeroMode.ZERO_PER_PROGRAM, provenance=ORIGIN
+        ),
+        ReuseLine(result="r", source="ws", type=VECTOR, provenance=ORIGIN),
+        ReinterpretLine(result="view", source="r", type=VECTOR, provenance=ORIGIN),
+        FreeLine(buffer="view", provenance=ORIGIN),
+        KernelCallLine(
+            kernel="add",
+            arguments=(X, S0, 1.5, Operation(ExprOp.MIN, (S0, 4))),
+            device=GPU,
+            stream=3,
+            provenance=ORIGIN,
+        ),
+        ExternKernelLine(
+            result="e",
+            type=TupleType((VECTOR, ScalarType(DType.BOOL))),
+            operator="aten.op.overload",
+            arguments=(
+                X,
+                True,
+                False,
+                None,
+                1,
+                1.0,
+                float("inf"),
+                -0.0,
+                "text\n",
+                S0,
+                DType.F32,
+                "f32",
+                GPU,
+                Device("cpu"),
+                TorchEnum("layout", "strided"),
+                TorchEnum("memory_format", "channels_last"),
+                ComplexLiteral(1.0, -2.0),
+                (),
+                (1, (X, None)),
+            ),
+            keywords=(("dim", 1), ("out", X)),
+            writes=("x",),
+            aliases=("x", "w"),
+            device=GPU,
+            stream=1,
+            provenance=ORIGIN,
+        ),
+        ExternKernelLine(operator="aten.nothing.default"),
+        MultiOutputLine(
+            result="m", source="e", indices=(0, 1), type=VECTOR, provenance=ORIGIN
+        ),
+        SymbolDefinitionLine(
+            symbol="u0",
+            kind=SymbolKind.FLOAT,
+            lower=0,
+            upper=9,
+            source=ItemOf("m"),
+            provenance=ORIGIN,
+        ),
+        SymbolDefinitionLine(symbol="u1", source=Operation(ExprOp.ADD, (S0, 1))),
+        AssertSizeStrideLine(
+            buffer="m", size=(S0, 4), stride=(4, 1), message="shape", provenance=ORIGIN
+        ),
+        AssertAlignmentLine(buffer="m", bytes=16, message="aligned", provenance=ORIGIN),
+        AssertScalarLine(
+            condition=Operation(ExprOp.GE, (S0, 2)), message="range", provenance=ORIGIN
+        ),
+        AssertNotNanLine(buffer="m", message="finite", provenance=ORIGIN),
+        CommentLine(text='a "remark"', provenance=ORIGIN),
+        ConditionalLine(
+            results=(Result("c", VECTOR),),
+            predicate=S0,
+            operands=(X,),
+            on_true=BLOCK,
+            on_false=Block(),
+            provenance=ORIGIN,
+        ),
+        WhileLoopLine(
+            results=(Result("l", VECTOR), Result("k", ScalarType(DType.I64))),
+            carried=(X, S0),
+            invariant=(X,),
+            condition=BLOCK,
+            body=BLOCK,
+            provenance=ORIGIN,
+        ),
+        SubgraphCallLine(
+            results=(), name="block", operands=(X,), body=BLOCK, provenance=ORIGIN
+        ),
+    ),
+    outputs=(X, S0, None),
+)
