@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from wrapperir.emit.fragment import Fragment, fragment, joined
+from wrapperir.ir.expr import Operation, Symbol
 from wrapperir.ir.line import (
     Argument,
     Block,
@@ -88,19 +89,24 @@ def emit_while_loop(lines: "PythonLines", line: WhileLoopLine) -> None:
         lines.emit_lines(line.body.lines, (*path, "body", "lines"))
         _emit_results(lines, line.results, line.body)
         writer.emit_line("{} = False", first)
-    writer.emit_line("if {}:", first)
+    tensors = [
+        (result, parameter.type)
+        for result, parameter in zip(results, line.body.parameters, strict=False)
+        if isinstance(parameter.type, TensorType)
+    ]
+    if tensors:
+        writer.emit_line("if {}:", first)
     with writer.indented():
-        for parameter, result in zip(line.body.parameters[:count], results, strict=True):
-            if isinstance(parameter.type, TensorType):
-                copy = lines.format_allocation(parameter.type)
-                writer.emit_line("{} = {}.copy_({})", result, copy, result)
-        writer.emit_line("pass")
+        for result, type in tensors:
+            copy = lines.format_allocation(type)
+            writer.emit_line("{} = {}.copy_({})", result, copy, result)
 
 
 def _emit_exit(lines: "PythonLines", condition: Block) -> None:
     (result,) = condition.results
     if not isinstance(result, BufferRef):
-        test = lines.arguments.format_argument(result)
+        assert isinstance(result, int | float | Symbol | Operation)  # verified
+        test = lines.expressions.format_condition(result)
         lines.writer.emit_line("if not ({}): break", test)
         return
     go_on = lines.module.names.claim("go_on")

@@ -1,0 +1,469 @@
+"""One case a line kind and variant: the body in text, and the Python it becomes."""
+
+import textwrap
+
+from attrs import frozen
+
+HEADER = """\
+wrapperir 1
+
+kernel_definition @add_one cpp(p: read_write f32*, n: i64) {
+  entry = kernel
+  source {
+    | #include <cstdint>
+    | extern "C" void kernel(float* p, int64_t n) {
+    |   for (int64_t i = 0; i < n; ++i) p[i] += 1;
+    | }
+  }
+}
+
+kernel_definition @add_two cpp(p: read_write f32*, n: i64) {
+  entry = kernel
+  source {
+    | this is never called, so it is never compiled
+  }
+}
+
+kernel_definition @scale cpp(p: read_write f32*, n: i32, by: f64, negate: bool) {
+  entry = scale_by
+  source {
+    | #include <cstdint>
+    | extern "C" void scale_by(float* p, int32_t n, double by, bool negate) {
+    |   for (int32_t i = 0; i < n; ++i) p[i] = float(negate ? -p[i] * by : p[i] * by);
+    | }
+  }
+}
+
+kernel_definition @double triton(p: read_write f32*, n: i32, XBLOCK: constexpr) {
+  grid = (ceildiv(n, XBLOCK), 1, 1)
+  config XBLOCK = 16, num_warps = 4
+  entry = triton_
+  source {
+    | @triton.jit
+    | def triton_(p, n, XBLOCK: tl.constexpr):
+    |     i = tl.program_id(0) * XBLOCK + tl.arange(0, XBLOCK)
+    |     tl.store(p + i, tl.load(p + i, mask=i < n) * 2, mask=i < n)
+  }
+}
+
+multi_kernel @either(n: i64, p: read_write f32*) {
+  choice @add_two(1, 0)
+  choice @add_one(1, 0)
+  select forced(1)
+}
+
+program @main(%x: mutated f32[s0, 8], %m: f32[8, 8], %n: i64, %flag: bool[]) symbols_here {
+"""
+
+
+@frozen
+class Case:
+    """Lines of a program, its outputs, and the lines of Python that they become."""
+
+    lines: str
+    python: str
+    outputs: str = "%r"
+
+    @property
+    def text(self) -> str:
+        """The whole program: ``%x`` is 4×8, ``%m`` 8×8, ``%n`` 5, ``%flag`` true."""
+        head = HEADER.replace(" symbols_here", "")
+        lines = textwrap.indent(textwrap.dedent(self.lines).strip("\n"), "  ")
+        return (
+            f"{head}  symbol s0: int 2..100 = size(%x, 0)\n"
+            f'  constant %w: f32[8, 8] = "fc.weight"\n{lines}\n'
+            f"  return {self.outputs}\n}}\n"
+        )
+
+    @property
+    def expected(self) -> str:
+        """The Python, at the left margin."""
+        return textwrap.dedent(self.python).strip("\n")
+
+
+R = "%r = extern_kernel aten.clone.default(%x) : f32[s0, 8]\n"
+CLONE = "r = aten_clone_default(x)\n"
+
+CASES = {
+    "allocate": Case(
+        "%r = allocate f32[4, 8]\nextern_kernel aten.fill_.Scalar(%r, 1.5) writes(%r)",
+        """
+        r = empty_strided_cpu((4, 8), (8, 1), float32)
+        aten_fill__Scalar(r, 1.5)
+        """,
+    ),
+    "allocate symbolic": Case(
+        "%r = allocate i64[s0 * 2, 3; stride 1, s0 * 2]\n"
+        "extern_kernel aten.fill_.Scalar(%r, 2) writes(%r)",
+        """
+        r = empty_strided_cpu((s0 * 2, 3), (1, s0 * 2), int64)
+        aten_fill__Scalar(r, 2)
+        """,
+    ),
+    "allocate with an offset": Case(
+        "%r = allocate f32[4; offset 4]\nextern_kernel aten.fill_.Scalar(%r, 2) writes(%r)",
+        """
+        r = reinterpret_tensor(empty_strided_cpu((8,), (1,), float32), (4,), (1,), 4)
+        aten_fill__Scalar(r, 2)
+        """,
+    ),
+    "allocate aligned": Case(
+        "%a = allocate f32[4, 4; stride 8, 1] {align = 4096}\n"
+        "assert_alignment %a 4096\n"
+        "%r = extern_kernel aten.zeros_like.default(%a) : f32[4, 4]\n"
+        "%v = reinterpret %a as f32[4]\n"
+        "free %a\n"
+        "extern_kernel aten.fill_.Scalar(%v, 2) writes(%v)\n"
+        "free %v",
+        """
+        a = empty_aligned((4, 4), (8, 1), float32, 28, device, 4096)
+        if a.data_ptr() % 4096: raise AssertionError('a is not aligned to 4096 bytes')
+        r = aten_zeros_like_default(a)
+        v = reinterpret_tensor(a, (4,), (1,), 0)
+        del a
+        aten_fill__Scalar(v, 2)
+        del v
+        """,
+    ),
+    "workspace, zero on call": Case(
+        "%r = allocate u8[4096] workspace(zero_on_call)",
+        "r = empty_strided_cpu((4096,), (1,), uint8).zero_()",
+    ),
+    "workspace, uninitialized": Case(
+        "%ws = allocate u8[64] workspace(uninitialized)\n" + R + "free %ws",
+        "ws = empty_strided_cpu((64,), (1,), uint8)\n" + CLONE + "del ws",
+    ),
+    "workspace, zero per program": Case(
+        "%ws = allocate i32[16] workspace(zero_per_program)\n" + R,
+        CLONE,
+    ),
+    "workspace, zero per program, symbolic": Case(
+        "%ws = allocate i32[s0] workspace(zero_per_program)\n"
+        "%r = extern_kernel aten.clone.default(%ws) : i32[s0]",
+        """
+        ws = kept_workspaces.get((s0, 1))
+        if ws is None:
+            ws = kept_workspaces[(s0, 1)] = empty_strided_cpu((s0,), (1,), int32).zero_()
+        r = aten_clone_default(ws)
+        """,
+    ),
+    "free": Case(R + "free %x", CLONE + "del x"),
+    "reuse, same layout": Case(
+        "%a = extern_kernel aten.clone.default(%m) : f32[8, 8]\n%r = reuse %a as f32[8, 8]",
+        "a = aten_clone_default(m)\nr = a; del a  # reuse",
+    ),
+    "reuse, other layout": Case(
+        "%a = extern_kernel aten.clone.default(%m) : f32[8, 8]\n%r = reuse %a as f32[9]",
+        "a = aten_clone_default(m)\n"
+        "r = reinterpret_tensor(a, (9,), (1,), 0); del a  # reuse",
+    ),
+    "reuse, other dtype": Case(
+        "%a = extern_kernel aten.clone.default(%m) : f32[8, 8]\n%r = reuse %a as f64[4, 8]",
+        "a = aten_clone_default(m)\n"
+        "r = view_bytes(a, (4, 8), (8, 1), float64, 0); del a  # reuse",
+    ),
+    "reinterpret": Case(
+        "%v = reinterpret %m as f32[4, 2; stride 2, 1; offset 8]\n"
+        "%w2 = reinterpret %v as f32[2; offset 4]\n"
+        "%r = extern_kernel aten.add.Tensor(%v, %w2) : f32[4, 2]\n"
+        "free %v\nfree %w2",
+        """
+        v = reinterpret_tensor(m, (4, 2), (2, 1), 8)
+        w2 = reinterpret_tensor(v, (2,), (1,), -4)
+        r = aten_add_Tensor(v, w2)
+        del v
+        del w2
+        """,
+    ),
+    "reinterpret, other dtype": Case(
+        "%v = reinterpret %m as i32[8, 8]\n"
+        "%u = reinterpret %v as u8[8; offset 12]\n"
+        "%r = extern_kernel aten.clone.default(%u) : u8[8]\nfree %v\nfree %u",
+        """
+        v = m.view(int32)
+        u = view_bytes(v, (8,), (1,), uint8, 12)
+        r = aten_clone_default(u)
+        del v
+        del u
+        """,
+    ),
+    "kernel_call, C++": Case(
+        R + "kernel_call @add_one(%r, s0 * 8)\nkernel_call @scale(%r, 16, 2, 1)",
+        CLONE + "add_one(r, s0 * 8)\nscale(r, 16, 2.0, 1)",
+    ),
+    "kernel_call, Triton": Case(
+        R + "kernel_call @double(%r, s0 * 8)", CLONE + "double(r, s0 * 8)"
+    ),
+    "kernel_call of a multi_kernel": Case(
+        R + "kernel_call @either(s0, %r)", CLONE + "add_one(r, s0)"
+    ),
+    "extern_kernel, out": Case(
+        "%r = allocate f32[s0, 8]\nextern_kernel aten.mm.out(%x, %w, out = %r) writes(%r)",
+        "r = empty_strided_cpu((s0, 8), (8, 1), float32)\ntorch_mm(x, w, out=r)",
+    ),
+    "extern_kernel, arguments": Case(
+        """
+        %r = extern_kernel aten.addmm.default(%m, %m, %w, beta = 2, alpha = 0.5) : f32[8, 8]
+        %c = extern_kernel aten.cat.default([%x, %m], 0) : f32[s0 + 8, 8]
+        %e = extern_kernel aten.full.default([s0, 2], 1.0, dtype = dtype(f64), \
+device = device(cpu), pin_memory = false) : f64[s0, 2]
+        %d = extern_kernel aten.div.Tensor_mode(%m, %w, rounding_mode = "floor") : f32[8, 8]
+        %f = extern_kernel aten.clone.default(%m, memory_format = \
+memory_format(contiguous_format)) : f32[8, 8]
+        %g = extern_kernel aten.add.Scalar(%m, complex(1.0, -inf)) : c64[8, 8]
+        %h = extern_kernel aten.t.default(%m) aliases(%m) : f32[8, 8; stride 1, 8]
+        """,
+        """
+        r = torch_addmm(m, m, w, beta=2, alpha=0.5)
+        c = aten_cat_default([x, m], 0)
+        e = aten_full_default([s0, 2], 1.0, dtype=float64, device=device, pin_memory=False)
+        d = aten_div_Tensor_mode(m, w, rounding_mode='floor')
+        f = aten_clone_default(m, memory_format=contiguous_format)
+        g = aten_add_Scalar(m, complex(1.0, float("-inf")))
+        h = aten_t_default(m)
+        """,
+        outputs="%r, %c, %e, %d, %f, %g, %h",
+    ),
+    "extern_kernel, a reserved word": Case(
+        R + "extern_kernel aten.random_.from(%r, 3, 4) writes(%r)",
+        CLONE + "aten_random__from(r, 3, 4)",
+    ),
+    "multi_output": Case(
+        "%t = extern_kernel aten.split.Tensor(%m, 4) aliases(%m) : "
+        "(f32[4, 8], f32[4, 8; offset 32])\n"
+        "%h = multi_output %t[1] : f32[4, 8; offset 32]\n"
+        "free %t\n"
+        "%r = extern_kernel aten.clone.default(%h) : f32[4, 8]\n"
+        "%v = reinterpret %h as f32[8; offset 56]\nfree %h\n"
+        "%r2 = extern_kernel aten.clone.default(%v) : f32[8]\nfree %v",
+        """
+        t = aten_split_Tensor(m, 4)
+        h = t[1]
+        del t
+        r = aten_clone_default(h)
+        v = reinterpret_tensor(h, (8,), (1,), 24)
+        del h
+        r2 = aten_clone_default(v)
+        del v
+        """,
+        outputs="%r, %r2",
+    ),
+    "symbol_definition, layout": Case(
+        R
+        + """\
+symbol_definition a: int = stride(%r, 0)
+symbol_definition b: int 0.. = offset(%r)
+symbol_definition c: float = size(%r, 1)
+""",
+        CLONE
+        + """\
+a = r.stride(0)
+b = r.storage_offset()
+if not 0 <= b: raise ValueError(f"b = {b} is not in 0..")
+c = float(r.size(1))
+""",
+        outputs="%r, a, b, c",
+    ),
+    "symbol_definition, values": Case(
+        """
+        %i = extern_kernel aten.sum.dim_IntList(%flag, []) : i64[]
+        %f = extern_kernel aten.mean.default(%m) : f32[]
+        symbol_definition a: int 0..5 = value(%n)
+        symbol_definition b: int = item(%i)
+        symbol_definition c: int = item(%flag)
+        symbol_definition d: float = item(%f)
+        symbol_definition e: bool = item(%flag)
+        symbol_definition g: int = item(%f)
+        symbol_definition h: int ..100 = ceildiv(a, 2) * min(s0, b + 1, 3)
+        symbol_definition i: float = h / 2
+        symbol_definition j: int = 2 * (h / 2)
+        symbol_definition k: bool = a > 3
+        free %i
+        free %f
+        """,
+        """
+        i = aten_sum_dim_IntList(flag, ())
+        f = aten_mean_default(m)
+        a = n
+        if not 0 <= a <= 5: raise ValueError(f"a = {a} is not in 0..5")
+        b = i.item()
+        c = int(flag.item())
+        d = f.item()
+        e = flag.item()
+        g = whole(f.item())
+        h = ceildiv(a, 2) * min(s0, b + 1, 3)
+        if not h <= 100: raise ValueError(f"h = {h} is not in ..100")
+        i_ = float(h / 2)
+        j = whole(2 * (h / 2))
+        k = bool(a > 3)
+        del i
+        del f
+        """,
+        outputs="a, b, c, d, e, g, h, i, j, k",
+    ),
+    "assert_size_stride": Case(
+        R + 'assert_size_stride %r (s0, 8) (8, 1) "it\'s a\\n\\"clone\\""',
+        CLONE + "assert_size_stride(r, (s0, 8), (8, 1), 'it\\'s a\\n\"clone\"')",
+    ),
+    "assert_alignment": Case(
+        R + 'assert_alignment %r 16 "clone"',
+        CLONE + "if r.data_ptr() % 16: raise AssertionError('clone')",
+    ),
+    "assert_scalar": Case(
+        R + 'assert_scalar s0 >= 2 and s0 < 200 "s0 is a size"',
+        CLONE + "if not (s0 >= 2 and s0 < 200): raise RuntimeError('s0 is a size')",
+    ),
+    "assert_not_nan": Case(
+        R + "assert_not_nan %r",
+        CLONE + "if not torch.isfinite(r).all(): "
+        "raise AssertionError('r has a NaN or an infinity')",
+    ),
+    "comment": Case(R + 'comment "a\\nremark */"', CLONE + "# a\\nremark * /"),
+    "provenance": Case(
+        """
+        %a = extern_kernel aten.relu.default(%m) : f32[8, 8] \
+from(nodes("relu", "add"), operator("aten.relu.default"), at("model.py", 12))
+        %r = extern_kernel aten.neg.default(%a) : f32[8, 8] \
+from(nodes("relu", "add"), operator("aten.relu.default"), at("model.py", 12))
+        free %a
+        comment "x" from(at("a\\nb.py", 3))
+        """,
+        """
+        # relu, add; aten.relu.default; model.py:12
+        a = aten_relu_default(m)
+        r = aten_neg_default(a)
+        del a
+        # a\\nb.py:3
+        # x
+        """,
+    ),
+    "conditional": Case(
+        """
+        %r, %q = conditional %flag (%m, %x) : f32[8, 8], f32[8, 8] {
+          true (%p: f32[8, 8], %y: f32[s0, 8]) {
+            %a = extern_kernel aten.neg.default(%p) : f32[8, 8]
+            %b = extern_kernel aten.add.Tensor(%p, %w) : f32[8, 8]
+            return %a, %b
+          }
+          false (%p2: f32[8, 8], %y2: f32[s0, 8]) {
+            %c = extern_kernel aten.relu.default(%p2) : f32[8, 8]
+            %d = extern_kernel aten.mul.Scalar(%p2, s0) : f32[8, 8]
+            return %d, %c
+          }
+        }
+        """,
+        """
+        if flag:
+            a = aten_neg_default(m)
+            b = aten_add_Tensor(m, w)
+            r, q = a, b
+            del a, b
+        else:
+            c = aten_relu_default(m)
+            d = aten_mul_Scalar(m, s0)
+            r, q = d, c
+            del d, c
+        """,
+        outputs="%r, %q",
+    ),
+    "conditional on a condition, for effect": Case(
+        """
+        conditional s0 > 3 (%x) {
+          true (%p: f32[s0, 8]) {
+            extern_kernel aten.neg_.default(%p) writes(%p)
+            return
+          }
+          false (%p2: f32[s0, 8]) {
+            return
+          }
+        }
+        """,
+        """
+        if s0 > 3:
+            aten_neg__default(x)
+            pass
+        else:
+            pass
+        """,
+        outputs="none",
+    ),
+    "while_loop": Case(
+        """
+        %i = extern_kernel aten.full.default([], 0) : i64[]
+        %j, %r = while_loop (%i, %x) (%m) : i64[], f32[s0, 8] {
+          condition (%p: i64[], %q: f32[s0, 8], %v: f32[8, 8]) {
+            %c = extern_kernel aten.lt.Scalar(%p, 3) : bool[]
+            return %c
+          }
+          body (%p1: i64[], %q1: f32[s0, 8], %v1: f32[8, 8]) {
+            %n1 = extern_kernel aten.add.Scalar(%p1, 1) : i64[]
+            %n2 = extern_kernel aten.mm.default(%q1, %v1) : f32[s0, 8]
+            return %n1, %n2
+          }
+        }
+        free %i
+        """,
+        """
+        i = aten_full_default((), 0)
+        j = i
+        r = x
+        first = True
+        while True:
+            c = aten_lt_Scalar(j, 3)
+            go_on = bool(c)
+            del c
+            if not go_on: break
+            n1 = aten_add_Scalar(j, 1)
+            n2 = torch_mm(r, m)
+            j, r = n1, n2
+            del n1, n2
+            first = False
+        if first:
+            j = empty_strided_cpu((), (), int64).copy_(j)
+            r = empty_strided_cpu((s0, 8), (8, 1), float32).copy_(r)
+        del i
+        """,
+        outputs="%j, %r",
+    ),
+    "while_loop on a condition": Case(
+        """
+        %r = while_loop (%m) () : f32[8, 8] {
+          condition (%p: f32[8, 8]) {
+            return s0 > 50
+          }
+          body (%q: f32[8, 8]) {
+            %a = extern_kernel aten.neg.default(%q) : f32[8, 8]
+            return %a
+          }
+        }
+        """,
+        """
+        r = m
+        first = True
+        while True:
+            if not (s0 > 50): break
+            a = aten_neg_default(r)
+            r = a
+            del a
+            first = False
+        if first:
+            r = empty_strided_cpu((8, 8), (8, 1), float32).copy_(r)
+        """,
+    ),
+    "subgraph_call": Case(
+        """
+        %r = subgraph_call @block (%m) : f32[8, 8] {
+          body (%p: f32[8, 8]) {
+            %a = extern_kernel aten.neg.default(%p) : f32[8, 8]
+            return %a
+          }
+        }
+        """,
+        """
+        # subgraph block
+        a = aten_neg_default(m)
+        r = a
+        del a
+        """,
+    ),
+}

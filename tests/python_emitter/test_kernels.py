@@ -1,0 +1,350 @@
+"""Kernels of each language: how they are defined, built and launched."""
+
+import ast
+
+import pytest
+import torch
+
+from tests.python_emitter.running import assert_runs_as_interpreted, assert_same
+from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.emit import compile_program
+from wrapperir.ir.builder import KernelOperand, ProgramBuilder
+from wrapperir.ir.expr import Expr, Symbol, ceildiv
+from wrapperir.ir.kernel import (
+    Access,
+    BufferParameter,
+    ConstexprParameter,
+    ForcedChoice,
+    KernelConfig,
+    Language,
+    Parameter,
+    ScalarParameter,
+)
+from wrapperir.ir.line import KernelDefinitionLine, ZeroMode
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import Device, DType, tensor
+from wrapperir_python.emitter import PythonEmitter
+
+BUFFER = BufferParameter("p", DType.F32, Access.READ_WRITE)
+
+
+def program_of(
+    definition: KernelDefinitionLine, *scalars: Expr, device: Device | None = None
+) -> Program:
+    """Call a kernel on an f32 buffer of 16 and numbers."""
+    builder = ProgramBuilder()
+    on = device or Device("cpu")
+    x = builder.input(tensor("f32", (16,), device=on), name="x", mutated=True)
+    arguments: list[KernelOperand] = [x, *scalars]
+    builder.call(builder.kernel(definition), *arguments, device=on)
+    return builder.build()
+
+
+def cpp(
+    body: str, *parameters: Parameter, entry: str = "kernel", types: str = ""
+) -> KernelDefinitionLine:
+    return KernelDefinitionLine(
+        name="k",
+        language=Language.CPP,
+        parameters=(BUFFER, *parameters),
+        entry=entry,
+        source="#include <cstdint>\n"
+        f'extern "C" void {entry}(float* p{types}) {{\n{body}\n}}',
+    )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "c_type", "value"),
+    [
+        (DType.I64, "int64_t", -(2**62)),
+        (DType.I32, "int32_t", -7),
+        (DType.I16, "int16_t", 300),
+        (DType.I8, "int8_t", -128),
+        (DType.U64, "uint64_t", 2**63 - 1),
+        (DType.U32, "uint32_t", 2**32 - 1),
+        (DType.U16, "uint16_t", 65535),
+        (DType.U8, "uint8_t", 255),
+        (DType.BOOL, "bool", 1),
+        (DType.F32, "float", 0.1),
+        (DType.F64, "double", 0.1),
+        (DType.F32, "float", 3),
+    ],
+)
+def test_a_cpp_kernel_takes_numbers_of_any_type(
+    dtype: DType, c_type: str, value: int | float
+) -> None:
+    body = "double v = double(a); p[0] = float(v); p[1] = float((v - p[0]) * 1e12);"
+    kernel = cpp(body, ScalarParameter("a", dtype), types=f", {c_type} a")
+    assert_runs_as_interpreted(program_of(kernel, value))
+
+
+def test_a_double_loses_nothing() -> None:
+    body = "p[0] = a == 0.1; p[1] = a == double(0.1f);"
+    kernel = cpp(body, ScalarParameter("a", DType.F64), types=", double a")
+    x = torch.zeros(16)
+    compile_program(program_of(kernel, 0.1))([x])
+    assert x[:2].tolist() == [1, 0]
+
+
+def test_an_entry_may_have_any_name() -> None:
+    assert_runs_as_interpreted(program_of(cpp("p[0] = 3;", entry="add_things")))
+
+
+def test_an_entry_may_stand_beside_a_function_named_kernel() -> None:
+    source = """
+    static float kernel(float x) { return x + 1; }
+    extern "C" void entry(float* p) { p[0] = kernel(p[1]); }
+    """
+    definition = KernelDefinitionLine(
+        name="k", language=Language.CPP, parameters=(BUFFER,), entry="entry", source=source
+    )
+    assert_runs_as_interpreted(program_of(definition))
+
+
+@pytest.mark.parametrize(
+    "remark",
+    [
+        "'''",
+        '"""',
+        "\\",
+        "\\'''",
+        "é",
+        "\u2028",
+        "\r\n",
+        "\x00",
+        "{}{0}%s",
+        "\t",
+        "'",
+        ')R"(',
+        "#include \\",
+        "\x0c",
+    ],
+)
+def test_any_cpp_source_is_kept_as_it_is(remark: str) -> None:
+    definition = cpp(f"p[0] = 3; /* {remark} */")
+    text = PythonEmitter().emit(program_of(definition)).files["program.py"]
+    strings = {
+        node.value
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    assert definition.source in strings
+
+
+def test_a_kernel_that_does_not_compile_is_a_diagnostic() -> None:
+    with pytest.raises(DiagnosticError) as caught:
+        compile_program(program_of(cpp("this is no C++;")))
+    assert caught.value.diagnostics[0].code is Code.KERNEL_BUILD_FAILED
+
+
+def triton(source: str, *parameters: Parameter, **more: object) -> KernelDefinitionLine:
+    options: dict[str, object] = {"entry": "triton_", "grid": (1,), **more}
+    return KernelDefinitionLine(
+        name="k",
+        language=Language.TRITON,
+        parameters=(BUFFER, *parameters),
+        source=source,
+        **options,  # type: ignore[arg-type]
+    )
+
+
+DOUBLE = """
+@triton.jit
+def triton_(p, n, XBLOCK: tl.constexpr, BY: tl.constexpr):
+    i = tl.program_id(0) * XBLOCK + tl.arange(0, XBLOCK)
+    tl.store(p + i, tl.load(p + i, mask=i < n) * BY, mask=i < n)
+"""
+N, XBLOCK, BY = ScalarParameter("n", DType.I32), *map(ConstexprParameter, ("XBLOCK", "BY"))
+
+
+def test_a_triton_kernel_has_a_file_and_a_launcher() -> None:
+    kernel = triton(
+        DOUBLE,
+        *(N, XBLOCK, BY),
+        grid=(ceildiv(Symbol("n"), Symbol("XBLOCK")), Symbol("BY") - 1),
+        constants=(("BY", 2),),
+        configs=(
+            KernelConfig((("XBLOCK", 4), ("num_warps", 2))),
+            KernelConfig((("XBLOCK", 8),)),
+        ),
+    )
+    program = program_of(kernel, 13)
+    artifact = PythonEmitter().emit(program)
+    assert list(artifact.files) == ["program.py", "kernels/k.py"]
+    text, source = artifact.files["program.py"], artifact.files["kernels/k.py"]
+    assert isinstance(text, str)
+    assert isinstance(source, str)
+    assert source.endswith("import triton.language as tl\n\n" + DOUBLE)
+    assert (
+        "def k(p, n):\n    k_jit[(ceildiv(n, 4), 1)](p, n, BY=2, XBLOCK=4, num_warps=2)\n"
+    ) in text
+    assert_runs_as_interpreted(program)
+
+
+def test_constants_among_the_parameters_are_passed_by_name() -> None:
+    kernel = triton(
+        "@triton.jit\ndef triton_(p, XBLOCK: tl.constexpr, n):\n"
+        "    i = tl.arange(0, XBLOCK)\n    tl.store(p + i, 2, mask=i < n)\n",
+        *(XBLOCK, N),
+        configs=(KernelConfig((("XBLOCK", 16),)),),
+    )
+    text = PythonEmitter().emit(program_of(kernel, 5)).files["program.py"]
+    assert "k_jit[(1,)](p, n=n, XBLOCK=16)" in str(text)
+    assert_runs_as_interpreted(program_of(kernel, 5))
+
+
+def test_each_kernel_has_its_own_globals() -> None:
+    source = """
+FACTOR: tl.constexpr = tl.constexpr({factor})
+
+@triton.jit
+def helper(x):
+    return x * FACTOR
+
+@triton.jit
+def triton_(p):
+    i = tl.arange(0, 16)
+    tl.store(p + i, helper(tl.load(p + i)) + 1)
+"""
+    builder = ProgramBuilder()
+    x = builder.input(tensor("f32", (16,)), mutated=True)
+    for factor in (2, 3):
+        definition = triton(source.format(factor=factor))
+        builder.call(
+            builder.kernel(
+                KernelDefinitionLine(
+                    name=f"times_{factor}",
+                    language=definition.language,
+                    parameters=definition.parameters,
+                    grid=definition.grid,
+                    entry=definition.entry,
+                    source=definition.source,
+                )
+            ),
+            x,
+        )
+    given = torch.ones(16)
+    compile_program(builder.build())([given])
+    assert given.tolist() == [(1 * 2 + 1) * 3 + 1] * 16
+
+
+def test_a_launchers_parameters_may_have_any_name() -> None:
+    parameters = tuple(
+        ScalarParameter(name, DType.I32) for name in ("k", "k_jit", "ceildiv", "min", "int")
+    )
+    source = (
+        "@triton.jit\ndef triton_(p, k, k_jit, ceildiv, min, int):\n"
+        "    tl.store(p, k + k_jit + ceildiv + min + int)\n"
+    )
+    total: Expr = ceildiv(Symbol("min"), Symbol("int"))
+    kernel = triton(source, *parameters, grid=(total,))
+    assert_runs_as_interpreted(program_of(kernel, 1, 2, 3, 4, 5))
+
+
+def test_a_kernel_that_is_never_called_is_not_built() -> None:
+    builder = ProgramBuilder()
+    builder.kernel(cpp("this is no C++;"))
+    artifact = PythonEmitter().emit(builder.build())
+    assert "# k is never called." in str(artifact.files["program.py"])
+    assert compile_program(builder.build())([]) == ()
+
+
+@pytest.mark.parametrize("choice", [0, 1])
+def test_a_multi_kernel_calls_its_choice_directly(choice: int) -> None:
+    builder = ProgramBuilder()
+    x = builder.input(tensor("f32", (16,)), name="x", mutated=True)
+    kernels = [
+        builder.kernel(
+            KernelDefinitionLine(
+                name=f"set_{value}",
+                language=Language.CPP,
+                parameters=(BUFFER,),
+                entry="kernel",
+                source=f'extern "C" void kernel(float* p) {{ p[0] = {value}; }}',
+            )
+        )
+        for value in (5, 6)
+    ]
+    either = builder.multi_kernel(kernels, name="either", selection=ForcedChoice(choice))
+    builder.call(either, x)
+    text = str(PythonEmitter().emit(builder.build()).files["program.py"])
+    assert f"    set_{5 + choice}(x)\n" in text
+    given = torch.zeros(16)
+    compile_program(builder.build())([given])
+    assert given[0] == 5 + choice
+
+
+KEEPS_ZERO = """
+#include <cstdint>
+extern "C" void kernel(float* p, int32_t* ws, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) { ws[i] += 1; p[i] = ws[i]; }
+  for (int64_t i = 0; i < n && LEAVE; ++i) ws[i] = 0;
+}
+"""
+
+
+ACCESS = {
+    ZeroMode.UNINITIALIZED: Access.WRITE,
+    ZeroMode.ZERO_ON_CALL: Access.READ_WRITE,
+    ZeroMode.ZERO_PER_PROGRAM: Access.READ_WRITE,
+}
+
+
+@pytest.mark.parametrize("mode", list(ZeroMode))
+def test_workspaces_begin_as_their_mode_says(mode: ZeroMode) -> None:
+    builder = ProgramBuilder()
+    x = builder.input(tensor("f32", (16,)), mutated=True)
+    source = KEEPS_ZERO.replace("LEAVE", "1" if mode is ZeroMode.ZERO_PER_PROGRAM else "0")
+    if mode is ZeroMode.UNINITIALIZED:
+        source = source.replace("+= 1", "= 1")
+    ws_type = tensor("i32", (16,))
+    kernel = builder.kernel(
+        KernelDefinitionLine(
+            name="count",
+            language=Language.CPP,
+            parameters=(
+                BUFFER,
+                BufferParameter("ws", DType.I32, ACCESS[mode]),
+                ScalarParameter("n", DType.I64),
+            ),
+            entry="kernel",
+            source=source,
+        )
+    )
+    ws = builder.allocate(ws_type, workspace=mode)
+    builder.call(kernel, x, ws, 16)
+    if mode is not ZeroMode.ZERO_PER_PROGRAM:
+        builder.free(ws)
+    call = compile_program(builder.build())
+    for _ in range(3):
+        given = torch.zeros(16)
+        call([given])
+        assert_same([given], [torch.ones(16)])
+
+
+def test_a_symbolic_workspace_is_kept_by_its_size() -> None:
+    builder = ProgramBuilder()
+    n = builder.input(tensor("i64", (1,)), name="unused")
+    from wrapperir.ir.line import SizeOf
+
+    size = builder.symbol("s0", SizeOf("unused", 0))
+    ws = builder.allocate(tensor("i32", (size,)), workspace=ZeroMode.ZERO_PER_PROGRAM)
+    out = builder.extern("aten.clone.default", ws, type=tensor("i32", (size,)))
+    builder.extern_out("aten.add_.Scalar", ws, 1, writes=[ws])
+    del n
+    emitter = PythonEmitter()
+    call = emitter.load(emitter.emit(builder.build(out)), {})
+    seen = [call([torch.zeros(k)])[0].tolist() for k in (2, 3, 2)]  # type: ignore[union-attr]
+    assert seen == [[0, 0], [0, 0, 0], [1, 1]]
+
+
+def test_triton_on_the_cpu_beside_a_gpu_is_refused() -> None:
+    builder = ProgramBuilder()
+    x = builder.input(tensor("f32", (16,)), mutated=True)
+    y = builder.input(tensor("f32", (16,), device=Device("cuda", 0)), mutated=True)
+    kernel = builder.kernel(triton("@triton.jit\ndef triton_(p):\n    pass\n"))
+    builder.call(kernel, x)
+    builder.call(kernel, y, device=Device("cuda", 0))
+    with pytest.raises(DiagnosticError) as caught:
+        PythonEmitter().emit(builder.build())
+    assert [d.code for d in caught.value.diagnostics] == [Code.UNSUPPORTED_FEATURE]
