@@ -14,6 +14,7 @@ from wrapperir.ir.line import (
     SubgraphCallLine,
     WhileLoopLine,
 )
+from wrapperir.ir.types import ValueType
 from wrapperir.text.arguments import parse_kernel_argument, parse_kernel_arguments
 from wrapperir.text.cursor import Cursor
 from wrapperir.text.malformed import Malformed
@@ -42,7 +43,7 @@ def parse_block_parameter(cursor: Cursor) -> BlockParameter:
 
 def _results(cursor: Cursor, names: list[str]) -> tuple[Result, ...]:
     start = cursor.start
-    types = []
+    types: list[ValueType] = []
     if cursor.accept(":"):
         types.append(parse_value_type(cursor))
         while cursor.accept(","):

@@ -5,12 +5,12 @@ walk them again and again for nothing, for two thirds of the time.
 """
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 
 @contextmanager
-def paused_collector() -> Iterator[None]:
+def paused_collector() -> Generator[None]:
     """Leave the collector as it was found, whatever happens in between."""
     if not gc.isenabled():
         yield

@@ -76,7 +76,7 @@ class _Order:
     """Checks that the parts of a definition come in order, some of them once."""
 
     parts: tuple[str, ...]
-    seen: list[str] = field(factory=list)
+    seen: list[str] = field(factory=list[str])
 
     def check(self, cursor: Cursor) -> str:
         part = cursor.next

@@ -145,7 +145,8 @@ def _parse_call(cursor: Cursor) -> Expr:
         )
     cursor.enter()
     cursor.advance()
-    args, height = [], 0
+    args: list[Expr] = []
+    height = 0
     cursor.expect("(")
     while True:
         args.append(_parse(cursor, 0))

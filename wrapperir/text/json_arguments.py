@@ -23,6 +23,9 @@ from wrapperir.text.json_forms import (
     Schema,
     Tables,
     choice,
+    is_array,
+    is_object,
+    is_tuple,
     read_identifier,
     read_integer,
     read_number,
@@ -70,7 +73,7 @@ def read_expression(value: object, tables: Tables, depth: int = MAX_DEPTH) -> Ex
         return read_integer(value, tables)
     if kind is bool:
         return bool(value)
-    if isinstance(value, dict):
+    if is_object(value):
         if "symbol" in value and len(value) == 1:
             return Symbol(read_symbol(value["symbol"], tables))
         if "op" in value:
@@ -82,7 +85,7 @@ def read_expression(value: object, tables: Tables, depth: int = MAX_DEPTH) -> Ex
 
 def _read_operation(value: dict[str, object], tables: Tables, depth: int) -> Operation:
     args = value.get("args")
-    if type(args) is not list:
+    if not is_array(args):
         raise Malformed(Code.MISSING_FIELD, "the operation has no array `args`")
     if len(value) != 2:
         raise unknown_field(value, ("op", "args"))
@@ -169,7 +172,7 @@ def _write_kernel_argument(value: object, tables: Tables) -> str:
 
 
 def _read_kernel_argument(value: object, tables: Tables) -> object:
-    if isinstance(value, dict) and "buffer" in value and len(value) == 1:
+    if is_object(value) and "buffer" in value and len(value) == 1:
         return BufferRef(read_identifier(value["buffer"], tables))
     return read_expression(value, tables)
 
@@ -191,7 +194,7 @@ def argument_form(device: Form) -> Form:
             return f'{{"dtype":"{value.value}"}}'
         if isinstance(value, str):
             return format_string(value)
-        if isinstance(value, tuple):
+        if is_tuple(value):
             if depth == 0:
                 raise _lists_too_deep()
             return f"[{','.join([write(item, tables, depth - 1) for item in value])}]"
@@ -221,7 +224,7 @@ def argument_form(device: Form) -> Form:
     }
 
     def read(value: object, tables: Tables, depth: int = MAX_LIST_DEPTH) -> Argument:
-        if isinstance(value, dict):
+        if is_object(value):
             if len(value) == 1:
                 key, content = next(iter(value.items()))
                 reader = readers.get(key)
@@ -232,7 +235,7 @@ def argument_form(device: Form) -> Form:
             return read_text(value, tables)
         if value is None:
             return None
-        if isinstance(value, list):
+        if is_array(value):
             if depth == 0:
                 raise _lists_too_deep()
             return tuple([read(item, tables, depth - 1) for item in value])
@@ -257,7 +260,7 @@ def _device(found: object) -> Device:
 
 
 def _read_complex(value: object, tables: Tables) -> Argument:
-    if type(value) is not list or len(value) != 2:
+    if not is_array(value) or len(value) != 2:
         raise wrong_type(value, "an array of the real and the imaginary part")
     return ComplexLiteral(read_number(value[0], tables), read_number(value[1], tables))
 
@@ -314,7 +317,7 @@ def symbol_source_form(sources: Form) -> Form:
         return sources.write(value, tables)
 
     def read(value: object, tables: Tables) -> object:
-        if isinstance(value, dict) and "kind" in value:
+        if is_object(value) and "kind" in value:
             return sources.read(value, tables)
         return read_expression(value, tables)
 

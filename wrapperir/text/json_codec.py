@@ -2,7 +2,7 @@
 
 import json
 import re
-from typing import NoReturn, cast
+from typing import NoReturn
 
 import attrs
 
@@ -10,7 +10,14 @@ from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Position
 from wrapperir.ir.program import SCHEMA_VERSION, Program
 from wrapperir.text.collector import paused_collector
 from wrapperir.text.json_arguments import unknown_field
-from wrapperir.text.json_forms import Form, Tables, wrong_type
+from wrapperir.text.json_forms import (
+    Form,
+    Tables,
+    is_array,
+    is_object,
+    is_tuple,
+    wrong_type,
+)
 from wrapperir.text.json_places import JsonPlaces
 from wrapperir.text.json_records import field_form, item_form
 from wrapperir.text.limits import MAX_DIAGNOSTICS, MAX_DIGITS
@@ -34,7 +41,7 @@ def format_json(program: Program) -> str:
     try:
         for key in _KEYS:
             value: object = getattr(program, key)
-            if isinstance(value, tuple):
+            if is_tuple(value):
                 lines = _write_items(value, item_form(Program, key), tables)
                 parts.append(f'"{key}":[{_lines(lines)}]')
             else:
@@ -87,7 +94,7 @@ def _parse_json(text: str) -> Program:
         try:
             value = document[key]
             form = field_form(Program, key)
-            if type(value) is list and key != "name":
+            if is_array(value) and key != "name":
                 item = item_form(Program, key)
                 values[key] = _read_items(value, item, tables, errors, key)
             else:
@@ -104,22 +111,21 @@ def _parse_json(text: str) -> Program:
 
 def _check_keys(document: object) -> list[str]:
     """Check the header; return the fields of a program that the document gives."""
-    if not isinstance(document, dict):
+    if not is_object(document):
         raise wrong_type(document, "an object: a program")
-    content = cast("dict[str, object]", document)
-    if HEADER not in content:
+    if HEADER not in document:
         raise Malformed(Code.BAD_HEADER, f"the object lacks the field `{HEADER}`")
-    version = content[HEADER]
+    version = document[HEADER]
     if type(version) is not int or version != SCHEMA_VERSION:
         raise Malformed(
             Code.UNKNOWN_VERSION,
             f"this release reads version {SCHEMA_VERSION} of the format only",
         ).within(HEADER)
     for key in _KEYS:
-        if key not in content:
+        if key not in document:
             raise Malformed(Code.MISSING_FIELD, f"the program lacks the field `{key}`")
-    if len(content) != len(_KEYS) + 1:
-        raise unknown_field(content, (HEADER, *_KEYS))
+    if len(document) != len(_KEYS) + 1:
+        raise unknown_field(document, (HEADER, *_KEYS))
     return list(_KEYS)
 
 

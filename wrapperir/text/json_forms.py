@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from attrs import field, frozen
 
@@ -32,8 +32,8 @@ class Tables:
     """
 
     names: Names = field(factory=Names)
-    texts: dict[int, str] = field(factory=dict)
-    depths: dict[str, int] = field(factory=dict)
+    texts: dict[int, str] = field(factory=dict[int, str])
+    depths: dict[str, int] = field(factory=dict[str, int])
 
 
 Write: TypeAlias = Callable[[object, Tables], str]
@@ -49,10 +49,25 @@ class Form:
     schema: Schema
 
 
+def is_object(value: object) -> TypeGuard[dict[str, object]]:
+    """Say whether a value of a loaded document is an object."""
+    return type(value) is dict
+
+
+def is_array(value: object) -> TypeGuard[list[object]]:
+    """Say whether a value of a loaded document is an array."""
+    return type(value) is list
+
+
+def is_tuple(value: object) -> TypeGuard[tuple[object, ...]]:
+    """Say whether a value of a program is a tuple."""
+    return isinstance(value, tuple)
+
+
 def wrong_type(value: object, wanted: str) -> Malformed:
     """Return the error that ``value`` is not what belongs there."""
-    if isinstance(value, dict | list):
-        shown = "an object" if isinstance(value, dict) else "an array"
+    if is_object(value) or is_array(value):
+        shown = "an object" if is_object(value) else "an array"
     else:
         shown = quoted(json.dumps(value)[:60])
     return Malformed(Code.WRONG_TYPE, f"expected {wanted}, found {shown}")
@@ -113,7 +128,7 @@ def read_number(value: object, tables: Tables) -> int | float:
         if math.isinf(value):
             raise Malformed(Code.BAD_NUMBER, "a float too large for 64 bits")
         return value
-    if isinstance(value, dict) and len(value) == 1:
+    if is_object(value) and len(value) == 1:
         special = value.get("float")
         if isinstance(special, str) and special in _SPECIAL:
             return _SPECIAL[special]
@@ -247,7 +262,7 @@ def array(item: Form, most: int | None = None) -> Form:
     write_item, read_item = item.write, item.read
 
     def write(value: object, tables: Tables) -> str:
-        assert isinstance(value, tuple)
+        assert is_tuple(value)
         if most is not None and len(value) > most:
             raise Malformed(Code.TOO_DEEP, f"more than {most} dimensions")
         texts: list[str] = []
@@ -259,7 +274,7 @@ def array(item: Form, most: int | None = None) -> Form:
         return f"[{','.join(texts)}]"
 
     def read(value: object, tables: Tables) -> object:
-        if type(value) is not list:
+        if not is_array(value):
             raise wrong_type(value, "an array")
         if most is not None and len(value) > most:
             raise Malformed(Code.TOO_DEEP, f"more than {most} dimensions")
@@ -281,12 +296,12 @@ def pair(key: Form, item: Form) -> Form:
     """Return the form of a name and a value: an array of two."""
 
     def write(value: object, tables: Tables) -> str:
-        assert isinstance(value, tuple)
+        assert is_tuple(value)
         name, content = value
         return f"[{key.write(name, tables)},{item.write(content, tables)}]"
 
     def read(value: object, tables: Tables) -> object:
-        if type(value) is not list or len(value) != 2:
+        if not is_array(value) or len(value) != 2:
             raise wrong_type(value, "an array of a name and a value")
         return key.read(value[0], tables), item.read(value[1], tables)
 

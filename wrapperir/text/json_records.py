@@ -78,6 +78,7 @@ from wrapperir.text.json_forms import (
     Tables,
     array,
     choice,
+    is_object,
     optional,
     pair,
     wrong_type,
@@ -224,7 +225,7 @@ class _Record:
         return f"{{{','.join(parts)}}}"
 
     def _read(self, value: object, tables: Tables) -> object:
-        if not isinstance(value, dict):
+        if not is_object(value):
             raise wrong_type(value, f"an object: a {self._name()}")
         readers = self._readers or self._prepared_readers()
         values: dict[str, object] = {}
@@ -339,7 +340,7 @@ def _union(kinds: tuple[type, ...]) -> Form:
         return writer(value, tables)
 
     def read(value: object, tables: Tables) -> object:
-        if not isinstance(value, dict):
+        if not is_object(value):
             raise wrong_type(value, wanted)
         kind = value.get("kind")
         reader = readers.get(kind) if type(kind) is str else None

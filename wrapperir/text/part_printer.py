@@ -1,7 +1,5 @@
 """Prints the parts of lines: names, types, arguments, devices, provenance."""
 
-from collections.abc import Callable
-
 from wrapperir.diagnostics import Code
 from wrapperir.ir.expr import Expr, Operation, Symbol
 from wrapperir.ir.kernel import (
@@ -59,32 +57,14 @@ class PartPrinter:
         self.dotted = names.dotted
         self._types: dict[int, str] = {}
         self._origins: dict[int, str] = {id(None): ""}
-        self._operands: dict[type, Callable[[Argument], str]] = {
-            BufferRef: self._buffer,
-            Symbol: self._expression,
-            Operation: self._expression,
-            int: format_integer,  # type: ignore[dict-item]
-            float: format_number,  # type: ignore[dict-item]
-            bool: format_number,  # type: ignore[dict-item]
-            str: format_string,  # type: ignore[dict-item]
-            type(None): lambda _: "none",
-            DType: lambda dtype: f"dtype({dtype})",
-            Device: self._device_argument,
-            TorchEnum: self._torch_enum,
-            ComplexLiteral: self._complex,
-            tuple: self._list,
-        }
         self._lists = 0
 
     # Expressions and types
 
     def expression(self, expr: Expr) -> str:
         """Return an expression."""
-        kind = type(expr)
-        if kind is int:
-            return format_integer(expr)  # type: ignore[arg-type]
-        if kind is Symbol:
-            return self.symbol(expr.name)  # type: ignore[union-attr]
+        if type(expr) is int:
+            return format_integer(expr)
         return format_expression(expr, self.symbol)
 
     def expressions(self, exprs: tuple[Expr, ...]) -> str:
@@ -171,51 +151,44 @@ class PartPrinter:
 
     def operand(self, argument: Argument) -> str:
         """Return an argument of an operator or kernel."""
-        kind = type(argument)
-        if kind is BufferRef:
-            return "%" + self.name(argument.name)  # type: ignore[union-attr]
-        format_argument = self._operands.get(kind)
-        if format_argument is None:
-            raise _unwritable(argument, "an argument")
-        return format_argument(argument)
+        if isinstance(argument, BufferRef):
+            return "%" + self.name(argument.name)
+        if argument is None:
+            return "none"
+        if isinstance(argument, int | float):
+            return format_number(argument)
+        if isinstance(argument, Symbol | Operation):
+            return self.expression(argument)
+        if isinstance(argument, DType):  # before str, which it is too
+            return f"dtype({argument.value})"
+        if isinstance(argument, str):
+            return format_string(argument)
+        if isinstance(argument, tuple):
+            self._enter_list()
+            text = f"[{self.operands(argument)}]"
+            self._lists -= 1
+            return text
+        return self._special_operand(argument)
+
+    def _special_operand(self, argument: Device | TorchEnum | ComplexLiteral) -> str:
+        if isinstance(argument, Device):
+            return f"device({self.bare_device(argument)})"
+        if isinstance(argument, TorchEnum):
+            if argument.kind not in TORCH_ENUMS:
+                raise Malformed(
+                    Code.BAD_NAME,
+                    f"{quoted(argument.kind)} is not a kind of torch constant",
+                    hint="one of " + ", ".join(f"`{kind}`" for kind in TORCH_ENUMS),
+                )
+            return f"{argument.kind}({self.name(argument.name)})"
+        if isinstance(argument, ComplexLiteral):  # pyright: ignore[reportUnnecessaryIsInstance]
+            real = format_number(argument.real)
+            return f"complex({real}, {format_number(argument.imaginary)})"
+        raise _unwritable(argument, "an argument")
 
     def operands(self, arguments: tuple[Argument, ...]) -> str:
         """Return arguments with commas between them."""
         return ", ".join([self.operand(argument) for argument in arguments])
-
-    def _buffer(self, argument: Argument) -> str:
-        assert isinstance(argument, BufferRef)
-        return "%" + self.name(argument.name)
-
-    def _expression(self, argument: Argument) -> str:
-        assert isinstance(argument, Symbol | Operation)
-        return self.expression(argument)
-
-    def _device_argument(self, argument: Argument) -> str:
-        assert isinstance(argument, Device)
-        return f"device({self.bare_device(argument)})"
-
-    def _torch_enum(self, argument: Argument) -> str:
-        assert isinstance(argument, TorchEnum)
-        if argument.kind not in TORCH_ENUMS:
-            raise Malformed(
-                Code.BAD_NAME,
-                f"{quoted(argument.kind)} is not a kind of torch constant",
-                hint="one of " + ", ".join(f"`{kind}`" for kind in TORCH_ENUMS),
-            )
-        return f"{argument.kind}({self.name(argument.name)})"
-
-    def _complex(self, argument: Argument) -> str:
-        assert isinstance(argument, ComplexLiteral)
-        real, imaginary = format_number(argument.real), format_number(argument.imaginary)
-        return f"complex({real}, {imaginary})"
-
-    def _list(self, argument: Argument) -> str:
-        assert isinstance(argument, tuple)
-        self._enter_list()
-        text = f"[{self.operands(argument)}]"
-        self._lists -= 1
-        return text
 
     def _enter_list(self) -> None:
         self._lists += 1
