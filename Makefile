@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TORCHINDUCTOR_COMPILE_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs bench sweep-ops sweep-models setup
+.PHONY: help setup demo test check lint types imports docs bench sweep-ops sweep-models
 
 help:
 	@echo "make demo          compile BERT, GPT-2 and Llama; check them against eager"
@@ -38,16 +38,21 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal
 
-check: $(STAMP)
+check: lint types imports docs
+
+lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(BIN)/python
+
+imports: $(STAMP)
 	$(BIN)/lint-imports
-	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
 docs: $(STAMP)
-	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
 bench: $(STAMP)
 	@for script in bench/bench_*.py bench/import_time.py; do \
