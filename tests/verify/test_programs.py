@@ -1,24 +1,21 @@
 """Generated programs are valid, of every line kind, and shrink."""
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 from hypothesis import HealthCheck, find, given, settings
 from hypothesis import strategies as st
 
+from tests.verify.lines_of import all_lines
 from wrapperir.interp import interpret
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import (
     LINES,
     AnyLine,
-    BodyLine,
     KernelCallLine,
     ReuseLine,
     keyword,
 )
 from wrapperir.ir.program import Program
-from wrapperir.ir.uses import blocks_of
 from wrapperir.testing.inputs import example_constants, example_inputs
 from wrapperir.testing.programs import programs
 from wrapperir.verify import verify
@@ -26,18 +23,6 @@ from wrapperir.verify import verify
 SLOW = settings(
     deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )
-
-
-def all_lines(program: Program) -> Iterator[AnyLine]:
-    yield from program.definitions
-    yield from _nested(program.lines)
-
-
-def _nested(lines: tuple[BodyLine, ...]) -> Iterator[BodyLine]:
-    for line in lines:
-        yield line
-        for block in blocks_of(line):
-            yield from _nested(block.lines)
 
 
 @settings(SLOW, max_examples=100)

@@ -1,0 +1,145 @@
+"""A conformance kit: what an emitter's programs do is what the interpreter does.
+
+The author of an emitter runs every case in their own tests::
+
+    @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+    def test_conformance(case: Case) -> None:
+        check_case(MyEmitter(), case)
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from wrapperir.diagnostics import DiagnosticError
+from wrapperir.emit.contract import Emitter, Loaded, Value
+from wrapperir.emit.support import check_support
+from wrapperir.testing.conformance_case import Case
+from wrapperir.testing.conformance_cases import CASES
+from wrapperir.testing.inputs import example_constants, example_inputs
+
+if TYPE_CHECKING:
+    import torch
+
+    from wrapperir.interp import Interpreter
+
+__all__ = ["CASES", "Case", "ConformanceError", "Outcome", "check_case"]
+
+
+class ConformanceError(AssertionError):
+    """An emitter's program does something else than the interpreter's."""
+
+
+class Outcome(Enum):
+    """How a case ended that did not fail."""
+
+    PASSED = "passed"
+    UNSUPPORTED = "unsupported"
+    """The emitter declares that it lacks something that the case needs."""
+
+
+def check_case(emitter: Emitter, case: Case) -> Outcome:
+    """Compile a case and run it beside the interpreter, twice for each of its seeds.
+
+    Outputs, and inputs and constants that the program may mutate, must be equal bit for
+    bit, with equal dtype, size and stride; other inputs and constants must not have
+    changed, and the list of inputs must have been emptied.  A case that faults must raise
+    an error in both.  This executes the case's kernels.
+
+    Raises:
+        ConformanceError: something differs; the message says what.
+        DiagnosticError: the emitter refuses a case that it declares to support.
+    """
+    from wrapperir.interp import Interpreter
+
+    if check_support(case.program, emitter.name, emitter.support):
+        return Outcome.UNSUPPORTED
+    artifact = emitter.emit(case.program)
+    if emitter.emit(case.program) != artifact:
+        raise ConformanceError(f"{case.name}: two emits of the program differ")
+    for seed in case.seeds:
+        constants = example_constants(case.program, seed)
+        expected_constants = {key: t.clone() for key, t in constants.items()}
+        loaded = emitter.load(artifact, constants)
+        interpreter = Interpreter(case.program, expected_constants)
+        for run in range(2):  # the second finds what the first left behind
+            where = f"{case.name}, seed {seed}, run {run}"
+            if case.faults:
+                _check_fault(where, case, loaded, interpreter, seed)
+                break
+            _check_run(where, case, loaded, interpreter, seed)
+            for key, constant in constants.items():
+                _check_equal(f"{where}: constant {key}", constant, expected_constants[key])
+    return Outcome.PASSED
+
+
+def _check_run(
+    where: str, case: Case, loaded: Loaded, interpreter: "Interpreter", seed: int
+) -> None:
+    mine = example_inputs(case.program, seed)
+    reference = example_inputs(case.program, seed)
+    outputs = interpreter.run(list(reference))
+    given = list(mine)
+    returned = loaded(given)
+    if given:
+        raise ConformanceError(f"{where}: the list of inputs was not emptied")
+    if len(returned) != len(outputs):
+        raise ConformanceError(f"{where}: {len(returned)} outputs, not {len(outputs)}")
+    for index, (got, wanted) in enumerate(zip(returned, outputs, strict=True)):
+        _check_equal(f"{where}: output {index}", got, wanted)
+    for item, got, wanted in zip(case.program.inputs, mine, reference, strict=True):
+        _check_equal(f"{where}: input %{item.name} afterwards", got, wanted)
+
+
+def _check_fault(
+    where: str, case: Case, loaded: Loaded, interpreter: "Interpreter", seed: int
+) -> None:
+    try:
+        interpreter.run(example_inputs(case.program, seed))
+    except DiagnosticError:
+        pass
+    else:
+        raise ConformanceError(f"{where}: the interpreter does not fault")
+    try:
+        loaded(example_inputs(case.program, seed))
+    except Exception:  # which error it is, is the emitter's own
+        return
+    raise ConformanceError(f"{where}: no error was raised")
+
+
+def _check_equal(where: str, got: Value, wanted: Value) -> None:
+    import torch
+
+    if not isinstance(wanted, torch.Tensor):
+        if type(got) is not type(wanted) or got != wanted:
+            raise ConformanceError(f"{where} is {got!r}, not {wanted!r}")
+        return
+    if not isinstance(got, torch.Tensor):
+        raise ConformanceError(f"{where} is a {type(got).__name__}, not a tensor")
+    facts = _facts(got), _facts(wanted)
+    if facts[0] != facts[1]:
+        raise ConformanceError(f"{where} is {facts[0]}, not {facts[1]}")
+    if not torch.equal(_bytes(got), _bytes(wanted)):
+        raise ConformanceError(f"{where} has other values:\n{got}\nnot\n{wanted}")
+
+
+def _facts(tensor: "torch.Tensor") -> Mapping[str, object]:
+    """Return what two equal tensors agree on; a dimension of size 1 has any stride."""
+    size: Sequence[int] = tuple(tensor.shape)
+    stride = tuple(
+        step if n != 1 else None for n, step in zip(size, tensor.stride(), strict=True)
+    )
+    if 0 in size:
+        stride = ()
+    return {
+        "dtype": tensor.dtype,
+        "size": size,
+        "stride": stride,
+        "device": tensor.device.type,
+    }
+
+
+def _bytes(tensor: "torch.Tensor") -> "torch.Tensor":
+    import torch
+
+    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
