@@ -54,11 +54,10 @@ imports: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
+BENCHES := import_time text_speed verify_speed host_time adapter_speed
+
 bench: $(STAMP)
-	@for script in bench/bench_*.py bench/import_time.py; do \
-	  test -e $$script || continue; \
-	  echo "== $$script"; $(BIN)/python $$script || exit 1; \
-	done
+	@set -e; for name in $(BENCHES); do echo "== $$name"; $(BIN)/python -m bench.$$name; done
 
 sweep-ops: $(STAMP)
 	$(BIN)/python -m bench.sweep_ops
