@@ -1,12 +1,12 @@
 """What long work is doing, on standard error, when that is a terminal."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 
 @contextmanager
-def stage(what: str) -> Iterator[None]:
+def stage(what: str) -> Generator[None]:
     """Show ``what`` while the block runs."""
     if not sys.stderr.isatty():
         yield

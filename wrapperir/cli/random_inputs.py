@@ -64,7 +64,7 @@ class _Draw:
 
     @classmethod
     def of(cls, program: Program, seed: int) -> "_Draw":
-        numbers = random.Random(seed)  # noqa: S311: test data, not secrets
+        numbers = random.Random(seed)  # noqa: S311
         used = {name for input in program.inputs for name in type_symbols(input.type)}
         symbols: dict[str, Number] = {}
         known: dict[str, Number] = {}
@@ -84,10 +84,11 @@ class _Draw:
             try:
                 values.append(self._value(name, type))
             except (EvaluationError, ValueError, RuntimeError, MemoryError) as error:
+                lines = str(error).splitlines() or [error.__class__.__name__]
                 failed.append(
                     Diagnostic(
                         code=Code.UNDRAWABLE_INPUT,
-                        message=f"%{name} cannot be drawn: {str(error).splitlines()[0]}",
+                        message=f"%{name} cannot be drawn: {lines[0]}",
                         path=(part, index),
                         subject=f"%{name}",
                         hint="give a file of inputs",

@@ -81,7 +81,7 @@ def command(
     from wrapperir.cli.value_files import load_inputs
     from wrapperir.interp import interpret
 
-    torch.manual_seed(seed)
+    torch.manual_seed(seed)  # pyright: ignore[reportUnknownMemberType]
     tensors = _constants(program, prepared, constants, seed)
     given = (
         random_inputs(prepared, seed) if inputs is None else load_inputs(inputs, prepared)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from attrs import evolve, field, frozen
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, LinePath, Position
+from wrapperir.diagnostics import LinePath, Position
 from wrapperir.ir.program import Program
 
 PROGRAM_TEXT = "program.wir"
@@ -28,7 +28,6 @@ def read_source(path: str) -> Source:
     """Return the text of a file, of a compiled directory's program, or of standard input.
 
     Raises:
-        DiagnosticError: it is not UTF-8.
         OSError: it cannot be read.
     """
     if path == STANDARD_INPUT:
@@ -38,19 +37,8 @@ def read_source(path: str) -> Source:
         if file.is_dir():
             file = file / PROGRAM_TEXT
         name, content = str(file), file.read_bytes()
-    try:
-        return Source(name, content.decode())
-    except UnicodeDecodeError as error:
-        before = content[: error.start]
-        line = before.count(b"\n")
-        column = len(before[before.rfind(b"\n") + 1 :].decode(errors="replace"))
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.BAD_ENCODING,
-                message="this is not UTF-8",
-                position=Position(line + 1, column + 1),
-            )
-        ) from None
+    # Bytes that are no UTF-8 become lone surrogates, which the reader places and reports.
+    return Source(name, content.decode(errors="surrogateescape"))
 
 
 def parse_source(source: Source) -> tuple[Program, Source]:

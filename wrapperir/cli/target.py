@@ -130,8 +130,9 @@ def _arguments(path: Path, inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]
     match inputs:
         case torch.Tensor():
             return (inputs,), {}
-        case (tuple() | list() as args, dict() as kwargs):
-            return tuple(cast(tuple[Any, ...], args)), _keywords(kwargs)
+        case (tuple() | list(), dict()):
+            args, kwargs = cast(tuple[tuple[Any, ...], dict[Any, Any]], inputs)
+            return tuple(args), _keywords(kwargs)
         case tuple() | list():
             return tuple(cast(tuple[Any, ...], inputs)), {}
         case dict():

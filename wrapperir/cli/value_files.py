@@ -66,12 +66,13 @@ def _load(path: str) -> Any:
     except OSError:
         raise
     except Exception as error:  # an unpickler raises anything at a file that is not its own
-        raise _bad(path, f"is no file of tensors: {str(error).splitlines()[0]}") from None
+        lines = str(error).splitlines() or [type(error).__name__]
+        raise _bad(path, f"is no file of tensors: {lines[0]}") from None
 
 
 def _load_safetensors(path: str) -> Any:
     try:
-        from safetensors.torch import load_file
+        from safetensors.torch import load_file  # pyright: ignore
     except ImportError:
         raise _bad(path, "needs the package safetensors to be read") from None
     try:

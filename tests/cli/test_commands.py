@@ -1,0 +1,337 @@
+import json
+import os
+import stat
+from pathlib import Path
+
+import click
+import pytest
+import torch
+from click.testing import CliRunner, Result
+
+from tests.cli.files import ADD, write_files
+from wrapperir.cli.main import main
+from wrapperir.diagnostics import Code
+from wrapperir.passes import run_passes
+from wrapperir.text import format_program, parse_json, parse_program
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cli")
+    write_files(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for file in template.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def invoke(*args: str, input: str | bytes | None = None) -> Result:
+    result = CliRunner().invoke(main, args, input=input)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def broken(text: str = ADD) -> str:
+    return text.replace("free %x\n", "free %missing\n")
+
+
+def test_print_normalises_and_round_trips(folder: Path) -> None:
+    as_text = invoke("print", "add.wir")
+    assert (as_text.exit_code, as_text.stdout) == (0, format_program(parse_program(ADD)))
+    assert invoke("print", "add.json").stdout == as_text.stdout
+    as_json = invoke("print", "--format", "json", "-", input=ADD)
+    assert parse_json(as_json.stdout) == parse_program(ADD)
+    assert as_json.stdout == invoke("print", "--format", "json", "add.json").stdout
+
+
+def test_verify_says_what_is_wrong_and_where(folder: Path) -> None:
+    good = invoke("verify", "add.wir")
+    assert (good.exit_code, good.stdout) == (0, "add.wir: no errors\n")
+    bad = invoke("verify", "-", input=broken())
+    assert bad.exit_code == 1
+    assert "<stdin>:9:8: error WIR103: nothing defines %missing" in bad.stdout
+    assert "free %missing" in bad.stdout
+
+
+def test_verify_json_is_for_tools(folder: Path) -> None:
+    assert json.loads(invoke("verify", "--format", "json", "add.wir").stdout) == []
+    result = invoke("verify", "--format", "json", "-", input=broken())
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)
+    assert found[0]["code"] == Code.UNDEFINED_NAME
+    assert found[0]["position"] == {"line": 9, "column": 8, "length": 8}
+    malformed = invoke("verify", "--format", "json", "-", input="wrapperir 1\nnonsense\n")
+    assert malformed.exit_code == 1
+    assert json.loads(malformed.stdout)[0]["code"].startswith("WIR0")
+
+
+def test_faults_of_a_json_program_are_shown_in_its_text(folder: Path) -> None:
+    text = json.dumps(json.loads((folder / "add.json").read_text()))
+    result = invoke("verify", "-", input=text.replace('"buffer": "x"', '"buffer": "nope"'))
+    assert result.exit_code == 1
+    assert "(as text)" in result.stdout
+    assert "size(%nope, 0)" in result.stdout
+
+
+def test_opt_runs_passes_in_order_and_shows_changes(folder: Path) -> None:
+    names = ["simplify_expressions", "remove_dead_lines"]
+    options = [part for name in names for part in ("--pass", name)]
+    result = invoke("opt", *options, "--print-after-all", "add.wir")
+    assert result.exit_code == 0
+    assert result.stdout == format_program(run_passes(parse_program(ADD), names))
+    assert "-  %unused = allocate f32[2 * 32]" in result.stderr
+    assert "+  %unused = allocate f32[64]" in result.stderr
+    again = invoke("opt", *options, "--print-after-all", "-", input=result.stdout)
+    assert "remove_dead_lines: nothing changed" in again.stderr
+
+
+def test_opt_in_place(folder: Path) -> None:
+    result = invoke("opt", "--pass", "remove_dead_lines", "add.wir", "-o", "add.wir")
+    assert result.exit_code == 0
+    assert "unused" not in (folder / "add.wir").read_text()
+
+
+def test_an_unknown_pass_lists_the_passes(folder: Path) -> None:
+    result = invoke("opt", "--pass", "no_such", "add.wir")
+    assert result.exit_code == 1
+    assert "WIR740" in result.stderr
+    assert "remove_dead_lines" in result.stderr
+    assert result.stdout == ""
+
+
+def test_emit_writes_one_file_or_a_directory(folder: Path) -> None:
+    text = invoke("emit", "add.wir")
+    assert text.exit_code == 0
+    assert "def call(args):" in text.stdout
+    result = invoke("emit", "add.wir", "-o", "out")
+    assert result.exit_code == 0
+    assert (folder / "out" / "manifest.json").exists()
+    assert invoke("emit", "add.wir", "-o", "out").exit_code == 0
+    refused = invoke("emit", "--emitter", "nope", "add.wir")
+    assert refused.exit_code == 1
+    assert "there are: " in refused.stderr
+    assert invoke("emit", "-", input=broken()).exit_code == 1
+
+
+def test_run_is_the_same_in_interpreter_and_emitter(folder: Path) -> None:
+    interpreted = invoke("run", "add.wir", "--seed", "3")
+    emitted = invoke("run", "add.wir", "--seed", "3", "--emitter", "python")
+    assert interpreted.exit_code == emitted.exit_code == 0
+    assert interpreted.stdout == emitted.stdout != ""
+    assert interpreted.stdout != invoke("run", "add.wir", "--seed", "4").stdout
+    assert "run executes the code" in interpreted.stderr
+    assert "constants are random" in interpreted.stderr
+
+
+def test_run_on_files(folder: Path) -> None:
+    result = invoke("run", "--inputs", "inputs.pt", "--constants", "weights.pt", "add.wir")
+    assert result.exit_code == 0
+    assert result.stdout == "output 0: float32[3, 4] min 1, max 4, mean 2.5\n"
+    torch.save({"x": torch.zeros(1, 4)}, "named.pt")
+    result = invoke("run", "--inputs", "named.pt", "--constants", "weights.pt", "add.wir")
+    assert result.stdout == "output 0: float32[1, 4] min 0, max 3, mean 1.5\n"
+
+
+def test_run_on_safetensors(folder: Path) -> None:
+    from safetensors.torch import save_file
+
+    save_file({"x": torch.ones(3, 4)}, "x.safetensors")
+    save_file({"w": torch.arange(4.0)}, "w.safetensors")
+    files = ("--inputs", "x.safetensors", "--constants", "w.safetensors")
+    result = invoke("run", *files, "add.wir")
+    assert result.stdout == "output 0: float32[3, 4] min 1, max 4, mean 2.5\n"
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"not a file of tensors", b"PK\x03\x04", b"\x80\x04cos\nsystem\n"]
+)
+def test_run_refuses_other_files(folder: Path, content: bytes) -> None:
+    (folder / "bad.pt").write_bytes(content)
+    for option in ("--inputs", "--constants"):
+        result = invoke("run", option, "bad.pt", "add.wir")
+        assert result.exit_code == 1
+        assert Code.VALUES_FILE in result.stderr
+
+
+def test_run_shows_a_fault_where_it_is(folder: Path) -> None:
+    torch.save([torch.ones(65, 4)], "large.pt")
+    result = invoke("run", "--inputs", "large.pt", "add.wir")
+    assert result.exit_code == 1
+    assert "add.wir:4" in result.stderr
+    assert Code.RUN_SYMBOL_RANGE in result.stderr
+
+
+@pytest.mark.parametrize("frontend", ["export", "inductor"])
+@pytest.mark.parametrize("name", ["Model", "scale"])
+def test_compile_writes_what_run_reads(folder: Path, name: str, frontend: str) -> None:
+    target = f"model.py:{name}"
+    result = invoke("compile", target, "--frontend", frontend, "-o", "out")
+    assert result.exit_code == 0, result.output
+    assert "compile executes the code in model.py" in result.stderr
+    manifest = json.loads((folder / "out/wrapperir.json").read_text())
+    (entry,) = manifest["programs"]
+    assert (folder / "out" / entry["entry"]).is_file()
+    text = (folder / "out/program.wir").read_text()
+    assert parse_json((folder / "out/program.json").read_text()) == parse_program(text)
+    outputs = [
+        invoke("run", "out", *options).stdout for options in ((), ("--emitter", "python"))
+    ]
+    assert outputs[0] == outputs[1] != ""
+    if name == "scale":
+        torch.save([torch.ones(2, 8)], "ones.pt")
+        output = invoke("run", "--inputs", "ones.pt", "out").stdout
+        assert output == "output 0: float32[2, 8] min 3, max 3, mean 3\n"
+
+
+def test_compile_an_exported_file(folder: Path) -> None:
+    class Scale(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 3
+
+    torch.export.save(torch.export.export(Scale(), (torch.ones(2, 2),)), "scale.pt2")
+    assert invoke("compile", "scale.pt2", "-o", "out").exit_code == 0
+    assert invoke("run", "out").exit_code == 0
+    refused = invoke("compile", "scale.pt2", "--frontend", "inductor", "-o", "out")
+    assert refused.exit_code == 1
+    assert Code.TARGET_SPELLING in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("inputs", "dynamic"),
+    [
+        ("EXAMPLE_INPUTS = torch.ones(2, 8)", ""),
+        ("EXAMPLE_INPUTS = [torch.ones(2, 8)]", ""),
+        ("EXAMPLE_INPUTS = {'x': torch.ones(2, 8)}", ""),
+        ("EXAMPLE_INPUTS = ((torch.ones(2, 8),), {'shift': torch.ones(4)})", ""),
+        (
+            "EXAMPLE_INPUTS = torch.ones(2, 8)",
+            "DYNAMIC_SHAPES = {'x': {0: torch.export.Dim.DYNAMIC}, 'shift': None}\n",
+        ),
+    ],
+)
+def test_forms_of_example_inputs(folder: Path, inputs: str, dynamic: str) -> None:
+    text = (folder / "model.py").read_text()
+    text = text[: text.index("def example_inputs")]
+    if dynamic:
+        text = text.replace("x, *, shift=None", "x, shift=None")
+        inputs = "EXAMPLE_INPUTS = (torch.ones(2, 8), None)"
+    (folder / "model.py").write_text(text + inputs + "\n" + dynamic)
+    result = invoke("compile", "model.py:Model", "-o", "out")
+    assert result.exit_code == 0, result.output
+    assert ("symbol s" in (folder / "out/program.wir").read_text()) == bool(dynamic)
+
+
+@pytest.mark.parametrize(
+    ("target", "code"),
+    [
+        ("model.py", Code.TARGET_SPELLING),
+        ("model:scale", Code.TARGET_SPELLING),
+        ("model.py:a.b", Code.TARGET_SPELLING),
+        ("model.py:absent", Code.TARGET_MISSING),
+        ("model.py:broken", Code.TARGET_FAILED),
+        ("syntax.py:f", Code.TARGET_FAILED),
+        ("exits.py:f", Code.TARGET_FAILED),
+        ("plain.py:f", Code.EXAMPLE_INPUTS),
+        ("words.py:f", Code.EXAMPLE_INPUTS),
+        ("bad.pt2", Code.TARGET_FAILED),
+    ],
+)
+def test_what_compile_cannot_use(folder: Path, target: str, code: Code) -> None:
+    (folder / "syntax.py").write_text("def f(:\n")
+    (folder / "exits.py").write_text("raise SystemExit(0)\n")
+    (folder / "plain.py").write_text("def f(x):\n    return x\n")
+    (folder / "words.py").write_text("EXAMPLE_INPUTS = 'x'\ndef f(x):\n    return x\n")
+    (folder / "bad.pt2").write_text("nothing")
+    result = invoke("compile", target, "-o", "out")
+    assert result.exit_code == 1
+    assert code in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not (folder / "out").exists()
+
+
+def test_compile_leaves_a_foreign_directory_alone(folder: Path) -> None:
+    (folder / "mine").mkdir()
+    (folder / "mine" / "diary").write_text("dear diary")
+    result = invoke("compile", "model.py:scale", "-o", "mine")
+    assert result.exit_code == 3
+    assert os.listdir(folder / "mine") == ["diary"]
+
+
+def test_plugins_lists_the_built_in_emitter(folder: Path) -> None:
+    result = invoke("plugins")
+    assert result.exit_code == 0
+    assert any(
+        line.split()[:2] == ["python", "wrapperir"] for line in result.stdout.splitlines()
+    )
+
+
+@pytest.mark.parametrize("command", ["print", "verify", "run", "emit", "opt"])
+def test_a_file_that_is_not_there(folder: Path, command: str) -> None:
+    result = invoke(command, "absent.wir")
+    assert result.exit_code == 3
+    assert "absent.wir: No such file or directory" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["print", "verify", "run", "emit", "opt"])
+def test_bytes_that_are_no_text(folder: Path, command: str) -> None:
+    result = invoke(command, "-", input=b"wrapperir 1\n\n  \xff")
+    assert result.exit_code == 1
+    assert "<stdin>:3:3: error" in result.output
+
+
+def test_usage_errors_have_their_own_status(folder: Path) -> None:
+    for args in (["nonsense"], ["print"], ["verify", "--format", "xml", "add.wir"]):
+        assert invoke(*args).exit_code == 2
+
+
+def test_a_failed_write_leaves_the_old_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    before = sorted(os.listdir(folder))
+    result = invoke("print", "--format", "json", "add.wir", "-o", "add.json")
+    assert result.exit_code == 3
+    assert "No space left on device" in result.stderr
+    assert sorted(os.listdir(folder)) == before
+    assert parse_json((folder / "add.json").read_text()) == parse_program(ADD)
+
+
+def test_permissions_and_links_stay(folder: Path) -> None:
+    (folder / "add.json").chmod(0o640)
+    (folder / "link.json").symlink_to("add.json")
+    assert invoke("print", "--format", "json", "add.wir", "-o", "link.json").exit_code == 0
+    assert (folder / "link.json").is_symlink()
+    assert stat.S_IMODE((folder / "add.json").stat().st_mode) == 0o640
+
+
+COMMANDS = ["compile", "emit", "opt", "plugins", "print", "run", "verify"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_examples_of_each_help_run(folder: Path, command: str) -> None:
+    help = invoke(command, "--help").stdout
+    examples = [x.strip() for x in help.splitlines() if x.startswith("    wrapperir ")]
+    assert examples
+    for example in examples:
+        output = ""
+        for part in example.split(" | "):
+            result = invoke(*part.split()[1:], input=output)
+            assert result.exit_code == 0, (part, result.output)
+            output = result.stdout
+
+
+def test_the_help_says_what_executes_code(folder: Path) -> None:
+    for command in COMMANDS:
+        executes = "This executes code" in invoke(command, "--help").stdout
+        assert executes == (command in {"compile", "run"}), command
+    assert isinstance(main, click.Group)
+    assert main.list_commands(click.Context(main)) == COMMANDS
