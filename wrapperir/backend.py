@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from attrs import frozen
 
@@ -76,10 +76,8 @@ def read_options(options: Mapping[str, object]) -> BackendOptions:
     if not isinstance(emitter, str | Emitter):
         raise _invalid("emitter", "the name of an installed emitter, or one", emitter)
     passes = options.get("passes", ())
-    if not isinstance(passes, list | tuple):
-        raise _invalid("passes", "a sequence of names of passes", passes)
-    names = tuple(name for name in passes if isinstance(name, str))
-    if len(names) != len(passes):
+    names = _strings(passes)
+    if names is None:
         raise _invalid("passes", "a sequence of names of passes", passes)
     dump_dir = options.get("dump_dir")
     if dump_dir is not None and not isinstance(dump_dir, str | os.PathLike):
@@ -89,6 +87,15 @@ def read_options(options: Mapping[str, object]) -> BackendOptions:
         passes=names,
         dump_dir=None if dump_dir is None else Path(os.fspath(dump_dir)),
     )
+
+
+def _strings(value: object) -> tuple[str, ...] | None:
+    """Return a list or tuple of strings as a tuple; anything else is ``None``."""
+    if not isinstance(value, list | tuple):
+        return None
+    items = cast(Sequence[object], value)
+    strings = tuple(item for item in items if isinstance(item, str))
+    return strings if len(strings) == len(items) else None
 
 
 def _invalid(name: str, wanted: str, value: object) -> DiagnosticError:

@@ -150,7 +150,7 @@ def _operands(
 def _results(scope: Scope, node: Any, outputs: Sequence[Any]) -> tuple[wir.Result, ...]:
     """Return the results of a line with blocks, by the names that Inductor gives them."""
     results = tuple(
-        wir.Result(scope.name(output.get_name()), layout_type(output.layout))
+        wir.Result(scope.name(output.get_name()), layout_type(output.get_layout()))
         if isinstance(output, ir.MultiOutput)
         else wir.Result(scope.session.temporary("result"), _scalar_type(output))
         for output in outputs

@@ -1,3 +1,7 @@
+# Inductor says little of its types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
+# pyright: reportMissingTypeStubs=false
 """Where a block begins and ends: types and symbols of what it is given, what it returns."""
 
 from typing import Any

@@ -1,3 +1,7 @@
+# Inductor says little of its types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
+# pyright: reportMissingTypeStubs=false
 """Compilation of traced graphs by Inductor, up to its wrapper lines, as programs."""
 
 import contextlib
@@ -10,9 +14,9 @@ import torch
 from torch._functorch import config as functorch_config
 from torch._inductor import config
 from torch._inductor.compile_fx import compile_fx, compile_fx_inner
-
 from torch._inductor.output_code import MockFXGraphCacheOutput
 from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.utils import _pytree as pytree
 
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.frontend.inductor.capture_scope import capturing
@@ -39,12 +43,17 @@ def compile_graph(
             ``compile`` raised it.
     """
     with functorch_config.patch(enable_autograd_cache=False):
-        compiled: Callable[..., Any] = compile_fx(
+        compiled: Any = compile_fx(
             graph,
             list(example_inputs),
             inner_compile=functools.partial(_compile_inner, compile),
         )
-    return compiled
+    return _as_callable(compiled)
+
+
+def _as_callable(compiled: Any) -> Callable[..., Any]:
+    function: Callable[..., Any] = compiled
+    return function
 
 
 def _compile_inner(
@@ -136,19 +145,21 @@ def compile_captured(
             return lambda args: ()
 
         _compile_inner(keep, gm, inputs, **kwargs)
-        return MockFXGraphCacheOutput(lambda args: original(*args))
+
+        def run(args: list[Any]) -> Any:
+            return original(*args)
+
+        return MockFXGraphCacheOutput(run)
 
     with functorch_config.patch(enable_autograd_cache=False):
-        compiled: Callable[..., Any] = compile_fx(
-            graph, example_inputs, inner_compile=inner
-        )
-    return compiled
+        compiled: Any = compile_fx(graph, example_inputs, inner_compile=inner)
+    return _as_callable(compiled)
 
 
 def _propagate(outputs: Any) -> None:
     leaves = [
         leaf
-        for leaf in torch.utils._pytree.tree_leaves(outputs)
+        for leaf in pytree.tree_leaves(outputs)
         if isinstance(leaf, torch.Tensor) and leaf.requires_grad
     ]
     if leaves:

@@ -1,8 +1,12 @@
+# Inductor says little of its types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
+# pyright: reportMissingTypeStubs=false
 """The scope in which Inductor generates programs: what it patches, it restores."""
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 from torch._inductor import config
@@ -32,7 +36,7 @@ _CONFIG: dict[str, Any] = {
 
 
 @contextlib.contextmanager
-def capturing(session: Session) -> Iterator[None]:
+def capturing(session: Session) -> Generator[None]:
     """Have Inductor, in this thread, generate for ``session``.
 
     The registry and the configuration are as before when the context is left, also by

@@ -1,7 +1,11 @@
+# Inductor says little of its types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
+# pyright: reportMissingTypeStubs=false
 """Triton for CPU tensors on a machine without a GPU: a driver that names a target."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 import torch
@@ -31,7 +35,7 @@ class _TargetOnlyDriver:
 
 
 @contextlib.contextmanager
-def triton_for_cpu() -> Iterator[None]:
+def triton_for_cpu() -> Generator[None]:
     """Let Inductor write Triton for CPU tensors, where it is configured to.
 
     Only where no GPU is there does it set a driver of Triton's, and then it puts the
@@ -43,7 +47,8 @@ def triton_for_cpu() -> Iterator[None]:
     from triton.runtime import driver
 
     active = driver._active
-    driver.set_active(_TargetOnlyDriver())
+    stand_in: Any = _TargetOnlyDriver()
+    driver.set_active(stand_in)
     try:
         yield
     finally:

@@ -1,3 +1,7 @@
+# Inductor says little of its types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
+# pyright: reportMissingTypeStubs=false
 """Lowering of operator calls: their arguments are taken from the node, not its text."""
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -254,7 +258,7 @@ def _output_type(output: Any) -> ValueType:
     if isinstance(output, ir.OpaqueMultiOutput):
         return OpaqueType("object")
     if isinstance(output, ir.MultiOutput):
-        return layout_type(output.layout)
+        return layout_type(output.get_layout())
     if isinstance(output, bool | int | float | sympy.Basic):
         return scalar_type(output)
     raise DiagnosticError(

@@ -1,3 +1,7 @@
+# Inductor says little of its types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
+# pyright: reportMissingTypeStubs=false
 """Lowering of kernel definitions and calls."""
 
 import ast
@@ -6,8 +10,10 @@ from typing import Any
 import sympy
 from torch._inductor.codegen.wrapper import (
     KernelCallLine,
-    KernelDefinitionLine as InductorDefinitionLine,
     SymbolicCallArg,
+)
+from torch._inductor.codegen.wrapper import (
+    KernelDefinitionLine as InductorDefinitionLine,
 )
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
@@ -65,7 +71,7 @@ def lower_definition(
             raise DiagnosticError(
                 Diagnostic(
                     code=Code.INDUCTOR_KERNEL,
-                    message=f"kernel {name} is neither C++ nor Triton as Inductor writes them",
+                    message=f"kernel {name} is neither C++ nor Triton of Inductor's form",
                 )
             )
     scope.session.definitions[name] = definition
@@ -150,7 +156,7 @@ def _scalar(scope: Scope, value: Any) -> Expr:
         if scope.name(value) in scope.types:
             return _item(scope, scope.name(value))
         return scope.resolve(Symbol(value))
-    if isinstance(value, sympy.Basic):
+    if isinstance(value, sympy.Expr):
         return scope.resolve(lower_sympy(scope.graph.sizevars.simplify(value)))
     if isinstance(value, bool):
         return int(value)

@@ -1,3 +1,7 @@
+# Inductor says little of its types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
+# pyright: reportMissingTypeStubs=false
 """Arguments of lines, from Inductor's nodes and constants."""
 
 from collections.abc import Callable
@@ -97,7 +101,7 @@ def lower_argument(
         raise DiagnosticError(
             Diagnostic(
                 code=Code.INDUCTOR_VALUE,
-                message=f"an argument of type {type(value).__name__} has no form in a program",
+                message=f"a {type(value).__name__} has no form as an argument",
             )
         )
     return lower(value)

@@ -31,8 +31,9 @@ def provenance_of(origins: Iterable[Any], known: Facts) -> Provenance | None:
 
 def _find_facts(node: Any, known: Facts) -> tuple[str | None, SourceLocation | None]:
     original = node.meta.get("original_aten")
-    frames = _FRAME.findall(node.meta.get("stack_trace") or "")
-    # The innermost frame is the last.
-    location = SourceLocation(frames[-1][0], int(frames[-1][1])) if frames else None
+    trace = node.meta.get("stack_trace") or ""
+    # The innermost frame is the last; traces run to many frames.
+    frame = _FRAME.match(trace, trace.rfind('File "')) if trace else None
+    location = None if frame is None else SourceLocation(frame[1], int(frame[2]))
     known[node] = facts = (None if original is None else str(original), location)
     return facts

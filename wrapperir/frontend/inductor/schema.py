@@ -1,3 +1,7 @@
+# Inductor says little of its types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
+# pyright: reportMissingTypeStubs=false
 """What an operator's schema says of its arguments: which it writes, which it returns."""
 
 from collections.abc import Iterator, Mapping, Sequence

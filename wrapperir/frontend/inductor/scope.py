@@ -1,7 +1,11 @@
+# Inductor says little of its types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
+# pyright: reportMissingTypeStubs=false
 """The lines of one block while they are made: names, types and who holds which memory."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sympy
 
@@ -169,12 +173,15 @@ class Scope:
         return substitute(expr, self.precomputed) if self.precomputed else expr
 
 
-def symbol_range(graph: "GraphLowering", symbol: sympy.Symbol) -> tuple[Any, Any]:
+def symbol_range(
+    graph: "GraphLowering", symbol: sympy.Symbol
+) -> tuple[int | None, int | None]:
     """Return the inclusive bounds of an integer symbol; ``None`` where there is none."""
     bounds = graph.sizevars.shape_env.var_to_range.get(symbol)
     if bounds is None:
         return None, None
-    return tuple(
-        int(bound) if isinstance(bound, sympy.Integer) else None
-        for bound in (bounds.lower, bounds.upper)
-    )
+    return _whole(bounds.lower), _whole(bounds.upper)
+
+
+def _whole(bound: object) -> int | None:
+    return int(bound) if isinstance(bound, sympy.Integer) else None

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import torch
 from attrs import define, field, frozen
 
 from wrapperir.frontend.inductor import build
@@ -13,7 +14,6 @@ from wrapperir.ir.kernel import Access
 from wrapperir.ir.line import DefinitionLine
 
 if TYPE_CHECKING:
-    import torch
     from torch._inductor.graph import GraphLowering
 
     from wrapperir.emit.contract import Loaded
@@ -37,18 +37,18 @@ class Session:
 
     compile: "Callable[[Lowered], Loaded]"
     alignment_asserts: bool
-    definitions: dict[str, DefinitionLine] = field(factory=dict)
-    subgraphs: dict[str, Subgraph] = field(factory=dict)
-    used: dict[str, int] = field(factory=dict)
+    definitions: dict[str, DefinitionLine] = field(factory=dict[str, DefinitionLine])
+    subgraphs: dict[str, Subgraph] = field(factory=dict[str, Subgraph])
+    used: dict[str, int] = field(factory=dict[str, int])
     """How often each subgraph has become a block."""
-    constants: "dict[str, torch.Tensor]" = field(factory=dict)
-    mutated: set[str] = field(factory=set)
+    constants: dict[str, torch.Tensor] = field(factory=dict[str, torch.Tensor])
+    mutated: set[str] = field(factory=set[str])
     """Constants that a nested block writes."""
-    accesses: dict[tuple[str, int], Access] = field(factory=dict)
+    accesses: dict[tuple[str, int], Access] = field(factory=dict[tuple[str, int], Access])
     """What calls show of kernels: by kernel and position of the runtime parameter."""
-    user_kernels: dict[str, frozenset[str]] = field(factory=dict)
+    user_kernels: dict[str, frozenset[str]] = field(factory=dict[str, frozenset[str]])
     """The user's own Triton kernels, and the parameters that each writes."""
-    facts: Facts = field(factory=dict)
+    facts: Facts = field(factory=Facts)
     temporaries: int = 0
 
     def temporary(self, prefix: str) -> str:

@@ -71,6 +71,6 @@ def _value(node: ast.expr) -> Any:
         raise DiagnosticError(
             Diagnostic(
                 code=Code.INDUCTOR_KERNEL,
-                message=f"a heuristic's argument is of an unknown form: {ast.unparse(node)}",
+                message=f"a heuristic is given {ast.unparse(node)}",
             )
         ) from None

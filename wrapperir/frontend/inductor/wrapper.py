@@ -1,3 +1,7 @@
+# Inductor says little of its types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
+# pyright: reportMissingTypeStubs=false
 """Inductor's wrapper code generator, with text replaced by structured lines.
 
 Inductor schedules and plans as ever and leaves its lines in ``lines``; what it would
@@ -9,7 +13,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from torch._inductor import config, ir
+from torch._inductor import ir
 from torch._inductor.codegen.common import WorkspaceArg, WorkspaceZeroMode
 from torch._inductor.codegen.wrapper import (
     AllocateLine,
@@ -46,7 +50,6 @@ from wrapperir.ir.expr import (
 )
 
 if TYPE_CHECKING:
-    from wrapperir.frontend.inductor.module import CapturedModule
     from wrapperir.frontend.inductor.session import Session
 
 # Their own codegen writes text that says no more than the node does.
@@ -66,7 +69,8 @@ class CaptureWrapper(PythonWrapperCodegen):
         """Keep the session; the other arguments are a subgraph's."""
         self.session = session
         self.alignment_asserts = session.alignment_asserts
-        super().__init__(*args)
+        stock: Any = super()
+        stock.__init__(*args)
 
     # Text of the Python module that Inductor would write: none is needed.
 
@@ -115,7 +119,8 @@ class CaptureWrapper(PythonWrapperCodegen):
             DiagnosticError: WIR650, text that no record stands for.
         """
         if isinstance(line, WrapperLine | LineContext):
-            self.lines.append(line)
+            lines: list[Any] = self.lines
+            lines.append(line)
             return
         node = _current_node()
         if not isinstance(node, _NODES_OF_TEXT):
@@ -125,7 +130,7 @@ class CaptureWrapper(PythonWrapperCodegen):
     def _record_node(self, node: Any) -> None:
         last = self.lines[-1] if self.lines else None
         if not (isinstance(last, NodeLine) and last.node is node):
-            self.lines.append(NodeLine(node))
+            self.writeline(NodeLine(node))
 
     def codegen_input_size_asserts(self) -> None:
         """Queue a check of each tensor input, to come before its first use."""
@@ -138,7 +143,7 @@ class CaptureWrapper(PythonWrapperCodegen):
         """Check each tensor input for NaN and infinity."""
         for name, value in self.get_graph_inputs().items():
             if isinstance(value, ir.TensorBox):
-                self.lines.append(NotNanLine(name))
+                self.writeline(NotNanLine(name))
 
     def write_assert_size_stride(
         self, name: str, size: Any, stride: Any, op_name: str
@@ -147,7 +152,7 @@ class CaptureWrapper(PythonWrapperCodegen):
         if isinstance(size, str):
             buffer: Any = V.graph.get_buffer(name)
             size, stride = buffer.get_size(), buffer.get_stride()
-        self.lines.append(SizeStrideLine(name, size, stride, op_name))
+        self.writeline(SizeStrideLine(name, size, stride, op_name))
 
     def generate_fallback_kernel(self, node: ir.FallbackKernel) -> None:
         """Record an operator call; custom text for an operator is not used."""
@@ -166,7 +171,7 @@ class CaptureWrapper(PythonWrapperCodegen):
     def _record_alignment(self, node: Any) -> None:
         name = node.get_name()
         if self.alignment_asserts and name not in V.graph.unaligned_buffers:
-            self.lines.append(AlignmentLine(name, GPU_ALIGN_BYTES, node.get_op_name()))
+            self.writeline(AlignmentLine(name, GPU_ALIGN_BYTES, node.get_op_name()))
 
     def codegen_device_copy(self, src: str, dst: str, non_blocking: bool | str) -> None:
         """Record the copy by its node."""
@@ -185,7 +190,7 @@ class CaptureWrapper(PythonWrapperCodegen):
         if clamp:
             position = maximum(0, minimum(size, position))
         offset = lower_size(node.base_offset) + lower_size(node.base_dim_stride) * position
-        self.lines.append(SymbolLine(node.unbacked_offset_symbol, offset))
+        self.writeline(SymbolLine(node.unbacked_offset_symbol, offset))
         self.unbacked_symbol_decls.add(str(node.unbacked_offset_symbol))
 
     def codegen_dynamic_slice_size(self, node: Any) -> None:
@@ -201,7 +206,7 @@ class CaptureWrapper(PythonWrapperCodegen):
         extent = clamped(node.end) - clamped(node.start)
         if step != 1:
             extent = floordiv(extent + step - 1, step)
-        self.lines.append(SymbolLine(node.unbacked_size_symbol, maximum(0, extent)))
+        self.writeline(SymbolLine(node.unbacked_size_symbol, maximum(0, extent)))
         self.unbacked_symbol_decls.add(str(node.unbacked_size_symbol))
 
     def generate_workspace_allocation(self, ws: WorkspaceArg) -> None:
@@ -253,40 +258,40 @@ class CaptureWrapper(PythonWrapperCodegen):
         """Generate both blocks, then record the line that owns them."""
         self.codegen_subgraph_common(conditional.true_subgraph)
         self.codegen_subgraph_common(conditional.false_subgraph)
-        self.lines.append(BranchLine(conditional))
+        self.writeline(BranchLine(conditional))
 
     def codegen_while_loop(self, while_loop: ir.WhileLoop, stack_output: bool) -> None:
         """Generate both blocks, then record the line that owns them."""
         self.codegen_subgraph_common(while_loop.cond_subgraph)
         self.codegen_subgraph_common(while_loop.body_subgraph)
-        self.lines.append(LoopLine(while_loop, stack_output))
+        self.writeline(LoopLine(while_loop, stack_output))
 
     def codegen_invoke_subgraph(self, invoke_subgraph: ir.InvokeSubgraph) -> None:
         """Generate the block, unless an earlier call has, then record the call."""
         self.codegen_subgraph_common(invoke_subgraph.subgraph)
-        self.lines.append(InvokeLine(invoke_subgraph))
+        self.writeline(InvokeLine(invoke_subgraph))
 
     def codegen_subgraph_common(self, subgraph: Any) -> None:
         """Generate a subgraph once; its block is kept by the session."""
-        self.push_codegened_graph(subgraph.graph)
         graph = subgraph.graph
         if graph.name not in self.session.subgraphs:
-            with V.set_graph_handler(graph), config.patch("graph_partition", False):
+            with V.set_graph_handler(graph):
                 graph.codegen()
-        self.pop_codegened_graph()
 
     def define_subgraph_launcher_fn(self, name: str, subgraph_code: Any) -> None:
         """Keep nothing: the session has the block."""
 
-    def _generate(self, is_inference: bool) -> tuple["CapturedModule | None", None]:
+    def _generate(self, is_inference: bool) -> Any:
         self.run_wrapper_ir_passes(is_inference)
         if isinstance(self, SubgraphPythonWrapperCodegen):
-            self.session.subgraphs[V.graph.name] = Subgraph(self.lines, V.graph)
+            self.session.subgraphs[str(V.graph.name)] = Subgraph(self.lines, V.graph)
             return None, None
         return self.session.finish(self), None
 
 
-class SubgraphCaptureWrapper(CaptureWrapper, SubgraphPythonWrapperCodegen):
+class SubgraphCaptureWrapper(  # type: ignore[misc]  # it takes ours of both
+    CaptureWrapper, SubgraphPythonWrapperCodegen
+):
     """Collects the lines of a nested block."""
 
 
