@@ -16,7 +16,8 @@ POISON = 0xFF
 """Fills memory without a value: NaN in every float format, −1 in every signed integer."""
 
 _ALIGNMENT = 64  # of what PyTorch allocates on the CPU
-_GUARD = bytes(range(1, 65))  # behind each allocation, to see what writes past its end
+_GUARD_BYTES = 64  # behind each allocation, to see what writes past its end
+_GUARD = torch.arange(1, _GUARD_BYTES + 1, dtype=torch.uint8)
 
 
 class Owner(StrEnum):
@@ -76,9 +77,9 @@ class Storage:
         """Say whether something wrote past the end, where that can be seen."""
         if not self.guarded:
             return False
-        end, size = self.base + self.nbytes, len(_GUARD)
-        behind = _tensor_on(self.memory, torch.uint8, end, (size,), (1,))
-        return bytes(behind.tolist()) != _GUARD
+        end = self.base + self.nbytes
+        behind = _tensor_on(self.memory, torch.uint8, end, (_GUARD_BYTES,), (1,))
+        return not torch.equal(behind, _GUARD)
 
     def tensor(self, layout: Layout) -> torch.Tensor:
         """Return the view with this layout.
@@ -220,14 +221,14 @@ def allocate(type: TensorType, layout: Layout, *, zeroed: bool) -> TensorValue:
     alignment = type.alignment or 1
     slack = alignment if alignment > _ALIGNMENT else 0
     try:
-        block = torch.empty(nbytes + slack + len(_GUARD), dtype=torch.uint8)
+        block = torch.empty(nbytes + slack + _GUARD_BYTES, dtype=torch.uint8)
     except RuntimeError as error:
         message = f"{nbytes} bytes cannot be allocated"
         raise FaultError(Code.RUN_ALLOCATION, message) from error
     memory = block.untyped_storage()
     base = -memory.data_ptr() % alignment if slack else 0
     end = base + nbytes
-    block[end : end + len(_GUARD)] = torch.tensor(list(_GUARD), dtype=torch.uint8)
+    block[end : end + _GUARD_BYTES] = _GUARD
     storage = Storage(
         memory=memory,
         base=base,

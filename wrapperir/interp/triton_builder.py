@@ -18,7 +18,14 @@ from triton._C.libtriton import ir
 from triton.runtime import interpreter
 from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
 
-from wrapperir.interp.triton_numbers import Array, is_narrow, round_to, to_torch, widen
+from wrapperir.interp.triton_numbers import (
+    Array,
+    is_narrow,
+    numpy_dtype,
+    round_to,
+    to_torch,
+    widen,
+)
 
 
 class MemoryWatch(Protocol):
@@ -37,7 +44,7 @@ def handle(numbers: Array, dtype: tl.dtype) -> TensorHandle:
         return TensorHandle(numbers, tl.int1)
     if is_narrow(dtype):
         return TensorHandle(round_to(numbers, dtype), dtype)
-    wanted = interpreter._get_np_dtype(dtype)
+    wanted = numpy_dtype(dtype)
     return TensorHandle(numbers.astype(wanted, copy=False), dtype)
 
 
@@ -69,7 +76,7 @@ class CpuBuilder(InterpreterBuilder):  # type: ignore[misc]
         is_volatile: Any,
     ) -> TensorHandle:
         if self.watch is not None:
-            dtype = interpreter._get_np_dtype(ptrs.get_element_ty())
+            dtype = numpy_dtype(ptrs.get_element_ty())
             self.watch.read(_active(ptrs, mask), dtype.itemsize)
         return super().create_masked_load(
             ptrs, mask, other, cache_modifier, eviction_policy, is_volatile
@@ -83,7 +90,7 @@ class CpuBuilder(InterpreterBuilder):  # type: ignore[misc]
         cache_modifier: Any,
         eviction_policy: Any,
     ) -> None:
-        wanted = interpreter._get_np_dtype(ptrs.get_element_ty())
+        wanted = numpy_dtype(ptrs.get_element_ty())
         if value.data.dtype != wanted:  # a comparison's bool for an i8, for instance
             value = TensorHandle(value.data.astype(wanted), ptrs.get_element_ty())
         if self.watch is not None:

@@ -32,6 +32,7 @@ from wrapperir.interp.triton_builder import CpuBuilder, MemoryWatch
 from wrapperir.interp.triton_libdevice import STAND_INS, missing
 from wrapperir.interp.triton_reduce import associative_scan, reduce
 from wrapperir.interp.triton_rewrite import rewrite
+from wrapperir.interp.triton_sort import sort_with_index
 
 _ABSENT = object()
 _LOCK = threading.RLock()  # Triton's interpreter keeps its state in module globals
@@ -259,13 +260,26 @@ def _bind_method(self: Any, instance: Any, owner: Any = None) -> Any:
 
 
 def _device_call(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    if function.fn.__name__ == "x_grid_barrier" and _BUILDER.grid_dim[0] > 1:
-        # Programs run one after the other, so the first would wait for ever.
-        raise NotImplementedError("a kernel whose programs wait for each other")
     found = _LIBRARY.get(function.fn)
     if found is None:
-        found = _LIBRARY[function.fn] = rewrite(function.fn, _to_tensor)
+        name = function.fn.__name__
+        ours = _INDUCTOR.get(name) if function.fn.__module__ == _HELPERS else None
+        found = _LIBRARY[function.fn] = ours or rewrite(function.fn, _to_tensor)
     return found(*args, **kwargs)
+
+
+def _x_grid_barrier(sem: object) -> None:
+    if _BUILDER.grid_dim[0] > 1:
+        # Programs run one after the other, so the first would wait for ever.
+        raise NotImplementedError("a kernel whose programs wait for each other")
+
+
+_HELPERS = "torch._inductor.runtime.triton_helpers"
+_INDUCTOR: Mapping[str, Callable[..., Any]] = {
+    "sort_with_index": sort_with_index,
+    "x_grid_barrier": _x_grid_barrier,
+}
+"""Stand-ins for functions of Inductor's own library, by name."""
 
 
 _LIBRARY: dict[Callable[..., Any], Callable[..., Any]] = {}

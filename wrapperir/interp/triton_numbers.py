@@ -11,6 +11,7 @@ even.  Here the bits are widened to f32, computed on, and rounded back by PyTorc
 # pyright: reportUnknownParameterType=false, reportPrivateUsage=false
 # pyright: reportMissingTypeStubs=false, reportAttributeAccessIssue=false
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,8 +19,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 import triton.language as tl
+from triton.runtime import interpreter
 
 Array = npt.NDArray[Any]
+
+numpy_dtype = functools.cache(interpreter._get_np_dtype)
+"""The numpy type that Triton's interpreter keeps a scalar type in."""
 
 _NARROW: Mapping[tl.dtype, torch.dtype] = {
     tl.bfloat16: torch.bfloat16,

@@ -26,15 +26,15 @@ def reduce(
     input: Any, axis: int | None, combine_fn: Any, keep_dims: bool = False, **_: Any
 ) -> Any:
     """Stand in for ``tl.reduce``."""
-    axis = None if axis is None else _positive(input, _plain(axis))
-    return _Reduce(axis, combine_fn, bool(_plain(keep_dims))).apply(input)
+    axis = None if axis is None else _positive(input, plain(axis))
+    return _Reduce(axis, combine_fn, bool(plain(keep_dims))).apply(input)
 
 
 def associative_scan(
     input: Any, axis: int, combine_fn: Any, reverse: bool = False, **_: Any
 ) -> Any:
     """Stand in for ``tl.associative_scan``."""
-    return _Scan(_positive(input, _plain(axis)), combine_fn, bool(_plain(reverse))).apply(
+    return _Scan(_positive(input, plain(axis)), combine_fn, bool(plain(reverse))).apply(
         input
     )
 
@@ -120,7 +120,8 @@ def _combine(
     ]
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return a constant's value where it is wrapped."""
     return value.value if isinstance(value, tl.constexpr) else value
 
 
