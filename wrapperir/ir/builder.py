@@ -1,393 +1,36 @@
-"""A fluent builder: each method appends a line and returns what it defines."""
+"""A fluent builder of programs."""
 
-from collections.abc import Callable, Sequence
-from typing import Self, TypeAlias, Union
+from collections.abc import Sequence
 
-from attrs import frozen
-
-from wrapperir.ir.expr import Expr, Symbol
-from wrapperir.ir.kernel import (
-    FirstChoice,
-    KernelChoice,
-    Selection,
-    runtime_parameters,
+from wrapperir.ir.block_builder import (
+    BlockBuilder,
+    KernelOperand,
+    Names,
+    Operand,
+    Value,
+    as_argument,
 )
+from wrapperir.ir.expr import Symbol
+from wrapperir.ir.kernel import FirstChoice, KernelChoice, Selection, runtime_parameters
 from wrapperir.ir.line import (
-    AllocateLine,
-    Argument,
-    AssertAlignmentLine,
-    AssertNotNanLine,
-    AssertScalarLine,
-    AssertSizeStrideLine,
-    Block,
-    BlockParameter,
-    BodyLine,
-    BufferRef,
-    CommentLine,
-    ConditionalLine,
     DefinitionLine,
-    ExternKernelLine,
-    FreeLine,
-    KernelArgument,
-    KernelCallLine,
     KernelDefinitionLine,
     MultiKernelLine,
-    MultiOutputLine,
-    Provenance,
-    ReinterpretLine,
-    Result,
-    ReuseLine,
-    SubgraphCallLine,
     SymbolDefinitionLine,
     SymbolKind,
     SymbolSource,
-    WhileLoopLine,
-    ZeroMode,
 )
 from wrapperir.ir.program import ConstantInput, Input, Program
-from wrapperir.ir.types import CPU, Device, TensorType, ValueType
+from wrapperir.ir.types import TensorType, ValueType
 
-
-@frozen
-class Value:
-    """A value that the builder defined: its name and type."""
-
-    name: str
-    type: ValueType
-
-
-Operand: TypeAlias = Union[Value, Argument, Sequence["Operand"]]
-"""What a builder method takes as an argument: a value or any argument of the IR."""
-
-KernelOperand: TypeAlias = Union[Value, KernelArgument]
-
-BlockBody: TypeAlias = Callable[..., Sequence[Operand] | Operand]
-"""Fills a nested block: takes the block's builder and a value for each parameter."""
-
-
-def as_argument(operand: Operand) -> Argument:
-    """Return the IR's form of an operand: values become names, lists become tuples."""
-    if isinstance(operand, Value):
-        return BufferRef(operand.name)
-    if isinstance(operand, Sequence) and not isinstance(operand, str):
-        return tuple(as_argument(item) for item in operand)
-    return operand
-
-
-def _as_kernel_argument(operand: KernelOperand) -> KernelArgument:
-    return BufferRef(operand.name) if isinstance(operand, Value) else operand
-
-
-class BlockBuilder:
-    """Appends lines to one block; names are made unique with ``names``."""
-
-    def __init__(self, names: "_Names") -> None:
-        """Start an empty block."""
-        self._names = names
-        self._lines: list[BodyLine] = []
-        self._provenance: Provenance | None = None
-
-    def at(self, provenance: Provenance | None) -> Self:
-        """Give the lines that follow this provenance."""
-        self._provenance = provenance
-        return self
-
-    def allocate(
-        self,
-        type: TensorType,
-        *,
-        name: str | None = None,
-        workspace: ZeroMode | None = None,
-    ) -> Value:
-        """Allocate a buffer, or with a zero mode a workspace."""
-        result = self._names.new(name, "buf")
-        self._append(
-            AllocateLine(
-                result=result, type=type, workspace=workspace, provenance=self._provenance
-            )
-        )
-        return Value(result, type)
-
-    def free(self, *values: Value) -> Self:
-        """Drop names."""
-        for value in values:
-            self._append(FreeLine(buffer=value.name, provenance=self._provenance))
-        return self
-
-    def reuse(self, source: Value, type: TensorType, *, name: str | None = None) -> Value:
-        """Give the memory of ``source`` a new name and type; ``source`` is dropped."""
-        result = self._names.new(name, "buf")
-        self._append(
-            ReuseLine(
-                result=result, source=source.name, type=type, provenance=self._provenance
-            )
-        )
-        return Value(result, type)
-
-    def reinterpret(
-        self, source: Value, type: TensorType, *, name: str | None = None
-    ) -> Value:
-        """Name a view of ``source``."""
-        result = self._names.new(name, "view")
-        self._append(
-            ReinterpretLine(
-                result=result, source=source.name, type=type, provenance=self._provenance
-            )
-        )
-        return Value(result, type)
-
-    def call(
-        self,
-        kernel: DefinitionLine | str,
-        *arguments: KernelOperand,
-        device: Device = CPU,
-        stream: int = 0,
-    ) -> Self:
-        """Launch a kernel or multi-kernel."""
-        self._append(
-            KernelCallLine(
-                kernel=kernel if isinstance(kernel, str) else kernel.name,
-                arguments=tuple(_as_kernel_argument(a) for a in arguments),
-                device=device,
-                stream=stream,
-                provenance=self._provenance,
-            )
-        )
-        return self
-
-    def extern(
-        self,
-        operator: str,
-        *arguments: Operand,
-        type: ValueType,
-        name: str | None = None,
-        writes: Sequence[Value] = (),
-        aliases: Sequence[Value] = (),
-        device: Device = CPU,
-        stream: int = 0,
-        **keywords: Operand,
-    ) -> Value:
-        """Call an operator that returns a value."""
-        result = self._names.new(name, "buf")
-        self._extern(
-            result, type, operator, arguments, keywords, writes, aliases, device, stream
-        )
-        return Value(result, type)
-
-    def extern_out(
-        self,
-        operator: str,
-        *arguments: Operand,
-        writes: Sequence[Value] = (),
-        device: Device = CPU,
-        stream: int = 0,
-        **keywords: Operand,
-    ) -> Self:
-        """Call an operator for its effect; an ``out`` value is among its writes."""
-        out = keywords.get("out")
-        written = [*writes, out] if isinstance(out, Value) else list(writes)
-        self._extern(None, None, operator, arguments, keywords, written, (), device, stream)
-        return self
-
-    def multi_output(
-        self, source: Value, *indices: int, type: ValueType, name: str | None = None
-    ) -> Value:
-        """Name one result of an operator that returned several."""
-        result = self._names.new(name, "buf")
-        self._append(
-            MultiOutputLine(
-                result=result,
-                source=source.name,
-                indices=indices,
-                type=type,
-                provenance=self._provenance,
-            )
-        )
-        return Value(result, type)
-
-    def define_symbol(
-        self,
-        name: str,
-        source: SymbolSource,
-        *,
-        kind: SymbolKind = SymbolKind.INT,
-        lower: int | None = None,
-        upper: int | None = None,
-    ) -> Symbol:
-        """Define a symbol in the body."""
-        self._append(
-            SymbolDefinitionLine(
-                symbol=name,
-                kind=kind,
-                lower=lower,
-                upper=upper,
-                source=source,
-                provenance=self._provenance,
-            )
-        )
-        return Symbol(name)
-
-    def assert_size_stride(
-        self, value: Value, size: Sequence[Expr], stride: Sequence[Expr], message: str = ""
-    ) -> Self:
-        """Check a tensor's size and stride."""
-        self._append(
-            AssertSizeStrideLine(
-                buffer=value.name,
-                size=tuple(size),
-                stride=tuple(stride),
-                message=message,
-                provenance=self._provenance,
-            )
-        )
-        return self
-
-    def assert_alignment(self, value: Value, bytes: int, message: str = "") -> Self:
-        """Check a tensor's alignment in bytes."""
-        self._append(
-            AssertAlignmentLine(
-                buffer=value.name, bytes=bytes, message=message, provenance=self._provenance
-            )
-        )
-        return self
-
-    def assert_scalar(self, condition: Expr, message: str = "") -> Self:
-        """Check a condition."""
-        self._append(
-            AssertScalarLine(
-                condition=condition, message=message, provenance=self._provenance
-            )
-        )
-        return self
-
-    def assert_not_nan(self, value: Value, message: str = "") -> Self:
-        """Check that a tensor holds no NaN and no infinity."""
-        self._append(
-            AssertNotNanLine(
-                buffer=value.name, message=message, provenance=self._provenance
-            )
-        )
-        return self
-
-    def conditional(
-        self,
-        predicate: KernelOperand,
-        operands: Sequence[Value],
-        on_true: BlockBody,
-        on_false: BlockBody,
-        *,
-        results: Sequence[ValueType],
-    ) -> tuple[Value, ...]:
-        """Run one of two blocks; each is filled by a function of (block, *parameters)."""
-        values = self._results(results)
-        self._append(
-            ConditionalLine(
-                results=tuple(Result(v.name, v.type) for v in values),
-                predicate=_as_kernel_argument(predicate),
-                operands=tuple(BufferRef(v.name) for v in operands),
-                on_true=self._block(on_true, operands),
-                on_false=self._block(on_false, operands),
-                provenance=self._provenance,
-            )
-        )
-        return values
-
-    def while_loop(
-        self,
-        carried: Sequence[Value],
-        condition: BlockBody,
-        body: BlockBody,
-        *,
-        invariant: Sequence[Value] = (),
-    ) -> tuple[Value, ...]:
-        """Run ``body`` while ``condition`` holds; results have the carried types."""
-        values = self._results([value.type for value in carried])
-        operands = [*carried, *invariant]
-        self._append(
-            WhileLoopLine(
-                results=tuple(Result(v.name, v.type) for v in values),
-                carried=tuple(BufferRef(v.name) for v in carried),
-                invariant=tuple(BufferRef(v.name) for v in invariant),
-                condition=self._block(condition, operands),
-                body=self._block(body, operands),
-                provenance=self._provenance,
-            )
-        )
-        return values
-
-    def subgraph_call(
-        self,
-        name: str,
-        operands: Sequence[Value],
-        body: BlockBody,
-        *,
-        results: Sequence[ValueType],
-    ) -> tuple[Value, ...]:
-        """Run a named block."""
-        values = self._results(results)
-        self._append(
-            SubgraphCallLine(
-                results=tuple(Result(v.name, v.type) for v in values),
-                name=name,
-                operands=tuple(BufferRef(v.name) for v in operands),
-                body=self._block(body, operands),
-                provenance=self._provenance,
-            )
-        )
-        return values
-
-    def comment(self, text: str) -> Self:
-        """Leave a remark."""
-        self._append(CommentLine(text=text, provenance=self._provenance))
-        return self
-
-    def append(self, line: BodyLine) -> Self:
-        """Append a line made elsewhere; its names are the caller's to keep unique."""
-        self._append(line)
-        return self
-
-    def _append(self, line: BodyLine) -> None:
-        self._lines.append(line)
-
-    def _extern(
-        self,
-        result: str | None,
-        type: ValueType | None,
-        operator: str,
-        arguments: Sequence[Operand],
-        keywords: dict[str, Operand],
-        writes: Sequence[Value],
-        aliases: Sequence[Value],
-        device: Device,
-        stream: int,
-    ) -> None:
-        self._append(
-            ExternKernelLine(
-                result=result,
-                type=type,
-                operator=operator,
-                arguments=tuple(as_argument(a) for a in arguments),
-                keywords=tuple((k, as_argument(v)) for k, v in keywords.items()),
-                writes=tuple(v.name for v in writes),
-                aliases=tuple(v.name for v in aliases),
-                device=device,
-                stream=stream,
-                provenance=self._provenance,
-            )
-        )
-
-    def _results(self, types: Sequence[ValueType]) -> tuple[Value, ...]:
-        return tuple(Value(self._names.new(None, "buf"), type) for type in types)
-
-    def _block(self, fill: BlockBody, operands: Sequence[Value]) -> Block:
-        block = BlockBuilder(self._names)
-        parameters = [Value(self._names.new(None, "arg"), v.type) for v in operands]
-        returned = as_argument(fill(block, *parameters))
-        return Block(
-            parameters=tuple(BlockParameter(p.name, p.type) for p in parameters),
-            lines=tuple(block._lines),
-            results=returned if isinstance(returned, tuple) else (returned,),
-        )
+__all__ = [
+    "BlockBuilder",
+    "KernelOperand",
+    "Operand",
+    "ProgramBuilder",
+    "Value",
+    "as_argument",
+]
 
 
 class ProgramBuilder(BlockBuilder):
@@ -403,7 +46,7 @@ class ProgramBuilder(BlockBuilder):
 
     def __init__(self, name: str = "main") -> None:
         """Start a program with no inputs and no lines."""
-        super().__init__(_Names())
+        super().__init__(Names())
         self._name = name
         self._inputs: list[Input] = []
         self._symbols: list[SymbolDefinitionLine] = []
@@ -480,21 +123,3 @@ class ProgramBuilder(BlockBuilder):
             lines=tuple(self._lines),
             outputs=tuple(as_argument(output) for output in outputs),
         )
-
-
-class _Names:
-    def __init__(self) -> None:
-        self._taken: set[str] = set()
-        self._next: dict[str, int] = {}
-
-    def new(self, name: str | None, prefix: str) -> str:
-        """Return ``name``, or the first free ``prefix<n>``."""
-        if name is not None:
-            self._taken.add(name)
-            return name
-        number = self._next.get(prefix, 0)
-        while f"{prefix}{number}" in self._taken:
-            number += 1
-        self._next[prefix] = number + 1
-        self._taken.add(f"{prefix}{number}")
-        return f"{prefix}{number}"
