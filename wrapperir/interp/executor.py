@@ -79,8 +79,8 @@ class Executor(LineVisitor[None]):
     workspaces: Workspaces
     frame: Frame
     path: LinePath = ()
-    awaiting: list[tuple[str, ValueType, LinePath]] = field(
-        factory=list[tuple[str, ValueType, LinePath]]
+    awaiting: list[tuple[str, ValueType, RunValue, LinePath]] = field(
+        factory=list[tuple[str, ValueType, RunValue, LinePath]]
     )
 
     def run(self, lines: Sequence[BodyLine], prefix: LinePath) -> None:
@@ -242,13 +242,13 @@ class Executor(LineVisitor[None]):
     def _define(self, name: str, type: ValueType | None, value: RunValue) -> None:
         self.frame.define(name, value, self.path)
         if type is not None and awaits_symbols(type, self.frame.symbols):
-            self.awaiting.append((name, type, self.path))
+            self.awaiting.append((name, type, value, self.path))
 
     def _check_awaiting(self) -> None:
         """Compare results with their types, now that the symbols have values."""
-        for name, type, path in self.awaiting:
+        for name, type, value, path in self.awaiting:
             with placed(path):
-                problem = mismatch(type, self.frame.value(name), self.frame.symbols)
+                problem = mismatch(type, value, self.frame.symbols)
                 if problem is not None:
                     message = f"%{name} {problem}"
                     raise FaultError(Code.RUN_RESULT_MISMATCH, message, subject=f"%{name}")
