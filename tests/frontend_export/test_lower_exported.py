@@ -1,7 +1,9 @@
 """Real modules through torch.export into programs, which must mean the same."""
 
 import copy
+import io
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import pytest
@@ -9,19 +11,29 @@ import torch
 from torch.utils import _pytree as pytree
 
 from tests.frontend_export.models import Case, cases
+from wrapperir import compile_program
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.export import Lowered, lower_exported
 from wrapperir.interp import interpret
-from wrapperir.text import format_program, parse_program
+from wrapperir.ir.line import BodyLine, ExternKernelLine, FreeLine, ReinterpretLine
+from wrapperir.text import format_json, format_program, parse_json, parse_program
 from wrapperir.verify import verify
 
-NAMES = tuple(cases())
+CASES = cases()
 
 
-def export(case: Case, *, core: bool) -> torch.export.ExportedProgram:
-    exported = torch.export.export(
+@cache
+def export(name: str, *, core: bool) -> torch.export.ExportedProgram:
+    if core:
+        core_aten: torch.export.ExportedProgram = export(
+            name, core=False
+        ).run_decompositions()
+        return core_aten
+    case = CASES[name]
+    made: torch.export.ExportedProgram = torch.export.export(
         case.module, case.args, case.kwargs, dynamic_shapes=case.dynamic
     )
-    return exported.run_decompositions() if core else exported
+    return made
 
 
 def cloned(values: Any) -> Any:
@@ -55,6 +67,13 @@ def check_runs(case: Case, lowered: Lowered, run: Any, args: tuple[Any, ...]) ->
             torch.testing.assert_close(tensor, state[key])
 
 
+def run_emitted(
+    lowered: Lowered, inputs: list[Any], constants: dict[str, torch.Tensor]
+) -> tuple[Any, ...]:
+    loaded = compile_program(lowered.program, emitter="python", constants=constants)
+    return loaded(inputs)
+
+
 def run_interpreter(
     lowered: Lowered, inputs: list[Any], constants: dict[str, torch.Tensor]
 ) -> tuple[Any, ...]:
@@ -62,11 +81,120 @@ def run_interpreter(
 
 
 @pytest.mark.parametrize("core", [False, True], ids=["as_exported", "core_aten"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", CASES)
 def test_module(name: str, core: bool) -> None:
-    case = cases()[name]
-    lowered = lower_exported(export(case, core=core))
-    assert verify(lowered.program) == ()
-    assert parse_program(format_program(lowered.program)) == lowered.program
+    case = CASES[name]
+    lowered = lower_exported(export(name, core=core))
+    program = lowered.program
+    assert verify(program) == ()
+    assert parse_program(format_program(program)) == program
+    assert parse_json(format_json(program)) == program
     for args in (case.args, *case.more):
         check_runs(case, lowered, run_interpreter, args)
+        check_runs(case, lowered, run_emitted, args)
+
+
+@pytest.mark.parametrize("name", ["mlp", "mutating", "data_dependent", "conditional"])
+def test_a_saved_program_means_the_same(name: str) -> None:
+    exported = export(name, core=False)
+    file = io.BytesIO()
+    torch.export.save(exported, file)
+    file.seek(0)
+    loaded = lower_exported(torch.export.load(file))
+    check_runs(CASES[name], loaded, run_interpreter, CASES[name].args)
+    assert verify(loaded.program) == ()
+
+
+def lines_of(module: torch.nn.Module, *args: torch.Tensor) -> tuple[BodyLine, ...]:
+    return lower_exported(torch.export.export(module, args)).program.lines
+
+
+class Plain(torch.nn.Module):
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(*args)
+
+
+def test_views_and_identities_are_no_calls() -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = torch.nn.functional.dropout(x.detach().contiguous(), training=False)
+        return y.view(8).t()[1:], y.reshape(2, 4).chunk(2, 1)[1]
+
+    lines = lines_of(Plain(function), torch.ones(4, 2))
+    assert {type(line) for line in lines} == {ReinterpretLine, FreeLine}
+
+
+def test_a_copying_reshape_is_a_call() -> None:
+    lines = lines_of(Plain(lambda x: x.t().reshape(8)), torch.ones(4, 2))
+    (call,) = [line for line in lines if isinstance(line, ExternKernelLine)]
+    assert call.operator == "aten.reshape.default"
+    assert call.aliases == ()
+
+
+def test_provenance_names_node_module_operator_and_place() -> None:
+    (line,) = lower_exported(export("no_grad", core=False)).program.lines[:1]
+    assert isinstance(line, ExternKernelLine)
+    assert line.provenance is not None
+    assert line.provenance.nodes == ("linear/linear",)
+    assert line.provenance.operator == "aten.linear.default"
+    location = line.provenance.location
+    assert location is not None
+    assert location.file.endswith("linear.py")
+    lines = lower_exported(export("mlp", core=True)).program.lines
+    view = next(line for line in lines if isinstance(line, ReinterpretLine))
+    assert view.provenance is not None
+    assert view.provenance.nodes[0].startswith("layers.0/")
+    assert view.provenance.operator == "aten.t.default"
+
+
+def test_constants_keep_the_names_of_the_state_and_its_memory() -> None:
+    module = CASES["embedding"].module
+    lowered = lower_exported(export("embedding", core=False))
+    state = module.state_dict()
+    assert set(state) < set(lowered.constants)
+    assert lowered.constants["table.weight"].data_ptr() == state["table.weight"].data_ptr()
+    keys = {constant.key for constant in lowered.program.constants}
+    assert keys == set(lowered.constants)
+
+
+def test_a_number_that_the_graph_was_made_for_is_checked() -> None:
+    lowered = lower_exported(export("many_outputs", core=False))
+    with pytest.raises(DiagnosticError) as raised:
+        interpret(lowered.program, [torch.randn(4, 6), 5, False], {})
+    assert raised.value.diagnostics[0].code is Code.RUN_SYMBOL_RANGE
+
+
+def codes_of(module: torch.nn.Module, *args: Any) -> list[tuple[Code, str]]:
+    exported = torch.export.export(module, args)
+    with pytest.raises(DiagnosticError) as raised:
+        lower_exported(exported)
+    return [(d.code, d.message) for d in raised.value.diagnostics]
+
+
+def test_all_that_cannot_be_lowered_is_named_at_once() -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        with torch.autocast("cpu"):
+            y = x @ x
+        z = x.clone()
+        z.t_()
+        return y + 1, z + 1, x.to_sparse(), x + 1
+
+    found = codes_of(Plain(function), torch.ones(3, 3))
+    assert [code for code, _ in found] == [
+        Code.UNSUPPORTED_OPERATOR,
+        Code.UNSUPPORTED_OPERATOR,
+        Code.UNSUPPORTED_VALUE,
+    ]
+    assert "wrap_with_autocast" in found[0][1]
+    assert "aten.t_.default" in found[1][1]
+    assert "to_sparse" in found[2][1]
+    assert "sparse_coo" in found[2][1]
+
+
+def test_a_string_cannot_be_returned() -> None:
+    ((code, message),) = codes_of(Plain(lambda x: (x + 1, "done")), torch.ones(3))
+    assert code is Code.UNSUPPORTED_SIGNATURE
+    assert "string" in message

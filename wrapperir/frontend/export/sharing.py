@@ -78,9 +78,10 @@ def shared_arguments(
         results = _run_fake(operator, node, sources[0].meta["val"])
     except Exception:  # whatever the operator raises: then nothing is known
         return None
-    owners = {_storage(source.meta["val"]): source for source in reversed(sources)}
+    strided = [source for source in sources if _is_strided(source.meta["val"])]
+    owners = {_storage(source.meta["val"]): source for source in reversed(strided)}
     return [
-        owners.get(_storage(result)) if isinstance(result, torch.Tensor) else None
+        owners.get(_storage(result)) if _is_strided(result) else None
         for result in pytree.tree_leaves(results)
     ]
 
@@ -101,6 +102,10 @@ def _run_fake(operator: OpOverload, node: torch.fx.Node, example: FakeTensor) ->
 
 def _is_fake(value: object) -> bool:
     return isinstance(value, FakeTensor)
+
+
+def _is_strided(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.layout is torch.strided
 
 
 def _storage(tensor: torch.Tensor) -> int:

@@ -1,0 +1,79 @@
+"""Every pass keeps generated programs valid and their results the same."""
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wrapperir.interp import interpret
+from wrapperir.ir.kernel import Language
+from wrapperir.ir.line import Block, BodyLine, FreeLine
+from wrapperir.ir.program import Program
+from wrapperir.passes import PASSES, insert_frees, run_passes
+from wrapperir.passes.nested_blocks import rewrite_blocks
+from wrapperir.testing.inputs import example_constants, example_inputs
+from wrapperir.testing.programs import programs
+from wrapperir.verify import verify
+
+# Kernels take a compiler run each: a few programs have them, most have operators alone.
+PROGRAMS = programs(languages=())
+EXAMPLES = settings(max_examples=60)
+
+
+def results(program: Program) -> list[object]:
+    """Run a program; tensors come first to last as outputs, then inputs, then constants."""
+    inputs, constants = example_inputs(program), example_constants(program)
+    given = [x.clone() if isinstance(x, torch.Tensor) else x for x in inputs]
+    outputs = interpret(program, given, constants)
+    return [*outputs, *(v for v in given if v is not None), *constants.values()]
+
+
+def assert_same(before: Program, after: Program) -> None:
+    assert verify(after) == ()
+    for old, new in zip(results(before), results(after), strict=True):
+        if isinstance(old, torch.Tensor):
+            assert isinstance(new, torch.Tensor)
+            assert old.dtype == new.dtype
+            assert old.stride() == new.stride()
+            assert torch.equal(old.nan_to_num(), new.nan_to_num())
+        else:
+            assert old == new
+
+
+@pytest.mark.parametrize("name", PASSES)
+@EXAMPLES
+@given(program=PROGRAMS)
+def test_a_pass_keeps_the_meaning(name: str, program: Program) -> None:
+    after = PASSES[name](program)
+    assert_same(program, after)
+    assert PASSES[name](after) == after
+
+
+@EXAMPLES
+@given(program=PROGRAMS, names=st.lists(st.sampled_from(sorted(PASSES)), max_size=4))
+def test_passes_in_any_order(program: Program, names: list[str]) -> None:
+    assert_same(program, run_passes(program, names))
+
+
+@settings(max_examples=8)
+@given(program=programs(languages=(Language.CPP,), max_steps=6))
+def test_with_kernels(program: Program) -> None:
+    assert_same(program, run_passes(program, list(PASSES)))
+
+
+def without_frees(lines: Sequence[BodyLine]) -> tuple[BodyLine, ...]:
+    def stripped(block: Block) -> Block:
+        return evolve(block, lines=without_frees(block.lines))
+
+    kept = [line for line in lines if not isinstance(line, FreeLine)]
+    return tuple(rewrite_blocks(line, stripped) for line in kept)
+
+
+@EXAMPLES
+@given(program=PROGRAMS)
+def test_frees_are_found_again(program: Program) -> None:
+    bare = evolve(program, lines=without_frees(program.lines))
+    assert_same(program, insert_frees(bare))
