@@ -34,6 +34,7 @@ class ModuleText:
         self.files: dict[str, str | bytes] = {}
         self._needs: dict[str, None] = {}
         self._bindings: dict[Fragment, Fragment] = {}
+        self._imports: dict[tuple[LiteralString, LiteralString], Fragment] = {}
 
     def need(self, name: LiteralString) -> Fragment:
         """Import a module or add a support function, and return its name."""
@@ -54,10 +55,20 @@ class ModuleText:
             known = self._bindings[expression] = self.names.claim(name)
         return known
 
+    def import_from(self, package: LiteralString, name: LiteralString) -> Fragment:
+        """Return a global that holds ``name`` of a module; imported once."""
+        known = self._imports.get((package, name))
+        if known is None:
+            known = self._imports[package, name] = self.names.claim(name)
+        return known
+
     def emit_head(self, writer: SourceWriter) -> None:
         """Append imports, bindings, support functions and definitions."""
         for name in (n for n in IMPORTS if n == "torch" or n in self._needs):
             writer.emit_line(IMPORTS[name])
+        for (package, name), identifier in self._imports.items():
+            parts = fragment(package), fragment(name), identifier
+            writer.emit_line("from {} import {} as {}", *parts)
         if self._bindings:
             writer.emit_blank()
         for expression, name in self._bindings.items():

@@ -1,0 +1,75 @@
+"""Programs run through the driver, as the Python emitter runs them without."""
+
+import pytest
+import torch
+from wrapperir_acme import runtime
+from wrapperir_acme.plugin import AcmeEmitter
+
+from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.emit import compile_program
+from wrapperir.ir.builder import ProgramBuilder
+from wrapperir.ir.types import Device, tensor
+from wrapperir.plugin import plugin_manager
+from wrapperir.text import parse_program
+
+PROGRAM = """\
+wrapperir 1
+
+kernel_definition @add_one cpp(p: read_write f32*, n: i64) {
+  entry = kernel
+  source {
+    | #include <cstdint>
+    | extern "C" void kernel(float* p, int64_t n) {
+    |   for (int64_t i = 0; i < n; ++i) p[i] += 1;
+    | }
+  }
+}
+
+program @main(%x: f32[4, 4], %allocate: f32[4, 4]) {
+  %a = allocate f32[4, 4]
+  extern_kernel aten.mm.out(%x, %allocate, out = %a) writes(%a)
+  kernel_call @add_one(%a, 16)
+  %b = allocate f32[4, 4]
+  extern_kernel aten.mm.out(%x, %a, out = %b) writes(%b)
+  free %a
+  kernel_call @add_one(%b, 16)
+  return %b
+}
+"""
+
+
+def test_the_plugin_is_installed() -> None:
+    (plugin,) = [p for p in plugin_manager().plugins if p.name == "acme"]
+    assert plugin.distribution == "wrapperir-emitter-acme"
+    assert isinstance(plugin_manager().emitter("acme"), AcmeEmitter)
+
+
+def test_allocations_and_launches_go_through_the_driver() -> None:
+    program = parse_program(PROGRAM)
+    inputs = [torch.rand(4, 4), torch.rand(4, 4)]
+    wanted = compile_program(program)(list(inputs))
+    runtime.reset()
+    outputs = compile_program(program, emitter="acme")(list(inputs))
+    torch.testing.assert_close(outputs, wanted, rtol=0, atol=0)
+    assert runtime.account == runtime.Account(launches=2, live=64, peak=128)
+    del outputs
+    assert runtime.account.live == 0
+
+
+def test_what_the_accelerator_lacks_is_refused() -> None:
+    builder = ProgramBuilder()
+    x = builder.input(tensor("f32", (2,), device=Device("cuda", 0)))
+    with pytest.raises(DiagnosticError) as caught:
+        compile_program(builder.build(x), emitter="acme")
+    assert [d.code for d in caught.value.diagnostics] == [Code.UNSUPPORTED_DEVICE]
+
+
+def test_torch_compile_reaches_the_emitter() -> None:
+    runtime.reset()
+    function = torch.compile(
+        lambda x: torch.relu(x + 1), backend="wrapperir", options={"emitter": "acme"}
+    )
+    x = torch.randn(8, 8)
+    with torch.no_grad():
+        assert torch.equal(function(x), torch.relu(x + 1))
+    assert runtime.account.launches == 1

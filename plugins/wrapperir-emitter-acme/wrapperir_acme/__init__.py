@@ -1,0 +1,1 @@
+"""An emitter for the Acme accelerator, and the driver that it targets."""
