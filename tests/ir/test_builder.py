@@ -1,0 +1,133 @@
+"""The builder: what it appends, and the names it gives."""
+
+from wrapperir.ir.builder import BlockBuilder, ProgramBuilder, Value
+from wrapperir.ir.expr import Symbol
+from wrapperir.ir.kernel import Access, BufferParameter, Language, ScalarParameter
+from wrapperir.ir.line import (
+    BufferRef,
+    ConditionalLine,
+    ExternKernelLine,
+    KernelDefinitionLine,
+    Provenance,
+    SizeOf,
+    WhileLoopLine,
+    ZeroMode,
+)
+from wrapperir.ir.types import DType, contiguous_stride, storage_extent, tensor
+from wrapperir.verify import verify
+
+ROW = tensor("f32", (8, 64))
+
+
+def test_names_are_fresh_beside_given_ones() -> None:
+    b = ProgramBuilder()
+    b.input(ROW, name="buf0")
+    assert [b.allocate(ROW).name for _ in range(3)] == ["buf1", "buf2", "buf3"]
+
+
+def test_a_built_program_verifies() -> None:
+    b = ProgramBuilder("scaled")
+    x = b.input(tensor("f32", (Symbol("s0"), 64)), name="x")
+    rows = b.symbol("s0", SizeOf("x", 0), lower=2)
+    weight = b.constant(tensor("f32", (64, 64)), "fc.weight")
+    y = b.allocate(tensor("f32", (rows, 64)))
+    b.extern_out("aten.mm.out", x, weight, out=y)
+    view = b.reinterpret(y, tensor("f32", (rows * 64,)))
+    b.assert_size_stride(view, (rows * 64,), (1,)).assert_not_nan(view)
+    b.free(view, x)
+    program = b.build(y, rows)
+    assert verify(program) == ()
+    assert program.outputs == (BufferRef(y.name), rows)
+
+
+def test_an_out_argument_is_a_write() -> None:
+    b = ProgramBuilder()
+    x = b.input(ROW)
+    y = b.allocate(ROW)
+    b.extern_out("aten.relu.out", x, out=y)
+    line = b.build(y).lines[-1]
+    assert isinstance(line, ExternKernelLine)
+    assert line.writes == (y.name,)
+    assert line.keywords == (("out", BufferRef(y.name)),)
+
+
+def test_provenance_holds_until_changed() -> None:
+    b = ProgramBuilder()
+    relu = Provenance(nodes=("relu",))
+    b.at(relu).comment("first").comment("second").at(None).comment("third")
+    assert [line.provenance for line in b.build().lines] == [relu, relu, None]
+
+
+def test_blocks_get_a_parameter_for_each_operand() -> None:
+    flag = tensor("bool", ())
+    b = ProgramBuilder()
+    x, p = b.input(ROW, name="x"), b.input(flag, name="p")
+
+    def relu(block: BlockBuilder, v: Value) -> Value:
+        return block.extern("aten.relu.default", v, type=ROW)
+
+    def neg(block: BlockBuilder, v: Value) -> list[Value]:
+        return [block.extern("aten.neg.default", v, type=ROW)]
+
+    (y,) = b.conditional(p, [x], relu, neg, results=[ROW])
+
+    def is_small(block: BlockBuilder, v: Value) -> Value:
+        mean = block.extern("aten.sum.default", v, type=tensor("f32", ()))
+        small = block.extern("aten.lt.Scalar", mean, 100.0, type=flag)
+        block.free(mean)
+        return small
+
+    (z,) = b.while_loop([y], is_small, relu)
+    b.free(y)
+    program = b.build(z)
+    conditional, loop = program.lines[0], program.lines[1]
+    assert isinstance(conditional, ConditionalLine)
+    assert isinstance(loop, WhileLoopLine)
+    for block in (conditional.on_true, conditional.on_false, loop.condition, loop.body):
+        assert [parameter.type for parameter in block.parameters] == [ROW]
+    assert verify(program) == ()
+
+
+def test_a_multi_kernel_takes_the_runtime_parameters_of_its_kernels() -> None:
+    parameters = (
+        BufferParameter("x", DType.F32, Access.READ),
+        BufferParameter("y", DType.F32, Access.WRITE),
+        ScalarParameter("n", DType.I64),
+    )
+    kernels = [
+        KernelDefinitionLine(
+            name=name,
+            language=Language.CPP,
+            parameters=parameters,
+            entry="kernel",
+            source="",
+        )
+        for name in ("looped", "persistent")
+    ]
+    b = ProgramBuilder()
+    for kernel in kernels:
+        b.kernel(kernel)
+    multi = b.multi_kernel(kernels)
+    x = b.input(ROW)
+    y = b.allocate(ROW)
+    b.call(multi, x, y, 512)
+    assert multi.parameters == parameters
+    assert [choice.arguments for choice in multi.choices] == [(0, 1, 2), (0, 1, 2)]
+    assert verify(b.build(y)) == ()
+
+
+def test_workspaces_keep_their_zero_mode() -> None:
+    b = ProgramBuilder()
+    b.allocate(tensor("u8", (64,)), workspace=ZeroMode.ZERO_PER_PROGRAM)
+    assert verify(b.build()) == ()
+
+
+def test_row_major_strides_and_extents() -> None:
+    assert contiguous_stride((2, 3, 4)) == (12, 4, 1)
+    assert contiguous_stride(()) == ()
+    s0 = Symbol("s0")
+    assert contiguous_stride((4, s0, 2)) == (s0 * 2, 2, 1)
+    assert storage_extent(tensor("f32", (2, 3))) == 6
+    assert storage_extent(tensor("f32", (2, 3), (1, 10))) == 22
+    assert storage_extent(tensor("f32", (0, 3))) == 0
+    assert storage_extent(tensor("f32", ())) == 1
