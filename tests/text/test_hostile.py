@@ -237,7 +237,22 @@ HOSTILE = {
     "NaN": (parse_json, '{"wrapperir": NaN}', Code.BAD_JSON),
     "duplicate key": (
         parse_json,
-        '{"wrapperir": 1, "wrapperir": 1}',
+        JSON.replace('"name":"sample"', '"name":"sample","name":"other"'),
+        Code.DUPLICATE_KEY,
+    ),
+    "duplicate field": (
+        parse_json,
+        JSON.replace('"kind":"free"', '"kind":"free","buffer":"a"'),
+        Code.DUPLICATE_KEY,
+    ),
+    "duplicate kind": (
+        parse_json,
+        JSON.replace('"kind":"free"', '"kind":"free","kind":"free"'),
+        Code.DUPLICATE_KEY,
+    ),
+    "duplicate operand": (
+        parse_json,
+        JSON.replace('{"op":"min",', '{"args":[1,2],'),
         Code.DUPLICATE_KEY,
     ),
     "not an object": (parse_json, "[]", Code.WRONG_TYPE),
@@ -248,6 +263,11 @@ HOSTILE = {
     "unknown field": (
         parse_json,
         JSON.replace('"outputs"', '"more":1,"outputs"'),
+        Code.UNKNOWN_FIELD,
+    ),
+    "empty key": (
+        parse_json,
+        JSON.replace('"kind":"free"', '"kind":"free","":1'),
         Code.UNKNOWN_FIELD,
     ),
     "unknown kind": (

@@ -20,9 +20,12 @@ from wrapperir.text.json_forms import (
     SYMBOL,
     TEXT,
     Form,
+    JsonObject,
     Schema,
     Tables,
     choice,
+    duplicate_key,
+    get,
     is_array,
     is_object,
     is_tuple,
@@ -31,6 +34,7 @@ from wrapperir.text.json_forms import (
     read_number,
     read_symbol,
     read_text,
+    unknown_field,
     write_number,
     wrong_type,
 )
@@ -74,25 +78,27 @@ def read_expression(value: object, tables: Tables, depth: int = MAX_DEPTH) -> Ex
     if kind is bool:
         return bool(value)
     if is_object(value):
-        if "symbol" in value and len(value) == 1:
-            return Symbol(read_symbol(value["symbol"], tables))
-        if "op" in value:
+        if len(value) == 1:
+            key, content = value[0]
+            if key == "symbol":
+                return Symbol(read_symbol(content, tables))
+        elif len(value) == 2:
             return _read_operation(value, tables, depth)
-        if "float" not in value:
-            raise wrong_type(value, "a number, a `symbol` or an `op` with `args`")
     return read_number(value, tables)
 
 
-def _read_operation(value: dict[str, object], tables: Tables, depth: int) -> Operation:
-    args = value.get("args")
-    if not is_array(args):
-        raise Malformed(Code.MISSING_FIELD, "the operation has no array `args`")
-    if len(value) != 2:
-        raise unknown_field(value, ("op", "args"))
-    name = value["op"]
+def _read_operation(value: JsonObject, tables: Tables, depth: int) -> Operation:
+    for key, _ in value:
+        if key not in ("op", "args"):
+            raise unknown_field(key, ("op", "args"))
+    if value[0][0] == value[1][0]:
+        raise duplicate_key(value)
+    name, args = get(value, "op"), get(value, "args")
     op = _OPS.get(name) if type(name) is str else None
     if op is None:
         raise Malformed(Code.UNKNOWN_WORD, "`op` is no operator of expressions")
+    if not is_array(args):
+        raise wrong_type(args, "an array, the `args` of an operation")
     if depth == 0:
         raise _too_deep()
     if not accepts_arity(op, len(args)):
@@ -102,16 +108,6 @@ def _read_operation(value: dict[str, object], tables: Tables, depth: int) -> Ope
 
 def _bad_arity(op: ExprOp, count: int) -> Malformed:
     return Malformed(Code.BAD_ARITY, f"`{op.value}` does not take {count} operands")
-
-
-def unknown_field(value: dict[str, object], known: tuple[str, ...]) -> Malformed:
-    """Return the error that an object has a field that its kind does not have."""
-    unknown = next(key for key in value if key not in known)
-    return Malformed(
-        Code.UNKNOWN_FIELD,
-        f"unknown field {quoted(unknown)}",
-        hint="the fields are " + ", ".join(f"`{key}`" for key in known),
-    )
 
 
 def one_of(*schemas: Schema) -> Schema:
@@ -172,8 +168,10 @@ def _write_kernel_argument(value: object, tables: Tables) -> str:
 
 
 def _read_kernel_argument(value: object, tables: Tables) -> object:
-    if is_object(value) and "buffer" in value and len(value) == 1:
-        return BufferRef(read_identifier(value["buffer"], tables))
+    if is_object(value) and len(value) == 1:
+        key, content = value[0]
+        if key == "buffer":
+            return BufferRef(read_identifier(content, tables))
     return read_expression(value, tables)
 
 
@@ -226,7 +224,7 @@ def argument_form(device: Form) -> Form:
     def read(value: object, tables: Tables, depth: int = MAX_LIST_DEPTH) -> Argument:
         if is_object(value):
             if len(value) == 1:
-                key, content = next(iter(value.items()))
+                key, content = value[0]
                 reader = readers.get(key)
                 if reader is not None:
                     return reader(content, tables)
@@ -317,7 +315,7 @@ def symbol_source_form(sources: Form) -> Form:
         return sources.write(value, tables)
 
     def read(value: object, tables: Tables) -> object:
-        if is_object(value) and "kind" in value:
+        if is_object(value) and get(value, "kind") is not None:
             return sources.read(value, tables)
         return read_expression(value, tables)
 
@@ -335,5 +333,4 @@ __all__ = [
     "one_of",
     "symbol_source_form",
     "tagged",
-    "unknown_field",
 ]

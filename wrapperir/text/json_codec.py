@@ -9,19 +9,22 @@ import attrs
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Position
 from wrapperir.ir.program import SCHEMA_VERSION, Program
 from wrapperir.text.collector import paused_collector
-from wrapperir.text.json_arguments import unknown_field
 from wrapperir.text.json_forms import (
     Form,
+    JsonObject,
     Tables,
+    duplicate_key,
+    get,
     is_array,
     is_object,
     is_tuple,
+    unknown_field,
     wrong_type,
 )
 from wrapperir.text.json_places import JsonPlaces
 from wrapperir.text.json_records import field_form, item_form
 from wrapperir.text.limits import MAX_DIAGNOSTICS, MAX_DIGITS
-from wrapperir.text.malformed import Malformed, quoted
+from wrapperir.text.malformed import Malformed
 
 HEADER = "wrapperir"
 """The key of the schema's version."""
@@ -86,19 +89,17 @@ def _parse_json(text: str) -> Program:
     tables = Tables()
     errors: list[Malformed] = []
     try:
-        known = _check_keys(document)
+        fields = _check_keys(document)
     except Malformed as error:
         raise DiagnosticError(_located(error, JsonPlaces(text))) from None
     values: dict[str, object] = {}
-    for key in known:
+    for key, value in fields:
         try:
-            value = document[key]
-            form = field_form(Program, key)
             if is_array(value) and key != "name":
                 item = item_form(Program, key)
                 values[key] = _read_items(value, item, tables, errors, key)
             else:
-                values[key] = form.read(value, tables)
+                values[key] = field_form(Program, key).read(value, tables)
         except Malformed as error:
             errors.append(error.within(key))
         if len(errors) >= MAX_DIAGNOSTICS:
@@ -109,24 +110,29 @@ def _parse_json(text: str) -> Program:
     return Program(**values)  # type: ignore[arg-type]
 
 
-def _check_keys(document: object) -> list[str]:
-    """Check the header; return the fields of a program that the document gives."""
+def _check_keys(document: object) -> JsonObject:
+    """Check the header and the keys; return the fields of the program."""
     if not is_object(document):
         raise wrong_type(document, "an object: a program")
-    if HEADER not in document:
+    keys = [key for key, _ in document]
+    if HEADER not in keys:
         raise Malformed(Code.BAD_HEADER, f"the object lacks the field `{HEADER}`")
-    version = document[HEADER]
+    version = get(document, HEADER)
     if type(version) is not int or version != SCHEMA_VERSION:
         raise Malformed(
             Code.UNKNOWN_VERSION,
             f"this release reads version {SCHEMA_VERSION} of the format only",
         ).within(HEADER)
+    known = (HEADER, *_KEYS)
+    for key in keys:
+        if key not in known:
+            raise unknown_field(key, known)
     for key in _KEYS:
-        if key not in document:
+        if key not in keys:
             raise Malformed(Code.MISSING_FIELD, f"the program lacks the field `{key}`")
-    if len(document) != len(_KEYS) + 1:
-        raise unknown_field(document, (HEADER, *_KEYS))
-    return list(_KEYS)
+    if len(keys) != len(known):
+        raise duplicate_key(document)
+    return tuple((key, value) for key, value in document if key != HEADER)
 
 
 def _read_items(
@@ -153,20 +159,15 @@ def _located(error: Malformed, places: JsonPlaces) -> Diagnostic:
 # Loading
 
 
-def _load(text: str) -> dict[str, object]:
+def _load(text: str) -> object:
     try:
-        document: dict[str, object] = json.loads(
-            text, object_pairs_hook=_object, parse_constant=_constant
+        document: object = json.loads(
+            text, object_pairs_hook=tuple, parse_constant=_constant
         )
     except json.JSONDecodeError as error:
         _fail(Code.BAD_JSON, f"not JSON: {error.msg.lower()}", text, error.pos)
     except RecursionError:
         _fail(Code.TOO_DEEP, "arrays and objects are nested too deep", text, 0)
-    except _DuplicateKey as error:
-        key = json.dumps(error.key)
-        places = [match.start() for match in re.finditer(re.escape(key), text)]
-        at = places[1] if len(places) == 2 else None
-        _fail(Code.DUPLICATE_KEY, f"the key {quoted(error.key)} is given twice", text, at)
     except _NotJson as error:
         name = str(error)
         _fail(Code.BAD_JSON, f"`{name}` is not JSON", text, text.find(name))
@@ -178,24 +179,8 @@ def _load(text: str) -> dict[str, object]:
     return document
 
 
-class _DuplicateKey(Exception):  # noqa: N818
-    def __init__(self, key: str) -> None:
-        self.key = key
-
-
 class _NotJson(Exception):  # noqa: N818
     """A constant that JSON lacks."""
-
-
-def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise _DuplicateKey(key)
-            seen.add(key)
-    return found
 
 
 def _constant(name: str) -> NoReturn:

@@ -8,7 +8,7 @@ float has one, and floats that JSON lacks are ``{"float": "inf"}``, ``"-inf"``, 
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import TypeAlias, TypeGuard
 
@@ -49,9 +49,41 @@ class Form:
     schema: Schema
 
 
-def is_object(value: object) -> TypeGuard[dict[str, object]]:
+JsonObject: TypeAlias = tuple[tuple[str, object], ...]
+"""An object of a loaded document: its keys and values in the order of the file.
+
+Nothing else loads as a tuple.  Readers see a key that is given twice, and no dictionary
+is made only to be taken apart.
+"""
+
+
+def is_object(value: object) -> TypeGuard[JsonObject]:
     """Say whether a value of a loaded document is an object."""
-    return type(value) is dict
+    return type(value) is tuple
+
+
+def get(value: JsonObject, key: str) -> object:
+    """Return the value of a key; ``None`` where there is none."""
+    for found, content in value:
+        if found == key:
+            return content
+    return None
+
+
+def unknown_field(key: str, known: Iterable[str]) -> Malformed:
+    """Return the error that an object has a field that its kind does not have."""
+    return Malformed(
+        Code.UNKNOWN_FIELD,
+        f"unknown field {quoted(key)}",
+        hint="the fields are " + ", ".join(f"`{name}`" for name in known),
+    )
+
+
+def duplicate_key(value: JsonObject) -> Malformed:
+    """Return the error that an object, which has a key twice, has it twice."""
+    keys = [key for key, _ in value]
+    twice = next(key for index, key in enumerate(keys) if key in keys[:index])
+    return Malformed(Code.DUPLICATE_KEY, f"the key {quoted(twice)} is given twice")
 
 
 def is_array(value: object) -> TypeGuard[list[object]]:
@@ -129,8 +161,8 @@ def read_number(value: object, tables: Tables) -> int | float:
             raise Malformed(Code.BAD_NUMBER, "a float too large for 64 bits")
         return value
     if is_object(value) and len(value) == 1:
-        special = value.get("float")
-        if isinstance(special, str) and special in _SPECIAL:
+        key, special = value[0]
+        if key == "float" and isinstance(special, str) and special in _SPECIAL:
             return _SPECIAL[special]
     if type(value) is not int:
         raise wrong_type(value, "a number")

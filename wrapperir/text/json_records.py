@@ -61,7 +61,6 @@ from wrapperir.text.json_arguments import (
     argument_form,
     one_of,
     symbol_source_form,
-    unknown_field,
 )
 from wrapperir.text.json_forms import (
     BOOLEAN,
@@ -78,9 +77,12 @@ from wrapperir.text.json_forms import (
     Tables,
     array,
     choice,
+    duplicate_key,
+    get,
     is_object,
     optional,
     pair,
+    unknown_field,
     wrong_type,
 )
 from wrapperir.text.limits import MAX_BLOCK_DEPTH, MAX_LIST_DEPTH, MAX_RANK
@@ -229,21 +231,29 @@ class _Record:
             raise wrong_type(value, f"an object: a {self._name()}")
         readers = self._readers or self._prepared_readers()
         values: dict[str, object] = {}
-        key = ""
+        key, kinds = "", 0
+        unknown: str | None = None
         try:
-            for key, content in value.items():
+            for key, content in value:
                 reader = readers.get(key)
                 if reader is not None:
                     name, read = reader
                     values[name] = read(content, tables)
                 elif key != "kind" or self._tag is None:
-                    raise self._unknown_field(value)
+                    unknown = key
+                    break
+                elif content != self._tag:
+                    raise wrong_type(content, f"the kind `{self._tag}`")
+                else:
+                    kinds = 1
         except Malformed as error:
             raise error.within(key) from None
-        if self._tag is not None and value.get("kind") != self._tag:
-            raise Malformed(
-                Code.WRONG_TYPE, f"expected an object whose `kind` is `{self._tag}`"
-            )
+        if unknown is not None:
+            raise self._unknown_field(unknown)
+        if self._tag is not None and not kinds:
+            raise Malformed(Code.MISSING_FIELD, "the object lacks the field `kind`")
+        if len(values) + kinds != len(value):
+            raise duplicate_key(value)
         if not self._required <= values.keys():
             missing = next(
                 i.key for i in self._prepared() if i.required and i.name not in values
@@ -261,11 +271,11 @@ class _Record:
     def _name(self) -> str:
         return self._tag or self._kind.__name__
 
-    def _unknown_field(self, value: dict[str, object]) -> Malformed:
+    def _unknown_field(self, key: str) -> Malformed:
         known = [item.key for item in self._prepared()]
         if self._tag is not None:
             known.insert(0, "kind")
-        return unknown_field(value, tuple(known))
+        return unknown_field(key, known)
 
     def _schema(self) -> Schema:
         properties: dict[str, object] = {}
@@ -342,11 +352,11 @@ def _union(kinds: tuple[type, ...]) -> Form:
     def read(value: object, tables: Tables) -> object:
         if not is_object(value):
             raise wrong_type(value, wanted)
-        kind = value.get("kind")
+        kind = get(value, "kind")
         reader = readers.get(kind) if type(kind) is str else None
         if reader is not None:
             return reader(value, tables)
-        if "kind" not in value:
+        if kind is None:
             raise Malformed(Code.MISSING_FIELD, "the object lacks the field `kind`")
         if type(kind) is not str:
             raise wrong_type(kind, "a string, the `kind`").within("kind")
