@@ -29,6 +29,14 @@ _METADATA_ONLY = frozenset(
 )
 
 
+_DUNDER_OPERATORS = frozenset(
+    f"__{inplace}{name}__"
+    for inplace in ("", "i")
+    for name in ("and", "or", "xor", "lshift", "rshift")
+)
+"""Operators that PyTorch names as Python names its own."""
+
+
 class UnknownOperatorError(LookupError):
     """No operator of that name is registered."""
 
@@ -40,7 +48,9 @@ def resolve_operator(name: str) -> Operator:
         UnknownOperatorError: it is not registered; the message says what is missing.
     """
     parts = name.split(".") if is_operator(name) else []
-    if len(parts) != 3 or any(part.startswith("__") for part in parts):
+    if len(parts) != 3 or any(
+        part.startswith("__") and part not in _DUNDER_OPERATORS for part in parts
+    ):
         raise UnknownOperatorError(f"{name!r} is not namespace.operator.overload")
     namespace, operator, overload = parts
     try:
