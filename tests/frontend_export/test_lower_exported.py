@@ -15,7 +15,13 @@ from wrapperir import compile_program
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.export import Lowered, lower_exported
 from wrapperir.interp import interpret
-from wrapperir.ir.line import BodyLine, ExternKernelLine, FreeLine, ReinterpretLine
+from wrapperir.ir.line import (
+    AssertSizeStrideLine,
+    BodyLine,
+    ExternKernelLine,
+    FreeLine,
+    ReinterpretLine,
+)
 from wrapperir.text import format_json, format_program, parse_json, parse_program
 from wrapperir.verify import verify
 
@@ -124,7 +130,20 @@ def test_views_and_identities_are_no_calls() -> None:
         return y.view(8).t()[1:], y.reshape(2, 4).chunk(2, 1)[1]
 
     lines = lines_of(Plain(function), torch.ones(4, 2))
-    assert {type(line) for line in lines} == {ReinterpretLine, FreeLine}
+    assert {type(line) for line in lines} == {
+        AssertSizeStrideLine,
+        ReinterpretLine,
+        FreeLine,
+    }
+
+
+def test_an_input_of_another_layout_is_no_wrong_result() -> None:
+    exported = torch.export.export(Plain(lambda x: x.t() + 1), (torch.ones(3, 3),))
+    program = lower_exported(exported).program
+    for run in (run_emitted, run_interpreter):
+        x = torch.arange(9.0).view(3, 3).t()
+        with pytest.raises((DiagnosticError, AssertionError, RuntimeError)):
+            run(Lowered(program, {}), [x], {})
 
 
 def test_a_copying_reshape_is_a_call() -> None:
@@ -198,3 +217,12 @@ def test_a_string_cannot_be_returned() -> None:
     ((code, message),) = codes_of(Plain(lambda x: (x + 1, "done")), torch.ones(3))
     assert code is Code.UNSUPPORTED_SIGNATURE
     assert "string" in message
+
+
+def test_operators_with_pythons_own_names() -> None:
+    x = torch.tensor([-1.0, 0.5, 2.0])
+    module = Plain(lambda x: torch.ops.aten.__and__.Tensor(x > 0, x < 1))
+    case = Case(module, (x,))
+    lowered = lower_exported(torch.export.export(module, (x,)))
+    check_runs(case, lowered, run_interpreter, (x,))
+    check_runs(case, lowered, run_emitted, (x,))

@@ -10,6 +10,7 @@ from wrapperir.frontend.export.scope import Lowering, Poison, Results, Scope, Vi
 from wrapperir.frontend.export.values import leaves_of, lower_device, lower_dtype
 from wrapperir.ir.line import (
     Argument,
+    AssertSizeStrideLine,
     BufferRef,
     ComplexLiteral,
     MultiOutputLine,
@@ -101,12 +102,34 @@ def _output(scope: Scope, results: Results, index: int) -> BufferRef:
 def view(
     scope: Scope, name: str, source: str, type: TensorType, provenance: Provenance
 ) -> str:
-    """Return the name of a view of ``source``: its own where the type is the same."""
+    """Return the name of a view of ``source``: its own where the type is the same.
+
+    A view of what is laid out otherwise than the example would read other elements, so
+    what came from a caller or an operator is checked before it is first viewed.
+    """
     if scope.types[source] == type:
         return source
+    _assert_layout(scope, source, provenance)
     result = scope.new_name(name)
     scope.declare(result, type, (source,))
+    scope.laid_out.add(result)
     scope.lines.append(
         ReinterpretLine(result=result, source=source, type=type, provenance=provenance)
     )
     return result
+
+
+def _assert_layout(scope: Scope, name: str, provenance: Provenance) -> None:
+    type = scope.types[name]
+    if name in scope.laid_out or not isinstance(type, TensorType):
+        return
+    scope.laid_out.add(name)
+    scope.lines.append(
+        AssertSizeStrideLine(
+            buffer=name,
+            size=type.size,
+            stride=type.stride,
+            message=f"%{name} is not as in the example",
+            provenance=provenance,
+        )
+    )

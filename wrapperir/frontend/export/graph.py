@@ -99,6 +99,7 @@ def add_constant(scope: Scope, key: str, name: str, tensor: torch.Tensor) -> str
     while unique in scope.shared.tensors:
         unique += "_"
     scope.declare_root(chosen, type)
+    scope.laid_out.add(chosen)
     scope.shared.constants.append(ConstantInput(name=chosen, type=type, key=unique))
     scope.shared.tensors[unique] = tensor.detach()
     return chosen

@@ -76,7 +76,8 @@ class Scope:
     """One graph: what its nodes became, and the lines so far.
 
     ``roots`` has the inputs, constants and block parameters whose memory a name may
-    have, and ``written`` those that are written.  ``visible`` has the symbols that are
+    have, and ``written`` those that are written; ``laid_out`` has the values whose size
+    and stride are known to be as declared.  ``visible`` has the symbols that are
     defined, ``renamed`` those that the graph calls otherwise.
     """
 
@@ -87,6 +88,7 @@ class Scope:
     types: dict[str, ValueType] = field(factory=dict[str, ValueType])
     roots: dict[str, frozenset[str]] = field(factory=dict[str, frozenset[str]])
     written: set[str] = field(factory=set[str])
+    laid_out: set[str] = field(factory=set[str])
     visible: set[str] = field(factory=set[str])
     renamed: dict[str, Symbol] = field(factory=dict[str, Symbol])
 
