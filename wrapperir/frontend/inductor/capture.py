@@ -26,6 +26,13 @@ from wrapperir.frontend.lowered import Lowered
 if TYPE_CHECKING:
     from wrapperir.emit.contract import Loaded
 
+_FUNCTORCH: dict[str, Any] = {
+    # Programs are made anew each time.
+    "enable_autograd_cache": False,
+    # A backward is given saved tensors as inputs, and an input's memory is not for reuse.
+    "donated_buffer": False,
+}
+
 
 def compile_graph(
     graph: torch.fx.GraphModule,
@@ -42,7 +49,7 @@ def compile_graph(
         DiagnosticError: the graph has something that a program cannot express, or
             ``compile`` raised it.
     """
-    with functorch_config.patch(enable_autograd_cache=False):
+    with functorch_config.patch(_FUNCTORCH):
         compiled: Any = compile_fx(
             graph,
             list(example_inputs),
@@ -151,7 +158,7 @@ def compile_captured(
 
         return MockFXGraphCacheOutput(run)
 
-    with functorch_config.patch(enable_autograd_cache=False):
+    with functorch_config.patch(_FUNCTORCH):
         compiled: Any = compile_fx(graph, example_inputs, inner_compile=inner)
     return _as_callable(compiled)
 
