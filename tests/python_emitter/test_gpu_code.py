@@ -58,9 +58,8 @@ def test_a_kernel_compiles_for_a_gpu(
     bound = dict(definition.constants) | dict(definition.configs[0].values)
     names = list(inspect.signature(function.fn).parameters)
     constants = {(names.index(key),): value for key, value in bound.items() if key in names}
-    compiled = compile(
-        ASTSource(function, signature_of(definition), constants), target=target
-    )
+    source = ASTSource(function, signature_of(definition), constants)
+    compiled = triton.compile(source, target=target)
     binary = compiled.asm["cubin" if target.backend == "cuda" else "hsaco"]
     assert binary[:4] == b"\x7fELF"
 
