@@ -15,7 +15,7 @@ from bench.results import ROOT, Record, ResultFile, tested_versions
 from bench.sweep_model_zoo import KINDS, ZOO
 from bench.worker_pool import Lost, run_tasks
 
-SECONDS = 300.0
+SECONDS = 600.0
 TABLE = ROOT / "docs" / "sweeps" / "models.md"
 INTRODUCTION = """\
 # Model architectures
