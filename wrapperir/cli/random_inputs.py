@@ -9,7 +9,7 @@ from attrs import define, field
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit.contract import Value
 from wrapperir.interp.torch_values import TORCH_DTYPES, torch_device
-from wrapperir.ir.expr import EvaluationError, Number, evaluate_int
+from wrapperir.ir.expr import Number, evaluate_int
 from wrapperir.ir.line import ItemOf, SymbolDefinitionLine, SymbolKind, ValueOf
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import DType, OpaqueType, ScalarType, TensorType, storage_extent
@@ -83,7 +83,7 @@ class _Draw:
         for index, (name, type, part) in enumerate(wanted):
             try:
                 values.append(self._value(name, type))
-            except (EvaluationError, ValueError, RuntimeError, MemoryError) as error:
+            except (ValueError, RuntimeError, MemoryError, AssertionError) as error:
                 lines = str(error).splitlines() or [error.__class__.__name__]
                 failed.append(
                     Diagnostic(
