@@ -99,13 +99,13 @@ HOSTILE = {
 
 
 def audit(
-    folder: Path, command: list[str], files: dict[str, str]
+    folder: Path, command: list[str], files: dict[str, str], *targets: str
 ) -> tuple[list[int], list[object], set[str]]:
     """Run a command on each file; return statuses, what was seen, and what is imported."""
     for name, text in files.items():
         (folder / name).write_text(text)
     done = subprocess.run(
-        [sys.executable, "-c", WATCHED, "[]", json.dumps(list(files)), *command],
+        [sys.executable, "-c", WATCHED, "[]", json.dumps([*files, *targets]), *command],
         cwd=folder,
         capture_output=True,
         timeout=120,
@@ -114,6 +114,12 @@ def audit(
     (line,) = [x for x in done.stderr.decode().splitlines() if x.startswith("AUDIT ")]
     statuses, seen, imported = json.loads(line.removeprefix("AUDIT "))
     return statuses, seen, set(imported)
+
+
+def test_the_watch_sees_what_compile_executes(tmp_path: Path) -> None:
+    (tmp_path / "control.py").write_text("pwned = open('pwned', 'w')\n")
+    _, seen, _ = audit(tmp_path, ["compile", "-o", "out"], {}, "control.py:f")
+    assert ["open", "pwned", "w"] in seen
 
 
 @pytest.mark.parametrize("command", COMMANDS)
