@@ -24,6 +24,7 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.program import Input, Program
 from wrapperir.ir.types import OpaqueType, TupleType, ValueType, tensor
+from wrapperir.testing.arbitrary import programs as arbitrary_programs
 from wrapperir.testing.programs import programs
 from wrapperir.verify import verify
 
@@ -215,3 +216,10 @@ def _one_wide_call(n: int) -> Program:
 def test_cost_grows_with_length(make: Callable[[int], Program]) -> None:
     small, large = calls_of(make(200)), calls_of(make(1600))
     assert large <= 8.5 * small
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@given(arbitrary_programs)
+def test_arbitrary_programs_are_verified(program: Program) -> None:
+    diagnostics = verify(program)
+    assert Code.MALFORMED not in {d.code for d in diagnostics}

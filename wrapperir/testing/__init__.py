@@ -1,11 +1,30 @@
 """What tests of compilers and emitters need: programs, faults, inputs, conformance.
 
-The modules need ``hypothesis`` (the ``testing`` extra) and, to run programs, torch:
-
-- :mod:`wrapperir.testing.programs`: strategies for valid programs;
-- :mod:`wrapperir.testing.inputs`: inputs and constants for a program;
-- :mod:`wrapperir.testing.faults`: faults put into valid programs;
-- :mod:`wrapperir.testing.conformance`: a fixed set of programs that every emitter must run
-  as the interpreter does;
-- :mod:`wrapperir.testing.arbitrary`: programs of any content, valid or not.
+It needs hypothesis (the ``testing`` extra) and, to run programs, torch.  Programs of any
+content, valid or not, are in :mod:`wrapperir.testing.arbitrary`.
 """
+
+from wrapperir.testing.conformance import (
+    CASES,
+    Case,
+    ConformanceError,
+    Outcome,
+    check_case,
+)
+from wrapperir.testing.faults import FaultKind, Faulty, inject
+from wrapperir.testing.inputs import example_constants, example_inputs
+from wrapperir.testing.programs import programs
+
+__all__ = [
+    "CASES",
+    "Case",
+    "ConformanceError",
+    "FaultKind",
+    "Faulty",
+    "Outcome",
+    "check_case",
+    "example_constants",
+    "example_inputs",
+    "inject",
+    "programs",
+]

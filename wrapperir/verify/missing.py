@@ -1,4 +1,4 @@
-"""What to say of a name or symbol that is not there: undefined, dropped, elsewhere, later."""
+"""What to say of a name or symbol that is not there: undefined, dropped or elsewhere."""
 
 from collections.abc import Iterator
 from contextlib import suppress
