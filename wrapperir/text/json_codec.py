@@ -24,7 +24,7 @@ from wrapperir.text.json_forms import (
 from wrapperir.text.json_places import JsonPlaces
 from wrapperir.text.json_records import field_form, item_form
 from wrapperir.text.limits import MAX_DIAGNOSTICS, MAX_DIGITS
-from wrapperir.text.malformed import Malformed
+from wrapperir.text.malformed import ILL_TYPED, Malformed, ill_typed
 
 HEADER = "wrapperir"
 """The key of the schema's version."""
@@ -51,6 +51,8 @@ def format_json(program: Program) -> str:
                 parts.append(f'"{key}":{field_form(Program, key).write(value, tables)}')
     except Malformed as error:
         raise DiagnosticError(error.within(key).written()) from None
+    except ILL_TYPED as error:
+        raise DiagnosticError(ill_typed(error).within(key).written()) from None
     return "{" + _lines(parts) + "}\n"
 
 
@@ -69,6 +71,8 @@ def _write_items(values: tuple[object, ...], form: Form, tables: Tables) -> list
             texts.append(write(value, tables))
     except Malformed as error:
         raise error.within(len(texts)) from None
+    except ILL_TYPED as error:
+        raise ill_typed(error).within(len(texts)) from None
     return texts
 
 

@@ -47,6 +47,17 @@ class Malformed(Exception):  # noqa: N818 - it becomes a Diagnostic before it le
         )
 
 
+ILL_TYPED = (AssertionError, AttributeError, KeyError, TypeError, ValueError)
+"""What writing raises where a program in memory holds an object of a wrong type."""
+
+
+def ill_typed(error: Exception) -> Malformed:
+    """Return the error that some part of a program is of a wrong type."""
+    detail = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    message = f"an object of a type that does not belong there ({quoted(detail)})"
+    return Malformed(Code.UNWRITABLE_VALUE, message)
+
+
 def quoted(text: str) -> str:
     """Return ``text`` for a message: escaped, in backquotes, and not too long."""
     shown = text if len(text) <= 40 else text[:37] + "..."

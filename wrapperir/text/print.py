@@ -7,7 +7,7 @@ from wrapperir.ir.expr import Expr
 from wrapperir.ir.line import AnyLine
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import ValueType
-from wrapperir.text.malformed import Malformed
+from wrapperir.text.malformed import ILL_TYPED, Malformed, ill_typed
 from wrapperir.text.parse import parse_with_positions
 from wrapperir.text.part_printer import PartPrinter
 from wrapperir.text.printer import Printer
@@ -94,3 +94,5 @@ def _checked(write: Callable[[], str]) -> str:
         return write()
     except Malformed as error:
         raise DiagnosticError(error.written()) from None
+    except ILL_TYPED as error:
+        raise DiagnosticError(ill_typed(error).written()) from None

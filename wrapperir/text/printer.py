@@ -31,7 +31,7 @@ from wrapperir.ir.program import SCHEMA_VERSION, Program
 from wrapperir.ir.visitor import LineVisitor
 from wrapperir.text.limits import MAX_BLOCK_DEPTH
 from wrapperir.text.literals import format_integer, format_string
-from wrapperir.text.malformed import Malformed
+from wrapperir.text.malformed import ILL_TYPED, Malformed, ill_typed
 from wrapperir.text.part_printer import PartPrinter
 
 
@@ -92,6 +92,8 @@ class Printer(LineVisitor[None]):
             self.visit(line)
         except Malformed as error:
             raise error.within(*path) from None
+        except ILL_TYPED as error:
+            raise ill_typed(error).within(*path) from None
 
     def _body(self, lines: tuple[BodyLine, ...]) -> None:
         index = 0
@@ -101,6 +103,8 @@ class Printer(LineVisitor[None]):
                 dispatch[type(line)](line)
         except Malformed as error:
             raise error.within("lines", index) from None
+        except ILL_TYPED as error:
+            raise ill_typed(error).within("lines", index) from None
 
     def _block(self, word: str, role: str, block: Block) -> None:
         part, indent = self._part, self._indent

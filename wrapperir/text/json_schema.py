@@ -1,0 +1,42 @@
+"""The JSON Schema of the JSON form, made from the same forms that read and write it.
+
+``python -m wrapperir.text.json_schema`` prints it; ``docs/reference/wrapperir.schema.json``
+holds what it prints, and a test that it does.  It does not say what no schema can: that
+names are unique, how many operands an operator takes, and the limits on nesting.
+"""
+
+import json
+
+import attrs
+
+from wrapperir.ir.program import SCHEMA_VERSION, Program
+from wrapperir.text.json_arguments import DEFINITIONS
+from wrapperir.text.json_codec import HEADER
+from wrapperir.text.json_forms import Schema
+from wrapperir.text.json_records import definitions, field_form
+
+
+def json_schema() -> Schema:
+    """Return the schema, of draft 2020-12."""
+    keys = [attribute.name for attribute in attrs.fields(Program)]
+    properties: dict[str, object] = {HEADER: {"const": SCHEMA_VERSION}}
+    for key in keys:
+        properties[key] = field_form(Program, key).schema
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"wrapperir program, version {SCHEMA_VERSION}",
+        "type": "object",
+        "properties": properties,
+        "required": [HEADER, *keys],
+        "additionalProperties": False,
+        "$defs": {**DEFINITIONS, **dict(sorted(definitions().items()))},
+    }
+
+
+def format_json_schema() -> str:
+    """Return the text of the schema's file."""
+    return json.dumps(json_schema(), indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    print(format_json_schema(), end="")
