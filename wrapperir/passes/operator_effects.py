@@ -17,6 +17,7 @@ _scaled_dot_product_fused_attention_overrideable _standard_gamma
 _triton_scaled_dot_attention alpha_dropout alpha_dropout_ bernoulli bernoulli_ binomial
 cauchy cauchy_ dropout dropout_ exponential exponential_ feature_alpha_dropout
 feature_alpha_dropout_ feature_dropout feature_dropout_ geometric geometric_ gru
+inductor_randint inductor_random inductor_seed inductor_seeds
 log_normal log_normal_ lstm miopen_rnn multinomial native_dropout normal normal_
 normal_functional poisson rand rand_like randint randint_like randn randn_like random
 random_ randperm rnn_relu rnn_tanh rrelu rrelu_ rrelu_with_noise rrelu_with_noise_
