@@ -127,8 +127,9 @@ class PythonLines(LineVisitor[None]):
         self._path = path
         for index, line in enumerate(lines):
             self._index = index
-            if line.provenance is not self._provenance:
-                self._emit_provenance(line.provenance, remarks)
+            origin = line.provenance
+            if origin is not None and origin is not self._provenance:
+                self._emit_provenance(origin, remarks)
             self.visit(line)
 
     @property
@@ -329,14 +330,15 @@ class PythonLines(LineVisitor[None]):
         """Append the comment, escaped."""
         self.writer.emit_comment(line.text)
 
-    def _emit_provenance(self, provenance: Provenance | None, writer: SourceWriter) -> None:
-        if provenance is not None and provenance != self._provenance:
-            place = provenance.location
-            parts = [", ".join(provenance.nodes), provenance.operator or ""]
-            parts.append(f"{place.file}:{place.line}" if place else "")
-            if any(parts):
-                writer.emit_comment("; ".join(part for part in parts if part))
+    def _emit_provenance(self, provenance: Provenance, writer: SourceWriter) -> None:
+        if provenance == self._provenance:
+            return
         self._provenance = provenance
+        place = provenance.location
+        parts = [", ".join(provenance.nodes), provenance.operator or ""]
+        parts.append(f"{place.file}:{place.line}" if place else "")
+        if any(parts):
+            writer.emit_comment("; ".join(part for part in parts if part))
 
     def _emit_program_workspace(self, name: Fragment, type: TensorType) -> None:
         definitions = self.module.definitions

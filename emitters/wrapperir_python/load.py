@@ -1,6 +1,8 @@
 """Executes an emitted module and returns its ``call``."""
 
 import importlib.util
+import os
+import stat
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from importlib.abc import SourceLoader
@@ -10,6 +12,7 @@ from types import ModuleType
 from typing import cast
 
 import torch
+from filelock import FileLock
 from platformdirs import user_cache_path
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
@@ -45,7 +48,8 @@ def load_module(
     """
     text = artifact.files[artifact.entry]
     assert isinstance(text, str)
-    path = f"<{artifact.emitter} {artifact.entry}>"
+    # Tracebacks find the source by this name, through the module's loader.
+    path = f"wrapperir/{artifact_digest(artifact)[:16]}/{artifact.entry}"
     if len(artifact.files) > 1:
         path = str(_store(artifact) / artifact.entry)
     spec = ModuleSpec("wrapperir_program", _TextLoader(text, path), origin=path)
@@ -84,16 +88,32 @@ def _bind_constants(module: ModuleType, constants: Mapping[str, torch.Tensor]) -
 
 
 def _store(artifact: Artifact) -> Path:
-    root = user_cache_path("wrapperir") / "artifacts"
-    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    root = _private_directory(user_cache_path("wrapperir") / "artifacts")
     directory = root / artifact_digest(artifact)
-    try:
-        if read_artifact(directory) == artifact:
-            return directory
-    except DiagnosticError:
-        pass  # not there yet, or damaged
-    write_artifact(artifact, directory)
+    with FileLock(root / "lock"):
+        try:
+            if read_artifact(directory) == artifact:
+                return directory
+        except DiagnosticError:
+            pass  # not there yet, or damaged
+        write_artifact(artifact, directory)
     return directory
+
+
+def _private_directory(path: Path) -> Path:
+    """Make a directory that only this user can write to, where code may be kept."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.INVALID_ARTIFACT,
+                message=f"{path} is not this user's own directory for code",
+                hint="set XDG_CACHE_HOME to a directory of yours",
+            )
+        )
+    path.chmod(0o700)
+    return path
 
 
 def _failed(error: Exception) -> DiagnosticError:
