@@ -291,3 +291,19 @@ program @main(%x: f32[s1], %y: f32[2; stride 1, 1]) {
         Code.INVALID_ALIGNMENT,
         Code.UNDEFINED_NAME,
     ]
+
+
+def test_a_truth_value_is_a_number_but_no_size() -> None:
+    assert (
+        codes("  assert_scalar true\n  symbol_definition b: bool = false\n  return") == []
+    )
+    assert codes("  %a = allocate f32[true]\n  free %a\n  return") == [Code.NOT_AN_INTEGER]
+
+
+def test_an_element_of_a_tuple_needs_an_index() -> None:
+    lines = """  %t = extern_kernel aten.f.default() : (f32[4])
+  %e = multi_output %t : f32[4]
+  free %t
+  free %e
+  return"""
+    assert codes(lines) == [Code.TUPLE_INDEX]

@@ -104,7 +104,7 @@ def test_no_field_of_a_program_makes_it_raise(field: str, junk: object) -> None:
         AllocateLine(result="a", type=OpaqueType()),  # type: ignore[arg-type]
         CommentLine(text=3),  # type: ignore[arg-type]
         CommentLine(text="", provenance="x"),  # type: ignore[arg-type]
-        SymbolDefinitionLine(symbol="u0", source=True),
+        SymbolDefinitionLine(symbol="u0", source=None),  # type: ignore[arg-type]
         AssertScalarLine(condition="x"),  # type: ignore[arg-type]
         AssertScalarLine(condition=Operation("add", (1, 2))),  # type: ignore[arg-type]
     ],

@@ -92,7 +92,7 @@ class Layouts:
                 f"the size has {len(size)} dimensions, the stride {len(stride)}",
             )
         for length, step in zip(size, stride, strict=False):
-            # By identity of class: a bool is an int, too.
+            # By class: a bool is an int, too.
             if type(length) is int and type(step) is int and length >= 0 <= step:
                 if length == 0:
                     facts.empty = True
@@ -121,7 +121,7 @@ class Layouts:
             if extent < 0:
                 _add(facts, Code.NEGATIVE_EXTENT, f"the {what} {extent} is negative")
             return
-        if isinstance(extent, float):
+        if isinstance(extent, float | bool):
             _add(facts, Code.NOT_AN_INTEGER, f"the {what} {extent} is not an integer")
             return
         expect(extent, (Symbol, Operation), f"a {what}")

@@ -6,10 +6,10 @@ class MalformedError(Exception):
 
 
 def expect(value: object, kind: type | tuple[type, ...], what: str) -> None:
-    """Hold a field to its kind; a bool is no number.
+    """Hold a field to its kind.
 
     Raises:
         MalformedError: ``value`` is of another kind; ``what`` says what was wanted.
     """
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+    if not isinstance(value, kind):
         raise MalformedError(f"{value.__class__.__name__} in place of {what}")

@@ -137,7 +137,7 @@ def check_symbols(state: State, names: tuple[str, ...]) -> None:
 def use_expression(state: State, expr: Expr) -> None:
     """Report what is wrong with an expression."""
     kind = expr.__class__
-    if kind is int or kind is float:
+    if kind is int or kind is float or kind is bool:
         return
     if isinstance(expr, Symbol):
         if expr.name not in state.symbols:

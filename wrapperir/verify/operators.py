@@ -174,7 +174,13 @@ def _check_element(state: State, line: MultiOutputLine, value: Value) -> None:
     element: ValueType = value.type
     notes = (defined_note(value),)
     if not line.indices:
-        raise MalformedError("no index of a multi_output")
+        state.report(
+            Code.TUPLE_INDEX,
+            f"no index says which element of %{line.source} is meant",
+            f"%{line.source}",
+            notes=notes,
+        )
+        return
     for index in line.indices:
         if not isinstance(element, TupleType):
             state.report(
