@@ -143,10 +143,9 @@ def buffer_type(buffer: Any) -> TensorType:
 
 def scalar_type(value: object) -> ScalarType:
     """Return the type of a number passed by value."""
+    # A sympy symbol is an expression and a Boolean: it stands for a number.
+    if isinstance(value, sympy.Expr):
+        return ScalarType(DType.F64 if value.is_integer is False else DType.I64)
     if isinstance(value, bool | sympy.logic.boolalg.Boolean):
         return ScalarType(DType.BOOL)
-    if isinstance(value, float) or (
-        isinstance(value, sympy.Expr) and value.is_integer is False
-    ):
-        return ScalarType(DType.F64)
-    return ScalarType(DType.I64)
+    return ScalarType(DType.F64 if isinstance(value, float) else DType.I64)

@@ -13,12 +13,9 @@ from torch._inductor.runtime.runtime_utils import get_max_y_grid
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.ir.expr import (
     Expr,
-    ExprOp,
-    Operation,
     Symbol,
     add,
     ceildiv,
-    compare,
     maximum,
     mul,
 )
@@ -79,8 +76,8 @@ def _batched(sizes: _Sizes) -> Grid:
 def _folded(rows: Expr) -> tuple[Expr, Expr]:
     """Return y and z for more rows than y can count."""
     layers = ceildiv(rows, get_max_y_grid())
-    none = compare(ExprOp.EQ, layers, 0)
-    return Operation(ExprOp.WHERE, (none, 0, ceildiv(rows, layers))), layers
+    # No rows are no layers, which nothing can be divided by.
+    return ceildiv(rows, maximum(layers, 1)), layers
 
 
 def _two_folded(sizes: _Sizes) -> Grid:

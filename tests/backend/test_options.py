@@ -1,0 +1,50 @@
+"""Options of the backend."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wrapperir.backend import OPTIONS, dump_folder, read_options
+from wrapperir.diagnostics import Code, DiagnosticError
+
+
+def test_defaults() -> None:
+    options = read_options({})
+    assert (options.emitter, options.passes, options.dump_dir) == ("python", (), None)
+
+
+def test_what_may_be_given(tmp_path: Path) -> None:
+    options = read_options(
+        {"emitter": "cpp", "passes": ["simplify_expressions"], "dump_dir": str(tmp_path)}
+    )
+    assert options.passes == ("simplify_expressions",)
+    assert options.dump_dir == tmp_path
+
+
+@given(st.text().filter(lambda name: name not in OPTIONS))
+def test_an_unknown_option_is_named_with_the_valid_ones(name: str) -> None:
+    with pytest.raises(DiagnosticError) as error:
+        read_options({name: 1})
+    (diagnostic,) = error.value.diagnostics
+    assert diagnostic.code is Code.UNKNOWN_OPTION
+    assert repr(name) in diagnostic.message
+    assert all(option in (diagnostic.hint or "") for option in OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("emitter", 3), ("passes", "fold"), ("passes", [3]), ("dump_dir", 3)],
+)
+def test_a_value_of_the_wrong_type_is_refused(name: str, value: object) -> None:
+    with pytest.raises(DiagnosticError) as error:
+        read_options({name: value})
+    assert error.value.diagnostics[0].code is Code.INVALID_OPTION
+    assert repr(name) in error.value.diagnostics[0].message
+
+
+def test_each_dump_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    folders = [dump_folder(tmp_path / "dump", role) for role in ("forward", "backward") * 3]
+    assert len(set(folders)) == len(folders)
+    assert all(folder.is_dir() for folder in folders)

@@ -1,0 +1,145 @@
+"""Operator calls: names, structured arguments, results, effects."""
+
+from typing import Any
+
+import torch
+
+from tests.frontend_inductor.captured import capture_one, lines_of
+from wrapperir.ir.line import (
+    AssertAlignmentLine,
+    AssertSizeStrideLine,
+    BufferRef,
+    ExternKernelLine,
+    MultiOutputLine,
+    TorchEnum,
+)
+from wrapperir.ir.types import DType, TensorType, TupleType
+
+
+def test_constants_of_a_call_are_typed() -> None:
+    def convolve(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.conv2d(x, w, padding=1, groups=1)
+
+    program = capture_one(convolve, torch.randn(1, 2, 4, 4), torch.randn(3, 2, 3, 3))
+    (call,) = lines_of(program, ExternKernelLine)
+    assert call.operator == "aten.convolution.default"
+    assert isinstance(call.type, TensorType)
+    keywords = dict(call.keywords)
+    assert keywords["padding"] == (1, 1)
+    assert keywords["transposed"] is False
+    assert keywords["bias"] is None
+
+
+def test_several_results_are_a_tuple_and_named_one_by_one() -> None:
+    program = capture_one(torch.linalg.svd, torch.randn(3, 3))
+    (call,) = lines_of(program, ExternKernelLine)
+    outputs = lines_of(program, MultiOutputLine)
+    assert isinstance(call.type, TupleType)
+    assert [(line.source, line.indices) for line in outputs] == [
+        (call.result, (i,)) for i in range(3)
+    ]
+    assert [line.type for line in outputs] == list(call.type.elements)
+
+
+def test_a_single_result_is_named_by_the_call_itself() -> None:
+    program = capture_one(lambda x: torch.cumprod(x, 0).sort()[0], torch.randn(7))
+    for call in lines_of(program, ExternKernelLine):
+        if not isinstance(call.type, TupleType):
+            assert call.result not in {m.source for m in lines_of(program, MultiOutputLine)}
+
+
+def test_results_are_checked() -> None:
+    program = capture_one(lambda x: torch.linalg.qr(x @ x), torch.randn(4, 4))
+    sizes = {line.buffer for line in lines_of(program, AssertSizeStrideLine)}
+    aligned = {line.buffer for line in lines_of(program, AssertAlignmentLine)}
+    produced = {line.result for line in lines_of(program, MultiOutputLine)}
+    assert aligned
+    assert aligned <= produced
+    assert aligned <= sizes
+
+
+def test_an_accumulating_index_put_writes_its_first_argument() -> None:
+    def put(x: torch.Tensor, i: torch.Tensor, v: torch.Tensor) -> Any:
+        return torch.ops.aten.index_put(x, [None, i], v, True)
+
+    given = (torch.randn(3, 5), torch.tensor([0, 2, 0]), torch.randn(3, 3))
+    torch.use_deterministic_algorithms(True)  # else it is a kernel of Inductor's
+    try:
+        program = capture_one(put, *given)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    (call,) = lines_of(program, ExternKernelLine)
+    assert call.operator == "aten.index_put_.default"
+    assert call.arguments[0] == BufferRef(call.writes[0])
+    assert isinstance(call.arguments[1], tuple)
+    assert call.arguments[1][0] is None
+    assert isinstance(call.arguments[1][1], BufferRef)
+    assert call.arguments[3] is True
+
+
+def test_a_scatter_reduction_is_called_with_its_keywords() -> None:
+    def scatter(x: torch.Tensor, i: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return x.scatter_reduce(0, i, v, "prod", include_self=False)
+
+    program = capture_one(
+        scatter, torch.randn(3, 2), torch.tensor([[0, 2]]), torch.randn(1, 2)
+    )
+    (call,) = lines_of(program, ExternKernelLine)
+    assert call.operator == "aten.scatter_reduce_.two"
+    assert dict(call.keywords) == {"reduce": "prod", "include_self": False}
+    assert len(call.writes) == 1
+
+
+def test_a_complex_number_and_a_dtype_are_arguments() -> None:
+    def ops(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        z = torch.complex(x, x) * (1 + 2j)
+        return torch.view_as_real(z), torch.fft.fft(x).real
+
+    program = capture_one(ops, torch.randn(4))
+    types = [
+        line.type
+        for line in lines_of(program, ExternKernelLine)
+        if isinstance(line.type, TensorType)
+    ]
+    assert DType.C64 in {type.dtype for type in types}
+
+
+def test_enumerations_of_torch_are_named() -> None:
+    def noise(x: torch.Tensor) -> Any:
+        return torch.ops.aten.empty_like.default(x, layout=torch.strided).fill_(0) + x
+
+    program = capture_one(noise, torch.randn(4))
+    given = [v for c in lines_of(program, ExternKernelLine) for _, v in c.keywords]
+    assert all(
+        v == TorchEnum("layout", "strided") for v in given if isinstance(v, TorchEnum)
+    )
+
+
+def test_an_operator_of_the_users_that_mutates() -> None:
+    with torch.library._scoped_library("wrapperir_test", "FRAGMENT") as library:
+        library.define("shift_(Tensor(a!) x, Tensor y, str how) -> ()")
+        library.impl("shift_", lambda x, y, how: None, "CPU")
+        library.impl("shift_", lambda x, y, how: None, "Meta")
+
+        def shift(x: torch.Tensor, y: torch.Tensor) -> Any:
+            z = x * 2
+            torch.ops.wrapperir_test.shift_(z, y, "by 'it'\n")
+            return z.cos()
+
+        program = capture_one(shift, torch.randn(4), torch.randn(4))
+    (call,) = lines_of(program, ExternKernelLine)
+    assert call.operator == "wrapperir_test.shift_.default"
+    assert (call.result, call.type) == (None, None)
+    target = call.arguments[0]
+    assert isinstance(target, BufferRef)
+    assert call.writes == (target.name,)
+    assert "by 'it'\n" in call.arguments
+
+
+def test_where_a_call_comes_from_is_told() -> None:
+    program = capture_one(lambda x: x @ x, torch.randn(4, 4))
+    (call,) = lines_of(program, ExternKernelLine)
+    assert call.provenance is not None
+    assert call.provenance.operator == "aten.mm.default"
+    assert call.provenance.location is not None
+    assert call.provenance.location.file == __file__

@@ -1,0 +1,140 @@
+"""What a capture patches is as before, also when compilation fails."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch._dynamo import config as dynamo_config
+from torch._inductor import config, ir
+from torch._inductor.codegen import common
+from torch._inductor.codegen.wrapper import PythonWrapperCodegen
+
+from tests.frontend_inductor.captured import capture_one, while_loop
+from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.frontend.inductor import capture
+from wrapperir.frontend.inductor.capture_scope import capturing
+from wrapperir.frontend.inductor.session import Session
+
+
+def _state() -> tuple[Any, ...]:
+    from triton.runtime import driver
+
+    common.init_backend_registration()
+    return (
+        {name: tuple(vars(c).items()) for name, c in common.device_codegens.items()},
+        dict(common.custom_backend_passes),
+        dict(common.custom_backend_codegen_configs),
+        config.save_config_portable(),
+        driver._active,
+        torch._functorch.config.enable_autograd_cache,
+    )
+
+
+def _session() -> Session:
+    def never(_: object) -> Any:
+        raise AssertionError
+
+    return Session(never, alignment_asserts=True)
+
+
+@pytest.mark.parametrize("cpu_backend", [None, "triton"])
+def test_everything_is_restored_after_a_capture(cpu_backend: str | None) -> None:
+    before = _state()
+    capture_one(lambda x: x.sin().sum(), torch.randn(8), cpu_backend=cpu_backend)
+    assert _state() == before
+
+
+def _raise(*_: object, **__: object) -> None:
+    raise RuntimeError("on purpose")
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (ir.ExternKernelOut, "codegen"),
+        (PythonWrapperCodegen, "run_wrapper_ir_passes"),
+        (PythonWrapperCodegen, "generate_kernel_call"),
+    ],
+)
+def test_everything_is_restored_after_a_failure(
+    owner: type, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = _state()
+    monkeypatch.setattr(owner, name, _raise)
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="on purpose"):
+        capture(lambda x: (x @ x).relu(), (torch.randn(4, 4),), cpu_backend="triton")
+    assert _state() == before
+
+
+def test_importing_registers_nothing() -> None:
+    common.init_backend_registration()
+    for codegen in common.device_codegens.values():
+        assert "wrapperir" not in str(codegen.wrapper_codegen)
+
+
+def test_another_thread_gets_inductors_own_wrapper_meanwhile() -> None:
+    common.init_backend_registration()
+    made: list[object] = []
+    factory: Any
+    with capturing(_session()):
+        factory = common.device_codegens["cpu"].wrapper_codegen
+        stock: Callable[..., Any] = lambda *_: "stock"  # noqa: E731
+        factory._stock = type("Stock", (), {"create": staticmethod(stock)})
+        thread = threading.Thread(
+            target=lambda: made.append(factory.create(False, None, None))
+        )
+        thread.start()
+        thread.join()
+    assert made == ["stock"]
+
+
+def test_scopes_nest() -> None:
+    before = _state()
+    with capturing(_session()):
+        outer = common.device_codegens["cpu"]
+        with capturing(_session()):
+            pass
+        assert common.device_codegens["cpu"] is outer
+    assert _state() == before
+
+
+def test_text_that_no_line_stands_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(self: ir.ExternKernelOut, wrapper: Any) -> None:
+        wrapper.writeline("print('pasted')")
+
+    monkeypatch.setattr(ir.ExternKernelOut, "codegen", write)
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match=r"WIR650.*print.*pasted.*ExternKernelOut") as error:
+        capture(lambda x: x @ x, (torch.randn(4, 4),))
+    inner = getattr(error.value, "inner_exception", error.value)
+    assert isinstance(inner, DiagnosticError)
+    assert inner.diagnostics[0].code is Code.INDUCTOR_TEXT
+
+
+def test_a_stacked_loop_is_refused_by_name() -> None:
+    def iterate(x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = while_loop(
+            lambda i, x: i < 3, lambda i, x: (i + 1, x.sin()), (torch.tensor(0), x)
+        )[1]
+        return result.sum()
+
+    torch._dynamo.reset()
+    x = torch.randn(4, requires_grad=True)
+    with (
+        dynamo_config.patch(capture_scalar_outputs=True),
+        pytest.raises(Exception, match=r"WIR651.*while_loop"),
+    ):
+        capture(iterate, (x,), training=True)
+
+
+def test_an_operator_outside_the_dispatcher_is_refused_by_name() -> None:
+    def show(x: torch.Tensor) -> torch.Tensor:
+        torch.ops.higher_order.print("{}", x.shape[0])
+        return x + 1
+
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match=r"WIR652.*print"):
+        capture(show, (torch.randn(4),))
