@@ -29,11 +29,13 @@ from wrapperir.text.json_forms import (
     is_array,
     is_object,
     is_tuple,
+    one_of,
     read_identifier,
     read_integer,
     read_number,
     read_symbol,
     read_text,
+    tagged,
     unknown_field,
     write_number,
     wrong_type,
@@ -108,21 +110,6 @@ def _read_operation(value: JsonObject, tables: Tables, depth: int) -> Operation:
 
 def _bad_arity(op: ExprOp, count: int) -> Malformed:
     return Malformed(Code.BAD_ARITY, f"`{op.value}` does not take {count} operands")
-
-
-def one_of(*schemas: Schema) -> Schema:
-    """Return the schema of a value that fits one of ``schemas``."""
-    return {"anyOf": list(schemas)}
-
-
-def tagged(key: str, content: Schema) -> Schema:
-    """Return the schema of an object of one field."""
-    return {
-        "type": "object",
-        "properties": {key: content},
-        "required": [key],
-        "additionalProperties": False,
-    }
 
 
 _EXPRESSION_REF: Schema = {"$ref": "#/$defs/expression"}
@@ -320,17 +307,3 @@ def symbol_source_form(sources: Form) -> Form:
         return read_expression(value, tables)
 
     return Form(write, read, one_of(_EXPRESSION_REF, sources.schema))
-
-
-__all__ = [
-    "CONFIG_VALUE",
-    "CONSTANT",
-    "DEFINITIONS",
-    "EXPRESSION",
-    "KERNEL_ARGUMENT",
-    "LAYOUT_VALUE",
-    "argument_form",
-    "one_of",
-    "symbol_source_form",
-    "tagged",
-]

@@ -9,6 +9,7 @@ import attrs
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Position
 from wrapperir.ir.program import SCHEMA_VERSION, Program
 from wrapperir.text.collector import paused_collector
+from wrapperir.text.json_classes import field_form, item_form
 from wrapperir.text.json_forms import (
     Form,
     JsonObject,
@@ -22,7 +23,6 @@ from wrapperir.text.json_forms import (
     wrong_type,
 )
 from wrapperir.text.json_places import JsonPlaces
-from wrapperir.text.json_records import field_form, item_form
 from wrapperir.text.limits import MAX_DIAGNOSTICS, MAX_DIGITS
 from wrapperir.text.malformed import ILL_TYPED, Malformed, ill_typed
 

@@ -356,3 +356,18 @@ def optional(item: Form) -> Form:
         return None if value is None else item.read(value, tables)
 
     return Form(write, read, {"anyOf": [item.schema, {"type": "null"}]})
+
+
+def one_of(*schemas: Schema) -> Schema:
+    """Return the schema of a value that fits one of ``schemas``."""
+    return {"anyOf": list(schemas)}
+
+
+def tagged(key: str, content: Schema) -> Schema:
+    """Return the schema of an object of one field."""
+    return {
+        "type": "object",
+        "properties": {key: content},
+        "required": [key],
+        "additionalProperties": False,
+    }

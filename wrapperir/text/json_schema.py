@@ -11,9 +11,9 @@ import attrs
 
 from wrapperir.ir.program import SCHEMA_VERSION, Program
 from wrapperir.text.json_arguments import DEFINITIONS
+from wrapperir.text.json_classes import definitions, field_form
 from wrapperir.text.json_codec import HEADER
 from wrapperir.text.json_forms import Schema
-from wrapperir.text.json_records import definitions, field_form
 
 
 def json_schema() -> Schema:

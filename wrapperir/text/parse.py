@@ -52,7 +52,7 @@ def _read(text: str) -> ParsedText:
     with paused_collector():
         reader = Reader(text)
         program = reader.read()
-    return ParsedText(program, Positions(reader.lines, reader.places))
+    return ParsedText(program, Positions(reader.lines.texts, reader.places))
 
 
 def _check_encoding(text: str) -> None:

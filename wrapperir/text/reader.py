@@ -1,11 +1,10 @@
 """Reads a whole program: what encloses what, and what to go on with after an error."""
 
 from collections.abc import Iterator
-from typing import NoReturn
 
 from attrs import evolve
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Note, Position
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.ir.line import (
     Argument,
     Block,
@@ -18,8 +17,9 @@ from wrapperir.ir.program import SCHEMA_VERSION, ConstantInput, Input, Program
 from wrapperir.text.arguments import parse_operand
 from wrapperir.text.block_statements import BlockStatement, parse_block_parameter
 from wrapperir.text.cursor import Cursor
-from wrapperir.text.definitions import KernelParts, MultiKernelParts
-from wrapperir.text.limits import MAX_BLOCK_DEPTH, MAX_DIAGNOSTICS
+from wrapperir.text.definition_reader import read_definition
+from wrapperir.text.limits import MAX_BLOCK_DEPTH
+from wrapperir.text.line_source import LineSource
 from wrapperir.text.literals import parse_string
 from wrapperir.text.malformed import Malformed
 from wrapperir.text.positions import BlockPlaces, ProgramPlaces, Span
@@ -35,12 +35,10 @@ class Reader:
     """
 
     def __init__(self, text: str) -> None:
-        """Split ``text`` at line feeds, and nowhere else."""
-        self.lines = text.split("\n")
+        """Stand before the first line of ``text``."""
+        self.lines = LineSource(text)
         self.places = ProgramPlaces()
-        self._at = 0
         self._shortcuts = Shortcuts()
-        self._diagnostics: list[Diagnostic] = []
         self._program = Program()
 
     def read(self) -> Program:
@@ -52,15 +50,15 @@ class Reader:
         self._read_header()
         definitions: list[DefinitionLine] = []
         found = False
-        while (cursor := self._next()) is not None:
+        while (cursor := self.lines.next()) is not None:
             keyword = cursor.next
-            line = self._at - 1
+            line = self.lines.at - 1
             try:
                 if keyword == "program" and not found:
                     found = True
                     self._read_program(cursor)
                 elif keyword in ("kernel_definition", "multi_kernel") and not found:
-                    definition = self._read_definition(cursor)
+                    definition = read_definition(cursor, self.lines, self.places)
                     if definition is not None:
                         definitions.append(definition)
                 elif found:
@@ -71,148 +69,27 @@ class Reader:
                     known = ("kernel_definition", "multi_kernel", "program")
                     raise unknown_statement(cursor, known)
             except Malformed as error:
-                self._report(error, line)
-                self._skip_opened(line)
-        if not found and not self._diagnostics:
+                self.lines.report(error, line)
+                self.lines.skip_opened(line)
+        if not found and not self.lines.diagnostics:
             missing = Malformed(Code.UNCLOSED_BLOCK, "the file ends before `program`")
-            self._report(missing, len(self.lines) - 1)
-        if self._diagnostics:
-            raise DiagnosticError(*self._diagnostics)
+            self.lines.report(missing, len(self.lines.texts) - 1)
+        if self.lines.diagnostics:
+            raise DiagnosticError(*self.lines.diagnostics)
         return evolve(self._program, definitions=tuple(definitions))
-
-    # Lines
-
-    def _next(self) -> Cursor | None:
-        """Return a cursor on the next line that is not empty, and go past the line."""
-        while self._at < len(self.lines):
-            cursor = Cursor(self.lines[self._at])
-            self._at += 1
-            if cursor.kind != "end":
-                return cursor
-        return None
-
-    def _report(self, error: Malformed, line: int, *notes: Note) -> None:
-        diagnostic = error.read(line)
-        self._diagnostics.append(evolve(diagnostic, notes=notes) if notes else diagnostic)
-        if len(self._diagnostics) >= MAX_DIAGNOSTICS:
-            raise DiagnosticError(*self._diagnostics)
-
-    def _unclosed(self, opened: int) -> NoReturn:
-        """Report that the text ends in the block that line ``opened`` opens."""
-        last = len(self.lines) - 1
-        while last > opened and not self.lines[last].strip():
-            last -= 1
-        end = len(self.lines[last])
-        error = Malformed(
-            Code.UNCLOSED_BLOCK, "the file ends before the block is closed", end, end
-        )
-        note = Note(message="the block opened here", position=self._whole(opened))
-        self._diagnostics.append(evolve(error.read(last), notes=(note,)))
-        raise DiagnosticError(*self._diagnostics)
-
-    def _whole(self, line: int) -> Position:
-        text = self.lines[line]
-        start = len(text) - len(text.lstrip())
-        return Position(line + 1, start + 1, max(1, len(text.rstrip()) - start))
-
-    def _skip_opened(self, line: int) -> None:
-        """Go past the block that a malformed line opens, if it opens one."""
-        if self.lines[line].rstrip().endswith("{"):
-            self._at = line + 1
-            self._skip_block(line)
-
-    def _skip_block(self, opened: int) -> None:
-        """Go past the brace that closes the block that is open."""
-        depth = 1
-        while depth:
-            if self._at >= len(self.lines):
-                self._unclosed(opened)
-            text = self.lines[self._at].strip()
-            self._at += 1
-            if text.startswith("|"):
-                continue
-            if text.endswith("{"):
-                depth += 1
-            elif text == "}":
-                depth -= 1
 
     # Header, definitions, program
 
     def _read_header(self) -> None:
-        cursor = self._next()
+        cursor = self.lines.next()
         try:
             _parse_header(cursor or Cursor(""))
         except Malformed as error:
-            raise DiagnosticError(error.read(max(0, self._at - 1))) from None
-
-    def _read_definition(self, cursor: Cursor) -> DefinitionLine | None:
-        opened = self._at - 1
-        before = len(self._diagnostics)
-        is_kernel = cursor.accept("kernel_definition")
-        if not is_kernel:
-            cursor.advance()
-        parts = KernelParts(cursor) if is_kernel else MultiKernelParts(cursor)
-        placed: dict[tuple[int | str, ...], int] = {}
-        while True:
-            inner = self._next()
-            line = self._at - 1
-            if inner is None:
-                self._unclosed(opened)
-            try:
-                if inner.next == "}":
-                    if len(self._diagnostics) > before:
-                        return None  # what is missing may be what did not parse
-                    definition = parts.finish(inner)
-                    inner.advance()
-                    inner.expect_end()
-                    self.places.definitions.append((opened, placed))
-                    return definition
-                path = parts.take(inner)
-                placed[path] = line
-                if path == ("source",) and isinstance(parts, KernelParts):
-                    parts.source = self._read_source(line)
-            except Malformed as error:
-                self._report(error, line)
-                if inner.next == "}":
-                    return None
-                self._skip_opened(line)
-
-    def _read_source(self, opened: int) -> list[str]:
-        source: list[str] = []
-        while True:
-            if self._at >= len(self.lines):
-                self._unclosed(opened)
-            line = self._at
-            text = self.lines[line].lstrip(" \t")
-            self._at += 1
-            if text.startswith("|"):
-                source.append(text[2:])
-                if len(text) > 1 and text[1] != " ":
-                    start = len(self.lines[line]) - len(text) + 1
-                    self._report(
-                        Malformed(
-                            Code.UNEXPECTED,
-                            "expected a space after `|`",
-                            start,
-                            start + 1,
-                        ),
-                        line,
-                    )
-            elif text.rstrip() == "}":
-                return source
-            elif text.rstrip():
-                cursor = Cursor(self.lines[line])
-                hint = "each line of a kernel's source begins with `| `"
-                self._report(
-                    cursor.malformed(
-                        Code.UNEXPECTED, "expected `|` or the end of the source", hint
-                    ),
-                    line,
-                )
+            raise DiagnosticError(error.read(max(0, self.lines.at - 1))) from None
 
     def _read_program(self, cursor: Cursor) -> None:
         places = self.places
-        places.header = opened = self._at - 1
+        places.header = opened = self.lines.at - 1
         cursor.advance()
         name = cursor.kernel()
         cursor.expect("(")
@@ -232,7 +109,7 @@ class Reader:
         symbols: list[SymbolDefinitionLine] = []
         constants: list[ConstantInput] = []
         for inner in self._prelude(opened):
-            line = self._at - 1
+            line = self.lines.at - 1
             try:
                 if inner.next == "symbol":
                     symbols.append(self._read_symbol(inner, line))
@@ -242,7 +119,7 @@ class Reader:
                     constants.append(_parse_constant_input(inner))
                     places.constants.append(line)
             except Malformed as error:
-                self._report(error, line)
+                self.lines.report(error, line)
         lines, outputs = self._read_body(places, 0)
         self._program = Program(
             name=name,
@@ -255,7 +132,7 @@ class Reader:
 
     def _read_symbol(self, cursor: Cursor, line: int) -> SymbolDefinitionLine:
         try:
-            found = self._shortcuts.read_entry_symbol(self.lines[line])
+            found = self._shortcuts.read_entry_symbol(self.lines.texts[line])
         except Malformed:
             found = None  # reported by the full grammar, with its place in the line
         if isinstance(found, SymbolDefinitionLine):
@@ -266,11 +143,11 @@ class Reader:
     def _prelude(self, opened: int) -> Iterator[Cursor]:
         """Yield the lines before the body."""
         while True:
-            cursor = self._next()
+            cursor = self.lines.next()
             if cursor is None:
-                self._unclosed(opened)
+                self.lines.unclosed(opened)
             if cursor.next not in ("symbol", "constant"):
-                self._at -= 1
+                self.lines.at -= 1
                 return
             yield cursor
 
@@ -280,19 +157,19 @@ class Reader:
         self, places: BlockPlaces, depth: int
     ) -> tuple[tuple[BodyLine, ...], tuple[Argument, ...]]:
         """Take lines up to the brace that closes them."""
-        lines, shortcut = self.lines, self._shortcuts.read
+        texts, shortcut = self.lines.texts, self._shortcuts.read
         body: list[BodyLine] = []
         numbers = places.lines
-        at, count = self._at, len(lines)
+        at, count = self.lines.at, len(texts)
         while at < count:
-            number, text = at, lines[at]
+            number, text = at, texts[at]
             at += 1
             try:
                 line = shortcut(text)
             except Malformed:
                 line = None  # reported below, with its place in the line
             if line is None:
-                self._at = at
+                self.lines.at = at
                 cursor = Cursor(text)
                 if cursor.kind == "end":
                     continue
@@ -301,21 +178,21 @@ class Reader:
                 try:
                     line = self._read_statement(cursor, places, len(body), depth)
                 except Malformed as error:
-                    self._report(error, number)
-                    self._skip_opened(number)
-                at = self._at
+                    self.lines.report(error, number)
+                    self.lines.skip_opened(number)
+                at = self.lines.at
                 if line is None:
                     continue
             numbers.append(number)
             body.append(line)
-        self._unclosed(places.header)
+        self.lines.unclosed(places.header)
 
     def _read_return(self, cursor: Cursor, places: BlockPlaces) -> tuple[Argument, ...]:
-        line = self._at - 1
+        line = self.lines.at - 1
         places.ending = line
         if cursor.next == "}":
             hint = "write `return` with the results before the brace"
-            self._report(
+            self.lines.report(
                 cursor.malformed(
                     Code.MISPLACED_STATEMENT, "the block has no `return`", hint
                 ),
@@ -333,33 +210,33 @@ class Reader:
                     break
             cursor.expect_end()
         except Malformed as error:
-            self._report(error, line)
+            self.lines.report(error, line)
         self._read_closing(places.header)
         return tuple(results)
 
     def _read_closing(self, opened: int) -> None:
         """Take the brace that closes a block."""
-        cursor = self._next()
+        cursor = self.lines.next()
         if cursor is None:
-            self._unclosed(opened)
-        line = self._at - 1
+            self.lines.unclosed(opened)
+        line = self.lines.at - 1
         if cursor.next == "}":
             try:
                 cursor.advance()
                 cursor.expect_end()
             except Malformed as error:
-                self._report(error, line)
+                self.lines.report(error, line)
             return
-        self._report(
+        self.lines.report(
             cursor.malformed(Code.MISPLACED_STATEMENT, "expected `}` after `return`"), line
         )
-        self._at -= 1
-        self._skip_block(opened)
+        self.lines.at -= 1
+        self.lines.skip_block(opened)
 
     def _read_statement(
         self, cursor: Cursor, places: BlockPlaces, index: int, depth: int
     ) -> BodyLine | None:
-        line = self._at - 1
+        line = self.lines.at - 1
         if cursor.next in ("symbol", "constant"):
             raise cursor.malformed(
                 Code.MISPLACED_STATEMENT,
@@ -393,10 +270,10 @@ class Reader:
         self, word: str, role: str, nested: dict[str, BlockPlaces], opened: int, depth: int
     ) -> Block | None:
         """Take a block; ``None`` after an error has been reported and skipped."""
-        cursor = self._next()
+        cursor = self.lines.next()
         if cursor is None:
-            self._unclosed(opened)
-        line = self._at - 1
+            self.lines.unclosed(opened)
+        line = self.lines.at - 1
         places = nested[role] = BlockPlaces(line)
         spans: list[Span] = places.parameters
 
@@ -413,9 +290,9 @@ class Reader:
             cursor.expect("{")
             cursor.expect_end()
         except Malformed as error:
-            self._report(error, line)
-            self._at = line
-            self._skip_block(opened)
+            self.lines.report(error, line)
+            self.lines.at = line
+            self.lines.skip_block(opened)
             return None
         lines, results = self._read_body(places, depth)
         return Block(parameters=parameters, lines=lines, results=results)

@@ -10,7 +10,6 @@ holds the two to the same result.
 
 import re
 from collections.abc import Callable
-from typing import TypeVar
 
 from wrapperir.ir.line import (
     AllocateLine,
@@ -19,38 +18,37 @@ from wrapperir.ir.line import (
     AssertNotNanLine,
     AssertSizeStrideLine,
     BodyLine,
-    BufferRef,
     CommentLine,
     ExternKernelLine,
     FreeLine,
-    KernelArgument,
     KernelCallLine,
     MultiOutputLine,
-    Provenance,
     ReinterpretLine,
     ReuseLine,
-    SourceLocation,
     SymbolDefinitionLine,
     SymbolSource,
 )
-from wrapperir.ir.types import CPU, Device, TensorType, ValueType
-from wrapperir.text.arguments import parse_kernel_argument, parse_operand
-from wrapperir.text.cursor import NAME, Cursor
-from wrapperir.text.provenance import parse_provenance
+from wrapperir.text.cursor import NAME
+from wrapperir.text.shortcut_parts import (
+    KEYWORD,
+    PLAIN_STRING,
+    NotApplicable,
+    PartTables,
+    items_of,
+    names_of,
+    plain_text,
+)
 from wrapperir.text.statements import (
     SOURCES_OF_DIM,
     SOURCES_OF_VALUE,
     SYMBOL_KINDS,
     ZERO_MODES,
 )
-from wrapperir.text.type_syntax import parse_device, parse_value_type
 
-T = TypeVar("T")
 Shortcut = Callable[[str, int, str | None], BodyLine | None]
 """Takes a line, where its keyword ends and its result; ``None`` where it does not apply."""
 
 _TYPE = r"([a-z0-9_]+(?:\[[^\]\"{]*\](?:@[A-Za-z0-9_:]+)?(?: \{[^}\"]*\})?)?)"
-_STRING = r"(\"[^\"\\\x00-\x1f]*\")"
 _FROM = r"(?: (from\(.*\)))?\Z"
 _ON = r"(?: (@[A-Za-z0-9_:]+))?(?: stream\(([0-9]{1,9})\))?"
 _LIST = r"\(([^()\"]*+(?:\([^()\"]*+\)[^()\"]*+)*+)\)"
@@ -73,32 +71,17 @@ _EXTERN_KERNEL = _pattern(
     rf"(?: : (?:{_TYPE}|(\([^()\"]*\))))?{_FROM}"
 )
 _MULTI_OUTPUT = _pattern(rf"%({NAME})\[([0-9]{{1,9}})\] : {_TYPE}{_FROM}")
-_SIZE_STRIDE = _pattern(rf"%({NAME}) \(([0-9, ]*)\) \(([0-9, ]*)\)(?: {_STRING})?{_FROM}")
-_ALIGNMENT = _pattern(rf"%({NAME}) ([0-9]{{1,9}})(?: {_STRING})?{_FROM}")
-_NOT_NAN = _pattern(rf"%({NAME})(?: {_STRING})?{_FROM}")
-_COMMENT = _pattern(rf"{_STRING}{_FROM}")
+_SIZE_STRIDE = _pattern(
+    rf"%({NAME}) \(([0-9, ]*)\) \(([0-9, ]*)\)(?: {PLAIN_STRING})?{_FROM}"
+)
+_ALIGNMENT = _pattern(rf"%({NAME}) ([0-9]{{1,9}})(?: {PLAIN_STRING})?{_FROM}")
+_NOT_NAN = _pattern(rf"%({NAME})(?: {PLAIN_STRING})?{_FROM}")
+_COMMENT = _pattern(rf"{PLAIN_STRING}{_FROM}")
 
 _SYMBOL = _pattern(
     rf"({NAME}): (int|float|bool)(?: ([0-9]{{1,18}})?\.\.([0-9]{{1,18}})?)?"
     rf" = ([a-z]+)\(%({NAME})(?:, ([0-9]{{1,9}}))?\){_FROM}"
 )
-
-_ITEM = re.compile(r"(?:[^,\[\]()]|\[[^\[\]()]*\]|\([^\[\]()]*\))++")
-_VALUE = re.compile(rf"%{NAME}")
-_KEYWORD = re.compile(rf"({NAME}) = ")
-_NUMBERS = re.compile(r"(?:[0-9]{1,18}(?:, [0-9]{1,18})*)?")
-
-
-_STRINGS = r"(\"[^\"\\\x00-\x1f]*+\"(?:, \"[^\"\\\x00-\x1f]*+\")*+)"
-_PROVENANCE = _pattern(
-    rf"from\((?:nodes\({_STRINGS}\)(?:, (?=[oa])|(?=\))))?"
-    rf"(?:operator\({_STRING}\)(?:, (?=a)|(?=\))))?"
-    rf"(?:at\({_STRING}, ([0-9]{{1,18}})\))?\)\Z"
-)
-
-
-class _NotApplicable(Exception):  # noqa: N818 - a signal, not an error
-    """A part of the line is not in the spelling that shortcuts read."""
 
 
 class Shortcuts:
@@ -106,12 +89,10 @@ class Shortcuts:
 
     def __init__(self) -> None:
         """Start with empty tables."""
-        self._types: dict[str, ValueType] = {}
-        self._operands: dict[str, Argument] = {}
-        self._kernel_arguments: dict[str, KernelArgument] = {}
-        self._devices: dict[str | None, Device] = {None: CPU}
-        self._origins: dict[str | None, Provenance | None] = {None: None}
-        self._numbers: dict[str, tuple[int, ...]] = {}
+        self._parts = parts = PartTables()
+        self._type, self._tensor = parts.type, parts.tensor
+        self._origin, self._device = parts.origin, parts.device
+        self._operand, self._kernel_argument = parts.operand, parts.kernel_argument
         self.by_keyword: dict[str, Shortcut] = {
             "allocate": self._allocate,
             "free": self._free,
@@ -141,7 +122,7 @@ class Shortcuts:
             return None
         try:
             return shortcut(text, head.end(), head[1])
-        except _NotApplicable:
+        except NotApplicable:
             return None
 
     def read_entry_symbol(self, text: str) -> BodyLine | None:
@@ -151,60 +132,8 @@ class Shortcuts:
             return None
         try:
             return self._symbol(text, head.end(), head[1])
-        except _NotApplicable:
+        except NotApplicable:
             return None
-
-    def _type(self, text: str) -> ValueType:
-        found = self._types.get(text)
-        if found is None:
-            found = self._types[text] = _read(parse_value_type, text)
-        return found
-
-    def _tensor(self, text: str) -> TensorType:
-        found = self._types.get(text)
-        if found is None:
-            found = self._type(text)
-        if type(found) is not TensorType:
-            raise _NotApplicable
-        return found
-
-    def _origin(self, text: str | None) -> Provenance | None:
-        try:
-            return self._origins[text]
-        except KeyError:
-            assert text is not None
-            found = self._origins[text] = _provenance(text)
-            return found
-
-    def _device(self, text: str | None) -> Device:
-        try:
-            return self._devices[text]
-        except KeyError:
-            assert text is not None
-            found = self._devices[text] = _read(parse_device, text)
-            return found
-
-    def _operand(self, text: str) -> Argument:
-        try:
-            return self._operands[text]
-        except KeyError:
-            found = self._operands[text] = (
-                BufferRef(text[1:])
-                if _VALUE.fullmatch(text)
-                else _read(parse_operand, text)
-            )
-            return found
-
-    def _kernel_argument(self, text: str) -> KernelArgument:
-        try:
-            return self._kernel_arguments[text]
-        except KeyError:
-            found = self._kernel_arguments[text] = (
-                BufferRef(text[1:])
-                if _VALUE.fullmatch(text)
-                else _read(parse_kernel_argument, text)
-            )
-            return found
 
     def _allocate(self, text: str, at: int, result: str | None) -> BodyLine | None:
         match = _ALLOCATE(text, at)
@@ -258,7 +187,7 @@ class Shortcuts:
         kernel, arguments, device, stream, origin = match.groups()
         return KernelCallLine(
             kernel=kernel,
-            arguments=tuple([self._kernel_argument(a) for a in _items(arguments)]),
+            arguments=tuple([self._kernel_argument(a) for a in items_of(arguments)]),
             device=self._device(device),
             stream=0 if stream is None else int(stream),
             provenance=self._origin(origin),
@@ -274,10 +203,10 @@ class Shortcuts:
         if len(operator) > 1000:
             return None
         type = type or types
-        items = _items(given)
+        items = items_of(given)
         keywords: list[tuple[str, Argument]] = []
         if " = " in given:
-            while items and (keyword := _KEYWORD.match(items[-1])):
+            while items and (keyword := KEYWORD.match(items[-1])):
                 keywords.append((keyword[1], self._operand(items.pop()[keyword.end() :])))
             keywords.reverse()
         return ExternKernelLine(
@@ -286,8 +215,8 @@ class Shortcuts:
             operator=operator,
             arguments=tuple([self._operand(item) for item in items]),
             keywords=tuple(keywords),
-            writes=() if writes is None else _names(writes),
-            aliases=() if aliases is None else _names(aliases),
+            writes=() if writes is None else names_of(writes),
+            aliases=() if aliases is None else names_of(aliases),
             device=self._device(device),
             stream=0 if stream is None else int(stream),
             provenance=self._origin(origin),
@@ -306,16 +235,6 @@ class Shortcuts:
             provenance=self._origin(origin),
         )
 
-    def _extents(self, text: str) -> tuple[int, ...]:
-        try:
-            return self._numbers[text]
-        except KeyError:
-            if not _NUMBERS.fullmatch(text):
-                raise _NotApplicable from None
-            numbers = tuple(map(int, text.split(", "))) if text else ()
-            self._numbers[text] = numbers
-            return numbers
-
     def _assert_size_stride(
         self, text: str, at: int, result: str | None
     ) -> BodyLine | None:
@@ -325,9 +244,9 @@ class Shortcuts:
         buffer, size, stride, message, origin = match.groups()
         return AssertSizeStrideLine(
             buffer=buffer,
-            size=self._extents(size),
-            stride=self._extents(stride),
-            message="" if message is None else _text(message),
+            size=self._parts.extents(size),
+            stride=self._parts.extents(stride),
+            message="" if message is None else plain_text(message),
             provenance=self._origin(origin),
         )
 
@@ -339,7 +258,7 @@ class Shortcuts:
         return AssertAlignmentLine(
             buffer=buffer,
             bytes=int(count),
-            message="" if message is None else _text(message),
+            message="" if message is None else plain_text(message),
             provenance=self._origin(origin),
         )
 
@@ -350,7 +269,7 @@ class Shortcuts:
         buffer, message, origin = match.groups()
         return AssertNotNanLine(
             buffer=buffer,
-            message="" if message is None else _text(message),
+            message="" if message is None else plain_text(message),
             provenance=self._origin(origin),
         )
 
@@ -359,7 +278,7 @@ class Shortcuts:
         if match is None or result is not None:
             return None
         remark, origin = match.groups()
-        return CommentLine(text=_text(remark), provenance=self._origin(origin))
+        return CommentLine(text=plain_text(remark), provenance=self._origin(origin))
 
     def _symbol(self, text: str, at: int, result: str | None) -> BodyLine | None:
         match = _SYMBOL(text, at)
@@ -383,44 +302,3 @@ class Shortcuts:
             source=source,
             provenance=self._origin(origin),
         )
-
-
-def _read(parse: Callable[[Cursor], T], text: str) -> T:
-    cursor = Cursor(text)
-    found = parse(cursor)
-    if cursor.kind != "end" or cursor.start != len(text):  # a remark: not here
-        raise _NotApplicable
-    return found
-
-
-def _provenance(text: str) -> Provenance | None:
-    match = _PROVENANCE(text, 0)
-    if match is None:
-        return _read(parse_provenance, text)
-    nodes, operator, file, line = match.groups()
-    return Provenance(
-        nodes=() if nodes is None else tuple(_text(nodes).split('", "')),
-        operator=None if operator is None else _text(operator),
-        location=None if file is None else SourceLocation(_text(file), int(line)),
-    )
-
-
-def _text(literal: str) -> str:
-    return literal[1:-1]
-
-
-def _items(text: str) -> list[str]:
-    if "(" not in text and "[" not in text:
-        return text.split(", ") if text else []
-    items = [item.strip(" ") for item in _ITEM.findall(text)]
-    if ", ".join(items) != text:
-        raise _NotApplicable
-    return items
-
-
-def _names(text: str) -> tuple[str, ...]:
-    names = text.split(", ")
-    for name in names:
-        if not _VALUE.fullmatch(name):
-            raise _NotApplicable
-    return tuple([name[1:] for name in names])

@@ -1,0 +1,85 @@
+"""Reads kernel definitions: their lines, their sources, and on after an error."""
+
+from wrapperir.diagnostics import Code
+from wrapperir.ir.line import DefinitionLine
+from wrapperir.text.cursor import Cursor
+from wrapperir.text.definitions import KernelParts, MultiKernelParts
+from wrapperir.text.line_source import LineSource
+from wrapperir.text.malformed import Malformed
+from wrapperir.text.positions import ProgramPlaces
+
+
+def read_definition(
+    cursor: Cursor, lines: LineSource, places: ProgramPlaces
+) -> DefinitionLine | None:
+    """Take a definition, up to its brace; ``None`` after an error has been reported.
+
+    ``cursor`` is at its keyword.
+
+    Raises:
+        Malformed: its first line does not parse.
+    """
+    opened = lines.at - 1
+    before = len(lines.diagnostics)
+    is_kernel = cursor.accept("kernel_definition")
+    if not is_kernel:
+        cursor.advance()
+    parts = KernelParts(cursor) if is_kernel else MultiKernelParts(cursor)
+    placed: dict[tuple[int | str, ...], int] = {}
+    while True:
+        inner = lines.next()
+        line = lines.at - 1
+        if inner is None:
+            lines.unclosed(opened)
+        try:
+            if inner.next == "}":
+                if len(lines.diagnostics) > before:
+                    return None  # what is missing may be what did not parse
+                definition = parts.finish(inner)
+                inner.advance()
+                inner.expect_end()
+                places.definitions.append((opened, placed))
+                return definition
+            path = parts.take(inner)
+            placed[path] = line
+            if path == ("source",) and isinstance(parts, KernelParts):
+                parts.source = _read_source(line, lines)
+        except Malformed as error:
+            lines.report(error, line)
+            if inner.next == "}":
+                return None
+            lines.skip_opened(line)
+
+
+def _read_source(opened: int, lines: LineSource) -> list[str]:
+    source: list[str] = []
+    while True:
+        if lines.at >= len(lines.texts):
+            lines.unclosed(opened)
+        line = lines.at
+        text = lines.texts[line].lstrip(" \t")
+        lines.at += 1
+        if text.startswith("|"):
+            source.append(text[2:])
+            if len(text) > 1 and text[1] != " ":
+                start = len(lines.texts[line]) - len(text) + 1
+                lines.report(
+                    Malformed(
+                        Code.UNEXPECTED,
+                        "expected a space after `|`",
+                        start,
+                        start + 1,
+                    ),
+                    line,
+                )
+        elif text.rstrip() == "}":
+            return source
+        elif text.rstrip():
+            cursor = Cursor(lines.texts[line])
+            hint = "each line of a kernel's source begins with `| `"
+            lines.report(
+                cursor.malformed(
+                    Code.UNEXPECTED, "expected `|` or the end of the source", hint
+                ),
+                line,
+            )

@@ -1,0 +1,81 @@
+"""The lines of a text being read, and what is reported about them."""
+
+from typing import NoReturn
+
+from attrs import evolve
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Note, Position
+from wrapperir.text.cursor import Cursor
+from wrapperir.text.limits import MAX_DIAGNOSTICS
+from wrapperir.text.malformed import Malformed
+
+
+class LineSource:
+    """Hands out the lines of one text.
+
+    ``at`` is the line that is next, counted from 0.
+    """
+
+    def __init__(self, text: str) -> None:
+        """Split ``text`` at line feeds, and nowhere else."""
+        self.texts = text.split("\n")
+        self.at = 0
+        self.diagnostics: list[Diagnostic] = []
+
+    def next(self) -> Cursor | None:
+        """Return a cursor on the next line that is not empty, and go past the line."""
+        while self.at < len(self.texts):
+            cursor = Cursor(self.texts[self.at])
+            self.at += 1
+            if cursor.kind != "end":
+                return cursor
+        return None
+
+    def report(self, error: Malformed, line: int) -> None:
+        """Report an error in a line.
+
+        Raises:
+            DiagnosticError: there are enough of them.
+        """
+        self.diagnostics.append(error.read(line))
+        if len(self.diagnostics) >= MAX_DIAGNOSTICS:
+            raise DiagnosticError(*self.diagnostics)
+
+    def unclosed(self, opened: int) -> NoReturn:
+        """Report that the text ends in the block that line ``opened`` opens."""
+        last = len(self.texts) - 1
+        while last > opened and not self.texts[last].strip():
+            last -= 1
+        end = len(self.texts[last])
+        error = Malformed(
+            Code.UNCLOSED_BLOCK, "the file ends before the block is closed", end, end
+        )
+        note = Note(message="the block opened here", position=self._whole(opened))
+        self.diagnostics.append(evolve(error.read(last), notes=(note,)))
+        raise DiagnosticError(*self.diagnostics)
+
+    def _whole(self, line: int) -> Position:
+        text = self.texts[line]
+        start = len(text) - len(text.lstrip())
+        return Position(line + 1, start + 1, max(1, len(text.rstrip()) - start))
+
+    def skip_opened(self, line: int) -> None:
+        """Go past the block that a malformed line opens, if it opens one."""
+        if self.texts[line].rstrip().endswith("{"):
+            self.at = line + 1
+            self.skip_block(line)
+
+    def skip_block(self, opened: int) -> None:
+        """Go past the brace that closes the block that is open."""
+        depth = 1
+        while depth:
+            if self.at >= len(self.texts):
+                self.unclosed(opened)
+            text = self.texts[self.at].strip()
+            self.at += 1
+            if text.startswith("|"):
+                continue
+            if text.endswith("{"):
+                depth += 1
+            elif text == "}":
+                depth -= 1
