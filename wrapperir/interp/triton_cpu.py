@@ -131,7 +131,9 @@ class InterpretedKernel(KernelInterface):  # type: ignore[misc]
         bound.apply_defaults()
         with _execution(watch):
             values = {
-                name: value if name in self.constexprs else _argument(value)
+                name: value
+                if name in self.constexprs
+                else _argument(value, self.signature.parameters[name].annotation)
                 for name, value in bound.arguments.items()
             }
             function = self._function()
@@ -170,12 +172,25 @@ def _dimensions(grid: Any) -> tuple[int, int, int]:
     return x, y, z
 
 
-def _argument(value: Any) -> Any:
+def _argument(value: Any, annotation: Any) -> Any:
     if isinstance(value, bool):
         return scalar(value, tl.int1)
+    # As when compiled: an annotated number has that type, others one that holds the value.
+    if isinstance(value, int | float) and annotation in _ANNOTATED:
+        return scalar(value, _ANNOTATED[annotation])
     if isinstance(value, torch.Tensor) and value.device.type != "cpu":
         raise InterpreterError(f"a kernel argument is on {value.device}, not on the CPU")
     return interpreter._implicit_cvt(value)
+
+
+_ANNOTATED: Mapping[Any, tl.dtype] = {
+    str(dtype): dtype
+    for dtype in (
+        *(tl.int8, tl.int16, tl.int32, tl.int64),
+        *(tl.uint8, tl.uint16, tl.uint32, tl.uint64),
+        *(tl.float16, tl.bfloat16, tl.float32, tl.float64),
+    )
+}
 
 
 def scalar(value: float, dtype: tl.dtype) -> tl.tensor:
