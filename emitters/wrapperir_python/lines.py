@@ -47,14 +47,15 @@ from wrapperir.ir.types import (
 from wrapperir.ir.visitor import LineVisitor
 from wrapperir_python.arguments import ArgumentFormatter, format_keyword
 from wrapperir_python.blocks import emit_conditional, emit_subgraph, emit_while_loop
+from wrapperir_python.cpp_kernels import emit_cpp_kernel
 from wrapperir_python.expressions import ExpressionFormatter
-from wrapperir_python.kernels import emit_cpp_kernel, emit_triton_kernel
 from wrapperir_python.literals import format_int, format_string
 from wrapperir_python.memory import CPU_ALIGNMENT, MemoryFormatter
 from wrapperir_python.module_text import ModuleText
 from wrapperir_python.operators import bind_operator
 from wrapperir_python.survey import Survey, choice_index, chosen_kernel
 from wrapperir_python.symbols import emit_range_check, format_symbol_source
+from wrapperir_python.triton_kernels import emit_triton_kernel
 
 _FLOATS = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
 _NARROW_FLOATS = frozenset(dtype for dtype in DType if dtype.value.startswith("f8"))
@@ -191,6 +192,8 @@ class PythonLines(LineVisitor[None]):
         elif line.language is Language.CPP:
             emit_cpp_kernel(self.module, line)
         elif line.language is Language.TRITON:
+            if any("\ud800" <= character <= "\udfff" for character in line.source):
+                self.report("the source of a kernel is no Unicode text", line.name)
             emit_triton_kernel(self.module, line)
 
     def visit_multi_kernel(self, line: MultiKernelLine) -> None:
@@ -370,6 +373,8 @@ class PythonLines(LineVisitor[None]):
         )
 
     def _format_scalar(self, value: Expr, dtype: DType | None) -> Fragment:
+        if dtype is DType.BOOL:
+            return fragment("bool({})", self.expressions.format_condition(value))
         if dtype in _FLOATS:
             return self.expressions.format_real(value)
         return self.expressions.format_index(value)

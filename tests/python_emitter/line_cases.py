@@ -189,7 +189,7 @@ CASES = {
     ),
     "kernel_call, C++": Case(
         R + "kernel_call @add_one(%r, s0 * 8)\nkernel_call @scale(%r, 16, 2, 1)",
-        CLONE + "add_one(r, s0 * 8)\nscale(r, 16, 2.0, 1)",
+        CLONE + "add_one(r, s0 * 8)\nscale(r, 16, 2.0, bool(1))",
     ),
     "kernel_call, Triton": Case(
         R + "kernel_call @double(%r, s0 * 8)", CLONE + "double(r, s0 * 8)"

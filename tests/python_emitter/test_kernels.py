@@ -193,6 +193,56 @@ def test_constants_among_the_parameters_are_passed_by_name() -> None:
     assert_runs_as_interpreted(program_of(kernel, 5))
 
 
+SQUARE = """
+@triton.jit
+def triton_(p, a, b: tl.int32, c,  # é
+            XBLOCK: tl.constexpr):
+    tl.store(p, (a * a // 1000000).to(tl.float32))
+    tl.store(p + 1, (c * c - 0.01) * 1e9)
+"""
+
+
+def test_a_number_has_the_type_that_its_parameter_declares() -> None:
+    kernel = triton(
+        SQUARE,
+        *(ScalarParameter("a", DType.I64), ScalarParameter("b", DType.I32)),
+        *(ScalarParameter("c", DType.F32), ConstexprParameter("XBLOCK")),
+        constants=(("XBLOCK", 1),),
+    )
+    program = program_of(kernel, 100_000, 2, 0.1)
+    source = PythonEmitter().emit(program).files["kernels/k.py"]
+    assert 'def triton_(p, a: "int64", b: tl.int32, c: "fp32",  # é\n' in str(source)
+
+
+def test_a_product_of_64_bits_does_not_overflow() -> None:
+    kernel = triton(
+        SQUARE,
+        *(ScalarParameter("a", DType.I64), ScalarParameter("b", DType.I32)),
+        *(ScalarParameter("c", DType.F32), ConstexprParameter("XBLOCK")),
+        constants=(("XBLOCK", 1),),
+    )
+    assert_runs_as_interpreted(program_of(kernel, 100_000, 2, 0.1))
+    x = torch.zeros(16)
+    compile_program(program_of(kernel, 100_000, 2, 0.1))([x])
+    assert x[0] == 10_000
+
+
+def test_a_source_that_is_no_text_is_refused() -> None:
+    kernel = triton("@triton.jit\ndef triton_(p):\n    '\udc80'\n")
+    with pytest.raises(DiagnosticError) as caught:
+        PythonEmitter().emit(program_of(kernel))
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.code is Code.UNSUPPORTED_FEATURE
+    assert diagnostic.path == ("definitions", 0)
+
+
+def test_a_source_that_does_not_parse_is_reported_when_loaded() -> None:
+    kernel = triton("def (", ScalarParameter("n", DType.I64))
+    with pytest.raises(DiagnosticError, match="SyntaxError") as caught:
+        compile_program(program_of(kernel, 1))
+    assert caught.value.diagnostics[0].code is Code.KERNEL_BUILD_FAILED
+
+
 def test_each_kernel_has_its_own_globals() -> None:
     source = """
 FACTOR: tl.constexpr = tl.constexpr({factor})

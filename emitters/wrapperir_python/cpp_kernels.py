@@ -1,0 +1,105 @@
+"""C++ kernels in Python: functions that torch builds and binds."""
+
+from collections.abc import Mapping
+from typing import LiteralString
+
+from wrapperir.emit.fragment import fragment, joined
+from wrapperir.emit.names import NameTable
+from wrapperir.ir.kernel import (
+    Access,
+    BufferParameter,
+    ScalarParameter,
+    runtime_parameters,
+)
+from wrapperir.ir.line import KernelDefinitionLine
+from wrapperir.ir.types import DType
+from wrapperir_python.literals import format_string, format_text
+from wrapperir_python.module_text import ModuleText
+
+_C_TYPES: Mapping[DType, LiteralString] = {
+    DType.F64: "double",
+    DType.F32: "float",
+    DType.F16: "c10::Half",
+    DType.BF16: "c10::BFloat16",
+    DType.F8E4M3FN: "c10::Float8_e4m3fn",
+    DType.F8E4M3FNUZ: "c10::Float8_e4m3fnuz",
+    DType.F8E5M2: "c10::Float8_e5m2",
+    DType.F8E5M2FNUZ: "c10::Float8_e5m2fnuz",
+    DType.F8E8M0FNU: "c10::Float8_e8m0fnu",
+    DType.F4E2M1FN_X2: "c10::Float4_e2m1fn_x2",
+    DType.I64: "int64_t",
+    DType.I32: "int32_t",
+    DType.I16: "int16_t",
+    DType.I8: "int8_t",
+    DType.U64: "uint64_t",
+    DType.U32: "uint32_t",
+    DType.U16: "uint16_t",
+    DType.U8: "uint8_t",
+    DType.BOOL: "bool",
+    DType.C32: "c10::complex<c10::Half>",
+    DType.C64: "c10::complex<float>",
+    DType.C128: "c10::complex<double>",
+}
+# Numbers that the binding of torch reads from a Python argument by itself.
+_PARSED = frozenset({DType.I64, DType.U64, DType.F32})
+_WHOLE = frozenset({DType.I32, DType.I16, DType.I8, DType.U32, DType.U16, DType.U8})
+# The binding's own function for reading an argument, made to read a double as well.
+_PARSE_DOUBLE: LiteralString = """\
+#include <Python.h>
+template <typename T> static inline T parse_arg(PyObject* args, size_t n);
+template <> inline double parse_arg<double>(PyObject* args, size_t n) {
+    double result = PyFloat_AsDouble(PyTuple_GET_ITEM(args, n));
+    if (result == -1.0 && PyErr_Occurred()) throw std::runtime_error("expected float arg");
+    return result;
+}
+"""
+_ENTRY = "kernel"
+"""The name that torch's binding of C++ functions calls."""
+
+
+def emit_cpp_kernel(module: ModuleText, line: KernelDefinitionLine) -> None:
+    """Append the building of a C++ kernel; all are compiled side by side."""
+    module.need("AsyncCompile")
+    types = [_c_type(parameter) for parameter in runtime_parameters(line.parameters)]
+    module.definitions.emit_line(
+        "{} = async_compile.cpp_pybinding([{}], {})",
+        module.kernels[line.name],
+        joined(", ", map(format_string, types)),
+        format_text(_adapted_source(line, types)),
+    )
+
+
+def _adapted_source(line: KernelDefinitionLine, types: list[str]) -> str:
+    """Return the source with an ``extern "C"`` function named ``kernel``."""
+    runtime = runtime_parameters(line.parameters)
+    if line.entry == _ENTRY and not any(map(_is_adapted, runtime)):
+        return line.source
+    entry = NameTable(()).claim(line.entry)
+    if line.entry == _ENTRY:
+        entry = fragment("{}_of_source", entry)
+    names = [f"a{index}" for index in range(len(runtime))]
+    declared = ", ".join(f"{t} {name}" for t, name in zip(types, names, strict=True))
+    return f"""\
+{_PARSE_DOUBLE if _C_TYPES[DType.F64] in types else ""}\
+#define {_ENTRY} {_ENTRY}_of_source
+{line.source}
+#undef {_ENTRY}
+extern "C" void {_ENTRY}({declared}) {{
+    {entry}({", ".join(names)});
+}}
+"""
+
+
+def _is_adapted(parameter: BufferParameter | ScalarParameter) -> bool:
+    return isinstance(parameter, ScalarParameter) and parameter.dtype not in _PARSED
+
+
+def _c_type(parameter: BufferParameter | ScalarParameter) -> str:
+    if isinstance(parameter, BufferParameter):
+        const = "const " if parameter.access is Access.READ else ""
+        return f"{const}{_C_TYPES[parameter.dtype]}*"
+    if parameter.dtype in _WHOLE or parameter.dtype is DType.BOOL:
+        return "int64_t"
+    if parameter.dtype in (DType.F16, DType.BF16):
+        return "float"
+    return _C_TYPES[parameter.dtype]

@@ -1,0 +1,155 @@
+"""Triton kernels in Python: a file with the source, and a launcher."""
+
+import ast
+from collections.abc import Mapping
+
+from wrapperir.emit.fragment import Fragment, joined
+from wrapperir.emit.names import Namespace, NameTable
+from wrapperir.emit.source_writer import SourceWriter
+from wrapperir.ir.expr import EvaluationError, Expr, evaluate_int, substitute
+from wrapperir.ir.kernel import (
+    ConfigValue,
+    Constant,
+    ConstexprParameter,
+    ScalarParameter,
+    runtime_parameters,
+)
+from wrapperir.ir.line import KernelDefinitionLine
+from wrapperir.ir.types import DType
+from wrapperir_python.arguments import format_keyword
+from wrapperir_python.expressions import ExpressionFormatter, format_tuple
+from wrapperir_python.literals import format_constant, format_string
+from wrapperir_python.module_text import RESERVED, ModuleText
+
+# Triton takes a number for a bool or an i32 (or what holds it) unless it is told.
+_TOLD_TYPES: Mapping[DType, str] = {
+    DType.I8: "int8",
+    DType.I16: "int16",
+    DType.I64: "int64",
+    DType.U8: "uint8",
+    DType.U16: "uint16",
+    DType.U32: "uint32",
+    DType.U64: "uint64",
+    DType.F16: "fp16",
+    DType.BF16: "bf16",
+    DType.F32: "fp32",
+    DType.F64: "fp64",
+}
+
+
+def emit_triton_kernel(module: ModuleText, line: KernelDefinitionLine) -> None:
+    """Append a launcher and add the file that holds the kernel's source."""
+    module.need("import_kernel")
+    module.files[f"kernels/{line.name}.py"] = _format_kernel_file(line)
+    function = module.names.claim(f"{line.name[:240]}_jit")
+    module.definitions.emit_line(
+        "{} = import_kernel({}, {})",
+        function,
+        format_string(line.name),
+        format_string(line.entry),
+    )
+    module.definitions.emit_blank(2)
+    names = Namespace(NameTable({*RESERVED, function}))
+    runtime = runtime_parameters(line.parameters)
+    parameters = joined(", ", [names[parameter.name] for parameter in runtime])
+    module.definitions.emit_line("def {}({}):", module.kernels[line.name], parameters)
+    with module.definitions.indented():
+        module.definitions.emit_line(
+            "{}[{}]({})",
+            function,
+            _format_grid(module, line, names),
+            joined(", ", _launch_arguments(line, names)),
+        )
+
+
+def bound_values(line: KernelDefinitionLine) -> dict[str, ConfigValue | Constant]:
+    """Return constants and the values of the first config, which is the one launched."""
+    values: dict[str, ConfigValue | Constant] = dict(line.constants)
+    if line.configs:
+        values.update(line.configs[0].values)
+    return values
+
+
+def _launch_arguments(line: KernelDefinitionLine, names: Namespace) -> list[Fragment]:
+    arguments: list[Fragment] = []
+    by_position = True
+    for parameter in line.parameters:
+        if isinstance(parameter, ConstexprParameter):
+            by_position = False
+        elif by_position:
+            arguments.append(names[parameter.name])
+        else:
+            arguments.append(format_keyword(parameter.name, names[parameter.name]))
+    for key, value in bound_values(line).items():
+        arguments.append(format_keyword(key, format_constant(value)))
+    return arguments
+
+
+def _format_grid(
+    module: ModuleText, line: KernelDefinitionLine, names: Namespace
+) -> Fragment:
+    numbers: dict[str, Expr] = {
+        key: value
+        for key, value in bound_values(line).items()
+        if isinstance(value, int | float)
+    }
+    floats = frozenset(
+        p.name
+        for p in line.parameters
+        if isinstance(p, ScalarParameter) and p.dtype in (DType.F64, DType.F32)
+    )
+    expressions = ExpressionFormatter(names, module.need, floats)
+    grid = [_folded(substitute(extent, numbers)) for extent in line.grid or (1,)]
+    return format_tuple([expressions.format_index(extent) for extent in grid])
+
+
+def _folded(expr: Expr) -> Expr:
+    try:
+        return evaluate_int(expr, {})
+    except EvaluationError:
+        return expr
+
+
+def _format_kernel_file(line: KernelDefinitionLine) -> str:
+    writer = SourceWriter()
+    writer.emit_comment(f"Triton kernel {line.name}.")
+    writer.emit_comment("Its source as the program gives it:")
+    writer.emit_line("import triton")
+    writer.emit_line("import triton.language as tl")
+    writer.emit_blank()
+    return writer.format_text() + _typed_source(line).rstrip("\n") + "\n"
+
+
+def _typed_source(line: KernelDefinitionLine) -> str:
+    """Return the source with the types of number parameters written beside them.
+
+    Without, Triton would compute with a size of 64 bits in 32 where its value fits them.
+    """
+    types = {
+        parameter.name: _TOLD_TYPES[parameter.dtype]
+        for parameter in line.parameters
+        if isinstance(parameter, ScalarParameter) and parameter.dtype in _TOLD_TYPES
+    }
+    if not types:
+        return line.source
+    try:
+        module = ast.parse(line.source)
+    except (SyntaxError, ValueError, RecursionError):
+        return line.source  # loading it says what is wrong
+    rows = line.source.encode().splitlines(keepends=True)
+    # From the end, so that places before stay where they are.
+    for argument in reversed(_number_parameters(module, line.entry, types)):
+        assert argument.end_lineno is not None
+        row, column = argument.end_lineno - 1, argument.end_col_offset or 0
+        told = f': "{types[argument.arg]}"'.encode()
+        rows[row] = rows[row][:column] + told + rows[row][column:]
+    return b"".join(rows).decode()
+
+
+def _number_parameters(
+    module: ast.Module, entry: str, types: Mapping[str, str]
+) -> list[ast.arg]:
+    for node in module.body:
+        if isinstance(node, ast.FunctionDef) and node.name == entry:
+            return [a for a in node.args.args if a.arg in types and a.annotation is None]
+    return []
