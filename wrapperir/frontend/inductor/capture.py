@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._dynamo.exc import BackendCompilerFailed
 from torch._functorch import config as functorch_config
 from torch._inductor import config
 from torch._inductor.compile_fx import compile_fx, compile_fx_inner
@@ -129,9 +130,7 @@ def capture(
     with config.patch(patch):
         compiled: Callable[..., Any] = torch.compile(function, backend=backend)
         with contextlib.nullcontext() if training else torch.no_grad():
-            outputs = compiled(*example_inputs)
-        if training:
-            _propagate(outputs)
+            _run(compiled, example_inputs)
     return captured
 
 
@@ -163,11 +162,14 @@ def compile_captured(
     return _as_callable(compiled)
 
 
-def _propagate(outputs: Any) -> None:
-    leaves = [
-        leaf
-        for leaf in pytree.tree_leaves(outputs)
-        if isinstance(leaf, torch.Tensor) and leaf.requires_grad
-    ]
-    if leaves:
-        torch.autograd.backward([leaf.sum() for leaf in leaves])
+def _run(compiled: Callable[..., Any], inputs: Sequence[Any]) -> None:
+    """Run forward and, where anything wants a gradient, backward."""
+    try:
+        outputs = pytree.tree_leaves(compiled(*inputs))
+        leaves = [o for o in outputs if isinstance(o, torch.Tensor) and o.requires_grad]
+        if leaves:
+            torch.autograd.backward([leaf.sum() for leaf in leaves])
+    except BackendCompilerFailed as error:
+        if isinstance(error.inner_exception, DiagnosticError):
+            raise error.inner_exception from error.inner_exception.__cause__
+        raise
