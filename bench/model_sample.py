@@ -33,6 +33,7 @@ def run_model(name: str) -> Record:
     inputs = task.inputs()
     start = {key: value.clone() for key, value in model.state_dict().items()}
     expected = run_step(model, model, inputs, training=task.training)
+    torch.compile(torch.sin)(torch.ones(8))  # what only a first compilation costs
     inductor, wrapperir = (
         _compiled(task, model, start, inputs, expected, backend)
         for backend in ("inductor", "wrapperir")

@@ -4,6 +4,7 @@ Results gather in ``out/sweep-ops``; an interrupted sweep goes on where it stopp
 table by cause is written to ``docs/sweeps/ops.md``.
 """
 
+import os
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -36,6 +37,8 @@ def sweep(
     names: Sequence[str], *, jobs: int, kernels: Path, results: ResultFile | None = None
 ) -> dict[str, Record]:
     """Run the operators and return their records by name, adding each to ``results``."""
+    # a worker that compiled in a pool of its own would start it for every few kernels
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     records: dict[str, Record] = {}
     counts: Counter[str] = Counter()
     tasks = [OpTask(name, kernels) for name in names]
