@@ -12,7 +12,6 @@ import torch
 from torch._inductor import ir
 from torch._inductor.codegen.wrapper import (
     ExternKernelAllocLine,
-    ExternKernelMultiOutLine,
     ExternKernelOutLine,
     IndexPutFallbackLine,
     MultiOutputLine,
@@ -95,7 +94,7 @@ def lower_extern_alloc(scope: Scope, line: ExternKernelAllocLine) -> None:
     )
 
 
-def lower_extern_multi_out(scope: Scope, line: ExternKernelMultiOutLine) -> None:
+def lower_extern_multi_out(scope: Scope, line: Any) -> None:
     """Lower a call that writes to several buffers that are there already."""
     node: Any = line.node
     at = provenance_of(node.origins, scope.session.facts)

@@ -21,6 +21,7 @@ from wrapperir.frontend.inductor import (
     symbol_lines,
 )
 from wrapperir.frontend.inductor.scope import Scope
+from wrapperir.frontend.inductor.versions import EXTERN_MULTI_OUT_LINE
 
 
 def _nothing(scope: Scope, line: Any) -> None:
@@ -38,7 +39,6 @@ _LOWER: dict[type, Callable[[Scope, Any], None]] = {
     inductor.KernelCallLine: kernel_lines.lower_call,
     inductor.ExternKernelAllocLine: extern_lines.lower_extern_alloc,
     inductor.ExternKernelOutLine: extern_lines.lower_extern_out,
-    inductor.ExternKernelMultiOutLine: extern_lines.lower_extern_multi_out,
     inductor.MultiOutputLine: extern_lines.lower_multi_output,
     inductor.IndexPutFallbackLine: extern_lines.lower_index_put,
     inductor.ScatterFallbackLine: extern_lines.lower_scatter,
@@ -57,6 +57,9 @@ _LOWER: dict[type, Callable[[Scope, Any], None]] = {
     records.NotNanLine: symbol_lines.lower_not_nan,
     records.SymbolLine: symbol_lines.lower_symbol,
 }
+
+if EXTERN_MULTI_OUT_LINE is not None:
+    _LOWER[EXTERN_MULTI_OUT_LINE] = extern_lines.lower_extern_multi_out
 
 
 def lower_lines(scope: Scope, lines: list[Any]) -> None:

@@ -27,6 +27,7 @@ from torch._inductor.utils import GPU_ALIGN_BYTES, LineContext, sympy_product
 from torch._inductor.virtualized import V
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.frontend.inductor import versions
 from wrapperir.frontend.inductor.records import (
     AlignmentLine,
     BranchLine,
@@ -123,6 +124,9 @@ class CaptureWrapper(PythonWrapperCodegen):
             lines.append(line)
             return
         node = _current_node()
+        if versions.is_size_check(line, node):
+            self._record_size(node.get_name(), node, node.get_op_name())
+            return
         if not isinstance(node, _NODES_OF_TEXT):
             raise _text_refused(line, node)
         self._record_node(node)
@@ -136,6 +140,9 @@ class CaptureWrapper(PythonWrapperCodegen):
         """Queue a check of each tensor input, to come before its first use."""
         for name, value in self.get_graph_inputs().items():
             if isinstance(value, ir.TensorBox) and sympy_product(value.get_size()) != 0:
+                if not versions.DEFERS_INPUT_CHECKS:
+                    self._record_size(name, value, "input")
+                    continue
                 shape: Any = (value.get_size(), value.get_stride())
                 self._pending_input_asserts[name] = shape
 
@@ -150,8 +157,12 @@ class CaptureWrapper(PythonWrapperCodegen):
     ) -> None:
         """Record a check; an operator's gives text, so its buffer is asked instead."""
         if isinstance(size, str):
-            buffer: Any = V.graph.get_buffer(name)
-            size, stride = buffer.get_size(), buffer.get_stride()
+            self._record_size(name, V.graph.get_buffer(name), op_name)
+        else:
+            self.writeline(SizeStrideLine(name, size, stride, op_name))
+
+    def _record_size(self, name: str, node: Any, op_name: str) -> None:
+        size, stride = node.get_size(), node.get_stride()
         self.writeline(SizeStrideLine(name, size, stride, op_name))
 
     def generate_fallback_kernel(self, node: ir.FallbackKernel) -> None:
@@ -238,8 +249,12 @@ class CaptureWrapper(PythonWrapperCodegen):
         """Define a kernel of the user's, and note which parameters it writes."""
         defined = super().define_user_defined_triton_kernel(*args, **kwargs)
         node = _current_node()
-        writes = frozenset(access.name for access in node.arg_accesses.read_writes.writes)
-        self.session.user_kernels[defined[0]] = writes
+        written = {buffer.get_name() for buffer in node.mutable_args}
+        self.session.user_kernels[defined[0]] = frozenset(
+            parameter
+            for parameter, value in node.kwargs.items()
+            if isinstance(value, ir.IRNode) and value.get_name() in written
+        )
         return defined
 
     def generate_kernel_call(self, kernel_name: str, call_args: Any, **kwargs: Any) -> None:
