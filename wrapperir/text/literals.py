@@ -6,8 +6,10 @@ kept.
 """
 
 import json
+import json.encoder
 import math
 import re
+from collections.abc import Callable
 
 from wrapperir.diagnostics import Code
 from wrapperir.text.cursor import Cursor
@@ -19,7 +21,7 @@ SPECIAL_FLOATS = {"inf": math.inf, "nan": math.nan}
 # Shown as something else, or nothing, by editors: control characters, line separators,
 # marks that turn the direction of what follows, and surrogates, which UTF-8 lacks.
 _HIDDEN = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]", re.UNICODE)
-_encode = json.JSONEncoder(ensure_ascii=False).encode
+_encode: Callable[[str], str] = json.encoder.encode_basestring
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 

@@ -39,6 +39,8 @@ from wrapperir.text.literals import format_integer, format_number, format_string
 from wrapperir.text.malformed import Malformed, quoted
 from wrapperir.text.names import Names, device_index
 
+_SHORT = 10**18
+
 
 class PartPrinter:
     """Prints parts, with tables for one program.
@@ -69,7 +71,14 @@ class PartPrinter:
 
     def expressions(self, exprs: tuple[Expr, ...]) -> str:
         """Return expressions with commas between them."""
-        return ", ".join([self.expression(expr) for expr in exprs])
+        return ", ".join(
+            [
+                str(expr)
+                if type(expr) is int and -_SHORT < expr < _SHORT
+                else self.expression(expr)
+                for expr in exprs
+            ]
+        )
 
     def type(self, type: ValueType) -> str:
         """Return a type."""
@@ -99,15 +108,26 @@ class PartPrinter:
         if len(size) > MAX_RANK or len(stride) > MAX_RANK:
             raise Malformed(Code.TOO_DEEP, f"a tensor of more than {MAX_RANK} dimensions")
         inner = self.expressions(size)
-        steps = self.expressions(stride)
-        if len(size) != len(stride) or steps != self._row_major(size):
-            inner += f"; stride {steps}" if steps else "; stride"
+        if not _is_dense(size, stride):
+            steps = self.expressions(stride)
+            if len(size) != len(stride) or steps != self._row_major(size):
+                inner += f"; stride {steps}" if steps else "; stride"
         offset = self.expression(type.offset)
         if offset != "0":
             inner += f"; offset {offset}"
         text = f"{type.dtype.value}[{inner}]"
         if type.device.kind != "cpu" or type.device.index is not None:
             text += "@" + self.bare_device(type.device)
+        if (
+            type.layout is None
+            and type.alignment is None
+            and not type.pinned
+            and type.space == DEFAULT_SPACE
+        ):
+            return text
+        return f"{text} {{{', '.join(self._attributes(type))}}}"
+
+    def _attributes(self, type: TensorType) -> list[str]:
         attributes: list[str] = []
         if type.pinned:
             attributes.append("pinned")
@@ -124,7 +144,7 @@ class PartPrinter:
                 ]
                 layout += f"({', '.join(given)})"
             attributes.append(f"layout = {layout}")
-        return text + f" {{{', '.join(attributes)}}}" if attributes else text
+        return attributes
 
     def _row_major(self, size: tuple[Expr, ...]) -> str | None:
         """Return the text of the strides that are left out; ``None`` if it has none."""
@@ -247,6 +267,21 @@ class PartPrinter:
             if isinstance(constant, str)
             else format_number(constant)
         )
+
+
+def _is_dense(size: tuple[Expr, ...], stride: tuple[Expr, ...]) -> bool:
+    """Say whether sizes and strides are integers and row-major; quick, not complete."""
+    if len(size) != len(stride):
+        return False
+    step = 1
+    for index in range(len(size) - 1, -1, -1):
+        extent = size[index]
+        if type(extent) is not int or type(stride[index]) is not int:
+            return False
+        if stride[index] != step:
+            return False
+        step *= extent
+    return True
 
 
 def _unwritable(value: object, what: str) -> Malformed:
