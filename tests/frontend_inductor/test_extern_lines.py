@@ -6,6 +6,7 @@ import torch
 
 from tests.frontend_inductor.captured import capture_one, lines_of
 from wrapperir.ir.line import (
+    AllocateLine,
     AssertAlignmentLine,
     AssertSizeStrideLine,
     BufferRef,
@@ -143,3 +144,28 @@ def test_where_a_call_comes_from_is_told() -> None:
     assert call.provenance.operator == "aten.mm.default"
     assert call.provenance.location is not None
     assert call.provenance.location.file == __file__
+
+
+def test_an_operator_of_the_users_with_several_outs() -> None:
+    with torch.library._scoped_library("wrapperir_test", "FRAGMENT") as library:
+        library.define("pair(Tensor x, int n) -> (Tensor, Tensor)")
+        library.define(
+            "pair.out(Tensor x, int n, *, Tensor(a!) first, Tensor(b!) second)"
+            " -> (Tensor(a!), Tensor(b!))",
+            tags=(torch.Tag.out,) if hasattr(torch.Tag, "out") else (),
+        )
+        library.impl("pair", lambda x, n: (x + n, x - n), "CPU")
+        library.impl("pair", lambda x, n: (x.clone(), x.clone()), "Meta")
+
+        def pair(x: torch.Tensor) -> Any:
+            first, second = torch.ops.wrapperir_test.pair(x * 2, 3)
+            return first.sin(), second
+
+        program = capture_one(pair, torch.randn(4))
+    (call,) = lines_of(program, ExternKernelLine)
+    assert call.operator == "wrapperir_test.pair.out"
+    assert call.arguments[1] == 3
+    assert [key for key, _ in call.keywords] == ["first", "second"]
+    assert [BufferRef(name) for name in call.writes] == [v for _, v in call.keywords]
+    allocated = {line.result for line in lines_of(program, AllocateLine)}
+    assert set(call.writes) <= allocated
