@@ -6,6 +6,7 @@ from typing import Self, TypeAlias, Union
 from attrs import frozen
 
 from wrapperir.ir.expr import Expr, Symbol
+from wrapperir.ir.fresh_names import Names
 from wrapperir.ir.line import (
     AllocateLine,
     Argument,
@@ -67,27 +68,6 @@ def as_argument(operand: Operand) -> Argument:
 
 def _as_kernel_argument(operand: KernelOperand) -> KernelArgument:
     return BufferRef(operand.name) if isinstance(operand, Value) else operand
-
-
-class Names:
-    """Gives out names that are unique in a program."""
-
-    def __init__(self) -> None:
-        """Start with no name taken."""
-        self._taken: set[str] = set()
-        self._next: dict[str, int] = {}
-
-    def new(self, name: str | None, prefix: str) -> str:
-        """Return ``name``, or the first free ``prefix<n>``."""
-        if name is not None:
-            self._taken.add(name)
-            return name
-        number = self._next.get(prefix, 0)
-        while f"{prefix}{number}" in self._taken:
-            number += 1
-        self._next[prefix] = number + 1
-        self._taken.add(f"{prefix}{number}")
-        return f"{prefix}{number}"
 
 
 class BlockBuilder:

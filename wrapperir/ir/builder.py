@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from wrapperir.ir.block_builder import (
     BlockBuilder,
     KernelOperand,
-    Names,
     Operand,
     Value,
     as_argument,
 )
 from wrapperir.ir.expr import Symbol
+from wrapperir.ir.fresh_names import Names
 from wrapperir.ir.kernel import FirstChoice, KernelChoice, Selection, runtime_parameters
 from wrapperir.ir.line import (
     DefinitionLine,
