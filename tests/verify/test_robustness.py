@@ -86,7 +86,7 @@ def test_nothing_in_memory_makes_it_raise(program: Program, data: st.DataObject)
 
 
 @pytest.mark.parametrize("field", [a.name for a in attrs.fields(Program)])
-@pytest.mark.parametrize("junk", JUNK, ids=repr)
+@pytest.mark.parametrize("junk", JUNK, ids=lambda junk: type(junk).__name__)
 def test_no_field_of_a_program_makes_it_raise(field: str, junk: object) -> None:
     program = replaced(Program(), field, junk)
     assert isinstance(program, Program)
