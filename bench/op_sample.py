@@ -90,6 +90,8 @@ def _difference(name: str, expected: list[object], actual: list[object]) -> str 
         if isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
             if "empty" in name:
                 left, right = torch.zeros_like(left), torch.zeros_like(right)
+            if left.dtype == right.dtype and left.is_floating_point():
+                left, right = left.double(), right.double()  # not all f8 compare
             try:
                 torch.testing.assert_close(
                     right, left, rtol=RTOL, atol=ATOL, equal_nan=True
