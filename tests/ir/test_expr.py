@@ -92,18 +92,32 @@ def test_what_has_no_value_or_a_huge_one_is_an_evaluation_error(expr: Expr) -> N
         evaluate(expr, {})
 
 
-def test_comparisons_and_logic_yield_zero_or_one() -> None:
+def test_comparisons_and_logic_are_boolean() -> None:
     less = Operation(ExprOp.LT, (S0, 4))
     more = Operation(ExprOp.GE, (S0, 4))
     for value in (3, 4, 5):
         values = {"s0": value}
-        assert evaluate(less, values) == int(value < 4)
-        assert evaluate(Operation(ExprOp.OR, (less, more)), values) == 1
-        assert evaluate(Operation(ExprOp.AND, (less, more)), values) == 0
-        assert evaluate(Operation(ExprOp.NOT, (less,)), values) == int(value >= 4)
-        assert evaluate(Operation(ExprOp.WHERE, (less, 1, 2)), values) == (
-            1 if value < 4 else 2
-        )
+        assert evaluate(less, values) is (value < 4)
+        assert evaluate(Operation(ExprOp.OR, (less, more)), values) is True
+        assert evaluate(Operation(ExprOp.AND, (S0, 7)), values) is True
+        assert evaluate(Operation(ExprOp.AND, (less, more)), values) is False
+        assert evaluate(Operation(ExprOp.NOT, (less,)), values) is (value >= 4)
+        assert evaluate(less + 1, values) == int(value < 4) + 1
+
+
+def test_what_does_not_decide_is_not_evaluated() -> None:
+    nonzero = Operation(ExprOp.NE, (S0, 0))
+    quotient = Operation(ExprOp.FLOORDIV, (10, S0))
+    where = Operation(ExprOp.WHERE, (nonzero, quotient, 7))
+    both = Operation(ExprOp.AND, (nonzero, Operation(ExprOp.GT, (quotient, 3))))
+    either = Operation(ExprOp.OR, (Operation(ExprOp.NOT, (nonzero,)), quotient))
+    assert [evaluate(e, {"s0": 0}) for e in (where, both, either)] == [7, False, True]
+    assert [evaluate(e, {"s0": 2}) for e in (where, both, either)] == [5, True, True]
+
+
+def test_a_sum_of_floats_adds_from_the_left() -> None:
+    total = Operation(ExprOp.ADD, (S0, 1.0, -1e100))
+    assert evaluate(total, {"s0": 1e100}) == 0.0
 
 
 def test_whole_numbers_only_for_evaluate_int() -> None:

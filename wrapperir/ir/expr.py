@@ -6,7 +6,9 @@ overloaded operators folds constants and nothing else; constructing an
 :class:`Operation` folds nothing, so what a file says is what is kept.
 """
 
+import functools
 import math
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import TypeAlias, Union
@@ -246,7 +248,7 @@ def _shift_left(value: Number, count: Number) -> Number:
 
 
 _EVALUATE: Mapping[ExprOp, Callable[[Sequence[Number]], Number]] = {
-    ExprOp.ADD: lambda a: sum(a[1:], a[0]),
+    ExprOp.ADD: lambda a: functools.reduce(operator.add, a),  # sum() compensates floats
     ExprOp.SUB: lambda a: a[0] - a[1],
     ExprOp.MUL: lambda a: math.prod(a),
     ExprOp.TRUEDIV: lambda a: a[0] / a[1],
@@ -258,16 +260,13 @@ _EVALUATE: Mapping[ExprOp, Callable[[Sequence[Number]], Number]] = {
     ExprOp.MIN: lambda a: min(a),
     ExprOp.MAX: lambda a: max(a),
     ExprOp.ABS: lambda a: abs(a[0]),
-    ExprOp.EQ: lambda a: int(a[0] == a[1]),
-    ExprOp.NE: lambda a: int(a[0] != a[1]),
-    ExprOp.LT: lambda a: int(a[0] < a[1]),
-    ExprOp.LE: lambda a: int(a[0] <= a[1]),
-    ExprOp.GT: lambda a: int(a[0] > a[1]),
-    ExprOp.GE: lambda a: int(a[0] >= a[1]),
-    ExprOp.AND: lambda a: int(all(a)),
-    ExprOp.OR: lambda a: int(any(a)),
-    ExprOp.NOT: lambda a: int(not a[0]),
-    ExprOp.WHERE: lambda a: a[1] if a[0] else a[2],
+    ExprOp.EQ: lambda a: a[0] == a[1],
+    ExprOp.NE: lambda a: a[0] != a[1],
+    ExprOp.LT: lambda a: a[0] < a[1],
+    ExprOp.LE: lambda a: a[0] <= a[1],
+    ExprOp.GT: lambda a: a[0] > a[1],
+    ExprOp.GE: lambda a: a[0] >= a[1],
+    ExprOp.NOT: lambda a: not a[0],
     ExprOp.SHL: lambda a: _shift_left(a[0], a[1]),
     ExprOp.SHR: lambda a: int(a[0]) >> int(a[1]),
     ExprOp.BITAND: lambda a: int(a[0]) & int(a[1]),
@@ -286,6 +285,9 @@ _EVALUATE: Mapping[ExprOp, Callable[[Sequence[Number]], Number]] = {
 def evaluate(expr: Expr, values: Mapping[str, Number]) -> Number:
     """Return the value of ``expr`` with its symbols bound by ``values``.
 
+    Comparisons and logic give a ``bool``.  ``where``, ``and`` and ``or`` evaluate only
+    what decides them, from the left.
+
     Raises:
         EvaluationError: a symbol is unbound, or an operation has no value.
     """
@@ -296,11 +298,28 @@ def evaluate(expr: Expr, values: Mapping[str, Number]) -> Number:
             return values[expr.name]
         except KeyError:
             raise EvaluationError(f"symbol {expr.name} has no value") from None
+    lazy = _LAZY.get(expr.op)
+    if lazy is not None:
+        if not accepts_arity(expr.op, len(expr.args)):
+            raise EvaluationError(f"{expr.op.value} takes no {len(expr.args)} arguments")
+        return lazy(expr.args, values)
     args = [evaluate(arg, values) for arg in expr.args]
     try:
         return _EVALUATE[expr.op](args)
     except (ArithmeticError, ValueError, IndexError) as error:
         raise EvaluationError(f"{expr.op.value}{tuple(args)}: {error}") from None
+
+
+def _evaluate_where(args: tuple[Expr, ...], values: Mapping[str, Number]) -> Number:
+    condition, if_true, if_false = args
+    return evaluate(if_true if evaluate(condition, values) else if_false, values)
+
+
+_LAZY: Mapping[ExprOp, Callable[[tuple[Expr, ...], Mapping[str, Number]], Number]] = {
+    ExprOp.AND: lambda args, values: all(evaluate(arg, values) for arg in args),
+    ExprOp.OR: lambda args, values: any(evaluate(arg, values) for arg in args),
+    ExprOp.WHERE: _evaluate_where,
+}
 
 
 def evaluate_int(expr: Expr, values: Mapping[str, Number]) -> int:
@@ -311,7 +330,7 @@ def evaluate_int(expr: Expr, values: Mapping[str, Number]) -> int:
     """
     value = evaluate(expr, values)
     if isinstance(value, int):
-        return value
+        return int(value)
     if value.is_integer():
         return int(value)
     raise EvaluationError(f"{value} is not a whole number")
