@@ -189,6 +189,22 @@ def test_compile_writes_what_run_reads(folder: Path, name: str, frontend: str) -
         assert output == "output 0: float32[2, 8] min 3, max 3, mean 3\n"
 
 
+@pytest.mark.parametrize("frontend", ["export", "inductor"])
+@pytest.mark.parametrize(
+    ("name", "source"), [("Model", "self.linear(x)"), ("scale", "x * 2")]
+)
+def test_compile_says_where_in_the_users_file_a_line_comes_from(
+    folder: Path, name: str, source: str, frontend: str
+) -> None:
+    invoke("compile", f"model.py:{name}", "--frontend", frontend, "-o", "out")
+    lines = parse_program((folder / "out/program.wir").read_text()).lines
+    places = [p.location for line in lines if (p := line.provenance) and p.location]
+    assert places
+    assert {Path(place.file).name for place in places} == {"model.py"}
+    written = (folder / "model.py").read_text().splitlines()
+    assert source in written[places[0].line - 1]
+
+
 def test_compile_an_exported_file(folder: Path) -> None:
     class Scale(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

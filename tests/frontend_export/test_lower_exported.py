@@ -161,7 +161,7 @@ def test_provenance_names_node_module_operator_and_place() -> None:
     assert line.provenance.operator == "aten.linear.default"
     location = line.provenance.location
     assert location is not None
-    assert location.file.endswith("linear.py")
+    assert location.file.endswith("models.py")
     lines = lower_exported(export("mlp", core=True)).program.lines
     view = next(line for line in lines if isinstance(line, ReinterpretLine))
     assert view.provenance is not None

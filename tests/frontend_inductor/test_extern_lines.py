@@ -146,6 +146,17 @@ def test_where_a_call_comes_from_is_told() -> None:
     assert call.provenance.location.file == __file__
 
 
+def test_a_call_made_of_several_nodes_names_the_operator_that_was_written() -> None:
+    linear = torch.nn.Linear(4, 4)
+    program = capture_one(lambda x: linear(x).relu(), torch.randn(4, 4))
+    (call,) = lines_of(program, ExternKernelLine)
+    assert call.provenance is not None
+    assert len(call.provenance.nodes) > 1
+    assert call.provenance.operator == "aten.addmm.default"
+    assert call.provenance.location is not None
+    assert call.provenance.location.file == __file__
+
+
 def test_an_operator_of_the_users_with_several_outs() -> None:
     with torch.library._scoped_library("wrapperir_test", "FRAGMENT") as library:
         library.define("pair(Tensor x, int n) -> (Tensor, Tensor)")

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.fx.traceback import annotate_fn
 
 from wrapperir.cli.target import Target, guarded, load_target
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
@@ -16,7 +17,9 @@ class _AsModule(torch.nn.Module):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
-        self.function = function
+        # Traces of torch.export name frames of forward methods and of annotated functions
+        # only; without, every node would seem to come from this file.
+        self.function = annotate_fn({})(function)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)

@@ -1,12 +1,9 @@
 """Where a node came from, as data."""
 
-import re
-
 import torch
 
-from wrapperir.ir.line import Provenance, SourceLocation
-
-_FRAME = re.compile(r'File "([^"\n]+)", line (\d+), in ')
+from wrapperir.frontend.source_places import user_location
+from wrapperir.ir.line import Provenance
 
 
 def provenance_of(node: torch.fx.Node) -> Provenance:
@@ -19,7 +16,7 @@ def provenance_of(node: torch.fx.Node) -> Provenance:
     return Provenance(
         nodes=(f"{path}/{node.name}" if (path := _module_path(node)) else node.name,),
         operator=str(operator) if node.op == "call_function" else None,
-        location=_location(node.meta.get("stack_trace")),
+        location=user_location(node.meta.get("stack_trace")),
     )
 
 
@@ -29,10 +26,3 @@ def _module_path(node: torch.fx.Node) -> str:
         return ""
     path: object = list(stack.values())[-1][0]
     return path if isinstance(path, str) and not path.startswith("_empty_nn") else ""
-
-
-def _location(stack_trace: object) -> SourceLocation | None:
-    if not isinstance(stack_trace, str):
-        return None
-    frames = _FRAME.findall(stack_trace)
-    return SourceLocation(frames[-1][0], int(frames[-1][1])) if frames else None

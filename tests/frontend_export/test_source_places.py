@@ -1,0 +1,76 @@
+"""The place of a node is the nearest in the user's own source."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import wrapperir
+from wrapperir.frontend.export import lower_exported
+from wrapperir.frontend.source_places import user_location
+from wrapperir.ir.line import ExternKernelLine, SourceLocation
+
+TORCH = Path(torch.__file__).parent / "nn/modules/linear.py"
+OURS = Path(wrapperir.__file__).parent / "cli/lowering.py"
+
+
+def trace_of(*frames: tuple[str | Path, int]) -> str:
+    return "\n".join(
+        f'  File "{file}", line {line}, in forward\n    x' for file, line in frames
+    )
+
+
+USER = ("/home/me/model.py", 7)
+
+
+@pytest.mark.parametrize(
+    ("frames", "expected"),
+    [
+        ([USER], USER),
+        ([("/home/me/main.py", 1), USER], USER),
+        ([USER, (TORCH, 134)], USER),
+        ([(OURS, 22), USER, (TORCH, 134), ("<eval_with_key>.3", 6)], USER),
+        ([(OURS, 22), (TORCH, 134)], (str(TORCH), 134)),
+        (
+            [("/home/me/torch_models/wrapperir.py", 3)],
+            ("/home/me/torch_models/wrapperir.py", 3),
+        ),
+        ([(OURS, 22)], None),
+        ([("<eval_with_key>.3", 6)], None),
+        ([], None),
+    ],
+)
+def test_the_innermost_frame_of_the_user(
+    frames: list[tuple[str | Path, int]], expected: tuple[str, int] | None
+) -> None:
+    location = None if expected is None else SourceLocation(*expected)
+    assert user_location(trace_of(*frames)) == location
+
+
+def test_what_is_no_trace_has_no_place() -> None:
+    assert user_location(None) is None
+    assert user_location('File "cut off') is None
+
+
+class Outer(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.inner(x)
+        return y
+
+
+def test_a_module_of_torch_is_placed_where_it_is_called() -> None:
+    exported = torch.export.export(Outer(), (torch.randn(2, 4),))
+    (line,) = [
+        line
+        for line in lower_exported(exported).program.lines
+        if isinstance(line, ExternKernelLine)
+    ]
+    assert line.provenance is not None
+    assert line.provenance.location is not None
+    assert line.provenance.location.file == __file__
+    called = Path(__file__).read_text().splitlines()[line.provenance.location.line - 1]
+    assert "self.inner(x)" in called
