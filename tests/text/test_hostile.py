@@ -349,6 +349,17 @@ def test_every_error_is_reported_with_its_place() -> None:
     assert [d.hint for d in found] == ["did you mean `free`?", None, "did you mean `f32`?"]
 
 
+@pytest.mark.parametrize("other", ["true", "1.0", '"1"'])
+def test_what_equals_a_shared_object_is_not_taken_for_it(other: str) -> None:
+    line = '{"kind":"kernel_call","kernel":"k","arguments":[],"device":%s}'
+    device = '{"kind":"cuda","index":%s}'
+    lines = ",".join(line % (device % index) for index in ("1", "1", other))
+    text = format_json(Program()).replace('"lines":[]', f'"lines":[{lines}]')
+    (found,) = diagnostics(parse_json, text)
+    assert found.code is Code.WRONG_TYPE
+    assert found.path == ("lines", 2, "device", "index")
+
+
 def test_every_malformed_json_line_is_reported() -> None:
     text = JSON.replace('"kind":"free"', '"kind":"fee"').replace('"dim":0', '"dim":"0"')
     found = diagnostics(parse_json, text)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from enum import StrEnum
+from functools import cache
 from operator import attrgetter
 from types import UnionType
 from typing import Union, get_args, get_origin
@@ -128,7 +129,7 @@ def record(kind: type) -> Form:
         if kind in _NESTING:
             form = nested(form, kind.__name__, _NESTING[kind])
         if kind in _SHARED:
-            form = shared(form)
+            form = shared(form, kind.__name__)
         _forms[kind] = form
     return form
 
@@ -236,6 +237,7 @@ def _string_form(owner: type, name: str) -> Form:
     return SYMBOL if (owner, name) in _SYMBOLS else IDENTIFIER
 
 
+@cache
 def _simple_forms() -> tuple[tuple[object, Form], ...]:
     return (
         (bool, BOOLEAN),

@@ -23,16 +23,28 @@ from wrapperir.text.names import Names, device_index
 Schema: TypeAlias = Mapping[str, object]
 
 
+JsonObject: TypeAlias = tuple[tuple[str, object], ...]
+"""An object of a loaded document: its keys and values in the order of the file.
+
+Nothing else loads as a tuple.  Readers see a key that is given twice, and no dictionary
+is made only to be taken apart.
+"""
+
+
 @frozen
 class Tables:
     """What a form remembers while one program is written or read.
 
-    ``texts`` maps the identity of an object of the program to its JSON, ``depths`` the
-    name of a class to how many of it are open.
+    ``texts`` maps the identity of an object of the program to its JSON; ``objects`` the
+    name of a class and what was read to what was made of it; ``depths`` the name of a
+    class to how many of it are open.
     """
 
     names: Names = field(factory=Names)
     texts: dict[int, str] = field(factory=dict[int, str])
+    objects: dict[tuple[str, object], object] = field(
+        factory=dict[tuple[str, object], object]
+    )
     depths: dict[str, int] = field(factory=dict[str, int])
 
 
@@ -47,14 +59,6 @@ class Form:
     write: Write
     read: Read
     schema: Schema
-
-
-JsonObject: TypeAlias = tuple[tuple[str, object], ...]
-"""An object of a loaded document: its keys and values in the order of the file.
-
-Nothing else loads as a tuple.  Readers see a key that is given twice, and no dictionary
-is made only to be taken apart.
-"""
 
 
 def is_object(value: object) -> TypeGuard[JsonObject]:

@@ -11,11 +11,13 @@ from attrs import frozen
 from wrapperir.diagnostics import Code
 from wrapperir.text.json_forms import (
     Form,
+    JsonObject,
     Read,
     Schema,
     Tables,
     duplicate_key,
     get,
+    is_array,
     is_object,
     one_of,
     unknown_field,
@@ -39,6 +41,10 @@ class RecordField:
     default: object
 
 
+# Orders of a class's keys that are remembered; writers use few.
+_MOST_PLANS = 64
+
+
 class Record:
     """The form of one class; its fields are looked at when it is first used."""
 
@@ -50,8 +56,7 @@ class Record:
         self._tag = tag
         self._find_fields = fields
         self._fields: tuple[RecordField, ...] | None = None
-        self._readers: dict[str, tuple[str, Read]] = {}
-        self._required: frozenset[str] = frozenset()
+        self._plans: dict[tuple[str, ...], tuple[tuple[str, Read], ...]] = {}
 
     def form(self) -> Form:
         """Return the form."""
@@ -86,44 +91,52 @@ class Record:
     def _read(self, value: object, tables: Tables) -> object:
         if not is_object(value):
             raise wrong_type(value, f"an object: a {self._name()}")
-        readers = self._readers or self._prepared_readers()
+        fields = value if self._tag is None else self._without_kind(value)
+        plan = self._plans.get(tuple([key for key, _ in fields]))
+        if plan is None:
+            plan = self._plan(fields)
         values: dict[str, object] = {}
-        key, kinds = "", 0
-        unknown: str | None = None
+        key = ""
         try:
-            for key, content in value:
-                reader = readers.get(key)
-                if reader is not None:
-                    name, read = reader
-                    values[name] = read(content, tables)
-                elif key != "kind" or self._tag is None:
-                    unknown = key
-                    break
-                elif content != self._tag:
-                    raise wrong_type(content, f"the kind `{self._tag}`")
-                else:
-                    kinds = 1
+            for item, (name, read) in zip(fields, plan, strict=True):
+                key, content = item
+                values[name] = read(content, tables)
         except Malformed as error:
             raise error.within(key) from None
-        if unknown is not None:
-            raise self._unknown_field(unknown)
-        if self._tag is not None and not kinds:
-            raise Malformed(Code.MISSING_FIELD, "the object lacks the field `kind`")
-        if len(values) + kinds != len(value):
-            raise duplicate_key(value)
-        if not self._required <= values.keys():
-            missing = next(
-                i.key for i in self._prepared() if i.required and i.name not in values
-            )
-            message = f"the {self._name()} lacks the field `{missing}`"
-            raise Malformed(Code.MISSING_FIELD, message)
         return self._kind(**values)
 
-    def _prepared_readers(self) -> "dict[str, tuple[str, Read]]":
-        fields = self._prepared()
-        self._required = frozenset(item.name for item in fields if item.required)
-        self._readers = {item.key: (item.name, item.form.read) for item in fields}
-        return self._readers
+    def _without_kind(self, value: JsonObject) -> JsonObject:
+        """Check the ``kind`` of an object; return its other fields."""
+        if value and value[0][0] == "kind":
+            kind, fields = value[0][1], value[1:]
+        else:
+            kind = get(value, "kind")
+            fields = tuple(item for item in value if item[0] != "kind")
+            if len(fields) == len(value):
+                raise Malformed(Code.MISSING_FIELD, "the object lacks the field `kind`")
+        if kind != self._tag:
+            raise wrong_type(kind, f"the kind `{self._tag}`").within("kind")
+        return fields
+
+    def _plan(self, fields: JsonObject) -> "tuple[tuple[str, Read], ...]":
+        """Check the keys of an object; return how to read what is under each."""
+        readers = {i.key: (i.name, i.form.read) for i in self._prepared()}
+        keys = tuple(key for key, _ in fields)
+        for key in keys:
+            if key not in readers:
+                if key == "kind" and self._tag is not None:
+                    raise duplicate_key((("kind", None), *fields))
+                raise self._unknown_field(key)
+        for item in self._prepared():
+            if item.required and item.key not in keys:
+                message = f"the {self._name()} lacks the field `{item.key}`"
+                raise Malformed(Code.MISSING_FIELD, message)
+        if len(set(keys)) != len(keys):
+            raise duplicate_key(fields)
+        plan = tuple(readers[key] for key in keys)
+        if len(self._plans) < _MOST_PLANS:
+            self._plans[keys] = plan
+        return plan
 
     def _name(self) -> str:
         return self._tag or self._kind.__name__
@@ -149,8 +162,13 @@ class Record:
         }
 
 
-def shared(form: Form) -> Form:
-    """Write each object of the program once, however many lines refer to it."""
+def shared(form: Form, name: str) -> Form:
+    """Write and read once what many lines share, such as types and provenance.
+
+    Writing goes by the identity of an object of the program.  Reading goes by what is
+    written, where that is strings and integers: other numbers and booleans may be equal
+    to an integer and not be it.  ``name`` is that of the class.
+    """
 
     def write(value: object, tables: Tables) -> str:
         text = tables.texts.get(id(value))
@@ -158,7 +176,39 @@ def shared(form: Form) -> Form:
             text = tables.texts[id(value)] = form.write(value, tables)
         return text
 
-    return Form(write, form.read, form.schema)
+    def read(value: object, tables: Tables) -> object:
+        try:
+            key = (name, _frozen(value, _SHARED_DEPTH))
+        except _NotShared:
+            return form.read(value, tables)
+        found = tables.objects.get(key)
+        if found is None:
+            found = tables.objects[key] = form.read(value, tables)
+        return found
+
+    return Form(write, read, form.schema)
+
+
+_SHARED_DEPTH = 4
+
+
+class _NotShared(Exception):  # noqa: N818 - a signal, not an error
+    """A value holds what is not told apart by equality, or is deep."""
+
+
+def _frozen(value: object, depth: int) -> object:
+    """Return a value of a loaded document as a key that only its equals have."""
+    if type(value) is str or type(value) is int:
+        return value
+    if depth == 0:
+        raise _NotShared
+    depth -= 1
+    if is_object(value):
+        return tuple([(key, _frozen(content, depth)) for key, content in value])
+    if is_array(value):
+        # Marked, as an array of pairs is not an object.
+        return None, tuple([_frozen(item, depth) for item in value])
+    raise _NotShared
 
 
 def nested(form: Form, name: str, most: int) -> Form:
