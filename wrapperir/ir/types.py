@@ -1,5 +1,6 @@
 """Types of values: tensors, scalars, tuples of results."""
 
+import re
 from enum import StrEnum
 from typing import TypeAlias, Union
 
@@ -169,9 +170,13 @@ def tensor(
 
     Raises:
         ValueError: ``dtype`` names no element type.
+        TypeError: ``size`` or ``stride`` is no tuple.
     """
+    _check_tuple("size", size)
+    if stride is not None:
+        _check_tuple("stride", stride)
     return TensorType(
-        dtype=DType(dtype),
+        dtype=_element_type(dtype),
         size=size,
         stride=contiguous_stride(size) if stride is None else stride,
         offset=offset,
@@ -181,6 +186,29 @@ def tensor(
         alignment=alignment,
         layout=layout,
     )
+
+
+# How other libraries name element types: torch.float32, bfloat16, uint8.
+_SHORT = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
+_SPELLED_OUT = re.compile(rf"(?:torch\.)?({'|'.join(_SHORT)})(\d\w*)")
+
+
+def _element_type(name: str) -> DType:
+    try:
+        return DType(name)
+    except ValueError:
+        found = _SPELLED_OUT.fullmatch(str(name))
+        short = _SHORT[found[1]] + found[2].replace("_", "") if found else ""
+        meant = f"; did you mean {short!r}?" if short in list(DType) else ""
+        names = ", ".join(dtype.value for dtype in DType)
+        raise ValueError(
+            f"{str(name)!r} is no element type{meant} (they are {names})"
+        ) from None
+
+
+def _check_tuple(what: str, value: object) -> None:
+    if not isinstance(value, tuple):
+        raise TypeError(f"the {what} of a tensor is a tuple such as (8,), not {value!r}")
 
 
 def storage_extent(type: TensorType) -> Expr:
