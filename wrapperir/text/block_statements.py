@@ -1,6 +1,8 @@
 """The lines that own blocks, read from text up to their brace."""
 
+import re
 from collections.abc import Callable
+from typing import TypeAlias
 
 from attrs import frozen
 
@@ -21,16 +23,31 @@ from wrapperir.text.malformed import Malformed
 from wrapperir.text.provenance import parse_opening
 from wrapperir.text.type_syntax import parse_value_type
 
+Roles: TypeAlias = tuple[tuple[str, str], ...]
+"""The words that begin a line's blocks, each with the line's field for the block."""
+
+_ROLES: dict[str, Roles] = {
+    "conditional": (("true", "on_true"), ("false", "on_false")),
+    "while_loop": (("condition", "condition"), ("body", "body")),
+    "subgraph_call": (("body", "body"),),
+}
+_KEYWORD = re.compile(rf"(?:^|=)[ \t]*({'|'.join(_ROLES)})\b")
+
+
+def roles_opened_by(text: str) -> Roles:
+    """Return the roles of the blocks that a malformed line opens; none if it opens none."""
+    found = _KEYWORD.search(text) if text.rstrip().endswith("{") else None
+    return () if found is None else _ROLES[found[1]]
+
 
 @frozen
 class BlockStatement:
     """A line that owns blocks, read up to its brace.
 
-    ``roles`` pairs the words that begin its blocks with the line's fields for them;
-    ``finish`` makes the line of the blocks.
+    ``finish`` makes the line of the blocks, which are in the order of ``roles``.
     """
 
-    roles: tuple[tuple[str, str], ...]
+    roles: Roles
     finish: Callable[..., BodyLine]
 
 
@@ -70,7 +87,7 @@ def _conditional(cursor: Cursor, names: list[str]) -> BlockStatement:
             provenance=provenance,
         )
 
-    return BlockStatement((("true", "on_true"), ("false", "on_false")), finish)
+    return BlockStatement(_ROLES["conditional"], finish)
 
 
 def _while_loop(cursor: Cursor, names: list[str]) -> BlockStatement:
@@ -89,7 +106,7 @@ def _while_loop(cursor: Cursor, names: list[str]) -> BlockStatement:
             provenance=provenance,
         )
 
-    return BlockStatement((("condition", "condition"), ("body", "body")), finish)
+    return BlockStatement(_ROLES["while_loop"], finish)
 
 
 def _subgraph_call(cursor: Cursor, names: list[str]) -> BlockStatement:
@@ -103,7 +120,7 @@ def _subgraph_call(cursor: Cursor, names: list[str]) -> BlockStatement:
             results=results, name=name, operands=operands, body=body, provenance=provenance
         )
 
-    return BlockStatement((("body", "body"),), finish)
+    return BlockStatement(_ROLES["subgraph_call"], finish)
 
 
 BLOCK_STATEMENTS: dict[str, Callable[[Cursor, list[str]], BlockStatement]] = {

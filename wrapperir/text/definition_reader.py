@@ -8,6 +8,9 @@ from wrapperir.text.line_source import LineSource
 from wrapperir.text.malformed import Malformed
 from wrapperir.text.positions import ProgramPlaces
 
+_AFTER = ("kernel_definition", "multi_kernel", "program")
+"""What begins a line after a definition."""
+
 
 def read_definition(
     cursor: Cursor, lines: LineSource, places: ProgramPlaces
@@ -17,20 +20,31 @@ def read_definition(
     ``cursor`` is at its keyword.
 
     Raises:
-        Malformed: its first line does not parse.
+        Malformed: its first line does not parse, and opens no block.
     """
     opened = lines.at - 1
     before = len(lines.diagnostics)
     is_kernel = cursor.accept("kernel_definition")
     if not is_kernel:
         cursor.advance()
-    parts = KernelParts(cursor) if is_kernel else MultiKernelParts(cursor)
+    kind = KernelParts if is_kernel else MultiKernelParts
+    try:
+        parts = kind(cursor)
+    except Malformed as error:
+        if not lines.opens_block(opened):
+            raise
+        lines.report(error, opened)
+        # So that the errors of its parts are reported too.
+        parts = kind(Cursor("@_ opaque() {" if is_kernel else "@_() {"))
     placed: dict[tuple[int | str, ...], int] = {}
     while True:
         inner = lines.next()
         line = lines.at - 1
         if inner is None:
             lines.unclosed(opened)
+        if inner.next in _AFTER:
+            lines.cut_short(inner, opened)
+            return None
         try:
             if inner.next == "}":
                 if len(lines.diagnostics) > before:
@@ -76,6 +90,9 @@ def _read_source(opened: int, lines: LineSource) -> list[str]:
             return source
         elif text.rstrip():
             cursor = Cursor(lines.texts[line])
+            if cursor.next in _AFTER:
+                lines.at = line
+                return source  # the definition is not closed either
             hint = "each line of a kernel's source begins with `| `"
             lines.report(
                 cursor.malformed(

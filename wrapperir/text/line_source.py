@@ -37,9 +37,7 @@ class LineSource:
         Raises:
             DiagnosticError: there are enough of them.
         """
-        self.diagnostics.append(error.read(line))
-        if len(self.diagnostics) >= MAX_DIAGNOSTICS:
-            raise DiagnosticError(*self.diagnostics)
+        self._add(error, line)
 
     def unclosed(self, opened: int) -> NoReturn:
         """Report that the text ends in the block that line ``opened`` opens."""
@@ -50,18 +48,43 @@ class LineSource:
         error = Malformed(
             Code.UNCLOSED_BLOCK, "the file ends before the block is closed", end, end
         )
-        note = Note(message="the block opened here", position=self._whole(opened))
-        self.diagnostics.append(evolve(error.read(last), notes=(note,)))
+        self._add(error, last, opened)
         raise DiagnosticError(*self.diagnostics)
+
+    def cut_short(self, cursor: Cursor, opened: int) -> None:
+        """Report that what is next belongs after the block that line ``opened`` opens.
+
+        Its line is handed out again.
+
+        Raises:
+            DiagnosticError: there are enough errors.
+        """
+        self.at -= 1
+        message = f"`{cursor.next}` begins before the block is closed"
+        error = cursor.malformed(Code.UNCLOSED_BLOCK, message, "close it with `}`")
+        self._add(error, self.at, opened)
+
+    def _add(self, error: Malformed, line: int, opened: int | None = None) -> None:
+        found = error.read(line)
+        if opened is not None:
+            note = Note(message="the block opened here", position=self._whole(opened))
+            found = evolve(found, notes=(note,))
+        self.diagnostics.append(found)
+        if len(self.diagnostics) >= MAX_DIAGNOSTICS:
+            raise DiagnosticError(*self.diagnostics)
 
     def _whole(self, line: int) -> Position:
         text = self.texts[line]
         start = len(text) - len(text.lstrip())
         return Position(line + 1, start + 1, max(1, len(text.rstrip()) - start))
 
+    def opens_block(self, line: int) -> bool:
+        """Say whether a line, malformed or not, ends with the brace of a block."""
+        return self.texts[line].rstrip().endswith("{")
+
     def skip_opened(self, line: int) -> None:
         """Go past the block that a malformed line opens, if it opens one."""
-        if self.texts[line].rstrip().endswith("{"):
+        if self.opens_block(line):
             self.at = line + 1
             self.skip_block(line)
 

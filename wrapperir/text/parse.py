@@ -33,7 +33,7 @@ def parse_program(text: str) -> Program:
 
     Raises:
         DiagnosticError: ``text`` is malformed.  Every malformed line is reported, up to
-            100 of them.
+            100 of them, but no line in a block that no known statement opens.
     """
     return _read(text).program
 

@@ -15,7 +15,11 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.program import SCHEMA_VERSION, ConstantInput, Input, Program
 from wrapperir.text.arguments import parse_operand
-from wrapperir.text.block_statements import BlockStatement, parse_block_parameter
+from wrapperir.text.block_statements import (
+    BlockStatement,
+    parse_block_parameter,
+    roles_opened_by,
+)
 from wrapperir.text.cursor import Cursor
 from wrapperir.text.definition_reader import read_definition
 from wrapperir.text.limits import MAX_BLOCK_DEPTH
@@ -31,7 +35,8 @@ from wrapperir.text.type_syntax import parse_tensor_type, parse_value_type
 class Reader:
     """Reads one text.
 
-    A line that does not parse is reported and left out; the lines after it are read.
+    A line that does not parse is reported and left out; the lines after it are read, and
+    those within it if it opens a block of a known kind.
     """
 
     def __init__(self, text: str) -> None:
@@ -90,22 +95,11 @@ class Reader:
     def _read_program(self, cursor: Cursor) -> None:
         places = self.places
         places.header = opened = self.lines.at - 1
-        cursor.advance()
-        name = cursor.kernel()
-        cursor.expect("(")
-
-        def parse_input(cursor: Cursor) -> Input:
-            start = cursor.start
-            name = cursor.value()
-            cursor.expect(":")
-            mutated = cursor.accept("mutated")
-            item = Input(name=name, type=parse_value_type(cursor), mutated=mutated)
-            places.parameters.append((opened, start, cursor.start))
-            return item
-
-        inputs = cursor.listed(parse_input, ")")
-        cursor.expect("{")
-        cursor.expect_end()
+        name, inputs = "", tuple[Input, ...]()
+        try:
+            name, inputs = self._parse_program_header(cursor, opened)
+        except Malformed as error:
+            self.lines.report(error, opened)
         symbols: list[SymbolDefinitionLine] = []
         constants: list[ConstantInput] = []
         for inner in self._prelude(opened):
@@ -129,6 +123,26 @@ class Reader:
             lines=lines,
             outputs=outputs,
         )
+
+    def _parse_program_header(
+        self, cursor: Cursor, line: int
+    ) -> tuple[str, tuple[Input, ...]]:
+        def parse_input(cursor: Cursor) -> Input:
+            start = cursor.start
+            name = cursor.value()
+            cursor.expect(":")
+            mutated = cursor.accept("mutated")
+            item = Input(name=name, type=parse_value_type(cursor), mutated=mutated)
+            self.places.parameters.append((line, start, cursor.start))
+            return item
+
+        cursor.advance()
+        name = cursor.kernel()
+        cursor.expect("(")
+        inputs = cursor.listed(parse_input, ")")
+        cursor.expect("{")
+        cursor.expect_end()
+        return name, inputs
 
     def _read_symbol(self, cursor: Cursor, line: int) -> SymbolDefinitionLine:
         try:
@@ -245,8 +259,17 @@ class Reader:
                 if cursor.next == "symbol"
                 else None,
             )
-        statement = parse_statement(cursor)
-        if not isinstance(statement, BlockStatement):
+        statement: BodyLine | BlockStatement | None = None
+        try:
+            statement = parse_statement(cursor)
+            roles = statement.roles if isinstance(statement, BlockStatement) else ()
+        except Malformed as error:
+            roles = roles_opened_by(self.lines.texts[line])
+            if not roles:
+                raise
+            self.lines.report(error, line)
+        if not roles:
+            assert not isinstance(statement, BlockStatement)
             return statement
         if depth == MAX_BLOCK_DEPTH:
             raise Malformed(
@@ -257,19 +280,19 @@ class Reader:
             )
         nested: dict[str, BlockPlaces] = {}
         blocks: list[Block] = []
-        for word, role in statement.roles:
+        for word, role in roles:
             block = self._read_block(word, role, nested, line, depth + 1)
             if block is None:
                 return None
             blocks.append(block)
         self._read_closing(line)
         places.nested[index] = nested
-        return statement.finish(*blocks)
+        return statement.finish(*blocks) if isinstance(statement, BlockStatement) else None
 
     def _read_block(
         self, word: str, role: str, nested: dict[str, BlockPlaces], opened: int, depth: int
     ) -> Block | None:
-        """Take a block; ``None`` after an error has been reported and skipped."""
+        """Take a block; ``None`` after an error, when the rest of the line was skipped."""
         cursor = self.lines.next()
         if cursor is None:
             self.lines.unclosed(opened)
@@ -283,6 +306,8 @@ class Reader:
             spans.append((line, start, cursor.start))
             return parameter
 
+        parameters: tuple[BlockParameter, ...] = ()
+        is_role = cursor.next == word
         try:
             cursor.expect(word)
             cursor.expect("(")
@@ -291,9 +316,10 @@ class Reader:
             cursor.expect_end()
         except Malformed as error:
             self.lines.report(error, line)
-            self.lines.at = line
-            self.lines.skip_block(opened)
-            return None
+            if not (is_role and self.lines.opens_block(line)):
+                self.lines.at = line
+                self.lines.skip_block(opened)
+                return None
         lines, results = self._read_body(places, depth)
         return Block(parameters=parameters, lines=lines, results=results)
 
