@@ -95,6 +95,10 @@ def format_table(records: Mapping[str, Record]) -> str:
                 f"| {r['name']} | {escape_cell(str(r.get('detail') or ''))} |"
                 for r in by_status[status]
             ]
+    for status in ("not_captured", "eager_fails", "no_sample"):
+        if by_status[status]:
+            names = ", ".join(f"`{r['name']}`" for r in by_status[status])
+            lines += ["", f"## {status}", "", names]
     return "\n".join(lines) + "\n"
 
 
