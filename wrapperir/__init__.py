@@ -16,8 +16,22 @@ if TYPE_CHECKING:
     from wrapperir.emit import compile_program as compile_program
     from wrapperir.interp import interpret as interpret
     from wrapperir.ir.builder import ProgramBuilder as ProgramBuilder
+    from wrapperir.ir.expr import Symbol as Symbol
+    from wrapperir.ir.expr import ceildiv as ceildiv
+    from wrapperir.ir.kernel import Access as Access
+    from wrapperir.ir.kernel import BufferParameter as BufferParameter
+    from wrapperir.ir.kernel import ConstexprParameter as ConstexprParameter
+    from wrapperir.ir.kernel import KernelConfig as KernelConfig
+    from wrapperir.ir.kernel import Language as Language
+    from wrapperir.ir.kernel import ScalarParameter as ScalarParameter
+    from wrapperir.ir.line import KernelDefinitionLine as KernelDefinitionLine
     from wrapperir.ir.line import Line as Line
+    from wrapperir.ir.line import SizeOf as SizeOf
+    from wrapperir.ir.line import ZeroMode as ZeroMode
     from wrapperir.ir.program import Program as Program
+    from wrapperir.ir.types import Device as Device
+    from wrapperir.ir.types import DType as DType
+    from wrapperir.ir.types import TensorType as TensorType
     from wrapperir.ir.types import tensor as tensor
     from wrapperir.ir.visitor import LineVisitor as LineVisitor
     from wrapperir.passes import run_passes as run_passes
@@ -29,14 +43,28 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Access": "wrapperir.ir.kernel",
+    "BufferParameter": "wrapperir.ir.kernel",
     "Code": "wrapperir.diagnostics",
+    "ConstexprParameter": "wrapperir.ir.kernel",
+    "DType": "wrapperir.ir.types",
+    "Device": "wrapperir.ir.types",
     "Diagnostic": "wrapperir.diagnostics",
     "DiagnosticError": "wrapperir.diagnostics",
     "Emitter": "wrapperir.emit",
+    "KernelConfig": "wrapperir.ir.kernel",
+    "KernelDefinitionLine": "wrapperir.ir.line",
+    "Language": "wrapperir.ir.kernel",
     "Line": "wrapperir.ir.line",
     "LineVisitor": "wrapperir.ir.visitor",
     "Program": "wrapperir.ir.program",
     "ProgramBuilder": "wrapperir.ir.builder",
+    "ScalarParameter": "wrapperir.ir.kernel",
+    "SizeOf": "wrapperir.ir.line",
+    "Symbol": "wrapperir.ir.expr",
+    "TensorType": "wrapperir.ir.types",
+    "ZeroMode": "wrapperir.ir.line",
+    "ceildiv": "wrapperir.ir.expr",
     "compile_program": "wrapperir.emit",
     "format_json": "wrapperir.text",
     "format_program": "wrapperir.text",
@@ -48,14 +76,28 @@ _HOMES = {
 }
 
 __all__ = [
+    "Access",
+    "BufferParameter",
     "Code",
+    "ConstexprParameter",
+    "DType",
+    "Device",
     "Diagnostic",
     "DiagnosticError",
     "Emitter",
+    "KernelConfig",
+    "KernelDefinitionLine",
+    "Language",
     "Line",
     "LineVisitor",
     "Program",
     "ProgramBuilder",
+    "ScalarParameter",
+    "SizeOf",
+    "Symbol",
+    "TensorType",
+    "ZeroMode",
+    "ceildiv",
     "compile_program",
     "format_json",
     "format_program",

@@ -1,7 +1,10 @@
 """The public names exist, are documented, and are the same object wherever imported."""
 
+import ast
 import importlib
 import inspect
+import re
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +44,30 @@ def test_the_short_names_are_those_of_their_packages() -> None:
     for name in wrapperir.__all__:
         value = getattr(wrapperir, name)
         assert getattr(importlib.import_module(value.__module__), name) is value
+
+
+def test_a_type_checker_sees_the_names_that_are_loaded_late() -> None:
+    tree = ast.parse(inspect.getsource(wrapperir))
+    seen = {
+        alias.name: node.module or ""
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module != "typing"
+        for alias in node.names
+    }
+    assert seen.keys() == set(wrapperir.__all__)
+    for name, home in seen.items():
+        assert getattr(importlib.import_module(home), name) is getattr(wrapperir, name)
+
+
+def test_a_program_is_built_with_short_names_alone() -> None:
+    guide = Path(__file__).parents[2] / "docs/guides/building-programs.md"
+    imported = re.search(
+        r"^from wrapperir import \((.*?)\)$", guide.read_text(), re.M | re.S
+    )
+    assert imported is not None
+    names = set(imported[1].replace(",", " ").split())
+    assert {"KernelDefinitionLine", "ProgramBuilder", "SizeOf", "ZeroMode"} < names
+    assert names < set(wrapperir.__all__)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
