@@ -3,7 +3,8 @@
 ``python`` blocks run, in order, in one namespace a page; ``console`` blocks run each
 ``$`` command and compare what it prints; ``wir`` blocks that hold a whole program are
 read.  A block after ``<!-- file: NAME -->`` is written to that file for the commands
-after it.  ``sh`` blocks (installing, cloning) are not run.
+after it, and the paragraph above names it.  ``sh`` blocks (installing, cloning) are not
+run.
 """
 
 import doctest
@@ -38,13 +39,26 @@ def documented_code(document: Document, start: int) -> str | None:
     return code
 
 
+def named_file(page: str, start: int) -> str | None:
+    """Return the file that the block at an offset of a page becomes, if it is one.
+
+    Raises:
+        AssertionError: readers do not see its name in the paragraph above.
+    """
+    comment = _FILE_COMMENT.search(page, 0, start)
+    if comment is None:
+        return None
+    above = page[: comment.start()].rstrip().rpartition("\n\n")[2]
+    assert f"`{comment[1]}`" in above, f"the text above does not name {comment[1]}"
+    return comment[1]
+
+
 class _PythonParser:
     """Python blocks; in a section about a code, an error with that code is expected."""
 
     def __call__(self, document: Document) -> Iterable[Region]:
         for region in PythonCodeBlockParser()(document):
-            name = _FILE_COMMENT.search(document.text, 0, region.start)
-            if name is not None:
+            if named_file(document.text, region.start) is not None:
                 region.evaluator = _write_file
             elif isinstance(region.evaluator, PythonEvaluator):
                 region.evaluator = _run_python
@@ -52,9 +66,9 @@ class _PythonParser:
 
 
 def _write_file(example: Example) -> None:
-    name = _FILE_COMMENT.search(example.document.text, 0, example.region.start)
+    name = named_file(example.document.text, example.region.start)
     assert name is not None
-    Path(name[1]).write_text(example.parsed)
+    Path(name).write_text(example.parsed)
 
 
 def _run_python(example: Example) -> None:
@@ -115,6 +129,8 @@ def _run_console(example: Example) -> None:
 
 
 def _read_program(example: Example) -> None:
+    if named_file(example.document.text, example.region.start) is not None:
+        _write_file(example)
     if not str(example.parsed).startswith("wrapperir "):
         return  # a few lines of a program, shown out of context
     code = documented_code(example.document, example.region.start)

@@ -1,12 +1,13 @@
 """Every example in the documentation works."""
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.docs.examples import SYBIL, parse_commands
+from tests.docs.examples import SYBIL, named_file, parse_commands
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -36,3 +37,18 @@ def test_console_blocks_split_into_commands() -> None:
     commands = parse_commands("$ echo a\na\n$ echo \\\n> b\nb\n")
     assert [c.line for c in commands] == ["echo a\n", "echo \\\nb\n"]
     assert [c.expected for c in commands] == ["a\n", "b\n"]
+
+
+def test_a_file_is_named_where_readers_see_it() -> None:
+    shown = "Save this as `a.py`:\n\n<!-- file: a.py -->\n"
+    assert named_file(shown, len(shown)) == "a.py"
+    assert named_file("no comment\n", 11) is None
+    hidden = "Save `a.py`.\n\nThis:\n\n<!-- file: a.py -->\n"
+    with pytest.raises(AssertionError, match="does not name"):
+        named_file(hidden, len(hidden))
+
+
+def test_each_block_is_fenced_as_what_it_is() -> None:
+    for page in PAGES:
+        for fence, first in re.findall(r"^```(\w+)\n(.*)$", page.read_text(), re.M):
+            assert fence == "wir" or not first.startswith("wrapperir 1"), page
