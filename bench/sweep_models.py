@@ -24,7 +24,8 @@ Ten architectures of transformers with small random weights, on the CPU, compile
 `backend="wrapperir"` and with plain Inductor; the error is the largest absolute
 difference from eager over every output and, in training, every gradient and buffer. A
 task passes up to {tolerance:g}. Seconds are those of the first call, compilation
-included, with empty caches. Made by `make sweep-models` with {versions}.
+included, with empty caches; plain Inductor goes first in the process, so some of the
+process's own start falls on it. Made by `make sweep-models` with {versions}.
 
 **{passed} of {total}** tasks pass.
 

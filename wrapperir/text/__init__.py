@@ -5,7 +5,8 @@ Both hold the whole program and read back as an equal one; the grammar of text i
 printing execute nothing that a file says.
 """
 
-from wrapperir.text.json_codec import format_json, parse_json
+from typing import TYPE_CHECKING
+
 from wrapperir.text.parse import (
     ParsedText,
     parse_expr,
@@ -21,6 +22,9 @@ from wrapperir.text.print import (
     format_with_positions,
 )
 
+if TYPE_CHECKING:
+    from wrapperir.text.json_codec import format_json, parse_json
+
 __all__ = [
     "ParsedText",
     "format_expr",
@@ -35,3 +39,12 @@ __all__ = [
     "parse_type",
     "parse_with_positions",
 ]
+
+
+def __getattr__(name: str) -> object:
+    # Many readers need only the text form, and the JSON codec takes time to import.
+    if name in ("format_json", "parse_json"):
+        from wrapperir.text import json_codec
+
+        return getattr(json_codec, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
