@@ -1,6 +1,6 @@
 """The Python emitter: a stand-alone module with a function ``call(args)``."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
@@ -53,7 +53,13 @@ class PythonEmitter(Emitter):
         interpreted = _is_interpreted(survey, lines)
         if lines.problems:
             raise DiagnosticError(*lines.problems)
-        text = self._format_module(program, module, survey, lines)
+        remarks = [
+            f"Program {program.name}; emitter {self.name} of wrapperir.",
+            f"IR schema {SCHEMA_VERSION}; runs without wrapperir.",
+        ]
+        if interpreted:
+            remarks.append("Its Triton kernels are for the CPU: set TRITON_INTERPRET=1.")
+        text = _format_module(program, module, survey, lines, remarks)
         files: dict[str, str | bytes] = {ENTRY: text, **module.files}
         return Artifact(self.name, files, ENTRY, INTERPRETED if interpreted else {})
 
@@ -70,21 +76,27 @@ class PythonEmitter(Emitter):
             artifact, constants, interpreted=artifact.metadata == INTERPRETED
         )
 
-    def _format_module(
-        self, program: Program, module: ModuleText, survey: Survey, lines: PythonLines
-    ) -> str:
-        body = SourceWriter()
-        _emit_call(body, program, survey, lines)
-        writer = SourceWriter()
-        # Two lines at the top, so that no remark of a program is read as an encoding.
-        writer.emit_comment(f"Program {program.name}; emitter {self.name} of wrapperir.")
-        writer.emit_comment(f"IR schema {SCHEMA_VERSION}; runs without wrapperir.")
-        writer.emit_blank()
-        module.emit_head(writer)
+
+def _format_module(
+    program: Program,
+    module: ModuleText,
+    survey: Survey,
+    lines: PythonLines,
+    remarks: Sequence[str],
+) -> str:
+    body = SourceWriter()
+    _emit_call(body, program, survey, lines)
+    writer = SourceWriter()
+    # Two lines at the top, so that no remark of a program is read as an encoding.
+    for remark in remarks:
+        writer.emit_comment(remark)
+    writer.emit_blank()
+    module.emit_head(writer)
+    if program.constants:
         _emit_bind_constants(writer, program, module)
-        writer.emit_blank(2)
-        writer.emit_writer(body)
-        return writer.format_text()
+    writer.emit_blank(2)
+    writer.emit_writer(body)
+    return writer.format_text()
 
 
 def _emit_call(
@@ -120,8 +132,7 @@ def _emit_bind_constants(
     writer.emit_line("def bind_constants(constants):")
     with writer.indented():
         writer.emit_line('"""Give the program its constants: tensors by key."""')
-        if names:
-            writer.emit_line("global {}", joined(", ", names))
+        writer.emit_line("global {}", joined(", ", names))
         for name, constant in zip(names, program.constants, strict=True):
             writer.emit_line("{} = constants[{}]", name, format_string(constant.key))
 

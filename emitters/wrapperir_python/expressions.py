@@ -216,4 +216,4 @@ def format_tuple(parts: list[Fragment]) -> Fragment:
 
 def format_targets(names: list[Fragment]) -> Fragment:
     """Return the left side of an assignment that unpacks, with one name or more."""
-    return fragment("{},", names[0]) if len(names) == 1 else joined(", ", names)
+    return format_tuple(names) if len(names) == 1 else joined(", ", names)

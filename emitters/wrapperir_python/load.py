@@ -75,7 +75,10 @@ def _interpretation(interpreted: bool) -> "nullcontext[None]":
 def _bind_constants(module: ModuleType, constants: Mapping[str, torch.Tensor]) -> None:
     # A parameter would make operators record gradients, and refuse it with out=.
     detached = {key: value.detach() for key, value in constants.items()}
-    bind = cast(Callable[[Mapping[str, torch.Tensor]], None], module.bind_constants)
+    found: object = getattr(module, "bind_constants", None)
+    if found is None:
+        return  # a program without constants
+    bind = cast(Callable[[Mapping[str, torch.Tensor]], None], found)
     try:
         bind(detached)
     except KeyError as error:

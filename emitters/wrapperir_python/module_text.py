@@ -31,6 +31,7 @@ class ModuleText:
         self.symbols = Namespace(self.names)
         self.kernels = Namespace(self.names)
         self.definitions = SourceWriter()
+        self.launchers = SourceWriter()
         self.files: dict[str, str | bytes] = {}
         self._needs: dict[str, None] = {}
         self._bindings: dict[Fragment, Fragment] = {}
@@ -63,7 +64,7 @@ class ModuleText:
         return known
 
     def emit_head(self, writer: SourceWriter) -> None:
-        """Append imports, bindings, support functions and definitions."""
+        """Append imports, bindings, support functions, definitions and launchers."""
         for name in (n for n in IMPORTS if n == "torch" or n in self._needs):
             writer.emit_line(IMPORTS[name])
         for (package, name), identifier in self._imports.items():
@@ -79,3 +80,4 @@ class ModuleText:
         if self.definitions.line_count:
             writer.emit_blank(2)
             writer.emit_writer(self.definitions)
+        writer.emit_writer(self.launchers)

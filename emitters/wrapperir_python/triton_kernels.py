@@ -48,13 +48,13 @@ def emit_triton_kernel(module: ModuleText, line: KernelDefinitionLine) -> None:
         format_string(line.name),
         format_string(line.entry),
     )
-    module.definitions.emit_blank(2)
+    module.launchers.emit_blank(2)
     names = Namespace(NameTable({*RESERVED, function}))
     runtime = runtime_parameters(line.parameters)
     parameters = joined(", ", [names[parameter.name] for parameter in runtime])
-    module.definitions.emit_line("def {}({}):", module.kernels[line.name], parameters)
-    with module.definitions.indented():
-        module.definitions.emit_line(
+    module.launchers.emit_line("def {}({}):", module.kernels[line.name], parameters)
+    with module.launchers.indented():
+        module.launchers.emit_line(
             "{}[{}]({})",
             function,
             _format_grid(module, line, names),

@@ -364,7 +364,7 @@ program @main(%x: f32[8]@cuda:1) {
 def test_cuda_lines_run_on_their_devices() -> None:
     text = str(PythonEmitter().emit(parse_program(CUDA)).files["program.py"])
     assert text.endswith("""\
-    x, = args
+    (x,) = args
     args.clear()
     with torch.cuda._DeviceGuard(1):
         torch.cuda.set_device(1)
