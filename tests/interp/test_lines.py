@@ -2,7 +2,8 @@
 
 import torch
 
-from tests.interp.running import run
+from tests.interp.running import code, run
+from wrapperir.diagnostics import Code
 from wrapperir.interp import Interpreter
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.ir.line import ComplexLiteral, OffsetOf, StrideOf, TorchEnum
@@ -248,3 +249,27 @@ def test_mutated_inputs_and_constants_are_written_in_place() -> None:
     )
     assert outputs == ()
     assert x.tolist() == w.tolist() == [1] * 4
+
+
+VIEW_OF_WORKSPACE = """
+program @main() {
+  %ws = allocate f32[4] workspace(zero_per_program)
+  %v = reinterpret %ws as i32[2; offset 1]
+  extern_kernel aten.add_.Scalar(%v, 0) writes(%v)
+  %r = extern_kernel aten.clone.default(%ws) : f32[4]
+  LINE
+  return %r
+}
+"""
+
+
+def test_a_view_of_a_program_workspace_is_freed_as_any_view_is() -> None:
+    (output,) = run(VIEW_OF_WORKSPACE.replace("LINE", "free %v"))
+    assert isinstance(output, torch.Tensor)
+    assert torch.equal(output, torch.zeros(4))
+    assert code(VIEW_OF_WORKSPACE.replace("  LINE\n", "")) is Code.RUN_LEAK
+    assert code(VIEW_OF_WORKSPACE.replace("LINE", "free %ws")) is Code.RUN_BORROWED
+    reuse = "%u = reuse %v as i32[2]"
+    assert code(VIEW_OF_WORKSPACE.replace("LINE", reuse)) is Code.RUN_BORROWED
+    given_back = VIEW_OF_WORKSPACE.replace("  LINE\n", "").replace("%r\n}", "%r, %v\n}")
+    assert code(given_back) is Code.RUN_BORROWED

@@ -7,7 +7,6 @@ from attrs import define, field, frozen
 from wrapperir.diagnostics import Code, LinePath, Note
 from wrapperir.interp.fault import FaultError
 from wrapperir.interp.storage import (
-    Owner,
     RunValue,
     Storage,
     TensorValue,
@@ -137,18 +136,10 @@ class Frame:
         return [s for name in self.borrowed for s in storages_of(self.values[name])]
 
     def leaks(self, returned: frozenset[str]) -> tuple[tuple[str, LinePath], ...]:
-        """Return the owned names that were neither dropped nor returned, and their places.
-
-        Names of a ``zero_per_program`` workspace are the program's, not leaks.
-        """
+        """Return owned names that were neither dropped nor returned, and their places."""
         return tuple(
-            (name, path)
-            for name, path in self.owned.items()
-            if name not in returned and not self._kept(self.values[name])
+            (name, path) for name, path in self.owned.items() if name not in returned
         )
-
-    def _kept(self, value: RunValue) -> bool:
-        return isinstance(value, TensorValue) and value.storage.owner is Owner.PROGRAM
 
     def _bind(self, name: str, value: RunValue) -> None:
         if name in self.values or name in self.dropped or name in self.constants:

@@ -10,7 +10,6 @@ from wrapperir.interp.storage import (
     TensorValue,
     allocate,
     require_cpu,
-    storages_of,
 )
 from wrapperir.ir.line import AllocateLine, FreeLine, ReinterpretLine, ReuseLine, ZeroMode
 from wrapperir.ir.types import TensorType
@@ -33,12 +32,11 @@ def run_allocate(
         value = allocate(line.type, layout, zeroed=True)
         value.storage.owner = Owner.PROGRAM
         workspaces[path] = value
-    frame.define(line.result, value, path)
+    frame.borrow(line.result, value)  # from the program, which keeps it
 
 
 def run_free(line: FreeLine, frame: Frame, path: LinePath) -> None:
     """Drop a name."""
-    _refuse_workspace(frame, line.buffer, "freed")
     frame.drop(line.buffer, "freed", path)
 
 
@@ -53,7 +51,6 @@ def run_reuse(line: ReuseLine, frame: Frame, path: LinePath) -> None:
     """Move a name's reference to another name, of a type that fits the storage."""
     if line.source in frame.dropped:
         frame.drop(line.source, "reused", path)  # raises: it was dropped before
-    _refuse_workspace(frame, line.source, "reused")
     source = frame.tensor(line.source)
     storage = source.storage
     _check_reuse(line, storage, frame)
@@ -96,10 +93,3 @@ def _reuse_problem(old: TensorType, new: TensorType) -> str | None:
     if new.alignment is not None and new.alignment > (old.alignment or 1):
         return f"it promises no alignment of {new.alignment} bytes"
     return None
-
-
-def _refuse_workspace(frame: Frame, name: str, verb: str) -> None:
-    value = frame.values.get(name)
-    if value is not None and any(s.owner is Owner.PROGRAM for s in storages_of(value)):
-        message = f"%{name} is the program's workspace: it cannot be {verb}"
-        raise FaultError(Code.RUN_BORROWED, message, subject=f"%{name}")
