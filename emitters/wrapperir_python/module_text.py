@@ -4,7 +4,7 @@ import builtins
 import keyword
 from typing import LiteralString
 
-from wrapperir.emit.fragment import Fragment, fragment
+from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.names import Namespace, NameTable
 from wrapperir.emit.source_writer import SourceWriter
 from wrapperir_python.support_functions import IMPORTS, SUPPORT_FUNCTIONS
@@ -12,7 +12,7 @@ from wrapperir_python.support_functions import IMPORTS, SUPPORT_FUNCTIONS
 RESERVED = frozenset(
     {
         *(*keyword.kwlist, "__debug__", *dir(builtins), *IMPORTS, *SUPPORT_FUNCTIONS),
-        *("args", "call", "bind_constants", "constants", "async_compile"),
+        *("args", "call", "bind_constants", "constants", "async_compile", "operator"),
     }
 )
 
@@ -35,6 +35,7 @@ class ModuleText:
         self.files: dict[str, str | bytes] = {}
         self._needs: dict[str, None] = {}
         self._bindings: dict[Fragment, Fragment] = {}
+        self._operators: dict[Fragment, None] = {}
         self._imports: dict[tuple[LiteralString, LiteralString], Fragment] = {}
 
     def need(self, name: LiteralString) -> Fragment:
@@ -56,6 +57,12 @@ class ModuleText:
             known = self._bindings[expression] = self.names.claim(name)
         return known
 
+    def bind_operator(self, expression: Fragment, name: str) -> Fragment:
+        """Return a global that holds an operator; loading fails where it is none."""
+        known = self.bind(expression, name)
+        self._operators[known] = None
+        return known
+
     def import_from(self, package: LiteralString, name: LiteralString) -> Fragment:
         """Return a global that holds ``name`` of a module; imported once."""
         known = self._imports.get((package, name))
@@ -74,6 +81,14 @@ class ModuleText:
             writer.emit_blank()
         for expression, name in self._bindings.items():
             writer.emit_line("{} = {}", name, expression)
+        if self._operators:
+            # A name below torch.ops may be a method or attribute of Python's own.
+            bound = fragment("({},)", joined(", ", self._operators))
+            writer.emit_line("for operator in {}:", bound)
+            with writer.indented():
+                writer.emit_line("if not isinstance(operator, torch._ops.OpOverload):")
+                with writer.indented():
+                    writer.emit_line('raise TypeError(f"{{operator}} is no operator")')
         for name in (n for n in self._needs if n in SUPPORT_FUNCTIONS):
             writer.emit_blank(2)
             writer.emit_line("{}", fragment(SUPPORT_FUNCTIONS[name].text))

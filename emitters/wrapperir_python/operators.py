@@ -84,4 +84,4 @@ def bind_operator(module: ModuleText, line: ExternKernelLine) -> Fragment:
             expression = fragment("getattr({}, {})", expression, format_string(part))
         else:
             expression = fragment("{}.{}", expression, Fragment(part))
-    return module.bind(expression, "_".join(parts)[:200])
+    return module.bind_operator(expression, "_".join(parts)[:200])

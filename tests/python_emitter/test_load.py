@@ -92,3 +92,17 @@ def test_loads_do_not_share_constants() -> None:
     for n, call in zip((2, 3), calls, strict=True):
         (out,) = call([torch.ones(2, 8), torch.ones(8, 8), 5, torch.tensor(True)])
         assert torch.equal(out, torch.full((2, 8), float(n)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["aten.name.upper", "aten.mm.overloads", "aten._dir.clear", "higher_order.cond.name"],
+)
+def test_what_is_no_operator_is_refused_when_loaded(name: str) -> None:
+    program = parse_program(
+        f"wrapperir 1\nprogram @main() {{\n  extern_kernel {name}()\n  return none\n}}\n"
+    )
+    emitter = PythonEmitter()
+    with pytest.raises(DiagnosticError, match="is no operator") as caught:
+        emitter.load(emitter.emit(program), {})
+    assert caught.value.diagnostics[0].code is Code.KERNEL_BUILD_FAILED
