@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from wrapperir.emit.fragment import Fragment, fragment, joined
+from wrapperir.emit.fragment import fragment, joined
 from wrapperir.ir.expr import Operation, Symbol
 from wrapperir.ir.line import (
     Argument,
@@ -72,8 +72,8 @@ def emit_while_loop(lines: "PythonLines", line: WhileLoopLine) -> None:
     results = [lines.values[result.name] for result in line.results]
     count = len(results)
     _record_results(lines, line.results)
-    for result, operand in zip(results, line.carried, strict=True):
-        writer.emit_line("{} = {}", result, _format_operand(lines, operand))
+    for given, result, operand in zip(line.results, results, line.carried, strict=True):
+        writer.emit_line("{} = {}", result, lines.format_operand(operand, given.type))
     first = lines.module.names.claim("first")
     writer.emit_line("{} = True", first)
     writer.emit_line("while True:")
@@ -123,10 +123,10 @@ def _bind_parameters(
     """Let parameters stand for their operands: they are borrowed, never dropped."""
     for parameter, operand in zip(parameters, operands, strict=True):
         lines.types[parameter.name] = parameter.type
-        if isinstance(operand, BufferRef):
-            lines.values[parameter.name] = lines.values[operand.name]
+        value = lines.format_operand(operand, parameter.type)
+        if isinstance(operand, BufferRef) and value == lines.values[operand.name]:
+            lines.values[parameter.name] = value
         else:
-            value = lines.expressions.format_value(operand)
             lines.writer.emit_line("{} = {}", lines.values[parameter.name], value)
 
 
@@ -135,7 +135,10 @@ def _emit_results(lines: "PythonLines", results: Sequence[Result], block: Block)
     if not results:
         return
     targets = [lines.values[result.name] for result in results]
-    values = [lines.arguments.format_argument(value) for value in block.results]
+    values = [
+        lines.format_operand(value, result.type)
+        for value, result in zip(block.results, results, strict=True)
+    ]
     lines.writer.emit_line("{} = {}", joined(", ", targets), joined(", ", values))
     _emit_drops(lines, block)
 
@@ -150,12 +153,6 @@ def _emit_drops(lines: "PythonLines", block: Block) -> None:
 
 def _names(results: Sequence[Argument]) -> list[str]:
     return [result.name for result in results if isinstance(result, BufferRef)]
-
-
-def _format_operand(lines: "PythonLines", operand: KernelArgument) -> Fragment:
-    if isinstance(operand, BufferRef):
-        return lines.values[operand.name]
-    return lines.expressions.format_value(operand)
 
 
 def _record_results(lines: "PythonLines", results: Sequence[Result]) -> None:

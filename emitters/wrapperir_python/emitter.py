@@ -10,10 +10,12 @@ from wrapperir.emit.source_writer import SourceWriter
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import KernelDefinitionLine
 from wrapperir.ir.program import SCHEMA_VERSION, Program
+from wrapperir.ir.types import ScalarType
 from wrapperir_python.expressions import format_targets, format_tuple
 from wrapperir_python.lines import PythonLines
 from wrapperir_python.literals import format_int, format_string
 from wrapperir_python.module_text import ModuleText
+from wrapperir_python.numbers import format_given, kind_of
 from wrapperir_python.survey import Survey, survey_program
 
 if TYPE_CHECKING:
@@ -110,6 +112,11 @@ def _emit_call(
         if inputs:
             writer.emit_line("{} = args", format_targets(inputs))
         writer.emit_line("args.clear()")
+        for given, name in zip(program.inputs, inputs, strict=True):
+            if isinstance(given.type, ScalarType):
+                kind = kind_of(given.type.dtype)
+                number = format_given(lines.module, name, kind)
+                writer.emit_line("{} = {}", name, number)
         device = survey.device
         if device is None:
             writer.emit_writer(lines.writer)

@@ -53,21 +53,24 @@ _CALLS: Mapping[ExprOp, LiteralString] = {
 }
 _FROM_MATH = frozenset({ExprOp.FLOOR, ExprOp.CEIL, ExprOp.TRUNC, ExprOp.SQRT, ExprOp.LOG2})
 _ALWAYS_FLOAT = frozenset({ExprOp.TRUEDIV, ExprOp.TO_FLOAT, ExprOp.SQRT, ExprOp.LOG2})
+_ALWAYS_BOOL = frozenset({ExprOp.NOT, *_COMPARISONS, *_LOGIC})
 _ALWAYS_WHOLE = frozenset(
     {
-        *(ExprOp.FLOOR, ExprOp.CEIL, ExprOp.TRUNC, ExprOp.ROUND, ExprOp.NOT),
-        *_COMPARISONS,
-        *_LOGIC,
+        *(ExprOp.FLOOR, ExprOp.CEIL, ExprOp.TRUNC, ExprOp.ROUND),
+        *_ALWAYS_BOOL,
         *_BITS,
     }
 )
+# Their value is that of one of their arguments.
+_CHOOSING = frozenset({ExprOp.MIN, ExprOp.MAX, ExprOp.WHERE})
 
 
 class ExpressionFormatter:
     """Formats expressions over symbols with known identifiers.
 
     ``need`` is called with the name of a support function or module that the text uses:
-    ``math``, ``ceildiv`` or ``whole``.  ``float_symbols`` are those that may not be whole.
+    ``math``, ``ceildiv`` or ``whole``.  ``float_symbols`` are those that may not be whole,
+    ``bool_symbols`` those that are a ``bool``.
     """
 
     def __init__(
@@ -75,15 +78,17 @@ class ExpressionFormatter:
         symbols: Mapping[str, Fragment],
         need: Callable[[LiteralString], object],
         float_symbols: frozenset[str] = frozenset(),
+        bool_symbols: frozenset[str] = frozenset(),
     ) -> None:
         """Format over ``symbols``."""
         self._symbols = symbols
         self._need = need
         self._float_symbols = float_symbols
+        self._bool_symbols = bool_symbols
         self._tuples: dict[tuple[Expr, ...], Fragment] = {}
 
     def format_value(self, expr: Expr) -> Fragment:
-        """Return Python with the value of ``expr``; a condition is 0 or 1."""
+        """Return Python with the value of ``expr``; a condition is a ``bool``."""
         return self._value(expr)[0]
 
     def format_index(self, expr: Expr) -> Fragment:
@@ -93,6 +98,8 @@ class ExpressionFormatter:
         if self._may_be_float(expr):
             self._need("whole")
             return fragment("whole({})", self.format_value(expr))
+        if self._may_be_bool(expr):
+            return fragment("int({})", self.format_value(expr))
         return self.format_value(expr)
 
     def format_real(self, expr: Expr) -> Fragment:
@@ -100,6 +107,13 @@ class ExpressionFormatter:
         if isinstance(expr, int | float):
             return format_float(float(expr))
         return fragment("float({})", self.format_value(expr))
+
+    def format_bool(self, expr: Expr) -> Fragment:
+        """Return Python with the truth of ``expr`` as a ``bool``."""
+        condition = self.format_condition(expr)
+        if self._has_bool_text(expr):
+            return condition
+        return fragment("bool({})", condition)
 
     def format_condition(self, expr: Expr) -> Fragment:
         """Return Python that is true where ``expr`` is not zero."""
@@ -129,10 +143,11 @@ class ExpressionFormatter:
             if op in _FROM_MATH:
                 self._need("math")
             return fragment(_CALLS[op], joined(", ", map(self.format_value, args))), _ATOM
-        if op in _COMPARISONS:
-            return fragment("int({})", self._condition(expr)[0]), _ATOM
-        if op in _LOGIC or op is ExprOp.NOT:
-            return fragment("1 if {} else 0", self._condition(expr)[0]), _TERNARY
+        if op in _ALWAYS_BOOL:
+            condition, level = self._condition(expr)
+            if self._has_bool_text(expr):
+                return condition, level
+            return fragment("bool({})", condition), _ATOM
         if op in _BITS:
             separator, level = _BITS[op]
             return self._chain(separator, level, args, self._bits)
@@ -171,7 +186,7 @@ class ExpressionFormatter:
         return text if own >= level else fragment("({})", text)
 
     def _bits(self, expr: Expr, level: int) -> Fragment:
-        if self._may_be_float(expr):
+        if self._may_be_float(expr) or self._may_be_bool(expr):
             return fragment("int({})", self.format_value(expr))
         return self._operand(expr, level)
 
@@ -205,6 +220,24 @@ class ExpressionFormatter:
             if not isinstance(exponent, int) or exponent < 0:
                 return True
         return any(map(self._may_be_float, expr.args))
+
+    def _may_be_bool(self, expr: Expr) -> bool:
+        if isinstance(expr, Operation) and expr.op in _CHOOSING:
+            chosen = expr.args[1:] if expr.op is ExprOp.WHERE else expr.args
+            return any(map(self._may_be_bool, chosen))
+        return self._is_bool(expr)
+
+    def _has_bool_text(self, expr: Expr) -> bool:
+        """Say whether the condition's text gives a ``bool`` by itself."""
+        # Python's ``and`` and ``or`` give one of their operands.
+        if isinstance(expr, Operation) and expr.op in _LOGIC:
+            return all(map(self._has_bool_text, expr.args))
+        return self._is_bool(expr)
+
+    def _is_bool(self, expr: Expr) -> bool:
+        if isinstance(expr, Symbol):
+            return expr.name in self._bool_symbols
+        return isinstance(expr, Operation) and expr.op in _ALWAYS_BOOL
 
 
 def format_tuple(parts: list[Fragment]) -> Fragment:

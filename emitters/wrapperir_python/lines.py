@@ -8,11 +8,12 @@ from attrs import frozen
 from wrapperir.diagnostics import Code, Diagnostic, LinePath
 from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.source_writer import SourceWriter
-from wrapperir.ir.expr import Expr
+from wrapperir.ir.expr import Expr, Operation, Symbol
 from wrapperir.ir.kernel import Language, ScalarParameter, runtime_parameters
 from wrapperir.ir.line import (
     AllocateLine,
     AnyLine,
+    Argument,
     AssertAlignmentLine,
     AssertNotNanLine,
     AssertScalarLine,
@@ -34,6 +35,7 @@ from wrapperir.ir.line import (
     ReuseLine,
     SubgraphCallLine,
     SymbolDefinitionLine,
+    SymbolKind,
     WhileLoopLine,
     ZeroMode,
 )
@@ -41,6 +43,7 @@ from wrapperir.ir.types import (
     DEFAULT_SPACE,
     Device,
     DType,
+    ScalarType,
     TensorType,
     ValueType,
 )
@@ -52,12 +55,12 @@ from wrapperir_python.expressions import ExpressionFormatter
 from wrapperir_python.literals import format_int, format_string
 from wrapperir_python.memory import CPU_ALIGNMENT, MemoryFormatter
 from wrapperir_python.module_text import ModuleText
+from wrapperir_python.numbers import format_converted, kind_of
 from wrapperir_python.operators import bind_operator
 from wrapperir_python.survey import Survey, choice_index, chosen_kernel
 from wrapperir_python.symbols import emit_range_check, format_symbol_source
 from wrapperir_python.triton_kernels import emit_triton_kernel
 
-_FLOATS = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
 _NARROW_FLOATS = frozenset(dtype for dtype in DType if dtype.value.startswith("f8"))
 
 
@@ -86,9 +89,13 @@ class PythonLines(LineVisitor[None]):
         self.values = module.values
         self.constants = survey.constants
         self.types: dict[str, ValueType] = {}
+        self.defined_symbols: set[str] = set()
         self.problems: list[Diagnostic] = []
         self.expressions = ExpressionFormatter(
-            module.symbols, module.need, frozenset(survey.float_symbols)
+            module.symbols,
+            module.need,
+            frozenset(survey.float_symbols),
+            frozenset(survey.bool_symbols),
         )
         self.arguments = ArgumentFormatter(module, self.expressions)
         self.memory = MemoryFormatter(
@@ -170,10 +177,32 @@ class PythonLines(LineVisitor[None]):
             [
                 values[argument.name]
                 if isinstance(argument, BufferRef)
-                else self._format_scalar(argument, dtype)
+                else self.format_number(argument, dtype)
                 for argument, dtype in zip(arguments, scalars, strict=True)
             ],
         )
+
+    def format_number(self, value: Expr, dtype: DType | None) -> Fragment:
+        """Return an expression as a number of a dtype: a float, a bool or an int."""
+        match kind_of(dtype):
+            case SymbolKind.BOOL:
+                return self.expressions.format_bool(value)
+            case SymbolKind.FLOAT:
+                return self.expressions.format_real(value)
+            case SymbolKind.INT:
+                return self.expressions.format_index(value)
+
+    def format_operand(self, operand: Argument, type: ValueType) -> Fragment:
+        """Return what goes into or comes out of a block; a number becomes its type's."""
+        if isinstance(type, ScalarType):
+            if isinstance(operand, int | float | Symbol | Operation):
+                return self.format_number(operand, type.dtype)
+            if isinstance(operand, BufferRef):
+                given = self.types.get(operand.name)
+                old = kind_of(given.dtype) if isinstance(given, ScalarType) else None
+                value = self.values[operand.name]
+                return format_converted(self.module, value, old, kind_of(type.dtype))
+        return self.arguments.format_argument(operand)
 
     def emit_launch(self, callee: Callee, arguments: Fragment, device: Device) -> None:
         """Append the launch of a kernel."""
@@ -272,6 +301,7 @@ class PythonLines(LineVisitor[None]):
         """Append ``s0 = arg0.size(0)`` and the check of its range."""
         symbol = self.module.symbols[line.symbol]
         self.writer.emit_line("{} = {}", symbol, format_symbol_source(self, line))
+        self.defined_symbols.add(line.symbol)
         emit_range_check(self.writer, symbol, line)
 
     def visit_assert_size_stride(self, line: AssertSizeStrideLine) -> None:
@@ -345,14 +375,15 @@ class PythonLines(LineVisitor[None]):
 
     def _emit_program_workspace(self, name: Fragment, type: TensorType) -> None:
         definitions = self.module.definitions
-        static = all(isinstance(e, int) for e in (*type.size, *type.stride))
+        layout = (*type.size, *type.stride, type.offset)
+        static = all(isinstance(entry, int) for entry in layout)
         allocation = self.format_allocation(type, in_call=not static)
         if static:
             definitions.emit_line("{} = {}.zero_()", name, allocation)
             return
         kept = self.module.names.claim("kept_workspaces")
         definitions.emit_line("{} = {{}}", kept)
-        key = self.expressions.format_tuple((*type.size, *type.stride))
+        key = self.expressions.format_tuple(layout)
         self.writer.emit_line("{} = {}.get({})", name, kept, key)
         self.writer.emit_line("if {} is None:", name)
         with self.writer.indented():
@@ -371,13 +402,6 @@ class PythonLines(LineVisitor[None]):
                 for parameter in runtime_parameters(definition.parameters)
             ),
         )
-
-    def _format_scalar(self, value: Expr, dtype: DType | None) -> Fragment:
-        if dtype is DType.BOOL:
-            return fragment("bool({})", self.expressions.format_condition(value))
-        if dtype in _FLOATS:
-            return self.expressions.format_real(value)
-        return self.expressions.format_index(value)
 
     def _format_view(self, source: str, type: TensorType) -> Fragment:
         old = cast(TensorType, self.types[source])  # a verified program views tensors

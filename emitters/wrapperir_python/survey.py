@@ -40,6 +40,7 @@ class Survey:
     constants: frozenset[str]
     device: Device | None = None
     float_symbols: set[str] = field(factory=set[str])
+    bool_symbols: set[str] = field(factory=set[str])
     kernel_devices: dict[str, set[str]] = field(factory=dict[str, set[str]])
 
 
@@ -50,8 +51,7 @@ def survey_program(program: Program) -> Survey:
         frozenset(constant.name for constant in program.constants),
     )
     for symbol in program.symbols:
-        if symbol.kind is SymbolKind.FLOAT:
-            survey.float_symbols.add(symbol.symbol)
+        _note_kind(survey, symbol)
     for line in walk_lines(program.lines):
         match line:
             case KernelCallLine():
@@ -64,14 +64,20 @@ def survey_program(program: Program) -> Survey:
             case ExternKernelLine():
                 device = line.device
             case SymbolDefinitionLine():
-                if line.kind is SymbolKind.FLOAT:
-                    survey.float_symbols.add(line.symbol)
+                _note_kind(survey, line)
                 continue
             case _:
                 continue
         if survey.device is None and device.kind == "cuda" and device.index is not None:
             survey.device = device
     return survey
+
+
+def _note_kind(survey: Survey, line: SymbolDefinitionLine) -> None:
+    if line.kind is SymbolKind.FLOAT:
+        survey.float_symbols.add(line.symbol)
+    elif line.kind is SymbolKind.BOOL:
+        survey.bool_symbols.add(line.symbol)
 
 
 def chosen_kernel(

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from wrapperir.emit.fragment import Fragment, fragment
 from wrapperir.emit.source_writer import SourceWriter
-from wrapperir.ir.expr import Expr
+from wrapperir.ir.expr import Expr, symbols_in
 from wrapperir.ir.line import (
     ItemOf,
     OffsetOf,
@@ -16,6 +16,7 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.types import DType, ScalarType, TensorType
 from wrapperir_python.literals import format_int
+from wrapperir_python.numbers import format_converted, kind_of
 
 if TYPE_CHECKING:
     from wrapperir_python.lines import PythonLines
@@ -32,7 +33,7 @@ def format_symbol_source(lines: "PythonLines", line: SymbolDefinitionLine) -> Fr
             value = fragment("{}.stride({})", lines.values[buffer], format_int(dim))
             dtype = DType.I64
         case OffsetOf(buffer):
-            value = fragment("{}.storage_offset()", lines.values[buffer])
+            value = _format_offset(lines, buffer)
             dtype = DType.I64
         case ItemOf(buffer):
             value = fragment("{}.item()", lines.values[buffer])
@@ -69,7 +70,18 @@ def _format_expression(lines: "PythonLines", kind: SymbolKind, expr: Expr) -> Fr
         return lines.expressions.format_index(expr)
     if kind is SymbolKind.FLOAT:
         return lines.expressions.format_real(expr)
-    return fragment("bool({})", lines.expressions.format_condition(expr))
+    return lines.expressions.format_bool(expr)
+
+
+def _format_offset(lines: "PythonLines", buffer: str) -> Fragment:
+    # An operand or result begins its type's offset after its storage does, wherever
+    # PyTorch's storage begins; unless the offset is what PyTorch is asked for.
+    type = lines.types.get(buffer)
+    if isinstance(type, TensorType):
+        unknown = set(symbols_in(type.offset)) - lines.defined_symbols
+        if not unknown:
+            return lines.expressions.format_index(type.offset)
+    return fragment("{}.storage_offset()", lines.values[buffer])
 
 
 def _dtype(lines: "PythonLines", name: str) -> DType | None:
@@ -80,13 +92,6 @@ def _dtype(lines: "PythonLines", name: str) -> DType | None:
 def _format_as_kind(
     lines: "PythonLines", kind: SymbolKind, value: Fragment, dtype: DType | None
 ) -> Fragment:
-    if kind is SymbolKind.BOOL:
-        return value if dtype is DType.BOOL else fragment("bool({})", value)
-    is_float = dtype is None or dtype.value.startswith(("f", "bf"))
-    if kind is SymbolKind.FLOAT:
-        return value if is_float and dtype is not None else fragment("float({})", value)
-    if dtype is DType.BOOL:
-        return fragment("int({})", value)
-    if is_float:
-        return fragment("{}({})", lines.module.need("whole"), value)
-    return value
+    real = dtype is not None and not dtype.value.startswith("c")
+    old = kind_of(dtype) if real else None
+    return format_converted(lines.module, value, old, kind)

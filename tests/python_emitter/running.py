@@ -33,6 +33,7 @@ def assert_same(left: Sequence[Value], right: Sequence[Value]) -> None:
                 )
             torch.testing.assert_close(a, b, rtol=0, atol=0, equal_nan=True)
         else:
+            assert type(a) is type(b)
             assert a == b or (a != a and b != b)
 
 

@@ -21,7 +21,10 @@ from wrapperir.ir.expr import (
 )
 from wrapperir_python.expressions import ExpressionFormatter
 
-VALUES: dict[str, Number] = {"a": 7, "b": -3, "c": 0, "class": 2, "f": 1.5}
+VALUES: dict[str, Number] = {
+    **{"a": 7, "b": -3, "c": 0, "class": 2, "f": 1.5},
+    **{"yes": True, "no": False},
+}
 NUMBERS: tuple[Expr, ...] = (0, 1, 2, 5, -1, -4, 0.5, -2.0)
 LEAVES: st.SearchStrategy[Expr] = st.sampled_from((*map(Symbol, VALUES), *NUMBERS))
 
@@ -41,7 +44,9 @@ EXPRESSIONS: st.SearchStrategy[Expr] = st.recursive(LEAVES, operations, max_leav
 
 def formatter() -> ExpressionFormatter:
     names = Namespace(NameTable({"class"}))
-    return ExpressionFormatter(names, lambda name: None, frozenset({"f"}))
+    return ExpressionFormatter(
+        names, lambda name: None, frozenset({"f"}), frozenset({"yes", "no"})
+    )
 
 
 def whole(value: Number) -> int:
@@ -67,7 +72,7 @@ def test_python_has_the_value_of_the_expression(expr: Expr) -> None:
         return  # no value: nothing to agree on
     result = run(formatter().format_value(expr))
     assert result == wanted or (result != result and wanted != wanted)
-    assert isinstance(result, float) == isinstance(wanted, float)
+    assert type(result) is type(wanted)
     assert bool(run(formatter().format_condition(expr))) == bool(wanted)
 
 
@@ -79,7 +84,7 @@ def test_an_index_is_an_int(expr: Expr) -> None:
         return
     if wanted == wanted and abs(wanted) != math.inf and wanted == int(wanted):
         result = run(formatter().format_index(expr))
-        assert isinstance(result, int)
+        assert type(result) is int
         assert result == wanted
 
 
@@ -95,10 +100,12 @@ LESS = Operation(ExprOp.LT, (Symbol("a"), 2))
         (Operation(ExprOp.POW, (-2, Operation(ExprOp.NEG, (Symbol("a"),)))), "(-2) ** -a"),
         (
             Operation(ExprOp.EQ, (LESS, Operation(ExprOp.NOT, (1,)))),
-            "int(int(a < 2) == (1 if not 1 else 0))",
+            "(a < 2) == (not 1)",
         ),
         (Operation(ExprOp.WHERE, (Symbol("a"), Symbol("b"), 2)), "b if a else 2"),
         (Symbol("class"), "class_"),
+        (Operation(ExprOp.AND, (LESS, Symbol("yes"))), "a < 2 and yes"),
+        (Operation(ExprOp.OR, (LESS, Symbol("a"))), "bool(a < 2 or a)"),
     ],
 )
 def test_text(expr: Expr, text: str) -> None:

@@ -7,11 +7,19 @@ from wrapperir.interp.entry import mismatch, result_mismatch
 from wrapperir.interp.fault import FaultError
 from wrapperir.interp.frame import Frame
 from wrapperir.interp.layout import value_of
+from wrapperir.interp.numbers import number_as
 from wrapperir.interp.storage import OpaqueValue, Owner, RunValue, TensorValue, storages_of
 from wrapperir.interp.symbols import item_of
 from wrapperir.ir.expr import Number, Operation, Symbol
-from wrapperir.ir.line import Argument, Block, BufferRef, KernelArgument, Result
-from wrapperir.ir.types import DType
+from wrapperir.ir.line import (
+    Argument,
+    Block,
+    BlockParameter,
+    BufferRef,
+    KernelArgument,
+    Result,
+)
+from wrapperir.ir.types import DType, ScalarType
 
 
 def operand(argument: KernelArgument, frame: Frame) -> RunValue:
@@ -81,7 +89,8 @@ def enter_block(
         message = f"a block of {len(block.parameters)} parameters gets {len(arguments)}"
         raise FaultError(Code.RUN_BLOCK, message)
     frame = Frame(constants=constants, symbols=dict(symbols))
-    for parameter, value in zip(block.parameters, arguments, strict=True):
+    for parameter, argument in zip(block.parameters, arguments, strict=True):
+        value = _typed(parameter, argument)
         problem = mismatch(parameter.type, value, symbols)
         if problem is not None:
             message = f"%{parameter.name} {problem}"
@@ -106,18 +115,34 @@ def block_results(block: Block, frame: Frame) -> tuple[RunValue, ...]:
     return values
 
 
-def check_results(
+def typed_results(
     results: Sequence[Result], values: Sequence[RunValue], symbols: Mapping[str, Number]
-) -> None:
-    """Raise a :class:`FaultError` unless a block's values fit the results of its line."""
+) -> list[RunValue]:
+    """Return a block's values as the results of its line, numbers in their types.
+
+    Raises:
+        FaultError: a value does not fit.
+    """
     if len(values) != len(results):
         message = f"a block returns {len(values)} values for {len(results)} results"
         raise FaultError(Code.RUN_BLOCK, message)
-    for named, value in zip(results, values, strict=True):
+    typed = list(map(_typed, results, values))
+    for named, value in zip(results, typed, strict=True):
         problem = result_mismatch(named.type, value, symbols)
         if problem is not None:
             message = f"%{named.name} {problem}"
             raise FaultError(Code.RUN_BLOCK, message, subject=f"%{named.name}")
+    return typed
+
+
+def _typed(named: BlockParameter | Result, value: RunValue) -> RunValue:
+    if not isinstance(named.type, ScalarType) or not isinstance(value, int | float):
+        return value
+    number = number_as(named.type.dtype, value)
+    if number is None:
+        message = f"%{named.name} needs a whole number, not {value}"
+        raise FaultError(Code.RUN_BLOCK, message, subject=f"%{named.name}")
+    return number
 
 
 def check_leaks(frame: Frame, returned: Sequence[Argument]) -> None:

@@ -4,6 +4,8 @@ import ctypes
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+import torch
+
 from wrapperir.diagnostics import Code
 from wrapperir.interp.fault import FaultError
 from wrapperir.interp.storage import TensorValue
@@ -39,7 +41,11 @@ _SCALARS: Mapping[DType, _CType] = {
     DType.U64: ctypes.c_uint64,
     DType.F32: ctypes.c_float,
     DType.F64: ctypes.c_double,
+    # A class that holds its bits is passed as they are.
+    DType.F16: ctypes.c_uint16,
+    DType.BF16: ctypes.c_uint16,
 }
+_HALVES = {DType.F16: torch.float16, DType.BF16: torch.bfloat16}
 
 
 class CppKernel:
@@ -65,6 +71,10 @@ class CppKernel:
             _c_type(definition, parameter)
             for parameter in runtime_parameters(definition.parameters)
         ]
+        self._halves = [
+            _HALVES.get(parameter.dtype)
+            for parameter in runtime_parameters(definition.parameters)
+        ]
 
     def launch(self, arguments: Sequence[TensorValue | Number]) -> None:
         """Call the kernel.  The caller checks the arguments: the kernel cannot.
@@ -77,12 +87,18 @@ class CppKernel:
                 *(
                     argument.tensor.data_ptr()
                     if isinstance(argument, TensorValue)
-                    else argument
-                    for argument in arguments
+                    else _bits(argument, half)
+                    for argument, half in zip(arguments, self._halves, strict=True)
                 )
             )
         except ctypes.ArgumentError as error:
             raise FaultError(Code.RUN_KERNEL_ARGUMENTS, str(error)) from None
+
+
+def _bits(number: Number, half: torch.dtype | None) -> Number:
+    if half is None:
+        return number
+    return int(torch.tensor(number, dtype=half).view(torch.uint16).item())
 
 
 def _c_type(

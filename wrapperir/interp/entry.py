@@ -9,6 +9,7 @@ from wrapperir.emit.contract import Value
 from wrapperir.interp.fault import FaultError, placed
 from wrapperir.interp.frame import Frame
 from wrapperir.interp.layout import layout_of, same_elements
+from wrapperir.interp.numbers import FLOATS, number_as
 from wrapperir.interp.storage import (
     OpaqueValue,
     Owner,
@@ -19,10 +20,8 @@ from wrapperir.interp.storage import (
 from wrapperir.interp.symbols import define_symbol
 from wrapperir.ir.expr import Number
 from wrapperir.ir.program import ConstantInput, Input, Program
-from wrapperir.ir.types import Device, DType, OpaqueType, ScalarType, TensorType, ValueType
+from wrapperir.ir.types import Device, OpaqueType, ScalarType, TensorType, ValueType
 from wrapperir.ir.uses import type_symbols
-
-_FLOATS = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
 
 
 def enter(
@@ -74,9 +73,10 @@ def _input_value(input: Input, value: Value) -> RunValue:
                 offset=shift,
             )
         case ScalarType(dtype):
-            whole = dtype not in _FLOATS
-            if isinstance(value, int | float) and not (whole and isinstance(value, float)):
-                return value
+            if isinstance(value, int) or (isinstance(value, float) and dtype in FLOATS):
+                number = number_as(dtype, value)
+                assert number is not None  # only a float may not be whole
+                return number
             raise _wrong(input, f"needs a number of {dtype.value}, not {value!r:.50}")
         case OpaqueType():
             return OpaqueValue(value)

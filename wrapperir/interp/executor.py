@@ -14,10 +14,10 @@ from wrapperir.interp.asserts import (
 from wrapperir.interp.blocks import (
     block_results,
     check_leaks,
-    check_results,
     enter_block,
     holds,
     operand,
+    typed_results,
 )
 from wrapperir.interp.entry import awaits_symbols, mismatch, result_mismatch
 from wrapperir.interp.extern import call_operator
@@ -196,14 +196,14 @@ class Executor(LineVisitor[None]):
             if not proceed:
                 break
             frame = self._run_block(line.body, "body", [*carried, *invariant])
-            carried = list(block_results(line.body, frame))
-            check_results(line.results, carried, self.frame.symbols)
+            returned = block_results(line.body, frame)
+            carried = typed_results(line.results, returned, self.frame.symbols)
             if previous is not None:
                 previous.release()
             previous = frame
         if previous is None:
-            carried = [_copy(value) for value in carried]
-            check_results(line.results, carried, self.frame.symbols)
+            copies = [_copy(value) for value in carried]
+            carried = typed_results(line.results, copies, self.frame.symbols)
         self._define_results(line.results, carried)
         if previous is not None:
             previous.release()
@@ -220,8 +220,7 @@ class Executor(LineVisitor[None]):
     ) -> None:
         values = [operand(argument, self.frame) for argument in operands]
         frame = self._run_block(block, name, values)
-        returned = block_results(block, frame)
-        check_results(results, returned, self.frame.symbols)
+        returned = typed_results(results, block_results(block, frame), self.frame.symbols)
         self._define_results(results, returned)
         frame.release()
 

@@ -6,10 +6,10 @@ from typing import cast
 import torch
 
 from wrapperir.diagnostics import Code
-from wrapperir.interp.entry import awaits_symbols, result_mismatch
+from wrapperir.interp.entry import result_mismatch
 from wrapperir.interp.fault import FaultError, first_line
 from wrapperir.interp.frame import Frame
-from wrapperir.interp.layout import layout_of
+from wrapperir.interp.layout import integer_of
 from wrapperir.interp.operators import (
     Operator,
     UnknownOperatorError,
@@ -31,7 +31,7 @@ from wrapperir.interp.storage import (
     storages_of,
 )
 from wrapperir.interp.torch_values import python_value
-from wrapperir.ir.expr import EvaluationError, Number
+from wrapperir.ir.expr import EvaluationError, Number, symbols_in
 from wrapperir.ir.line import ExternKernelLine
 from wrapperir.ir.types import OpaqueType, ScalarType, TensorType, TupleType, ValueType
 from wrapperir.ir.uses import buffers_in
@@ -179,9 +179,10 @@ def _placed(
 ) -> TensorValue:
     """Return a result whose storage begins its type's offset before its first element."""
     layout = layout_in(tensor, storage)
-    if awaits_symbols(type, symbols):
-        return TensorValue(tensor, layout, storage)
-    before = layout.offset - layout_of(type, symbols).offset
+    if any(name not in symbols for name in symbols_in(type.offset)):
+        # The lines after ask for the offset, which is that in PyTorch's storage.
+        return TensorValue(tensor, layout, storage, -storage.base)
+    before = layout.offset - integer_of(type.offset, symbols)
     return TensorValue(tensor, layout, storage, max(before, 0) * layout.dtype.itemsize)
 
 

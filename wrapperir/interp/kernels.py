@@ -1,12 +1,13 @@
 """Kernel calls: which kernel runs, whether its arguments fit, and the launch."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from wrapperir.diagnostics import Code
 from wrapperir.interp.fault import FaultError
 from wrapperir.interp.kernel_memory import check_memory, mark_written
 from wrapperir.interp.layout import integer_of
+from wrapperir.interp.numbers import number_as
 from wrapperir.interp.storage import TensorValue
 from wrapperir.ir.expr import Number
 from wrapperir.ir.kernel import (
@@ -17,15 +18,13 @@ from wrapperir.ir.kernel import (
     runtime_parameters,
 )
 from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine, MultiKernelLine
-from wrapperir.ir.types import Device, DType
+from wrapperir.ir.types import Device
 
 if TYPE_CHECKING:
     from wrapperir.interp.triton_kernel import TritonKernel
 
 KernelValue = TensorValue | int | float
 """What a kernel parameter is given."""
-
-_FLOATS = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
 
 
 class Kernels:
@@ -71,7 +70,7 @@ class Kernels:
             FaultError: it is not defined, does not build, or its arguments do not fit.
         """
         kernel, given = self._chosen(name, arguments)
-        _check_arguments(kernel, given, device)
+        given = _checked_arguments(kernel, given, device)
         check_memory(kernel, given)
         match kernel.language:
             case Language.CPP:
@@ -155,9 +154,10 @@ def _arity(name: str, wanted: int, given: int) -> FaultError:
     return FaultError(Code.RUN_KERNEL_ARGUMENTS, message, subject=f"@{name}")
 
 
-def _check_arguments(
+def _checked_arguments(
     kernel: KernelDefinitionLine, arguments: Sequence[KernelValue], device: Device
-) -> None:
+) -> list[KernelValue]:
+    """Return the arguments, which fit their parameters, numbers in their types."""
     parameters = runtime_parameters(kernel.parameters)
     if len(arguments) != len(parameters):
         raise _arity(kernel.name, len(parameters), len(arguments))
@@ -166,6 +166,12 @@ def _check_arguments(
         if problem is not None:
             message = f"{parameter.name} of @{kernel.name} {problem}"
             raise FaultError(Code.RUN_KERNEL_ARGUMENTS, message, subject=f"@{kernel.name}")
+    return [
+        argument
+        if isinstance(argument, TensorValue)
+        else cast(Number, number_as(parameter.dtype, argument))  # it has no problem
+        for parameter, argument in zip(parameters, arguments, strict=True)
+    ]
 
 
 def _problem(
@@ -182,7 +188,7 @@ def _problem(
         return None
     if isinstance(argument, TensorValue):
         return "needs a number"
-    if parameter.dtype not in _FLOATS and not float(argument).is_integer():
+    if number_as(parameter.dtype, argument) is None:
         return f"needs a whole number, not {argument}"
     return None
 

@@ -31,7 +31,8 @@ def define_symbol(frame: Frame, line: SymbolDefinitionLine) -> None:
     value = _converted(line, _source_value(frame, line))
     low = line.lower is not None and value < line.lower
     high = line.upper is not None and value > line.upper
-    if low or high or value != value:
+    bounded = line.lower is not None or line.upper is not None
+    if low or high or (bounded and value != value):
         lower = "" if line.lower is None else line.lower
         upper = "" if line.upper is None else line.upper
         message = f"{line.symbol} is {value}, not in {lower}..{upper}"
@@ -86,7 +87,7 @@ def _entry(entries: tuple[int, ...], dim: int, name: str) -> int:
 def _converted(line: SymbolDefinitionLine, value: Number) -> Number:
     match line.kind:
         case SymbolKind.BOOL:
-            return int(bool(value))
+            return bool(value)
         case SymbolKind.FLOAT:
             return float(value)
         case SymbolKind.INT:
