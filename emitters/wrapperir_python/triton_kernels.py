@@ -72,8 +72,11 @@ def bound_values(line: KernelDefinitionLine) -> dict[str, ConfigValue | Constant
 
 def _launch_arguments(line: KernelDefinitionLine, names: Namespace) -> list[Fragment]:
     arguments: list[Fragment] = []
+    # By position costs less, but only the source says which parameter is at one.
+    order = iter(_source_parameters(line))
     by_position = True
     for parameter in line.parameters:
+        by_position = by_position and next(order, None) == parameter.name
         if isinstance(parameter, ConstexprParameter):
             by_position = False
         elif by_position:
@@ -132,13 +135,11 @@ def _typed_source(line: KernelDefinitionLine) -> str:
     }
     if not types:
         return line.source
-    try:
-        module = ast.parse(line.source)
-    except (SyntaxError, ValueError, RecursionError):
-        return line.source  # loading it says what is wrong
     rows = line.source.encode().splitlines(keepends=True)
     # From the end, so that places before stay where they are.
-    for argument in reversed(_number_parameters(module, line.entry, types)):
+    for argument in reversed(_entry_arguments(line)):
+        if argument.arg not in types or argument.annotation is not None:
+            continue
         assert argument.end_lineno is not None
         row, column = argument.end_lineno - 1, argument.end_col_offset or 0
         told = f': "{types[argument.arg]}"'.encode()
@@ -146,10 +147,18 @@ def _typed_source(line: KernelDefinitionLine) -> str:
     return b"".join(rows).decode()
 
 
-def _number_parameters(
-    module: ast.Module, entry: str, types: Mapping[str, str]
-) -> list[ast.arg]:
-    for node in module.body:
-        if isinstance(node, ast.FunctionDef) and node.name == entry:
-            return [a for a in node.args.args if a.arg in types and a.annotation is None]
+def _source_parameters(line: KernelDefinitionLine) -> list[str]:
+    return [argument.arg for argument in _entry_arguments(line)]
+
+
+def _entry_arguments(line: KernelDefinitionLine) -> list[ast.arg]:
+    """Return the positional parameters of the entry; none where it is not found."""
+    try:
+        module = ast.parse(line.source)
+    except (SyntaxError, ValueError, RecursionError):
+        return []  # loading it says what is wrong
+    # The last of that name is the one that the module keeps.
+    for node in reversed(module.body):
+        if isinstance(node, ast.FunctionDef) and node.name == line.entry:
+            return [*node.args.posonlyargs, *node.args.args]
     return []

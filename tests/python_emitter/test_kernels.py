@@ -68,6 +68,9 @@ def cpp(
         (DType.F32, "float", 0.1),
         (DType.F64, "double", 0.1),
         (DType.F32, "float", 3),
+        (DType.I32, "int32_t", 7.0),
+        (DType.U8, "uint8_t", 7.0),
+        (DType.BOOL, "bool", 0.5),
     ],
 )
 def test_a_cpp_kernel_takes_numbers_of_any_type(
@@ -76,6 +79,24 @@ def test_a_cpp_kernel_takes_numbers_of_any_type(
     body = "double v = double(a); p[0] = float(v); p[1] = float((v - p[0]) * 1e12);"
     kernel = cpp(body, ScalarParameter("a", dtype), types=f", {c_type} a")
     assert_runs_as_interpreted(program_of(kernel, value))
+
+
+@pytest.mark.parametrize("name", ["Half", "BFloat16"])
+@pytest.mark.parametrize("value", [0.1, 3, 70000])
+def test_a_cpp_kernel_takes_numbers_of_16_bits(name: str, value: int | float) -> None:
+    source = f"""
+    #include <c10/util/{name}.h>
+    extern "C" void kernel(float* p, c10::{name} a, float b) {{ p[0] = a; p[1] = b; }}
+    """
+    dtype = DType.F16 if name == "Half" else DType.BF16
+    definition = KernelDefinitionLine(
+        name="k",
+        language=Language.CPP,
+        parameters=(BUFFER, ScalarParameter("a", dtype), ScalarParameter("b", DType.F32)),
+        entry="kernel",
+        source=source,
+    )
+    assert_runs_as_interpreted(program_of(definition, value, 2))
 
 
 def test_a_double_loses_nothing() -> None:
@@ -191,6 +212,24 @@ def test_constants_among_the_parameters_are_passed_by_name() -> None:
     text = PythonEmitter().emit(program_of(kernel, 5)).files["program.py"]
     assert "k_jit[(1,)](p, n=n, XBLOCK=16)" in str(text)
     assert_runs_as_interpreted(program_of(kernel, 5))
+
+
+def test_parameters_in_another_order_than_the_sources_are_passed_by_name() -> None:
+    kernel = triton(
+        "@triton.jit\ndef triton_(p, m, q, n):\n    tl.store(p, tl.load(q) * n + m)\n",
+        *(BufferParameter("q", DType.F32, Access.READ), N, ScalarParameter("m", DType.I32)),
+    )
+    builder = ProgramBuilder()
+    x = builder.input(tensor("f32", (16,)), name="x", mutated=True)
+    y = builder.input(tensor("f32", (16,)), name="y")
+    builder.call(builder.kernel(kernel), x, y, 10, 3)
+    program = builder.build()
+    assert "k_jit[(1,)](p, q=q, n=n, m=m)" in str(PythonEmitter().emit(program).files)
+    assert_runs_as_interpreted(program)
+    given = torch.zeros(16), torch.ones(16)
+    compile_program(program)(list(given))
+    assert given[0][0] == 13
+    assert torch.equal(given[1], torch.ones(16))
 
 
 SQUARE = """
