@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from wrapperir.diagnostics import (
     Code,
     Diagnostic,
+    DiagnosticError,
     Note,
     Position,
     Severity,
@@ -139,6 +140,19 @@ def test_nothing_writes_to_the_terminal(
     assert "\u202e" not in out
     out.encode()
     assert json.loads(format_diagnostics_json((diagnostic,), text, {}, file))
+
+
+def test_an_error_as_a_string_has_places_and_hints() -> None:
+    error = DiagnosticError(
+        Diagnostic(code=Code.BAD_NAME, message="m", path=("lines", 3, "on_true", 0)),
+        Diagnostic(code=Code.BAD_NAME, message="n", position=Position(2, 5), hint="h"),
+        Diagnostic(code=Code.BAD_NAME, message="o", path=()),
+    )
+    assert str(error).splitlines() == [
+        "WIR010: m, at lines[3].on_true[0]",
+        "WIR010: n, at line 2, column 5 (h)",
+        "WIR010: o",
+    ]
 
 
 def test_json() -> None:

@@ -60,9 +60,25 @@ class Diagnostic:
 
 
 class DiagnosticError(Exception):
-    """Work stopped because of what ``diagnostics`` say; there is at least one."""
+    """Work stopped because of what ``diagnostics`` say; there is at least one.
+
+    As a string it has a line for each: code, message, place and hint.
+    """
 
     def __init__(self, *diagnostics: Diagnostic) -> None:
         """Keep the diagnostics, first one first."""
-        super().__init__("; ".join(f"{d.code.value}: {d.message}" for d in diagnostics))
+        super().__init__("\n".join(_format_line(d) for d in diagnostics))
         self.diagnostics = diagnostics
+
+
+def _format_line(diagnostic: Diagnostic) -> str:
+    place = "".join(
+        f"[{step}]" if isinstance(step, int) else f".{step}"
+        for step in diagnostic.path or ()
+    ).removeprefix(".")
+    if diagnostic.position is not None:
+        place = f"line {diagnostic.position.line}, column {diagnostic.position.column}"
+    text = f"{diagnostic.code.value}: {diagnostic.message}"
+    at = f", at {place}" if place else ""
+    hint = f" ({diagnostic.hint})" if diagnostic.hint is not None else ""
+    return text + at + hint
