@@ -111,16 +111,28 @@ def compile_lowered(lowered: "Lowered", options: BackendOptions, role: str) -> "
     """Return the callable for one program; dump it where the options say so.
 
     Raises:
-        DiagnosticError: as :func:`wrapperir.emit.compile_program`.
+        DiagnosticError: as :func:`wrapperir.emit.compile_program`; WIR661, the
+            ``dump_dir`` cannot be written.
     """
     from wrapperir.emit.pipeline import compile_program
 
+    root = options.dump_dir
+    try:
+        folder = None if root is None else dump_folder(root, role)
+    except OSError as error:
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.INVALID_OPTION,
+                message=f"option 'dump_dir': {str(root)!r} cannot be written:"
+                f" {error.strerror}",
+            )
+        ) from error
     return compile_program(
         lowered.program,
         emitter=options.emitter,
         passes=options.passes,
         constants=lowered.constants,
-        dump_dir=None if options.dump_dir is None else dump_folder(options.dump_dir, role),
+        dump_dir=folder,
     )
 
 

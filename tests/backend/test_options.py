@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wrapperir.backend import OPTIONS, dump_folder, read_options
+from wrapperir.backend import OPTIONS, compile_lowered, dump_folder, read_options
 from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.frontend.lowered import Lowered
+from wrapperir.ir.program import Program
 
 
 def test_defaults() -> None:
@@ -42,6 +44,23 @@ def test_a_value_of_the_wrong_type_is_refused(name: str, value: object) -> None:
         read_options({name: value})
     assert error.value.diagnostics[0].code is Code.INVALID_OPTION
     assert repr(name) in error.value.diagnostics[0].message
+
+
+def test_a_user_of_torch_compile_sees_the_options() -> None:
+    with pytest.raises(DiagnosticError) as error:
+        read_options({"dump_dri": "x"})
+    expected = (
+        "WIR660: backend wrapperir has no option 'dump_dri'"
+        " (the options are emitter, passes, dump_dir)"
+    )
+    assert str(error.value) == expected
+
+
+def test_a_dump_dir_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    options = read_options({"dump_dir": tmp_path / "file" / "dump"})
+    with pytest.raises(DiagnosticError, match=r"WIR661: option 'dump_dir': .*file/dump"):
+        compile_lowered(Lowered(Program(), {}), options, "forward")
 
 
 def test_each_dump_has_a_folder_of_its_own(tmp_path: Path) -> None:
