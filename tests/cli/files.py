@@ -5,6 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from click.testing import CliRunner, Result
+
+from wrapperir.cli.main import main
+
 ADD = """\
 wrapperir 1
 
@@ -58,6 +62,19 @@ def write_files(folder: Path) -> None:
     (folder / "model.py").write_text(MODEL)
     torch.save([torch.ones(3, 4)], folder / "inputs.pt")
     torch.save({"w": torch.arange(4.0)}, folder / "weights.pt")
+
+
+def broken(text: str = ADD) -> str:
+    """Return a program with an error that the verifier finds."""
+    return text.replace("free %x\n", "free %missing\n")
+
+
+def invoke(*args: str, input: str | bytes | None = None) -> Result:
+    """Run the command in this process."""
+    result = CliRunner().invoke(main, args, input=input)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
 
 
 def run_process(

@@ -6,39 +6,12 @@ from pathlib import Path
 import click
 import pytest
 import torch
-from click.testing import CliRunner, Result
 
-from tests.cli.files import ADD, write_files
+from tests.cli.files import ADD, broken, invoke
 from wrapperir.cli.main import main
 from wrapperir.diagnostics import Code
 from wrapperir.passes import run_passes
 from wrapperir.text import format_program, parse_json, parse_program
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("cli")
-    write_files(folder)
-    return folder
-
-
-@pytest.fixture
-def folder(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for file in template.iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def invoke(*args: str, input: str | bytes | None = None) -> Result:
-    result = CliRunner().invoke(main, args, input=input)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
-
-
-def broken(text: str = ADD) -> str:
-    return text.replace("free %x\n", "free %missing\n")
 
 
 def test_print_normalises_and_round_trips(folder: Path) -> None:
@@ -275,8 +248,13 @@ def test_compile_leaves_a_foreign_directory_alone(folder: Path) -> None:
     (folder / "mine").mkdir()
     (folder / "mine" / "diary").write_text("dear diary")
     result = invoke("compile", "model.py:scale", "-o", "mine")
-    assert result.exit_code == 3
+    assert result.exit_code == 1
+    assert "wrapperir: error WIR710" in result.stderr
+    assert "executes the code" not in result.stderr
     assert os.listdir(folder / "mine") == ["diary"]
+    emitted = invoke("emit", "add.wir", "-o", "mine")
+    assert emitted.exit_code == 1
+    assert "wrapperir: error WIR710" in emitted.stderr
 
 
 def test_plugins_lists_the_built_in_emitter(folder: Path) -> None:

@@ -5,6 +5,7 @@ from typing import Literal
 
 import click
 
+from wrapperir.cli.opt import check_names
 from wrapperir.cli.options import (
     diagnostics_format_option,
     emitter_option,
@@ -12,7 +13,8 @@ from wrapperir.cli.options import (
     pass_option,
 )
 from wrapperir.cli.progress import stage
-from wrapperir.cli.source import printed
+from wrapperir.cli.report import notice
+from wrapperir.cli.source import NOWHERE, printed
 from wrapperir.cli.status import reporting, working_on
 
 
@@ -58,12 +60,14 @@ def command(
     from wrapperir.emit.pipeline import emit_program, find_emitter, prepare_program
     from wrapperir.frontend.lowered import Lowered
 
-    file = target.rpartition(":")[0] or target
-    click.echo(f"wrapperir: compile executes the code in {file}", err=True)
     chosen = find_emitter(emitter)
+    check_names(passes)
     with stage("loading torch ..."):
-        from wrapperir.cli.compiled import Compiled, write_compiled
-        from wrapperir.cli.lowering import lower_target
+        from wrapperir.cli.compiled import Compiled, check_directory, write_compiled
+        from wrapperir.cli.lowering import check_target, lower_target
+    check_directory(Path(output))
+    file = check_target(target, frontend)
+    notice(f"compile executes the code in {file}")
     with stage(f"lowering {target} ..."):
         found = lower_target(target, frontend)
     compiled: list[Compiled] = []
@@ -73,10 +77,16 @@ def command(
             program = prepare_program(lowered.program, passes)
             artifact = emit_program(program, chosen)
             compiled.append(Compiled(Lowered(program, lowered.constants), artifact))
+    working_on(NOWHERE)
     write_compiled(compiled, target, Path(output))
     for item in compiled:
         program = item.lowered.program
         click.echo(
-            f"{output}: {program.name}: {len(program.lines)} lines, "
-            f"{len(program.definitions)} kernels, {len(program.constants)} constants"
+            f"{output}: {program.name}: {_counted(len(program.lines), 'line')}, "
+            f"{_counted(len(program.definitions), 'kernel')}, "
+            f"{_counted(len(program.constants), 'constant')}"
         )
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

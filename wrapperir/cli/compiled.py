@@ -1,9 +1,6 @@
 """The directory that ``compile`` writes."""
 
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,12 +10,13 @@ from attrs import frozen
 from wrapperir import __version__
 from wrapperir.cli.print import format_as
 from wrapperir.cli.run import CONSTANTS_FILE
-from wrapperir.cli.source import PROGRAM_TEXT
+from wrapperir.cli.source import COMPILED_MANIFEST, PROGRAM_TEXT
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit.artifact import write_artifact
 from wrapperir.emit.contract import Artifact
+from wrapperir.emit.replacing import replacing
 from wrapperir.frontend.lowered import Lowered
 
-MANIFEST = "wrapperir.json"
 PROGRAM_JSON = "program.json"
 
 
@@ -30,6 +28,24 @@ class Compiled:
     artifact: Artifact
 
 
+def check_directory(directory: Path) -> None:
+    """Refuse a directory to write to that is neither empty nor written by ``compile``.
+
+    Raises:
+        DiagnosticError: WIR710, it holds something else.
+        OSError: it cannot be read.
+    """
+    if directory.exists() and not _replaceable(directory):
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.INVALID_ARTIFACT,
+                message=f"{directory} exists and was not written by compile, so it is not"
+                " replaced",
+                hint="give a new or empty directory",
+            )
+        )
+
+
 def write_compiled(compiled: Sequence[Compiled], target: str, directory: Path) -> None:
     """Write programs, constants and artifacts, all or nothing.
 
@@ -37,25 +53,16 @@ def write_compiled(compiled: Sequence[Compiled], target: str, directory: Path) -
     directory that ``compile`` wrote earlier is replaced.
 
     Raises:
-        OSError: it cannot be written, or holds something else.
+        DiagnosticError: as :func:`check_directory`.
+        OSError: it cannot be written.
     """
-    if directory.exists() and not _replaceable(directory):
-        raise FileExistsError(17, "exists and was not written by compile", str(directory))
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    prefix = f".{directory.name[:100]}-"
-    scratch = Path(tempfile.mkdtemp(prefix=prefix, dir=directory.parent))
-    try:
-        new, old = scratch / "new", scratch / "old"
-        new.mkdir()
+    check_directory(directory)
+    with replacing(directory) as new:
         folders = [str(i) for i in range(len(compiled))] if len(compiled) != 1 else ["."]
         for folder, item in zip(folders, compiled, strict=True):
             _write_program(item, new / folder)
-        (new / MANIFEST).write_text(_format_manifest(compiled, folders, target))
-        if directory.exists():
-            os.replace(directory, old)
-        os.replace(new, directory)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        manifest = _format_manifest(compiled, folders, target)
+        (new / COMPILED_MANIFEST).write_text(manifest, encoding="utf-8")
 
 
 def _write_program(compiled: Compiled, folder: Path) -> None:
@@ -92,5 +99,5 @@ def _format_manifest(
 
 def _replaceable(directory: Path) -> bool:
     return directory.is_dir() and (
-        (directory / MANIFEST).is_file() or not any(directory.iterdir())
+        (directory / COMPILED_MANIFEST).is_file() or not any(directory.iterdir())
     )

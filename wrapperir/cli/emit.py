@@ -12,7 +12,7 @@ from wrapperir.cli.options import (
     pass_option,
     program_argument,
 )
-from wrapperir.cli.source import parse_source, read_source
+from wrapperir.cli.source import NOWHERE, parse_source, read_source
 from wrapperir.cli.status import reporting, working_on
 from wrapperir.cli.writing import write_output
 
@@ -56,6 +56,7 @@ def command(
     working_on(source)
     artifact = emit_program(prepare_program(parsed, passes), find_emitter(emitter))
     if output is not None:
+        working_on(NOWHERE)
         write_artifact(artifact, Path(output))
         return
     if len(artifact.files) != 1:

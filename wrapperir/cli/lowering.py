@@ -1,5 +1,6 @@
 """From what ``compile`` is given to programs, through a frontend."""
 
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import torch
 from torch.fx.traceback import annotate_fn
 
-from wrapperir.cli.target import Target, guarded, load_target
+from wrapperir.cli.target import Target, guarded, load_target, split_target
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.frontend.lowered import Lowered
 
@@ -25,32 +26,60 @@ class _AsModule(torch.nn.Module):
         return self.function(*args, **kwargs)
 
 
-def lower_target(text: str, frontend: str) -> Sequence[Lowered]:
-    """Return the programs of ``FILE.py:NAME`` or of an exported ``.pt2`` file.
+def check_target(text: str, frontend: str) -> Path:
+    """Return the file of ``FILE.py:NAME`` or of an exported program; executes nothing.
 
     Raises:
-        DiagnosticError: WIR900 to WIR903, or what the frontend reports.
+        DiagnosticError: WIR900, it is spelled otherwise, or not for the frontend.
         OSError: the file cannot be read.
     """
-    if text.endswith(".pt2"):
-        if frontend != "export":
-            raise DiagnosticError(
-                Diagnostic(
-                    code=Code.TARGET_SPELLING,
-                    message=f"a .pt2 file goes through the export frontend, not {frontend}",
-                )
+    exported = text.endswith(".pt2")
+    if exported and frontend != "export":
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.TARGET_SPELLING,
+                message=f"a .pt2 file goes through the export frontend, not {frontend}",
             )
-        return [_lower_file(Path(text))]
-    path = Path(text.rpartition(":")[0])
-    target = load_target(text)
-    if frontend == "inductor":
-        return _capture(path, target)
-    return [_lower(guarded(path, _export, target))]
-
-
-def _lower_file(path: Path) -> Lowered:
+        )
+    path = Path(text) if exported else split_target(text)[0]
     path.open("rb").close()
-    return _lower(guarded(path, torch.export.load, path))
+    return path
+
+
+def lower_target(text: str, frontend: str) -> Sequence[Lowered]:
+    """Return the programs, at least one, of what :func:`check_target` accepts.
+
+    Raises:
+        DiagnosticError: WIR901 to WIR903, WIR907, or what the frontend reports.
+        OSError: the file cannot be read.
+    """
+    path = check_target(text, frontend)
+    if text.endswith(".pt2"):
+        return [_lower(guarded(path, _load, path))]
+    target = load_target(text)
+    if frontend == "export":
+        return [_lower(guarded(path, _export, target))]
+    found = _capture(path, target)
+    if not found:
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.NOTHING_TO_COMPILE,
+                message=f"torch.compile makes no graph of {text}",
+                hint="it computes nothing with tensors, or Dynamo leaves it all to Python:"
+                " TORCH_LOGS=graph_breaks says why",
+            )
+        )
+    return found
+
+
+def _load(path: Path) -> torch.export.ExportedProgram:
+    # What it logs about a file that is no exported program is in the error too.
+    logger = logging.getLogger("torch.export")
+    was_disabled, logger.disabled = logger.disabled, True
+    try:
+        return torch.export.load(path)
+    finally:
+        logger.disabled = was_disabled
 
 
 def _export(target: Target) -> torch.export.ExportedProgram:

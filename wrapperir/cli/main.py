@@ -28,10 +28,11 @@ class _LateGroup(click.Group):
     cls=_LateGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 92},
     epilog="\b\nExit status:\n"
-    "  0  done; a program that was checked has no errors\n"
+    "  0  done; a program that was checked or written has no errors\n"
     "  1  errors were reported, each with its code\n"
     "  2  the command line is wrong\n"
-    "  3  a file could not be read or written",
+    "  3  a file could not be read or written\n"
+    "  130  Ctrl-C",
 )
 @click.version_option(__version__, prog_name="wrapperir")
 def main() -> None:

@@ -49,8 +49,9 @@ def command(
 ) -> None:
     """Run passes over PROGRAM and write what they make.
 
-    The result is checked: if it has errors that PROGRAM has not, nothing is written.
-    Nothing of the program is executed.
+    The result is checked: if it has errors, they are reported and nothing is written.
+    PROGRAM itself may have some, such as missing frees, that a pass mends.  Nothing of
+    the program is executed.
     """
     from wrapperir.passes import run_passes
     from wrapperir.verify import verify
@@ -60,7 +61,6 @@ def command(
     parsed, source = parse_source(source)
     working_on(source)
     check_names(passes)
-    before = sum(d.severity is Severity.ERROR for d in verify(parsed))
     result = parsed
     for name in passes:
         with stage(f"running {name} ..."):
@@ -68,10 +68,10 @@ def command(
         if print_after_all:
             _show_changes(name, result, changed)
         result = changed
-    found = verify(result)
-    errors = [d for d in found if d.severity is Severity.ERROR]
-    if len(errors) > before:
-        report(errors, printed(result, f"{source.name} (after the passes)"))
+    errors = [d for d in verify(result) if d.severity is Severity.ERROR]
+    if errors:
+        shown = printed(result, f"{source.name} (after the passes)") if passes else source
+        report(errors, shown)
         click.get_current_context().exit(ERRORS)
     write_output(output, format_as(result, to))
 

@@ -3,12 +3,14 @@
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import TextIO
 
 
 @contextmanager
 def stage(what: str) -> Generator[None]:
     """Show ``what`` while the block runs."""
-    if not sys.stderr.isatty():
+    stream: TextIO | None = sys.stderr  # None if it was closed before Python began
+    if stream is None or not stream.isatty():
         yield
         return
     from rich.console import Console  # loaded late: only terminals have progress

@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TextIO
 
 import click
 
@@ -19,6 +19,10 @@ _STYLES = (
 )
 
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+"""What stands for a byte that is no part of UTF-8 text."""
+
+
 def report(
     diagnostics: Sequence[Diagnostic],
     source: Source,
@@ -28,9 +32,11 @@ def report(
 ) -> None:
     """Write diagnostics to standard error, or with ``err=False`` to standard output."""
     write = format_diagnostics_json if form == "json" else format_diagnostics
-    text = write(diagnostics, source.text, source.positions, source.name)
-    stream = sys.stderr if err else sys.stdout
-    if form == "json" or not stream.isatty():
+    shown = _SURROGATE.sub("\ufffd", source.text)
+    text = write(diagnostics, shown, source.positions, source.name)
+    # Python has None for a stream that was closed before it began.
+    stream: TextIO | None = sys.stderr if err else sys.stdout
+    if form == "json" or stream is None or not stream.isatty():
         click.echo(text, nl=not text.endswith("\n") and bool(text), err=err)
         return
     from rich.console import Console  # loaded late: only terminals have colours
@@ -42,3 +48,9 @@ def report(
         for pattern, style in _STYLES:
             styled.highlight_regex(pattern, style)
         console.print(styled)
+
+
+def notice(text: str) -> None:
+    """Say on standard error what is no diagnostic; not with ``--format json``."""
+    if click.get_current_context().params.get("form") != "json":
+        click.echo(f"wrapperir: {text}", err=True)

@@ -13,7 +13,8 @@ from wrapperir.cli.options import (
     program_argument,
 )
 from wrapperir.cli.progress import stage
-from wrapperir.cli.source import parse_source, read_source
+from wrapperir.cli.report import notice
+from wrapperir.cli.source import parse_source, printed, read_source
 from wrapperir.cli.status import reporting, working_on
 
 if TYPE_CHECKING:
@@ -47,7 +48,14 @@ CONSTANTS_FILE = "constants.pt"
     help="Take the constants from a dict by key.  Otherwise those that compile wrote "
     "beside PROGRAM are used, or random ones.",
 )
-@click.option("--seed", default=0, show_default=True, help="Seed of what is random.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**63 - 1),
+    metavar="N",
+    default=0,
+    show_default=True,
+    help="Seed of what is random, from 0 to 2**63 - 1.",
+)
 @emitter_option(None, "Run what this emitter makes; otherwise the interpreter.")
 @pass_option
 @diagnostics_format_option
@@ -66,31 +74,37 @@ def command(
     This executes code: the operators that PROGRAM calls and the kernels in it.  Run only
     programs that you trust.
     """
-    from wrapperir.emit.pipeline import compile_program, prepare_program
+    from wrapperir.emit.pipeline import emit_program, find_emitter, prepare_program
 
     source = read_source(program)
     working_on(source)
     parsed, source = parse_source(source)
     working_on(source)
-    click.echo(f"wrapperir: run executes the code in {source.name}", err=True)
     prepared = prepare_program(parsed, passes)
+    if passes:
+        working_on(printed(prepared, f"{source.name} (after the passes)"))
+    chosen = None if emitter is None else find_emitter(emitter)
+    artifact = None if chosen is None else emit_program(prepared, chosen)
 
     import torch
 
+    from wrapperir.cli.emitted import run_emitted
     from wrapperir.cli.random_inputs import random_inputs
     from wrapperir.cli.value_files import load_inputs
-    from wrapperir.interp import interpret
+    from wrapperir.interp import check_inputs, interpret
 
     torch.manual_seed(seed)  # pyright: ignore[reportUnknownMemberType]
     tensors = _constants(program, prepared, constants, seed)
     given = (
         random_inputs(prepared, seed) if inputs is None else load_inputs(inputs, prepared)
     )
+    check_inputs(prepared, given)
+    notice(f"run executes the code in {source.name}")
     with stage("running ..."):
-        if emitter is None:
+        if chosen is None or artifact is None:
             outputs = interpret(prepared, given, tensors)
         else:
-            outputs = compile_program(prepared, emitter=emitter, constants=tensors)(given)
+            outputs = run_emitted(prepared, artifact, chosen, given, tensors)
     for index, value in enumerate(outputs):
         click.echo(f"output {index}: {format_summary(value)}")
 
@@ -107,7 +121,7 @@ def _constants(
     if file is not None:
         return load_constants(file)
     if program.constants:
-        click.echo("wrapperir: the constants are random", err=True)
+        notice("the constants are random")
     return random_constants(program, seed)
 
 

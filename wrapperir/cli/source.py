@@ -6,11 +6,14 @@ from pathlib import Path
 
 from attrs import evolve, field, frozen
 
-from wrapperir.diagnostics import LinePath, Position
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, LinePath, Position
 from wrapperir.ir.program import Program
 
 PROGRAM_TEXT = "program.wir"
 """The name of a program's text in a directory that ``compile`` wrote."""
+
+COMPILED_MANIFEST = "wrapperir.json"
+"""The name of what says what ``compile`` wrote to a directory."""
 
 STANDARD_INPUT = "-"
 
@@ -24,10 +27,15 @@ class Source:
     positions: Mapping[LinePath, Position] = field(factory=dict[LinePath, Position])
 
 
+NOWHERE = Source("wrapperir", "")
+"""Where diagnostics are that are about no program."""
+
+
 def read_source(path: str) -> Source:
     """Return the text of a file, of a compiled directory's program, or of standard input.
 
     Raises:
+        DiagnosticError: WIR908, a directory holds no program, or several.
         OSError: it cannot be read.
     """
     if path == STANDARD_INPUT:
@@ -35,10 +43,27 @@ def read_source(path: str) -> Source:
     else:
         file = Path(path)
         if file.is_dir():
-            file = file / PROGRAM_TEXT
+            file = _program_in(file)
         name, content = str(file), file.read_bytes()
-    # Bytes that are no UTF-8 become lone surrogates, which the reader places and reports.
+    # Bytes that are no UTF-8 become lone surrogates, which parse_source reports.
     return Source(name, content.decode(errors="surrogateescape"))
+
+
+def _program_in(directory: Path) -> Path:
+    file = directory / PROGRAM_TEXT
+    if file.is_file():
+        return file
+    inner = [found.parent for found in directory.glob(f"*/{PROGRAM_TEXT}")]
+    inner.sort(key=lambda folder: (len(folder.name), folder.name))
+    hint = None
+    if inner:
+        message = f"{directory} holds {len(inner)} programs in folders of their own"
+        hint = f"give one of {', '.join(map(str, inner[:10]))}"
+    elif (directory / COMPILED_MANIFEST).is_file():
+        message = f"{directory} holds no program: compile found none to write"
+    else:
+        message = f"{directory} is a directory that compile did not write"
+    raise DiagnosticError(Diagnostic(code=Code.NO_PROGRAM, message=message, hint=hint))
 
 
 def parse_source(source: Source) -> tuple[Program, Source]:
@@ -51,12 +76,34 @@ def parse_source(source: Source) -> tuple[Program, Source]:
     """
     from wrapperir.text import format_with_positions, parse_json, parse_with_positions
 
+    _check_encoding(source.text)
+
     if source.text.lstrip()[:1] == "{":
         program = parse_json(source.text)
         text, positions = format_with_positions(program)
         return program, Source(f"{source.name} (as text)", text, positions)
     parsed = parse_with_positions(source.text)
     return parsed.program, evolve(source, positions=parsed.positions)
+
+
+def _check_encoding(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        before = text[: error.start]
+        # How errors="surrogateescape" keeps a byte that is no part of UTF-8 text.
+        byte = ord(text[error.start]) - 0xDC00
+        offset = len(before.encode())
+        position = Position(
+            before.count("\n") + 1, error.start - (before.rfind("\n") + 1) + 1
+        )
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.BAD_ENCODING,
+                message=f"not UTF-8 text (byte 0x{byte:02x} at offset {offset})",
+                position=position,
+            )
+        ) from None
 
 
 def printed(program: Program, name: str) -> Source:

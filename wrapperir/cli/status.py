@@ -7,11 +7,14 @@ from typing import ParamSpec
 import click
 
 from wrapperir.cli.report import report
-from wrapperir.cli.source import Source
+from wrapperir.cli.source import NOWHERE, Source
 from wrapperir.diagnostics import DiagnosticError
 
 ERRORS = 1
 """Errors were reported, each with its code."""
+
+INTERRUPTED = 130
+"""Ctrl-C, as shells count it."""
 
 FILES = 3
 """A file could not be read or written."""
@@ -32,7 +35,7 @@ def reporting(run: Callable[P, None]) -> Callable[P, None]:
         try:
             run(*args, **kwargs)
         except DiagnosticError as error:
-            source = context.meta.get(_SOURCE, Source("wrapperir", ""))
+            source = context.meta.get(_SOURCE, NOWHERE)
             form = context.params.get("form", "text")
             report(error.diagnostics, source, form="json" if form == "json" else "text")
             context.exit(ERRORS)
@@ -42,6 +45,9 @@ def reporting(run: Callable[P, None]) -> Callable[P, None]:
             name = f"{error.filename}: " if error.filename else ""
             click.echo(f"wrapperir: {name}{error.strerror or error}", err=True)
             context.exit(FILES)
+        except KeyboardInterrupt:
+            click.echo("wrapperir: interrupted", err=True)
+            context.exit(INTERRUPTED)
 
     return wrapped
 

@@ -1,5 +1,7 @@
 """Inputs and constants from files: what ``torch.save`` wrote, or safetensors."""
 
+import re
+import warnings
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,6 +12,9 @@ import torch
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit.contract import Value
 from wrapperir.ir.program import Program
+
+_REFUSED = re.compile(r"GLOBAL ([\w.]{1,200})", re.ASCII)
+"""Where torch names what it does not load because that may execute code."""
 
 
 def load_inputs(path: str, program: Program) -> list[Value]:
@@ -62,12 +67,18 @@ def _load(path: str) -> Any:
     if not zipfile.is_zipfile(path) and head[8:9] == b"{":
         return _load_safetensors(path)
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings(action="ignore"):
+            return torch.load(path, map_location="cpu", weights_only=True)
     except OSError:
         raise
     except Exception as error:  # an unpickler raises anything at a file that is not its own
-        lines = str(error).splitlines() or [type(error).__name__]
-        raise _bad(path, f"is no file of tensors: {lines[0]}") from None
+        named = _REFUSED.search(str(error))
+        if named is not None:
+            what = f"holds {named[1]}, which is neither tensor nor number"
+        else:
+            what = "is no file that torch.save or safetensors wrote"
+        # torch's own message tells how to execute what is in the file.
+        raise _bad(path, what) from None
 
 
 def _load_safetensors(path: str) -> Any:

@@ -1,8 +1,11 @@
 """Writing output files whole or not at all."""
 
+import errno
 import os
+import sys
 import tempfile
 from pathlib import Path
+from typing import TextIO
 
 import click
 
@@ -16,12 +19,22 @@ def write_output(path: str | None, text: str) -> None:
     half written.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: it cannot be written; the error names ``path``.
     """
     if path is None or path == STANDARD_INPUT:
+        stream: TextIO | None = sys.stdout
+        if stream is None:  # it was closed before Python began
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF), "<stdout>")
         click.echo(text, nl=False)
         return
-    target = Path(path)
+    try:
+        _replace(Path(path), text.encode())
+    except OSError as error:
+        cause = error.strerror or str(error)
+        raise OSError(error.errno, cause, path) from error
+
+
+def _replace(target: Path, content: bytes) -> None:
     # A link is written through, not replaced.
     target = target.resolve() if target.is_symlink() else target
     descriptor, scratch = tempfile.mkstemp(
@@ -29,7 +42,7 @@ def write_output(path: str | None, text: str) -> None:
     )
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(text.encode())
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(scratch, _mode(target))

@@ -244,6 +244,8 @@ class Code(StrEnum):
     """Emitted code did not load: a kernel does not compile or an operator is missing."""
     INVALID_ARTIFACT = "WIR710"
     """A directory holds no artifact, or one that was changed."""
+    EMITTER_FAILED = "WIR711"
+    """An emitter raised an error, or gave something other than an artifact."""
     # 8: running a program
     RUN_INPUT_COUNT = "WIR800"
     """A run is given too few or too many inputs."""
@@ -334,3 +336,9 @@ class Code(StrEnum):
     """A file of inputs or constants does not hold what the program needs."""
     UNDRAWABLE_INPUT = "WIR905"
     """A random input cannot be drawn."""
+    EMITTED_CODE_FAILED = "WIR906"
+    """The code that an emitter made raised an error while it ran."""
+    NOTHING_TO_COMPILE = "WIR907"
+    """Dynamo found nothing to compile in the user's function."""
+    NO_PROGRAM = "WIR908"
+    """A directory that is given as a program holds none, or several."""

@@ -2,15 +2,13 @@
 
 import hashlib
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias, Union
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit.contract import Artifact
+from wrapperir.emit.replacing import replacing
 
 MANIFEST = "manifest.json"
 MANIFEST_VERSION = 1
@@ -38,23 +36,12 @@ def write_artifact(artifact: Artifact, directory: Path) -> None:
         _check_path(path)
     if directory.exists() and not _replaceable(directory):
         raise _invalid(f"{directory} exists and is no artifact, so it is not replaced")
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(
-        tempfile.mkdtemp(prefix=f".{directory.name[:100]}-", dir=directory.parent)
-    )
-    try:
-        new, old = scratch / "new", scratch / "old"
-        new.mkdir()
+    with replacing(directory) as new:
         for path, content in artifact.files.items():
             target = new / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(_encoded(content))
         (new / MANIFEST).write_bytes(_format_manifest(artifact).encode())
-        if directory.exists():
-            os.replace(directory, old)
-        os.replace(new, directory)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def read_artifact(directory: Path) -> Artifact:

@@ -1,10 +1,12 @@
 """From a program to a callable: verify, passes, verify, check support, emit, load."""
 
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from wrapperir.diagnostics import Diagnostic, DiagnosticError, Severity
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Note, Severity
 from wrapperir.emit.artifact import write_artifact
 from wrapperir.emit.constants import check_constants
 from wrapperir.emit.contract import Artifact, Emitter, Loaded
@@ -30,18 +32,16 @@ def compile_program(
 
     Raises:
         DiagnosticError: all errors of the verifier; or the emitter is unknown or lacks
-            something the program needs; or a constant is missing or of another type; or
-            a kernel does not compile.
+            something the program needs, or fails; or a constant is missing or of another
+            type; or a kernel does not compile.
         OSError: ``dump_dir`` cannot be written.
     """
     chosen = find_emitter(emitter) if isinstance(emitter, str) else emitter
     prepared = prepare_program(program, passes)
-    given: Mapping[str, torch.Tensor] = {} if constants is None else constants
-    _raise_errors(check_constants(prepared, given))
     artifact = emit_program(prepared, chosen)
     if dump_dir is not None:
         dump_program(prepared, artifact, dump_dir)
-    return chosen.load(artifact, given)
+    return load_artifact(prepared, artifact, chosen, {} if constants is None else constants)
 
 
 def find_emitter(name: str) -> Emitter:
@@ -75,11 +75,59 @@ def emit_program(program: Program, emitter: Emitter) -> Artifact:
     """Return the artifact for a verified program.
 
     Raises:
-        DiagnosticError: the emitter lacks something that the program needs; all such
-            places are named before any code is written.
+        DiagnosticError: the emitter lacks something that the program needs, and all such
+            places are named before any code is written; or WIR711, it fails.
     """
     _raise_errors(check_support(program, emitter.name, emitter.support))
-    return emitter.emit(program)
+    with _blaming(emitter):
+        artifact = cast(object, emitter.emit(program))
+    if not isinstance(artifact, Artifact):
+        raise _fault(emitter, f"made a {type(artifact).__name__}, not an Artifact")
+    return artifact
+
+
+def load_artifact(
+    program: Program,
+    artifact: Artifact,
+    emitter: Emitter,
+    constants: Mapping[str, "torch.Tensor"],
+) -> Loaded:
+    """Return the callable of a program's artifact; kernels are compiled, code executed.
+
+    Raises:
+        DiagnosticError: a constant is missing or of another type; a kernel does not
+            compile; or WIR711, the emitter fails.
+    """
+    _raise_errors(check_constants(program, constants))
+    with _blaming(emitter):
+        return emitter.load(artifact, constants)
+
+
+@contextmanager
+def _blaming(emitter: Emitter) -> Generator[None]:
+    """Turn what an emitter raises, other than diagnostics, into WIR711."""
+    try:
+        yield
+    except DiagnosticError:
+        raise
+    except Exception as error:
+        cause = (str(error).strip().splitlines() or ["no message"])[0]
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        note = f"raised at {frame.filename}:{frame.lineno}, in {frame.name}"
+        message = f"failed: {type(error).__name__}: {cause}"
+        raise _fault(emitter, message, Note(message=note)) from error
+
+
+def _fault(emitter: Emitter, problem: str, *notes: Note) -> DiagnosticError:
+    module = type(emitter).__module__
+    return DiagnosticError(
+        Diagnostic(
+            code=Code.EMITTER_FAILED,
+            message=f"emitter {emitter.name!a} of {module} {problem}",
+            notes=notes,
+            hint="this is a fault of the emitter's plugin, not of the program",
+        )
+    )
 
 
 def dump_program(program: Program, artifact: Artifact, directory: Path) -> None:

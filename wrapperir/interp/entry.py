@@ -16,6 +16,7 @@ from wrapperir.interp.storage import (
     RunValue,
     TensorValue,
     adopt,
+    require_cpu,
 )
 from wrapperir.interp.symbols import define_symbol
 from wrapperir.ir.expr import Number
@@ -32,6 +33,38 @@ def enter(
     Raises:
         DiagnosticError: an input, symbol or constant is not as the program declares it.
     """
+    frame = _lend_inputs(program, inputs)
+    for index, input in enumerate(program.inputs):
+        if isinstance(input.type, TensorType):
+            with placed(("inputs", index)):
+                require_cpu(input.type.device)
+    bound: dict[str, RunValue] = {}
+    for index, constant in enumerate(program.constants):
+        with placed(("constants", index)):
+            if constant.name in bound or constant.name in frame.values:
+                message = f"%{constant.name} is already defined"
+                raise FaultError(
+                    Code.RUN_REDEFINED_NAME, message, subject=f"%{constant.name}"
+                )
+            bound[constant.name] = _constant_value(constant, constants, frame.symbols)
+    frame.constants = bound
+    return frame
+
+
+def check_inputs(program: Program, inputs: Sequence[Value]) -> None:
+    """Hold inputs, on any device, against the types that a program declares for them.
+
+    Emitted code trusts its caller about types: its kernels get only addresses.
+
+    Raises:
+        DiagnosticError: their number is wrong, or one has another kind, dtype, size,
+            stride or device, or a symbol that is read from them is outside its range.
+    """
+    _lend_inputs(program, inputs)
+
+
+def _lend_inputs(program: Program, inputs: Sequence[Value]) -> Frame:
+    """Return a frame with the inputs and symbols, which are as their types say."""
     with placed(("inputs",)):
         if len(inputs) != len(program.inputs):
             message = f"{len(program.inputs)} inputs are needed, {len(inputs)} were given"
@@ -46,16 +79,6 @@ def enter(
     for index, input in enumerate(program.inputs):
         with placed(("inputs", index)):
             _check_input(input, frame)
-    bound: dict[str, RunValue] = {}
-    for index, constant in enumerate(program.constants):
-        with placed(("constants", index)):
-            if constant.name in bound or constant.name in frame.values:
-                message = f"%{constant.name} is already defined"
-                raise FaultError(
-                    Code.RUN_REDEFINED_NAME, message, subject=f"%{constant.name}"
-                )
-            bound[constant.name] = _constant_value(constant, constants, frame.symbols)
-    frame.constants = bound
     return frame
 
 
@@ -64,6 +87,9 @@ def _input_value(input: Input, value: Value) -> RunValue:
         case TensorType(offset=offset):
             if not isinstance(value, torch.Tensor):
                 raise _wrong(input, f"needs a tensor, not {type(value).__name__}")
+            problem = _device_mismatch(input.type, value)
+            if problem is not None:
+                raise _wrong(input, problem)
             shift = offset if isinstance(offset, int) else int(value.storage_offset())
             return adopt(
                 value,
@@ -107,6 +133,7 @@ def _constant_value(
     if tensor is None:
         message = f"there is no constant {constant.key!r} for {subject}"
         raise FaultError(Code.RUN_MISSING_CONSTANT, message, subject=subject)
+    require_cpu(Device(tensor.device.type, tensor.device.index))
     value = adopt(
         tensor,
         owner=Owner.CONSTANT,
@@ -132,8 +159,11 @@ def mismatch(type: ValueType, value: RunValue, symbols: Mapping[str, Number]) ->
     declared = layout_of(type, symbols)
     if not same_elements(declared, value.own_layout):
         return f"needs {declared}, not {value.own_layout}"
-    actual = Device(value.tensor.device.type, value.tensor.device.index)
-    wanted = type.device
+    return _device_mismatch(type, value.tensor)
+
+
+def _device_mismatch(type: TensorType, tensor: torch.Tensor) -> str | None:
+    actual, wanted = Device(tensor.device.type, tensor.device.index), type.device
     if wanted.kind != actual.kind or (wanted.index or 0) != (actual.index or 0):
         return f"needs to be on {wanted}, not on {actual}"
     return None

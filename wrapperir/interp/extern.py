@@ -33,7 +33,14 @@ from wrapperir.interp.storage import (
 from wrapperir.interp.torch_values import python_value
 from wrapperir.ir.expr import EvaluationError, Number, symbols_in
 from wrapperir.ir.line import ExternKernelLine
-from wrapperir.ir.types import OpaqueType, ScalarType, TensorType, TupleType, ValueType
+from wrapperir.ir.types import (
+    Device,
+    OpaqueType,
+    ScalarType,
+    TensorType,
+    TupleType,
+    ValueType,
+)
 from wrapperir.ir.uses import buffers_in
 
 
@@ -162,6 +169,7 @@ def _tensor_value(
                 message = f"the result shares memory with %{name}, which aliases(...) lacks"
                 raise FaultError(Code.RUN_UNDECLARED_ALIAS, message, subject=f"%{name}")
             return _placed(type, tensor, storage, symbols)
+    require_cpu(Device(tensor.device.type, tensor.device.index))
     storage = adopt(
         tensor,
         owner=Owner.BLOCK,

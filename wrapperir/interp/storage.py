@@ -256,12 +256,11 @@ def adopt(
     The storage begins ``offset`` elements before the tensor's first element.
 
     Raises:
-        FaultError: the tensor is not strided, not on the CPU, or its dtype has no name.
+        FaultError: the tensor is not strided, or its dtype has no name.
     """
     if tensor.layout is not torch.strided or tensor.dtype not in DTYPES:
         message = f"a tensor of {tensor.dtype}, {tensor.layout} has no type here"
         raise FaultError(Code.RUN_VALUE_KIND, message)
-    require_cpu(Device(tensor.device.type, tensor.device.index))
     memory = tensor.untyped_storage()
     base = (int(tensor.storage_offset()) - offset) * tensor.element_size()
     if base < 0:
