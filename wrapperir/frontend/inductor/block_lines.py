@@ -21,6 +21,7 @@ from wrapperir.frontend.inductor.provenance import provenance_of
 from wrapperir.frontend.inductor.records import BranchLine, InvokeLine, LoopLine
 from wrapperir.frontend.inductor.scope import Scope
 from wrapperir.ir import line as wir
+from wrapperir.ir.expr import Expr
 from wrapperir.ir.types import OpaqueType, TensorType, ValueType
 
 
@@ -40,7 +41,7 @@ def lower_branch(scope: Scope, line: BranchLine) -> None:
     predicate = _operand(scope, node.predicate, temporaries, at)
     operands, kept = _operands(scope, node.operands, temporaries, at)
     blocks = [
-        _lower_block(scope, subgraph.graph.name, kept)
+        _lower_block(scope, subgraph.graph.name, kept, operands)
         for subgraph in (node.true_subgraph, node.false_subgraph)
     ]
     results = _results(scope, node, node.outputs)
@@ -77,11 +78,11 @@ def lower_loop(scope: Scope, line: LoopLine) -> None:
         )
     at = provenance_of(node.origins, scope.session.facts)
     temporaries: list[str] = []
-    carried = tuple(_operand(scope, n, temporaries, at) for n in node.carried_inputs)
+    carried = tuple(_carried(scope, n, temporaries, at) for n in node.carried_inputs)
     everything = range(len(carried) + len(node.additional_inputs))
     invariant = tuple(_operand(scope, n, temporaries, at) for n in node.additional_inputs)
     blocks = [
-        _lower_block(scope, subgraph.graph.name, tuple(everything))
+        _lower_block(scope, subgraph.graph.name, tuple(everything), (*carried, *invariant))
         for subgraph in (node.cond_subgraph, node.body_subgraph)
     ]
     results = _results(scope, node, node.outputs)
@@ -107,7 +108,7 @@ def lower_invoke(scope: Scope, line: InvokeLine) -> None:
     temporaries: list[str] = []
     operands, kept = _operands(scope, node.inputs, temporaries, at)
     name = node.subgraph.graph.name
-    lowered = _lower_block(scope, name, kept)
+    lowered = _lower_block(scope, name, kept, operands)
     results = _results(scope, node, node.outputs)
     scope.append(
         wir.SubgraphCallLine(
@@ -133,6 +134,17 @@ def _operand(
     argument: Any = operand
     kernel_argument: wir.KernelArgument = argument
     return kernel_argument
+
+
+def _carried(
+    scope: Scope, node: Any, temporaries: list[str], at: wir.Provenance | None
+) -> wir.KernelArgument:
+    """Return an operand that begins where its storage does, as what replaces it will."""
+    operand = _operand(scope, node, temporaries, at)
+    if isinstance(operand, wir.BufferRef) and _offset(scope, operand) != 0:
+        operand = wir.BufferRef(_copy(scope, operand.name))
+        temporaries.append(operand.name)
+    return operand
 
 
 def _operands(
@@ -184,10 +196,16 @@ def _note_writes(
             scope.write(operand.name)
 
 
-def _lower_block(outer: Scope, name: str, kept: tuple[int, ...]) -> _Lowered:
+def _lower_block(
+    outer: Scope,
+    name: str,
+    kept: tuple[int, ...],
+    operands: Sequence[wir.KernelArgument],
+) -> _Lowered:
     """Lower a subgraph to a block whose parameters are its inputs at ``kept``.
 
-    Each use of a subgraph is a block of its own, with names of its own.
+    A parameter begins where its operand, one of ``operands``, does.  Each use of a
+    subgraph is a block of its own, with names of its own.
     """
     from wrapperir.frontend.inductor.lines import lower_lines  # blocks hold lines
 
@@ -200,9 +218,10 @@ def _lower_block(outer: Scope, name: str, kept: tuple[int, ...]) -> _Lowered:
     scope.stream = outer.stream
     inputs = {scope.name(n): graph.graph_inputs[n] for n in graph.graph_input_names}
     parameters: list[wir.BlockParameter] = []
+    given_at = dict(zip(kept, operands, strict=True))
     for position, (parameter, value) in enumerate(inputs.items()):
-        if position in kept:
-            type = input_type(value)
+        if position in given_at:
+            type = input_type(value, _offset(outer, given_at[position]))
             parameters.append(wir.BlockParameter(parameter, type))
             scope.borrow(parameter, type)
     for constant, tensor in graph.constants.items():
@@ -222,6 +241,14 @@ def _lower_block(outer: Scope, name: str, kept: tuple[int, ...]) -> _Lowered:
         parameters=tuple(parameters), lines=tuple(scope.lines), results=results
     )
     return _Lowered(block, written)
+
+
+def _offset(scope: Scope, operand: wir.KernelArgument) -> Expr:
+    if isinstance(operand, wir.BufferRef):
+        type = scope.types[operand.name]
+        if isinstance(type, TensorType):
+            return type.offset
+    return 0
 
 
 def _own_results(

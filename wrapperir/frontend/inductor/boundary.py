@@ -17,13 +17,14 @@ from wrapperir.frontend.inductor.scope import Scope
 from wrapperir.frontend.inductor.symbol_lines import define_symbol
 from wrapperir.frontend.sympy_expr import lower_sympy
 from wrapperir.ir import line as wir
+from wrapperir.ir.expr import Expr
 from wrapperir.ir.types import OpaqueType, TensorType, ValueType
 
 
-def input_type(value: Any) -> ValueType:
-    """Return the type of a graph input."""
+def input_type(value: Any, offset: Expr = 0) -> ValueType:
+    """Return the type of a graph input, which begins at ``offset`` in its storage."""
     if isinstance(value, ir.TensorBox):
-        return layout_type(value.get_layout())
+        return layout_type(value.get_layout(), offset=offset)
     if isinstance(value, sympy.Basic | int | float):
         return scalar_type(value)
     return OpaqueType("none" if value is None else type(value).__name__)

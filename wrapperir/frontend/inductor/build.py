@@ -13,6 +13,7 @@ from wrapperir.frontend.inductor.boundary import (
     input_type,
     lower_outputs,
 )
+from wrapperir.frontend.inductor.input_places import input_places, place_symbols
 from wrapperir.frontend.inductor.lines import lower_lines
 from wrapperir.frontend.inductor.scope import Scope
 from wrapperir.frontend.lowered import Lowered
@@ -33,12 +34,15 @@ def build_program(wrapper: "CaptureWrapper") -> Lowered:
     scope = Scope(session, graph, nested=False)
     session.constants.update(graph.constants)
     types: dict[str, ValueType] = {}
+    places = input_places(graph)
     for name in graph.graph_input_names:
-        types[name] = input_type(graph.graph_inputs[name])
+        offset = places[name].offset if name in places else 0
+        types[name] = input_type(graph.graph_inputs[name], offset)
         scope.borrow(name, types[name], freeable=True)
     for name, tensor in graph.constants.items():
         scope.borrow(name, constant_type(tensor))
     symbols = input_symbols(scope, graph.graph_inputs)
+    symbols += place_symbols(scope, places)
     lower_lines(scope, wrapper.lines)
     outputs = lower_outputs(scope, wrapper.get_graph_outputs())
     if config.nan_asserts:

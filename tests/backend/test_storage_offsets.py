@@ -1,0 +1,103 @@
+"""Inputs that begin within their storage, and views that count from its start."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch._dynamo import config as dynamo_config
+from torch._inductor import config
+
+from tests.frontend_inductor.captured import capture_all, while_loop
+from wrapperir.interp import interpret
+from wrapperir.ir.line import OffsetOf
+
+Function = Callable[[torch.Tensor], tuple[torch.Tensor, ...]]
+
+
+def _strided(x: torch.Tensor, at: int) -> torch.Tensor:
+    return x.as_strided((2,), (1,), at)
+
+
+def _loop(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    carried: tuple[torch.Tensor, ...] = while_loop(
+        lambda i, z: i < 3, lambda i, z: (i + 1, z * 2), (x[0].long() * 0, x[1:])
+    )
+    return carried[1], _strided(x, 1) + 0
+
+
+def _branch(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    chosen: torch.Tensor = torch.cond(
+        x.sum() > 0, lambda a: a * 3, lambda a: a * 5, (x[1:],)
+    )
+    return chosen, x[2:]
+
+
+RETURNED: dict[str, Function] = {
+    "before the input": lambda x: (x * 2, _strided(x, 1)),
+    "a branch's operand": _branch,
+}
+READ: dict[str, Function] = {
+    "by a kernel": lambda x: (_strided(x, 1) + 0, x[1:] * 2, x[3:]),
+    "by an operator": lambda x: (_strided(x, 1) @ x[:2], x.view(torch.int16)[3:]),
+    "after the input's start": lambda x: (_strided(x, 9) @ x[:2],),
+    "of a view": lambda x: (_strided(x[2:], 1) + 1,),
+    "beside a branch": lambda x: (
+        torch.cond(x.sum() > 0, lambda a: a * 3, lambda a: a * 5, (x,)),
+        _strided(x, 1) + 0,
+    ),
+    "beside a loop": _loop,
+}
+CASES = {**RETURNED, **READ}
+
+
+def _input(offset: int) -> torch.Tensor:
+    return torch.arange(float(offset + 29))[offset:]
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> None:
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_views_are_of_the_callers_memory(name: str, dynamic: bool) -> None:
+    function = CASES[name]
+    with config.patch(cpu_backend="triton"):
+        compiled = torch.compile(function, backend="wrapperir", dynamic=dynamic)
+        for offset in (7, 3) if dynamic or name in RETURNED else (7,):
+            torch.testing.assert_close(compiled(_input(offset)), function(_input(offset)))
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_the_interpreter_agrees(name: str, dynamic: bool) -> None:
+    with dynamo_config.patch(assume_static_by_default=not dynamic):
+        (lowered,) = capture_all(CASES[name], (_input(7),), cpu_backend="triton")
+    inputs: list[Any] = [29, 7, _input(7)] if dynamic else [_input(7)]
+    outputs = interpret(lowered.program, inputs, lowered.constants)
+    expected = CASES[name](_input(7))
+    torch.testing.assert_close(outputs[-len(expected) :], expected)
+
+
+@pytest.mark.parametrize("name", READ)
+def test_no_other_place_is_read_than_the_one_compiled_for(name: str) -> None:
+    """Nothing recompiles for another offset: Inductor's own wrapper reads elsewhere."""
+    with config.patch(cpu_backend="triton"):
+        compiled = torch.compile(READ[name], backend="wrapperir", dynamic=False)
+        compiled(_input(7))
+        with pytest.raises(ValueError, match=r"3 is not in 7\.\.7"):
+            compiled(_input(3))
+    (lowered,) = capture_all(READ[name], (_input(7),), cpu_backend="triton")
+    with pytest.raises(Exception, match=r"3, not in 7\.\.7"):
+        interpret(lowered.program, [_input(3)], lowered.constants)
+
+
+def test_other_inputs_keep_no_offset() -> None:
+    (lowered,) = capture_all(
+        lambda x, y: (x[1:] * 2, _strided(y, 1) + 0), (_input(7), _input(5))
+    )
+    (symbol,) = lowered.program.symbols
+    assert symbol.source == OffsetOf(lowered.program.inputs[1].name)
+    assert (symbol.lower, symbol.upper) == (5, 5)
