@@ -11,11 +11,12 @@ from torch._inductor import config, ir
 from torch._inductor.codegen import common
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 
-from tests.frontend_inductor.captured import capture_one, while_loop
+from tests.frontend_inductor.captured import capture_one, lines_of, while_loop
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.inductor import capture
 from wrapperir.frontend.inductor.capture_scope import capturing
 from wrapperir.frontend.inductor.session import Session
+from wrapperir.ir.line import ExternKernelLine
 
 
 def _state() -> tuple[Any, ...]:
@@ -67,6 +68,51 @@ def test_everything_is_restored_after_a_failure(
     with pytest.raises(Exception, match="on purpose"):
         capture(lambda x: (x @ x).relu(), (torch.randn(4, 4),), cpu_backend="triton")
     assert _state() == before
+
+
+@pytest.mark.parametrize("name", ["cpp_wrapper", "fx_wrapper", "triton.cudagraphs"])
+def test_a_users_settings_are_restored_after_a_failure(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ir.ExternKernelOut, "codegen", _raise)
+    torch._dynamo.reset()
+    with config.patch({name: True}):
+        before = _state()
+        with pytest.raises(Exception, match="on purpose"):
+            capture(lambda x: (x @ x).relu(), (torch.randn(4, 4),), cpu_backend="triton")
+        with pytest.raises(Exception, match="on purpose"):
+            torch.compile(lambda x: (x @ x).relu(), backend="wrapperir")(torch.eye(4))
+        assert _state() == before
+
+
+def test_what_a_captured_function_runs_may_compile_for_itself() -> None:
+    """``capture`` runs the function; what that compiles is not part of the program."""
+    seen: list[object] = []
+
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        seen.append((config.cpu_backend, common.device_codegens["cpu"].wrapper_codegen))
+        result: torch.Tensor = torch.compile(lambda x: x * 2 + 1, backend="inductor")(x)
+        return result
+
+    with torch.library._scoped_library("wrapperir_nested", "FRAGMENT") as library:
+        library.define("doubled(Tensor x) -> Tensor")
+        library.impl("doubled", doubled, "CPU")
+        library.impl("doubled", torch.empty_like, "Meta")
+        operator = torch.ops.wrapperir_nested.doubled
+        x = torch.randn(4)
+        before = _state()
+        program = capture_one(lambda x: operator(x.sin()) * 3, x, cpu_backend="triton")
+        assert _state() == before
+        (call,) = lines_of(program, ExternKernelLine)
+        assert call.operator.startswith("wrapperir_nested.doubled")
+        assert seen == [(config.cpu_backend, PythonWrapperCodegen)]
+
+        torch._dynamo.reset()
+        with config.patch(cpu_backend="triton"):
+            compiled = torch.compile(lambda x: operator(x.sin()) * 3, backend="wrapperir")
+            with config.patch(cpu_backend="cpp"):
+                torch.testing.assert_close(compiled(x), (x.sin() * 2 + 1) * 3)
+        assert _state() == before
 
 
 def test_importing_registers_nothing() -> None:

@@ -7,7 +7,7 @@
 import contextlib
 import copy
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,7 +20,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.utils import _pytree as pytree
 
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.frontend.inductor.capture_scope import capturing
+from wrapperir.frontend.inductor.capture_scope import capturing, own_settings
 from wrapperir.frontend.inductor.session import Session
 from wrapperir.frontend.lowered import Lowered
 
@@ -50,7 +50,7 @@ def compile_graph(
         DiagnosticError: the graph has something that a program cannot express, or
             ``compile`` raised it.
     """
-    with functorch_config.patch(_FUNCTORCH):
+    with functorch_config.patch(_FUNCTORCH), own_settings():
         compiled: Any = compile_fx(
             graph,
             list(example_inputs),
@@ -124,13 +124,12 @@ def capture(
     captured: list[Lowered] = []
 
     def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        return compile_captured(graph, inputs, captured.append)
+        return compile_captured(graph, inputs, captured.append, settings)
 
-    patch = {} if cpu_backend is None else {"cpu_backend": cpu_backend}
-    with config.patch(patch):
-        compiled: Callable[..., Any] = torch.compile(function, backend=backend)
-        with contextlib.nullcontext() if training else torch.no_grad():
-            _run(compiled, example_inputs)
+    settings = {} if cpu_backend is None else {"cpu_backend": cpu_backend}
+    compiled: Callable[..., Any] = torch.compile(function, backend=backend)
+    with contextlib.nullcontext() if training else torch.no_grad():
+        _run(compiled, example_inputs)
     return captured
 
 
@@ -138,8 +137,12 @@ def compile_captured(
     graph: torch.fx.GraphModule,
     example_inputs: list[Any],
     found: Callable[[Lowered], None],
+    settings: Mapping[str, object],
 ) -> Callable[..., Any]:
-    """Compile as :func:`compile_graph` does, but run the traced graphs themselves."""
+    """Compile as :func:`compile_graph` does, but run the traced graphs themselves.
+
+    ``settings`` are Inductor's, for these graphs alone: what they run may compile too.
+    """
 
     def inner(gm: torch.fx.GraphModule, inputs: Sequence[Any], **kwargs: Any) -> Any:
         # Inductor's passes change the graph; its constants are real tensors.
@@ -150,14 +153,16 @@ def compile_captured(
             found(lowered)
             return lambda args: ()
 
-        _compile_inner(keep, gm, inputs, **kwargs)
+        with config.patch(chosen):
+            _compile_inner(keep, gm, inputs, **kwargs)
 
         def run(args: list[Any]) -> Any:
             return original(*args)
 
         return MockFXGraphCacheOutput(run)
 
-    with functorch_config.patch(_FUNCTORCH):
+    chosen = dict(settings)
+    with functorch_config.patch(_FUNCTORCH), own_settings(), config.patch(chosen):
         compiled: Any = compile_fx(graph, example_inputs, inner_compile=inner)
     return _as_callable(compiled)
 

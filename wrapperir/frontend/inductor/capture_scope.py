@@ -23,16 +23,26 @@ _LOCK = threading.RLock()
 _CONFIG: dict[str, Any] = {
     # A program is made anew each time; Inductor's caches hold its own output code.
     "fx_graph_cache": False,
-    # Checks, pools, partitions and graphs that are ours to make, as passes or not at all.
-    "alignment_asserts": False,
+    # Pools, partitions and graphs that are ours to make, as passes or not at all.
     "memory_planning": False,
     "graph_partition": False,
     "cpp_wrapper": False,
     "fx_wrapper": False,
     "triton.cudagraphs": False,
+    # A benchmark of its own in each kernel's text.
+    "benchmark_kernel": False,
     # Its last step is written as text over a slice of a workspace.
     "triton.mix_order_reduction": False,
 }
+
+
+def own_settings() -> contextlib.AbstractContextManager[None]:
+    """Have Inductor not do what a program leaves to passes or emitters.
+
+    ``compile_fx`` reads some of these before it hands a graph on for compilation.
+    """
+    settings: contextlib.AbstractContextManager[None] = config.patch(_CONFIG)
+    return settings
 
 
 @contextlib.contextmanager
@@ -56,7 +66,9 @@ def capturing(session: Session) -> Generator[None]:
                 common.device_codegens[device] = common.DeviceCodegen(
                     codegen.scheduling, factory, factory, factory
                 )
-            with config.patch(_CONFIG), triton_for_cpu():
+            # Alignment is asserted by lines, which the session makes.
+            asserts = config.patch("alignment_asserts", False)
+            with own_settings(), asserts, triton_for_cpu():
                 yield
         finally:
             for device, codegen in stock.items():
