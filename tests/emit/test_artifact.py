@@ -1,4 +1,6 @@
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -139,3 +141,25 @@ def failure(act: object) -> Code:
         act()
     (diagnostic,) = caught.value.diagnostics
     return diagnostic.code
+
+
+def test_a_failed_replacement_keeps_the_older_artifact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = tmp_path / "out"
+    older = Artifact("acme", {"a.txt": "older"}, "a.txt")
+    write_artifact(older, directory)
+    replace, calls = os.replace, 0
+
+    def fail_second(source: Path, target: Path) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise PermissionError(errno.EACCES, "not now", str(target))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", fail_second)
+    with pytest.raises(OSError, match="not now"):
+        write_artifact(Artifact("acme", {"a.txt": "newer"}, "a.txt"), directory)
+    assert read_artifact(directory) == older
+    assert list(tmp_path.iterdir()) == [directory]
