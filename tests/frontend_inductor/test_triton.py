@@ -9,11 +9,14 @@ import triton
 import triton.language as tl
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch._higher_order_ops import triton_kernel_wrap
 from torch._inductor import config
 from torch._inductor.runtime import triton_heuristics
 
 from tests.frontend_inductor.captured import capture_all, capture_one, lines_of
+from wrapperir.frontend.inductor import compile_graph
 from wrapperir.frontend.inductor.triton_grid import lower_grid
+from wrapperir.frontend.lowered import Lowered
 from wrapperir.interp import interpret
 from wrapperir.ir.expr import evaluate_int
 from wrapperir.ir.kernel import (
@@ -220,3 +223,40 @@ def test_a_kernel_of_the_users() -> None:
     assert accesses[1].writes
     assert kernel.grid == (3, 1, 1)
     assert dict(kernel.constants) == {"BLOCK": 16}
+
+
+def test_a_kernel_of_the_users_on_cpu_tensors() -> None:
+    """Dynamo leaves these to eager where there is no GPU; a graph may hold one still."""
+
+    torch._dynamo.reset()  # this empties the table
+    side_table = triton_kernel_wrap.kernel_side_table
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    y = graph.call_function(torch.empty_like, (x,))
+    graph.call_function(
+        triton_kernel_wrap.triton_kernel_wrapper_mutation,
+        kwargs={
+            "kernel_idx": side_table.add_kernel(_double),
+            "constant_args_idx": side_table.add_constant_args({"count": 20, "BLOCK": 16}),
+            "grid": [(2, 1, 1)],
+            "tma_descriptor_metadata": {},
+            "kwargs": {"x_ptr": x, "y_ptr": y},
+        },
+    )
+    graph.output((graph.call_function(torch.mul, (y, 3)),))
+    module = torch.fx.GraphModule({}, graph)
+    found: list[Lowered] = []
+
+    def backend(_: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        def compile(lowered: Lowered, backward: bool) -> Any:
+            found.append(lowered)
+            return lambda args: interpret(lowered.program, args, lowered.constants)
+
+        return compile_graph(module, inputs, compile)
+
+    with config.patch(cpu_backend="triton"):
+        ones = torch.ones(20)
+        actual = torch.compile(lambda x: x * 1, backend=backend)(ones)
+    torch.testing.assert_close(actual, torch.full((20,), 6.0))
+    first, _ = lines_of(found[0].program, KernelCallLine)
+    assert first.kernel.startswith("_double")
