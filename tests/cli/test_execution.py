@@ -29,11 +29,12 @@ def watch(event, args):
         source = args[0]
         if isinstance(source, bytes):
             source = source.decode(errors="replace")
-        if source is not None and "pwned" in str(source):
+        # ast.parse, whose file is <unknown>, makes no code that could be executed.
+        if source is not None and "pwned" in str(source) and args[1] != "<unknown>":
             seen.append([event, str(source)[:80]])
     elif event == "exec":
         code = args[0]
-        if "pwned" in repr(getattr(code, "co_names", ())):
+        if "pwned" in repr((code.co_names, code.co_consts)):
             seen.append([event, code.co_filename])
     elif event == "open":
         if isinstance(args[1], str) and set(args[1]) & set("wax+"):
