@@ -35,7 +35,6 @@ from wrapperir.ir.line import (
     ReuseLine,
     SubgraphCallLine,
     SymbolDefinitionLine,
-    SymbolKind,
     WhileLoopLine,
     ZeroMode,
 )
@@ -60,6 +59,7 @@ from wrapperir_python.operators import bind_operator
 from wrapperir_python.survey import Survey, choice_index, chosen_kernel
 from wrapperir_python.symbols import emit_range_check, format_symbol_source
 from wrapperir_python.triton_kernels import emit_triton_kernel
+from wrapperir_python.workspaces import emit_program_workspace
 
 _NARROW_FLOATS = frozenset(dtype for dtype in DType if dtype.value.startswith("f8"))
 
@@ -184,13 +184,7 @@ class PythonLines(LineVisitor[None]):
 
     def format_number(self, value: Expr, dtype: DType | None) -> Fragment:
         """Return an expression as a number of a dtype: a float, a bool or an int."""
-        match kind_of(dtype):
-            case SymbolKind.BOOL:
-                return self.expressions.format_bool(value)
-            case SymbolKind.FLOAT:
-                return self.expressions.format_real(value)
-            case SymbolKind.INT:
-                return self.expressions.format_index(value)
+        return self.expressions.format_number(value, kind_of(dtype))
 
     def format_operand(self, operand: Argument, type: ValueType) -> Fragment:
         """Return what goes into or comes out of a block; a number becomes its type's."""
@@ -206,7 +200,7 @@ class PythonLines(LineVisitor[None]):
 
     def emit_launch(self, callee: Callee, arguments: Fragment, device: Device) -> None:
         """Append the launch of a kernel."""
-        if device.kind == "cuda" and device.index not in (None, self._current_index()):
+        if device.kind == "cuda" and device.index not in (None, self.memory.current_index):
             index = format_int(device.index or 0)
             self.writer.emit_line("with torch.cuda._DeviceGuard({}):", index)
             with self.writer.indented():
@@ -235,7 +229,7 @@ class PythonLines(LineVisitor[None]):
         self.types[line.result] = line.type
         result = self.values[line.result]
         if line.workspace is ZeroMode.ZERO_PER_PROGRAM:
-            self._emit_program_workspace(result, line.type)
+            emit_program_workspace(self, result, line.type)
             return
         allocation = self.format_allocation(line.type)
         if line.workspace is ZeroMode.ZERO_ON_CALL:
@@ -373,22 +367,6 @@ class PythonLines(LineVisitor[None]):
         if any(parts):
             writer.emit_comment("; ".join(part for part in parts if part))
 
-    def _emit_program_workspace(self, name: Fragment, type: TensorType) -> None:
-        definitions = self.module.definitions
-        layout = (*type.size, *type.stride, type.offset)
-        static = all(isinstance(entry, int) for entry in layout)
-        allocation = self.format_allocation(type, in_call=not static)
-        if static:
-            definitions.emit_line("{} = {}.zero_()", name, allocation)
-            return
-        kept = self.module.names.claim("kept_workspaces")
-        definitions.emit_line("{} = {{}}", kept)
-        key = self.expressions.format_tuple(layout)
-        self.writer.emit_line("{} = {}.get({})", name, kept, key)
-        self.writer.emit_line("if {} is None:", name)
-        with self.writer.indented():
-            self.writer.emit_line("{} = {}[{}] = {}.zero_()", name, kept, key, allocation)
-
     def _find_callee(self, line: KernelCallLine) -> Callee:
         definition, positions = chosen_kernel(self.survey.definitions, line.kernel)
         if definition.language is Language.CPP and line.device.kind != "cpu":
@@ -406,6 +384,3 @@ class PythonLines(LineVisitor[None]):
     def _format_view(self, source: str, type: TensorType) -> Fragment:
         old = cast(TensorType, self.types[source])  # a verified program views tensors
         return self.memory.format_view(self.values[source], old, type)
-
-    def _current_index(self) -> int | None:
-        return None if self.survey.device is None else self.survey.device.index
