@@ -11,7 +11,7 @@ from torch._inductor import config, ir
 from torch._inductor.codegen import common
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 
-from tests.frontend_inductor.captured import capture_one, lines_of, while_loop
+from tests.frontend_inductor.captured import capture_all, capture_one, lines_of, while_loop
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.inductor import capture
 from wrapperir.frontend.inductor.capture_scope import capturing
@@ -113,6 +113,19 @@ def test_what_a_captured_function_runs_may_compile_for_itself() -> None:
             with config.patch(cpu_backend="cpp"):
                 torch.testing.assert_close(compiled(x), (x.sin() * 2 + 1) * 3)
         assert _state() == before
+
+
+def test_a_captured_function_runs_once() -> None:
+    counter, x = torch.zeros(2), torch.ones(2, requires_grad=True)
+
+    def count(x: torch.Tensor) -> torch.Tensor:
+        counter.add_(1)
+        return x * 3
+
+    assert len(capture_all(count, (x,), training=True)) == 2
+    assert counter.tolist() == [1, 1]
+    assert x.grad is not None
+    assert x.grad.tolist() == [3, 3]
 
 
 def test_importing_registers_nothing() -> None:

@@ -108,8 +108,8 @@ def capture(
     """Return the programs that Inductor makes of a function or module.
 
     The function is run once on ``example_inputs``, by PyTorch itself, so that every
-    graph is reached; with ``training`` the sum of its results is then propagated back.
-    No kernel is compiled.
+    graph is reached: it writes what it writes.  With ``training`` the sum of its results
+    is then propagated back, which accumulates gradients.  No kernel is compiled.
 
     Args:
         function: what ``torch.compile`` accepts.
