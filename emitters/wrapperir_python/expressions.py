@@ -5,6 +5,7 @@ from typing import LiteralString
 
 from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
+from wrapperir.ir.line import SymbolKind
 from wrapperir_python.literals import format_float, format_int
 
 # How tightly Python binds an operator; an operand that binds less needs parentheses.
@@ -107,6 +108,16 @@ class ExpressionFormatter:
         if isinstance(expr, int | float):
             return format_float(float(expr))
         return fragment("float({})", self.format_value(expr))
+
+    def format_number(self, expr: Expr, kind: SymbolKind) -> Fragment:
+        """Return Python with the value of ``expr`` as a number of a kind."""
+        match kind:
+            case SymbolKind.BOOL:
+                return self.format_bool(expr)
+            case SymbolKind.FLOAT:
+                return self.format_real(expr)
+            case SymbolKind.INT:
+                return self.format_index(expr)
 
     def format_bool(self, expr: Expr) -> Fragment:
         """Return Python with the truth of ``expr`` as a ``bool``."""

@@ -65,7 +65,7 @@ class MemoryFormatter:
             if type.pinned:
                 name = "empty_strided_cpu_pinned"
             return fragment("{}({}, {}, {})", self._guard(name), size, stride, dtype)
-        if device.kind == "cuda" and in_call and device.index in (None, self._index()):
+        if device.kind == "cuda" and in_call and device.index in (None, self.current_index):
             allocate = self._guard("empty_strided_cuda")
             return fragment("{}({}, {}, {})", allocate, size, stride, dtype)
         return fragment(
@@ -111,7 +111,9 @@ class MemoryFormatter:
             fragment("torch._C._dynamo.guards._{}", fragment(name)), name
         )
 
-    def _index(self) -> int | None:
+    @property
+    def current_index(self) -> int | None:
+        """The index of the CUDA device that is current in the call, if there is one."""
         return None if self._current is None else self._current.index
 
 
