@@ -22,7 +22,8 @@ _DTYPES = {name: lower_dtype(dtype) for dtype, name in DTYPE_TO_CPP.items()}
 _ENTRY_HEAD = re.compile(r'extern "C"[^(;{]*\bvoid\b[^(;{]*\bkernel\s*\(')
 _PARAMETER = re.compile(r"(const\s+)?([\w:<>]+)\s*(\*?)\s*(\w+)")
 _PREFIX = re.compile(r'#include\s+"[^"]*/[^"/]*\.h"')
-_UPDATED = re.compile(r"\batomic_add\w*\(\s*&?\s*(\w+)")
+# No \b before it: the engine then looks for the word itself, which is far faster.
+_UPDATED = re.compile(r"atomic_add\w*\(\s*&?\s*(\w+)")
 PREFIX = "#include <torch/csrc/inductor/cpp_prefix.h>"
 
 
