@@ -5,14 +5,13 @@ from wrapperir.ir.line import SymbolKind
 from wrapperir.ir.types import DType
 from wrapperir_python.module_text import ModuleText
 
-_FLOATS = frozenset(dtype for dtype in DType if dtype.value.startswith(("f", "bf")))
-
 
 def kind_of(dtype: DType | None) -> SymbolKind:
     """Return what numbers of a dtype are in Python: floats, bools or ints."""
     if dtype is DType.BOOL:
         return SymbolKind.BOOL
-    return SymbolKind.FLOAT if dtype in _FLOATS else SymbolKind.INT
+    is_float = dtype is not None and dtype.is_float
+    return SymbolKind.FLOAT if is_float else SymbolKind.INT
 
 
 def format_converted(

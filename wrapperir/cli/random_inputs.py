@@ -12,7 +12,7 @@ from wrapperir.interp.torch_values import TORCH_DTYPES, torch_device
 from wrapperir.ir.expr import Number, evaluate_int
 from wrapperir.ir.line import ItemOf, SymbolDefinitionLine, SymbolKind, ValueOf
 from wrapperir.ir.program import Program
-from wrapperir.ir.types import DType, OpaqueType, ScalarType, TensorType, storage_extent
+from wrapperir.ir.types import OpaqueType, ScalarType, TensorType, storage_extent
 from wrapperir.ir.uses import type_symbols
 
 _SIZES = 8
@@ -20,8 +20,6 @@ _SIZES = 8
 
 _INDICES = 4
 """Integers are drawn below this, so that they may index small tensors."""
-
-_FLOATS = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
 
 
 def random_inputs(program: Program, seed: int) -> list[Value]:
@@ -106,7 +104,7 @@ class _Draw:
                 if name in self.known:
                     return self.known[name]
                 value = torch.rand((), generator=self.generator).item()
-                return value if dtype in _FLOATS else int(value * _INDICES)
+                return value if dtype.is_float else int(value * _INDICES)
             case OpaqueType():
                 return None
             case _:

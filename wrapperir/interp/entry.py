@@ -9,7 +9,7 @@ from wrapperir.emit.contract import Value
 from wrapperir.interp.fault import FaultError, placed
 from wrapperir.interp.frame import Frame
 from wrapperir.interp.layout import layout_of, same_elements
-from wrapperir.interp.numbers import FLOATS, number_as
+from wrapperir.interp.numbers import number_as
 from wrapperir.interp.storage import (
     OpaqueValue,
     Owner,
@@ -99,7 +99,7 @@ def _input_value(input: Input, value: Value) -> RunValue:
                 offset=shift,
             )
         case ScalarType(dtype):
-            if isinstance(value, int) or (isinstance(value, float) and dtype in FLOATS):
+            if isinstance(value, int) or (isinstance(value, float) and dtype.is_float):
                 number = number_as(dtype, value)
                 assert number is not None  # only a float may not be whole
                 return number

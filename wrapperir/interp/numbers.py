@@ -3,16 +3,13 @@
 from wrapperir.ir.expr import Number
 from wrapperir.ir.types import DType
 
-FLOATS = frozenset(dtype for dtype in DType if dtype.value.startswith(("f", "bf")))
-"""Types whose numbers are floats; the numbers of others are whole, or bools."""
-
 
 def number_as(dtype: DType, value: Number) -> Number | None:
     """Return a number as a float, bool or int, as ``dtype`` is.
 
     ``None`` where it would be an int and is not whole.
     """
-    if dtype in FLOATS:
+    if dtype.is_float:
         return float(value)
     if dtype is DType.BOOL:
         return bool(value)

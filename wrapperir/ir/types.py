@@ -40,6 +40,11 @@ class DType(StrEnum):
         """Bytes of one element."""
         return _ITEMSIZE[self]
 
+    @property
+    def is_float(self) -> bool:
+        """Whether elements are real floating-point numbers."""
+        return self.value.startswith(("f", "bf"))
+
 
 _ITEMSIZE = {
     DType.F64: 8,

@@ -2,10 +2,7 @@
 
 from collections.abc import Iterator
 
-from attrs import frozen
-
 from wrapperir.ir.expr import Operation, Symbol, symbols_in
-from wrapperir.ir.kernel import BufferParameter, runtime_parameters
 from wrapperir.ir.line import (
     AllocateLine,
     Argument,
@@ -18,7 +15,6 @@ from wrapperir.ir.line import (
     BufferRef,
     CommentLine,
     ConditionalLine,
-    DefinitionLine,
     ExternKernelLine,
     FreeLine,
     ItemOf,
@@ -176,24 +172,3 @@ def drops(line: BodyLine) -> str | None:
     if isinstance(line, FreeLine):
         return line.buffer
     return line.source if isinstance(line, ReuseLine) else None
-
-
-@frozen
-class AccessedBuffer:
-    """One buffer argument of a kernel call and what the kernel does with it."""
-
-    name: str
-    reads: bool
-    writes: bool
-
-
-def kernel_accesses(
-    line: KernelCallLine, kernel: DefinitionLine
-) -> tuple[AccessedBuffer, ...]:
-    """Return how a call accesses its buffers; pairs arguments with runtime parameters."""
-    pairs = zip(line.arguments, runtime_parameters(kernel.parameters), strict=False)
-    return tuple(
-        AccessedBuffer(a.name, p.access.reads, p.access.writes)
-        for a, p in pairs
-        if isinstance(a, BufferRef) and isinstance(p, BufferParameter)
-    )

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from wrapperir.emit.contract import Value
 
-_FLOATS = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
 _SMALLEST, _LARGEST = -3, 3
 _UNBOUNDED_RANGE = 4
 """How far above its lower bound a symbol without an upper one may be."""
@@ -42,18 +41,19 @@ def example_inputs(program: Program, seed: int = 0) -> "list[Value]":
     rng = random.Random(seed)  # noqa: S311 - repeatable, not secret
     values = _symbol_values(program, rng)
     ranges = _item_ranges((*program.symbols, *program.lines))
+    read = {
+        line.source.name: values[line.symbol]
+        for line in reversed(program.symbols)
+        if isinstance(line.source, ValueOf)
+    }
     inputs: list[Value] = []
     for item in program.inputs:
         type = item.type
         if isinstance(type, TensorType):
             inputs.append(_tensor(type, values, rng, ranges.get(item.name)))
         elif isinstance(type, ScalarType):
-            read = [
-                values[line.symbol]
-                for line in program.symbols
-                if line.source == ValueOf(item.name)
-            ]
-            inputs.append(read[0] if read else _number(type.dtype, rng))
+            known = read.get(item.name)
+            inputs.append(_number(type.dtype, rng) if known is None else known)
         else:
             inputs.append(None)
     return inputs
@@ -109,7 +109,7 @@ def _number(dtype: DType, rng: random.Random) -> int | float | bool:
     number = rng.randint(_SMALLEST, _LARGEST)
     if dtype is DType.BOOL:
         return number > 0
-    return float(number) if dtype in _FLOATS else number
+    return float(number) if dtype.is_float else number
 
 
 def _tensor(

@@ -34,7 +34,6 @@ from wrapperir.frontend.export.values import (
     lower_device,
     original_expr_of,
 )
-from wrapperir.frontend.sympy_expr import lower_sympy
 from wrapperir.ir.expr import Expr, ExprOp, compare
 from wrapperir.ir.line import (
     Argument,
@@ -45,6 +44,7 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.types import CPU, Device, TensorType, TupleType
 from wrapperir.ir.uses import buffers_in
+from wrapperir.symbolic import lower_sympy
 
 _ITEMS = frozenset({"aten::item", "aten::_local_scalar_dense"})
 _RANGES = frozenset({"aten::sym_constrain_range", "aten::sym_constrain_range_for_size"})

@@ -6,7 +6,6 @@ import torch
 
 from wrapperir.frontend.export.scope import Scope, take
 from wrapperir.frontend.export.values import expr_of, is_symbolic, original_expr_of
-from wrapperir.frontend.sympy_expr import lower_sympy
 from wrapperir.ir.expr import Symbol, floordiv, sub
 from wrapperir.ir.line import (
     ItemOf,
@@ -18,6 +17,7 @@ from wrapperir.ir.line import (
     SymbolSource,
     ValueOf,
 )
+from wrapperir.symbolic import lower_sympy
 
 Fact: TypeAlias = tuple[SymbolSource, Any]
 """A place to read a number from, and the sympy expression that it is in the graph."""

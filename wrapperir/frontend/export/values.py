@@ -6,7 +6,6 @@ import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.frontend.sympy_expr import lower_size
 from wrapperir.interp.torch_values import DTYPES
 from wrapperir.ir.expr import Expr
 from wrapperir.ir.types import (
@@ -18,6 +17,7 @@ from wrapperir.ir.types import (
     TupleType,
     ValueType,
 )
+from wrapperir.symbolic import lower_size
 
 NO_VALUE = OpaqueType("none")
 """The type of a ``None`` among inputs or results."""

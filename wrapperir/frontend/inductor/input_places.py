@@ -9,9 +9,9 @@ import torch
 from attrs import frozen
 
 from wrapperir.frontend.inductor.scope import Scope
-from wrapperir.frontend.sympy_expr import lower_size
 from wrapperir.ir import line as wir
 from wrapperir.ir.expr import Expr, Symbol
+from wrapperir.symbolic import lower_size
 
 _AS_STRIDED = torch.ops.aten.as_strided.default
 

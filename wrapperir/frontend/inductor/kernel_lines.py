@@ -23,7 +23,6 @@ from wrapperir.frontend.inductor.operands import lower_operand
 from wrapperir.frontend.inductor.provenance import provenance_of
 from wrapperir.frontend.inductor.scope import Scope
 from wrapperir.frontend.inductor.triton_kernel import grid_arguments, lower_triton_kernel
-from wrapperir.frontend.sympy_expr import lower_sympy
 from wrapperir.ir import line as wir
 from wrapperir.ir.expr import Expr, Symbol
 from wrapperir.ir.kernel import (
@@ -31,6 +30,7 @@ from wrapperir.ir.kernel import (
     BufferParameter,
     runtime_parameters,
 )
+from wrapperir.symbolic import lower_sympy
 
 _MAX_NAME = 200
 

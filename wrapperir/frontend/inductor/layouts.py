@@ -12,7 +12,6 @@ import sympy
 import torch
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.frontend.sympy_expr import lower_size
 from wrapperir.ir.expr import Expr
 from wrapperir.ir.types import (
     DEFAULT_SPACE,
@@ -22,6 +21,7 @@ from wrapperir.ir.types import (
     TensorType,
     VendorLayout,
 )
+from wrapperir.symbolic import lower_size
 
 if TYPE_CHECKING:
     from torch._inductor import ir

@@ -9,8 +9,8 @@ from wrapperir.frontend.inductor.operands import lower_argument, lower_operand
 from wrapperir.frontend.inductor.provenance import provenance_of
 from wrapperir.frontend.inductor.records import NodeLine
 from wrapperir.frontend.inductor.scope import Scope
-from wrapperir.frontend.sympy_expr import lower_sympy
 from wrapperir.ir import line as wir
+from wrapperir.symbolic import lower_sympy
 
 
 def lower_node(scope: Scope, line: NodeLine) -> None:

@@ -18,7 +18,6 @@ from wrapperir.frontend.inductor.layouts import (
     lower_dtype,
 )
 from wrapperir.frontend.inductor.scope import Scope
-from wrapperir.frontend.sympy_expr import lower_size, lower_sympy
 from wrapperir.ir.expr import Expr
 from wrapperir.ir.line import (
     Argument,
@@ -28,6 +27,7 @@ from wrapperir.ir.line import (
     TorchEnum,
 )
 from wrapperir.ir.types import TensorType
+from wrapperir.symbolic import lower_size, lower_sympy
 
 
 def lower_operand(

@@ -30,11 +30,11 @@ from wrapperir.frontend.inductor.records import (
     SymbolLine,
 )
 from wrapperir.frontend.inductor.scope import Scope, symbol_range
-from wrapperir.frontend.sympy_expr import lower_sympy
 from wrapperir.ir import line as wir
 from wrapperir.ir.expr import ExprOp, Symbol, compare, floordiv, mod
 from wrapperir.ir.line import SymbolKind, SymbolSource
 from wrapperir.ir.types import TupleType, ValueType
+from wrapperir.symbolic import lower_sympy
 
 _FLOAT_SYMBOLS = (SymT.FLOAT, SymT.UNBACKED_FLOAT)
 

@@ -39,7 +39,6 @@ from wrapperir.frontend.inductor.records import (
     SymbolLine,
 )
 from wrapperir.frontend.inductor.session import Subgraph
-from wrapperir.frontend.sympy_expr import lower_size
 from wrapperir.ir.expr import (
     Expr,
     ExprOp,
@@ -49,6 +48,7 @@ from wrapperir.ir.expr import (
     maximum,
     minimum,
 )
+from wrapperir.symbolic import lower_size
 
 if TYPE_CHECKING:
     from wrapperir.frontend.inductor.session import Session

@@ -9,8 +9,8 @@ from torch.utils._sympy import functions
 from torch.utils._sympy.numbers import int_oo
 
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.frontend.sympy_expr import lower_size, lower_sympy, to_sympy
 from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol, evaluate, evaluate_int
+from wrapperir.symbolic import lower_size, lower_sympy, to_sympy
 
 S0, S1 = sympy.symbols("s0 s1", positive=True, integer=True)
 U0 = sympy.Symbol("u0", integer=True)
