@@ -102,6 +102,21 @@ def test_the_value_and_its_kind_stay(expr: Expr, values: dict[str, int | float])
     assert value == expected or (math.isnan(value) and math.isnan(expected))
 
 
+@pytest.mark.parametrize(
+    "expr",
+    [
+        Operation(ExprOp.EQ, (S0, S0)),
+        Operation(ExprOp.NE, (S0, S0)),
+        Operation(ExprOp.WHERE, (S0, Operation(ExprOp.EQ, (S0, S0)), S0)),
+        Operation(ExprOp.MUL, (1, Operation(ExprOp.GT, (S0, 1)))),
+    ],
+)
+def test_a_condition_stays_a_bool_and_a_number_an_int(expr: Expr) -> None:
+    expected = evaluate(expr, {"s0": 3})
+    value = evaluate(simplified(expr), {"s0": 3})
+    assert (type(value), value) == (type(expected), expected)
+
+
 @given(EXPRESSIONS)
 def test_simplifying_twice_changes_nothing_more(expr: Expr) -> None:
     once = simplified(expr)

@@ -28,6 +28,21 @@ _INTEGER_OPS = frozenset(ExprOp) - {
 }
 """What sympy may rewrite: rules that hold for integers do not hold for floats."""
 
+_CONDITIONS = frozenset(
+    {
+        ExprOp.EQ,
+        ExprOp.NE,
+        ExprOp.LT,
+        ExprOp.LE,
+        ExprOp.GT,
+        ExprOp.GE,
+        ExprOp.AND,
+        ExprOp.OR,
+        ExprOp.NOT,
+    }
+)
+"""Operators whose value is a bool, whatever kind of number they are given."""
+
 _MAX_NODES = 200
 """Larger expressions are only folded, since sympy's time may grow faster than linear."""
 
@@ -126,7 +141,20 @@ class _Simplifier:
             exponent = expr.args[1]
             if not isinstance(exponent, int) or exponent < 0:
                 return False
+        if expr.op not in _CONDITIONS:
+            # To sympy a bool used as a number is an int, so the kind could change.
+            values = expr.args[1:] if expr.op is ExprOp.WHERE else expr.args
+            if any(map(self._is_condition, values)):
+                return False
         return expr.op in _INTEGER_OPS and all(map(self._is_integer, expr.args))
+
+    def _is_condition(self, expr: Expr) -> bool:
+        if isinstance(expr, Symbol):
+            definition = self._definitions.get(expr.name)
+            return definition is not None and definition.kind is SymbolKind.BOOL
+        if isinstance(expr, Operation):
+            return expr.op in _CONDITIONS
+        return isinstance(expr, bool)
 
 
 def _sympy_symbol(name: str, lower: int | None) -> "sympy.Symbol":
