@@ -1,0 +1,1 @@
+"""Solvers that place buffers in a pool."""
