@@ -1,132 +1,48 @@
 """Builds the lines of a block: each method appends one and returns what it defines."""
 
 from collections.abc import Callable, Sequence
-from typing import Self, TypeAlias, Union
-
-from attrs import frozen
+from typing import Self, TypeAlias
 
 from wrapperir.ir.expr import Expr, Symbol
-from wrapperir.ir.fresh_names import Names
 from wrapperir.ir.line import (
-    AllocateLine,
-    Argument,
     AssertAlignmentLine,
     AssertNotNanLine,
     AssertScalarLine,
     AssertSizeStrideLine,
     Block,
     BlockParameter,
-    BodyLine,
     BufferRef,
     CommentLine,
     ConditionalLine,
     DefinitionLine,
     ExternKernelLine,
-    FreeLine,
-    KernelArgument,
     KernelCallLine,
     MultiOutputLine,
-    Provenance,
-    ReinterpretLine,
+    RecordEventLine,
     Result,
-    ReuseLine,
     SubgraphCallLine,
     SymbolDefinitionLine,
     SymbolKind,
     SymbolSource,
+    WaitEventLine,
     WhileLoopLine,
-    ZeroMode,
 )
-from wrapperir.ir.types import CPU, Device, TensorType, ValueType
-
-
-@frozen
-class Value:
-    """A value that the builder defined: its name and type."""
-
-    name: str
-    type: ValueType
-
-
-Operand: TypeAlias = Union[Value, Argument, Sequence["Operand"]]
-"""What a builder method takes as an argument: a value or any argument of the IR."""
-
-KernelOperand: TypeAlias = Union[Value, KernelArgument]
+from wrapperir.ir.memory_builder import MemoryBuilder
+from wrapperir.ir.operands import (
+    KernelOperand,
+    Operand,
+    Value,
+    as_argument,
+    as_kernel_argument,
+)
+from wrapperir.ir.types import CPU, Device, EventType, ValueType
 
 BlockBody: TypeAlias = Callable[..., Sequence[Operand] | Operand]
 """Fills a nested block: takes the block's builder and a value for each parameter."""
 
 
-def as_argument(operand: Operand) -> Argument:
-    """Return the IR's form of an operand: values become names, lists become tuples."""
-    if isinstance(operand, Value):
-        return BufferRef(operand.name)
-    if isinstance(operand, Sequence) and not isinstance(operand, str):
-        return tuple(as_argument(item) for item in operand)
-    return operand
-
-
-def _as_kernel_argument(operand: KernelOperand) -> KernelArgument:
-    return BufferRef(operand.name) if isinstance(operand, Value) else operand
-
-
-class BlockBuilder:
-    """Appends lines to one block; names are made unique with ``names``."""
-
-    def __init__(self, names: Names) -> None:
-        """Start an empty block."""
-        self._names = names
-        self._lines: list[BodyLine] = []
-        self._provenance: Provenance | None = None
-
-    def at(self, provenance: Provenance | None) -> Self:
-        """Give the lines that follow this provenance."""
-        self._provenance = provenance
-        return self
-
-    def allocate(
-        self,
-        type: TensorType,
-        *,
-        name: str | None = None,
-        workspace: ZeroMode | None = None,
-    ) -> Value:
-        """Allocate a buffer, or with a zero mode a workspace."""
-        result = self._names.new(name, "buf")
-        self._append(
-            AllocateLine(
-                result=result, type=type, workspace=workspace, provenance=self._provenance
-            )
-        )
-        return Value(result, type)
-
-    def free(self, *values: Value) -> Self:
-        """Drop names."""
-        for value in values:
-            self._append(FreeLine(buffer=value.name, provenance=self._provenance))
-        return self
-
-    def reuse(self, source: Value, type: TensorType, *, name: str | None = None) -> Value:
-        """Give the memory of ``source`` a new name and type; ``source`` is dropped."""
-        result = self._names.new(name, "buf")
-        self._append(
-            ReuseLine(
-                result=result, source=source.name, type=type, provenance=self._provenance
-            )
-        )
-        return Value(result, type)
-
-    def reinterpret(
-        self, source: Value, type: TensorType, *, name: str | None = None
-    ) -> Value:
-        """Name a view of ``source``."""
-        result = self._names.new(name, "view")
-        self._append(
-            ReinterpretLine(
-                result=result, source=source.name, type=type, provenance=self._provenance
-            )
-        )
-        return Value(result, type)
+class BlockBuilder(MemoryBuilder):
+    """Appends lines of every kind to one block."""
 
     def call(
         self,
@@ -139,7 +55,7 @@ class BlockBuilder:
         self._append(
             KernelCallLine(
                 kernel=kernel if isinstance(kernel, str) else kernel.name,
-                arguments=tuple(_as_kernel_argument(a) for a in arguments),
+                arguments=tuple(as_kernel_argument(a) for a in arguments),
                 device=device,
                 stream=stream,
                 provenance=self._provenance,
@@ -196,6 +112,27 @@ class BlockBuilder:
             )
         )
         return Value(result, type)
+
+    def record_event(
+        self, device: Device = CPU, *, stream: int = 0, name: str | None = None
+    ) -> Value:
+        """Name the point that a stream's work has reached."""
+        result = self._names.new(name, "event")
+        self._append(
+            RecordEventLine(
+                result=result, device=device, stream=stream, provenance=self._provenance
+            )
+        )
+        return Value(result, EventType(device))
+
+    def wait_event(self, event: Value, device: Device = CPU, *, stream: int = 0) -> Self:
+        """Have what follows on a stream wait until ``event`` is reached."""
+        self._append(
+            WaitEventLine(
+                event=event.name, device=device, stream=stream, provenance=self._provenance
+            )
+        )
+        return self
 
     def define_symbol(
         self,
@@ -275,7 +212,7 @@ class BlockBuilder:
         self._append(
             ConditionalLine(
                 results=tuple(Result(v.name, v.type) for v in values),
-                predicate=_as_kernel_argument(predicate),
+                predicate=as_kernel_argument(predicate),
                 operands=tuple(BufferRef(v.name) for v in operands),
                 on_true=self._block(on_true, operands),
                 on_false=self._block(on_false, operands),
@@ -332,14 +269,6 @@ class BlockBuilder:
         """Leave a remark."""
         self._append(CommentLine(text=text, provenance=self._provenance))
         return self
-
-    def append(self, line: BodyLine) -> Self:
-        """Append a line made elsewhere; its names are the caller's to keep unique."""
-        self._append(line)
-        return self
-
-    def _append(self, line: BodyLine) -> None:
-        self._lines.append(line)
 
     def _extern(
         self,

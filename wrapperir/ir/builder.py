@@ -2,13 +2,7 @@
 
 from collections.abc import Sequence
 
-from wrapperir.ir.block_builder import (
-    BlockBuilder,
-    KernelOperand,
-    Operand,
-    Value,
-    as_argument,
-)
+from wrapperir.ir.block_builder import BlockBuilder
 from wrapperir.ir.expr import Symbol
 from wrapperir.ir.fresh_names import Names
 from wrapperir.ir.kernel import FirstChoice, KernelChoice, Selection, runtime_parameters
@@ -20,6 +14,7 @@ from wrapperir.ir.line import (
     SymbolKind,
     SymbolSource,
 )
+from wrapperir.ir.operands import KernelOperand, Operand, Value, as_argument
 from wrapperir.ir.program import ConstantInput, Input, Program
 from wrapperir.ir.types import TensorType, ValueType
 

@@ -24,7 +24,7 @@ from wrapperir.ir.kernel import (
     Parameter,
     Selection,
 )
-from wrapperir.ir.types import CPU, Device, DType, TensorType, ValueType
+from wrapperir.ir.types import CPU, Device, DType, PoolType, TensorType, ValueType
 
 
 @frozen
@@ -196,6 +196,29 @@ class AllocateLine(Line):
 
 
 @frozen(kw_only=True)
+class AllocatePoolLine(Line):
+    """Allocate raw memory that ``place`` lines put buffers in."""
+
+    result: str
+    type: PoolType
+
+
+@frozen(kw_only=True)
+class PlaceLine(Line):
+    """Begin a buffer, or a smaller pool, at byte ``offset`` of ``pool``.
+
+    Its memory is the pool's, and no other live placement may overlap it.  The bytes are
+    not initialised, unless ``workspace`` is ``zero_on_call``.
+    """
+
+    result: str
+    type: TensorType | PoolType
+    pool: str
+    offset: Expr
+    workspace: ZeroMode | None = None
+
+
+@frozen(kw_only=True)
 class FreeLine(Line):
     """Drop a name; its memory goes with the last name of it."""
 
@@ -277,6 +300,24 @@ class SymbolDefinitionLine(Line):
     lower: int | None = None
     upper: int | None = None
     source: SymbolSource
+
+
+@frozen(kw_only=True)
+class RecordEventLine(Line):
+    """Name the point that a stream's work has reached."""
+
+    result: str
+    device: Device = CPU
+    stream: int = 0
+
+
+@frozen(kw_only=True)
+class WaitEventLine(Line):
+    """Have what follows on a stream wait until an event is reached."""
+
+    event: str
+    device: Device = CPU
+    stream: int = 0
 
 
 @frozen(kw_only=True)
@@ -396,12 +437,16 @@ AssertLine: TypeAlias = Union[
 ]
 BodyLine: TypeAlias = Union[
     AllocateLine,
+    AllocatePoolLine,
+    PlaceLine,
     FreeLine,
     ReuseLine,
     ReinterpretLine,
     KernelCallLine,
     ExternKernelLine,
     MultiOutputLine,
+    RecordEventLine,
+    WaitEventLine,
     SymbolDefinitionLine,
     AssertLine,
     ConditionalLine,
@@ -414,12 +459,16 @@ AnyLine: TypeAlias = Union[DefinitionLine, BodyLine]
 DEFINITION_LINES: tuple[type[DefinitionLine], ...] = (KernelDefinitionLine, MultiKernelLine)
 BODY_LINES: tuple[type[BodyLine], ...] = (
     AllocateLine,
+    AllocatePoolLine,
+    PlaceLine,
     FreeLine,
     ReuseLine,
     ReinterpretLine,
     KernelCallLine,
     ExternKernelLine,
     MultiOutputLine,
+    RecordEventLine,
+    WaitEventLine,
     SymbolDefinitionLine,
     AssertSizeStrideLine,
     AssertAlignmentLine,

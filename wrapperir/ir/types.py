@@ -146,7 +146,34 @@ class OpaqueType:
     description: str = field(default="")
 
 
-ValueType: TypeAlias = Union[TensorType, ScalarType, TupleType, OpaqueType]
+POOL_ALIGNMENT = 64
+"""Bytes that PyTorch aligns CPU memory to, and what a pool promises unless told."""
+
+
+@frozen(kw_only=True)
+class PoolType:
+    """Raw memory of ``size`` bytes that buffers are placed in.
+
+    ``device``, ``space``, ``pinned`` and ``alignment`` are as those of a tensor.
+    """
+
+    size: Expr
+    device: Device = CPU
+    space: str = DEFAULT_SPACE
+    pinned: bool = False
+    alignment: int = POOL_ALIGNMENT
+
+
+@frozen
+class EventType:
+    """A point in the work of a stream of ``device``, for other streams to wait for."""
+
+    device: Device
+
+
+ValueType: TypeAlias = Union[
+    TensorType, ScalarType, TupleType, OpaqueType, PoolType, EventType
+]
 
 
 def contiguous_stride(size: tuple[Expr, ...]) -> tuple[Expr, ...]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from wrapperir.ir.expr import Operation, Symbol, symbols_in
 from wrapperir.ir.line import (
     AllocateLine,
+    AllocatePoolLine,
     Argument,
     AssertAlignmentLine,
     AssertNotNanLine,
@@ -23,6 +24,8 @@ from wrapperir.ir.line import (
     MultiKernelLine,
     MultiOutputLine,
     OffsetOf,
+    PlaceLine,
+    RecordEventLine,
     ReinterpretLine,
     ReuseLine,
     SizeOf,
@@ -31,9 +34,10 @@ from wrapperir.ir.line import (
     SymbolDefinitionLine,
     SymbolSource,
     ValueOf,
+    WaitEventLine,
     WhileLoopLine,
 )
-from wrapperir.ir.types import TensorType, TupleType, ValueType
+from wrapperir.ir.types import EventType, PoolType, TensorType, TupleType, ValueType
 from wrapperir.ir.visitor import LineVisitor
 
 
@@ -60,6 +64,8 @@ def type_symbols(type: ValueType) -> Iterator[str]:
     if isinstance(type, TensorType):
         for expr in (*type.size, *type.stride, type.offset):
             yield from symbols_in(expr)
+    elif isinstance(type, PoolType):
+        yield from symbols_in(type.size)
     elif isinstance(type, TupleType):
         for element in type.elements:
             yield from type_symbols(element)
@@ -84,8 +90,17 @@ def blocks_of(line: BodyLine) -> tuple[Block, ...]:
 def definitions(line: BodyLine) -> tuple[tuple[str, ValueType], ...]:
     """Return the values that a line defines, with their types."""
     match line:
-        case AllocateLine() | ReuseLine() | ReinterpretLine() | MultiOutputLine():
+        case (
+            AllocateLine()
+            | AllocatePoolLine()
+            | PlaceLine()
+            | ReuseLine()
+            | ReinterpretLine()
+            | MultiOutputLine()
+        ):
             return ((line.result, line.type),)
+        case RecordEventLine():
+            return ((line.result, EventType(line.device)),)
         case ExternKernelLine(result=str(result), type=type) if type is not None:
             return ((result, type),)
         case ConditionalLine() | WhileLoopLine() | SubgraphCallLine():
@@ -103,6 +118,12 @@ class _Uses(LineVisitor[tuple[str, ...]]):
 
     def visit_allocate(self, line: AllocateLine) -> tuple[str, ...]:
         return ()
+
+    def visit_allocate_pool(self, line: AllocatePoolLine) -> tuple[str, ...]:
+        return ()
+
+    def visit_place(self, line: PlaceLine) -> tuple[str, ...]:
+        return (line.pool,)
 
     def visit_free(self, line: FreeLine) -> tuple[str, ...]:
         return (line.buffer,)
@@ -122,6 +143,12 @@ class _Uses(LineVisitor[tuple[str, ...]]):
 
     def visit_multi_output(self, line: MultiOutputLine) -> tuple[str, ...]:
         return (line.source,)
+
+    def visit_record_event(self, line: RecordEventLine) -> tuple[str, ...]:
+        return ()
+
+    def visit_wait_event(self, line: WaitEventLine) -> tuple[str, ...]:
+        return (line.event,)
 
     def visit_symbol_definition(self, line: SymbolDefinitionLine) -> tuple[str, ...]:
         name = source_buffer(line.source)

@@ -6,6 +6,7 @@ from typing import Generic, TypeVar, cast
 from wrapperir.ir.line import (
     KEYWORDS,
     AllocateLine,
+    AllocatePoolLine,
     AnyLine,
     AssertAlignmentLine,
     AssertNotNanLine,
@@ -19,10 +20,13 @@ from wrapperir.ir.line import (
     KernelDefinitionLine,
     MultiKernelLine,
     MultiOutputLine,
+    PlaceLine,
+    RecordEventLine,
     ReinterpretLine,
     ReuseLine,
     SubgraphCallLine,
     SymbolDefinitionLine,
+    WaitEventLine,
     WhileLoopLine,
 )
 
@@ -53,6 +57,14 @@ class LineVisitor(ABC, Generic[T]):
     def visit_allocate(self, line: AllocateLine) -> T:
         """Visit a ``allocate`` line."""
 
+    def visit_allocate_pool(self, line: AllocatePoolLine) -> T:
+        """Visit a ``allocate_pool`` line."""
+        raise NotImplementedError(line)
+
+    def visit_place(self, line: PlaceLine) -> T:
+        """Visit a ``place`` line."""
+        raise NotImplementedError(line)
+
     @abstractmethod
     def visit_free(self, line: FreeLine) -> T:
         """Visit a ``free`` line."""
@@ -76,6 +88,14 @@ class LineVisitor(ABC, Generic[T]):
     @abstractmethod
     def visit_multi_output(self, line: MultiOutputLine) -> T:
         """Visit a ``multi_output`` line."""
+
+    def visit_record_event(self, line: RecordEventLine) -> T:
+        """Visit a ``record_event`` line."""
+        raise NotImplementedError(line)
+
+    def visit_wait_event(self, line: WaitEventLine) -> T:
+        """Visit a ``wait_event`` line."""
+        raise NotImplementedError(line)
 
     @abstractmethod
     def visit_symbol_definition(self, line: SymbolDefinitionLine) -> T:
