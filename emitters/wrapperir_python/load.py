@@ -1,8 +1,6 @@
 """Executes an emitted module and returns its ``call``."""
 
 import importlib.util
-import os
-import stat
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from importlib.abc import SourceLoader
@@ -18,6 +16,7 @@ from platformdirs import user_cache_path
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit.artifact import artifact_digest, read_artifact, write_artifact
 from wrapperir.emit.contract import Artifact, Loaded
+from wrapperir.private_directory import private_directory
 
 
 class _TextLoader(SourceLoader):
@@ -91,7 +90,7 @@ def _bind_constants(module: ModuleType, constants: Mapping[str, torch.Tensor]) -
 
 
 def _store(artifact: Artifact) -> Path:
-    root = _private_directory(user_cache_path("wrapperir") / "artifacts")
+    root = _cache_directory()
     directory = root / artifact_digest(artifact)
     with FileLock(root / "lock"):
         try:
@@ -103,20 +102,18 @@ def _store(artifact: Artifact) -> Path:
     return directory
 
 
-def _private_directory(path: Path) -> Path:
-    """Make a directory that only this user can write to, where code may be kept."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = path.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+def _cache_directory() -> Path:
+    """Return the directory that artifacts with files of their own are kept in."""
+    try:
+        return private_directory(user_cache_path("wrapperir") / "artifacts")
+    except OSError as error:
         raise DiagnosticError(
             Diagnostic(
                 code=Code.INVALID_ARTIFACT,
-                message=f"{path} is not this user's own directory for code",
+                message=str(error),
                 hint="set XDG_CACHE_HOME to a directory of yours",
             )
-        )
-    path.chmod(0o700)
-    return path
+        ) from None
 
 
 def _failed(error: Exception) -> DiagnosticError:
