@@ -107,6 +107,43 @@ program @main() {
 """,
         [(2, WORD), (4, UNEXPECTED), (6, WORD), (7, UNEXPECTED)],
     ),
+    "braces before remarks": (
+        """\
+program @main() {
+  %y = conditional %p (%x : f32[4] {  # opens
+    true (%a: f32[4]) {
+      fee %a
+      return %a
+    }  # closes
+    false () {  # "
+      return %a
+    }
+  }
+  fee "a # b" {  # opens {
+    free b
+  } # closes }
+  free b  # opens nothing {
+  return
+}
+""",
+        [(3, UNEXPECTED), (5, UNKNOWN), (12, UNKNOWN), (15, UNEXPECTED)],
+    ),
+    "a source without bars": (
+        """\
+kernel_definition @k cpp() {
+  entry = k
+  source {
+    if (x) {
+    } else {
+    | }
+  } x
+}
+program @main() {
+  return
+}
+""",
+        [(5, UNEXPECTED), (6, UNEXPECTED), (8, UNEXPECTED)],
+    ),
     "an unclosed kernel": (
         """\
 kernel_definition @k triton() {

@@ -19,6 +19,7 @@ from wrapperir.ir.line import (
 from wrapperir.ir.types import ValueType
 from wrapperir.text.arguments import parse_kernel_argument, parse_kernel_arguments
 from wrapperir.text.cursor import Cursor
+from wrapperir.text.line_source import opens_block
 from wrapperir.text.malformed import Malformed
 from wrapperir.text.provenance import parse_opening
 from wrapperir.text.type_syntax import parse_value_type
@@ -36,7 +37,7 @@ _KEYWORD = re.compile(rf"(?:^|=)[ \t]*({'|'.join(_ROLES)})\b")
 
 def roles_opened_by(text: str) -> Roles:
     """Return the roles of the blocks that a malformed line opens; none if it opens none."""
-    found = _KEYWORD.search(text) if text.rstrip().endswith("{") else None
+    found = _KEYWORD.search(text) if opens_block(text) else None
     return () if found is None else _ROLES[found[1]]
 
 

@@ -86,17 +86,20 @@ def _read_source(opened: int, lines: LineSource) -> list[str]:
                     ),
                     line,
                 )
-        elif text.rstrip() == "}":
+            continue
+        cursor = Cursor(lines.texts[line])
+        if cursor.kind == "end":
+            continue
+        if cursor.next == "}" and not lines.opens_block(line):
+            lines.close(cursor)
             return source
-        elif text.rstrip():
-            cursor = Cursor(lines.texts[line])
-            if cursor.next in _AFTER:
-                lines.at = line
-                return source  # the definition is not closed either
-            hint = "each line of a kernel's source begins with `| `"
-            lines.report(
-                cursor.malformed(
-                    Code.UNEXPECTED, "expected `|` or the end of the source", hint
-                ),
-                line,
-            )
+        if cursor.next in _AFTER:
+            lines.at = line
+            return source  # the definition is not closed either
+        hint = "each line of a kernel's source begins with `| `"
+        lines.report(
+            cursor.malformed(
+                Code.UNEXPECTED, "expected `|` or the end of the source", hint
+            ),
+            line,
+        )

@@ -1,5 +1,6 @@
 """The lines of a text being read, and what is reported about them."""
 
+import re
 from typing import NoReturn
 
 from attrs import evolve
@@ -78,9 +79,21 @@ class LineSource:
         start = len(text) - len(text.lstrip())
         return Position(line + 1, start + 1, max(1, len(text.rstrip()) - start))
 
+    def close(self, cursor: Cursor) -> None:
+        """Take the brace that is next, on the line handed out last, and the line's end.
+
+        Raises:
+            DiagnosticError: there are enough errors.
+        """
+        cursor.advance()
+        try:
+            cursor.expect_end()
+        except Malformed as error:
+            self.report(error, self.at - 1)
+
     def opens_block(self, line: int) -> bool:
         """Say whether a line, malformed or not, ends with the brace of a block."""
-        return self.texts[line].rstrip().endswith("{")
+        return opens_block(self.texts[line])
 
     def skip_opened(self, line: int) -> None:
         """Go past the block that a malformed line opens, if it opens one."""
@@ -98,7 +111,19 @@ class LineSource:
             self.at += 1
             if text.startswith("|"):
                 continue
-            if text.endswith("{"):
+            if opens_block(text):
                 depth += 1
-            elif text == "}":
+            elif text.startswith("}"):
                 depth -= 1
+
+
+_BEFORE_REMARK = re.compile(r'(?:[^"#]++|"(?:[^"\\]++|\\.)*+"?)*+', re.DOTALL)
+
+
+def opens_block(text: str) -> bool:
+    """Say whether a line, malformed or not, ends with the brace of a block."""
+    if "{" not in text:
+        return False
+    code = _BEFORE_REMARK.match(text)
+    assert code is not None
+    return code[0].rstrip().endswith("{")

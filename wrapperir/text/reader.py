@@ -235,11 +235,7 @@ class Reader:
             self.lines.unclosed(opened)
         line = self.lines.at - 1
         if cursor.next == "}":
-            try:
-                cursor.advance()
-                cursor.expect_end()
-            except Malformed as error:
-                self.lines.report(error, line)
+            self.lines.close(cursor)
             return
         self.lines.report(
             cursor.malformed(Code.MISPLACED_STATEMENT, "expected `}` after `return`"), line
