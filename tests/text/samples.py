@@ -14,6 +14,7 @@ from wrapperir.ir.kernel import (
 )
 from wrapperir.ir.line import (
     AllocateLine,
+    AllocatePoolLine,
     AssertAlignmentLine,
     AssertNotNanLine,
     AssertScalarLine,
@@ -32,7 +33,9 @@ from wrapperir.ir.line import (
     MultiKernelLine,
     MultiOutputLine,
     OffsetOf,
+    PlaceLine,
     Provenance,
+    RecordEventLine,
     ReinterpretLine,
     Result,
     ReuseLine,
@@ -44,6 +47,7 @@ from wrapperir.ir.line import (
     SymbolKind,
     TorchEnum,
     ValueOf,
+    WaitEventLine,
     WhileLoopLine,
     ZeroMode,
 )
@@ -51,7 +55,9 @@ from wrapperir.ir.program import ConstantInput, Input, Program
 from wrapperir.ir.types import (
     Device,
     DType,
+    EventType,
     OpaqueType,
+    PoolType,
     ScalarType,
     TupleType,
     VendorLayout,
@@ -77,6 +83,7 @@ FULL = tensor(
     alignment=64,
     layout=VendorLayout("acme.tiled", (16, "row")),
 )
+POOL = PoolType(size=ceildiv(S0, 64), device=GPU, space="comm", pinned=True, alignment=512)
 X = BufferRef("x")
 
 KERNEL = KernelDefinitionLine(
@@ -223,6 +230,29 @@ SAMPLE = Program(
         ),
         SubgraphCallLine(
             results=(), name="block", operands=(X,), body=BLOCK, provenance=ORIGIN
+        ),
+        AllocatePoolLine(result="pool", type=POOL, provenance=ORIGIN),
+        PlaceLine(
+            result="inner",
+            type=PoolType(size=64),
+            pool="pool",
+            offset=Operation(ExprOp.MUL, (S0, 64)),
+            provenance=ORIGIN,
+        ),
+        PlaceLine(
+            result="placed",
+            type=VECTOR,
+            pool="inner",
+            offset=0,
+            workspace=ZeroMode.ZERO_ON_CALL,
+        ),
+        RecordEventLine(result="done", device=GPU, stream=1, provenance=ORIGIN),
+        WaitEventLine(event="done", device=GPU, stream=2, provenance=ORIGIN),
+        SubgraphCallLine(
+            results=(Result("later", EventType(GPU)),),
+            name="lent",
+            operands=(BufferRef("inner"),),
+            body=Block(parameters=(BlockParameter("lent_pool", PoolType(size=S0)),)),
         ),
     ),
     outputs=(X, S0, None),

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import ValueType
-from wrapperir.testing.arbitrary import exprs, programs, value_types
+from wrapperir.testing.arbitrary import programs
+from wrapperir.testing.arbitrary_types import exprs, value_types
 from wrapperir.text import (
     format_expr,
     format_json,

@@ -5,12 +5,8 @@ program means, so what reads and prints programs is tried on more than valid one
 valid programs see :mod:`wrapperir.testing`.
 """
 
-import math
-
 from hypothesis import strategies as st
 
-from wrapperir.ir.expr import VARIADIC, Expr, ExprOp, Operation, Symbol, accepts_arity
-from wrapperir.ir.identifier import RESERVED_SYMBOLS
 from wrapperir.ir.kernel import (
     Access,
     BufferParameter,
@@ -25,6 +21,7 @@ from wrapperir.ir.kernel import (
 )
 from wrapperir.ir.line import (
     AllocateLine,
+    AllocatePoolLine,
     Argument,
     AssertAlignmentLine,
     AssertNotNanLine,
@@ -47,7 +44,9 @@ from wrapperir.ir.line import (
     MultiKernelLine,
     MultiOutputLine,
     OffsetOf,
+    PlaceLine,
     Provenance,
+    RecordEventLine,
     ReinterpretLine,
     Result,
     ReuseLine,
@@ -60,104 +59,29 @@ from wrapperir.ir.line import (
     SymbolSource,
     TorchEnum,
     ValueOf,
+    WaitEventLine,
     WhileLoopLine,
     ZeroMode,
 )
 from wrapperir.ir.program import ConstantInput, Input, Program
-from wrapperir.ir.types import (
-    CPU,
-    Device,
-    DType,
-    OpaqueType,
-    ScalarType,
-    TensorType,
-    TupleType,
-    ValueType,
-    VendorLayout,
-    contiguous_stride,
+from wrapperir.ir.types import DType
+from wrapperir.testing.arbitrary_types import (
+    devices,
+    dotted_names,
+    exprs,
+    floats,
+    integers,
+    names,
+    numbers,
+    pool_types,
+    sizes,
+    symbol_names,
+    tensor_types,
+    texts,
+    value_types,
 )
 
-_WORDS = ("allocate", "from", "size", "stride", "min", "f32", "nodes", "kind", "as", "e5")
-names = st.sampled_from(("buf0", "x", "_", "A1", "q" * 255, *_WORDS, "true", "none"))
-"""Identifiers, keywords of the text form among them."""
-
-symbol_names = names.filter(lambda name: name not in RESERVED_SYMBOLS)
-dotted_names = st.lists(names, min_size=2, max_size=3).map(".".join)
-# The map keeps Hypothesis from replaying a dtype, which is a str, as a drawn text.
-texts = st.text(
-    st.characters(exclude_categories=["Cs"])
-    | st.sampled_from('"\\\n\r\t\x00\x7f\x85\u2028\u202e%@#|{}'),
-    max_size=12,
-).map(str)
-"""Any strings, with what is special to the text form drawn often."""
-
-floats = st.floats().map(lambda x: x if x == x else math.nan)
-"""Floats with the one NaN that readers return, which makes equal programs equal."""
-
-integers = st.integers(-(2**70), 2**70) | st.integers(-3, 3)
-numbers = integers | floats
 constants = st.none() | st.booleans() | numbers | texts
-
-
-symbols = symbol_names.map(Symbol)
-
-
-def _count(op: ExprOp) -> tuple[int, int]:
-    fewest = next(count for count in (1, 2, 3) if accepts_arity(op, count))
-    return fewest, 3 if op in VARIADIC else fewest
-
-
-_COUNTS = {op: _count(op) for op in ExprOp}
-_leaves = symbols | integers | floats | st.booleans()
-
-
-@st.composite
-def _exprs(draw: st.DrawFn, depth: int = 3) -> Expr:
-    if depth == 0 or draw(st.booleans()):
-        return draw(_leaves)
-    op = draw(st.sampled_from(ExprOp))
-    count = draw(st.integers(*_COUNTS[op]))
-    return Operation(op, tuple(draw(_exprs(depth - 1)) for _ in range(count)))
-
-
-exprs: st.SearchStrategy[Expr] = _exprs()
-"""Expressions of every operator, unfolded."""
-
-_sizes = st.lists(st.integers(0, 9) | exprs, max_size=3).map(tuple)
-devices = st.just(CPU) | st.builds(
-    Device, st.sampled_from(("cpu", "cuda")) | names, st.none() | st.integers(0, 9)
-)
-layouts = st.builds(
-    VendorLayout, dotted_names, st.lists(integers | texts, max_size=2).map(tuple)
-)
-
-
-@st.composite
-def tensor_types(draw: st.DrawFn) -> TensorType:
-    """Draw a tensor's type; its strides are often row-major."""
-    size = draw(_sizes)
-    stride = contiguous_stride(size) if draw(st.booleans()) else draw(_sizes)
-    return TensorType(
-        dtype=draw(st.sampled_from(DType)),
-        size=size,
-        stride=stride,
-        offset=draw(st.just(0) | exprs),
-        device=draw(devices),
-        space=draw(st.just("global") | names),
-        pinned=draw(st.booleans()),
-        alignment=draw(st.none() | integers),
-        layout=draw(st.none() | layouts),
-    )
-
-
-value_types: st.SearchStrategy[ValueType] = st.recursive(
-    tensor_types()
-    | st.builds(ScalarType, st.sampled_from(DType))
-    | st.builds(OpaqueType, texts),
-    lambda children: st.lists(children, max_size=3).map(tuple).map(TupleType),
-    max_leaves=3,
-)
-
 buffers = names.map(BufferRef)
 arguments: st.SearchStrategy[Argument] = st.recursive(
     st.none()
@@ -254,6 +178,16 @@ _simple_lines: st.SearchStrategy[BodyLine] = st.one_of(
         workspace=st.none() | st.sampled_from(ZeroMode),
         provenance=provenances,
     ),
+    st.builds(AllocatePoolLine, result=names, type=pool_types, provenance=provenances),
+    st.builds(
+        PlaceLine,
+        result=names,
+        type=tensor_types() | pool_types,
+        pool=names,
+        offset=st.integers(0, 4096) | exprs,
+        workspace=st.none() | st.sampled_from(ZeroMode),
+        provenance=provenances,
+    ),
     st.builds(FreeLine, buffer=names, provenance=provenances),
     st.builds(
         ReuseLine, result=names, source=names, type=tensor_types(), provenance=provenances
@@ -294,12 +228,26 @@ _simple_lines: st.SearchStrategy[BodyLine] = st.one_of(
         type=value_types,
         provenance=provenances,
     ),
+    st.builds(
+        RecordEventLine,
+        result=names,
+        device=devices,
+        stream=_streams,
+        provenance=provenances,
+    ),
+    st.builds(
+        WaitEventLine,
+        event=names,
+        device=devices,
+        stream=_streams,
+        provenance=provenances,
+    ),
     symbol_definitions,
     st.builds(
         AssertSizeStrideLine,
         buffer=names,
-        size=_sizes,
-        stride=_sizes,
+        size=sizes,
+        stride=sizes,
         message=texts,
         provenance=provenances,
     ),

@@ -40,8 +40,10 @@ from wrapperir.ir.line import (
 from wrapperir.ir.program import ConstantInput
 from wrapperir.ir.types import (
     Device,
+    EventType,
     LayoutValue,
     OpaqueType,
+    PoolType,
     ScalarType,
     TensorType,
     TupleType,
@@ -82,6 +84,8 @@ KINDS: dict[type, str] = {
     ScalarType: "scalar",
     TupleType: "tuple",
     OpaqueType: "opaque",
+    PoolType: "pool",
+    EventType: "event",
     BufferParameter: "buffer",
     ScalarParameter: "scalar",
     ConstexprParameter: "constexpr",
@@ -110,7 +114,16 @@ _RENAMED: dict[tuple[type, str], str] = {(SymbolDefinitionLine, "kind"): "symbol
 _SYMBOLS = {(SymbolDefinitionLine, "symbol")}
 
 # Shared by many lines, so written once for a program.
-_SHARED = (TensorType, ScalarType, TupleType, OpaqueType, Provenance, Device)
+_SHARED = (
+    TensorType,
+    ScalarType,
+    TupleType,
+    OpaqueType,
+    PoolType,
+    EventType,
+    Provenance,
+    Device,
+)
 _NESTING = {TupleType: MAX_LIST_DEPTH, Block: MAX_BLOCK_DEPTH}
 
 _SOURCES = (SizeOf, StrideOf, OffsetOf, ValueOf, ItemOf)

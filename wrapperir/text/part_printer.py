@@ -23,9 +23,12 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.types import (
     DEFAULT_SPACE,
+    POOL_ALIGNMENT,
     Device,
     DType,
+    EventType,
     OpaqueType,
+    PoolType,
     ScalarType,
     TensorType,
     TupleType,
@@ -98,9 +101,13 @@ class PartPrinter:
             text = f"({', '.join([self.type(element) for element in type.elements])})"
             self._lists -= 1
             return text
-        if isinstance(type, OpaqueType):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if isinstance(type, OpaqueType):
             described = type.description
             return f"opaque({format_string(described)})" if described else "opaque"
+        if isinstance(type, PoolType):
+            return self._format_pool(type)
+        if isinstance(type, EventType):  # pyright: ignore[reportUnnecessaryIsInstance]
+            return "event" + self._at(type.device)
         raise _unwritable(type, "a type")
 
     def _format_tensor(self, type: TensorType) -> str:
@@ -115,9 +122,7 @@ class PartPrinter:
         offset = self.expression(type.offset)
         if offset != "0":
             inner += f"; offset {offset}"
-        text = f"{type.dtype.value}[{inner}]"
-        if type.device.kind != "cpu" or type.device.index is not None:
-            text += "@" + self.bare_device(type.device)
+        text = f"{type.dtype.value}[{inner}]{self._at(type.device)}"
         if (
             type.layout is None
             and type.alignment is None
@@ -125,16 +130,7 @@ class PartPrinter:
             and type.space == DEFAULT_SPACE
         ):
             return text
-        return f"{text} {{{', '.join(self._attributes(type))}}}"
-
-    def _attributes(self, type: TensorType) -> list[str]:
-        attributes: list[str] = []
-        if type.pinned:
-            attributes.append("pinned")
-        if type.alignment is not None:
-            attributes.append(f"align = {format_integer(type.alignment)}")
-        if type.space != DEFAULT_SPACE:
-            attributes.append(f"space = {self.name(type.space)}")
+        attributes = self._attributes(type, None)
         if type.layout is not None:
             layout = self.dotted(type.layout.name)
             if type.layout.parameters:
@@ -144,6 +140,22 @@ class PartPrinter:
                 ]
                 layout += f"({', '.join(given)})"
             attributes.append(f"layout = {layout}")
+        return f"{text} {{{', '.join(attributes)}}}"
+
+    def _format_pool(self, type: PoolType) -> str:
+        text = f"pool[{self.expression(type.size)}]{self._at(type.device)}"
+        attributes = self._attributes(type, POOL_ALIGNMENT)
+        return f"{text} {{{', '.join(attributes)}}}" if attributes else text
+
+    def _attributes(self, type: TensorType | PoolType, alignment: int | None) -> list[str]:
+        """Return the attributes but the layout; ``alignment`` is the one left out."""
+        attributes: list[str] = []
+        if type.pinned:
+            attributes.append("pinned")
+        if type.alignment is not None and type.alignment != alignment:
+            attributes.append(f"align = {format_integer(type.alignment)}")
+        if type.space != DEFAULT_SPACE:
+            attributes.append(f"space = {self.name(type.space)}")
         return attributes
 
     def _row_major(self, size: tuple[Expr, ...]) -> str | None:
@@ -152,6 +164,12 @@ class PartPrinter:
             return self.expressions(contiguous_stride(size))
         except Malformed:
             return None
+
+    def _at(self, device: Device) -> str:
+        """Return the device of a type; nothing for the CPU."""
+        if device.kind == "cpu" and device.index is None:
+            return ""
+        return "@" + self.bare_device(device)
 
     def bare_device(self, device: Device) -> str:
         """Return ``kind`` or ``kind:index``."""

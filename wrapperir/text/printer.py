@@ -1,10 +1,10 @@
 """Prints programs: the same text for equal programs, which reads as an equal program."""
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.kernel import FirstChoice
 from wrapperir.ir.line import (
     KEYWORDS,
     AllocateLine,
+    AllocatePoolLine,
     AnyLine,
     AssertAlignmentLine,
     AssertNotNanLine,
@@ -20,15 +20,19 @@ from wrapperir.ir.line import (
     KernelDefinitionLine,
     MultiKernelLine,
     MultiOutputLine,
+    PlaceLine,
+    RecordEventLine,
     ReinterpretLine,
     Result,
     ReuseLine,
     SubgraphCallLine,
     SymbolDefinitionLine,
+    WaitEventLine,
     WhileLoopLine,
 )
 from wrapperir.ir.program import SCHEMA_VERSION, Program
 from wrapperir.ir.visitor import LineVisitor
+from wrapperir.text.definition_printer import format_kernel_definition, format_multi_kernel
 from wrapperir.text.limits import MAX_BLOCK_DEPTH
 from wrapperir.text.literals import format_integer, format_string
 from wrapperir.text.malformed import ILL_TYPED, Malformed, ill_typed
@@ -132,41 +136,11 @@ class Printer(LineVisitor[None]):
 
     def visit_kernel_definition(self, line: KernelDefinitionLine) -> None:
         """Print a kernel definition."""
-        part, out = self._part, self.lines
-        parameters = ", ".join([part.parameter(p) for p in line.parameters])
-        out.append(
-            f"kernel_definition @{part.name(line.name)} {line.language.value}"
-            f"({parameters}){part.origin(line.provenance)} {{"
-        )
-        if line.grid:
-            out.append(f"  grid = ({part.expressions(line.grid)})")
-        for name, value in line.constants:
-            out.append(f"  constant {part.name(name)} = {part.constant(value)}")
-        for config in line.configs:
-            values = [f"{part.name(n)} = {part.constant(v)}" for n, v in config.values]
-            out.append(f"  config {', '.join(values)}".rstrip(" "))
-        out.append(f"  entry = {part.name(line.entry)}")
-        for key, value in line.metadata:
-            out.append(f"  metadata {format_string(key)} = {part.constant(value)}")
-        out.append("  source {")
-        out += [f"    | {text}" if text else "    |" for text in line.source.split("\n")]
-        out += ["  }", "}"]
+        self.lines += format_kernel_definition(line, self._part)
 
     def visit_multi_kernel(self, line: MultiKernelLine) -> None:
         """Print a multi-kernel."""
-        part, out = self._part, self.lines
-        parameters = ", ".join([part.parameter(p) for p in line.parameters])
-        origin = part.origin(line.provenance)
-        out.append(f"multi_kernel @{part.name(line.name)}({parameters}){origin} {{")
-        for choice in line.choices:
-            positions = ", ".join([format_integer(a) for a in choice.arguments])
-            out.append(f"  choice @{part.name(choice.kernel)}({positions})")
-        selection = line.selection
-        if isinstance(selection, FirstChoice):
-            out.append("  select first")
-        else:
-            out.append(f"  select forced({format_integer(selection.index)})")
-        out.append("}")
+        self.lines += format_multi_kernel(line, self._part)
 
     # Buffers
 
@@ -177,6 +151,25 @@ class Printer(LineVisitor[None]):
         workspace = "" if mode is None else f" workspace({mode.value})"
         self.lines.append(
             f"{self._indent}%{part.name(line.result)} = allocate {part.type(line.type)}"
+            f"{workspace}{part.origin(line.provenance)}"
+        )
+
+    def visit_allocate_pool(self, line: AllocatePoolLine) -> None:
+        """Print a pool's allocation."""
+        part = self._part
+        self.lines.append(
+            f"{self._indent}%{part.name(line.result)} = allocate_pool "
+            f"{part.type(line.type)}{part.origin(line.provenance)}"
+        )
+
+    def visit_place(self, line: PlaceLine) -> None:
+        """Print a placement."""
+        part = self._part
+        mode = line.workspace
+        workspace = "" if mode is None else f" workspace({mode.value})"
+        self.lines.append(
+            f"{self._indent}%{part.name(line.result)} = place {part.type(line.type)} in "
+            f"%{part.name(line.pool)} at {part.expression(line.offset)}"
             f"{workspace}{part.origin(line.provenance)}"
         )
 
@@ -246,6 +239,22 @@ class Printer(LineVisitor[None]):
             f"{self._indent}%{part.name(line.result)} = multi_output "
             f"%{part.name(line.source)}{indices} : {part.type(line.type)}"
             f"{part.origin(line.provenance)}"
+        )
+
+    def visit_record_event(self, line: RecordEventLine) -> None:
+        """Print the recording of an event."""
+        part = self._part
+        self.lines.append(
+            f"{self._indent}%{part.name(line.result)} = record_event"
+            f"{part.on(line.device, line.stream)}{part.origin(line.provenance)}"
+        )
+
+    def visit_wait_event(self, line: WaitEventLine) -> None:
+        """Print a wait."""
+        part = self._part
+        self.lines.append(
+            f"{self._indent}wait_event %{part.name(line.event)}"
+            f"{part.on(line.device, line.stream)}{part.origin(line.provenance)}"
         )
 
     # Symbols, asserts, comments

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
+from wrapperir.ir.expr import Expr
 from wrapperir.ir.line import (
     Argument,
     BufferRef,
@@ -17,6 +18,7 @@ from wrapperir.ir.line import (
 from wrapperir.ir.types import CPU, Device, TensorType, ValueType
 from wrapperir.text.arguments import parse_kernel_argument, parse_operand
 from wrapperir.text.cursor import NAME, Cursor
+from wrapperir.text.expressions import parse_expression
 from wrapperir.text.provenance import parse_provenance
 from wrapperir.text.type_syntax import parse_device, parse_value_type
 
@@ -30,6 +32,7 @@ KEYWORD = re.compile(rf"({NAME}) = ")
 
 _ITEM = re.compile(r"(?:[^,\[\]()]++|\[[^\[\]()]*+\]|\([^\[\]()]*+\))++")
 _VALUE = re.compile(rf"%{NAME}")
+_NUMBER = re.compile(r"[0-9]{1,18}")
 _NUMBERS = re.compile(r"(?:[0-9]{1,18}(?:, [0-9]{1,18})*)?")
 _STRINGS = r"(\"[^\"\\\x00-\x1f]*+\"(?:, \"[^\"\\\x00-\x1f]*+\")*+)"
 _PROVENANCE = re.compile(
@@ -56,6 +59,7 @@ class PartTables:
         self._kernel_arguments: dict[str, KernelArgument] = {}
         self._devices: dict[str | None, Device] = {None: CPU}
         self._origins: dict[str | None, Provenance | None] = {None: None}
+        self._expressions: dict[str, Expr] = {}
         self._numbers: dict[str, tuple[int, ...]] = {}
 
     def type(self, text: str) -> ValueType:
@@ -115,6 +119,15 @@ class PartTables:
                 else _read(parse_kernel_argument, text)
             )
             return found
+
+    def expression(self, text: str) -> Expr:
+        """Read an expression."""
+        if _NUMBER.fullmatch(text):
+            return int(text)
+        found = self._expressions.get(text)
+        if found is None:
+            found = self._expressions[text] = _read(parse_expression, text)
+        return found
 
     def extents(self, text: str) -> tuple[int, ...]:
         """Read sizes or strides that are numbers."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from wrapperir.ir.line import (
     AllocateLine,
+    AllocatePoolLine,
     Argument,
     AssertAlignmentLine,
     AssertNotNanLine,
@@ -23,12 +24,17 @@ from wrapperir.ir.line import (
     FreeLine,
     KernelCallLine,
     MultiOutputLine,
+    PlaceLine,
+    RecordEventLine,
     ReinterpretLine,
     ReuseLine,
     SymbolDefinitionLine,
     SymbolSource,
+    WaitEventLine,
 )
+from wrapperir.ir.types import PoolType, TensorType
 from wrapperir.text.cursor import NAME
+from wrapperir.text.memory_statements import ZERO_MODES
 from wrapperir.text.shortcut_parts import (
     KEYWORD,
     PLAIN_STRING,
@@ -42,7 +48,6 @@ from wrapperir.text.statements import (
     SOURCES_OF_DIM,
     SOURCES_OF_VALUE,
     SYMBOL_KINDS,
-    ZERO_MODES,
 )
 
 Shortcut = Callable[[str, int, str | None], BodyLine | None]
@@ -51,6 +56,7 @@ Shortcut = Callable[[str, int, str | None], BodyLine | None]
 _TYPE = r"([a-z0-9_]+(?:\[[^\]\"{]*\](?:@[A-Za-z0-9_:]+)?(?: \{[^}\"]*\})?)?)"
 _FROM = r"(?: (from\(.*\)))?\Z"
 _ON = r"(?: (@[A-Za-z0-9_:]+))?(?: stream\(([0-9]{1,9})\))?"
+_TERM = r"[^ \"#]++"
 _LIST = r"\(([^()\"]*+(?:\([^()\"]*+\)[^()\"]*+)*+)\)"
 
 
@@ -62,6 +68,11 @@ HEAD = _pattern(rf" *(?:%({NAME}) = )?([a-z_]+) ")
 """The result and keyword of a line."""
 
 _ALLOCATE = _pattern(rf"{_TYPE}(?: workspace\(([a-z_]+)\))?{_FROM}")
+_ALLOCATE_POOL = _pattern(rf"{_TYPE}{_FROM}")
+_PLACE = _pattern(
+    rf"{_TYPE} in %({NAME}) at ({_TERM}(?: (?!from\(|workspace\(){_TERM})*+)"
+    rf"(?: workspace\(([a-z_]+)\))?{_FROM}"
+)
 _FREE = _pattern(rf"%({NAME}){_FROM}")
 _AS = _pattern(rf"%({NAME}) as {_TYPE}{_FROM}")
 _KERNEL_CALL = _pattern(rf"@({NAME}){_LIST}{_ON}{_FROM}")
@@ -70,6 +81,8 @@ _EXTERN_KERNEL = _pattern(
     rf"(?: writes\(([^()\"]*)\))?(?: aliases\(([^()\"]*)\))?{_ON}"
     rf"(?: : (?:{_TYPE}|(\([^()\"]*\))))?{_FROM}"
 )
+_RECORD_EVENT = _pattern(rf"{_ON}{_FROM}")
+_WAIT_EVENT = _pattern(rf"%({NAME}){_ON}{_FROM}")
 _MULTI_OUTPUT = _pattern(rf"%({NAME})\[([0-9]{{1,9}})\] : {_TYPE}{_FROM}")
 _SIZE_STRIDE = _pattern(
     rf"%({NAME}) \(([0-9, ]*)\) \(([0-9, ]*)\)(?: {PLAIN_STRING})?{_FROM}"
@@ -95,12 +108,16 @@ class Shortcuts:
         self._operand, self._kernel_argument = parts.operand, parts.kernel_argument
         self.by_keyword: dict[str, Shortcut] = {
             "allocate": self._allocate,
+            "allocate_pool": self._allocate_pool,
+            "place": self._place,
             "free": self._free,
             "reuse": self._reuse,
             "reinterpret": self._reinterpret,
             "kernel_call": self._kernel_call,
             "extern_kernel": self._extern_kernel,
             "multi_output": self._multi_output,
+            "record_event": self._record_event,
+            "wait_event": self._wait_event,
             "assert_size_stride": self._assert_size_stride,
             "assert_alignment": self._assert_alignment,
             "assert_not_nan": self._assert_not_nan,
@@ -145,6 +162,34 @@ class Shortcuts:
         return AllocateLine(
             result=result,
             type=self._tensor(type),
+            workspace=None if mode is None else ZERO_MODES[mode],
+            provenance=self._origin(origin),
+        )
+
+    def _allocate_pool(self, text: str, at: int, result: str | None) -> BodyLine | None:
+        match = _ALLOCATE_POOL(text, at)
+        if match is None or result is None:
+            return None
+        type = self._type(match[1])
+        if not isinstance(type, PoolType):
+            return None
+        return AllocatePoolLine(result=result, type=type, provenance=self._origin(match[2]))
+
+    def _place(self, text: str, at: int, result: str | None) -> BodyLine | None:
+        match = _PLACE(text, at)
+        if match is None or result is None:
+            return None
+        spelled, pool, offset, mode, origin = match.groups()
+        if mode is not None and mode not in ZERO_MODES:
+            return None
+        type = self._type(spelled)
+        if not isinstance(type, TensorType | PoolType):
+            return None
+        return PlaceLine(
+            result=result,
+            type=type,
+            pool=pool,
+            offset=self._parts.expression(offset),
             workspace=None if mode is None else ZERO_MODES[mode],
             provenance=self._origin(origin),
         )
@@ -232,6 +277,30 @@ class Shortcuts:
             source=source,
             indices=(int(index),),
             type=self._type(type),
+            provenance=self._origin(origin),
+        )
+
+    def _record_event(self, text: str, at: int, result: str | None) -> BodyLine | None:
+        match = _RECORD_EVENT(text, at - 1)  # its parts each follow a space
+        if match is None or result is None:
+            return None
+        device, stream, origin = match.groups()
+        return RecordEventLine(
+            result=result,
+            device=self._device(device),
+            stream=0 if stream is None else int(stream),
+            provenance=self._origin(origin),
+        )
+
+    def _wait_event(self, text: str, at: int, result: str | None) -> BodyLine | None:
+        match = _WAIT_EVENT(text, at)
+        if match is None or result is not None:
+            return None
+        event, device, stream, origin = match.groups()
+        return WaitEventLine(
+            event=event,
+            device=self._device(device),
+            stream=0 if stream is None else int(stream),
             provenance=self._origin(origin),
         )
 

@@ -1,13 +1,13 @@
 """The lines of a body, read from text: one function a keyword.
 
-Lines with nested blocks are in :mod:`wrapperir.text.block_statements`.
+Lines with nested blocks are in :mod:`wrapperir.text.block_statements`, those about memory
+in :mod:`wrapperir.text.memory_statements`.
 """
 
 from collections.abc import Callable, Iterable
 
 from wrapperir.diagnostics import Code
 from wrapperir.ir.line import (
-    AllocateLine,
     AssertAlignmentLine,
     AssertNotNanLine,
     AssertScalarLine,
@@ -15,20 +15,16 @@ from wrapperir.ir.line import (
     BodyLine,
     CommentLine,
     ExternKernelLine,
-    FreeLine,
     ItemOf,
     KernelCallLine,
     MultiOutputLine,
     OffsetOf,
-    ReinterpretLine,
-    ReuseLine,
     SizeOf,
     StrideOf,
     SymbolDefinitionLine,
     SymbolKind,
     SymbolSource,
     ValueOf,
-    ZeroMode,
 )
 from wrapperir.text.arguments import parse_arguments, parse_kernel_arguments
 from wrapperir.text.block_statements import BLOCK_STATEMENTS, BlockStatement
@@ -36,15 +32,18 @@ from wrapperir.text.cursor import Cursor, suggestion
 from wrapperir.text.expressions import parse_expression
 from wrapperir.text.literals import parse_integer, parse_string
 from wrapperir.text.malformed import Malformed, quoted
+from wrapperir.text.memory_statements import MEMORY_NONE, MEMORY_ONE
 from wrapperir.text.provenance import parse_ending
+from wrapperir.text.stream_statements import (
+    parse_on,
+    parse_record_event,
+    parse_wait_event,
+)
 from wrapperir.text.type_syntax import (
-    parse_device,
     parse_dotted,
-    parse_tensor_type,
     parse_value_type,
 )
 
-ZERO_MODES = {mode.value: mode for mode in ZeroMode}
 SYMBOL_KINDS = {kind.value: kind for kind in SymbolKind}
 SOURCES_OF_DIM: dict[str, type[SizeOf | StrideOf]] = {"size": SizeOf, "stride": StrideOf}
 SOURCES_OF_VALUE: dict[str, type[OffsetOf | ValueOf | ItemOf]] = {
@@ -105,36 +104,6 @@ def unknown_statement(cursor: Cursor, known: Iterable[str]) -> Malformed:
     )
 
 
-def _allocate(cursor: Cursor, result: str) -> BodyLine:
-    type = parse_tensor_type(cursor)
-    workspace: ZeroMode | None = None
-    if cursor.accept("workspace"):
-        cursor.expect("(")
-        workspace = cursor.word(ZERO_MODES, "a zero mode")
-        cursor.expect(")")
-    return AllocateLine(
-        result=result, type=type, workspace=workspace, provenance=parse_ending(cursor)
-    )
-
-
-def _reuse(cursor: Cursor, result: str) -> BodyLine:
-    source = cursor.value()
-    cursor.expect("as")
-    type = parse_tensor_type(cursor)
-    return ReuseLine(
-        result=result, source=source, type=type, provenance=parse_ending(cursor)
-    )
-
-
-def _reinterpret(cursor: Cursor, result: str) -> BodyLine:
-    source = cursor.value()
-    cursor.expect("as")
-    type = parse_tensor_type(cursor)
-    return ReinterpretLine(
-        result=result, source=source, type=type, provenance=parse_ending(cursor)
-    )
-
-
 def _multi_output(cursor: Cursor, result: str) -> BodyLine:
     source = cursor.value()
     indices: list[int] = []
@@ -152,30 +121,17 @@ def _multi_output(cursor: Cursor, result: str) -> BodyLine:
     )
 
 
-def _free(cursor: Cursor) -> BodyLine:
-    return FreeLine(buffer=cursor.value(), provenance=parse_ending(cursor))
-
-
 def _kernel_call(cursor: Cursor) -> BodyLine:
     kernel = cursor.kernel()
     arguments = parse_kernel_arguments(cursor)
-    device = parse_device(cursor)
+    device, stream = parse_on(cursor)
     return KernelCallLine(
         kernel=kernel,
         arguments=arguments,
         device=device,
-        stream=_stream(cursor),
+        stream=stream,
         provenance=parse_ending(cursor),
     )
-
-
-def _stream(cursor: Cursor) -> int:
-    if not cursor.accept("stream"):
-        return 0
-    cursor.expect("(")
-    stream = parse_integer(cursor)
-    cursor.expect(")")
-    return stream
 
 
 def parse_symbol(cursor: Cursor) -> SymbolDefinitionLine:
@@ -278,8 +234,7 @@ def _extern_kernel(cursor: Cursor, results: list[str]) -> BodyLine:
     arguments, keywords = parse_arguments(cursor)
     writes = _values_of(cursor, "writes")
     aliases = _values_of(cursor, "aliases")
-    device = parse_device(cursor)
-    stream = _stream(cursor)
+    device, stream = parse_on(cursor)
     return ExternKernelLine(
         result=results[0] if results else None,
         type=parse_value_type(cursor) if cursor.accept(":") else None,
@@ -302,16 +257,16 @@ def _values_of(cursor: Cursor, word: str) -> tuple[str, ...]:
 
 
 ONE: dict[str, Callable[[Cursor, str], BodyLine]] = {
-    "allocate": _allocate,
-    "reuse": _reuse,
-    "reinterpret": _reinterpret,
+    **MEMORY_ONE,
     "multi_output": _multi_output,
+    "record_event": parse_record_event,
 }
 """Statements that define one value."""
 
 NONE: dict[str, Callable[[Cursor], BodyLine]] = {
-    "free": _free,
+    **MEMORY_NONE,
     "kernel_call": _kernel_call,
+    "wait_event": parse_wait_event,
     "symbol_definition": parse_symbol,
     "assert_size_stride": _assert_size_stride,
     "assert_alignment": _assert_alignment,

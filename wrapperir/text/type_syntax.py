@@ -1,20 +1,26 @@
 """Types and devices, both ways.
 
 ``f32[s0, 64; stride 64, 1; offset 8]@cuda:0 {pinned, align = 64, space = comm, layout =
-acme.tiled(16)}`` is a tensor, ``i64`` a scalar, ``(f32[4], i64)`` a tuple and
-``opaque("a script object")`` an opaque value.  What is row-major, 0, ``cpu``, unpinned or
-``global`` is left out.
+acme.tiled(16)}`` is a tensor, ``i64`` a scalar, ``(f32[4], i64)`` a tuple,
+``opaque("a script object")`` an opaque value, ``pool[4096]@cuda:0 {align = 512}`` a pool of
+4096 bytes and ``event@cuda:0`` an event.  What is row-major, 0, ``cpu``, unpinned or
+``global`` is left out, and a pool's alignment of 64.
 """
+
+from attrs import define
 
 from wrapperir.diagnostics import Code
 from wrapperir.ir.expr import MAX_DEPTH, Expr, Operation, depth
 from wrapperir.ir.types import (
     CPU,
     DEFAULT_SPACE,
+    POOL_ALIGNMENT,
     Device,
     DType,
+    EventType,
     LayoutValue,
     OpaqueType,
+    PoolType,
     ScalarType,
     TensorType,
     TupleType,
@@ -29,6 +35,12 @@ from wrapperir.text.literals import parse_integer, parse_string
 from wrapperir.text.malformed import Malformed
 
 DTYPES = {dtype.value: dtype for dtype in DType}
+_TYPE_WORDS: dict[str, DType | type[PoolType | EventType | OpaqueType]] = {
+    **DTYPES,
+    "opaque": OpaqueType,
+    "pool": PoolType,
+    "event": EventType,
+}
 
 
 def parse_value_type(cursor: Cursor) -> ValueType:
@@ -39,14 +51,18 @@ def parse_value_type(cursor: Cursor) -> ValueType:
     """
     if cursor.next == "(":
         return TupleType(parse_types(cursor))
-    if cursor.accept("opaque"):
-        if not cursor.accept("("):
-            return OpaqueType()
-        description = parse_string(cursor)
-        cursor.expect(")")
-        return OpaqueType(description)
-    dtype = cursor.word(DTYPES, "a type")
-    return _parse_tensor(cursor, dtype) if cursor.next == "[" else ScalarType(dtype)
+    word = cursor.word(_TYPE_WORDS, "a type")
+    if isinstance(word, DType):
+        return _parse_tensor(cursor, word) if cursor.next == "[" else ScalarType(word)
+    if word is PoolType:
+        return _parse_pool(cursor)
+    if word is EventType:
+        return EventType(parse_device(cursor))
+    if not cursor.accept("("):
+        return OpaqueType()
+    description = parse_string(cursor)
+    cursor.expect(")")
+    return OpaqueType(description)
 
 
 def parse_types(cursor: Cursor) -> tuple[ValueType, ...]:
@@ -64,6 +80,39 @@ def parse_tensor_type(cursor: Cursor) -> TensorType:
     if cursor.next != "[":
         raise cursor.unexpected("`[` of a tensor's type")
     return _parse_tensor(cursor, dtype)
+
+
+def parse_pool_type(cursor: Cursor) -> PoolType:
+    """Take a pool's type."""
+    if not cursor.accept("pool"):
+        raise cursor.unexpected("a pool's type such as `pool[4096]`")
+    return _parse_pool(cursor)
+
+
+def parse_placed_type(cursor: Cursor) -> TensorType | PoolType:
+    """Take a tensor's or a pool's type."""
+    if cursor.accept("pool"):
+        return _parse_pool(cursor)
+    return parse_tensor_type(cursor)
+
+
+def _parse_pool(cursor: Cursor) -> PoolType:
+    if cursor.next != "[":
+        raise cursor.unexpected("`[` and the bytes of the pool")
+    cursor.advance()
+    size = parse_expression(cursor)
+    cursor.expect("]")
+    device = parse_device(cursor)
+    if cursor.next != "{" or cursor.opens_block():
+        return PoolType(size=size, device=device)
+    found = _parse_attributes(cursor, "`pinned`, `align` or `space`")
+    return PoolType(
+        size=size,
+        device=device,
+        space=found.space,
+        pinned=found.pinned,
+        alignment=POOL_ALIGNMENT if found.alignment is None else found.alignment,
+    )
 
 
 def _parse_tensor(cursor: Cursor, dtype: DType) -> TensorType:
@@ -93,17 +142,17 @@ def _parse_tensor(cursor: Cursor, dtype: DType) -> TensorType:
         return TensorType(
             dtype=dtype, size=size, stride=stride, offset=offset, device=device
         )
-    space, pinned, alignment, layout = _parse_attributes(cursor)
+    found = _parse_attributes(cursor, "`pinned`, `align`, `space` or `layout`")
     return TensorType(
         dtype=dtype,
         size=size,
         stride=stride,
         offset=offset,
         device=device,
-        space=space,
-        pinned=pinned,
-        alignment=alignment,
-        layout=layout,
+        space=found.space,
+        pinned=found.pinned,
+        alignment=found.alignment,
+        layout=found.layout,
     )
 
 
@@ -167,12 +216,17 @@ def _device(cursor: Cursor, kind: str, index: str) -> Device:
     return Device(kind, int(index) if index else None)
 
 
-def _parse_attributes(
-    cursor: Cursor,
-) -> tuple[str, bool, int | None, VendorLayout | None]:
-    space, pinned = DEFAULT_SPACE, False
+@define
+class _Attributes:
+    space: str = DEFAULT_SPACE
+    pinned: bool = False
     alignment: int | None = None
     layout: VendorLayout | None = None
+
+
+def _parse_attributes(cursor: Cursor, known: str) -> _Attributes:
+    """Take what is between braces after a type; ``known`` names what may be there."""
+    found = _Attributes()
     seen: set[str] = set()
     cursor.expect("{")
     while True:
@@ -181,22 +235,22 @@ def _parse_attributes(
             raise cursor.malformed(Code.MISPLACED_STATEMENT, f"`{word}` is given twice")
         seen.add(word)
         if cursor.accept("pinned"):
-            pinned = True
+            found.pinned = True
         elif cursor.accept("align"):
             cursor.expect("=")
-            alignment = parse_integer(cursor)
+            found.alignment = parse_integer(cursor)
         elif cursor.accept("space"):
             cursor.expect("=")
-            space = cursor.name("a memory space")
-        elif cursor.accept("layout"):
+            found.space = cursor.name("a memory space")
+        elif "`layout`" in known and cursor.accept("layout"):
             cursor.expect("=")
-            layout = _parse_layout(cursor)
+            found.layout = _parse_layout(cursor)
         else:
-            raise cursor.unexpected("`pinned`, `align`, `space` or `layout`")
+            raise cursor.unexpected(known)
         if not cursor.accept(","):
             break
     cursor.expect("}")
-    return space, pinned, alignment, layout
+    return found
 
 
 def parse_dotted(cursor: Cursor, what: str) -> str:
