@@ -1,0 +1,1 @@
+"""What is known of a program's memory: storages, lifetimes, bytes, order of streams."""

@@ -1,0 +1,180 @@
+"""How many bytes are alive at each line of a program, and where that is most."""
+
+from collections.abc import Mapping, Sequence
+
+from attrs import define, frozen
+
+from wrapperir.analysis.sizes import allocated_bytes
+from wrapperir.analysis.storages import (
+    BlockStorages,
+    Entry,
+    Storage,
+    StorageKind,
+    find_storages,
+)
+from wrapperir.diagnostics import LinePath
+from wrapperir.ir.expr import EvaluationError
+from wrapperir.ir.line import (
+    Argument,
+    Block,
+    BodyLine,
+    ConditionalLine,
+    DefinitionLine,
+    SubgraphCallLine,
+    WhileLoopLine,
+)
+from wrapperir.ir.program import Program
+
+Number = int | float
+
+OWN = frozenset(
+    {
+        StorageKind.ALLOCATED,
+        StorageKind.POOL,
+        StorageKind.OPERATOR,
+        StorageKind.RESULT,
+    }
+)
+"""Storages whose bytes a block takes from an allocator; placed ones are their pool's."""
+
+
+@frozen(eq=False)
+class BlockMemory:
+    """The memory of one block.
+
+    ``bytes`` has each storage's size in the order of ``storages``, rounded up to 64.
+    ``live`` has, for each line, the bytes that the block's own storages take while it
+    runs, with what the line's nested blocks take at most in ``inside``.
+    """
+
+    path: LinePath
+    lines: tuple[BodyLine, ...]
+    found: BlockStorages
+    bytes: tuple[int, ...]
+    inside: tuple[int, ...]
+    live: tuple[int, ...]
+
+    @property
+    def storages(self) -> list[Storage]:
+        """The storages in the order they begin."""
+        return self.found.storages
+
+    @property
+    def peak(self) -> int:
+        """The most bytes that are alive at a line."""
+        return max(self.live, default=0)
+
+
+@frozen(eq=False)
+class ProgramMemory:
+    """The memory of a program: that of each block by the path of its owner.
+
+    The program's own lines are at ``()``, and a nested block at its line's path and
+    attribute name, such as ``("lines", 3, "body")``.
+    """
+
+    blocks: Mapping[LinePath, BlockMemory]
+
+    @property
+    def top(self) -> BlockMemory:
+        """The memory of the program's own lines."""
+        return self.blocks[()]
+
+    @property
+    def peak(self) -> int:
+        """The most bytes that are alive at once, nested blocks included.
+
+        Inputs, constants and ``zero_per_program`` workspaces are not counted: they are
+        there before the call and after it.
+        """
+        return self.top.peak
+
+
+def analyze_memory(program: Program, symbols: Mapping[str, Number]) -> ProgramMemory:
+    """Return the memory of ``program`` where its symbols have these values.
+
+    Sizes whose symbols have no value count as nothing.
+    """
+    walk = _Walk(symbols, {line.name: line for line in program.definitions}, {})
+    constants = [(c.name, c.type, StorageKind.CONSTANT) for c in program.constants]
+    inputs = [(i.name, i.type, StorageKind.INPUT) for i in program.inputs]
+    walk.block((), program.lines, program.outputs, (*inputs, *constants))
+    return ProgramMemory(walk.blocks)
+
+
+@define
+class _Walk:
+    symbols: Mapping[str, Number]
+    definitions: Mapping[str, DefinitionLine]
+    blocks: dict[LinePath, BlockMemory]
+
+    def block(
+        self,
+        path: LinePath,
+        lines: tuple[BodyLine, ...],
+        results: Sequence[Argument],
+        entry: Entry,
+    ) -> BlockMemory:
+        found = find_storages(lines, results, entry, self.definitions)
+        sizes = tuple(self._bytes(storage) for storage in found.storages)
+        inside = tuple(
+            self._inside((*path, "lines", index), line) for index, line in enumerate(lines)
+        )
+        live = live_profile(found.storages, sizes, inside)
+        memory = BlockMemory(path, lines, found, sizes, inside, live)
+        self.blocks[path] = memory
+        return memory
+
+    def _bytes(self, storage: Storage) -> int:
+        try:
+            return allocated_bytes(storage.type, self.symbols)
+        except EvaluationError:
+            return 0
+
+    def _nested(self, path: LinePath, block: Block) -> int:
+        entry = [(p.name, p.type, StorageKind.PARAMETER) for p in block.parameters]
+        return self.block(path, block.lines, block.results, entry).peak
+
+    def _inside(self, path: LinePath, line: BodyLine) -> int:
+        """Return what nested blocks take beside what is alive before the line.
+
+        A loop holds what its last iteration left while the next one runs.
+        """
+        match line:
+            case ConditionalLine():
+                taken = self._nested((*path, "on_true"), line.on_true)
+                return max(taken, self._nested((*path, "on_false"), line.on_false))
+            case SubgraphCallLine():
+                return self._nested((*path, "body"), line.body)
+            case WhileLoopLine():
+                condition = self._nested((*path, "condition"), line.condition)
+                body = self._nested((*path, "body"), line.body)
+                carried = find_storages((line,), (), (), self.definitions).storages
+                return max(condition, body) + sum(self._bytes(s) for s in carried)
+            case _:
+                return 0
+
+
+def live_profile(
+    storages: Sequence[Storage], bytes: Sequence[int], inside: Sequence[int]
+) -> tuple[int, ...]:
+    """Return the bytes alive while each line runs.
+
+    A storage is alive from the line that begins it up to the line that ends it, which
+    runs without it.  While a line's nested blocks run, what they return is theirs.
+    """
+    count = len(inside)
+    change = [0] * (count + 1)
+    returned = [0] * (count + 1)
+    for storage, size in zip(storages, bytes, strict=True):
+        if storage.kind in OWN and size:
+            change[storage.begin] += size
+            change[max(storage.end, storage.begin)] -= size
+            if storage.kind is StorageKind.RESULT and storage.end > storage.begin:
+                returned[storage.begin] += size
+    live: list[int] = []
+    alive = 0
+    for index in range(count):
+        alive += change[index]
+        live.append(max(alive, alive - returned[index] + inside[index]))
+    return tuple(live)
