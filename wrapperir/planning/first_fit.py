@@ -1,150 +1,106 @@
-"""First fit in a given order, near linear: what a span of time occupies is kept merged.
+"""First fit in a given order, compiled where there is a compiler."""
 
-A segment tree over time keeps at each node the byte ranges that are occupied at some time
-in its span (``within``) and those occupied by buffers alive throughout it (``across``).
-Ranges that touch are one, so that a stack of a thousand buffers costs a query one step,
-where the usual scan over all buffers alive at the same time costs a thousand.
-"""
-
-from bisect import bisect_left, bisect_right
+import ctypes
+from array import array
 from collections.abc import Sequence
+from typing import Protocol
 
-from attrs import field, frozen
+from attrs import frozen
 
-from wrapperir.planning.instance import Buffer
+from wrapperir.planning.native import NoCore, load_core
+from wrapperir.planning.occupied import place_in_order
+from wrapperir.planning.slots import Slots
+
+_CORE = "first_fit_core.cpp"
+_COMPILED_FROM = 256
+"""Fewer buffers are placed sooner than the core is loaded."""
+_MOST = 1 << 62
+
+_NUMBERS = ctypes.POINTER(ctypes.c_int64)
+_ARGUMENTS = (
+    *(ctypes.c_int64, ctypes.c_int64),
+    *(_NUMBERS, _NUMBERS, _NUMBERS, _NUMBERS, _NUMBERS),
+    *(ctypes.c_int64, ctypes.c_int64, _NUMBERS),
+)
+
+
+class FirstFit(Protocol):
+    """Places the buffers of one problem; all that do give the same offsets."""
+
+    def place(
+        self, order: Sequence[int], *, below: int | None, probes: int
+    ) -> Sequence[int] | None:
+        """Return offsets; see :func:`~wrapperir.planning.occupied.place_in_order`."""
+        ...
+
+
+def first_fit(slots: Slots) -> FirstFit:
+    """Return what is fastest for these buffers."""
+    if len(slots.buffers) >= _COMPILED_FROM:
+        compiled = CompiledFirstFit.of(slots)
+        if compiled is not None:
+            return compiled
+    return PythonFirstFit(slots)
 
 
 @frozen
-class Slots:
-    """Buffers that take room, their spans of time as ranges of slots.
+class PythonFirstFit:
+    """First fit in Python."""
 
-    There is a slot for each time that a buffer begins: two buffers are alive together if
-    and only if they share one, that of the later.
-    """
+    slots: Slots
 
-    count: int
-    first: tuple[int, ...]
-    stop: tuple[int, ...]
-    sizes: tuple[int, ...]
-    alignments: tuple[int, ...]
+    def place(
+        self, order: Sequence[int], *, below: int | None, probes: int
+    ) -> Sequence[int] | None:
+        """Return offsets; see :class:`FirstFit`."""
+        return place_in_order(self.slots, order, below=below, probes=probes)
+
+
+@frozen
+class CompiledFirstFit:
+    """First fit in C++."""
+
+    library: ctypes.CDLL
+    slots: int
+    columns: tuple["array[int]", ...]
+    """Of each buffer its first slot, the slot after its last, its size and alignment."""
 
     @classmethod
-    def of(cls, buffers: Sequence[Buffer]) -> "Slots":
-        """Return the slots of buffers, each of which begins before it ends."""
-        times = sorted({buffer.begin for buffer in buffers})
-        return cls(
-            len(times),
-            tuple(bisect_left(times, buffer.begin) for buffer in buffers),
-            tuple(bisect_left(times, buffer.end) for buffer in buffers),
-            tuple(buffer.size for buffer in buffers),
-            tuple(buffer.alignment for buffer in buffers),
-        )
-
-
-def first_fit(
-    slots: Slots, order: Sequence[int], *, below: int | None, probes: int
-) -> list[int] | None:
-    """Return offsets, each buffer in turn as low as it fits beside those before it.
-
-    ``None`` if the height would not be ``below`` that many bytes.  After so many
-    ``probes`` of a node's ranges, buffers go on top of what is there, so that the steps are
-    bounded whatever the gaps are like.
-    """
-    tree = _OccupiedTree.of(slots.count)
-    offsets = [0] * len(order)
-    for index in order:
-        inside, around = tree.nodes(slots.first[index], slots.stop[index])
-        occupied = [tree.within[node] for node in inside]
-        occupied += [tree.across[node] for node in around]
-        size, alignment = slots.sizes[index], slots.alignments[index]
-        offset = at = clear = 0
-        while clear < len(occupied):
-            if probes == 0:
-                top = max(
-                    (ranges.ends[-1] for ranges in occupied if ranges.ends), default=0
-                )
-                offset = -(-top // alignment) * alignment
-                break
-            probes -= 1
-            end = occupied[at].end_of_block(offset, offset + size)
-            if end is None:
-                clear += 1
-                at = (at + 1) % len(occupied)
-            else:
-                offset = -(-end // alignment) * alignment
-                clear = 0
-        if below is not None and offset + size >= below:
+    def of(cls, slots: Slots) -> "CompiledFirstFit | None":
+        """Return it for these buffers; ``None`` without a core, or for huge sizes."""
+        library = load_core(_CORE)
+        if isinstance(library, NoCore):
             return None
-        offsets[index] = offset
-        for node in inside:
-            tree.across[node].add(offset, offset + size)
-            tree.within[node].add(offset, offset + size)
-        for node in around:
-            tree.within[node].add(offset, offset + size)
-    return offsets
+        if sum(slots.sizes) + sum(slots.alignments) > _MOST:
+            return None
+        place = library.wrapperir_first_fit
+        place.restype = ctypes.c_int64
+        place.argtypes = _ARGUMENTS
+        columns = (slots.first, slots.stop, slots.sizes, slots.alignments)
+        return cls(library, slots.count, tuple(array("q", column) for column in columns))
 
+    def place(
+        self, order: Sequence[int], *, below: int | None, probes: int
+    ) -> Sequence[int] | None:
+        """Return offsets; see :class:`FirstFit`.
 
-@frozen
-class _Ranges:
-    """Disjoint ranges of bytes, none touching another, in ascending order."""
-
-    starts: list[int] = field(factory=list[int])
-    ends: list[int] = field(factory=list[int])
-
-    def add(self, start: int, end: int) -> None:
-        """Add a range, merged with those that it meets or touches."""
-        first = bisect_left(self.ends, start)
-        last = bisect_right(self.starts, end)
-        if first < last:
-            start = min(start, self.starts[first])
-            end = max(end, self.ends[last - 1])
-        self.starts[first:last] = [start]
-        self.ends[first:last] = [end]
-
-    def end_of_block(self, start: int, end: int) -> int | None:
-        """Return where the first range that overlaps this one ends."""
-        at = bisect_right(self.ends, start)
-        return self.ends[at] if at < len(self.ends) and self.starts[at] < end else None
-
-
-@frozen
-class _OccupiedTree:
-    """The ranges of bytes that are occupied over time, in a segment tree of slots."""
-
-    leaves: int
-    within: list[_Ranges]
-    across: list[_Ranges]
-
-    @classmethod
-    def of(cls, slots: int) -> "_OccupiedTree":
-        # A leaf to spare on each side makes the walk from both ends uniform.
-        leaves = 1 << (slots + 1).bit_length()
-        return cls(
-            leaves,
-            [_Ranges() for _ in range(2 * leaves)],
-            [_Ranges() for _ in range(2 * leaves)],
+        Raises:
+            MemoryError: there is too little memory.
+        """
+        offsets = array("q", bytes(8 * len(order)))
+        height = self.library.wrapperir_first_fit(
+            len(order),
+            self.slots,
+            *map(_numbers, self.columns),
+            _numbers(array("q", order)),
+            _MOST if below is None else below,
+            probes,
+            _numbers(offsets),
         )
+        if height == -2:
+            raise MemoryError("too little memory to place the buffers")
+        return None if height < 0 else offsets
 
-    def nodes(self, first: int, stop: int) -> tuple[list[int], list[int]]:
-        """Return the nodes that slots ``first`` to ``stop`` consist of, and those above."""
-        left, right = first + self.leaves, stop + 1 + self.leaves
-        inside: list[int] = []
-        around: list[int] = []
-        from_left = from_right = False
-        while left ^ right ^ 1:
-            if not left & 1:
-                inside.append(left ^ 1)
-                from_left = True
-            if right & 1:
-                inside.append(right ^ 1)
-                from_right = True
-            left >>= 1
-            right >>= 1
-            if from_left:
-                around.append(left)
-            if from_right:
-                around.append(right)
-        while left > 1:
-            left >>= 1
-            around.append(left)
-        return inside, around
+
+def _numbers(values: "array[int]") -> "ctypes.Array[ctypes.c_int64]":
+    return (ctypes.c_int64 * len(values)).from_buffer(values)

@@ -2,16 +2,18 @@
 
 import time
 from collections.abc import Sequence
+from operator import add
 
 from attrs import frozen
 
-from wrapperir.planning.first_fit import Slots, first_fit
+from wrapperir.planning.first_fit import first_fit
 from wrapperir.planning.instance import Buffer, Plan
 from wrapperir.planning.lower_bound import check_buffers, lower_bound
 from wrapperir.planning.orders import ORDERS, facts
+from wrapperir.planning.slots import Slots
 
-_PROBES = 40
-"""Probes a buffer and doubling of the number of buffers that an order may take."""
+_PROBES = 64
+"""Probes that an order may take, times n log n."""
 
 
 @frozen
@@ -28,23 +30,23 @@ class GreedySolver:
         check_buffers(buffers)
         bound = lower_bound(buffers)
         enough = bound if enough is None else enough
-        kept = [i for i, b in enumerate(buffers) if b.size and b.begin < b.end]
-        placed = [buffers[i] for i in kept]
-        slots = Slots.of(placed)
-        about = facts(placed)
-        most = _PROBES * len(placed) * (len(placed).bit_length() + 1)
-        best, height, found = [0] * len(placed), 0, self.name
-        for name, key in ORDERS.items():
-            order = sorted(range(len(placed)), key=lambda i: key(about[i]))
-            offsets = first_fit(slots, order, below=height or None, probes=most)
+        slots = Slots.of(buffers)
+        about = facts([buffers[index] for index in slots.buffers])
+        count = len(about)
+        fit = first_fit(slots)
+        probes = _PROBES * count * count.bit_length()
+        best: Sequence[int] = [0] * count
+        height, found = 0, self.name
+        for name, key in ORDERS.items() if count else ():
+            keys = [key(each) for each in about]
+            order = sorted(range(count), key=keys.__getitem__)
+            offsets = fit.place(order, below=height or None, probes=probes)
             if offsets is not None:
                 best, found = offsets, f"{self.name} {name}"
-                height = max(
-                    (o + b.size for o, b in zip(best, placed, strict=True)), default=0
-                )
+                height = max(map(add, offsets, slots.sizes))
             if height <= enough or time.monotonic() - began > seconds:
                 break
         offsets = [0] * len(buffers)
-        for index, offset in zip(kept, best, strict=True):
+        for index, offset in zip(slots.buffers, best, strict=True):
             offsets[index] = offset
         return Plan(tuple(offsets), height, bound, found)

@@ -1,0 +1,125 @@
+"""First fit in Python, near linear: what a span of time occupies is kept merged.
+
+``first_fit_core.cpp`` is the same algorithm, and gives the same offsets.
+
+A segment tree over time keeps at each node the byte ranges that are occupied at some time
+in its span (``within``) and those occupied by buffers alive throughout it (``across``).
+Ranges that touch are one, so that a stack of a thousand buffers costs a query one step,
+where the usual scan over all buffers alive at the same time costs a thousand.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+from attrs import field, frozen
+
+from wrapperir.planning.slots import Slots
+
+
+def place_in_order(
+    slots: Slots, order: Sequence[int], *, below: int | None, probes: int
+) -> list[int] | None:
+    """Return offsets, each buffer in turn as low as it fits beside those before it.
+
+    ``None`` if the height would not be ``below`` that many bytes.  After so many
+    ``probes`` of a node's ranges, buffers go on top of what is there, so that the steps are
+    bounded whatever the gaps are like.
+    """
+    tree = _OccupiedTree.of(slots.count)
+    offsets = [0] * len(order)
+    for index in order:
+        inside, around = tree.nodes(slots.first[index], slots.stop[index])
+        occupied = [tree.within[node] for node in inside]
+        occupied += [tree.across[node] for node in around]
+        size, alignment = slots.sizes[index], slots.alignments[index]
+        offset = at = clear = 0
+        while clear < len(occupied):
+            if probes == 0:
+                top = max(
+                    (ranges.ends[-1] for ranges in occupied if ranges.ends), default=0
+                )
+                offset = -(-top // alignment) * alignment
+                break
+            probes -= 1
+            end = occupied[at].end_of_block(offset, offset + size)
+            if end is None:
+                clear += 1
+                at = (at + 1) % len(occupied)
+            else:
+                offset = -(-end // alignment) * alignment
+                clear = 0
+        if below is not None and offset + size >= below:
+            return None
+        offsets[index] = offset
+        for node in inside:
+            tree.across[node].add(offset, offset + size)
+            tree.within[node].add(offset, offset + size)
+        for node in around:
+            tree.within[node].add(offset, offset + size)
+    return offsets
+
+
+@frozen
+class _Ranges:
+    """Disjoint ranges of bytes, none touching another, in ascending order."""
+
+    starts: list[int] = field(factory=list[int])
+    ends: list[int] = field(factory=list[int])
+
+    def add(self, start: int, end: int) -> None:
+        """Add a range, merged with those that it meets or touches."""
+        first = bisect_left(self.ends, start)
+        last = bisect_right(self.starts, end)
+        if first < last:
+            start = min(start, self.starts[first])
+            end = max(end, self.ends[last - 1])
+        self.starts[first:last] = [start]
+        self.ends[first:last] = [end]
+
+    def end_of_block(self, start: int, end: int) -> int | None:
+        """Return where the first range that overlaps this one ends."""
+        at = bisect_right(self.ends, start)
+        return self.ends[at] if at < len(self.ends) and self.starts[at] < end else None
+
+
+@frozen
+class _OccupiedTree:
+    """The ranges of bytes that are occupied over time, in a segment tree of slots."""
+
+    leaves: int
+    within: list[_Ranges]
+    across: list[_Ranges]
+
+    @classmethod
+    def of(cls, slots: int) -> "_OccupiedTree":
+        # A leaf to spare on each side makes the walk from both ends uniform.
+        leaves = 1 << (slots + 1).bit_length()
+        return cls(
+            leaves,
+            [_Ranges() for _ in range(2 * leaves)],
+            [_Ranges() for _ in range(2 * leaves)],
+        )
+
+    def nodes(self, first: int, stop: int) -> tuple[list[int], list[int]]:
+        """Return the nodes that slots ``first`` to ``stop`` consist of, and those above."""
+        left, right = first + self.leaves, stop + 1 + self.leaves
+        inside: list[int] = []
+        around: list[int] = []
+        from_left = from_right = False
+        while left ^ right ^ 1:
+            if not left & 1:
+                inside.append(left ^ 1)
+                from_left = True
+            if right & 1:
+                inside.append(right ^ 1)
+                from_right = True
+            left >>= 1
+            right >>= 1
+            if from_left:
+                around.append(left)
+            if from_right:
+                around.append(right)
+        while left > 1:
+            left >>= 1
+            around.append(left)
+        return inside, around
