@@ -94,6 +94,8 @@ VALUES: list[object] = [
     {},
     [[]],
     {"kind": "tensor"},
+    {"kind": "pool", "size": 4},
+    {"kind": "event", "device": {"kind": "cpu"}},
     {"kind": []},
     {"op": "add", "args": []},
     {"op": "add", "args": [1]},

@@ -9,6 +9,7 @@ from wrapperir.diagnostics import Code, DiagnosticError, LinePath
 from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
 from wrapperir.ir.line import (
     AllocateLine,
+    AllocatePoolLine,
     AssertScalarLine,
     Block,
     BodyLine,
@@ -20,12 +21,27 @@ from wrapperir.ir.line import (
     KernelCallLine,
     KernelDefinitionLine,
     Line,
+    PlaceLine,
     Provenance,
+    RecordEventLine,
+    ReinterpretLine,
     SubgraphCallLine,
     TorchEnum,
+    WaitEventLine,
 )
 from wrapperir.ir.program import ConstantInput, Input, Program
-from wrapperir.ir.types import Device, OpaqueType, TupleType, ValueType, tensor
+from wrapperir.ir.types import (
+    CPU,
+    Device,
+    DType,
+    EventType,
+    OpaqueType,
+    PoolType,
+    ScalarType,
+    TupleType,
+    ValueType,
+    tensor,
+)
 from wrapperir.text import (
     format_expr,
     format_json,
@@ -94,6 +110,40 @@ LINES: dict[str, tuple[BodyLine, Code]] = {
         Code.BAD_NUMBER,
     ),
     "space": (allocate(space="a b"), Code.BAD_NAME),
+    "scalar's allocation": (
+        AllocateLine(result="a", type=ScalarType(DType.F32)),  # type: ignore[arg-type]
+        Code.UNWRITABLE_VALUE,
+    ),
+    "pool's view": (
+        ReinterpretLine(result="a", source="b", type=PoolType(size=4)),  # type: ignore[arg-type]
+        Code.UNWRITABLE_VALUE,
+    ),
+    "pool's type": (
+        AllocatePoolLine(result="a", type=tensor("f32", (4,))),  # type: ignore[arg-type]
+        Code.UNWRITABLE_VALUE,
+    ),
+    "placed type": (
+        PlaceLine(result="a", type=EventType(CPU), pool="p", offset=0),  # type: ignore[arg-type]
+        Code.UNWRITABLE_VALUE,
+    ),
+    "offset": (
+        PlaceLine(result="a", type=PoolType(size=4), pool="p", offset="0"),  # type: ignore[arg-type]
+        Code.UNWRITABLE_VALUE,
+    ),
+    "pool's name": (
+        PlaceLine(result="a", type=PoolType(size=4), pool="a b", offset=0),
+        Code.BAD_NAME,
+    ),
+    "pool's space": (
+        AllocatePoolLine(result="a", type=PoolType(size=4, space="a b")),
+        Code.BAD_NAME,
+    ),
+    "pool's size": (
+        AllocatePoolLine(result="a", type=PoolType(size=nested(101))),
+        Code.TOO_DEEP,
+    ),
+    "event's device": (RecordEventLine(result="a", device=Device("")), Code.BAD_NAME),
+    "event's stream": (WaitEventLine(event="a", stream=10**300), Code.BAD_NUMBER),
     "reserved symbol": (condition(Symbol("true")), Code.BAD_NAME),
     "symbol": (condition(Symbol("1")), Code.BAD_NAME),
     "arity": (condition(Operation(ExprOp.ADD, (1,))), Code.BAD_ARITY),
@@ -165,6 +215,10 @@ PROGRAMS: dict[str, tuple[Program, LinePath]] = {
         ("definitions", 0),
     ),
     "output": (Program(outputs=(BufferRef("a b"),)), ("outputs",)),
+    "constant's type": (
+        Program(constants=(ConstantInput(name="a", type=OpaqueType(), key="k"),)),  # type: ignore[arg-type]
+        ("constants", 0),
+    ),
     "tuple type": (
         Program(inputs=(Input(name="a", type=tuple_type(33)),)),
         ("inputs", 0),

@@ -61,6 +61,7 @@ class PartPrinter:
         self.symbol = names.symbol
         self.dotted = names.dotted
         self._types: dict[int, str] = {}
+        self._tensors: dict[int, str] = {}
         self._origins: dict[int, str] = {id(None): ""}
         self._lists = 0
 
@@ -90,6 +91,26 @@ class PartPrinter:
         if text is None:
             text = self._types[key] = self._format_type(type)
         return text
+
+    def tensor(self, type: TensorType) -> str:
+        """Return a tensor's type."""
+        key = id(type)
+        text = self._tensors.get(key)
+        if text is None:
+            if not isinstance(type, TensorType):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise _unwritable(type, "a tensor's type")
+            text = self._tensors[key] = self.type(type)
+        return text
+
+    def pool(self, type: PoolType) -> str:
+        """Return a pool's type."""
+        if not isinstance(type, PoolType):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise _unwritable(type, "a pool's type")
+        return self.type(type)
+
+    def placed(self, type: TensorType | PoolType) -> str:
+        """Return the type of what is placed in a pool."""
+        return self.pool(type) if isinstance(type, PoolType) else self.tensor(type)
 
     def _format_type(self, type: ValueType) -> str:
         if isinstance(type, TensorType):

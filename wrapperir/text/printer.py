@@ -78,7 +78,7 @@ class Printer(LineVisitor[None]):
                 mutated = "mutated " if constant.mutated else ""
                 self.lines.append(
                     f"  constant %{part.name(constant.name)}: {mutated}"
-                    f"{part.type(constant.type)} = {format_string(constant.key)}"
+                    f"{part.tensor(constant.type)} = {format_string(constant.key)}"
                 )
             except Malformed as error:
                 raise error.within("constants", index) from None
@@ -150,7 +150,7 @@ class Printer(LineVisitor[None]):
         mode = line.workspace
         workspace = "" if mode is None else f" workspace({mode.value})"
         self.lines.append(
-            f"{self._indent}%{part.name(line.result)} = allocate {part.type(line.type)}"
+            f"{self._indent}%{part.name(line.result)} = allocate {part.tensor(line.type)}"
             f"{workspace}{part.origin(line.provenance)}"
         )
 
@@ -159,7 +159,7 @@ class Printer(LineVisitor[None]):
         part = self._part
         self.lines.append(
             f"{self._indent}%{part.name(line.result)} = allocate_pool "
-            f"{part.type(line.type)}{part.origin(line.provenance)}"
+            f"{part.pool(line.type)}{part.origin(line.provenance)}"
         )
 
     def visit_place(self, line: PlaceLine) -> None:
@@ -168,7 +168,7 @@ class Printer(LineVisitor[None]):
         mode = line.workspace
         workspace = "" if mode is None else f" workspace({mode.value})"
         self.lines.append(
-            f"{self._indent}%{part.name(line.result)} = place {part.type(line.type)} in "
+            f"{self._indent}%{part.name(line.result)} = place {part.placed(line.type)} in "
             f"%{part.name(line.pool)} at {part.expression(line.offset)}"
             f"{workspace}{part.origin(line.provenance)}"
         )
@@ -185,7 +185,7 @@ class Printer(LineVisitor[None]):
         part = self._part
         self.lines.append(
             f"{self._indent}%{part.name(line.result)} = reuse %{part.name(line.source)} as "
-            f"{part.type(line.type)}{part.origin(line.provenance)}"
+            f"{part.tensor(line.type)}{part.origin(line.provenance)}"
         )
 
     def visit_reinterpret(self, line: ReinterpretLine) -> None:
@@ -193,7 +193,7 @@ class Printer(LineVisitor[None]):
         part = self._part
         self.lines.append(
             f"{self._indent}%{part.name(line.result)} = reinterpret "
-            f"%{part.name(line.source)} as {part.type(line.type)}"
+            f"%{part.name(line.source)} as {part.tensor(line.type)}"
             f"{part.origin(line.provenance)}"
         )
 

@@ -7,6 +7,8 @@ acme.tiled(16)}`` is a tensor, ``i64`` a scalar, ``(f32[4], i64)`` a tuple,
 ``global`` is left out, and a pool's alignment of 64.
 """
 
+from collections.abc import Callable
+
 from attrs import define
 
 from wrapperir.diagnostics import Code
@@ -35,12 +37,6 @@ from wrapperir.text.literals import parse_integer, parse_string
 from wrapperir.text.malformed import Malformed
 
 DTYPES = {dtype.value: dtype for dtype in DType}
-_TYPE_WORDS: dict[str, DType | type[PoolType | EventType | OpaqueType]] = {
-    **DTYPES,
-    "opaque": OpaqueType,
-    "pool": PoolType,
-    "event": EventType,
-}
 
 
 def parse_value_type(cursor: Cursor) -> ValueType:
@@ -51,13 +47,13 @@ def parse_value_type(cursor: Cursor) -> ValueType:
     """
     if cursor.next == "(":
         return TupleType(parse_types(cursor))
-    word = cursor.word(_TYPE_WORDS, "a type")
-    if isinstance(word, DType):
-        return _parse_tensor(cursor, word) if cursor.next == "[" else ScalarType(word)
-    if word is PoolType:
-        return _parse_pool(cursor)
-    if word is EventType:
-        return EventType(parse_device(cursor))
+    word = cursor.word(_TYPES, "a type")
+    if not isinstance(word, DType):
+        return word(cursor)
+    return _parse_tensor(cursor, word) if cursor.next == "[" else ScalarType(word)
+
+
+def _parse_opaque(cursor: Cursor) -> OpaqueType:
     if not cursor.accept("("):
         return OpaqueType()
     description = parse_string(cursor)
@@ -77,6 +73,10 @@ def parse_types(cursor: Cursor) -> tuple[ValueType, ...]:
 def parse_tensor_type(cursor: Cursor) -> TensorType:
     """Take a tensor's type."""
     dtype = cursor.word(DTYPES, "an element type")
+    return _parse_strided(cursor, dtype)
+
+
+def _parse_strided(cursor: Cursor, dtype: DType) -> TensorType:
     if cursor.next != "[":
         raise cursor.unexpected("`[` of a tensor's type")
     return _parse_tensor(cursor, dtype)
@@ -84,22 +84,18 @@ def parse_tensor_type(cursor: Cursor) -> TensorType:
 
 def parse_pool_type(cursor: Cursor) -> PoolType:
     """Take a pool's type."""
-    if not cursor.accept("pool"):
-        raise cursor.unexpected("a pool's type such as `pool[4096]`")
-    return _parse_pool(cursor)
+    return cursor.word(_POOL, "a pool's type such as `pool[4096]`")(cursor)
 
 
 def parse_placed_type(cursor: Cursor) -> TensorType | PoolType:
     """Take a tensor's or a pool's type."""
-    if cursor.accept("pool"):
-        return _parse_pool(cursor)
-    return parse_tensor_type(cursor)
+    word = cursor.word(_PLACED, "an element type or `pool`")
+    return _parse_strided(cursor, word) if isinstance(word, DType) else word(cursor)
 
 
 def _parse_pool(cursor: Cursor) -> PoolType:
-    if cursor.next != "[":
+    if not cursor.accept("["):
         raise cursor.unexpected("`[` and the bytes of the pool")
-    cursor.advance()
     size = parse_expression(cursor)
     cursor.expect("]")
     device = parse_device(cursor)
@@ -214,6 +210,16 @@ def _device(cursor: Cursor, kind: str, index: str) -> Device:
     if kind == "cpu" and not index:
         return CPU
     return Device(kind, int(index) if index else None)
+
+
+_POOL = {"pool": _parse_pool}
+_PLACED: dict[str, DType | Callable[[Cursor], PoolType]] = {**DTYPES, **_POOL}
+_TYPES: dict[str, DType | Callable[[Cursor], ValueType]] = {
+    **DTYPES,
+    "opaque": _parse_opaque,
+    "pool": _parse_pool,
+    "event": lambda cursor: EventType(parse_device(cursor)),
+}
 
 
 @define
