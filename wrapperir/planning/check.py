@@ -35,13 +35,13 @@ def check_plan(buffers: Sequence[Buffer], plan: Plan) -> tuple[str, ...]:
         bound = max(bound, live)
     if len(buffers) <= _PAIRS and plan.lower_bound > bound:
         faults.append(f"{bound} bytes are alive at most, the plan says {plan.lower_bound}")
-    find = _overlapping_pairs if len(buffers) <= _PAIRS else _overlaps_in_time_order
+    find = overlapping_pairs if len(buffers) <= _PAIRS else overlaps_in_time_order
     for one, other in find(buffers, plan.offsets):
         faults.append(f"buffers {one} and {other} overlap")
     return tuple(faults)
 
 
-def _overlapping_pairs(
+def overlapping_pairs(
     buffers: Sequence[Buffer], offsets: Sequence[int]
 ) -> list[tuple[int, int]]:
     """Compare every two buffers."""
@@ -56,7 +56,7 @@ def _overlapping_pairs(
     return found
 
 
-def _overlaps_in_time_order(
+def overlaps_in_time_order(
     buffers: Sequence[Buffer], offsets: Sequence[int]
 ) -> list[tuple[int, int]]:
     """Keep the live buffers in order of offset; a buffer that overlaps is left out.

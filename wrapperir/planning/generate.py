@@ -15,8 +15,8 @@ def perfect_packing(count: int, seed: int) -> tuple[Buffer, ...]:
     """Return ``count`` buffers, shuffled, that fill a rectangle without gaps.
 
     The best height is the lower bound.  The rectangle is cut in two again and again, or in
-    five around a middle piece as in a pinwheel.  Pieces too small to cut stay whole, so that
-    there are fewer from about a million on.
+    five around a middle piece as in a pinwheel.  There are fewer where pieces become too
+    small to cut.
     """
     draw = random.Random(seed)  # noqa: S311 not a secret
     todo = [((0, _DURATION), (0, _HEIGHT), count)]
@@ -67,7 +67,7 @@ def training_step(count: int, seed: int) -> tuple[Buffer, ...]:
     weights that live until the optimizer's step, and the temporaries of that.
     """
     draw = random.Random(seed)  # noqa: S311 not a secret
-    layers = max(count // 10, 1)
+    layers = max(count // 9, 1)
     width = [_UNIT * draw.randint(1, 1 << 14) for _ in range(12)]
     kinds = [draw.choice(width) for _ in range(layers)]
     clock = 0

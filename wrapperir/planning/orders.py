@@ -43,7 +43,7 @@ ORDERS: Mapping[str, Callable[[Facts], tuple[int, ...]]] = {
 
 
 def facts(buffers: Sequence[Buffer]) -> list[Facts]:
-    """Return what each buffer is ordered by, in n log n steps."""
+    """Return what buffers are ordered by, in n log n steps; each begins before it ends."""
     begins, begun = _running_bytes((b.begin, b.size) for b in buffers)
     ends, ended = _running_bytes((b.end, b.size) for b in buffers)
     peak = max(

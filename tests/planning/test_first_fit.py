@@ -1,0 +1,94 @@
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.planning.drawn_buffers import buffers, plan_of
+from wrapperir.planning.check import check_plan
+from wrapperir.planning.first_fit import CompiledFirstFit, PythonFirstFit
+from wrapperir.planning.generate import perfect_packing
+from wrapperir.planning.instance import Buffer
+from wrapperir.planning.slots import Slots
+
+
+def compiled(slots: Slots) -> CompiledFirstFit:
+    found = CompiledFirstFit.of(slots)
+    if found is None:
+        pytest.skip("no C++ compiler")
+    return found
+
+
+def place_one_by_one(drawn: list[Buffer], order: list[int]) -> list[int]:
+    """First fit as it is defined: every buffer is compared with all before it."""
+    placed: dict[int, int] = {}
+    for index in order:
+        mine = drawn[index]
+        offset = 0
+        meets = True
+        while meets:
+            meets = False
+            for other, start in placed.items():
+                end = start + drawn[other].size
+                together = mine.begin < drawn[other].end and drawn[other].begin < mine.end
+                if together and offset < end and start < offset + mine.size:
+                    offset = -(-end // mine.alignment) * mine.alignment
+                    meets = True
+        placed[index] = offset
+    return [placed[index] for index in range(len(drawn))]
+
+
+@st.composite
+def ordered(draw: st.DrawFn) -> tuple[list[Buffer], Slots, list[int]]:
+    drawn = draw(buffers())
+    slots = Slots.of(drawn)
+    kept = [drawn[index] for index in slots.buffers]
+    return kept, slots, draw(st.permutations(range(len(kept))))
+
+
+@given(ordered())
+def test_each_buffer_is_as_low_as_it_fits(
+    case: tuple[list[Buffer], Slots, list[int]],
+) -> None:
+    kept, slots, order = case
+    expected = place_one_by_one(kept, order)
+    assert PythonFirstFit(slots).place(order, below=None, probes=1 << 60) == expected
+
+
+@given(ordered(), st.none() | st.integers(0, 300), st.integers(0, 60))
+def test_compiled_gives_the_same_offsets(
+    case: tuple[list[Buffer], Slots, list[int]], below: int | None, probes: int
+) -> None:
+    kept, slots, order = case
+    python = PythonFirstFit(slots).place(order, below=below, probes=probes)
+    core = compiled(slots).place(order, below=below, probes=probes)
+    assert (None if core is None else list(core)) == python
+    if python is not None:
+        plan = plan_of(kept, python)
+        assert check_plan(kept, plan) == ()
+        assert below is None or plan.height < below or not kept
+    elif below is not None:
+        free = PythonFirstFit(slots).place(order, below=None, probes=probes)
+        assert free is not None
+        assert plan_of(kept, free).height >= below
+
+
+def test_compiled_gives_the_same_offsets_for_many_buffers() -> None:
+    many = perfect_packing(3000, 5)
+    slots = Slots.of(many)
+    order = list(range(len(many)))
+    random.Random(5).shuffle(order)
+    for probes in (10 * len(many), 1 << 60):
+        python = PythonFirstFit(slots).place(order, below=None, probes=probes)
+        core = compiled(slots).place(order, below=None, probes=probes)
+        assert python is not None
+        assert core is not None
+        assert python == list(core)
+
+
+def test_sizes_beyond_the_machine_word_stay_in_python() -> None:
+    huge = (Buffer(1 << 62, 0, 2), Buffer(1 << 70, 1, 3, 3))
+    slots = Slots.of(huge)
+    assert CompiledFirstFit.of(slots) is None
+    offsets = PythonFirstFit(slots).place([0, 1], below=None, probes=100)
+    assert offsets == [0, -(-(1 << 62) // 3) * 3]
