@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 from attrs import define, field, frozen
 
-from wrapperir.ir.expr import Expr, Symbol, ceildiv, evaluate_int, mul
+from wrapperir.ir.expr import Expr, Symbol, ceildiv, evaluate_int, mul, product
 from wrapperir.ir.types import PoolType, TensorType, storage_extent
 from wrapperir.verify.interval import UNBOUNDED
-from wrapperir.verify.polynomial import Polynomial, Polynomials, Unknown
+from wrapperir.verify.polynomial import Polynomial, Polynomials
 
 UNIT = 64
 """Bytes that allocators round up to; sizes of storages are counted in them."""
@@ -46,10 +46,14 @@ def allocated_bytes(type: TensorType | PoolType, symbols: Mapping[str, Number]) 
 
 @frozen
 class Size:
-    """``count`` times ``unit`` bytes; equal units are equal expressions."""
+    """``count`` times ``unit`` bytes; equal units are equal expressions.
+
+    It is not ``exact`` where the bytes are fewer if a size is 0.
+    """
 
     count: int
     unit: Expr
+    exact: bool = True
 
 
 @define
@@ -64,9 +68,7 @@ class Sizes:
         init=False, factory=lambda: Polynomials(lambda name: UNBOUNDED, lambda name: None)
     )
     _kept: list[Expr] = field(init=False, factory=list[Expr])
-    _units: dict[tuple[tuple[tuple[Unknown, ...], int], ...], Expr] = field(
-        init=False, factory=dict[tuple[tuple[tuple[Unknown, ...], int], ...], Expr]
-    )
+    _units: dict[object, Expr] = field(init=False, factory=dict[object, Expr])
 
     def of(self, type: TensorType | PoolType) -> Size:
         """Return the bytes of a storage of this type, rounded up to :data:`UNIT`."""
@@ -77,20 +79,27 @@ class Sizes:
             return Size(-(-bytes // UNIT), UNIT)
         self._kept.append(bytes)  # polynomials are remembered by identity
         polynomial = self._polynomials.of(bytes)
+        exact = isinstance(type, PoolType) or polynomial == self._dense(type)
         content = math.gcd(*polynomial.values())
-        if content % UNIT:
-            return Size(1, self._unit(polynomial, rounded_up(bytes)))
-        primitive = {monomial: n // content for monomial, n in polynomial.items()}
-        whole = self._primitive(primitive)
+        whole: Expr | None = None
+        if content % UNIT == 0:
+            polynomial = {monomial: n // content for monomial, n in polynomial.items()}
+            whole = self._expression(polynomial)
         if whole is None:
-            return Size(1, self._unit(polynomial, bytes))
-        return Size(content // UNIT, self._unit(primitive, mul(whole, UNIT)))
+            return Size(1, self._unit("up", polynomial, rounded_up(bytes)), exact)
+        return Size(content // UNIT, self._unit("", polynomial, mul(whole, UNIT)), exact)
 
-    def _unit(self, polynomial: Polynomial, expr: Expr) -> Expr:
-        key = tuple(sorted(polynomial.items(), key=repr))
+    def _dense(self, type: TensorType) -> Polynomial:
+        """Return the bytes of all elements, next to each other."""
+        elements = mul(product(type.size), type.dtype.itemsize)
+        self._kept.append(elements)
+        return self._polynomials.of(elements)
+
+    def _unit(self, rounding: str, polynomial: Polynomial, expr: Expr) -> Expr:
+        key = (rounding, *sorted(polynomial.items(), key=repr))
         return self._units.setdefault(key, expr)
 
-    def _primitive(self, polynomial: Polynomial) -> Expr | None:
+    def _expression(self, polynomial: Polynomial) -> Expr | None:
         """Return the expression of a polynomial over symbols alone."""
         total: Expr = 0
         for monomial, coefficient in polynomial.items():

@@ -1,12 +1,18 @@
 """Names that are unique in a program."""
 
+from collections.abc import Iterable, Iterator
+
+from wrapperir.ir.line import BodyLine
+from wrapperir.ir.program import Program
+from wrapperir.ir.uses import blocks_of, definitions
+
 
 class Names:
     """Gives out names that are unique in a program."""
 
-    def __init__(self) -> None:
-        """Start with no name taken."""
-        self._taken: set[str] = set()
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        """Start with these names taken."""
+        self._taken = set(taken)
         self._next: dict[str, int] = {}
 
     def new(self, name: str | None, prefix: str) -> str:
@@ -20,3 +26,18 @@ class Names:
         self._next[prefix] = number + 1
         self._taken.add(f"{prefix}{number}")
         return f"{prefix}{number}"
+
+
+def value_names(program: Program) -> Iterator[str]:
+    """Yield the name of each value of a program, those of nested blocks included."""
+    yield from (input.name for input in program.inputs)
+    yield from (constant.name for constant in program.constants)
+    yield from _defined(program.lines)
+
+
+def _defined(lines: Iterable[BodyLine]) -> Iterator[str]:
+    for line in lines:
+        yield from (name for name, _ in definitions(line))
+        for block in blocks_of(line):
+            yield from (parameter.name for parameter in block.parameters)
+            yield from _defined(block.lines)

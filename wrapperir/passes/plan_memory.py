@@ -1,0 +1,241 @@
+"""Place buffers at planned offsets of pools."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from attrs import define, evolve, field, frozen
+
+from wrapperir.analysis.footprint import Footprints
+from wrapperir.analysis.sizes import UNIT
+from wrapperir.analysis.storages import Entry, Storage, StorageKind
+from wrapperir.analysis.stream_order import StreamOrder, order_streams, stream_key
+from wrapperir.ir.expr import Expr, mul
+from wrapperir.ir.fresh_names import Names, value_names
+from wrapperir.ir.line import (
+    AllocateLine,
+    AllocatePoolLine,
+    Argument,
+    Block,
+    BodyLine,
+    FreeLine,
+    PlaceLine,
+)
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import PoolType, TensorType
+from wrapperir.passes.nested_blocks import rewrite_blocks
+from wrapperir.passes.pool_choice import Candidate, Pool, PoolClass, choose_pools
+
+
+class Planned(StrEnum):
+    """Which buffers are placed in pools."""
+
+    INTERMEDIATES = "intermediates"
+    OUTPUTS = "outputs"
+    BOTH = "both"
+
+
+@frozen
+class PoolPlan:
+    """One pool of a plan; heights are bytes, in multiples of ``unit`` if symbolic.
+
+    ``lower_bound`` is the most bytes of its buffers that are alive at once, and
+    ``solver`` what found the offsets.
+    """
+
+    name: str
+    buffers: int
+    height: int
+    lower_bound: int
+    unit: Expr
+    solver: str
+
+    @property
+    def gap(self) -> float:
+        """How far the height is above the lower bound, as a fraction of it."""
+        return self.height / self.lower_bound - 1 if self.lower_bound else 0.0
+
+
+@frozen
+class MemoryPlan:
+    """A program whose buffers are placed, and the pools that hold them."""
+
+    program: Program
+    pools: tuple[PoolPlan, ...]
+
+
+def plan_memory(program: Program) -> Program:
+    """Return the program with its intermediate buffers placed in pools.
+
+    Before::
+
+        program @main(%x: f32[16, 16], %w: f32[16, 16]) {
+          %buf0 = allocate f32[16, 16]
+          extern_kernel aten.mm.out(%x, %w, out=%buf0)
+          %buf1 = allocate f32[16, 16]
+          extern_kernel aten.mm.out(%buf0, %w, out=%buf1)
+          free %buf0
+          %buf2 = extern_kernel aten.relu.default(%buf1) : f32[16, 16]
+          free %buf1
+          return %buf2
+        }
+
+    After::
+
+        program @main(%x: f32[16, 16], %w: f32[16, 16]) {
+          %pool0 = allocate_pool 2048
+          %buf0 = place f32[16, 16] in %pool0 at 0
+          extern_kernel aten.mm.out(%x, %w, out=%buf0)
+          %buf1 = place f32[16, 16] in %pool0 at 1024
+          extern_kernel aten.mm.out(%buf0, %w, out=%buf1)
+          free %buf0
+          %buf2 = extern_kernel aten.relu.default(%buf1) : f32[16, 16]
+          free %buf1
+          free %pool0
+          return %buf2
+        }
+
+    What stays allocated: outputs, buffers with a vendor layout, workspaces of the
+    program, what operators and blocks return, and buffers whose place in a pool would
+    make the block take more than it did at its peak.
+    """
+    return plan_pools(program).program
+
+
+def plan_pools(program: Program, planned: Planned = Planned.INTERMEDIATES) -> MemoryPlan:
+    """Return the program with the planned buffers placed, and its pools.
+
+    Each device, memory space and pinning has pools of its own; so have sizes that are
+    no multiples of one expression, since their order depends on the symbols' values.
+    Nested blocks have their own pools.  Buffers used on several streams share bytes only
+    where all uses of the one come before all of the other.
+    """
+    planner = _Planner(
+        planned,
+        Footprints({line.name: line for line in program.definitions}),
+        Names(value_names(program)),
+    )
+    constants = [(c.name, c.type, StorageKind.CONSTANT) for c in program.constants]
+    inputs = [(i.name, i.type, StorageKind.INPUT) for i in program.inputs]
+    lines = planner.plan(program.lines, program.outputs, [*inputs, *constants])
+    return MemoryPlan(evolve(program, lines=lines), tuple(planner.pools))
+
+
+@define
+class _Planner:
+    planned: Planned
+    footprints: Footprints
+    names: Names
+    pools: list[PoolPlan] = field(factory=list[PoolPlan])
+
+    def plan(
+        self, lines: Sequence[BodyLine], results: Sequence[Argument], entry: Entry
+    ) -> tuple[BodyLine, ...]:
+        """Return the lines of a block with its buffers placed."""
+        lines = [rewrite_blocks(line, self._block) for line in lines]
+        found, footprint = self.footprints.of(lines, results, entry)
+        order = order_streams(lines)
+        groups: dict[PoolClass, list[Candidate]] = {}
+        for number, storage in enumerate(found.storages):
+            if self._may_place(storage, lines):
+                kind, candidate = self._candidate(number, storage, order)
+                groups.setdefault(kind, []).append(candidate)
+        pools = choose_pools(groups, footprint, len(lines))
+        return self._placed(lines, found.storages, pools)
+
+    def _block(self, block: Block) -> Block:
+        entry = [(p.name, p.type, StorageKind.PARAMETER) for p in block.parameters]
+        return evolve(block, lines=self.plan(block.lines, block.results, entry))
+
+    def _may_place(self, storage: Storage, lines: Sequence[BodyLine]) -> bool:
+        type = storage.type
+        if storage.kind is not StorageKind.ALLOCATED or not isinstance(type, TensorType):
+            return False
+        if type.layout is not None or storage.end <= storage.begin:
+            return False
+        wanted = storage.escapes is (self.planned is Planned.OUTPUTS)
+        if not (wanted or self.planned is Planned.BOTH):
+            return False
+        size = self.footprints.sizes.of(type)
+        if size.unit == UNIT:
+            return size.count > 0
+        return size.exact and (type.alignment or 1) <= UNIT
+
+    def _candidate(
+        self, number: int, storage: Storage, order: StreamOrder
+    ) -> tuple[PoolClass, Candidate]:
+        dimension, size = self.footprints.dimension(storage)
+        settled = max(storage.end, storage.begin + 1)
+        if not order.is_trivial:
+            for use in storage.uses:
+                if use.stream is not None:
+                    key = stream_key(use.device, use.stream)
+                    settled = max(settled, order.settled(use.line, key))
+        alignment = max(storage.type.alignment or 1, UNIT) // UNIT
+        type = storage.type
+        return (
+            PoolClass(dimension, type.space, type.pinned),
+            Candidate(number, storage.begin, storage.end, settled, size, alignment),
+        )
+
+    def _placed(
+        self, lines: Sequence[BodyLine], storages: Sequence[Storage], pools: Sequence[Pool]
+    ) -> tuple[BodyLine, ...]:
+        """Return the lines with pools allocated, filled and freed."""
+        placed: dict[int, tuple[str, Expr]] = {}
+        begins: dict[int, list[AllocatePoolLine]] = {}
+        ends: dict[int, list[FreeLine]] = {}
+        for pool in sorted(pools, key=lambda pool: pool.begin):
+            name = self.names.new(None, "pool")
+            unit = pool.kind.dimension[1]
+            self._report(name, pool, unit)
+            for buffer, offset in zip(pool.buffers, pool.offsets, strict=True):
+                placed[buffer.begin] = (name, mul(offset, unit))
+            type = _pool_type(pool, unit)
+            begins.setdefault(pool.begin, []).append(
+                AllocatePoolLine(result=name, type=type)
+            )
+            last = pool.end if pool.end < len(lines) else max(b.begin for b in pool.buffers)
+            ends.setdefault(last, []).append(FreeLine(buffer=name))
+        result: list[BodyLine] = []
+        for index, line in enumerate(lines):
+            result.extend(begins.get(index, ()))
+            place = placed.get(index)
+            result.append(line if place is None else _placement(line, *place))
+            result.extend(ends.get(index, ()))
+        return tuple(result)
+
+    def _report(self, name: str, pool: Pool, unit: Expr) -> None:
+        scale = unit if isinstance(unit, int) else 1
+        self.pools.append(
+            PoolPlan(
+                name=name,
+                buffers=len(pool.buffers),
+                height=pool.height * scale,
+                lower_bound=pool.lower_bound * scale,
+                unit=1 if isinstance(unit, int) else unit,
+                solver=pool.solver,
+            )
+        )
+
+
+def _pool_type(pool: Pool, unit: Expr) -> PoolType:
+    alignment = max(buffer.alignment for buffer in pool.buffers) * UNIT
+    return PoolType(
+        size=mul(pool.height, unit),
+        device=pool.kind.dimension[0],
+        space=pool.kind.space,
+        pinned=pool.kind.pinned,
+        alignment=alignment,
+    )
+
+
+def _placement(line: BodyLine, pool: str, offset: Expr) -> PlaceLine:
+    assert isinstance(line, AllocateLine)
+    return PlaceLine(
+        result=line.result,
+        type=line.type,
+        pool=pool,
+        offset=offset,
+        workspace=line.workspace,
+        provenance=line.provenance,
+    )

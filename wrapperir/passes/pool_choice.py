@@ -1,0 +1,281 @@
+"""Which buffers of a block go into which pool, so that no line takes more than before.
+
+A pool takes its whole height as long as it lives, and what is not in it comes on top.
+Where that would be more than the block took at its peak, some buffers are left out, or
+the pool is cut in two where few buffers are alive.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+
+from attrs import define, frozen
+
+from wrapperir.analysis.footprint import Dimension, Footprint
+from wrapperir.ir.expr import EvaluationError, Expr, evaluate_int, symbols_in
+from wrapperir.planning.instance import Buffer
+from wrapperir.planning.plan import plan
+
+_ROUNDS = 4
+"""How often the choice is revised where plans turn out higher than the lower bound."""
+
+_CUT_COSTS = (1, 4, 16, 64)
+"""What a buffer left out by a cut counts, against one left out for a lower pool."""
+
+_TYPICAL = 32
+"""What symbols are taken for where units are weighed against each other."""
+
+
+@frozen
+class PoolClass:
+    """What the buffers of a pool have in common; sizes count ``dimension``'s unit."""
+
+    dimension: Dimension
+    space: str
+    pinned: bool
+
+
+@frozen(eq=False)
+class Candidate:
+    """A buffer of ``size`` units that may be placed; ``storage`` is its number.
+
+    It exists from line ``begin`` until line ``end``; its bytes are free for others from
+    line ``settled`` on, which is later where other streams may still use them.
+    """
+
+    storage: int
+    begin: int
+    end: int
+    settled: int
+    size: int
+    alignment: int
+
+
+@define(eq=False)
+class Pool:
+    """Buffers that share memory of ``height`` units, and the offset of each."""
+
+    kind: PoolClass
+    buffers: list[Candidate]
+    height: int = 0
+    slack: int = 0
+    lower_bound: int = 0
+    solver: str = ""
+    offsets: tuple[int, ...] = ()
+
+    @property
+    def begin(self) -> int:
+        """The line that begins the first buffer."""
+        return min(buffer.begin for buffer in self.buffers)
+
+    @property
+    def end(self) -> int:
+        """The line that ends the last buffer."""
+        return max(buffer.end for buffer in self.buffers)
+
+    def solve(self) -> None:
+        """Find the buffers' offsets, and the height that they need."""
+        found = plan(
+            [Buffer(b.size, b.begin, b.settled, b.alignment) for b in self.buffers]
+        )
+        self.offsets, self.height = found.offsets, found.height
+        self.lower_bound, self.solver = found.lower_bound, found.solver
+
+    def estimate(self, count: int) -> None:
+        """Take the most units alive at once, and ``slack``, for the height."""
+        self.height = max(self._kept(count), default=0) + self.slack
+
+    def _kept(self, count: int) -> list[int]:
+        return _profile([(b.begin, b.settled, b.size) for b in self.buffers], count)
+
+
+def choose_pools(
+    groups: Mapping[PoolClass, Sequence[Candidate]], footprint: Footprint, count: int
+) -> list[Pool]:
+    """Return pools, with their plans, for as many of the candidates as can be placed.
+
+    ``footprint`` is that of the block of ``count`` lines before.  Afterwards no line
+    takes more than the block's peak on that device, whatever the symbols' values.
+    """
+    chosen: list[Pool] = []
+    for device in dict.fromkeys(kind.dimension[0] for kind in groups):
+        pools = [
+            Pool(kind, list(buffers))
+            for kind, buffers in groups.items()
+            if kind.dimension[0] == device
+        ]
+        chosen += _Device.of(footprint, pools, count).choose(pools)
+    return chosen
+
+
+@define
+class _Device:
+    """One device's memory before (``low``, ``peak``), and without the pools (``high``)."""
+
+    count: int
+    low: dict[Dimension, list[int]]
+    high: dict[Dimension, list[int]]
+    peak: dict[Dimension, int]
+
+    @classmethod
+    def of(cls, footprint: Footprint, pools: Sequence[Pool], count: int) -> "_Device":
+        device = pools[0].kind.dimension[0]
+        nothing = [0] * count
+        high = {d: p for d, p in footprint.high.items() if d[0] == device}
+        low = {d: footprint.low.get(d, nothing) for d in high}
+        weights = {dimension: _weight(dimension[1]) for dimension in low}
+        totals = [
+            sum(low[d][line] * weight for d, weight in weights.items())
+            for line in range(count)
+        ]
+        at = totals.index(max(totals))
+        return cls(count, low, high, {d: profile[at] for d, profile in low.items()})
+
+    def choose(self, pools: list[Pool]) -> list[Pool]:
+        """Return the pools that hold most buffers, of several ways to choose them.
+
+        A cut solves one line, a lower pool often many: what is best in the end is not
+        seen from one line.
+        """
+        ways = [self._choose(pools, cost) for cost in _CUT_COSTS]
+        return max(ways, key=lambda way: sum(len(pool.buffers) for pool in way))
+
+    def _choose(self, pools: list[Pool], cut_cost: int) -> list[Pool]:
+        pools = self._fit(pools, cut_cost)
+        for _ in range(_ROUNDS):
+            for pool in pools:
+                pool.solve()
+            after = self._after(pools)
+            if all(self._first_excess(pool, after) is None for pool in pools):
+                return pools
+            for pool in pools:
+                pool.slack = max(pool.slack, pool.height - pool.lower_bound)
+            pools = self._fit(pools, cut_cost)
+        return []
+
+    def _fit(self, pools: list[Pool], cut_cost: int) -> list[Pool]:
+        """Leave buffers out, and cut pools, until the estimated heights fit."""
+        pools = [
+            Pool(pool.kind, pool.buffers, slack=pool.slack)
+            for pool in pools
+            if len(pool.buffers) > 1
+        ]
+        for pool in pools:
+            pool.estimate(self.count)
+        while True:
+            after = self._after(pools)
+            for pool in pools:
+                line = self._first_excess(pool, after)
+                if line is not None:
+                    break
+            else:
+                return pools
+            pools.remove(pool)
+            room = self._room(pool, after, line)
+            for part in _without_excess(pool, line, room, cut_cost):
+                if len(part.buffers) > 1:
+                    part.estimate(self.count)
+                    pools.append(part)
+
+    def _after(self, pools: Sequence[Pool]) -> dict[Dimension, list[int]]:
+        """Return the units taken at each line, with these pools."""
+        spans: dict[Dimension, list[tuple[int, int, int]]] = {d: [] for d in self.high}
+        for pool in pools:
+            span = spans[pool.kind.dimension]
+            span.append((pool.begin, pool.end, pool.height))
+            span.extend((b.begin, b.end, -b.size) for b in pool.buffers)
+        return {
+            dimension: [
+                beside + change
+                for beside, change in zip(
+                    self.high[dimension], _profile(span, self.count), strict=True
+                )
+            ]
+            for dimension, span in spans.items()
+        }
+
+    def _first_excess(self, pool: Pool, after: dict[Dimension, list[int]]) -> int | None:
+        for line in range(pool.begin, min(pool.end, self.count)):
+            if not (self._below_peak(after, line) or self._below_before(after, line)):
+                return line
+        return None
+
+    def _below_peak(self, after: dict[Dimension, list[int]], line: int) -> bool:
+        return all(profile[line] <= self.peak[d] for d, profile in after.items())
+
+    def _below_before(self, after: dict[Dimension, list[int]], line: int) -> bool:
+        return all(profile[line] <= self.low[d][line] for d, profile in after.items())
+
+    def _room(self, pool: Pool, after: dict[Dimension, list[int]], line: int) -> int:
+        """Return the height that the pool may have for ``line`` to be no excess."""
+        own = pool.kind.dimension
+        others = (d for d in after if d != own)
+        fits = all(after[d][line] <= self.peak[d] for d in others)
+        most = self.peak[own] if fits else self.low[own][line]
+        return pool.height - (after[own][line] - most)
+
+
+def _without_excess(pool: Pool, line: int, room: int, cut_cost: int) -> list[Pool]:
+    """Return pools without the buffers that make ``line`` an excess.
+
+    Either the pool is cut at the line, or it is made no higher than ``room``: what leaves
+    out fewer buffers, where one that a cut leaves out counts ``cut_cost`` times.
+    """
+    alive = [b for b in pool.buffers if b.begin <= line < b.end]
+    low = _kept_below(pool, line, room)
+    if low is not None and len(pool.buffers) - len(low) < cut_cost * len(alive):
+        return [Pool(pool.kind, low, slack=pool.slack)]
+    before = [b for b in pool.buffers if b.end <= line]
+    after = [b for b in pool.buffers if b.begin > line]
+    return [Pool(pool.kind, part, slack=pool.slack) for part in (before, after)]
+
+
+def _kept_below(pool: Pool, line: int, room: int) -> list[Candidate] | None:
+    """Return the buffers that stay where the pool is no higher than ``room``.
+
+    Only buffers that are not alive at ``line`` leave: the others would take as much
+    outside.  Of those, the smallest that makes enough room goes, or else the largest.
+    """
+    most = room - pool.slack
+    alive: list[tuple[int, int]] = []
+    kept = set(range(len(pool.buffers)))
+    events = sorted(
+        [(b.begin, 1, i) for i, b in enumerate(pool.buffers)]
+        + [(b.settled, 0, i) for i, b in enumerate(pool.buffers)]
+    )
+    total = 0
+    for _, begins, index in events:
+        buffer = pool.buffers[index]
+        if not begins:
+            if index in kept:
+                total -= buffer.size
+                if not buffer.begin <= line < buffer.end:
+                    alive.remove((buffer.size, index))
+            continue
+        total += buffer.size
+        if not buffer.begin <= line < buffer.end:
+            insort(alive, (buffer.size, index))
+        while total > most:
+            if not alive:
+                return None
+            at = min(bisect_left(alive, (total - most, 0)), len(alive) - 1)
+            size, leaves = alive.pop(at)
+            total -= size
+            kept.remove(leaves)
+    return [pool.buffers[index] for index in sorted(kept)]
+
+
+def _profile(spans: Sequence[tuple[int, int, int]], count: int) -> list[int]:
+    """Return, for each line, the sum of the amounts whose span has it."""
+    change = [0] * (count + 1)
+    for begin, end, amount in spans:
+        change[begin] += amount
+        change[min(end, count)] -= amount
+    return list(accumulate(change[:count]))
+
+
+def _weight(unit: Expr) -> int:
+    try:
+        return evaluate_int(unit, dict.fromkeys(symbols_in(unit), _TYPICAL))
+    except EvaluationError:
+        return _TYPICAL
