@@ -8,8 +8,11 @@ from wrapperir.interp.fault import FaultError
 from wrapperir.interp.frame import Frame
 from wrapperir.interp.layout import value_of
 from wrapperir.interp.numbers import number_as
-from wrapperir.interp.storage import OpaqueValue, Owner, RunValue, TensorValue, storages_of
+from wrapperir.interp.pool import Pool
+from wrapperir.interp.storage import Owner
+from wrapperir.interp.streams import Event
 from wrapperir.interp.symbols import item_of
+from wrapperir.interp.values import OpaqueValue, RunValue, TensorValue, storages_of
 from wrapperir.ir.expr import Number, Operation, Symbol
 from wrapperir.ir.line import (
     Argument,
@@ -28,9 +31,13 @@ def operand(argument: KernelArgument, frame: Frame) -> RunValue:
     Raises:
         FaultError: it has none.
     """
-    if isinstance(argument, BufferRef):
-        return frame.value(argument.name)
-    return value_of(argument, frame.symbols)
+    if not isinstance(argument, BufferRef):
+        return value_of(argument, frame.symbols)
+    value = frame.value(argument.name)
+    if isinstance(value, Event):
+        message = f"%{argument.name} is an event: it cannot be passed on"
+        raise FaultError(Code.RUN_VALUE_KIND, message, subject=f"%{argument.name}")
+    return value
 
 
 def result(argument: Argument, frame: Frame) -> RunValue:
@@ -43,6 +50,10 @@ def result(argument: Argument, frame: Frame) -> RunValue:
     match argument:
         case BufferRef(name):
             value = frame.value(name)
+            if isinstance(value, Pool | Event):
+                kind = "a pool" if isinstance(value, Pool) else "an event"
+                message = f"%{name} is {kind}: it cannot be returned"
+                raise FaultError(Code.RUN_VALUE_KIND, message, subject=f"%{name}")
             if any(storage.owner is Owner.PROGRAM for storage in storages_of(value)):
                 message = f"%{name} is the program's workspace: it cannot be returned"
                 raise FaultError(Code.RUN_BORROWED, message, subject=f"%{name}")
@@ -106,9 +117,9 @@ def block_results(block: Block, frame: Frame) -> tuple[RunValue, ...]:
         FaultError: a result is not the block's own.
     """
     values = tuple(result(argument, frame) for argument in block.results)
-    borrowed = {id(storage) for storage in frame.borrowed_storages()}
+    borrowed = frozenset(frame.borrowed_storages())
     for argument, value in zip(block.results, values, strict=True):
-        if any(id(storage) in borrowed for storage in storages_of(value)):
+        if any(storage.within(borrowed) for storage in storages_of(value)):
             assert isinstance(argument, BufferRef)
             message = f"%{argument.name} is memory that the block was lent"
             raise FaultError(Code.RUN_BORROWED, message, subject=f"%{argument.name}")
@@ -129,6 +140,8 @@ def typed_results(
     typed = list(map(_typed, results, values))
     for named, value in zip(results, typed, strict=True):
         problem = result_mismatch(named.type, value, symbols)
+        if isinstance(value, Pool):
+            problem = "cannot be a pool"
         if problem is not None:
             message = f"%{named.name} {problem}"
             raise FaultError(Code.RUN_BLOCK, message, subject=f"%{named.name}")

@@ -8,7 +8,7 @@ import torch
 
 from wrapperir.diagnostics import Code
 from wrapperir.interp.fault import FaultError
-from wrapperir.interp.storage import TensorValue
+from wrapperir.interp.values import TensorValue
 from wrapperir.ir.expr import Number
 from wrapperir.ir.kernel import BufferParameter, ScalarParameter, runtime_parameters
 from wrapperir.ir.line import KernelDefinitionLine

@@ -3,25 +3,30 @@
 from collections.abc import Mapping, Sequence
 
 import torch
+from attrs import evolve
 
 from wrapperir.diagnostics import Code
 from wrapperir.emit.contract import Value
+from wrapperir.interp.allocation import adopt
 from wrapperir.interp.fault import FaultError, placed
 from wrapperir.interp.frame import Frame
 from wrapperir.interp.layout import layout_of, same_elements
 from wrapperir.interp.numbers import number_as
-from wrapperir.interp.storage import (
-    OpaqueValue,
-    Owner,
-    RunValue,
-    TensorValue,
-    adopt,
-    require_cpu,
-)
+from wrapperir.interp.pool import Pool, pool_bytes
+from wrapperir.interp.storage import Owner, require_cpu
+from wrapperir.interp.streams import Event
 from wrapperir.interp.symbols import define_symbol
+from wrapperir.interp.values import OpaqueValue, RunValue, TensorValue
 from wrapperir.ir.expr import Number
 from wrapperir.ir.program import ConstantInput, Input, Program
-from wrapperir.ir.types import Device, OpaqueType, ScalarType, TensorType, ValueType
+from wrapperir.ir.types import (
+    Device,
+    OpaqueType,
+    PoolType,
+    ScalarType,
+    TensorType,
+    ValueType,
+)
 from wrapperir.ir.uses import type_symbols
 
 
@@ -107,7 +112,7 @@ def _input_value(input: Input, value: Value) -> RunValue:
         case OpaqueType():
             return OpaqueValue(value)
         case _:
-            raise _wrong(input, "cannot be a tuple")
+            raise _wrong(input, "cannot be a tuple, pool or event")
 
 
 def _wrong(input: Input, problem: str) -> FaultError:
@@ -152,6 +157,10 @@ def mismatch(type: ValueType, value: RunValue, symbols: Mapping[str, Number]) ->
     """Return how a value differs from its declared type; ``None`` where it does not."""
     if isinstance(type, ScalarType):
         return None if isinstance(value, int | float) else f"needs a number of {type.dtype}"
+    if isinstance(type, PoolType):
+        return _pool_mismatch(type, value, symbols)
+    if isinstance(value, Pool | Event):
+        return "cannot be a pool or an event"
     if not isinstance(type, TensorType):
         return None
     if not isinstance(value, TensorValue):
@@ -160,6 +169,19 @@ def mismatch(type: ValueType, value: RunValue, symbols: Mapping[str, Number]) ->
     if not same_elements(declared, value.own_layout):
         return f"needs {declared}, not {value.own_layout}"
     return _device_mismatch(type, value.tensor)
+
+
+def _pool_mismatch(
+    type: PoolType, value: RunValue, symbols: Mapping[str, Number]
+) -> str | None:
+    if not isinstance(value, Pool):
+        return "needs a pool"
+    nbytes, actual = pool_bytes(type, symbols), value.storage.nbytes
+    if nbytes != actual:
+        return f"needs a pool of {nbytes} bytes, not {actual}"
+    if evolve(type, size=0) != evolve(value.type, size=0):
+        return "needs another kind of pool"
+    return None
 
 
 def _device_mismatch(type: TensorType, tensor: torch.Tensor) -> str | None:

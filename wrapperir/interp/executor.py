@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from attrs import define, evolve, field
 
 from wrapperir.diagnostics import Code, LinePath
+from wrapperir.interp.allocation import allocate
 from wrapperir.interp.asserts import (
     assert_alignment,
     assert_not_nan,
@@ -27,43 +28,47 @@ from wrapperir.interp.kernels import Kernels, KernelValue
 from wrapperir.interp.memory import (
     Workspaces,
     run_allocate,
+    run_allocate_pool,
     run_free,
+    run_place,
     run_reinterpret,
     run_reuse,
 )
-from wrapperir.interp.storage import (
-    RunValue,
-    TensorValue,
-    TupleValue,
-    allocate,
-    require_cpu,
-)
+from wrapperir.interp.storage import require_cpu
+from wrapperir.interp.streams import Event, Launch, Streams
 from wrapperir.interp.symbols import define_symbol
+from wrapperir.interp.values import RunValue, TensorValue, TupleValue
 from wrapperir.ir.line import (
     AllocateLine,
+    AllocatePoolLine,
     AssertAlignmentLine,
     AssertNotNanLine,
     AssertScalarLine,
     AssertSizeStrideLine,
     Block,
     BodyLine,
+    BufferRef,
     CommentLine,
     ConditionalLine,
     ExternKernelLine,
     FreeLine,
+    ItemOf,
     KernelArgument,
     KernelCallLine,
     KernelDefinitionLine,
     MultiKernelLine,
     MultiOutputLine,
+    PlaceLine,
+    RecordEventLine,
     ReinterpretLine,
     Result,
     ReuseLine,
     SubgraphCallLine,
     SymbolDefinitionLine,
+    WaitEventLine,
     WhileLoopLine,
 )
-from wrapperir.ir.types import ValueType
+from wrapperir.ir.types import CPU, ValueType
 from wrapperir.ir.visitor import LineVisitor
 
 
@@ -77,6 +82,7 @@ class Executor(LineVisitor[None]):
 
     kernels: Kernels
     workspaces: Workspaces
+    streams: Streams
     frame: Frame
     path: LinePath = ()
     awaiting: list[tuple[str, ValueType, RunValue, LinePath]] = field(
@@ -107,7 +113,15 @@ class Executor(LineVisitor[None]):
 
     def visit_allocate(self, line: AllocateLine) -> None:
         """Allocate, or take up the program's workspace."""
-        run_allocate(line, self.frame, self.path, self.workspaces)
+        run_allocate(line, self.frame, self.path, self.workspaces, self.streams)
+
+    def visit_allocate_pool(self, line: AllocatePoolLine) -> None:
+        """Allocate a pool."""
+        run_allocate_pool(line, self.frame, self.path)
+
+    def visit_place(self, line: PlaceLine) -> None:
+        """Begin a storage in a pool."""
+        run_place(line, self.frame, self.path, self.streams)
 
     def visit_free(self, line: FreeLine) -> None:
         """Drop a name."""
@@ -125,11 +139,13 @@ class Executor(LineVisitor[None]):
         """Launch a kernel."""
         require_cpu(line.device)
         arguments = [_kernel_value(a, self.frame) for a in line.arguments]
-        self.kernels.call(line.kernel, arguments, line.device)
+        launch = self.streams.launch(line.device, line.stream, self.path)
+        self.kernels.call(line.kernel, arguments, launch)
 
     def visit_extern_kernel(self, line: ExternKernelLine) -> None:
         """Call an operator."""
-        value = call_operator(line, self.frame)
+        launch = self.streams.launch(line.device, line.stream, self.path)
+        value = call_operator(line, self.frame, launch)
         if line.result is not None and value is not None:
             self._define(line.result, line.type, value)
 
@@ -147,8 +163,25 @@ class Executor(LineVisitor[None]):
             raise FaultError(Code.RUN_RESULT_MISMATCH, message, subject=f"%{line.result}")
         self._define(line.result, line.type, value)
 
+    def visit_record_event(self, line: RecordEventLine) -> None:
+        """Name the point that a stream has reached."""
+        require_cpu(line.device)
+        event = self.streams.record(line.device, line.stream)
+        self._define(line.result, None, event)
+
+    def visit_wait_event(self, line: WaitEventLine) -> None:
+        """Order a stream after an event."""
+        require_cpu(line.device)
+        event = self.frame.value(line.event)
+        if not isinstance(event, Event):
+            message = f"%{line.event} is not an event"
+            raise FaultError(Code.RUN_VALUE_KIND, message, subject=f"%{line.event}")
+        self.streams.wait(line.device, line.stream, event)
+
     def visit_symbol_definition(self, line: SymbolDefinitionLine) -> None:
         """Give a symbol its value."""
+        if isinstance(line.source, ItemOf):
+            self.streams.host_reads()
         define_symbol(self.frame, line)
 
     def visit_assert_size_stride(self, line: AssertSizeStrideLine) -> None:
@@ -165,10 +198,13 @@ class Executor(LineVisitor[None]):
 
     def visit_assert_not_nan(self, line: AssertNotNanLine) -> None:
         """Check that elements are finite."""
+        self.streams.host_reads()
         assert_not_nan(line, self.frame)
 
     def visit_conditional(self, line: ConditionalLine) -> None:
         """Run the block that the predicate picks."""
+        if isinstance(line.predicate, BufferRef):
+            self.streams.host_reads()
         taken = holds(line.predicate, self.frame)
         block, name = (line.on_true, "on_true") if taken else (line.on_false, "on_false")
         self._call(block, name, line.operands, line.results)
@@ -191,6 +227,8 @@ class Executor(LineVisitor[None]):
             if len(line.condition.results) != 1:
                 message = "a condition returns one result"
                 raise FaultError(Code.RUN_BLOCK, message)
+            if isinstance(line.condition.results[0], BufferRef):
+                self.streams.host_reads()
             proceed = holds(line.condition.results[0], test)
             test.release()
             if not proceed:
@@ -202,7 +240,8 @@ class Executor(LineVisitor[None]):
                 previous.release()
             previous = frame
         if previous is None:
-            copies = [_copy(value) for value in carried]
+            launch = self.streams.launch(CPU, 0, self.path)
+            copies = [_copy(value, launch) for value in carried]
             carried = typed_results(line.results, copies, self.frame.symbols)
         self._define_results(line.results, carried)
         if previous is not None:
@@ -228,7 +267,8 @@ class Executor(LineVisitor[None]):
         """Run a block's lines and return its frame, which still holds its results."""
         frame = enter_block(block, values, self.frame.constants, self.frame.symbols)
         path = (*self.path, name)
-        Executor(self.kernels, self.workspaces, frame).run(block.lines, path)
+        inner = Executor(self.kernels, self.workspaces, self.streams, frame)
+        inner.run(block.lines, path)
         check_leaks(frame, block.results)
         return frame
 
@@ -262,12 +302,14 @@ def _kernel_value(argument: KernelArgument, frame: Frame) -> KernelValue:
     raise FaultError(Code.RUN_VALUE_KIND, message)
 
 
-def _copy(value: RunValue) -> RunValue:
+def _copy(value: RunValue, launch: Launch) -> RunValue:
     if not isinstance(value, TensorValue):
         return value
     value.require_written("an operand that the loop copies")
+    launch.read(value.storage.history, "an operand that the loop copies")
     assert value.storage.type is not None
     kind = evolve(value.storage.type, alignment=None)
     copy = allocate(kind, value.layout, zeroed=True)
     copy.tensor.copy_(value.tensor)
+    launch.write(copy.storage.history, "a result of the loop")
     return copy

@@ -6,6 +6,7 @@ from typing import cast
 import torch
 
 from wrapperir.diagnostics import Code
+from wrapperir.interp.allocation import adopt, layout_in
 from wrapperir.interp.entry import result_mismatch
 from wrapperir.interp.fault import FaultError, first_line
 from wrapperir.interp.frame import Frame
@@ -17,25 +18,24 @@ from wrapperir.interp.operators import (
     resolve_operator,
     undeclared_writes,
 )
-from wrapperir.interp.storage import (
+from wrapperir.interp.storage import Owner, Storage, require_cpu
+from wrapperir.interp.streams import Launch
+from wrapperir.interp.torch_values import python_value
+from wrapperir.interp.values import (
     OpaqueValue,
-    Owner,
     RunValue,
-    Storage,
     TensorValue,
     TupleValue,
-    adopt,
-    layout_in,
     python_of,
-    require_cpu,
     storages_of,
 )
-from wrapperir.interp.torch_values import python_value
 from wrapperir.ir.expr import EvaluationError, Number, symbols_in
 from wrapperir.ir.line import ExternKernelLine
 from wrapperir.ir.types import (
     Device,
+    EventType,
     OpaqueType,
+    PoolType,
     ScalarType,
     TensorType,
     TupleType,
@@ -44,12 +44,13 @@ from wrapperir.ir.types import (
 from wrapperir.ir.uses import buffers_in
 
 
-def call_operator(line: ExternKernelLine, frame: Frame) -> RunValue | None:
+def call_operator(line: ExternKernelLine, frame: Frame, launch: Launch) -> RunValue | None:
     """Run an operator call and return its result; ``None`` where it names none.
 
     Raises:
         FaultError: the operator is unknown or raised an error, read bytes that
-            nothing wrote, or its result or effects are not what the line declares.
+            nothing wrote, its result or effects are not what the line declares, or it is
+            not ordered after another use of its arguments' memory.
     """
     require_cpu(line.device)
     try:
@@ -59,14 +60,20 @@ def call_operator(line: ExternKernelLine, frame: Frame) -> RunValue | None:
             Code.RUN_UNKNOWN_OPERATOR, str(error), subject=line.operator
         ) from None
     _check_memory(line, operator, frame)
+    _check_order(line, operator, frame, launch)
     result = _call(line, operator, frame)
     for name in line.writes:
         for value in _tensors_of(frame.value(name)):
             value.storage.mark(value.layout)
     if line.result is None or line.type is None:
         return None
-    before = _known_storages(line, frame)
-    return _value_of(line, line.type, result, before, frame.symbols)
+    known = _known_storages(line, frame)
+    before = frozenset(storage for _, storage in known.values())
+    returned = _value_of(line, line.type, result, known, frame.symbols)
+    for storage in storages_of(returned):
+        if storage not in before:
+            launch.write(storage.history, f"%{line.result}")
+    return returned
 
 
 def _check_memory(line: ExternKernelLine, operator: Operator, frame: Frame) -> None:
@@ -80,6 +87,21 @@ def _check_memory(line: ExternKernelLine, operator: Operator, frame: Frame) -> N
     for name in names_read(line, operator):
         for value in _tensors_of(frame.value(name)):
             value.require_written(name)
+
+
+def _check_order(
+    line: ExternKernelLine, operator: Operator, frame: Frame, launch: Launch
+) -> None:
+    """Note what the call reads and writes on its stream.
+
+    What the result may share memory with counts as read: the operator may copy it.
+    """
+    for name in dict.fromkeys((*names_read(line, operator), *line.aliases)):
+        for storage in storages_of(frame.value(name)):
+            launch.read(storage.history, f"%{name}")
+    for name in line.writes:
+        for storage in storages_of(frame.value(name)):
+            launch.write(storage.history, f"%{name}")
 
 
 def _call(line: ExternKernelLine, operator: Operator, frame: Frame) -> object:
@@ -148,6 +170,8 @@ def _value_of(
             )
         case OpaqueType():
             return OpaqueValue(result)
+        case PoolType() | EventType():
+            raise _unexpected(line, "a value that no operator returns")
     problem = result_mismatch(type, value, symbols)
     if problem is not None:
         raise _unexpected(line, f"a result that {problem}")

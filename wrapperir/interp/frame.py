@@ -6,12 +6,10 @@ from attrs import define, field, frozen
 
 from wrapperir.diagnostics import Code, LinePath, Note
 from wrapperir.interp.fault import FaultError
-from wrapperir.interp.storage import (
-    RunValue,
-    Storage,
-    TensorValue,
-    storages_of,
-)
+from wrapperir.interp.pool import Pool
+from wrapperir.interp.storage import Storage
+from wrapperir.interp.streams import Event
+from wrapperir.interp.values import RunValue, TensorValue, storages_of
 from wrapperir.ir.expr import Number
 
 
@@ -72,6 +70,18 @@ class Frame:
         message = f"%{name} is not a tensor"
         raise FaultError(Code.RUN_VALUE_KIND, message, subject=f"%{name}")
 
+    def pool(self, name: str) -> Pool:
+        """Return the pool that a name stands for.
+
+        Raises:
+            FaultError: as :meth:`value`, or it is no pool.
+        """
+        value = self.value(name)
+        if isinstance(value, Pool):
+            return value
+        message = f"%{name} is not a pool"
+        raise FaultError(Code.RUN_VALUE_KIND, message, subject=f"%{name}")
+
     def define(self, name: str, value: RunValue, path: LinePath) -> None:
         """Give a name that the block owns its value.
 
@@ -79,7 +89,7 @@ class Frame:
             FaultError: the name is taken.
         """
         self._bind(name, value)
-        if not isinstance(value, int | float):
+        if not isinstance(value, int | float | Event):  # those hold no memory
             self.owned[name] = path
 
     def borrow(self, name: str, value: RunValue) -> None:

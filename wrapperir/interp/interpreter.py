@@ -14,7 +14,8 @@ from wrapperir.interp.fault import FaultError, placed
 from wrapperir.interp.frame import Frame
 from wrapperir.interp.kernels import Kernels
 from wrapperir.interp.memory import Workspaces
-from wrapperir.interp.storage import OpaqueValue, TensorValue, TupleValue
+from wrapperir.interp.streams import History, Streams
+from wrapperir.interp.values import OpaqueValue, TensorValue
 from wrapperir.ir.line import Argument, BodyLine, BufferRef, KernelCallLine
 from wrapperir.ir.program import Program
 from wrapperir.ir.uses import blocks_of
@@ -65,7 +66,9 @@ class Interpreter:
         with placed(("lines",)):
             self._kernels.build_cpp(_kernels_called(program.lines))
         frame = enter(program, inputs, self._constants)
-        Executor(self._kernels, self._workspaces, frame).run(program.lines, ())
+        for workspace in self._workspaces.values():
+            workspace.storage.history = History()  # no use of an earlier run is left
+        Executor(self._kernels, self._workspaces, Streams(), frame).run(program.lines, ())
         outputs = tuple(
             _output(argument, frame, index)
             for index, argument in enumerate(program.outputs)
@@ -88,10 +91,10 @@ def _output(argument: Argument, frame: Frame, index: int) -> Value:
                 return value.tensor
             case OpaqueValue(inner):
                 return cast(Value, inner)
-            case TupleValue():
-                raise FaultError(Code.RUN_VALUE_KIND, "a tuple cannot be an output")
-            case number:
+            case int() | float() as number:
                 return number
+            case _:
+                raise FaultError(Code.RUN_VALUE_KIND, "a tuple cannot be an output")
 
 
 def _kernels_called(lines: Sequence[BodyLine]) -> Iterator[str]:

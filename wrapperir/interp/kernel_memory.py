@@ -9,7 +9,8 @@ from attrs import frozen
 from wrapperir.diagnostics import Code
 from wrapperir.interp.fault import FaultError
 from wrapperir.interp.layout import Layout, same_elements
-from wrapperir.interp.storage import TensorValue
+from wrapperir.interp.streams import Launch
+from wrapperir.interp.values import TensorValue
 from wrapperir.ir.kernel import Access, BufferParameter, Language, runtime_parameters
 from wrapperir.ir.line import KernelDefinitionLine
 
@@ -29,14 +30,17 @@ def _buffers(
             yield _Buffer(parameter, argument)
 
 
-def check_memory(kernel: KernelDefinitionLine, arguments: Sequence[object]) -> None:
+def check_memory(
+    kernel: KernelDefinitionLine, arguments: Sequence[object], launch: Launch
+) -> None:
     """Check that the call writes only what it may and reads what was written.
 
     A Triton kernel's reads are checked one by one while it runs.  What a C++ kernel
     reads cannot be seen, so only an argument without a single written byte is a fault.
 
     Raises:
-        FaultError: an argument may not be written, overlaps another, or was never written.
+        FaultError: an argument may not be written, overlaps another, was never written, or
+            is used on another stream meanwhile.
     """
     buffers = list(_buffers(kernel, arguments))
     for buffer in buffers:
@@ -55,6 +59,10 @@ def check_memory(kernel: KernelDefinitionLine, arguments: Sequence[object]) -> N
             raise FaultError(
                 Code.RUN_UNINITIALIZED_READ, message, subject=f"@{kernel.name}"
             )
+        if access.reads:
+            launch.read(storage.history, f"{buffer.parameter.name} of @{kernel.name}")
+        if access.writes:
+            launch.write(storage.history, f"{buffer.parameter.name} of @{kernel.name}")
     if kernel.language is Language.CPP:
         return  # it runs as its source reads, so what an overlap means is defined
     for one, other in combinations(buffers, 2):
@@ -77,23 +85,49 @@ def _writes_itself(buffers: Sequence[_Buffer], read: _Buffer) -> bool:
     )
 
 
-def mark_written(kernel: KernelDefinitionLine, arguments: Sequence[object]) -> None:
-    """Note what a C++ kernel wrote: each written argument, first element to last.
+class CppWrites:
+    """What a C++ kernel writes: each written argument, first element to last.
 
-    The kernel sees neither size nor stride, so this may note more than it wrote.
-
-    Raises:
-        FaultError: it wrote just behind a storage that the program allocated.
+    The kernel sees neither size nor stride, so this may note more than it wrote.  The bytes
+    just behind each written storage, of a guard or of a neighbour in a pool, are looked
+    at before and after.
     """
-    for buffer in _buffers(kernel, arguments):
-        if not buffer.parameter.access.writes:
-            continue
-        if buffer.value.storage.overrun():
-            message = f"@{kernel.name} writes past the end of {buffer.parameter.name}"
-            raise FaultError(
-                Code.RUN_ACCESS_OUT_OF_BOUNDS, message, subject=f"@{kernel.name}"
-            )
-        buffer.value.storage.mark_extent(buffer.value.layout)
+
+    def __init__(self, kernel: KernelDefinitionLine, arguments: Sequence[object]) -> None:
+        """Look, before the call."""
+        self._kernel = kernel
+        self._buffers = [
+            b for b in _buffers(kernel, arguments) if b.parameter.access.writes
+        ]
+        self._behind = [_behind(b, self._buffers) for b in self._buffers]
+
+    def note(self) -> None:
+        """Look again, after the call, and note what was written.
+
+        Raises:
+            FaultError: the kernel wrote just behind a storage.
+        """
+        for buffer, before in zip(self._buffers, self._behind, strict=True):
+            if not torch.equal(_behind(buffer, self._buffers), before):
+                name = self._kernel.name
+                message = f"@{name} writes past the end of {buffer.parameter.name}"
+                raise FaultError(Code.RUN_ACCESS_OUT_OF_BOUNDS, message, subject=f"@{name}")
+            buffer.value.storage.mark_extent(buffer.value.layout)
+
+
+def _behind(buffer: _Buffer, written: Sequence[_Buffer]) -> torch.Tensor:
+    """Return the bytes behind a storage, zeros where another argument may be written."""
+    storage = buffer.value.storage
+    if storage.behind is None:
+        return torch.zeros(0, dtype=torch.uint8)
+    behind = storage.behind.clone()
+    start = storage.address + storage.nbytes
+    for other in written:
+        begin = max(other.value.storage.address - start, 0)
+        end = other.value.storage.address + other.value.storage.nbytes - start
+        if begin < end:
+            behind[begin:end] = 0
+    return behind
 
 
 def _partly_overlap(one: TensorValue, other: TensorValue) -> bool:

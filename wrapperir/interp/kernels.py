@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, cast
 
 from wrapperir.diagnostics import Code
 from wrapperir.interp.fault import FaultError
-from wrapperir.interp.kernel_memory import check_memory, mark_written
+from wrapperir.interp.kernel_memory import CppWrites, check_memory
 from wrapperir.interp.layout import integer_of
 from wrapperir.interp.numbers import number_as
-from wrapperir.interp.storage import TensorValue
+from wrapperir.interp.streams import Launch
+from wrapperir.interp.values import TensorValue
 from wrapperir.ir.expr import Number
 from wrapperir.ir.kernel import (
     BufferParameter,
@@ -63,19 +64,22 @@ class Kernels:
             except FaultError as fault:
                 self._cpp[kernel.name] = fault
 
-    def call(self, name: str, arguments: Sequence[KernelValue], device: Device) -> None:
+    def call(self, name: str, arguments: Sequence[KernelValue], launch: Launch) -> None:
         """Launch a kernel or the choice of a multi-kernel.
 
         Raises:
-            FaultError: it is not defined, does not build, or its arguments do not fit.
+            FaultError: it is not defined, does not build, its arguments do not fit, or it
+                is not ordered after another use of their memory.
         """
         kernel, given = self._chosen(name, arguments)
-        given = _checked_arguments(kernel, given, device)
-        check_memory(kernel, given)
+        given = _checked_arguments(kernel, given, launch.device)
+        check_memory(kernel, given, launch)
         match kernel.language:
             case Language.CPP:
-                self._cpp_launch(kernel)(given)
-                mark_written(kernel, given)
+                run = self._cpp_launch(kernel)
+                writes = CppWrites(kernel, given)
+                run(given)
+                writes.note()
             case Language.TRITON:
                 constants = _constants(kernel)
                 loaded = self._triton_kernel(kernel)

@@ -1,31 +1,45 @@
-"""The lines that allocate, free, view and reuse storages."""
+"""The lines that allocate, place, free, view and reuse storages."""
 
 from wrapperir.diagnostics import Code, LinePath
+from wrapperir.interp.allocation import allocate, nbytes_of
 from wrapperir.interp.fault import FaultError
 from wrapperir.interp.frame import Frame
-from wrapperir.interp.layout import layout_of
-from wrapperir.interp.storage import (
-    Owner,
-    Storage,
-    TensorValue,
-    allocate,
-    require_cpu,
+from wrapperir.interp.layout import integer_of, layout_of
+from wrapperir.interp.pool import allocate_pool, pool_bytes
+from wrapperir.interp.storage import Owner, Storage, require_cpu
+from wrapperir.interp.streams import Streams
+from wrapperir.interp.values import TensorValue
+from wrapperir.ir.line import (
+    AllocateLine,
+    AllocatePoolLine,
+    FreeLine,
+    PlaceLine,
+    ReinterpretLine,
+    ReuseLine,
+    ZeroMode,
 )
-from wrapperir.ir.line import AllocateLine, FreeLine, ReinterpretLine, ReuseLine, ZeroMode
-from wrapperir.ir.types import TensorType
+from wrapperir.ir.types import PoolType, TensorType
 
 Workspaces = dict[LinePath, TensorValue]
 """The ``zero_per_program`` workspaces of a program, by the path of their lines."""
 
 
 def run_allocate(
-    line: AllocateLine, frame: Frame, path: LinePath, workspaces: Workspaces
+    line: AllocateLine,
+    frame: Frame,
+    path: LinePath,
+    workspaces: Workspaces,
+    streams: Streams,
 ) -> None:
-    """Allocate, or take up the program's workspace."""
+    """Allocate, or take up the program's workspace; stream 0 fills it with zeros."""
     layout = layout_of(line.type, frame.symbols)
     if line.workspace is not ZeroMode.ZERO_PER_PROGRAM:
         zeroed = line.workspace is ZeroMode.ZERO_ON_CALL
-        frame.define(line.result, allocate(line.type, layout, zeroed=zeroed), path)
+        fresh = allocate(line.type, layout, zeroed=zeroed)
+        if zeroed:
+            launch = streams.launch(line.type.device, 0, path)
+            launch.write(fresh.storage.history, f"%{line.result}")
+        frame.define(line.result, fresh, path)
         return
     value = workspaces.get(path)
     if value is None or value.layout != layout:
@@ -33,6 +47,35 @@ def run_allocate(
         value.storage.owner = Owner.PROGRAM
         workspaces[path] = value
     frame.borrow(line.result, value)  # from the program, which keeps it
+
+
+def run_allocate_pool(line: AllocatePoolLine, frame: Frame, path: LinePath) -> None:
+    """Allocate memory to place buffers in."""
+    nbytes = pool_bytes(line.type, frame.symbols)
+    frame.define(line.result, allocate_pool(line.type, nbytes), path)
+
+
+def run_place(line: PlaceLine, frame: Frame, path: LinePath, streams: Streams) -> None:
+    """Begin a storage or a pool in a pool; stream 0 fills it with zeros where asked."""
+    pool = frame.pool(line.pool)
+    zeroed = line.workspace is ZeroMode.ZERO_ON_CALL
+    if line.workspace is ZeroMode.ZERO_PER_PROGRAM or (
+        zeroed and isinstance(line.type, PoolType)
+    ):
+        message = f"%{line.result} cannot be placed as {line.workspace}"
+        raise FaultError(Code.RUN_PLACEMENT_MISMATCH, message, subject=f"%{line.result}")
+    offset = integer_of(line.offset, frame.symbols)
+    if isinstance(line.type, PoolType):
+        nbytes = pool_bytes(line.type, frame.symbols)
+        storage = pool.place(line.result, line.type, offset, nbytes, zeroed=False)
+        frame.define(line.result, pool.inner(line.type, storage, offset), path)
+        return
+    layout = layout_of(line.type, frame.symbols)
+    storage = pool.place(line.result, line.type, offset, nbytes_of(layout), zeroed=zeroed)
+    if zeroed:
+        launch = streams.launch(line.type.device, 0, path)
+        launch.write(storage.history, f"%{line.result}")
+    frame.define(line.result, TensorValue(storage.tensor(layout), layout, storage), path)
 
 
 def run_free(line: FreeLine, frame: Frame, path: LinePath) -> None:
@@ -66,11 +109,12 @@ def run_reuse(line: ReuseLine, frame: Frame, path: LinePath) -> None:
     frame.define(line.result, value, path)
     storage.drop()
     storage.type = line.type
+    storage.history.renew()
 
 
 def _check_reuse(line: ReuseLine, storage: Storage, frame: Frame) -> None:
     subject = f"%{line.source}"
-    lent = any(storage is other for other in frame.borrowed_storages())
+    lent = storage in frame.borrowed_storages()
     if lent or storage.owner is not Owner.BLOCK:
         message = f"{subject} is memory that is only lent: it cannot be reused"
         raise FaultError(Code.RUN_BORROWED, message, subject=subject)

@@ -1,23 +1,26 @@
 """Shadow memory: storages that know which of their bytes were written."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection
 from enum import StrEnum
 
 import torch
-from attrs import define, evolve, field, frozen
+from attrs import define, field
 
 from wrapperir.diagnostics import Code
 from wrapperir.interp.fault import FaultError
 from wrapperir.interp.layout import Layout
-from wrapperir.interp.torch_values import DTYPES, TORCH_DTYPES
+from wrapperir.interp.streams import History
+from wrapperir.interp.torch_values import TORCH_DTYPES
 from wrapperir.ir.types import CPU, Device, TensorType
 
 POISON = 0xFF
 """Fills memory without a value: NaN in every float format, −1 in every signed integer."""
 
+GUARD_BYTES = 64
+"""Behind each allocation, to see what writes past its end."""
+
 _ALIGNMENT = 64  # of what PyTorch allocates on the CPU
-_GUARD_BYTES = 64  # behind each allocation, to see what writes past its end
-_GUARD = torch.arange(1, _GUARD_BYTES + 1, dtype=torch.uint8)
+_GUARD = torch.arange(1, GUARD_BYTES + 1, dtype=torch.uint8)
 
 
 class Owner(StrEnum):
@@ -41,7 +44,10 @@ class Storage:
         writable: whether a program may write to it.
         type: the type it was allocated as, or that of the value it came with.
         written: a byte for each byte, 1 where something wrote it; ``None`` if all are.
-        guarded: whether bytes that nothing may write follow.
+        behind: the bytes that follow, where they can be seen: guards or neighbours.
+        history: what streams did to it.
+        pool: the memory of the pool that it is placed in, if it is.
+        released: told when what the block owned lost its last name.
         names: how many names refer to it.
     """
 
@@ -52,7 +58,10 @@ class Storage:
     writable: bool
     type: TensorType | None
     written: torch.Tensor | None = None
-    guarded: bool = False
+    behind: torch.Tensor | None = None
+    history: History = field(factory=History)
+    pool: "Storage | None" = None
+    released: Callable[[], None] | None = None
     names: int = field(default=0, init=False)
 
     def keep(self) -> None:
@@ -63,23 +72,32 @@ class Storage:
         """Count one name less; without names, what the block owned is poisoned."""
         self.names -= 1
         if self.names == 0 and self.owner is Owner.BLOCK:
-            self.poison()
+            self.fill(zeroed=False)
+            released, self.released = self.released, None
+            if released is not None:
+                released()
 
-    def poison(self) -> None:
-        """Fill the bytes with :data:`POISON`."""
-        self.bytes().fill_(POISON)
+    def fill(self, *, zeroed: bool) -> None:
+        """Fill the bytes with zeros or :data:`POISON`."""
+        self.bytes().fill_(0 if zeroed else POISON)
 
     def bytes(self) -> torch.Tensor:
         """Return the storage's bytes as a tensor of ``uint8``."""
         return _tensor_on(self.memory, torch.uint8, self.base, (self.nbytes,), (1,))
 
-    def overrun(self) -> bool:
-        """Say whether something wrote past the end, where that can be seen."""
-        if not self.guarded:
-            return False
-        end = self.base + self.nbytes
-        behind = _tensor_on(self.memory, torch.uint8, end, (_GUARD_BYTES,), (1,))
-        return not torch.equal(behind, _GUARD)
+    def within(self, others: Collection["Storage"]) -> bool:
+        """Say whether it is one of ``others``, or placed in one, or in a pool in one."""
+        storage: Storage | None = self
+        while storage is not None:
+            if storage in others:
+                return True
+            storage = storage.pool
+        return False
+
+    @property
+    def address(self) -> int:
+        """Where its first byte lies."""
+        return self.memory.data_ptr() + self.base
 
     def tensor(self, layout: Layout) -> torch.Tensor:
         """Return the view with this layout.
@@ -124,167 +142,23 @@ class Storage:
         return bool(_elements(self.written, layout).any())
 
 
-@frozen
-class TensorValue:
-    """A view: the tensor, its layout counted from its storage's start, and the storage.
-
-    For the program the storage may begin later, at byte ``origin``: that of an operator's
-    result begins its type's offset before its first element, wherever that lies.
-    """
-
-    tensor: torch.Tensor
-    layout: Layout
-    storage: Storage
-    origin: int = 0
-
-    @property
-    def own_layout(self) -> Layout:
-        """The layout with its offset counted from where the program sees the start."""
-        return self._shifted(self.layout, -self.origin)
-
-    def view(self, layout: Layout) -> "TensorValue":
-        """Return the view with this layout, whose offset counts as the program's do.
-
-        Raises:
-            FaultError: it does not lie within the storage.
-        """
-        if self.origin % layout.dtype.itemsize:
-            message = f"the storage is not aligned for elements of {layout.dtype.value}"
-            raise FaultError(Code.RUN_VIEW_OUT_OF_BOUNDS, message)
-        placed = self._shifted(layout, self.origin)
-        tensor = self.storage.tensor(placed)
-        return TensorValue(tensor, placed, self.storage, self.origin)
-
-    @staticmethod
-    def _shifted(layout: Layout, bytes: int) -> Layout:
-        if bytes == 0:
-            return layout
-        return evolve(layout, offset=layout.offset + bytes // layout.dtype.itemsize)
-
-    def require_written(self, name: str) -> None:
-        """Raise a :class:`FaultError` unless every element was written."""
-        if not self.storage.all_written(self.layout):
-            message = f"%{name} is read, but was not wholly written"
-            raise FaultError(Code.RUN_UNINITIALIZED_READ, message, subject=f"%{name}")
-
-
-@frozen
-class TupleValue:
-    """The results of an operator that returned several."""
-
-    elements: tuple["RunValue", ...]
-
-
-@frozen
-class OpaqueValue:
-    """A value that is only passed on."""
-
-    value: object
-
-
-RunValue = TensorValue | TupleValue | OpaqueValue | int | float
-"""What a name stands for while a program runs."""
-
-
-def storages_of(value: RunValue) -> Iterator[Storage]:
-    """Yield the storages that a value refers to, repeats included."""
-    if isinstance(value, TensorValue):
-        yield value.storage
-    elif isinstance(value, TupleValue):
-        for element in value.elements:
-            yield from storages_of(element)
-
-
-def python_of(value: RunValue) -> object:
-    """Return what an operator is given for a value."""
-    match value:
-        case TensorValue(tensor=tensor):
-            return tensor
-        case TupleValue(elements):
-            return [python_of(element) for element in elements]
-        case OpaqueValue(inner):
-            return inner
-        case _:
-            return value
-
-
-def allocate(type: TensorType, layout: Layout, *, zeroed: bool) -> TensorValue:
-    """Return a new buffer: zeroed and written, or poisoned and not written.
-
-    The storage spans just the type's extent and is aligned as the type promises.
+def guarded_bytes(device: Device, nbytes: int, alignment: int) -> tuple[torch.Tensor, int]:
+    """Return new bytes with guards behind them, and where the aligned ones begin.
 
     Raises:
         FaultError: the device is not the CPU, or the memory cannot be had.
     """
-    require_cpu(type.device)
-    nbytes = 0 if layout.is_empty else layout.end
-    alignment = type.alignment or 1
+    require_cpu(device)
     slack = alignment if alignment > _ALIGNMENT else 0
     try:
-        block = torch.empty(nbytes + slack + _GUARD_BYTES, dtype=torch.uint8)
+        block = torch.empty(nbytes + slack + GUARD_BYTES, dtype=torch.uint8)
     except RuntimeError as error:
         message = f"{nbytes} bytes cannot be allocated"
         raise FaultError(Code.RUN_ALLOCATION, message) from error
-    memory = block.untyped_storage()
-    base = -memory.data_ptr() % alignment if slack else 0
+    base = -block.data_ptr() % alignment if slack else 0
     end = base + nbytes
-    block[end : end + _GUARD_BYTES] = _GUARD
-    storage = Storage(
-        memory=memory,
-        base=base,
-        nbytes=nbytes,
-        guarded=True,
-        owner=Owner.BLOCK,
-        writable=True,
-        type=type,
-        written=None if zeroed else torch.zeros(nbytes, dtype=torch.uint8),
-    )
-    storage.bytes().fill_(0 if zeroed else POISON)
-    return TensorValue(storage.tensor(layout), layout, storage)
-
-
-def adopt(
-    tensor: torch.Tensor,
-    *,
-    owner: Owner,
-    writable: bool,
-    type: TensorType | None,
-    offset: int = 0,
-) -> TensorValue:
-    """Return a tensor that came from outside, with a storage of its own.
-
-    The storage begins ``offset`` elements before the tensor's first element.
-
-    Raises:
-        FaultError: the tensor is not strided, or its dtype has no name.
-    """
-    if tensor.layout is not torch.strided or tensor.dtype not in DTYPES:
-        message = f"a tensor of {tensor.dtype}, {tensor.layout} has no type here"
-        raise FaultError(Code.RUN_VALUE_KIND, message)
-    memory = tensor.untyped_storage()
-    base = (int(tensor.storage_offset()) - offset) * tensor.element_size()
-    if base < 0:
-        message = f"offset is {tensor.storage_offset()}, not {offset}"
-        raise FaultError(Code.RUN_VIEW_OUT_OF_BOUNDS, message)
-    storage = Storage(
-        memory=memory,
-        base=base,
-        nbytes=int(memory.nbytes()) - base,
-        owner=owner,
-        writable=writable,
-        type=type,
-    )
-    return TensorValue(tensor.detach(), layout_in(tensor, storage), storage)
-
-
-def layout_in(tensor: torch.Tensor, storage: Storage) -> Layout:
-    """Return a tensor's layout, its offset counted from the start of ``storage``."""
-    return Layout(
-        DTYPES[tensor.dtype],
-        tuple(tensor.size()),
-        tuple(tensor.stride()),
-        int(tensor.storage_offset()) - storage.base // tensor.element_size(),
-    )
+    block[end : end + GUARD_BYTES] = _GUARD
+    return block, base
 
 
 def require_cpu(device: Device) -> None:

@@ -6,7 +6,7 @@ from wrapperir.diagnostics import Code
 from wrapperir.interp.fault import FaultError
 from wrapperir.interp.frame import Frame
 from wrapperir.interp.layout import value_of
-from wrapperir.interp.storage import TensorValue
+from wrapperir.interp.values import TensorValue
 from wrapperir.ir.expr import Number, Operation, Symbol
 from wrapperir.ir.line import (
     ItemOf,

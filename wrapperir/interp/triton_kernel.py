@@ -25,9 +25,10 @@ from triton.runtime.errors import InterpreterError
 
 from wrapperir.diagnostics import Code
 from wrapperir.interp.fault import FaultError, first_line
-from wrapperir.interp.storage import Storage, TensorValue
+from wrapperir.interp.storage import Storage
 from wrapperir.interp.triton_cpu import InterpretedKernel, interpreted_triton, scalar
 from wrapperir.interp.triton_numbers import Array
+from wrapperir.interp.values import TensorValue
 from wrapperir.ir.expr import Number
 from wrapperir.ir.kernel import BufferParameter, ConstexprParameter, runtime_parameters
 from wrapperir.ir.line import KernelDefinitionLine
@@ -196,6 +197,8 @@ class _Watch:
 
     def add(self, storage: Storage, writable: bool) -> None:
         """Admit accesses to a storage."""
+        if storage.nbytes == 0:
+            return  # what has no bytes may lie at the address of another
         key = storage.memory.data_ptr()
         start = key + storage.base
         end = start + storage.nbytes

@@ -1,0 +1,165 @@
+"""What is ordered before what: vector clocks of the streams of a run.
+
+Everything runs in the order of the program; a use that the program does not order after an
+earlier one that conflicts is a fault all the same, because another schedule may swap them.
+A clock has, for each stream, how many of its launches are surely done (Mattern, "Virtual
+time and global states of distributed systems", 1989).
+"""
+
+from collections.abc import Iterable, Mapping
+
+from attrs import define, field, frozen
+
+from wrapperir.diagnostics import Code, LinePath, Note
+from wrapperir.interp.fault import FaultError
+from wrapperir.ir.types import Device
+
+
+@frozen
+class Stream:
+    """One stream of one device; ``cpu`` and ``cpu:0`` are one device."""
+
+    kind: str
+    index: int
+    number: int
+
+    @classmethod
+    def of(cls, device: Device, number: int) -> "Stream":
+        """Return the stream of a device by its number."""
+        return cls(device.kind, device.index or 0, number)
+
+
+Clock = dict[Stream, int]
+
+
+@frozen
+class Event:
+    """A point that a stream's work had reached: what was done by then."""
+
+    clock: Mapping[Stream, int]
+
+
+@frozen
+class _Use:
+    count: int
+    path: LinePath
+
+
+_Uses = dict[Stream, _Use]
+"""The last use on each stream."""
+
+
+def _merge(into: _Uses, others: Iterable[_Uses]) -> None:
+    for other in others:
+        for stream, use in other.items():
+            known = into.get(stream)
+            if known is None or known.count < use.count:
+                into[stream] = use
+
+
+@define(eq=False)
+class History:
+    """Who used a storage, and who used its memory before it was given to this storage."""
+
+    reads: _Uses = field(factory=_Uses)
+    writes: _Uses = field(factory=_Uses)
+    before: _Uses = field(factory=_Uses)
+
+    def follow(self, others: Iterable["History"]) -> None:
+        """Take over memory: all uses of it by ``others`` were before."""
+        for other in others:
+            _merge(self.before, (other.before, other.reads, other.writes))
+
+    def renew(self) -> None:
+        """Give the memory to a new owner: all uses until now were before."""
+        _merge(self.before, (self.reads, self.writes))
+        self.reads.clear()
+        self.writes.clear()
+
+
+@frozen(eq=False)
+class Launch:
+    """Work given to a stream: what it uses must be ordered after what conflicts."""
+
+    device: Device
+    stream: Stream
+    path: LinePath
+    clock: Clock
+
+    def read(self, history: History, name: str) -> None:
+        """Note that the work reads a storage; ``name`` is for the message.
+
+        Raises:
+            FaultError: it is not ordered after a write, or after who had the memory.
+        """
+        self._require(history.before, name, "reads", "used its memory before")
+        self._require(history.writes, name, "reads", "writes it")
+        history.reads[self.stream] = self._use()
+
+    def write(self, history: History, name: str) -> None:
+        """Note that the work writes a storage; ``name`` is for the message.
+
+        Raises:
+            FaultError: it is not ordered after a use, or after who had the memory.
+        """
+        self._require(history.before, name, "writes", "used its memory before")
+        self._require(history.writes, name, "writes", "writes it")
+        self._require(history.reads, name, "writes", "reads it")
+        history.writes[self.stream] = self._use()
+
+    def _use(self) -> _Use:
+        return _Use(self.clock[self.stream], self.path)
+
+    def _require(self, earlier: _Uses, name: str, verb: str, other: str) -> None:
+        for stream, use in earlier.items():
+            if use.count > self.clock.get(stream, 0) and self._same_device(stream):
+                message = (
+                    f"stream {self.stream.number} {verb} {name}, not ordered after "
+                    f"stream {stream.number}, which {other}"
+                )
+                note = Note(message=f"on stream {stream.number} here", path=use.path)
+                raise FaultError(Code.RUN_RACE, message, subject=name, notes=(note,))
+
+    def _same_device(self, other: Stream) -> bool:
+        mine = self.stream
+        return (mine.kind, mine.index) == (other.kind, other.index)
+
+
+@define(eq=False)
+class Streams:
+    """The clocks of a run's streams; ``floor`` is what the host knows to be done."""
+
+    clocks: dict[Stream, Clock] = field(factory=dict[Stream, Clock])
+    floor: Clock = field(factory=Clock)
+
+    def launch(self, device: Device, number: int, path: LinePath) -> Launch:
+        """Give work to a stream; it comes after all that the stream was given."""
+        stream = Stream.of(device, number)
+        clock = self._clock(stream)
+        clock[stream] = clock.get(stream, 0) + 1
+        return Launch(device, stream, path, clock)
+
+    def record(self, device: Device, number: int) -> Event:
+        """Return the point that a stream's work has reached."""
+        return Event(dict(self._clock(Stream.of(device, number))))
+
+    def wait(self, device: Device, number: int, event: Event) -> None:
+        """Have what follows on a stream come after an event."""
+        _raise_to(self._clock(Stream.of(device, number)), event.clock)
+
+    def host_reads(self) -> None:
+        """Have the host wait for all streams; what follows comes after all of it."""
+        for clock in self.clocks.values():
+            _raise_to(self.floor, clock)
+        for clock in self.clocks.values():
+            clock.update(self.floor)
+
+    def _clock(self, stream: Stream) -> Clock:
+        if stream not in self.clocks:
+            self.clocks[stream] = dict(self.floor)
+        return self.clocks[stream]
+
+
+def _raise_to(clock: Clock, other: Mapping[Stream, int]) -> None:
+    for stream, count in other.items():
+        clock[stream] = max(clock.get(stream, 0), count)
