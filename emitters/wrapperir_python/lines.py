@@ -50,6 +50,7 @@ from wrapperir.ir.visitor import LineVisitor
 from wrapperir_python.arguments import ArgumentFormatter, format_keyword
 from wrapperir_python.blocks import emit_conditional, emit_subgraph, emit_while_loop
 from wrapperir_python.cpp_kernels import emit_cpp_kernel
+from wrapperir_python.direct_operators import format_direct_call
 from wrapperir_python.expressions import ExpressionFormatter
 from wrapperir_python.literals import format_int, format_string
 from wrapperir_python.memory import CPU_ALIGNMENT, MemoryFormatter
@@ -90,6 +91,7 @@ class PythonLines(LineVisitor[None]):
         self.constants = survey.constants
         self.types: dict[str, ValueType] = {}
         self.defined_symbols: set[str] = set()
+        self.owned: set[str] = set()  # names of memory that the program allocates
         self.problems: list[Diagnostic] = []
         self.expressions = ExpressionFormatter(
             module.symbols,
@@ -120,8 +122,8 @@ class PythonLines(LineVisitor[None]):
             writer.emit_line("async_compile = AsyncCompile()")
         self._walk(definitions, ("definitions",), writer)
         if Language.CPP in languages:
-            writer.emit_line("async_compile.wait(globals())")
-            writer.emit_line("del async_compile")
+            self.module.awaiting.emit_line("async_compile.wait(globals())")
+            self.module.awaiting.emit_line("del async_compile")
 
     def emit_lines(self, lines: Sequence[BodyLine], path: LinePath = ("lines",)) -> None:
         """Append lines; ``path`` is the place of their tuple."""
@@ -231,6 +233,7 @@ class PythonLines(LineVisitor[None]):
         if line.workspace is ZeroMode.ZERO_PER_PROGRAM:
             emit_program_workspace(self, result, line.type)
             return
+        self.owned.add(line.result)
         allocation = self.format_allocation(line.type)
         if line.workspace is ZeroMode.ZERO_ON_CALL:
             self.writer.emit_line("{} = {}.zero_()", result, allocation)
@@ -246,6 +249,7 @@ class PythonLines(LineVisitor[None]):
         source = self.values[line.source]
         view = self._format_view(line.source, line.type)
         self.types[line.result] = line.type
+        self.owned.add(line.result)
         result = self.values[line.result]
         self.writer.emit_line("{} = {}; del {}  # reuse", result, view, source)
 
@@ -253,6 +257,8 @@ class PythonLines(LineVisitor[None]):
         """Append ``view0 = reinterpret_tensor(buf0, (64,), (1,), 0)``."""
         view = self._format_view(line.source, line.type)
         self.types[line.result] = line.type
+        if line.source in self.owned:
+            self.owned.add(line.result)
         self.writer.emit_line("{} = {}", self.values[line.result], view)
 
     def visit_kernel_call(self, line: KernelCallLine) -> None:
@@ -269,9 +275,13 @@ class PythonLines(LineVisitor[None]):
         self.emit_launch(callee, text, line.device)
 
     def visit_extern_kernel(self, line: ExternKernelLine) -> None:
-        """Append ``torch_mm(arg0, arg1, out=buf0)``."""
+        """Append ``mm_out(arg0, arg1, buf0)``, ``buf1 = aten_relu_default(buf0)``."""
         if line.stream:
             self.report(f"stream {line.stream}: all runs on stream 0", "stream")
+        direct = format_direct_call(self, line)
+        if direct is not None:
+            self.writer.emit_line("{}", direct)
+            return
         function = bind_operator(self.module, line)
         format_argument = self.arguments.format_argument
         parts = [format_argument(argument) for argument in line.arguments]

@@ -12,7 +12,8 @@ from wrapperir_python.support_functions import IMPORTS, SUPPORT_FUNCTIONS
 RESERVED = frozenset(
     {
         *(*keyword.kwlist, "__debug__", *dir(builtins), *IMPORTS, *SUPPORT_FUNCTIONS),
-        *("args", "call", "bind_constants", "constants", "async_compile", "operator"),
+        *("args", "call", "bind_constants", "constants", "async_compile"),
+        *("operator", "operators"),
     }
 )
 
@@ -31,8 +32,11 @@ class ModuleText:
         self.symbols = Namespace(self.names)
         self.kernels = Namespace(self.names)
         self.definitions = SourceWriter()
+        self.operators = SourceWriter()
+        self.awaiting = SourceWriter()
         self.launchers = SourceWriter()
         self.files: dict[str, str | bytes] = {}
+        self.direct: dict[Fragment, Fragment] = {}
         self._needs: dict[str, None] = {}
         self._bindings: dict[Fragment, Fragment] = {}
         self._operators: dict[Fragment, None] = {}
@@ -71,7 +75,10 @@ class ModuleText:
         return known
 
     def emit_head(self, writer: SourceWriter) -> None:
-        """Append imports, bindings, support functions, definitions and launchers."""
+        """Append imports, bindings, support functions, definitions and launchers.
+
+        Operators are built while the kernels are, before those are waited for.
+        """
         for name in (n for n in IMPORTS if n == "torch" or n in self._needs):
             writer.emit_line(IMPORTS[name])
         for (package, name), identifier in self._imports.items():
@@ -92,7 +99,9 @@ class ModuleText:
         for name in (n for n in self._needs if n in SUPPORT_FUNCTIONS):
             writer.emit_blank(2)
             writer.emit_line("{}", fragment(SUPPORT_FUNCTIONS[name].text))
-        if self.definitions.line_count:
+        sections = self.definitions, self.operators, self.awaiting
+        if any(section.line_count for section in sections):
             writer.emit_blank(2)
-            writer.emit_writer(self.definitions)
+            for section in sections:
+                writer.emit_writer(section)
         writer.emit_writer(self.launchers)

@@ -57,15 +57,16 @@ def empty_aligned(size, stride, dtype, extent, device, alignment):
     return view_bytes(room, size, stride, dtype, -room.data_ptr() % alignment)''',
         needs=("view_bytes",),
     ),
-    "import_kernel": SupportFunction(
+    "import_file": SupportFunction(
         '''\
-def import_kernel(name, entry):
-    """Return the function of kernels/<name>.py: Triton reads its source from a file."""
-    path = pathlib.Path(__file__).with_name("kernels") / f"{{name}}.py"
-    spec = importlib.util.spec_from_file_location(f"{{__name__}}.kernels.{{name}}", path)
+def import_file(path):
+    """Import a file that stands beside this one."""
+    name = path.removesuffix(".py").replace("/", ".")
+    file = pathlib.Path(__file__).parent / path
+    spec = importlib.util.spec_from_file_location(f"{{__name__}}.{{name}}", file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return getattr(module, entry)''',
+    return module''',
         needs=("importlib", "pathlib"),
     ),
 }

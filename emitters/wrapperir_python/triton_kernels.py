@@ -39,13 +39,14 @@ _TOLD_TYPES: Mapping[DType, str] = {
 
 def emit_triton_kernel(module: ModuleText, line: KernelDefinitionLine) -> None:
     """Append a launcher and add the file that holds the kernel's source."""
-    module.need("import_kernel")
-    module.files[f"kernels/{line.name}.py"] = _format_kernel_file(line)
+    path = f"kernels/{line.name}.py"
+    module.files[path] = _format_kernel_file(line)
     function = module.names.claim(f"{line.name[:240]}_jit")
     module.definitions.emit_line(
-        "{} = import_kernel({}, {})",
+        "{} = getattr({}({}), {})",
         function,
-        format_string(line.name),
+        module.need("import_file"),
+        format_string(path),
         format_string(line.entry),
     )
     module.launchers.emit_blank(2)

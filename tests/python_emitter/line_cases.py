@@ -199,7 +199,44 @@ CASES = {
     ),
     "extern_kernel, out": Case(
         "%r = allocate f32[s0, 8]\nextern_kernel aten.mm.out(%x, %w, out = %r) writes(%r)",
-        "r = empty_strided_cpu((s0, 8), (8, 1), float32)\ntorch_mm(x, w, out=r)",
+        "r = empty_strided_cpu((s0, 8), (8, 1), float32)\nmm_out(x, w, r)",
+    ),
+    "extern_kernel, out of one's own or not": Case(
+        """
+        %r = allocate f32[s0, 8]
+        extern_kernel aten.addmm.out(%x, %x, %w, beta = 0.5, out = %r) writes(%r)
+        extern_kernel aten.mm.out(%r, %m, out = %x) writes(%x)
+        %v = reinterpret %r as f32[1, 8]
+        extern_kernel aten.mm.out(%v, %w, out = %v) writes(%v)
+        free %v
+        """,
+        """
+        r = empty_strided_cpu((s0, 8), (8, 1), float32)
+        addmm_out(x, x, w, 0.5, 1, r)
+        torch_mm(r, m, out=x)
+        v = reinterpret_tensor(r, (1, 8), (8, 1), 0)
+        mm_out(v, w, v)
+        del v
+        """,
+    ),
+    "extern_kernel, out of batches": Case(
+        """
+        %b = reinterpret %m as f32[2, 4, 4; stride 16, 4, 1]
+        %r = allocate f32[2, 4, 4]
+        %q = allocate f32[2, 4, 4]
+        extern_kernel aten.bmm.out(%b, %b, out = %r) writes(%r)
+        extern_kernel aten.baddbmm.out(%r, %b, %r, alpha = 3, beta = 2, out = %q) writes(%q)
+        free %b
+        """,
+        """
+        b = reinterpret_tensor(m, (2, 4, 4), (16, 4, 1), 0)
+        r = empty_strided_cpu((2, 4, 4), (16, 4, 1), float32)
+        q = empty_strided_cpu((2, 4, 4), (16, 4, 1), float32)
+        bmm_out(b, b, r)
+        baddbmm_out(r, b, r, 2, 3, q)
+        del b
+        """,
+        outputs="%r, %q",
     ),
     "extern_kernel, arguments": Case(
         """

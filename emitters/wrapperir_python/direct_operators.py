@@ -1,0 +1,91 @@
+"""Operators that an emitted module calls through PyTorch's C functions.
+
+PyTorch's Python bindings parse arguments, dispatch and prepare for gradients: half a
+microsecond for a product of small matrices.  The functions of ``emitted/operators.cpp``,
+which the module compiles, go straight to the operator.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, LiteralString
+
+from attrs import frozen
+
+from wrapperir.emit.fragment import Fragment, fragment, joined
+from wrapperir.ir.line import Argument, BufferRef, ExternKernelLine
+from wrapperir.ir.types import DEFAULT_SPACE, DType, TensorType
+from wrapperir_python.module_text import ModuleText
+
+if TYPE_CHECKING:
+    from wrapperir_python.lines import PythonLines
+
+_EMITTED = Path(__file__).with_name("emitted")
+_FILES = ("operators.py", "operators.cpp")
+_DTYPES = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
+"""Whose numbers lose nothing as a double; complex tensors may be conjugated lazily."""
+
+
+@frozen
+class _Direct:
+    """A function of ``emitted/operators.py``: it takes tensors, numbers and ``out``."""
+
+    function: LiteralString
+    tensors: int
+    numbers: tuple[str, ...] = ()
+
+
+_SCALED = ("beta", "alpha")
+_DIRECT: Mapping[str, _Direct] = {
+    "aten.mm.out": _Direct("mm_out", 2),
+    "aten.bmm.out": _Direct("bmm_out", 2),
+    "aten.addmm.out": _Direct("addmm_out", 3, _SCALED),
+    "aten.baddbmm.out": _Direct("baddbmm_out", 3, _SCALED),
+}
+
+
+def format_direct_call(lines: "PythonLines", line: ExternKernelLine) -> Fragment | None:
+    """Return the call of a direct function; ``None`` where there is none for the line.
+
+    It counts no version and records no gradient, so ``out`` must be the program's own.
+    """
+    direct = _DIRECT.get(line.operator)
+    keywords = dict(line.keywords)
+    out = keywords.pop("out", None)
+    if (
+        direct is None
+        or line.result is not None
+        or not isinstance(out, BufferRef)
+        or out.name not in lines.owned
+        or len(line.arguments) != direct.tensors
+        or not keywords.keys() <= set(direct.numbers)
+        or not all(_is_plain(lines, argument) for argument in (*line.arguments, out))
+    ):
+        return None
+    numbers = [keywords.get(name, 1) for name in direct.numbers]
+    arguments = map(lines.arguments.format_argument, (*line.arguments, *numbers, out))
+    return fragment("{}({})", _bind(lines.module, direct), joined(", ", arguments))
+
+
+def _is_plain(lines: "PythonLines", argument: Argument) -> bool:
+    type = lines.types.get(argument.name) if isinstance(argument, BufferRef) else None
+    return (
+        isinstance(type, TensorType)
+        and type.device.kind == "cpu"
+        and type.dtype in _DTYPES
+        and type.space == DEFAULT_SPACE
+        and type.layout is None
+    )
+
+
+def _bind(module: ModuleText, direct: _Direct) -> Fragment:
+    function = fragment(direct.function)
+    known = module.direct.get(function)
+    if known is None:
+        if not module.direct:
+            for name in _FILES:
+                module.files[name] = (_EMITTED / name).read_text("utf-8")
+            imported = fragment("{}('operators.py')", module.need("import_file"))
+            module.operators.emit_line("operators = {}", imported)
+        known = module.direct[function] = module.names.claim(function)
+        module.operators.emit_line("{} = operators.{}", known, function)
+    return known
