@@ -1,0 +1,151 @@
+"""``wrapperir memory``: where a program's memory goes."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from wrapperir.cli.options import examples, pass_option, program_argument
+from wrapperir.cli.progress import stage
+from wrapperir.cli.report import report
+from wrapperir.cli.source import (
+    STANDARD_INPUT,
+    Source,
+    parse_source,
+    printed,
+    read_source,
+)
+from wrapperir.cli.status import ERRORS, reporting, working_on
+from wrapperir.cli.writing import write_output
+from wrapperir.diagnostics import Severity
+from wrapperir.ir.line import AllocatePoolLine
+from wrapperir.ir.program import Program
+
+if TYPE_CHECKING:
+    from wrapperir.report import MemoryReport
+
+MEMORY_PASSES = (
+    "free_early",
+    "use_out_variants",
+    "merge_workspaces",
+    "reuse_buffers",
+    "plan_memory",
+)
+"""What is run to show what planning does, in this order."""
+
+
+def _sizes(
+    context: click.Context, parameter: click.Parameter, given: tuple[str, ...]
+) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        try:
+            sizes[name.strip()] = int(value)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise click.BadParameter(f"{text!r} is no SYMBOL=NUMBER, such as s0=128")
+    return sizes
+
+
+@click.command(
+    name="memory",
+    epilog=examples(
+        "wrapperir memory add.wir",
+        "wrapperir memory --size s0=32 --html add.html add.wir",
+        "wrapperir memory --pass remove_dead_lines --perfetto add.trace.json add.wir",
+    ),
+)
+@program_argument
+@click.option(
+    "--size",
+    "sizes",
+    metavar="SYMBOL=NUMBER",
+    multiple=True,
+    callback=_sizes,
+    help="Take a symbol to be this; repeat for several. Others are 64, or as near as they"
+    " may be.",
+)
+@pass_option
+@click.option("--html", metavar="FILE", help="Also write a page that needs no network.")
+@click.option("--perfetto", metavar="FILE", help="Also write a trace for ui.perfetto.dev.")
+@reporting
+def command(
+    program: str,
+    sizes: Mapping[str, int],
+    passes: tuple[str, ...],
+    html: str | None,
+    perfetto: str | None,
+) -> None:
+    """Report how much memory PROGRAM takes, line by line, and what takes it.
+
+    With --pass, --html or --perfetto, the program after passes is reported beside it:
+    those named, or else those that plan memory, if it has no pools yet.  Bytes are
+    rounded up to 64.  Nothing of the program is executed.
+    """
+    from wrapperir.report import format_html, format_perfetto, format_report
+
+    source = read_source(program)
+    working_on(source)
+    parsed, source = parse_source(source)
+    working_on(source)
+    _exit_if_invalid(parsed, source)
+    if not passes and (html or perfetto) and not _has_pools(parsed):
+        from wrapperir.passes import PASSES
+
+        passes = tuple(name for name in MEMORY_PASSES if name in PASSES)
+    made = _report(parsed, source, sizes, passes)
+    if html is not None:
+        write_output(html, format_html(made))
+    if perfetto is not None:
+        write_output(perfetto, format_perfetto(made))
+    if STANDARD_INPUT not in (html, perfetto):
+        click.echo(format_report(made), nl=False)
+
+
+def _report(
+    program: Program, source: Source, sizes: Mapping[str, int], passes: Sequence[str]
+) -> "MemoryReport":
+    from wrapperir.report import MemoryReport
+    from wrapperir.report.build_timeline import build_timeline
+    from wrapperir.report.symbol_values import SymbolValueError, choose_values
+
+    try:
+        symbols = choose_values(program, sizes)
+    except SymbolValueError as error:
+        raise click.UsageError(str(error)) from None
+    values = {symbol.name: symbol.value for symbol in symbols}
+    versions = [build_timeline(program, source.positions, values, "as given")]
+    if passes:
+        after = _run(program, passes)
+        label = f"after {', '.join(passes)}"
+        shown = printed(after, f"{source.name} ({label})")
+        _exit_if_invalid(after, shown)
+        versions.append(build_timeline(after, shown.positions, values, label))
+    return MemoryReport(
+        program=program.name, source=source.name, symbols=symbols, versions=tuple(versions)
+    )
+
+
+def _run(program: Program, passes: Sequence[str]) -> Program:
+    from wrapperir.passes import run_passes
+
+    run_passes(Program(), passes)  # a name that is no pass is reported before any runs
+    for name in passes:
+        with stage(f"running {name} ..."):
+            program = run_passes(program, [name])
+    return program
+
+
+def _exit_if_invalid(program: Program, source: Source) -> None:
+    from wrapperir.verify import verify
+
+    errors = [d for d in verify(program) if d.severity is Severity.ERROR]
+    if errors:
+        report(errors, source)
+        click.get_current_context().exit(ERRORS)
+
+
+def _has_pools(program: Program) -> bool:
+    return any(isinstance(line, AllocatePoolLine) for line in program.lines)

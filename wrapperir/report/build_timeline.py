@@ -1,0 +1,141 @@
+"""Makes a program's timeline from what the analysis knows of its storages."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+
+from wrapperir.analysis.live_bytes import analyze_memory
+from wrapperir.analysis.storages import StorageKind
+from wrapperir.diagnostics import LinePath, Position
+from wrapperir.ir.expr import Number
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import DEFAULT_SPACE, PoolType, TensorType
+from wrapperir.report.addresses import Span, lowest_addresses
+from wrapperir.report.flat_lines import FlatLines, flatten, format_provenance
+from wrapperir.report.spans import StorageSpan, find_spans
+from wrapperir.report.timeline import (
+    BufferKind,
+    MemoryTimeline,
+    ProgramTimeline,
+    TimelineBuffer,
+    TimelinePool,
+)
+from wrapperir.text import format_type
+
+_KINDS = {
+    StorageKind.ALLOCATED: BufferKind.ALLOCATED,
+    StorageKind.PLACED: BufferKind.PLACED,
+    StorageKind.OPERATOR: BufferKind.RESULT,
+    StorageKind.RESULT: BufferKind.BLOCK_RESULT,
+    StorageKind.PROGRAM: BufferKind.WORKSPACE,
+    StorageKind.INPUT: BufferKind.INPUT,
+    StorageKind.CONSTANT: BufferKind.CONSTANT,
+}
+
+
+def build_timeline(
+    program: Program,
+    positions: Mapping[LinePath, Position],
+    values: Mapping[str, Number],
+    label: str,
+) -> ProgramTimeline:
+    """Return what a valid program holds where its symbols have these values.
+
+    ``positions`` are of the program's parts, in the text whose lines are counted.  A
+    size that has no value counts as nothing.
+    """
+    memory = analyze_memory(program, values)
+    flat = flatten(memory, positions)
+    memories: dict[str, list[StorageSpan]] = {}
+    for span in find_spans(memory, flat, values):
+        memories.setdefault(_memory_name(span.storage.type), []).append(span)
+    timelines = [_timeline(name, spans, flat) for name, spans in memories.items()]
+    timelines.sort(key=lambda timeline: (-timeline.peak, timeline.memory))
+    return ProgramTimeline(label=label, lines=flat.lines, memories=tuple(timelines))
+
+
+def _memory_name(type: TensorType | PoolType) -> str:
+    space = "" if type.space == DEFAULT_SPACE else f" {type.space}"
+    return f"{type.device}{space}{' pinned' if type.pinned else ''}"
+
+
+def _timeline(name: str, spans: Sequence[StorageSpan], flat: FlatLines) -> MemoryTimeline:
+    addresses = _addresses(spans)
+    count = len(flat.lines)
+    counted = [span for span in spans if _is_counted(span)]
+    return MemoryTimeline(
+        memory=name,
+        buffers=tuple(
+            _buffer(span, addresses[id(span)], flat) for span in spans if not _is_pool(span)
+        ),
+        pools=tuple(_pool(span, addresses[id(span)]) for span in spans if _is_pool(span)),
+        live=_bytes((s for s in counted if not _is_pool(s)), count),
+        held=_bytes((s for s in counted if s.within is None), count),
+        uncounted=_bytes((s for s in spans if not _is_counted(s)), count),
+    )
+
+
+def _is_pool(span: StorageSpan) -> bool:
+    return isinstance(span.storage.type, PoolType)
+
+
+def _is_counted(span: StorageSpan) -> bool:
+    return _is_pool(span) or _KINDS[span.storage.kind].counted
+
+
+def _addresses(spans: Sequence[StorageSpan]) -> dict[int, int]:
+    """Return an address for each span, those that are not counted above the others."""
+    addresses: dict[int, int] = {}
+    base = 0
+    for counted in (True, False):
+        free = [s for s in spans if s.within is None and _is_counted(s) is counted]
+        found = lowest_addresses([Span(s.size, s.begin, s.end) for s in free])
+        for span, address in zip(free, found, strict=True):
+            addresses[id(span)] = base + address
+        base = max((addresses[id(s)] + s.size for s in free), default=0)
+    for span in spans:  # a pool comes before what is placed in it
+        if span.within is not None:
+            addresses[id(span)] = addresses[id(span.within)] + span.offset
+    return addresses
+
+
+def _bytes(spans: Iterable[StorageSpan], count: int) -> tuple[int, ...]:
+    changes = [0] * (count + 1)
+    for span in spans:
+        changes[span.begin] += span.size
+        changes[span.end] -= span.size
+    return tuple(accumulate(changes[:-1]))
+
+
+def _buffer(span: StorageSpan, address: int, flat: FlatLines) -> TimelineBuffer:
+    storage = span.storage
+    kind = _KINDS[storage.kind]
+    before = kind in (BufferKind.INPUT, BufferKind.CONSTANT)
+    makers = [at for at in (span.line, span.writer) if at is not None]
+    origins = (format_provenance(flat.bodies[at].provenance) for at in makers)
+    return TimelineBuffer(
+        name=storage.name,
+        aliases=tuple(dict.fromkeys(n for n in storage.names if n != storage.name)),
+        kind=kind,
+        type=format_type(storage.type),
+        size=span.size,
+        begin=span.begin,
+        end=span.end,
+        address=address,
+        pool=None if span.within is None else span.within.storage.name,
+        offset=None if span.within is None else span.offset,
+        line=None if before else span.line,
+        writer=span.writer,
+        provenance="" if before else next(filter(None, origins), ""),
+    )
+
+
+def _pool(span: StorageSpan, address: int) -> TimelinePool:
+    return TimelinePool(
+        name=span.storage.name,
+        size=span.size,
+        begin=span.begin,
+        end=span.end,
+        address=address,
+        line=span.line,
+        pool=None if span.within is None else span.within.storage.name,
+    )

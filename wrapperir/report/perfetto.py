@@ -1,0 +1,149 @@
+"""Writes a memory report as a trace that Perfetto and chrome://tracing open.
+
+The format is Chrome's JSON trace events ("Trace Event Format", by the Chromium authors):
+a version of the program is a process, with counters of bytes and a slice a buffer.  One
+line of the program is one microsecond.
+"""
+
+import heapq
+import json
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias, Union
+
+from wrapperir.report.timeline import (
+    MemoryReport,
+    MemoryTimeline,
+    ProgramTimeline,
+    TimelineBuffer,
+)
+
+Json: TypeAlias = Union[str, int, list["Json"], dict[str, "Json"]]
+TraceEvent: TypeAlias = dict[str, Json]
+
+
+def format_perfetto(report: MemoryReport) -> str:
+    """Return the trace as JSON text."""
+    events: list[Json] = []
+    for process, version in enumerate(report.versions, 1):
+        name = f"{report.program} of {report.source}, {version.label}"
+        events.append(_named("process_name", process, 0, name))
+        events += _version_events(version, process)
+    symbols: dict[str, Json] = {s.name: f"{s.value} ({s.reason})" for s in report.symbols}
+    trace: Json = {
+        "traceEvents": events,
+        "displayTimeUnit": "ns",
+        "otherData": {"time": "1 us is a line of the program", **symbols},
+    }
+    return json.dumps(trace, separators=(",", ":")) + "\n"
+
+
+def _version_events(version: ProgramTimeline, process: int) -> Iterator[TraceEvent]:
+    thread = 1
+    yield _named("thread_name", process, thread, "lines")
+    for index, line in enumerate(version.lines):
+        arguments: TraceEvent = {"line": line.number}
+        yield _slice(line.text, "line", process, thread, (index, index + 1), arguments)
+    for memory in version.memories:
+        yield from _counters(memory, process)
+        for lane, buffers in enumerate(lanes(memory.buffers), 1):
+            thread += 1
+            yield _named("thread_name", process, thread, f"{memory.memory} buffers {lane}")
+            for buffer in buffers:
+                span = (buffer.begin, buffer.end)
+                arguments = _arguments(buffer, version)
+                yield _slice(f"%{buffer.name}", "buffer", process, thread, span, arguments)
+
+
+def lanes(buffers: Sequence[TimelineBuffer]) -> list[list[TimelineBuffer]]:
+    """Return the buffers in as few rows as can be, none overlapping in time in a row.
+
+    Greedy colouring of intervals by their beginnings (Kleinberg and Tardos, Algorithm
+    Design, 4.1).
+    """
+    rows: list[list[TimelineBuffer]] = []
+    free: list[tuple[int, int]] = []  # when a row is free again, and which it is
+    for buffer in sorted(buffers, key=lambda b: (b.begin, -b.end)):
+        if free and free[0][0] <= buffer.begin:
+            _, row = heapq.heappop(free)
+        else:
+            row = len(rows)
+            rows.append([])
+        rows[row].append(buffer)
+        heapq.heappush(free, (buffer.end, row))
+    return rows
+
+
+def _counters(memory: MemoryTimeline, process: int) -> Iterator[TraceEvent]:
+    pools = _pool_bytes(memory)
+    series = {"live bytes": memory.live, "held bytes": memory.held, "pool height": pools}
+    for name, values in series.items():
+        previous = None
+        for index, value in enumerate([*values, 0]):
+            if value != previous:
+                yield {
+                    "name": f"{memory.memory} {name}",
+                    "ph": "C",
+                    "ts": index,
+                    "pid": process,
+                    "args": {"bytes": value},
+                }
+            previous = value
+
+
+def _pool_bytes(memory: MemoryTimeline) -> list[int]:
+    changes = [0] * (len(memory.live) + 1)
+    for pool in memory.pools:
+        if pool.pool is None:
+            changes[pool.begin] += pool.size
+            changes[pool.end] -= pool.size
+    total, totals = 0, list[int]()
+    for change in changes[:-1]:
+        total += change
+        totals.append(total)
+    return totals
+
+
+def _arguments(buffer: TimelineBuffer, version: ProgramTimeline) -> TraceEvent:
+    arguments: TraceEvent = {"bytes": buffer.size, "type": buffer.type}
+    arguments["memory"] = buffer.kind.value
+    if buffer.pool is not None and buffer.offset is not None:
+        arguments["pool"] = f"%{buffer.pool} + {buffer.offset}"
+    if buffer.aliases:
+        arguments["also"] = ", ".join(f"%{name}" for name in buffer.aliases)
+    if buffer.line is not None:
+        line = version.lines[buffer.line]
+        arguments["made by"] = f"line {line.number}: {line.text}"
+    if buffer.provenance:
+        arguments["from"] = buffer.provenance
+    return arguments
+
+
+def _slice(
+    name: str,
+    category: str,
+    process: int,
+    thread: int,
+    span: tuple[int, int],
+    arguments: TraceEvent,
+) -> TraceEvent:
+    begin, end = span
+    return {
+        "name": name,
+        "cat": category,
+        "ph": "X",
+        "ts": begin,
+        "dur": end - begin,
+        "pid": process,
+        "tid": thread,
+        "args": arguments,
+    }
+
+
+def _named(kind: str, process: int, thread: int, name: str) -> TraceEvent:
+    return {
+        "name": kind,
+        "ph": "M",
+        "pid": process,
+        "tid": thread,
+        "args": {"name": name},
+    }

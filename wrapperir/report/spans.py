@@ -1,0 +1,127 @@
+"""The storages of a program's blocks on one axis: all lines in the order of the text."""
+
+from collections.abc import Mapping, Sequence
+
+from attrs import define, field, frozen
+
+from wrapperir.analysis.live_bytes import BlockMemory, ProgramMemory
+from wrapperir.analysis.storages import Storage, StorageKind
+from wrapperir.ir.expr import EvaluationError, Number, evaluate_int
+from wrapperir.ir.line import (
+    BodyLine,
+    BufferRef,
+    ConditionalLine,
+    KernelArgument,
+    SubgraphCallLine,
+    WhileLoopLine,
+)
+from wrapperir.ir.types import PoolType
+from wrapperir.ir.uses import blocks_of
+from wrapperir.report.flat_lines import FlatLines, nested
+
+
+@frozen(eq=False)
+class StorageSpan:
+    """A storage of ``size`` bytes, alive at the lines from ``begin`` up to ``end``.
+
+    ``within`` is the pool that it is placed in, at ``offset`` bytes.  ``line`` and
+    ``writer`` are the indices of the line that makes it and, where that leaves its bytes
+    as they are, of the first that writes them.
+    """
+
+    storage: Storage
+    size: int
+    begin: int
+    end: int
+    line: int
+    writer: int | None
+    within: "StorageSpan | None"
+    offset: int
+
+
+def find_spans(
+    memory: ProgramMemory, flat: FlatLines, values: Mapping[str, Number]
+) -> list[StorageSpan]:
+    """Return the storages of all blocks, parameters of nested ones not repeated."""
+    walk = _Walk(memory, flat, values)
+    walk.block(memory.top, {})
+    return walk.found
+
+
+@define
+class _Walk:
+    memory: ProgramMemory
+    flat: FlatLines
+    values: Mapping[str, Number]
+    found: list[StorageSpan] = field(factory=list[StorageSpan])
+
+    def block(self, block: BlockMemory, lent: Mapping[str, StorageSpan]) -> None:
+        """Add a block's storages; ``lent`` has the pools among its parameters by name."""
+        spans: dict[int, StorageSpan] = {}
+        for storage, size in zip(block.storages, block.bytes, strict=True):
+            if storage.kind is not StorageKind.PARAMETER:
+                pool = None if storage.pool is None else spans[id(storage.pool)]
+                span = self._span(block, storage, max(0, size), pool)
+                self.found.append(span)
+                spans[id(storage)] = span
+            elif storage.name in lent:
+                spans[id(storage)] = lent[storage.name]
+        for index, line in enumerate(block.lines):
+            path = (*block.path, "lines", index)
+            for body, inside in zip(
+                blocks_of(line), nested(self.memory, path), strict=True
+            ):
+                pools: dict[str, StorageSpan] = {}
+                for parameter, operand in zip(
+                    body.parameters, _operands(line), strict=True
+                ):
+                    if isinstance(parameter.type, PoolType):
+                        assert isinstance(operand, BufferRef)
+                        (storage,) = block.found.of_name[operand.name]
+                        pools[parameter.name] = spans[id(storage)]
+                self.block(inside, pools)
+
+    def _span(
+        self, block: BlockMemory, storage: Storage, size: int, pool: StorageSpan | None
+    ) -> StorageSpan:
+        starts = self.flat.starts[block.path]
+        begin = line = starts[storage.begin] if block.lines else 0
+        if storage.kind is StorageKind.RESULT:
+            # A loop holds what its last iteration left while the next one runs; what
+            # other blocks return is theirs until they end.
+            if not isinstance(block.lines[storage.begin], WhileLoopLine):
+                begin = starts[storage.begin + 1]
+        elif storage.kind is StorageKind.PROGRAM:
+            begin = 0
+        return StorageSpan(
+            storage=storage,
+            size=size,
+            begin=begin,
+            end=max(begin, starts[storage.end]),
+            line=line,
+            writer=_first_write(storage, starts),
+            within=pool,
+            offset=0 if pool is None else self._offset(storage),
+        )
+
+    def _offset(self, storage: Storage) -> int:
+        try:
+            return max(0, evaluate_int(storage.offset, self.values))
+        except EvaluationError:
+            return 0  # as a size that has no value counts as nothing
+
+
+def _first_write(storage: Storage, starts: Sequence[int]) -> int | None:
+    if storage.kind not in (StorageKind.ALLOCATED, StorageKind.PLACED):
+        return None
+    return next((starts[use.line] for use in storage.uses if use.writes), None)
+
+
+def _operands(line: BodyLine) -> Sequence[KernelArgument]:
+    match line:
+        case ConditionalLine() | SubgraphCallLine():
+            return line.operands
+        case WhileLoopLine():
+            return (*line.carried, *line.invariant)
+        case _:
+            return ()

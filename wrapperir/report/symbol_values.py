@@ -1,0 +1,88 @@
+"""Giving a program's symbols values, so that its sizes are numbers."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from wrapperir.ir.expr import (
+    EvaluationError,
+    Number,
+    Operation,
+    Symbol,
+    evaluate_int,
+)
+from wrapperir.ir.line import BodyLine, SymbolDefinitionLine, SymbolKind
+from wrapperir.ir.program import Program
+from wrapperir.ir.uses import blocks_of
+from wrapperir.report.timeline import SymbolValue
+
+USUAL = 64
+"""What a size is taken to be that nothing says anything of."""
+
+
+class SymbolValueError(ValueError):
+    """A value was given to what is no symbol, or is not in the symbol's range."""
+
+
+def choose_values(program: Program, given: Mapping[str, int]) -> tuple[SymbolValue, ...]:
+    """Return a value for each integer symbol, in the order of the program.
+
+    That is the given one; or that of the symbol's expression; or :data:`USUAL`, brought
+    into the symbol's range.
+
+    Raises:
+        SymbolValueError: a given value is for no symbol or out of range.
+    """
+    symbols = [s for s in _symbols(program) if s.kind is SymbolKind.INT]
+    unknown = sorted(given.keys() - {symbol.symbol for symbol in symbols})
+    if unknown:
+        names = ", ".join(symbol.symbol for symbol in symbols[:20]) or "none"
+        raise SymbolValueError(f"the program has no symbol {unknown[0]} (it has {names})")
+    values: dict[str, Number] = {}
+    chosen: list[SymbolValue] = []
+    for symbol in symbols:
+        value = _choose(symbol, given.get(symbol.symbol), values)
+        values[symbol.symbol] = value.value
+        chosen.append(value)
+    return tuple(chosen)
+
+
+def _symbols(program: Program) -> Iterator[SymbolDefinitionLine]:
+    yield from program.symbols
+    yield from _defined_in(program.lines)
+
+
+def _defined_in(lines: Sequence[BodyLine]) -> Iterator[SymbolDefinitionLine]:
+    for line in lines:
+        if isinstance(line, SymbolDefinitionLine):
+            yield line
+        for block in blocks_of(line):
+            yield from _defined_in(block.lines)
+
+
+def _choose(
+    symbol: SymbolDefinitionLine, given: int | None, values: Mapping[str, Number]
+) -> SymbolValue:
+    name = symbol.symbol
+    if given is not None:
+        if _in_range(symbol, given) != given:
+            raise SymbolValueError(f"{name} = {given} is not in its range {_range(symbol)}")
+        return SymbolValue(name=name, value=given, reason="given")
+    if isinstance(symbol.source, int | Symbol | Operation):
+        try:
+            value = evaluate_int(symbol.source, values)
+        except EvaluationError:
+            pass  # it mentions what has no value here, such as a float
+        else:
+            return SymbolValue(name=name, value=value, reason="from the symbols before it")
+    value = _in_range(symbol, USUAL)
+    return SymbolValue(name=name, value=value, reason=f"not given; of {_range(symbol)}")
+
+
+def _in_range(symbol: SymbolDefinitionLine, value: int) -> int:
+    if symbol.lower is not None:
+        value = max(value, symbol.lower)
+    return value if symbol.upper is None else min(value, symbol.upper)
+
+
+def _range(symbol: SymbolDefinitionLine) -> str:
+    lower = "" if symbol.lower is None else str(symbol.lower)
+    return f"{lower}..{'' if symbol.upper is None else symbol.upper}"

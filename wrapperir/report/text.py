@@ -1,0 +1,118 @@
+"""Writes a memory report as text: a summary, and the largest buffers at the peak."""
+
+from collections.abc import Iterator
+
+from wrapperir.report.byte_counts import format_bytes
+from wrapperir.report.timeline import (
+    MemoryReport,
+    MemoryTimeline,
+    ProgramTimeline,
+    TimelineBuffer,
+    at_peak,
+)
+from wrapperir.report.visible import visible
+
+LARGEST = 10
+"""How many buffers at the peak a report names."""
+
+UNCOUNTED = "inputs, constants and workspaces kept between calls"
+"""What is there before a call."""
+
+_WIDEST = 100
+
+
+def format_report(report: MemoryReport) -> str:
+    """Return the report as lines of text; control characters are shown escaped."""
+    return "".join(f"{visible(line)}\n" for line in _report_lines(report))
+
+
+def _report_lines(report: MemoryReport) -> Iterator[str]:
+    yield f"memory of @{report.program} in {report.source}"
+    for symbol in report.symbols:
+        yield f"with {symbol.name} = {symbol.value} ({symbol.reason})"
+    for version in report.versions:
+        for memory in version.memories:
+            yield ""
+            yield f"{version.label}, {memory.memory}:"
+            yield from _summary(version, memory)
+            yield ""
+            yield from _largest(version, memory)
+
+
+def _summary(version: ProgramTimeline, memory: MemoryTimeline) -> Iterator[str]:
+    for name, value in summary(version, memory):
+        yield f"  {name:<14} {value}"
+
+
+def summary(version: ProgramTimeline, memory: MemoryTimeline) -> list[tuple[str, str]]:
+    """Return the figures of one memory, each with its name."""
+    bound = memory.lower_bound
+    ratio = f", {memory.peak / bound:.3f} of the lower bound" if bound else ""
+    where = place(version, memory.peak_line)
+    rows = [
+        ("peak", f"{_exact(memory.peak)} at {where}{ratio}"),
+        ("lower bound", f"{_exact(bound)}, the most that is live at a line"),
+    ]
+    if memory.pools:
+        height = memory.pool_height
+        share = memory.placed_at_peak / max(1, memory.live[memory.peak_line])
+        count = sum(pool.pool is None for pool in memory.pools)
+        pools = "1 pool" if count == 1 else f"{count} pools"
+        rows.append(("planned height", f"{_exact(height)} in {pools}"))
+        rows.append(("in pools", f"{share:.1%} of the bytes live at the peak"))
+    else:
+        rows.append(("in pools", "nothing, for there are none"))
+    if uncounted := max(memory.uncounted, default=0):
+        rows.append(("not counted", f"{_exact(uncounted)} of {UNCOUNTED}"))
+    return rows
+
+
+def place(version: ProgramTimeline, index: int) -> str:
+    """Return where a line is: its number in the program's text."""
+    if not version.lines:
+        return "no line"
+    return f"line {version.lines[index].number}"
+
+
+def _largest(version: ProgramTimeline, memory: MemoryTimeline) -> Iterator[str]:
+    alive = at_peak(memory)
+    if not alive:
+        return
+    shown = alive[:LARGEST]
+    what = "the largest buffer" if len(shown) == 1 else f"the {len(shown)} largest buffers"
+    yield f"  {what} of {len(alive)} live at {place(version, memory.peak_line)}:"
+    rows = [
+        (format_bytes(b.size), f"%{b.name}", b.type, lifetime(version, b)) for b in shown
+    ]
+    first, second, third, _ = (max(map(len, column)) for column in zip(*rows, strict=True))
+    for buffer, (size, name, type, when) in zip(shown, rows, strict=True):
+        yield f"  {size:>{first}}  {name:<{second}}  {type:<{third}}  {when}"
+        for text in _origin(version, buffer):
+            yield f"  {'':>{first}}    {text}"
+
+
+def _origin(version: ProgramTimeline, buffer: TimelineBuffer) -> Iterator[str]:
+    """Yield the lines that make a buffer and first write it, and where they come from."""
+    for index in (buffer.line, buffer.writer):
+        if index is not None:
+            yield f"{place(version, index)}: {_shortened(version.lines[index].text)}"
+    if buffer.provenance:
+        yield f"from {buffer.provenance}"
+
+
+def lifetime(version: ProgramTimeline, buffer: TimelineBuffer) -> str:
+    """Return the numbers of the lines at which a buffer is alive: ``lines 3-7``."""
+    if buffer.begin >= buffer.end:
+        return "no lines"
+    first = version.lines[buffer.begin].number
+    last = version.lines[buffer.end - 1].number
+    return f"line {first}" if first == last else f"lines {first}-{last}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 3]}..."
+
+
+def _exact(count: int) -> str:
+    text = format_bytes(count)
+    return text if count < 1024 else f"{text} ({count:,} bytes)"

@@ -1,0 +1,169 @@
+"""What a program holds in memory, line by line, as plain data to render.
+
+Time is counted in lines: all lines of a program's body, those of nested blocks included,
+in the order of the text.  So the two blocks of a ``conditional`` come after each other,
+and a loop's body once; what is alive around the line is alive in them.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from attrs import frozen
+
+
+class BufferKind(StrEnum):
+    """Where a buffer's memory comes from."""
+
+    PLACED = "placed in a pool"
+    ALLOCATED = "allocated"
+    RESULT = "made by an operator"
+    BLOCK_RESULT = "made by a block"
+    WORKSPACE = "kept between calls"
+    INPUT = "input"
+    CONSTANT = "constant"
+
+    @property
+    def counted(self) -> bool:
+        """Whether a call takes the memory; the rest is there before it."""
+        return self not in (BufferKind.WORKSPACE, BufferKind.INPUT, BufferKind.CONSTANT)
+
+
+@frozen(kw_only=True)
+class TimelineLine:
+    """A line: its text, without nested blocks, and its 1-based number in the program's."""
+
+    number: int
+    text: str
+    depth: int = 0
+
+
+@frozen(kw_only=True)
+class TimelineBuffer:
+    """A storage, alive at the lines from index ``begin`` up to, not including, ``end``.
+
+    ``size`` and ``address`` are in bytes; ``offset`` is that in its ``pool``, if it has
+    one.  ``aliases`` are its other names: views of it, and what it was reused as.
+    ``line`` is the index of the line that makes it, ``None`` for what is there before;
+    ``writer`` that of the first line to write memory that was only allocated.
+    ``provenance`` says where in the user's source they come from.
+    """
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    kind: BufferKind
+    type: str
+    size: int
+    begin: int
+    end: int
+    address: int
+    pool: str | None = None
+    offset: int | None = None
+    line: int | None = None
+    writer: int | None = None
+    provenance: str = ""
+
+
+@frozen(kw_only=True)
+class TimelinePool:
+    """A pool: ``size`` bytes from ``address``, alive as a buffer is.
+
+    ``pool`` is the one that it is placed in, for a pool within a pool.
+    """
+
+    name: str
+    size: int
+    begin: int
+    end: int
+    address: int
+    line: int
+    pool: str | None = None
+
+
+@frozen(kw_only=True)
+class MemoryTimeline:
+    """One memory through a program: that of a device, a memory space, or pinned.
+
+    For each line, ``live`` has the bytes of the buffers alive at it, ``held`` those that
+    the call has from the allocator: whole pools, and what is in none.  Neither counts
+    inputs, constants and workspaces kept between calls: ``uncounted`` does.
+    """
+
+    memory: str
+    buffers: tuple[TimelineBuffer, ...]
+    pools: tuple[TimelinePool, ...] = ()
+    live: tuple[int, ...]
+    held: tuple[int, ...]
+    uncounted: tuple[int, ...]
+
+    @property
+    def peak(self) -> int:
+        """The most bytes held at a line."""
+        return max(self.held, default=0)
+
+    @property
+    def lower_bound(self) -> int:
+        """The most bytes live at a line: no plan has a lower peak."""
+        return max(self.live, default=0)
+
+    @property
+    def peak_line(self) -> int:
+        """The index of a line at the peak: of those, the first where most is live."""
+        both = list(zip(self.held, self.live, strict=True))
+        return both.index(max(both)) if both else 0
+
+    @property
+    def pool_height(self) -> int:
+        """The most bytes of pools held at a line; those in other pools do not count."""
+        return most_alive([pool for pool in self.pools if pool.pool is None])
+
+    @property
+    def placed_at_peak(self) -> int:
+        """The bytes at the peak line that are placed in pools."""
+        return sum(b.size for b in at_peak(self) if b.kind is BufferKind.PLACED)
+
+
+@frozen(kw_only=True)
+class ProgramTimeline:
+    """A version of a program: what it is called, its lines, and its memories."""
+
+    label: str
+    lines: tuple[TimelineLine, ...]
+    memories: tuple[MemoryTimeline, ...]
+
+
+@frozen(kw_only=True)
+class SymbolValue:
+    """The value that a symbol was given for the report, and why that one."""
+
+    name: str
+    value: int
+    reason: str
+
+
+@frozen(kw_only=True)
+class MemoryReport:
+    """A program's memory, in one version or several to compare."""
+
+    program: str
+    source: str
+    symbols: tuple[SymbolValue, ...] = ()
+    versions: tuple[ProgramTimeline, ...]
+
+
+def at_peak(timeline: MemoryTimeline) -> list[TimelineBuffer]:
+    """Return the counted buffers alive at the peak line, largest first."""
+    line = timeline.peak_line
+    alive = [b for b in timeline.buffers if b.kind.counted and b.begin <= line < b.end]
+    return sorted(alive, key=lambda b: (-b.size, b.begin, b.name))
+
+
+def most_alive(spans: Sequence[TimelinePool]) -> int:
+    """Return the most bytes of ``spans`` alive at once."""
+    changes = sorted(
+        change for s in spans for change in ((s.begin, s.size), (s.end, -s.size))
+    )
+    most = alive = 0
+    for _, change in changes:
+        alive += change
+        most = max(most, alive)
+    return most
