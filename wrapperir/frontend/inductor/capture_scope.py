@@ -23,7 +23,8 @@ _LOCK = threading.RLock()
 _CONFIG: dict[str, Any] = {
     # A program is made anew each time; Inductor's caches hold its own output code.
     "fx_graph_cache": False,
-    # Pools, partitions and graphs that are ours to make, as passes or not at all.
+    # Reuse, pools, partitions and graphs that are ours to make, as passes or not at all.
+    "allow_buffer_reuse": False,
     "memory_planning": False,
     "graph_partition": False,
     "cpp_wrapper": False,
