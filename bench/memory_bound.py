@@ -1,4 +1,4 @@
-"""The most bytes alive at once of what a program allocates, from its lines alone.
+"""The most bytes alive at once of what a program without pools allocates.
 
 No plan for the same lines in the same order is lower.  Written apart from the analyses
 that planning uses, as a check of them.
@@ -161,7 +161,7 @@ class _Walk:
                 self.memories[name] = self._new(name, maker, type)
                 self.use(name, index)
             elif isinstance(type, TupleType):
-                for path, element in _tensors_in(type):
+                for path, element in tensors_in(type):
                     label = f"{name}{list(path)}"
                     memory = self.memories[label] = self._new(label, maker, element)
                     self._elements[name, path] = memory
@@ -178,11 +178,19 @@ class _Walk:
 
 
 def _lifetime(name: str, made_by: str, type: TensorType) -> Lifetime:
+    return Lifetime(name, made_by, storage_bytes(type), -1, -1)
+
+
+def storage_bytes(type: TensorType) -> int:
+    """Return the bytes that an allocator takes for a tensor of this type.
+
+    Raises:
+        ValueError: its size is not a number.
+    """
     extent = storage_extent(type)
-    if not isinstance(extent, int) or not isinstance(type.offset, int):
-        raise ValueError(f"the size of {name} is not a number")
-    size = (extent + type.offset) * type.dtype.itemsize
-    return Lifetime(name, made_by, round_up(size), -1, -1)
+    if not isinstance(extent, int):
+        raise ValueError(f"not a number of elements: {extent}")
+    return round_up(extent * type.dtype.itemsize)
 
 
 def round_up(size: int) -> int:
@@ -190,14 +198,15 @@ def round_up(size: int) -> int:
     return -(-size // UNIT) * UNIT
 
 
-def _tensors_in(
+def tensors_in(
     type: ValueType, path: tuple[int, ...] = ()
 ) -> Iterator[tuple[tuple[int, ...], TensorType]]:
+    """Yield the tensors in a type, and the indices that lead to each."""
     if isinstance(type, TensorType):
         yield path, type
     elif isinstance(type, TupleType):
         for index, element in enumerate(type.elements):
-            yield from _tensors_in(element, (*path, index))
+            yield from tensors_in(element, (*path, index))
 
 
 def _only_writes(line: BodyLine, name: str, kernels: Mapping[str, DefinitionLine]) -> bool:
@@ -221,4 +230,6 @@ def _runtime_parameters(
     kernel: DefinitionLine,
 ) -> Sequence[BufferParameter | ScalarParameter]:
     assert isinstance(kernel, KernelDefinitionLine)
-    return [p for p in kernel.parameters if isinstance(p, BufferParameter | ScalarParameter)]
+    return [
+        p for p in kernel.parameters if isinstance(p, BufferParameter | ScalarParameter)
+    ]

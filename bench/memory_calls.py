@@ -5,7 +5,7 @@ Python emitter writes, without Dynamo and AOTAutograd around it.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -29,6 +29,14 @@ STEPS = 2
 """Each program is called so often, and the last call counts: the first may set up."""
 
 
+@frozen
+class InductorRun:
+    """The memory of each program's call, forward first, and what the model gave."""
+
+    programs: tuple[CallMemory, ...]
+    outputs: Mapping[str, torch.Tensor]
+
+
 @define
 class OurProgram:
     """A captured program, what the passes made of it and how its call did."""
@@ -41,16 +49,18 @@ class OurProgram:
 
 @frozen
 class OurRun:
-    """Every program of a model, and the seconds of the first step, compilation included."""
+    """Every program of a model, forward first, and what the model gave.
+
+    ``seconds`` are those of the first step, compilation included.
+    """
 
     programs: tuple[OurProgram, ...]
+    outputs: Mapping[str, torch.Tensor]
     seconds: float
 
 
-def measure_inductor(
-    task: ModelTask, settings: dict[str, object]
-) -> tuple[CallMemory, ...]:
-    """Return how the calls of each of Inductor's programs did, forward first."""
+def measure_inductor(task: ModelTask, settings: Mapping[str, object]) -> InductorRun:
+    """Return how the calls of each of Inductor's programs did, with these settings."""
     found: list[CallMemory] = []
 
     def inner(graph: torch.fx.GraphModule, inputs: Any, **keywords: Any) -> Any:
@@ -65,13 +75,16 @@ def measure_inductor(
         compiled.current_callable = measured
         return compiled
 
-    with config.patch(settings):
-        _run(task, lambda graph, inputs: compile_fx(graph, inputs, inner_compile=inner))
-    return tuple(found)
+    def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        return compile_fx(graph, inputs, inner_compile=inner)
+
+    with config.patch(dict(settings)):
+        outputs, _ = _run(task, backend)
+    return InductorRun(tuple(found), outputs)
 
 
 def measure_ours(task: ModelTask, passes: Sequence[str]) -> OurRun:
-    """Return each program, after these passes, and how its calls did, forward first."""
+    """Return each program, after these passes, and how its calls did."""
     found: list[OurProgram] = []
 
     def compile(lowered: Lowered, backward: bool) -> Loaded:
@@ -88,21 +101,25 @@ def measure_ours(task: ModelTask, passes: Sequence[str]) -> OurRun:
 
         return measured
 
-    seconds = _run(task, lambda graph, inputs: compile_graph(graph, inputs, compile))
-    return OurRun(tuple(found), seconds)
+    def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        return compile_graph(graph, inputs, compile)
+
+    outputs, seconds = _run(task, backend)
+    return OurRun(tuple(found), outputs, seconds)
 
 
-def _run(task: ModelTask, backend: Backend) -> float:
-    """Run some steps of a model; return the seconds of the first."""
+def _run(task: ModelTask, backend: Backend) -> tuple[dict[str, torch.Tensor], float]:
+    """Run some steps of a model; return its tensors and the seconds of the first."""
     torch.manual_seed(0)
     model = task.model().train(task.training)
     inputs = task.inputs()
     torch._dynamo.reset()
     seconds: list[float] = []
+    outputs: dict[str, torch.Tensor] = {}
     with functorch_config.patch(enable_autograd_cache=False):
         compiled = torch.compile(model, backend=backend, dynamic=False)
         for _ in range(STEPS):
             begun = time.perf_counter()
-            run_step(model, compiled, inputs, training=task.training)
+            outputs = run_step(model, compiled, inputs, training=task.training)
             seconds.append(time.perf_counter() - begun)
-    return seconds[0]
+    return outputs, seconds[0]
