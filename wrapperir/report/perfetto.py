@@ -1,13 +1,15 @@
-"""Writes a memory report as a trace that Perfetto and chrome://tracing open.
+r"""Writes a memory report as a trace that Perfetto and chrome://tracing open.
 
 The format is Chrome's JSON trace events ("Trace Event Format", by the Chromium authors):
 a version of the program is a process, with counters of bytes and a slice a buffer.  One
-line of the program is one microsecond.
+line of the program is one microsecond.  Perfetto's own importer is stricter than the
+format: it tells threads apart by their numbers alone, and reads no ``\u`` escapes.
 """
 
 import heapq
 import json
 from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import TypeAlias, Union
 
 from wrapperir.report.timeline import (
@@ -16,6 +18,7 @@ from wrapperir.report.timeline import (
     ProgramTimeline,
     TimelineBuffer,
 )
+from wrapperir.report.visible import visible
 
 Json: TypeAlias = Union[str, int, list["Json"], dict[str, "Json"]]
 TraceEvent: TypeAlias = dict[str, Json]
@@ -24,21 +27,25 @@ TraceEvent: TypeAlias = dict[str, Json]
 def format_perfetto(report: MemoryReport) -> str:
     """Return the trace as JSON text."""
     events: list[Json] = []
+    threads = count(len(report.versions) + 1)
     for process, version in enumerate(report.versions, 1):
         name = f"{report.program} of {report.source}, {version.label}"
-        events.append(_named("process_name", process, 0, name))
-        events += _version_events(version, process)
-    symbols: dict[str, Json] = {s.name: f"{s.value} ({s.reason})" for s in report.symbols}
+        events.append(_named("process_name", process, process, name))
+        events += _version_events(version, process, threads)
+    symbols: dict[str, Json] = {
+        visible(s.name): visible(f"{s.value} ({s.reason})") for s in report.symbols
+    }
     trace: Json = {
         "traceEvents": events,
-        "displayTimeUnit": "ns",
         "otherData": {"time": "1 us is a line of the program", **symbols},
     }
-    return json.dumps(trace, separators=(",", ":")) + "\n"
+    return json.dumps(trace, separators=(",", ":"), ensure_ascii=False) + "\n"
 
 
-def _version_events(version: ProgramTimeline, process: int) -> Iterator[TraceEvent]:
-    thread = 1
+def _version_events(
+    version: ProgramTimeline, process: int, threads: Iterator[int]
+) -> Iterator[TraceEvent]:
+    thread = next(threads)
     yield _named("thread_name", process, thread, "lines")
     for index, line in enumerate(version.lines):
         arguments: TraceEvent = {"line": line.number}
@@ -46,7 +53,7 @@ def _version_events(version: ProgramTimeline, process: int) -> Iterator[TraceEve
     for memory in version.memories:
         yield from _counters(memory, process)
         for lane, buffers in enumerate(lanes(memory.buffers), 1):
-            thread += 1
+            thread = next(threads)
             yield _named("thread_name", process, thread, f"{memory.memory} buffers {lane}")
             for buffer in buffers:
                 span = (buffer.begin, buffer.end)
@@ -75,13 +82,13 @@ def lanes(buffers: Sequence[TimelineBuffer]) -> list[list[TimelineBuffer]]:
 
 def _counters(memory: MemoryTimeline, process: int) -> Iterator[TraceEvent]:
     pools = _pool_bytes(memory)
-    series = {"live bytes": memory.live, "held bytes": memory.held, "pool height": pools}
+    series = {"live": memory.live, "held": memory.held, "pool height": pools}
     for name, values in series.items():
         previous = None
         for index, value in enumerate([*values, 0]):
             if value != previous:
                 yield {
-                    "name": f"{memory.memory} {name}",
+                    "name": visible(f"{memory.memory} {name}"),
                     "ph": "C",
                     "ts": index,
                     "pid": process,
@@ -104,7 +111,7 @@ def _pool_bytes(memory: MemoryTimeline) -> list[int]:
 
 
 def _arguments(buffer: TimelineBuffer, version: ProgramTimeline) -> TraceEvent:
-    arguments: TraceEvent = {"bytes": buffer.size, "type": buffer.type}
+    arguments: dict[str, str] = {"type": buffer.type}
     arguments["memory"] = buffer.kind.value
     if buffer.pool is not None and buffer.offset is not None:
         arguments["pool"] = f"%{buffer.pool} + {buffer.offset}"
@@ -113,9 +120,13 @@ def _arguments(buffer: TimelineBuffer, version: ProgramTimeline) -> TraceEvent:
     if buffer.line is not None:
         line = version.lines[buffer.line]
         arguments["made by"] = f"line {line.number}: {line.text}"
+    if buffer.writer is not None:
+        line = version.lines[buffer.writer]
+        arguments["written by"] = f"line {line.number}: {line.text}"
     if buffer.provenance:
         arguments["from"] = buffer.provenance
-    return arguments
+    texts: TraceEvent = {key: visible(value) for key, value in arguments.items()}
+    return {"bytes": buffer.size, **texts}
 
 
 def _slice(
@@ -128,7 +139,7 @@ def _slice(
 ) -> TraceEvent:
     begin, end = span
     return {
-        "name": name,
+        "name": visible(name),
         "cat": category,
         "ph": "X",
         "ts": begin,
@@ -145,5 +156,5 @@ def _named(kind: str, process: int, thread: int, name: str) -> TraceEvent:
         "ph": "M",
         "pid": process,
         "tid": thread,
-        "args": {"name": name},
+        "args": {"name": visible(name)},
     }

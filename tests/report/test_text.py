@@ -1,0 +1,69 @@
+import json
+
+import pytest
+
+from tests.report.reports import HOSTILE, hostile_report, small_report
+from wrapperir.report import format_html, format_perfetto, format_report
+from wrapperir.report.byte_counts import format_bytes
+from wrapperir.report.visible import visible
+
+
+def test_a_report_reads_as_text() -> None:
+    given, planned = format_report(small_report()).split("after plan_memory, ")
+    assert (
+        given
+        == """\
+memory of @main in small.wir
+with s0 = 64 (given)
+
+as given, cpu:
+  peak           8 KiB (8,192 bytes) at line 5, 1.000 of the lower bound
+  lower bound    8 KiB (8,192 bytes), the most that is live at a line
+  in pools       nothing, for there are none
+  not counted    4 KiB (4,096 bytes) of inputs, constants and workspaces kept between calls
+
+  the 2 largest buffers of 2 live at line 5:
+  6 KiB  %c  f32[1536]  lines 5-6
+           line 5: %c = ...
+  2 KiB  %b  f32[512]   lines 4-6
+           line 4: %b = extern_kernel aten.f(%a)
+           from m.py:7
+
+"""
+    )
+    assert "peak           10 KiB (10,240 bytes) at line 5, 1.250 of" in planned
+    assert "planned height 8 KiB (8,192 bytes) in 1 pool\n" in planned
+    assert "in pools       75.0% of the bytes live at the peak\n" in planned
+
+
+def test_text_of_a_program_makes_no_lines_and_moves_no_cursor() -> None:
+    text = format_report(hostile_report())
+    assert visible(HOSTILE) in text
+    assert "\x07" not in text
+    assert "\u202e" not in text
+    page, trace = format_html(hostile_report()), format_perfetto(hostile_report())
+    for rendered in (page, trace):
+        assert "\x07" not in rendered
+        assert "\u202e" not in rendered
+    assert page.count("</script>") == 2
+    assert "<img" not in page
+    assert json.loads(trace)["otherData"][visible(HOSTILE)].startswith("1 (")
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 bytes"),
+        (1, "1 byte"),
+        (1023, "1023 bytes"),
+        (1024, "1 KiB"),
+        (1536, "1.5 KiB"),
+        (723_968, "707 KiB"),
+        (1_048_576, "1 MiB"),
+        (1_298_432, "1.24 MiB"),
+        (200 << 30, "200 GiB"),
+        (5 << 60, "5120 PiB"),
+    ],
+)
+def test_bytes_are_written_in_units_of_1024(count: int, text: str) -> None:
+    assert format_bytes(count) == text
