@@ -12,7 +12,8 @@ from wrapperir.testing.conformance import (
     check_case,
 )
 from wrapperir.testing.faults import FaultKind, Faulty, inject
-from wrapperir.testing.inputs import example_constants, example_inputs
+from wrapperir.testing.inputs import example_constants, example_inputs, example_symbols
+from wrapperir.testing.memory_check import MemoryFault, memory_faults, peak_bytes
 from wrapperir.testing.programs import programs
 
 __all__ = [
@@ -21,10 +22,14 @@ __all__ = [
     "ConformanceError",
     "FaultKind",
     "Faulty",
+    "MemoryFault",
     "Outcome",
     "check_case",
     "example_constants",
     "example_inputs",
+    "example_symbols",
     "inject",
+    "memory_faults",
+    "peak_bytes",
     "programs",
 ]

@@ -7,6 +7,8 @@ import random
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from attrs import evolve
+
 from wrapperir.ir.expr import EvaluationError, Number, Symbol, evaluate_int
 from wrapperir.ir.line import (
     BodyLine,
@@ -68,6 +70,30 @@ def example_constants(program: Program, seed: int = 0) -> "dict[str, torch.Tenso
     rng = random.Random(seed)  # noqa: S311 - repeatable, not secret
     values = _symbol_values(program, rng)
     return {c.key: _tensor(c.type, values, rng, None) for c in program.constants}
+
+
+def example_symbols(program: Program, seed: int = 0) -> dict[str, Number]:
+    """Return the values of symbols when a program runs on the example inputs of ``seed``.
+
+    Those of nested blocks are left out.  This executes the program's kernels.
+
+    Raises:
+        DiagnosticError: the program faults.
+        ValueError: as :func:`example_inputs`.
+    """
+    from wrapperir.interp import interpret
+
+    lines = (*program.symbols, *program.lines)
+    names = [line.symbol for line in lines if isinstance(line, SymbolDefinitionLine)]
+    outputs = (*program.outputs, *(Symbol(name) for name in names))
+    inputs, constants = example_inputs(program, seed), example_constants(program, seed)
+    returned = interpret(evolve(program, outputs=outputs), inputs, constants)
+    values = returned[len(program.outputs) :]
+    return {
+        name: value
+        for name, value in zip(names, values, strict=True)
+        if isinstance(value, int | float)
+    }
 
 
 def _symbol_values(program: Program, rng: random.Random) -> dict[str, Number]:

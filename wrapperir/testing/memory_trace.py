@@ -1,0 +1,147 @@
+"""One way through a program, as memory and streams see it: allocations, drops, launches.
+
+A *trace* is filled by :mod:`wrapperir.testing.memory_walk`; nothing is executed.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from attrs import define, field, frozen
+
+from wrapperir.diagnostics import LinePath
+from wrapperir.ir.types import Device, ValueType
+
+
+@frozen
+class Use:
+    """Launch number ``node`` reads or writes a memory under its owner number ``owner``."""
+
+    node: int
+    writes: bool
+    owner: int
+
+
+@define(eq=False)
+class Memory:
+    """Memory that began at ``path``: where, for how long, and who used it.
+
+    ``begin`` and ``end`` count the memory-changing steps of the trace; ``owner`` how often
+    it was given to ``reuse``.  ``pool`` is what it is placed in, ``offset`` the bytes from
+    the start of the outermost pool.
+    """
+
+    path: LinePath
+    nbytes: int
+    begin: int
+    counted: bool
+    is_pool: bool = False
+    pool: "Memory | None" = None
+    offset: int = 0
+    end: int | None = None
+    names: int = 0
+    owner: int = 0
+    uses: list[Use] = field(factory=list[Use])
+
+    def pools(self) -> "Iterator[Memory]":
+        """Yield the pool that it is placed in, the pool of that, and so on."""
+        pool = self.pool
+        while pool is not None:
+            yield pool
+            pool = pool.pool
+
+
+@frozen(eq=False)
+class Value:
+    """What a name refers to: memories, the elements of a tuple, or an event's launch."""
+
+    memories: tuple[Memory, ...] = ()
+    elements: tuple["Value", ...] = ()
+    type: ValueType | None = None
+    event: int = 0
+
+    def all(self) -> Iterator[Memory]:
+        """Yield the memories, those of elements included."""
+        yield from self.memories
+        for element in self.elements:
+            yield from element.all()
+
+
+@define(eq=False)
+class Trace:
+    """One way through a program.
+
+    ``before`` has a bit mask for each launch, wait or read by the host: what is surely done
+    by then.  ``live`` is how many bytes are allocated, each memory rounded up to ``unit``,
+    and ``peak`` the most there ever were.
+    """
+
+    choices: Sequence[bool]
+    unit: int
+    memories: list[Memory] = field(factory=list[Memory])
+    before: list[int] = field(factory=list[int])
+    paths: list[LinePath] = field(factory=list[LinePath])
+    devices: list[Device] = field(factory=list[Device])
+    last: dict[tuple[Device, int], int] = field(factory=dict[tuple[Device, int], int])
+    kept: dict[LinePath, Memory] = field(factory=dict[LinePath, Memory])
+    done_by_host: int = 0
+    asked: int = 0
+    time: int = 0
+    live: int = 0
+    peak: int = 0
+
+    def choose(self) -> bool:
+        """Return which way the next predicate or loop goes."""
+        self.asked += 1
+        return self.choices[(self.asked - 1) % len(self.choices)] if self.choices else True
+
+    def node(self, path: LinePath, device: Device, stream: int, *after: int) -> int:
+        """Add a launch or wait on a stream; it comes after what ``after`` names, too."""
+        device = Device(device.kind, device.index or 0)
+        previous = self.last.get((device, stream))
+        done = self.done_by_host
+        for index in (*after, *([] if previous is None else [previous])):
+            done |= self.before[index] | 1 << index
+        for index, other in enumerate(self.devices):
+            if other != device:  # what moves data between devices waits
+                done |= self.before[index] | 1 << index
+        self.before.append(done)
+        self.paths.append(path)
+        self.devices.append(device)
+        self.last[device, stream] = len(self.before) - 1
+        return len(self.before) - 1
+
+    def host_reads(self) -> None:
+        """Have the host wait for everything."""
+        self.done_by_host = (1 << len(self.before)) - 1
+
+    def begin(self, path: LinePath, nbytes: int, *, counted: bool = True) -> Memory:
+        """Begin a memory; it is counted until its last name is dropped."""
+        memory = Memory(path, nbytes, self.time, counted)
+        self.memories.append(memory)
+        if counted:
+            self.live += self.rounded(nbytes)
+            self.peak = max(self.peak, self.live)
+        return memory
+
+    def rounded(self, nbytes: int) -> int:
+        """Return bytes rounded up to the unit."""
+        return -(-nbytes // self.unit) * self.unit
+
+    def keep(self, value: Value) -> None:
+        """Count a name of a value's memories."""
+        for memory in value.all():
+            memory.names += 1
+
+    def drop(self, value: Value) -> None:
+        """Count a name less; what has none ends, and with it a name of its pool."""
+        for memory in value.all():
+            self._drop(memory)
+
+    def _drop(self, memory: Memory) -> None:
+        memory.names -= 1
+        if memory.names or memory.end is not None:
+            return
+        memory.end = self.time
+        if memory.counted:
+            self.live -= self.rounded(memory.nbytes)
+        if memory.pool is not None:
+            self._drop(memory.pool)
