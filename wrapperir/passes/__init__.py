@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.ir.program import Program
+from wrapperir.passes.free_early import free_early
 from wrapperir.passes.insert_frees import insert_frees
 from wrapperir.passes.remove_dead_lines import remove_dead_lines
 from wrapperir.passes.simplify_expressions import simplify_expressions
@@ -13,6 +14,7 @@ from wrapperir.passes.simplify_expressions import simplify_expressions
 __all__ = [
     "PASSES",
     "Pass",
+    "free_early",
     "insert_frees",
     "remove_dead_lines",
     "run_passes",
@@ -23,6 +25,7 @@ Pass: TypeAlias = Callable[[Program], Program]
 
 PASSES: Mapping[str, Pass] = MappingProxyType(
     {
+        "free_early": free_early,
         "insert_frees": insert_frees,
         "remove_dead_lines": remove_dead_lines,
         "simplify_expressions": simplify_expressions,

@@ -1,0 +1,61 @@
+"""Move every free right after the last use of its name."""
+
+from collections.abc import Sequence
+
+from attrs import evolve
+
+from wrapperir.ir.line import Block, BodyLine, FreeLine
+from wrapperir.ir.program import Program
+from wrapperir.ir.uses import definitions, uses
+from wrapperir.passes.nested_blocks import rewrite_blocks
+
+
+def free_early(program: Program) -> Program:
+    """Return the program with the frees that it has right after the last uses.
+
+    Before::
+
+        program @main(%x: f32[8]) {
+          %buf0 = extern_kernel aten.relu.default(%x) : f32[8]
+          %buf1 = extern_kernel aten.neg.default(%buf0) : f32[8]
+          free %x
+          free %buf0
+          return %buf1
+        }
+
+    After::
+
+        program @main(%x: f32[8]) {
+          %buf0 = extern_kernel aten.relu.default(%x) : f32[8]
+          free %x
+          %buf1 = extern_kernel aten.neg.default(%buf0) : f32[8]
+          free %buf0
+          return %buf1
+        }
+
+    Frees after the same line keep their order; an unused input is freed before the first
+    line.  Frees that are missing are for ``insert_frees`` to add.
+    """
+    return evolve(program, lines=_freed_early(program.lines))
+
+
+def _freed_early(lines: Sequence[BodyLine]) -> tuple[BodyLine, ...]:
+    last: dict[str, int] = {}
+    for index, line in enumerate(lines):
+        if not isinstance(line, FreeLine):
+            last.update((name, index) for name in uses(line))
+            last.update((name, index) for name, _ in definitions(line))
+    frees: dict[int, list[FreeLine]] = {}
+    for line in lines:
+        if isinstance(line, FreeLine):
+            frees.setdefault(last.get(line.buffer, -1), []).append(line)
+    result: list[BodyLine] = [*frees.get(-1, ())]
+    for index, line in enumerate(lines):
+        if not isinstance(line, FreeLine):
+            result.append(rewrite_blocks(line, _block))
+            result.extend(frees.get(index, ()))
+    return tuple(result)
+
+
+def _block(block: Block) -> Block:
+    return evolve(block, lines=_freed_early(block.lines))
