@@ -146,7 +146,8 @@ class _Device:
             for pool in pools:
                 pool.solve()
             after = self._after(pools)
-            if all(self._first_excess(pool, after) is None for pool in pools):
+            excess = self._excess(after)
+            if all(_first_within(pool, excess) is None for pool in pools):
                 return pools
             for pool in pools:
                 pool.slack = max(pool.slack, pool.height - pool.lower_bound)
@@ -164,18 +165,21 @@ class _Device:
             pool.estimate(self.count)
         while True:
             after = self._after(pools)
+            excess = self._excess(after)
+            left: list[Pool] = []
             for pool in pools:
-                line = self._first_excess(pool, after)
-                if line is not None:
-                    break
-            else:
+                line = _first_within(pool, excess)
+                if line is None:
+                    left.append(pool)
+                    continue
+                room = self._room(pool, after, line)
+                for part in _without_excess(pool, line, room, cut_cost):
+                    if len(part.buffers) > 1:
+                        part.estimate(self.count)
+                        left.append(part)
+            if left == pools:
                 return pools
-            pools.remove(pool)
-            room = self._room(pool, after, line)
-            for part in _without_excess(pool, line, room, cut_cost):
-                if len(part.buffers) > 1:
-                    part.estimate(self.count)
-                    pools.append(part)
+            pools = left
 
     def _after(self, pools: Sequence[Pool]) -> dict[Dimension, list[int]]:
         """Return the units taken at each line, with these pools."""
@@ -194,17 +198,15 @@ class _Device:
             for dimension, span in spans.items()
         }
 
-    def _first_excess(self, pool: Pool, after: dict[Dimension, list[int]]) -> int | None:
-        for line in range(pool.begin, min(pool.end, self.count)):
-            if not (self._below_peak(after, line) or self._below_before(after, line)):
-                return line
-        return None
-
-    def _below_peak(self, after: dict[Dimension, list[int]], line: int) -> bool:
-        return all(profile[line] <= self.peak[d] for d, profile in after.items())
-
-    def _below_before(self, after: dict[Dimension, list[int]], line: int) -> bool:
-        return all(profile[line] <= self.low[d][line] for d, profile in after.items())
+    def _excess(self, after: dict[Dimension, list[int]]) -> list[int]:
+        """Return the lines that take more than the peak, and more than they did."""
+        above_peak: set[int] = set()
+        above_before: set[int] = set()
+        for dimension, profile in after.items():
+            peak, low = self.peak[dimension], self.low[dimension]
+            above_peak.update(line for line, n in enumerate(profile) if n > peak)
+            above_before.update(line for line, n in enumerate(profile) if n > low[line])
+        return sorted(above_peak & above_before)
 
     def _room(self, pool: Pool, after: dict[Dimension, list[int]], line: int) -> int:
         """Return the height that the pool may have for ``line`` to be no excess."""
@@ -213,6 +215,12 @@ class _Device:
         fits = all(after[d][line] <= self.peak[d] for d in others)
         most = self.peak[own] if fits else self.low[own][line]
         return pool.height - (after[own][line] - most)
+
+
+def _first_within(pool: Pool, lines: Sequence[int]) -> int | None:
+    """Return the first of the sorted lines at which the pool is alive."""
+    at = bisect_left(lines, pool.begin)
+    return lines[at] if at < len(lines) and lines[at] < pool.end else None
 
 
 def _without_excess(pool: Pool, line: int, room: int, cut_cost: int) -> list[Pool]:
