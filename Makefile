@@ -30,6 +30,7 @@ $(STAMP): pyproject.toml constraints.txt Makefile
 	@echo "installing into $(VENV) ..."
 	@$(PIP) install '$(TORCH)' 2>/dev/null || $(PIP) install --index-url $(TORCH_INDEX) '$(TORCH)'
 	@$(PIP) install -c constraints.txt 'triton==3.7.1' -e '.[torch,testing,dev]'
+	@$(BIN)/python tests/report/chromium.py
 	@touch $@
 
 demo: $(STAMP)

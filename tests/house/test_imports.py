@@ -19,6 +19,7 @@ LIGHT_MODULES = (
     "wrapperir.passes",
     "wrapperir.emit",
     "wrapperir.plugin",
+    "wrapperir.report",
     "wrapperir.cli.main",
     "wrapperir.backend",
     "wrapperir_python.plugin",

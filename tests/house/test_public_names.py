@@ -18,6 +18,7 @@ PACKAGES = (
     "wrapperir.passes",
     "wrapperir.interp",
     "wrapperir.plugin",
+    "wrapperir.report",
     "wrapperir.emit",
     "wrapperir.testing",
 )

@@ -8,6 +8,7 @@ from playwright.sync_api import Page
 
 from tests.report.conftest import Opener
 from tests.report.reports import HOSTILE, hostile_report, large_report, small_report
+from wrapperir.ir.program import Program
 from wrapperir.report import MemoryReport, format_html
 from wrapperir.report.build_timeline import build_timeline
 from wrapperir.report.symbol_values import choose_values
@@ -169,8 +170,6 @@ def test_a_large_program_has_a_rectangle_a_buffer_and_few_line_elements(
 
 
 def test_a_program_that_holds_nothing(opener: Opener) -> None:
-    from wrapperir.ir.program import Program
-
     text, positions = format_with_positions(Program())
     version = build_timeline(Program(), positions, {}, "as given")
     report = MemoryReport(program="main", source=text[:9], versions=(version,))
@@ -181,7 +180,7 @@ def test_a_program_that_holds_nothing(opener: Opener) -> None:
 def test_any_program_opens(opener: Opener) -> None:
     @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(programs())
-    def opens(program) -> None:  # type: ignore[no-untyped-def]
+    def opens(program: Program) -> None:
         _, positions = format_with_positions(program)
         symbols = choose_values(program, {})
         values = {symbol.name: symbol.value for symbol in symbols}

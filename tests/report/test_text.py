@@ -20,7 +20,7 @@ as given, cpu:
   peak           8 KiB (8,192 bytes) at line 5, 1.000 of the lower bound
   lower bound    8 KiB (8,192 bytes), the most that is live at a line
   in pools       nothing, for there are none
-  not counted    4 KiB (4,096 bytes) of inputs, constants and workspaces kept between calls
+  not counted    4 KiB (4,096 bytes) of inputs, constants and kept workspaces
 
   the 2 largest buffers of 2 live at line 5:
   6 KiB  %c  f32[1536]  lines 5-6

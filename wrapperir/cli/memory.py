@@ -1,5 +1,6 @@
 """``wrapperir memory``: where a program's memory goes."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -39,13 +40,10 @@ def _sizes(
 ) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for text in given:
-        name, equals, value = text.partition("=")
-        try:
-            sizes[name.strip()] = int(value)
-        except ValueError:
-            equals = ""
-        if not equals:
+        name, _, value = text.partition("=")
+        if not name or not re.fullmatch(r"-?\d{1,18}", value, re.ASCII):
             raise click.BadParameter(f"{text!r} is no SYMBOL=NUMBER, such as s0=128")
+        sizes[name] = int(value)
     return sizes
 
 
@@ -86,6 +84,8 @@ def command(
     """
     from wrapperir.report import format_html, format_perfetto, format_report
 
+    if html == perfetto == STANDARD_INPUT:
+        raise click.UsageError("--html and --perfetto cannot both go to standard output")
     source = read_source(program)
     working_on(source)
     parsed, source = parse_source(source)

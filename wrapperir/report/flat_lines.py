@@ -58,7 +58,7 @@ def nested(memory: ProgramMemory, path: LinePath) -> Iterator[BlockMemory]:
 
 def _head(line: BodyLine) -> str:
     text = format_line(evolve(line, provenance=None))
-    return text.partition("\n")[0].strip()
+    return text.partition("\n")[0].strip().removesuffix(" {")
 
 
 def format_provenance(provenance: Provenance | None) -> str:

@@ -32,6 +32,7 @@ def format_html(report: MemoryReport) -> str:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
     template = environment.from_string(_part("page.html.j2"))
     return template.render(

@@ -15,7 +15,7 @@ from wrapperir.report.visible import visible
 LARGEST = 10
 """How many buffers at the peak a report names."""
 
-UNCOUNTED = "inputs, constants and workspaces kept between calls"
+UNCOUNTED = "inputs, constants and kept workspaces"
 """What is there before a call."""
 
 _WIDEST = 100

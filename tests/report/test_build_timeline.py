@@ -1,0 +1,225 @@
+"""Timelines of programs, held against the analysis and against a count by hand."""
+
+from itertools import pairwise
+
+from hypothesis import given, settings
+
+from wrapperir.analysis.live_bytes import analyze_memory
+from wrapperir.ir.program import Program
+from wrapperir.report.build_timeline import build_timeline
+from wrapperir.report.symbol_values import choose_values
+from wrapperir.report.timeline import (
+    BufferKind,
+    MemoryTimeline,
+    ProgramTimeline,
+    at_peak,
+)
+from wrapperir.testing import programs
+from wrapperir.text import format_with_positions, parse_with_positions
+
+
+def timeline_of(text: str) -> ProgramTimeline:
+    parsed = parse_with_positions(f"wrapperir 1\n\n{text}")
+    values = {s.name: s.value for s in choose_values(parsed.program, {})}
+    return build_timeline(parsed.program, parsed.positions, values, "as given")
+
+
+def memory_of(text: str) -> MemoryTimeline:
+    (memory,) = timeline_of(text).memories
+    return memory
+
+
+def test_a_buffer_lives_from_its_line_until_its_last_name_is_dropped() -> None:
+    version = timeline_of("""\
+program @main(%x: f32[64]) {
+  %a = allocate f32[128] from(nodes("n0", "n1"), operator("aten.f"), at("m.py", 7))
+  %v = reinterpret %a as f32[64; offset 64]
+  free %a
+  free %x
+  %b = reuse %v as f32[16]
+  extern_kernel aten.zero_.default(%b) writes(%b)
+  return %b
+}
+""")
+    (memory,) = version.memories
+    x, a = memory.buffers
+    assert (x.kind, x.begin, x.end, x.line) == (BufferKind.INPUT, 0, 3, None)
+    assert (a.kind, a.begin, a.end, a.line) == (BufferKind.ALLOCATED, 0, 6, 0)
+    assert (a.aliases, a.writer, a.type) == (("v", "b"), 5, "f32[128]")
+    assert a.provenance == "m.py:7, aten.f, n0 and 1 more"
+    assert [line.number for line in version.lines] == [4, 5, 6, 7, 8, 9]
+    assert version.lines[0].text == "%a = allocate f32[128]"
+    assert memory.live == memory.held == (512,) * 6
+    assert memory.uncounted == (256, 256, 256, 0, 0, 0)
+
+
+def test_blocks_come_one_after_the_other() -> None:
+    version = timeline_of("""\
+program @main(%x: f32[1024], %n: bool[]) {
+  %p = allocate f32[256]
+  %r = conditional %n (%x) : f32[16] {
+    true (%t: f32[1024]) {
+      %big = allocate f32[4096]
+      free %big
+      %u = extern_kernel aten.a.default(%t) : f32[16]
+      return %u
+    }
+    false (%e: f32[1024]) {
+      %w = extern_kernel aten.b.default(%e) : f32[16]
+      return %w
+    }
+  }
+  free %p
+  free %x
+  free %n
+  return %r
+}
+""")
+    (memory,) = version.memories
+    assert [line.depth for line in version.lines] == [0, 0, 1, 1, 1, 1, 0, 0, 0]
+    assert [line.number for line in version.lines] == [4, 5, 7, 8, 9, 13, 17, 18, 19]
+    assert version.lines[1].text == "%r = conditional %n (%x) : f32[16]"
+    lives = {b.name: (b.begin, b.end) for b in memory.buffers}
+    assert lives == {
+        "x": (0, 7),
+        "n": (0, 8),
+        "p": (0, 6),
+        "r": (6, 9),
+        "big": (2, 3),
+        "u": (4, 5),
+        "w": (5, 6),
+    }
+    assert memory.live == (1024, 1024, 17408, 1024, 1088, 1088, 64, 64, 64)
+    assert [b.name for b in at_peak(memory)] == ["big", "p"]
+
+
+def test_a_loop_holds_what_its_last_iteration_left() -> None:
+    memory = memory_of("""\
+program @main(%x: f32[16]) {
+  %r = while_loop (%x) () : f32[16] {
+    condition (%p: f32[16]) {
+      %go = extern_kernel aten.any.default(%p) : bool[]
+      return %go
+    }
+    body (%q: f32[16]) {
+      %next = extern_kernel aten.sin.default(%q) : f32[16]
+      return %next
+    }
+  }
+  free %x
+  return %r
+}
+""")
+    assert {b.name: (b.begin, b.end) for b in memory.buffers} == {
+        "x": (0, 3),
+        "r": (0, 4),
+        "go": (1, 2),
+        "next": (2, 3),
+    }
+    assert memory.live == (64, 128, 128, 64)
+
+
+def test_what_is_placed_lies_in_its_pool_and_a_pool_in_a_pool() -> None:
+    memory = memory_of("""\
+program @main(%x: f32[16]) {
+  %own = allocate f32[32]
+  free %own
+  %pool = allocate_pool pool[1024]
+  %a = place f32[32] in %pool at 128
+  %inner = place pool[512] in %pool at 256
+  subgraph_call @part(%x, %inner) {
+    body (%y: f32[16], %lent: pool[512]) {
+      %b = place f32[64] in %lent at 64
+      free %b
+      return
+    }
+  }
+  free %inner
+  free %pool
+  free %x
+  return %a
+}
+""")
+    places = {b.name: (b.kind, b.pool, b.offset, b.address) for b in memory.buffers}
+    assert places["own"] == (BufferKind.ALLOCATED, None, None, 0)
+    assert places["a"] == (BufferKind.PLACED, "pool", 128, 128)
+    assert places["b"] == (BufferKind.PLACED, "inner", 64, 256 + 64)
+    pools = {p.name: (p.pool, p.address, p.size, p.end) for p in memory.pools}
+    assert pools == {"pool": (None, 0, 1024, 11), "inner": ("pool", 256, 512, 8)}
+    assert memory.held == (128, 0, *(1024,) * 9)
+    assert max(memory.live) == 128 + 256
+    assert memory.pool_height == memory.peak == 1024
+    assert (memory.lower_bound, memory.peak_line) == (384, 6)
+    assert memory.placed_at_peak == 384
+
+
+def test_each_device_and_space_is_a_memory_of_its_own() -> None:
+    version = timeline_of("""\
+program @main() {
+  %a = allocate f32[16]
+  %b = allocate f32[32]@cuda:0
+  %c = allocate f32[64]{pinned}
+  %d = allocate f32[128]@cuda:0{space = comm}
+  %w = allocate f32[16]@cuda:0 workspace(zero_per_program)
+  free %a
+  free %b
+  free %c
+  free %d
+  return
+}
+""")
+    peaks = [(m.memory, m.peak, max(m.uncounted)) for m in version.memories]
+    assert peaks == [
+        ("cuda:0 comm", 512, 0),
+        ("cpu pinned", 256, 0),
+        ("cuda:0", 128, 64),
+        ("cpu", 64, 0),
+    ]
+    workspace = next(b for b in version.memories[2].buffers if b.name == "w")
+    assert (workspace.kind, workspace.begin, workspace.end) == (BufferKind.WORKSPACE, 0, 9)
+
+
+def test_what_a_size_cannot_be_counts_as_nothing() -> None:
+    memory = memory_of("""\
+program @main(%x: f32[s0]) {
+  symbol s0: int = size(%x, 0)
+  %a = allocate f32[s0 - 100]
+  %b = allocate f32[64 // (s0 - 64)]
+  free %a
+  free %b
+  free %x
+  return
+}
+""")
+    assert [b.size for b in memory.buffers] == [256, 0, 0]
+    assert memory.peak == 0
+
+
+@settings(max_examples=150)
+@given(programs())
+def test_any_program_has_the_peak_that_the_analysis_finds(program: Program) -> None:
+    text, positions = format_with_positions(program)
+    values = {s.name: s.value for s in choose_values(program, {})}
+    version = build_timeline(program, positions, values, "as given")
+    written = text.splitlines()
+    for line in version.lines:
+        assert written[line.number - 1].strip().startswith(line.text)
+    numbers = [line.number for line in version.lines]
+    assert numbers == sorted(set(numbers))
+    peak = analyze_memory(program, values).peak
+    if len(version.memories) == 1:
+        assert version.memories[0].peak == peak
+    else:
+        assert max((m.peak for m in version.memories), default=0) <= peak
+    for memory in version.memories:
+        assert memory.lower_bound <= memory.peak
+        check_addresses(memory)
+
+
+def check_addresses(memory: MemoryTimeline) -> None:
+    """Buffers alive together share no byte."""
+    for at in range(len(memory.live)):
+        alive = [b for b in memory.buffers if b.begin <= at < b.end and b.size]
+        spans = sorted((b.address, b.address + b.size) for b in alive)
+        assert all(a[1] <= b[0] for a, b in pairwise(spans))
+        assert sum(b.size for b in alive if b.kind.counted) == memory.live[at]
