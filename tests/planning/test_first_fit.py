@@ -52,7 +52,8 @@ def test_each_buffer_is_as_low_as_it_fits(
 ) -> None:
     kept, slots, order = case
     expected = place_one_by_one(kept, order)
-    assert PythonFirstFit(slots).place(order, below=None, probes=1 << 60) == expected
+    offsets, _ = PythonFirstFit(slots).place(order, below=None, probes=1 << 60)
+    assert offsets == expected
 
 
 @given(ordered(), st.none() | st.integers(0, 300), st.integers(0, 60))
@@ -60,15 +61,16 @@ def test_compiled_gives_the_same_offsets(
     case: tuple[list[Buffer], Slots, list[int]], below: int | None, probes: int
 ) -> None:
     kept, slots, order = case
-    python = PythonFirstFit(slots).place(order, below=below, probes=probes)
-    core = compiled(slots).place(order, below=below, probes=probes)
+    python, took = PythonFirstFit(slots).place(order, below=below, probes=probes)
+    core, core_took = compiled(slots).place(order, below=below, probes=probes)
     assert (None if core is None else list(core)) == python
+    assert core_took == took <= probes
     if python is not None:
         plan = plan_of(kept, python)
         assert check_plan(kept, plan) == ()
         assert below is None or plan.height < below or not kept
     elif below is not None:
-        free = PythonFirstFit(slots).place(order, below=None, probes=probes)
+        free, _ = PythonFirstFit(slots).place(order, below=None, probes=probes)
         assert free is not None
         assert plan_of(kept, free).height >= below
 
@@ -79,16 +81,16 @@ def test_compiled_gives_the_same_offsets_for_many_buffers() -> None:
     order = list(range(len(many)))
     random.Random(5).shuffle(order)
     for probes in (10 * len(many), 1 << 60):
-        python = PythonFirstFit(slots).place(order, below=None, probes=probes)
-        core = compiled(slots).place(order, below=None, probes=probes)
-        assert python is not None
+        python, took = PythonFirstFit(slots).place(order, below=None, probes=probes)
+        core, core_took = compiled(slots).place(order, below=None, probes=probes)
         assert core is not None
-        assert python == list(core)
+        assert list(core) == python
+        assert core_took == took
 
 
 def test_sizes_beyond_the_machine_word_stay_in_python() -> None:
     huge = (Buffer(1 << 62, 0, 2), Buffer(1 << 70, 1, 3, 3))
     slots = Slots.of(huge)
     assert CompiledFirstFit.of(slots) is None
-    offsets = PythonFirstFit(slots).place([0, 1], below=None, probes=100)
+    offsets, _ = PythonFirstFit(slots).place([0, 1], below=None, probes=100)
     assert offsets == [0, -(-(1 << 62) // 3) * 3]

@@ -20,7 +20,7 @@ _NUMBERS = ctypes.POINTER(ctypes.c_int64)
 _ARGUMENTS = (
     *(ctypes.c_int64, ctypes.c_int64),
     *(_NUMBERS, _NUMBERS, _NUMBERS, _NUMBERS, _NUMBERS),
-    *(ctypes.c_int64, ctypes.c_int64, _NUMBERS),
+    *(ctypes.c_int64, _NUMBERS, _NUMBERS),
 )
 
 
@@ -29,8 +29,8 @@ class FirstFit(Protocol):
 
     def place(
         self, order: Sequence[int], *, below: int | None, probes: int
-    ) -> Sequence[int] | None:
-        """Return offsets; see :func:`~wrapperir.planning.occupied.place_in_order`."""
+    ) -> tuple[Sequence[int] | None, int]:
+        """Do what :func:`~wrapperir.planning.occupied.place_in_order` does."""
         ...
 
 
@@ -51,8 +51,8 @@ class PythonFirstFit:
 
     def place(
         self, order: Sequence[int], *, below: int | None, probes: int
-    ) -> Sequence[int] | None:
-        """Return offsets; see :class:`FirstFit`."""
+    ) -> tuple[Sequence[int] | None, int]:
+        """Return offsets and probes; see :class:`FirstFit`."""
         return place_in_order(self.slots, order, below=below, probes=probes)
 
 
@@ -81,25 +81,26 @@ class CompiledFirstFit:
 
     def place(
         self, order: Sequence[int], *, below: int | None, probes: int
-    ) -> Sequence[int] | None:
-        """Return offsets; see :class:`FirstFit`.
+    ) -> tuple[Sequence[int] | None, int]:
+        """Return offsets and probes; see :class:`FirstFit`.
 
         Raises:
             MemoryError: there is too little memory.
         """
         offsets = array("q", bytes(8 * len(order)))
+        left = ctypes.c_int64(probes)
         height = self.library.wrapperir_first_fit(
             len(order),
             self.slots,
             *map(_numbers, self.columns),
             _numbers(array("q", order)),
             _MOST if below is None else below,
-            probes,
+            ctypes.byref(left),
             _numbers(offsets),
         )
         if height == -2:
             raise MemoryError("too little memory to place the buffers")
-        return None if height < 0 else offsets
+        return None if height < 0 else offsets, probes - left.value
 
 
 def _numbers(values: "array[int]") -> "ctypes.Array[ctypes.c_int64]":

@@ -79,7 +79,7 @@ int64_t align(int64_t offset, int64_t alignment) {
 
 int64_t first_fit(int64_t count, int64_t slots, const int64_t* first, const int64_t* stop,
                   const int64_t* sizes, const int64_t* alignments, const int64_t* order,
-                  int64_t below, int64_t probes, int64_t* offsets) {
+                  int64_t below, int64_t* probes, int64_t* offsets) {
   OccupiedTree tree(slots);
   std::vector<int64_t> inside, around;
   std::vector<const Ranges*> occupied;
@@ -92,13 +92,13 @@ int64_t first_fit(int64_t count, int64_t slots, const int64_t* first, const int6
     for (int64_t node : around) occupied.push_back(&tree.across[node]);
     int64_t offset = 0;
     for (size_t at = 0, clear = 0; clear < occupied.size();) {
-      if (probes == 0) {
+      if (*probes == 0) {
         int64_t top = 0;
         for (const Ranges* ranges : occupied) top = std::max(top, ranges->top());
         offset = align(top, alignments[index]);
         break;
       }
-      --probes;
+      --*probes;
       const int64_t end = occupied[at]->end_of_block(offset, offset + size);
       if (end < 0) {
         ++clear;
@@ -122,12 +122,12 @@ int64_t first_fit(int64_t count, int64_t slots, const int64_t* first, const int6
 
 }  // namespace
 
-// Fills offsets and returns the height; -1 if it would not be below that many bytes, -2 if
-// there is too little memory.
+// Fills offsets, counts probes down, and returns the height; -1 if it would not be below that
+// many bytes, -2 if there is too little memory.
 extern "C" int64_t wrapperir_first_fit(int64_t count, int64_t slots, const int64_t* first,
                                        const int64_t* stop, const int64_t* sizes,
                                        const int64_t* alignments, const int64_t* order,
-                                       int64_t below, int64_t probes, int64_t* offsets) {
+                                       int64_t below, int64_t* probes, int64_t* offsets) {
   try {
     return first_fit(count, slots, first, stop, sizes, alignments, order, below, probes,
                      offsets);

@@ -12,8 +12,10 @@ from wrapperir.planning.lower_bound import check_buffers, lower_bound
 from wrapperir.planning.orders import ORDERS, facts
 from wrapperir.planning.slots import Slots
 
-_PROBES = 64
+_PROBES = 48
 """Probes that an order may take, times n log n."""
+_ORDERS = 3
+"""How many orders may take as many; mostly they take less, and all are tried."""
 
 
 @frozen
@@ -34,17 +36,19 @@ class GreedySolver:
         about = facts([buffers[index] for index in slots.buffers])
         count = len(about)
         fit = first_fit(slots)
-        probes = _PROBES * count * count.bit_length()
+        each = _PROBES * count * count.bit_length()
+        left = _ORDERS * each
         best: Sequence[int] = [0] * count
         height, found = 0, self.name
         for name, key in ORDERS.items() if count else ():
-            keys = [key(each) for each in about]
+            keys = [key(fact) for fact in about]
             order = sorted(range(count), key=keys.__getitem__)
-            offsets = fit.place(order, below=height or None, probes=probes)
+            offsets, took = fit.place(order, below=height or None, probes=min(each, left))
+            left -= took
             if offsets is not None:
                 best, found = offsets, f"{self.name} {name}"
                 height = max(map(add, offsets, slots.sizes))
-            if height <= enough or time.monotonic() - began > seconds:
+            if height <= enough or not left or time.monotonic() - began > seconds:
                 break
         offsets = [0] * len(buffers)
         for index, offset in zip(slots.buffers, best, strict=True):

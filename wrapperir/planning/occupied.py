@@ -18,13 +18,14 @@ from wrapperir.planning.slots import Slots
 
 def place_in_order(
     slots: Slots, order: Sequence[int], *, below: int | None, probes: int
-) -> list[int] | None:
-    """Return offsets, each buffer in turn as low as it fits beside those before it.
+) -> tuple[list[int] | None, int]:
+    """Return offsets, each buffer in turn as low as it fits, and how many probes it took.
 
-    ``None`` if the height would not be ``below`` that many bytes.  After so many
-    ``probes`` of a node's ranges, buffers go on top of what is there, so that the steps are
+    ``None`` for the offsets if the height would not be ``below`` that many bytes.  After so
+    many ``probes`` of a node's ranges, buffers go on top of what is there, so that steps are
     bounded whatever the gaps are like.
     """
+    left = probes
     tree = _OccupiedTree.of(slots.count)
     offsets = [0] * len(order)
     for index in order:
@@ -34,13 +35,13 @@ def place_in_order(
         size, alignment = slots.sizes[index], slots.alignments[index]
         offset = at = clear = 0
         while clear < len(occupied):
-            if probes == 0:
+            if left == 0:
                 top = max(
                     (ranges.ends[-1] for ranges in occupied if ranges.ends), default=0
                 )
                 offset = -(-top // alignment) * alignment
                 break
-            probes -= 1
+            left -= 1
             end = occupied[at].end_of_block(offset, offset + size)
             if end is None:
                 clear += 1
@@ -49,14 +50,14 @@ def place_in_order(
                 offset = -(-end // alignment) * alignment
                 clear = 0
         if below is not None and offset + size >= below:
-            return None
+            return None, probes - left
         offsets[index] = offset
         for node in inside:
             tree.across[node].add(offset, offset + size)
             tree.within[node].add(offset, offset + size)
         for node in around:
             tree.within[node].add(offset, offset + size)
-    return offsets
+    return offsets, probes - left
 
 
 @frozen

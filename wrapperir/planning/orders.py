@@ -26,13 +26,13 @@ class Facts:
 ORDERS: Mapping[str, Callable[[Facts], tuple[int, ...]]] = {
     # Buffers of about the same size in time order leave gaps that the next ones fit.
     "size-class-begin": lambda f: (-f.size.bit_length(), f.begin, -f.end),
+    "peak-lifetime": lambda f: (not f.at_peak, -f.lifetime, -f.size),
+    "size-class-lifetime": lambda f: (-f.size.bit_length(), -f.lifetime),
+    "size": lambda f: (-f.size, -f.lifetime),
     "conflict-size": lambda f: (-f.conflict * f.size,),
+    "conflict": lambda f: (-f.conflict, -f.size),
     "size2-lifetime": lambda f: (-(f.size**2) * f.lifetime,),
     "area": lambda f: (-f.size * f.lifetime,),
-    "size": lambda f: (-f.size, -f.lifetime),
-    "size-class-lifetime": lambda f: (-f.size.bit_length(), -f.lifetime),
-    "conflict": lambda f: (-f.conflict, -f.size),
-    "peak-lifetime": lambda f: (not f.at_peak, -f.lifetime, -f.size),
     "lifetime-class-size": lambda f: (-f.lifetime.bit_length(), -f.size),
     "conflict-lifetime": lambda f: (-f.conflict * f.lifetime,),
     "begin": lambda f: (f.begin, -f.end),
