@@ -179,6 +179,20 @@ program @main() {
     assert (workspace.kind, workspace.begin, workspace.end) == (BufferKind.WORKSPACE, 0, 9)
 
 
+def test_a_result_that_may_be_a_view_says_so() -> None:
+    memory = memory_of("""\
+program @main(%x: f32[16]) {
+  %y = extern_kernel aten.contiguous.default(%x) aliases(%x) : f32[16]
+  free %x
+  return %y
+}
+""")
+    x, y = memory.buffers
+    assert (x.aliases, x.end) == (("y",), 2)
+    assert y.kind is BufferKind.PERHAPS_RESULT
+    assert memory.live == (64, 64)
+
+
 def test_what_a_size_cannot_be_counts_as_nothing() -> None:
     memory = memory_of("""\
 program @main(%x: f32[s0]) {

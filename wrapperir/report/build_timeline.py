@@ -109,6 +109,8 @@ def _bytes(spans: Iterable[StorageSpan], count: int) -> tuple[int, ...]:
 def _buffer(span: StorageSpan, address: int, flat: FlatLines) -> TimelineBuffer:
     storage = span.storage
     kind = _KINDS[storage.kind]
+    if kind is BufferKind.RESULT and storage.perhaps:
+        kind = BufferKind.PERHAPS_RESULT
     before = kind in (BufferKind.INPUT, BufferKind.CONSTANT)
     makers = [at for at in (span.line, span.writer) if at is not None]
     origins = (format_provenance(flat.bodies[at].provenance) for at in makers)

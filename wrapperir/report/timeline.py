@@ -17,6 +17,7 @@ class BufferKind(StrEnum):
     PLACED = "placed in a pool"
     ALLOCATED = "allocated"
     RESULT = "made by an operator"
+    PERHAPS_RESULT = "made by an operator, or a view"
     BLOCK_RESULT = "made by a block"
     WORKSPACE = "kept between calls"
     INPUT = "input"
