@@ -10,6 +10,7 @@ from wrapperir.passes.free_early import free_early
 from wrapperir.passes.insert_frees import insert_frees
 from wrapperir.passes.remove_dead_lines import remove_dead_lines
 from wrapperir.passes.simplify_expressions import simplify_expressions
+from wrapperir.passes.use_out_variants import use_out_variants
 
 __all__ = [
     "PASSES",
@@ -19,6 +20,7 @@ __all__ = [
     "remove_dead_lines",
     "run_passes",
     "simplify_expressions",
+    "use_out_variants",
 ]
 
 Pass: TypeAlias = Callable[[Program], Program]
@@ -29,6 +31,7 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
         "insert_frees": insert_frees,
         "remove_dead_lines": remove_dead_lines,
         "simplify_expressions": simplify_expressions,
+        "use_out_variants": use_out_variants,
     }
 )
 """Every pass by its name."""

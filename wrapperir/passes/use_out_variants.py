@@ -1,0 +1,188 @@
+"""Have operators write their results into allocated memory."""
+
+from collections.abc import Iterable, Sequence
+
+from attrs import define, evolve, field
+
+from wrapperir.ir.fresh_names import Names, value_names
+from wrapperir.ir.line import (
+    AllocateLine,
+    Argument,
+    Block,
+    BodyLine,
+    BufferRef,
+    ExternKernelLine,
+    FreeLine,
+    MultiOutputLine,
+    SymbolDefinitionLine,
+)
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import DEFAULT_SPACE, TensorType, TupleType, ValueType
+from wrapperir.ir.uses import buffers_in, type_symbols, uses
+from wrapperir.passes.dense_layout import is_dense
+from wrapperir.passes.nested_blocks import rewrite_blocks
+from wrapperir.passes.out_overloads import OutOverload, find_out_overload
+
+
+def use_out_variants(program: Program) -> Program:
+    """Return the program with results of operators in buffers of its own.
+
+    Before::
+
+        program @main(%x: f32[8, 4]) {
+          %buf0 = extern_kernel aten.cumsum.default(%x, 1) : f32[8, 4]
+          %buf1 = extern_kernel aten.max.dim(%buf0, 1) : (f32[8], i64[8])
+          %buf2 = multi_output %buf1[0] : f32[8]
+          free %buf1
+          return %buf0, %buf2
+        }
+
+    After::
+
+        program @main(%x: f32[8, 4]) {
+          %buf0 = allocate f32[8, 4]
+          extern_kernel aten.cumsum.out(%x, 1, out=%buf0) writes(%buf0)
+          %buf2 = allocate f32[8]
+          %buf3 = allocate i64[8]
+          extern_kernel aten.max.dim_max(%buf0, 1, max=%buf2, max_values=%buf3) \
+writes(%buf2, %buf3)
+          free %buf3
+          return %buf0, %buf2
+        }
+
+    So they can be placed and reused.  An operator stays as it is where its device has no
+    kernel that writes into given memory, where its result may share memory or is not
+    dense, and where a size of it is known only when it has run.
+    """
+    rewriter = _Rewriter(
+        Names(value_names(program)), {line.symbol for line in program.symbols}
+    )
+    return evolve(program, lines=rewriter.lines(program.lines, program.outputs))
+
+
+@define
+class _Tuple:
+    """The lines that name a tuple's elements, and whether other lines use it."""
+
+    elements: list[MultiOutputLine] = field(factory=list[MultiOutputLine])
+    used_whole: bool = False
+
+
+@define
+class _Rewriter:
+    names: Names
+    known: set[str]
+
+    def lines(
+        self, lines: Sequence[BodyLine], results: Iterable[Argument]
+    ) -> tuple[BodyLine, ...]:
+        """Return the lines of a block, rewritten."""
+        tuples = _tuples(lines, results)
+        gone: set[str] = set()
+        rewritten: list[BodyLine] = []
+        for line in lines:
+            match line:
+                case SymbolDefinitionLine():
+                    self.known.add(line.symbol)
+                    rewritten.append(line)
+                case FreeLine(buffer=name) | MultiOutputLine(source=name) if name in gone:
+                    pass
+                case ExternKernelLine():
+                    new = self._call(line, tuples)
+                    rewritten.extend(new)
+                    if isinstance(line.type, TupleType) and new[0] is not line:
+                        gone.add(str(line.result))
+                case _:
+                    rewritten.append(rewrite_blocks(line, self._block))
+        return tuple(rewritten)
+
+    def _block(self, block: Block) -> Block:
+        return evolve(block, lines=self.lines(block.lines, block.results))
+
+    def _call(
+        self, line: ExternKernelLine, tuples: dict[str, _Tuple]
+    ) -> Sequence[BodyLine]:
+        """Return the lines that do what ``line`` does: itself where it stays."""
+        if line.result is None or line.writes or line.aliases:
+            return (line,)
+        named: dict[int, str] | None = {0: line.result}
+        types: tuple[ValueType | None, ...] = (line.type,)
+        if isinstance(line.type, TupleType):
+            named = _named_elements(tuples[line.result], line.type)
+            types = line.type.elements
+        if named is None or not all(self._suits(type, line) for type in types):
+            return (line,)
+        overload = find_out_overload(line.operator, line.device.kind)
+        if overload is None or len(overload.keywords) != len(types):
+            return (line,)
+        unread = [n for n in range(len(types)) if n not in named]
+        named |= {number: self.names.new(None, "buf") for number in unread}
+        outs = [named[number] for number in range(len(types))]
+        return (
+            *(
+                AllocateLine(result=name, type=type, provenance=line.provenance)
+                for name, type in zip(outs, types, strict=True)
+                if isinstance(type, TensorType)
+            ),
+            _out_call(line, overload, outs),
+            *(FreeLine(buffer=named[number]) for number in unread),
+        )
+
+    def _suits(self, type: object, line: ExternKernelLine) -> bool:
+        """Say whether a buffer of this type can be allocated before ``line``."""
+        return (
+            isinstance(type, TensorType)
+            and type.offset == 0
+            and type.device == line.device
+            and type.space == DEFAULT_SPACE
+            and not type.pinned
+            and type.layout is None
+            and is_dense(type)
+            and self.known.issuperset(type_symbols(type))
+        )
+
+
+def _tuples(lines: Sequence[BodyLine], results: Iterable[Argument]) -> dict[str, _Tuple]:
+    tuples = {
+        line.result: _Tuple()
+        for line in lines
+        if isinstance(line, ExternKernelLine) and isinstance(line.type, TupleType)
+        if line.result is not None
+    }
+    for line in lines:
+        if isinstance(line, MultiOutputLine) and line.source in tuples:
+            tuples[line.source].elements.append(line)
+        elif not isinstance(line, FreeLine):
+            for name in uses(line):
+                if name in tuples:
+                    tuples[name].used_whole = True
+    for result in results:
+        for name in buffers_in(result):
+            if name in tuples:
+                tuples[name].used_whole = True
+    return tuples
+
+
+def _named_elements(found: _Tuple, type: TupleType) -> dict[int, str] | None:
+    """Return the names of a tuple's elements, if each has one at most, of its type."""
+    named: dict[int, str] = {}
+    for line in found.elements:
+        (number,) = line.indices
+        if number in named or line.type != type.elements[number]:
+            return None
+        named[number] = line.result
+    return None if found.used_whole else named
+
+
+def _out_call(
+    line: ExternKernelLine, overload: OutOverload, outs: Sequence[str]
+) -> ExternKernelLine:
+    given = zip(overload.keywords, outs, strict=True)
+    return evolve(
+        line,
+        result=None,
+        type=None,
+        operator=overload.operator,
+        keywords=(*line.keywords, *((word, BufferRef(name)) for word, name in given)),
+        writes=tuple(outs),
+    )
