@@ -12,7 +12,7 @@ from wrapperir.planning.occupied import place_in_order
 from wrapperir.planning.slots import Slots
 
 _CORE = "first_fit_core.cpp"
-_COMPILED_FROM = 256
+_COMPILED_FROM = 64
 """Fewer buffers are placed sooner than the core is loaded."""
 _MOST = 1 << 62
 

@@ -21,8 +21,8 @@ def place_in_order(
 ) -> tuple[list[int] | None, int]:
     """Return offsets, each buffer in turn as low as it fits, and how many probes it took.
 
-    ``None`` for the offsets if the height would not be ``below`` that many bytes.  After so
-    many ``probes`` of a node's ranges, buffers go on top of what is there, so that steps are
+    ``None`` for the offsets if the height would not be ``below`` so many bytes.  After so
+    many ``probes`` of a node's ranges, buffers go on top of what is there: steps are
     bounded whatever the gaps are like.
     """
     left = probes
