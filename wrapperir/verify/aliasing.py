@@ -47,6 +47,8 @@ def merged_storage(sources: Sequence[Value]) -> Storage:
     for value in sources:
         value.storage.written = True
         result.lender = result.lender or value.storage.lender
+        if value.storage.placement is not None:
+            result.lender = result.lender or value.storage.placement.lender
         result.read_only = result.read_only or value.storage.read_only
     return result
 

@@ -5,6 +5,7 @@ from wrapperir.ir.line import BufferRef, KernelArgument, KernelCallLine
 from wrapperir.ir.types import Device, DType, TensorType
 from wrapperir.verify.aliasing import check_overlaps, write
 from wrapperir.verify.comparison import same_device
+from wrapperir.verify.events import check_stream
 from wrapperir.verify.names import use, use_expression
 from wrapperir.verify.state import ParameterFacts, Signature, State, Value, defined_note
 
@@ -28,7 +29,7 @@ def check_kernel_call(state: State, line: KernelCallLine) -> None:
     signature = state.kernels.get(line.kernel)
     arguments = line.arguments
     device = line.device
-    check_placement(state, device, line.stream)
+    check_stream(state, device, line.stream)
     if signature is None:
         state.report(
             Code.UNDEFINED_KERNEL,
@@ -119,17 +120,6 @@ def _access(
                 write(state, value)
     if len(storages) < len(buffers) and not in_order:
         check_overlaps(state, [(value, parameter.writes) for value, parameter in buffers])
-
-
-def check_placement(state: State, device: Device, stream: int) -> None:
-    """Check the device and stream of a line that runs on one."""
-    fault = state.layouts.device_fault(device)
-    if fault is not None:
-        state.report_fault(fault)
-    if stream.__class__ is not int or stream < 0:
-        state.report(
-            Code.INVALID_PLACEMENT, f"{stream!r} is no number of a stream", str(stream)
-        )
 
 
 def _use_all(state: State, arguments: tuple[KernelArgument, ...]) -> None:

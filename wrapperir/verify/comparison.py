@@ -6,7 +6,9 @@ Sizes may be symbolic, so each answer is "certainly" or "not known to be".
 from wrapperir.ir.expr import Expr, Symbol
 from wrapperir.ir.types import (
     Device,
+    EventType,
     OpaqueType,
+    PoolType,
     ScalarType,
     TensorType,
     TupleType,
@@ -37,8 +39,8 @@ def reaches_past(layouts: Layouts, type: TensorType, extent: TensorType) -> bool
         return False
     if facts.reach is not None and limit.reach is not None:
         return facts.reach > limit.reach
-    needs = _reach(layouts, type)
-    has = {} if limit.empty else _reach(layouts, extent)
+    needs = storage_bytes(layouts, type)
+    has = {} if limit.empty else storage_bytes(layouts, extent)
     if needs is None or has is None or needs == has:
         return False
     sizes = frozenset(size.name for size in type.size if isinstance(size, Symbol))
@@ -46,7 +48,7 @@ def reaches_past(layouts: Layouts, type: TensorType, extent: TensorType) -> bool
     return layouts.expressions.polynomials.bounds(excess, sizes)[0] > 0
 
 
-def _reach(layouts: Layouts, type: TensorType) -> Polynomial | None:
+def storage_bytes(layouts: Layouts, type: TensorType | PoolType) -> Polynomial | None:
     """Return the bytes from the start of storage that a non-empty type needs."""
     facts = layouts.of(type)
     if facts.needs is None and not facts.faults:
@@ -54,8 +56,10 @@ def _reach(layouts: Layouts, type: TensorType) -> Polynomial | None:
     return facts.needs
 
 
-def _build_reach(layouts: Layouts, type: TensorType) -> Polynomial | None:
+def _build_reach(layouts: Layouts, type: TensorType | PoolType) -> Polynomial | None:
     polynomials = layouts.expressions.polynomials
+    if isinstance(type, PoolType):
+        return polynomials.of(type.size)
     total = combine(polynomials.of(type.offset), {(): 1}, 1)
     for size, stride in zip(type.size, type.stride, strict=True):
         span = combine(polynomials.of(size), {(): 1}, -1)
@@ -95,6 +99,8 @@ def difference(layouts: Layouts, left: ValueType, right: ValueType) -> str | Non
         return next((text for text in found if text is not None), None)
     if isinstance(left, OpaqueType) and isinstance(right, OpaqueType):
         return None
+    if isinstance(left, PoolType) and isinstance(right, PoolType):
+        return _pool_difference(layouts, left, right)
     return f"{kind_of(left)} and {kind_of(right)}"
 
 
@@ -104,7 +110,33 @@ def kind_of(type: ValueType) -> str:
         return "a tensor"
     if isinstance(type, ScalarType):
         return "a scalar"
+    if isinstance(type, PoolType | EventType):
+        return "a pool" if isinstance(type, PoolType) else "an event"
     return "a tuple" if isinstance(type, TupleType) else "an opaque value"
+
+
+def placement_difference(
+    left: TensorType | PoolType, right: TensorType | PoolType
+) -> str | None:
+    """Return how the place that ``left`` is in certainly differs from that of ``right``."""
+    if not same_device(left.device, right.device):
+        return f"it is on {left.device}, not on {right.device}"
+    if left.space != right.space:
+        return f"it is in space {left.space}, not {right.space}"
+    if left.pinned != right.pinned:
+        return f"it is {'' if left.pinned else 'not '}pinned"
+    return None
+
+
+def _pool_difference(layouts: Layouts, left: PoolType, right: PoolType) -> str | None:
+    found = placement_difference(left, right) or _named(
+        "alignment", left.alignment, right.alignment
+    )
+    if found is None and not layouts.of(left).faults and not layouts.of(right).faults:
+        found = (
+            "different sizes" if certainly_differ(layouts, left.size, right.size) else None
+        )
+    return found
 
 
 def _named(what: str, left: object, right: object) -> str | None:

@@ -20,11 +20,25 @@ from wrapperir.ir.line import (
     SubgraphCallLine,
     WhileLoopLine,
 )
-from wrapperir.ir.types import DType, OpaqueType, ScalarType, TensorType, ValueType
+from wrapperir.ir.types import (
+    DType,
+    EventType,
+    OpaqueType,
+    PoolType,
+    ScalarType,
+    TensorType,
+    ValueType,
+)
 from wrapperir.verify.comparison import difference, kind_of
 from wrapperir.verify.lifetimes import check_leaks
 from wrapperir.verify.malformed import expect
-from wrapperir.verify.names import define, define_result, use, use_expression
+from wrapperir.verify.names import (
+    define,
+    define_result,
+    report_resource,
+    use,
+    use_expression,
+)
 from wrapperir.verify.state import Role, Scope, State, Storage, Value, defined_note
 from wrapperir.verify.symbols import check_one_element
 
@@ -118,7 +132,11 @@ def _operands(state: State, arguments: Sequence[KernelArgument]) -> list[Operand
     operands: list[Operand] = []
     for argument in arguments:
         if isinstance(argument, BufferRef):
-            operands.append(Operand(use(state, argument.name), False))
+            value = use(state, argument.name)
+            if value is not None and isinstance(value.type, EventType):
+                report_resource(state, value, "an operand of a block")
+                value = None
+            operands.append(Operand(value, False))
         else:
             use_expression(state, argument)
             operands.append(Operand(None, True))
@@ -210,11 +228,19 @@ def _define_parameters(
         storage = inner.get(id(outer))
         if storage is None:
             storage = Storage(
-                None, None, outer.extent, outer.exact, outer.written, outer.certain
+                None,
+                None,
+                outer.extent,
+                outer.exact,
+                outer.written,
+                outer.certain,
+                outer.pool,
             )
             inner[id(outer)] = storage
             lent.append((outer, storage))
         value = define(state, parameter.name, parameter.type, Role.PARAMETER, storage)
+        if isinstance(parameter.type, EventType):
+            report_resource(state, value, "a parameter of a block")
         storage.lender = storage.lender or value
         if outer.read_only is not None:
             storage.read_only = storage.read_only or value
@@ -232,8 +258,16 @@ def _define_parameters(
 def _use_result(state: State, argument: Argument) -> Value | None:
     if isinstance(argument, BufferRef):
         value = use(state, argument.name)
-        if value is not None and value.storage.lender is not None:
+        if value is None:
+            return None
+        if isinstance(value.type, PoolType | EventType):
+            report_resource(state, value, "a result")
+            return None
+        placement = value.storage.placement
+        if value.storage.lender is not None:
             _report_borrowed(state, value, value.storage.lender)
+        elif placement is not None and placement.lender is not None:
+            _report_lent_pool(state, value, placement.lender)
         return value
     check_plain_result(state, argument)
     return None
@@ -268,6 +302,17 @@ def _report_borrowed(state: State, value: Value, lender: Value) -> None:
         notes=(defined_note(lender),),
         hint="return a copy",
     )
+
+
+def _report_lent_pool(state: State, value: Value, lender: Value) -> None:
+    state.report(
+        Code.BORROWED_RESULT,
+        f"%{value.name} lies in the pool %{lender.name}, which the block does not own",
+        f"%{value.name}",
+        notes=(defined_note(lender),),
+        hint="return a copy, or write the result to a buffer that is an operand",
+    )
+    value.poison()
 
 
 def report_returned_workspace(state: State, value: Value, lender: Value) -> None:

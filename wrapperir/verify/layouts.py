@@ -10,7 +10,9 @@ from wrapperir.ir.types import (
     DEFAULT_SPACE,
     Device,
     DType,
+    EventType,
     OpaqueType,
+    PoolType,
     ScalarType,
     TensorType,
     TupleType,
@@ -51,6 +53,7 @@ class Layouts:
         self.expressions = Expressions(symbols)
         self._facts: dict[int, TypeFacts] = {}
         self._devices: dict[int, Fault | None] = {}
+        self._events: dict[Device, EventType] = {}
 
     def of(self, type: ValueType) -> TypeFacts:
         """Return the facts of a type.
@@ -63,6 +66,10 @@ class Layouts:
             facts = self._facts[id(type)] = self._examine(type, 0)
         return facts
 
+    def event(self, device: Device) -> EventType:
+        """Return the type of events of a device: one object, as facts go by identity."""
+        return self._events.setdefault(device, EventType(device))
+
     def _examine(self, value: ValueType, depth: int) -> TypeFacts:
         if isinstance(value, TensorType):
             return self._examine_tensor(value)
@@ -72,13 +79,34 @@ class Layouts:
         if isinstance(value, OpaqueType):
             expect(value.description, str, "a description")
             return TypeFacts()
+        if isinstance(value, PoolType):
+            return self._examine_pool(value)
+        if isinstance(value, EventType):
+            fault = self.device_fault(value.device)
+            return TypeFacts(faults=() if fault is None else (fault,))
         expect(value, TupleType, "a type of values")
         if depth > _DEEPEST_TUPLE:
             raise MalformedError("a tuple type is nested too deep")
         parts = [self._examine(element, depth + 1) for element in value.elements]
         symbols = dict.fromkeys(name for part in parts for name in part.symbols)
-        faults = tuple(fault for part in parts for fault in part.faults)
-        return TypeFacts(tuple(symbols), faults=faults)
+        facts = TypeFacts(
+            tuple(symbols), faults=tuple(fault for part in parts for fault in part.faults)
+        )
+        if any(isinstance(element, PoolType | EventType) for element in value.elements):
+            _add(facts, Code.MISPLACED_RESOURCE, "a tuple holds no pool and no event")
+        return facts
+
+    def _examine_pool(self, pool: PoolType) -> TypeFacts:
+        facts = TypeFacts()
+        if type(pool.size) is not int or pool.size < 0:
+            self.check_extent(facts, pool.size, "size of the pool")
+        elif pool.size > MOST_BYTES:
+            _add(facts, Code.TOO_LARGE, "the pool has 2**63 bytes or more")
+        else:
+            facts.reach = pool.size
+        expect(pool.alignment, int, "an alignment")
+        self._check_placement(facts, pool)
+        return facts
 
     def _examine_tensor(self, tensor: TensorType) -> TypeFacts:
         size, stride, offset = tensor.size, tensor.stride, tensor.offset
@@ -100,11 +128,11 @@ class Layouts:
             else:
                 constant = False
                 facts.empty = facts.empty or (type(length) is int and length == 0)
-                self._check_extent(facts, length, "size")
-                self._check_extent(facts, step, "stride")
+                self.check_extent(facts, length, "size")
+                self.check_extent(facts, step, "stride")
         expect(tensor.dtype, DType, "an element type")
         if type(offset) is not int or offset < 0:
-            self._check_extent(facts, offset, "offset")
+            self.check_extent(facts, offset, "offset")
         elif constant and not facts.empty:
             reach = (extent + offset) * tensor.dtype.itemsize
             if reach > MOST_BYTES:
@@ -116,7 +144,8 @@ class Layouts:
         self._check_placement(facts, tensor)
         return facts
 
-    def _check_extent(self, facts: TypeFacts, extent: Expr, what: str) -> None:
+    def check_extent(self, facts: TypeFacts, extent: Expr, what: str) -> None:
+        """Add to ``facts`` what is wrong with a number of elements or bytes."""
         if type(extent) is int:
             if extent < 0:
                 _add(facts, Code.NEGATIVE_EXTENT, f"the {what} {extent} is negative")
@@ -146,11 +175,12 @@ class Layouts:
         if self.expressions.interval(extent)[1] < 0:
             _add(facts, Code.NEGATIVE_EXTENT, f"the {what} is always negative")
 
-    def _check_placement(self, facts: TypeFacts, type: TensorType) -> None:
+    def _check_placement(self, facts: TypeFacts, type: TensorType | PoolType) -> None:
         fault = self.device_fault(type.device)
         if fault is not None:
             facts.faults = (*facts.faults, fault)
-        space, layout, alignment = type.space, type.layout, type.alignment
+        space, alignment = type.space, type.alignment
+        layout = type.layout if isinstance(type, TensorType) else None
         if space is not DEFAULT_SPACE and not is_identifier(space):
             _add(facts, Code.INVALID_PLACEMENT, f"{space!r} is no name of a memory space")
         if layout is not None and not is_operator(layout.name):

@@ -3,7 +3,7 @@
 from wrapperir.diagnostics import Code
 from wrapperir.ir.line import AllocateLine, FreeLine, ReinterpretLine, ReuseLine, ZeroMode
 from wrapperir.ir.types import TensorType
-from wrapperir.verify.comparison import reaches_past, same_device
+from wrapperir.verify.comparison import placement_difference, reaches_past
 from wrapperir.verify.malformed import expect
 from wrapperir.verify.names import define, report_no_tensor, use, use_tensor
 from wrapperir.verify.state import (
@@ -47,6 +47,8 @@ def check_free(state: State, line: FreeLine) -> None:
         del scope.owned[name]
         value.live = False
         value.dropped = scope.index
+        if value.storage.placement is not None:
+            value.storage.placement.drop(scope)
     elif value.role is Role.INPUT or value.role is Role.SCALAR:
         value.live = False
         value.dropped = scope.index
@@ -112,13 +114,15 @@ def check_reuse(state: State, line: ReuseLine) -> None:
             del state.scope.owned[value.name]
             value.live = False
             value.dropped = state.scope.index
+            if value.storage is not storage and value.storage.placement is not None:
+                value.storage.placement.drop(state.scope)
     define(state, line.result, type, Role.OWNED, storage)
 
 
 def _check_fit(state: State, value: Value, type: TensorType) -> None:
     source = value.type
     assert isinstance(source, TensorType)
-    found = _placement_difference(source, type)
+    found = placement_difference(source, type)
     if found is None and (type.layout is not None or source.layout is not None):
         found = "vendor layout" if type.layout != source.layout else None
     if (
@@ -147,16 +151,6 @@ def _check_fit(state: State, value: Value, type: TensorType) -> None:
         )
 
 
-def _placement_difference(left: TensorType, right: TensorType) -> str | None:
-    if not same_device(left.device, right.device):
-        return f"it is on {left.device}, not on {right.device}"
-    if left.space != right.space:
-        return f"it is in space {left.space}, not {right.space}"
-    if left.pinned != right.pinned:
-        return f"it is {'' if left.pinned else 'not '}pinned"
-    return None
-
-
 def _amounts(state: State, type: TensorType, extent: TensorType) -> str:
     needs, has = state.layouts.of(type).reach, state.layouts.of(extent).reach
     if needs is None or has is None:
@@ -171,6 +165,8 @@ def check_reinterpret(state: State, line: ReinterpretLine) -> None:
     value = use_tensor(state, line.source)
     storage = Storage() if value is None else value.storage
     view = define(state, line.result, type, Role.OWNED, storage)
+    if storage.placement is not None and view.live:
+        storage.placement.names += 1
     if value is None or view.facts.faults or value.facts.faults:
         return
     source = value.type
@@ -181,7 +177,7 @@ def check_reinterpret(state: State, line: ReinterpretLine) -> None:
         or source.space is not type.space
         or source.pinned is not type.pinned
     ):
-        found = _placement_difference(source, type)
+        found = placement_difference(source, type)
     if found is not None:
         state.report(
             Code.VIEW_ELSEWHERE,
@@ -214,3 +210,5 @@ def check_leaks(state: State, scope: Scope, returned: set[str]) -> None:
                 path=value.defined_at(),
                 hint=f"write `free %{name}` after its last use",
             )
+            if value.storage.placement is not None:
+                value.storage.placement.drop(scope)

@@ -9,6 +9,7 @@ from wrapperir.ir.line import (
     DEFINITION_LINES,
     KEYWORDS,
     AllocateLine,
+    AllocatePoolLine,
     AnyLine,
     AssertAlignmentLine,
     AssertNotNanLine,
@@ -24,11 +25,14 @@ from wrapperir.ir.line import (
     Line,
     MultiKernelLine,
     MultiOutputLine,
+    PlaceLine,
     Provenance,
+    RecordEventLine,
     ReinterpretLine,
     ReuseLine,
     SubgraphCallLine,
     SymbolDefinitionLine,
+    WaitEventLine,
     WhileLoopLine,
     keyword,
 )
@@ -47,6 +51,7 @@ from wrapperir.verify.control_flow import (
     check_subgraph_call,
     check_while_loop,
 )
+from wrapperir.verify.events import check_record_event, check_wait_event
 from wrapperir.verify.kernels import check_kernel_definition, check_multi_kernel
 from wrapperir.verify.lifetimes import (
     check_allocate,
@@ -57,6 +62,7 @@ from wrapperir.verify.lifetimes import (
 from wrapperir.verify.malformed import MalformedError
 from wrapperir.verify.names import define, report_awaited
 from wrapperir.verify.operators import check_extern_kernel, check_multi_output
+from wrapperir.verify.pools import check_allocate_pool, check_place
 from wrapperir.verify.state import Role, State, Storage
 from wrapperir.verify.symbols import check_symbol_definition
 
@@ -107,6 +113,14 @@ class LineChecks(LineVisitor[None]):
         """Check an allocation."""
         check_allocate(self._state, line)
 
+    def visit_allocate_pool(self, line: AllocatePoolLine) -> None:
+        """Check the allocation of a pool."""
+        check_allocate_pool(self._state, line)
+
+    def visit_place(self, line: PlaceLine) -> None:
+        """Check a placement."""
+        check_place(self._state, line)
+
     def visit_free(self, line: FreeLine) -> None:
         """Check a free."""
         check_free(self._state, line)
@@ -130,6 +144,14 @@ class LineChecks(LineVisitor[None]):
     def visit_multi_output(self, line: MultiOutputLine) -> None:
         """Check the naming of a tuple's element."""
         check_multi_output(self._state, line)
+
+    def visit_record_event(self, line: RecordEventLine) -> None:
+        """Check an event."""
+        check_record_event(self._state, line)
+
+    def visit_wait_event(self, line: WaitEventLine) -> None:
+        """Check a wait."""
+        check_wait_event(self._state, line)
 
     def visit_symbol_definition(self, line: SymbolDefinitionLine) -> None:
         """Check a symbol."""

@@ -3,9 +3,9 @@
 from wrapperir.diagnostics import Code, Note
 from wrapperir.ir.expr import Expr, Operation, Symbol
 from wrapperir.ir.identifier import is_identifier
-from wrapperir.ir.types import ScalarType, TensorType, ValueType
+from wrapperir.ir.types import EventType, PoolType, ScalarType, TensorType, ValueType
 from wrapperir.verify.layouts import TypeFacts
-from wrapperir.verify.malformed import MalformedError
+from wrapperir.verify.malformed import MalformedError, expect
 from wrapperir.verify.missing import report_unknown_symbol, report_unusable
 from wrapperir.verify.state import (
     Role,
@@ -22,7 +22,25 @@ def define_result(state: State, name: str, type: ValueType, storage: Storage) ->
     for symbol in facts.symbols:
         if symbol not in state.symbols:
             state.scope.awaited.setdefault(symbol, state.place())
-    return define(state, name, type, Role.OWNED, storage)
+    value = define(state, name, type, Role.OWNED, storage)
+    if name in state.resources and isinstance(type, PoolType | EventType):
+        report_resource(state, value, "a result")
+    return value
+
+
+def report_resource(state: State, value: Value, what: str) -> None:
+    """Report a pool or event where it cannot be, and say no more about it."""
+    is_pool = isinstance(value.type, PoolType)
+    state.report(
+        Code.MISPLACED_RESOURCE,
+        f"{'the pool' if is_pool else 'the event'} %{value.name} cannot be {what}",
+        f"%{value.name}",
+        notes=(defined_note(value),),
+        hint="place a buffer in it and use that"
+        if is_pool
+        else "wait for it with `wait_event`",
+    )
+    value.poison()
 
 
 def report_awaited(state: State) -> None:
@@ -42,14 +60,24 @@ def define(state: State, name: str, type: ValueType, role: Role, storage: Storag
     if facts.symbols or facts.faults:
         check_type(state, facts)
     scope = state.scope
-    if role is Role.OWNED and type.__class__ is ScalarType:
-        role = Role.SCALAR
+    if type.__class__ is not TensorType:
+        role = _role_of(state, name, type, role)
     here = state.here
     value = Value(
         name, type, facts, role, scope, scope.index if here is None else here, storage
     )
     enter(state, value)
     return value
+
+
+def _role_of(state: State, name: str, type: ValueType, role: Role) -> Role:
+    """Return the role of a value that is no tensor: scalars and events have no memory."""
+    if isinstance(type, PoolType | EventType):
+        expect(name, str, "a name")
+        state.resources.add(name)
+    if role is Role.OWNED and isinstance(type, ScalarType | EventType):
+        return Role.SCALAR
+    return role
 
 
 def enter(state: State, value: Value) -> None:

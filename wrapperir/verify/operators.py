@@ -19,10 +19,16 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.types import Device, DType, TensorType, TupleType, ValueType
 from wrapperir.verify.aliasing import merged_storage, write
-from wrapperir.verify.calls import check_placement
 from wrapperir.verify.comparison import difference
+from wrapperir.verify.events import check_stream
 from wrapperir.verify.malformed import MalformedError, expect
-from wrapperir.verify.names import define, define_result, use, use_expression
+from wrapperir.verify.names import (
+    define,
+    define_result,
+    report_resource,
+    use,
+    use_expression,
+)
 from wrapperir.verify.state import Role, State, Storage, Value, defined_note
 
 _LITERALS = frozenset({int, float, bool, str, type(None), DType, Device, TorchEnum})
@@ -38,7 +44,7 @@ def check_extern_kernel(state: State, line: ExternKernelLine) -> None:
             line.operator,
             hint="write namespace, name and overload, such as aten.mm.out",
         )
-    check_placement(state, line.device, line.stream)
+    check_stream(state, line.device, line.stream)
     names: list[str] = []
     for argument in line.arguments:
         if isinstance(argument, BufferRef):
@@ -49,6 +55,8 @@ def check_extern_kernel(state: State, line: ExternKernelLine) -> None:
             _use_argument(state, argument, names, 0)
     if line.keywords:
         _check_keywords(state, line, names)
+    if state.resources and not state.resources.isdisjoint(names):
+        _report_resources(state, names)
     if line.writes:
         _check_writes(state, line.writes, names)
     if line.result is not None and line.type is not None:
@@ -86,6 +94,13 @@ def _use_argument(state: State, argument: Argument, names: list[str], depth: int
         use_expression(state, argument)
     elif argument.__class__ not in _LITERALS and not isinstance(argument, ComplexLiteral):
         raise MalformedError(f"{argument.__class__.__name__} as an argument of an operator")
+
+
+def _report_resources(state: State, names: list[str]) -> None:
+    for name in dict.fromkeys(names):
+        value = state.values.get(name)
+        if name in state.resources and value is not None and value.live:
+            report_resource(state, value, "an argument of an operator")
 
 
 def _check_keywords(state: State, line: ExternKernelLine, names: list[str]) -> None:

@@ -7,13 +7,13 @@ from wrapperir.diagnostics import Code, Diagnostic
 from wrapperir.ir.identifier import is_identifier
 from wrapperir.ir.line import Argument, BufferRef, DefinitionLine, SymbolDefinitionLine
 from wrapperir.ir.program import ConstantInput, Input, Program
-from wrapperir.ir.types import ScalarType, TensorType
+from wrapperir.ir.types import EventType, PoolType, ScalarType, TensorType
 from wrapperir.verify.control_flow import check_plain_result, report_returned_workspace
 from wrapperir.verify.layouts import TypeFacts
 from wrapperir.verify.lifetimes import check_leaks
 from wrapperir.verify.line_checks import LineChecks, check_provenance, report_malformed
 from wrapperir.verify.malformed import expect
-from wrapperir.verify.names import check_type, define, enter, use
+from wrapperir.verify.names import check_type, define, enter, report_resource, use
 from wrapperir.verify.places import sort_key
 from wrapperir.verify.state import Role, State, Storage, Value
 
@@ -100,6 +100,8 @@ def _define_input(state: State, item: Input) -> None:
     storage.lender = value
     storage.read_only = None if item.mutated else value
     enter(state, value)
+    if isinstance(item.type, PoolType | EventType):
+        report_resource(state, value, "an input")
 
 
 def _check_input(state: State, item: Input) -> None:
@@ -127,6 +129,9 @@ def _check_output(state: State, output: Argument, returned: set[str]) -> None:
     if value is None:
         return
     returned.add(value.name)
+    if isinstance(value.type, PoolType | EventType):
+        report_resource(state, value, "an output")
+        return
     lender = value.storage.lender
     if lender is not None and lender.role is Role.PROGRAM_WORKSPACE:
         report_returned_workspace(state, value, lender)

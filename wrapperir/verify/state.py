@@ -1,6 +1,7 @@
 """What the verifier knows while it walks a program: values, storages, scopes, findings."""
 
 from enum import Enum, auto
+from typing import TYPE_CHECKING
 
 from attrs import define, field, frozen
 
@@ -9,6 +10,9 @@ from wrapperir.ir.program import Program
 from wrapperir.ir.types import DType, TensorType, ValueType
 from wrapperir.verify.expressions import Fault, SymbolFacts
 from wrapperir.verify.layouts import Layouts, TypeFacts
+
+if TYPE_CHECKING:
+    from wrapperir.verify.placements import Placement, Pool
 
 
 class Role(Enum):
@@ -31,7 +35,8 @@ class Storage:
     ``read_only`` is the value that forbids writing.  ``extent`` is the type that says
     how many bytes there are, where that is known.  ``exact`` is false where only the
     least number of bytes is.  ``certain`` is false where the memory is perhaps that of
-    another value too.
+    another value too.  ``pool`` says what lives in it, where it is a pool, and
+    ``placement`` where in a pool it is itself.
     """
 
     lender: "Value | None" = None
@@ -40,6 +45,8 @@ class Storage:
     exact: bool = False
     written: bool = True
     certain: bool = True
+    pool: "Pool | None" = None
+    placement: "Placement | None" = None
 
 
 @define(eq=False)
@@ -63,6 +70,8 @@ class Value:
 
     def poison(self) -> None:
         """Say no more about this name."""
+        if self.live and self.storage.placement is not None:
+            self.storage.placement.drop(self.scope)
         self.live = False
         self.poisoned = True
         self.scope.owned.pop(self.name, None)
@@ -127,7 +136,11 @@ class Later:
 
 @define(eq=False)
 class State:
-    """The walk's state.  ``here`` is the place while that is not a line."""
+    """The walk's state.  ``here`` is the place while that is not a line.
+
+    ``resources`` are the names of pools and events, which few lines may be given.
+    ``streams`` says whether anything was launched on another stream than 0.
+    """
 
     program: Program
     scope: Scope = field(factory=lambda: Scope(("lines",)))
@@ -140,6 +153,9 @@ class State:
     layouts: Layouts = field(init=False)
     definitions: Later | None = None
     overlap_budget: int = 1_000_000
+    placement_budget: int = 20_000
+    resources: set[str] = field(factory=set[str])
+    streams: bool = False
 
     def __attrs_post_init__(self) -> None:
         """Let the type checks see the symbols in scope."""

@@ -1,0 +1,60 @@
+"""Events, and which streams a line may be on."""
+
+from wrapperir.diagnostics import Code
+from wrapperir.ir.line import RecordEventLine, WaitEventLine
+from wrapperir.ir.types import Device, EventType
+from wrapperir.verify.names import define, use
+from wrapperir.verify.state import Role, State, Storage, defined_note
+
+
+def check_stream(state: State, device: Device, stream: int) -> None:
+    """Check the device and stream of a line that is on one."""
+    fault = state.layouts.device_fault(device)
+    if fault is not None:
+        state.report_fault(fault)
+    if stream.__class__ is int and stream == 0:
+        return
+    if stream.__class__ is not int or stream < 0:
+        state.report(
+            Code.INVALID_PLACEMENT, f"{stream!r} is no number of a stream", str(stream)
+        )
+    elif state.scope.depth:
+        state.report(
+            Code.NESTED_STREAM,
+            f"a block is on stream 0, not on stream {stream}",
+            f"stream({stream})",
+            hint="move the line out of the block, or leave the stream out",
+        )
+    else:
+        state.streams = True
+
+
+def check_record_event(state: State, line: RecordEventLine) -> None:
+    """Define an event."""
+    check_stream(state, line.device, line.stream)
+    type = state.layouts.event(line.device)
+    define(state, line.result, type, Role.SCALAR, Storage())
+
+
+def check_wait_event(state: State, line: WaitEventLine) -> None:
+    """Check that what is waited for is an event of the same kind of device."""
+    check_stream(state, line.device, line.stream)
+    value = use(state, line.event)
+    if value is None:
+        return
+    if not isinstance(value.type, EventType):
+        state.report(
+            Code.NOT_AN_EVENT,
+            f"%{value.name} is not an event",
+            f"%{value.name}",
+            notes=(defined_note(value),),
+            hint="record one with `record_event`",
+        )
+    elif value.type.device.kind != line.device.kind:
+        state.report(
+            Code.EVENT_ELSEWHERE,
+            f"%{value.name} is an event of {value.type.device}, "
+            f"for which no stream of {line.device} can wait",
+            f"%{value.name}",
+            notes=(defined_note(value),),
+        )

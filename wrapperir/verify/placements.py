@@ -1,0 +1,224 @@
+"""Where storages lie in pools, and which of them live.
+
+An offset or size may be symbolic.  A placement is then known by *spans*, in each of which
+two placements certainly overlap where their numbers do: the bytes that it has whatever the
+symbols are, and, where begin and end are multiples of one polynomial, those multiples.
+What spans do not show is compared one by one, as polynomials, within a budget.
+"""
+
+from collections.abc import Iterator
+from math import gcd
+from typing import TYPE_CHECKING, TypeAlias
+
+from attrs import define, field, frozen
+
+from wrapperir.diagnostics import LinePath
+from wrapperir.ir.expr import Expr, Symbol
+from wrapperir.ir.types import PoolType, TensorType
+from wrapperir.verify.comparison import storage_bytes
+from wrapperir.verify.interval import Bound
+from wrapperir.verify.layouts import Layouts
+from wrapperir.verify.polynomial import Polynomial, Polynomials, Unknown, combine
+from wrapperir.verify.ranges import RangeMap
+
+if TYPE_CHECKING:
+    from wrapperir.verify.state import Scope, Storage, Value
+
+Unit: TypeAlias = frozenset[tuple[tuple[Unknown, ...], int]] | None
+"""What a span counts: multiples of a polynomial, or, as ``None``, bytes."""
+
+
+@frozen
+class Span:
+    """``begin`` and ``end`` of a placement, in units that are more than zero."""
+
+    unit: Unit
+    begin: int
+    end: int
+
+
+@frozen(eq=False)
+class Extent:
+    """The bytes of a placement.
+
+    ``latest`` is the greatest value that the begin can have, ``earliest`` the least that
+    the end can; the polynomials are ``None`` where both are constants, and ``unit`` is
+    what they are multiples of.
+    """
+
+    spans: tuple[Span, ...]
+    latest: Bound
+    earliest: Bound
+    begin: Polynomial | None = None
+    end: Polynomial | None = None
+    at_least_one: frozenset[str] = frozenset()
+    unit: Unit = None
+
+
+@define(eq=False)
+class Pool:
+    """What lives in a pool, by span.
+
+    ``symbolic`` has what is not at constants, by the polynomial that it is a multiple of,
+    if it is of one.
+    """
+
+    spans: dict[Unit, RangeMap["Placement"]] = field(
+        factory=dict[Unit, RangeMap["Placement"]]
+    )
+    symbolic: dict[Unit, dict[int, "Placement"]] = field(
+        factory=dict[Unit, dict[int, "Placement"]]
+    )
+
+    def enter(self, placement: "Placement") -> None:
+        """Add a placement that overlaps none that lives."""
+        extent = placement.extent
+        if extent is None:
+            return
+        for span in extent.spans:
+            spans = self.spans.get(span.unit)
+            if spans is None:
+                spans = self.spans[span.unit] = RangeMap()
+            spans.insert(span.begin, span.end, placement)
+        if extent.begin is not None:
+            self.symbolic.setdefault(extent.unit, {})[id(placement)] = placement
+
+    def leave(self, placement: "Placement") -> None:
+        """Remove a placement."""
+        extent = placement.extent
+        if extent is None:
+            return
+        for span in extent.spans:
+            self.spans[span.unit].remove(span.begin)
+        if extent.begin is not None:
+            group = self.symbolic[extent.unit]
+            del group[id(placement)]
+            if not group:
+                del self.symbolic[extent.unit]
+
+    def overlapping(self, spans: tuple[Span, ...]) -> Iterator["Placement"]:
+        """Yield what lives and has a span in common with ``spans``."""
+        for span in spans:
+            ranges = self.spans.get(span.unit)
+            if ranges is not None:
+                for _, _, placement in ranges.overlapping(span.begin, span.end):
+                    yield placement
+
+    def incomparable(self, unit: Unit) -> Iterator["Placement"]:
+        """Yield what is not at constants and not in multiples of ``unit``, either."""
+        for other, group in self.symbolic.items():
+            if unit is None or other != unit:
+                yield from group.values()
+
+
+@define(eq=False)
+class Placement:
+    """A storage's place in a pool.
+
+    ``pool`` is the storage of the pool, ``lender`` the block parameter whose pool it is, if
+    it is one's.  ``names`` counts the names that keep the storage alive, and ``ended`` is
+    the line that dropped the last.  ``extent`` is ``None`` where nothing is known of the
+    bytes, or there are none, or an overlap was reported.
+    """
+
+    owner: "Value"
+    pool: "Storage"
+    lender: "Value | None"
+    extent: Extent | None = None
+    names: int = 1
+    ended: LinePath | None = None
+
+    def drop(self, scope: "Scope") -> None:
+        """Drop a name; with the last, the pool that this was placed in loses one, too."""
+        placement: Placement | None = self
+        while placement is not None:
+            placement.names -= 1
+            if placement.names:
+                return
+            placement.ended = (*scope.path, scope.index)
+            if placement.pool.pool is not None:
+                placement.pool.pool.leave(placement)
+            placement = placement.pool.placement
+
+
+def extent_of(layouts: Layouts, type: TensorType | PoolType, offset: Expr) -> Extent | None:
+    """Return the bytes of a sound type at an offset; ``None`` where there are none."""
+    facts = layouts.of(type)
+    if facts.reach == 0:
+        return None
+    if isinstance(offset, int) and facts.reach is not None:
+        end = offset + facts.reach
+        return Extent((Span(None, offset, end),), offset, end)
+    size = storage_bytes(layouts, type)
+    if size is None:
+        return None
+    polynomials = layouts.expressions.polynomials
+    begin = polynomials.of(offset)
+    end_bytes = combine(begin, size, 1)
+    sizes = type.size if isinstance(type, TensorType) else (type.size,)
+    at_least_one = frozenset(size.name for size in sizes if isinstance(size, Symbol))
+    latest = polynomials.bounds(begin, at_least_one)[1]
+    earliest = polynomials.bounds(end_bytes, at_least_one)[0]
+    spans: list[Span] = []
+    if isinstance(latest, int) and isinstance(earliest, int) and latest < earliest:
+        spans.append(Span(None, latest, earliest))
+    multiples = _multiples(polynomials, begin, size, at_least_one)
+    if multiples is not None:
+        spans.append(multiples)
+    unit = None if multiples is None else multiples.unit
+    return Extent(tuple(spans), latest, earliest, begin, end_bytes, at_least_one, unit)
+
+
+def _multiples(
+    polynomials: Polynomials,
+    begin: Polynomial,
+    size: Polynomial,
+    at_least_one: frozenset[str],
+) -> Span | None:
+    """Return the span in multiples of the size's primitive part, if the begin is one."""
+    content = gcd(*size.values())
+    if not content or list(size) == [()]:
+        return None
+    unit = {monomial: n // content for monomial, n in size.items()}
+    times = 0
+    if begin:
+        monomial, first = next(iter(unit.items()))
+        times, rest = divmod(begin.get(monomial, 0), first)
+        if rest or begin != {monomial: n * times for monomial, n in unit.items()}:
+            return None
+    if polynomials.bounds(unit, at_least_one)[0] <= 0:
+        return None
+    return Span(frozenset(unit.items()), times, times + content)
+
+
+def certainly_overlap(polynomials: Polynomials, left: Extent, right: Extent) -> bool:
+    """Say whether two extents share a byte whatever the symbols are."""
+    if left.begin is None or left.end is None or right.begin is None or right.end is None:
+        return left.latest < right.earliest and right.latest < left.earliest
+    known = left.at_least_one | right.at_least_one
+    return (
+        polynomials.bounds(combine(right.end, left.begin, -1), known)[0] > 0
+        and polynomials.bounds(combine(left.end, right.begin, -1), known)[0] > 0
+    )
+
+
+def certain_excess(
+    layouts: Layouts, pool: PoolType, offset: Expr, extent: Extent | None
+) -> bool:
+    """Say whether a placement certainly ends after its pool does."""
+    polynomials = layouts.expressions.polynomials
+    size = layouts.of(pool).reach
+    if extent is not None and extent.begin is None and size is not None:
+        return extent.earliest > size
+    if isinstance(offset, int) and extent is None and size is not None:
+        return offset > size
+    end = polynomials.of(offset)
+    known: frozenset[str] = frozenset()
+    if extent is not None:
+        known = extent.at_least_one
+        if extent.end is not None:
+            end = extent.end
+        elif isinstance(extent.earliest, int):
+            end = {(): extent.earliest}
+    excess = combine(end, polynomials.of(pool.size), -1)
+    return polynomials.bounds(excess, known)[0] > 0

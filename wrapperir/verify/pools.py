@@ -1,0 +1,194 @@
+"""Pools and what is placed in them; the rules are in ``semantics.md``."""
+
+from wrapperir.diagnostics import Code
+from wrapperir.ir.expr import Expr
+from wrapperir.ir.line import AllocatePoolLine, PlaceLine, ZeroMode
+from wrapperir.ir.types import PoolType, TensorType
+from wrapperir.verify.comparison import placement_difference
+from wrapperir.verify.layouts import TypeFacts
+from wrapperir.verify.malformed import expect
+from wrapperir.verify.names import check_type, define, use
+from wrapperir.verify.placements import (
+    Extent,
+    Placement,
+    Pool,
+    certain_excess,
+    certainly_overlap,
+    extent_of,
+)
+from wrapperir.verify.state import Role, State, Storage, Value, defined_note
+
+
+def check_allocate_pool(state: State, line: AllocatePoolLine) -> None:
+    """Define a pool with memory of its own."""
+    expect(line.type, PoolType, "a pool's type")
+    define(state, line.result, line.type, Role.OWNED, Storage(pool=Pool()))
+
+
+def check_place(state: State, line: PlaceLine) -> None:
+    """Define a storage in a pool."""
+    type, workspace = line.type, line.workspace
+    expect(type, (TensorType, PoolType), "the type of a tensor or a pool")
+    if workspace is not None:
+        expect(workspace, ZeroMode, "a zero mode")
+    pool = use(state, line.pool)
+    sound_offset = _check_offset(state, line.offset)
+    zeroed = workspace is ZeroMode.ZERO_ON_CALL
+    storage = Storage(written=zeroed)
+    if isinstance(type, TensorType):
+        storage.extent, storage.exact = type, True
+    else:
+        storage.pool = Pool()
+    value = define(state, line.result, type, Role.OWNED, storage)
+    if value.facts.empty:
+        storage.written = True
+    if pool is None:
+        return
+    if not isinstance(pool.type, PoolType):
+        state.report(
+            Code.NOT_A_POOL,
+            f"%{pool.name} is not a pool",
+            f"%{pool.name}",
+            notes=(defined_note(pool),),
+            hint="allocate a pool and place in that",
+        )
+        return
+    if not value.live:
+        return
+    _keep(pool, value)
+    if sound_offset and not value.facts.faults and not pool.facts.faults:
+        _check_place(state, line, pool, value)
+
+
+def _keep(pool: Value, value: Value) -> None:
+    """Have the placement keep its pool's memory, also where that is placed itself."""
+    outer = pool.storage.placement
+    lender = pool.storage.lender
+    if outer is not None:
+        outer.names += 1
+        lender = lender or outer.lender
+    value.storage.placement = Placement(value, pool.storage, lender)
+
+
+def _check_offset(state: State, offset: Expr) -> bool:
+    """Report what is wrong with an offset by itself; say whether it is sound."""
+    if type(offset) is int and offset >= 0:
+        return True
+    facts = TypeFacts()
+    state.layouts.check_extent(facts, offset, "offset")
+    check_type(state, facts)
+    return not facts.faults
+
+
+def _check_place(state: State, line: PlaceLine, pool: Value, value: Value) -> None:
+    """Check a placement against its pool, and against what lives there."""
+    assert isinstance(pool.type, PoolType)
+    type = line.type
+    found = _unplaceable(line)
+    if found is not None:
+        state.report(Code.UNPLACEABLE, f"%{value.name} {found}", f"%{value.name}")
+        return
+    found = placement_difference(pool.type, type)
+    if found is not None:
+        _report(state, Code.PLACEMENT_INCOMPATIBLE, value, pool, f"another kind: {found}")
+        return
+    found = _misalignment(state, pool.type, type, line.offset)
+    if found is not None:
+        _report(state, Code.PLACEMENT_ALIGNMENT, value, pool, f"its alignment: {found}")
+        return
+    extent = extent_of(state.layouts, type, line.offset)
+    if certain_excess(state.layouts, pool.type, line.offset, extent):
+        amounts = ""
+        if isinstance(pool.type.size, int) and extent is not None and extent.begin is None:
+            amounts = f": it ends at byte {extent.earliest} of {pool.type.size}"
+        state.report(
+            Code.OUTSIDE_POOL,
+            f"%{value.name} reaches past the pool %{pool.name}{amounts}",
+            f"%{value.name}",
+            notes=(defined_note(pool),),
+        )
+    elif extent is not None:
+        _enter(state, pool, value, extent)
+
+
+def _unplaceable(line: PlaceLine) -> str | None:
+    if isinstance(line.type, PoolType):
+        return "is a pool, which has no zero mode" if line.workspace is not None else None
+    if line.type.layout is not None:
+        return "has a vendor layout, whose bytes only its vendor can count"
+    if line.workspace is ZeroMode.ZERO_PER_PROGRAM:
+        return "is kept by the program between calls, and its pool is not"
+    return None
+
+
+def _report(state: State, code: Code, value: Value, pool: Value, what: str) -> None:
+    state.report(
+        code,
+        f"%{pool.name} cannot give %{value.name} {what}"
+        if code is Code.PLACEMENT_ALIGNMENT
+        else f"%{value.name} cannot be in %{pool.name}, which is of {what}",
+        f"%{value.name}",
+        notes=(defined_note(pool),),
+    )
+
+
+def _misalignment(
+    state: State, pool: PoolType, type: TensorType | PoolType, offset: Expr
+) -> str | None:
+    """Return why the alignment that a type promises, or its elements need, is not given."""
+    wanted = type.alignment or 1
+    if isinstance(type, TensorType):
+        wanted = max(wanted, type.dtype.itemsize)
+    if pool.alignment < wanted:
+        return f"{wanted} bytes are needed and the pool promises {pool.alignment}"
+    if isinstance(offset, int):
+        return f"byte {offset} is no multiple of {wanted}" if offset % wanted else None
+    terms = dict(state.layouts.expressions.polynomials.of(offset))
+    constant = terms.pop((), 0)
+    if constant % wanted and not any(n % wanted for n in terms.values()):
+        return f"the offset is never a multiple of {wanted}"
+    return None
+
+
+def _enter(state: State, pool: Value, value: Value, extent: Extent) -> None:
+    """Let a placement live in its pool, unless it overlaps what lives there."""
+    living, placement = pool.storage.pool, value.storage.placement
+    if living is None or placement is None:
+        return
+    other = next(living.overlapping(extent.spans), None) or _compared(state, living, extent)
+    if other is None:
+        placement.extent = extent
+        living.enter(placement)
+        return
+    state.report(
+        Code.PLACEMENT_OVERLAP,
+        f"%{value.name} overlaps %{other.owner.name}, which lives in %{pool.name}",
+        f"%{value.name}",
+        notes=(defined_note(other.owner),),
+        hint="drop every name of that first, or place this elsewhere",
+    )
+
+
+def _compared(state: State, living: Pool, extent: Extent) -> Placement | None:
+    """Return what lives and certainly overlaps, of what spans do not tell apart.
+
+    What it may cost is bounded for the whole program; beyond that, an overlap counts as
+    not known.
+    """
+    polynomials = state.layouts.expressions.polynomials
+    for other in living.incomparable(extent.unit):
+        assert other.extent is not None
+        state.placement_budget -= 1
+        if state.placement_budget < 0:
+            return None
+        if certainly_overlap(polynomials, extent, other.extent):
+            return other
+    if extent.begin is not None and isinstance(extent.earliest, int):
+        last = extent.earliest - 1
+        constants = living.spans.get(None)
+        if constants is not None:
+            for _, _, other in constants.overlapping(last, last + 1):
+                assert other.extent is not None
+                if certainly_overlap(polynomials, extent, other.extent):
+                    return other
+    return None
