@@ -4,8 +4,8 @@ Vector clocks (Fidge, 1988; Mattern, 1989): each stream counts its launches and 
 every other stream, how many launches are ordered before what it does next.
 """
 
-from bisect import bisect_left
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from attrs import define, field
@@ -55,20 +55,27 @@ class StreamOrder:
         devices = [(kind, index) for kind, index, _ in self.launches]
         return len(set(devices)) == len(devices)
 
-    def settled(self, line: int, stream: Stream) -> int:
-        """Return the first line from which on all launches come after one.
+    def settled(
+        self,
+        line: int,
+        stream: Stream,
+        among: Mapping[Stream, Sequence[int]] | None = None,
+    ) -> int:
+        """Return the first line from which on all of some launches come after one.
 
-        The launch is that at ``line`` on ``stream``.  Only streams of its device can be
+        The one is that at ``line`` on ``stream``; the others are those at the lines that
+        ``among`` has, in order, of their streams; all launches if ``None``.  Only streams of the same device can be
         unordered with it.
         """
         number = bisect_left(self.launches[stream], line) + 1
         latest = line + 1
-        for other, lines in self.launches.items():
+        for other, lines in (self.launches if among is None else among).items():
             if other == stream or other[:2] != stream[:2]:
                 continue
             unordered = bisect_left(self.seen[other, stream], number)
             if unordered:
-                latest = max(latest, lines[unordered - 1] + 1)
+                last = bisect_right(lines, self.launches[other][unordered - 1])
+                latest = max(latest, lines[last - 1] + 1 if last else 0)
         return latest
 
 

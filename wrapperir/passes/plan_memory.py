@@ -8,7 +8,7 @@ from attrs import define, evolve, field, frozen
 from wrapperir.analysis.footprint import Footprints
 from wrapperir.analysis.sizes import UNIT
 from wrapperir.analysis.storages import Entry, Storage, StorageKind
-from wrapperir.analysis.stream_order import StreamOrder, order_streams, stream_key
+from wrapperir.analysis.stream_order import Stream, order_streams, stream_key
 from wrapperir.ir.expr import Expr, mul
 from wrapperir.ir.fresh_names import Names, value_names
 from wrapperir.ir.line import (
@@ -133,20 +133,18 @@ class _Planner:
         """Return the lines of a block with its buffers placed."""
         lines = [rewrite_blocks(line, self._block) for line in lines]
         found, footprint = self.footprints.of(lines, results, entry)
-        order = order_streams(lines)
+        storages = [storage for storage in found.storages if self._may_place(storage)]
         groups: dict[PoolClass, list[Candidate]] = {}
-        for number, storage in enumerate(found.storages):
-            if self._may_place(storage, lines):
-                kind, candidate = self._candidate(number, storage, order)
-                groups.setdefault(kind, []).append(candidate)
-        pools = choose_pools(groups, footprint, len(lines))
-        return self._placed(lines, found.storages, pools)
+        for storage, settled in zip(storages, _settled(storages, lines), strict=True):
+            kind, candidate = self._candidate(storage, settled)
+            groups.setdefault(kind, []).append(candidate)
+        return self._placed(lines, choose_pools(groups, footprint, len(lines)))
 
     def _block(self, block: Block) -> Block:
         entry = [(p.name, p.type, StorageKind.PARAMETER) for p in block.parameters]
         return evolve(block, lines=self.plan(block.lines, block.results, entry))
 
-    def _may_place(self, storage: Storage, lines: Sequence[BodyLine]) -> bool:
+    def _may_place(self, storage: Storage) -> bool:
         type = storage.type
         if storage.kind is not StorageKind.ALLOCATED or not isinstance(type, TensorType):
             return False
@@ -160,25 +158,17 @@ class _Planner:
             return size.count > 0
         return size.exact and (type.alignment or 1) <= UNIT
 
-    def _candidate(
-        self, number: int, storage: Storage, order: StreamOrder
-    ) -> tuple[PoolClass, Candidate]:
+    def _candidate(self, storage: Storage, settled: int) -> tuple[PoolClass, Candidate]:
         dimension, size = self.footprints.dimension(storage)
-        settled = max(storage.end, storage.begin + 1)
-        if not order.is_trivial:
-            for use in storage.uses:
-                if use.stream is not None:
-                    key = stream_key(use.device, use.stream)
-                    settled = max(settled, order.settled(use.line, key))
         alignment = max(storage.type.alignment or 1, UNIT) // UNIT
         type = storage.type
         return (
             PoolClass(dimension, type.space, type.pinned),
-            Candidate(number, storage.begin, storage.end, settled, size, alignment),
+            Candidate(storage.begin, storage.end, settled, size, alignment),
         )
 
     def _placed(
-        self, lines: Sequence[BodyLine], storages: Sequence[Storage], pools: Sequence[Pool]
+        self, lines: Sequence[BodyLine], pools: Sequence[Pool]
     ) -> tuple[BodyLine, ...]:
         """Return the lines with pools allocated, filled and freed."""
         placed: dict[int, tuple[str, Expr]] = {}
@@ -216,6 +206,25 @@ class _Planner:
                 solver=pool.solver,
             )
         )
+
+
+def _settled(storages: Sequence[Storage], lines: Sequence[BodyLine]) -> list[int]:
+    """Return the line from which on each storage's bytes are free for the others."""
+    order = order_streams(lines)
+    ends = [max(storage.end, storage.begin + 1) for storage in storages]
+    if order.is_trivial:
+        return ends
+    touching: dict[Stream, list[int]] = {}
+    uses = [(use, index) for index, s in enumerate(storages) for use in s.uses]
+    on_streams = [(use, index) for use, index in uses if use.stream is not None]
+    for use, _ in sorted(on_streams, key=lambda item: item[0].line):
+        assert use.stream is not None
+        touching.setdefault(stream_key(use.device, use.stream), []).append(use.line)
+    for use, index in on_streams:
+        assert use.stream is not None
+        key = stream_key(use.device, use.stream)
+        ends[index] = max(ends[index], order.settled(use.line, key, touching))
+    return ends
 
 
 def _pool_type(pool: Pool, unit: Expr) -> PoolType:

@@ -37,13 +37,12 @@ class PoolClass:
 
 @frozen(eq=False)
 class Candidate:
-    """A buffer of ``size`` units that may be placed; ``storage`` is its number.
+    """A buffer of ``size`` units that may be placed.
 
     It exists from line ``begin`` until line ``end``; its bytes are free for others from
     line ``settled`` on, which is later where other streams may still use them.
     """
 
-    storage: int
     begin: int
     end: int
     settled: int
