@@ -32,5 +32,11 @@ class AnytimeSolver:
         searches = [ejections(slots)]
         if len(slots.sizes) <= MOST_TREE_BUFFERS:
             searches.append(tree(slots, static_orders(slots, buffers)))
-        left = deadline - time.monotonic()
-        return squeeze(plan, slots, searches, enough=enough, seconds=left).plan
+        return squeeze(
+            plan,
+            slots,
+            searches,
+            enough=enough,
+            patience=1,
+            seconds=deadline - time.monotonic(),
+        ).plan

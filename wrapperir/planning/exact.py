@@ -12,6 +12,8 @@ from wrapperir.planning.sections import sections, static_orders
 from wrapperir.planning.slots import Slots
 from wrapperir.planning.squeeze import Proof, squeeze
 
+_PATIENCE = 16
+
 
 @frozen
 class ExactSolver:
@@ -44,5 +46,11 @@ class ExactSolver:
         if plan.height <= enough or len(slots.sizes) > MOST_TREE_BUFFERS:
             return Proof(plan, plan.lower_bound)
         search = tree(slots, static_orders(slots, buffers))
-        left = deadline - time.monotonic()
-        return squeeze(plan, slots, [search], enough=enough, seconds=left)
+        return squeeze(
+            plan,
+            slots,
+            [search],
+            enough=enough,
+            patience=_PATIENCE,
+            seconds=deadline - time.monotonic(),
+        )

@@ -19,7 +19,7 @@ MOST_TREE_BUFFERS = 4096
 _TREE_CORE = "tree_search_core.cpp"
 _EJECTION_CORE = "ejection_search_core.cpp"
 _MOST = 1 << 62
-_ROUNDS = 12
+_ROUNDS = 18
 """Steps of a first attempt of the tree search for each buffer: each order's first turn."""
 _EJECTIONS = 1024
 """Steps of a first attempt of the local search."""

@@ -11,8 +11,10 @@ from wrapperir.planning.searches import Search
 from wrapperir.planning.sections import unit
 from wrapperir.planning.slots import Slots
 
-_MOST_TURNS = 40
+_MOST_TURNS = 32
 """Steps double with every turn, so many times."""
+_CLOSE = 8
+"""A turn ends when what is left is such a part of what it began with."""
 
 
 @frozen
@@ -34,14 +36,16 @@ def squeeze(
     searches: Sequence[Search],
     *,
     enough: int,
+    patience: int,
     seconds: float,
 ) -> Proof:
     """Return the best plan found in so many seconds, from the plan given.
 
-    Every turn tries ``enough`` first, and then the middle of what is neither found nor
-    given up.  What is undecided is given up for the turn; the next one takes twice the
-    steps.  It stops at a height of at most ``enough``, or proven to be the least.
-    ``slots`` come from :func:`~wrapperir.planning.sections.sections`.
+    Every turn tries ``enough`` first, with ``patience`` times the steps of the rest, and
+    then the middle of what is neither found nor given up.  What is undecided is given up
+    for the turn; the next one takes twice the steps.  It stops at a height of at most
+    ``enough``, or proven to be the least.  ``slots`` come from
+    :func:`~wrapperir.planning.sections.sections`.
     """
     deadline = time.monotonic() + seconds
     step = unit(slots)
@@ -55,14 +59,16 @@ def squeeze(
     while going_on():
         low = best.bound
         capacity = max(enough // step * step, low)
-        while low < best.plan.height and going_on():
+        steps = patience << turn
+        close = (best.plan.height - capacity) // _CLOSE
+        while low + close < best.plan.height and going_on():
             outcome = Outcome.UNDECIDED
             for search in searches:
                 attempt = search.attempt(
                     [best.plan.offsets[index] for index in slots.buffers],
                     capacity=capacity,
                     seed=turn,
-                    steps=search.first_steps << turn,
+                    steps=search.first_steps * steps,
                     seconds=deadline - time.monotonic(),
                 )
                 outcome = attempt.outcome
@@ -75,6 +81,7 @@ def squeeze(
                 low = capacity + step
             if outcome is Outcome.INFEASIBLE:
                 best = evolve(best, bound=low)
+            steps = 1 << turn
             capacity = (low + best.plan.height - step) // 2 // step * step
         turn = min(turn + 1, _MOST_TURNS)
     return best

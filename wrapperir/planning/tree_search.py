@@ -12,16 +12,19 @@ Learning Accelerators", ASPLOS 2023).  From the former are:
 - time is cut where no unplaced buffer spans it, and the parts are searched on their own;
 - several orders take turns, each with more steps than the turn before.
 
-Three things differ.  A search step has two branches, the buffer is at its lowest offset or
+Four things differ.  A search step has two branches, the buffer is at its lowest offset or
 is not, so any buffer may be next.  What the buffers of a section need is not their lowest
 offset and their sum, but the time of a machine that works on jobs with release dates: the
 lowest offsets are the dates, the sizes the work (1 | r | Cmax, solved by the order of the
-dates).  And what has failed is remembered, over all orders: what can be placed depends on
-the lowest offsets of unplaced buffers, however they came about.
+dates).  The orders only break ties between buffers that are equally constrained, by the
+waste that their sections allow or by the buffers that could be next in them, as constraint
+solvers choose variables.  And what has failed is remembered, over all orders: what can be
+placed depends on the lowest offsets of unplaced buffers, however they came about.
 """
 
 import time
 from collections.abc import Iterable, Sequence
+from enum import Enum, auto
 
 from attrs import define, field
 
@@ -30,6 +33,17 @@ from wrapperir.planning.slots import Slots
 
 _MOST_FAILURES = 1 << 20
 """How many failures are remembered."""
+
+
+class _Rule(Enum):
+    """Which of the lowest buffers is the next."""
+
+    CHOICE = auto()
+    """The one with the section that leaves the least choice; then the least waste."""
+    WASTE = auto()
+    """The one with the section that allows the least waste; then the least choice."""
+    ORDER = auto()
+    """The first in order, which also decides between equals."""
 
 
 def search_tree(
@@ -82,11 +96,13 @@ class _TreeSearch:
     placed: list[int]
     slack: list[int]
     """Of each section the bytes that may be wasted in it."""
+    choice: list[int]
+    """Of each section how many unplaced buffers have the lowest offset left in it."""
     changes: list[tuple[list[int], int, int]] = field(factory=list)
     """Each list that was changed, where, and what was there before."""
     failures: set[tuple[int, ...]] = field(factory=set)
     rank: Sequence[int] = ()
-    by_slack: bool = False
+    rule: _Rule = _Rule.ORDER
     steps: int = 0
 
     @classmethod
@@ -115,6 +131,7 @@ class _TreeSearch:
             rests=[1] * len(kinds),
             placed=[0] * len(kinds),
             slack=[0] * slots.count,
+            choice=[0] * slots.count,
         )
 
     def run(self, ranks: Sequence[Sequence[int]], most: int) -> Attempt:
@@ -135,8 +152,8 @@ class _TreeSearch:
         limit = 2 * len(part)
         start = len(self.changes)
         while True:
-            for self.by_slack in (False, True):
-                for self.rank in ranks:
+            for self.rank in ranks:
+                for self.rule in _Rule:
                     stop = min(most, self.steps + limit)
                     outcome = self._search(part, stop)
                     if outcome is not Outcome.UNDECIDED:
@@ -197,16 +214,24 @@ class _TreeSearch:
         return Outcome.UNDECIDED
 
     def _choose(self, buffers: Sequence[int]) -> int:
-        """Return which of the lowest buffers to place; one that rests on none, if any."""
+        """Return which of the lowest buffers is next; the first that rests on none."""
         bottom = min(self.lowest[index] for index in buffers)
-        first, stop = self.slots.first, self.slots.stop
+        lowest = [index for index in buffers if self.lowest[index] == bottom]
+        floating = (index for index in lowest if not self.rests[index])
+        first = next(floating, None)
+        return min(lowest, key=self._urgency) if first is None else first
 
-        def urgency(index: int) -> tuple[int, int, int]:
-            if not self.by_slack or not self.rests[index]:
-                return self.rests[index], 0, self.rank[index]
-            return 1, min(self.slack[first[index] : stop[index]]), self.rank[index]
-
-        return min((i for i in buffers if self.lowest[i] == bottom), key=urgency)
+    def _urgency(self, index: int) -> tuple[int, ...]:
+        """Return what is the less, the sooner a buffer is to be placed."""
+        sections = range(self.slots.first[index], self.slots.stop[index])
+        rank = self.rank[index]
+        if self.rule is _Rule.ORDER:
+            return (rank,)
+        facts = [(self.slack[section], self.choice[section]) for section in sections]
+        if self.rule is _Rule.WASTE:
+            return *min(facts), rank
+        # To waste room in the section is a choice as well.
+        return *min((2 * choice + (slack > 0), slack) for slack, choice in facts), rank
 
     def _place(self, index: int) -> bool:
         """Place a buffer at its lowest offset; all others are above or not alive then."""
@@ -258,13 +283,15 @@ class _TreeSearch:
         for section in sections:
             held = self.sections[section]
             held.sort(key=self.lowest.__getitem__)
+            unplaced = [index for index in held if not self.placed[index]]
             top = 0
-            for index in held:
-                if not self.placed[index]:
-                    top = max(top, self.lowest[index]) + self.slots.sizes[index]
+            for index in unplaced:
+                top = max(top, self.lowest[index]) + self.slots.sizes[index]
             if top > self.capacity:
                 return False
             self._change(self.slack, section, self.capacity - top)
+            offsets = [self.lowest[index] for index in unplaced]
+            self._change(self.choice, section, offsets.count(offsets[0]) if offsets else 0)
         return True
 
     def _parts(self, buffers: Iterable[int]) -> list[list[int]]:

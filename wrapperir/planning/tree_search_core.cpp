@@ -2,6 +2,7 @@
 // for step, where it is explained.  The caller sees to it that no sum of sizes overflows.
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <new>
@@ -15,6 +16,10 @@ using std::int64_t;
 using std::uint64_t;
 using std::vector;
 using Clock = std::chrono::steady_clock;
+
+using Urgency = std::array<int64_t, 3>;
+
+enum class Rule { kChoice, kWaste, kOrder };
 
 enum Outcome : int64_t { kFound = 1, kInfeasible = 0, kUndecided = -1, kNoMemory = -2 };
 
@@ -79,6 +84,8 @@ class TreeSearch {
         rests_(problem.count, 1),
         placed_(problem.count, 0),
         slack_(problem.sections, 0),
+        choice_(problem.sections, 0),
+        placed_in_(problem.sections, 0),
         marks_(problem.sections, 0) {
     for (int32_t s = 0; s < p_.sections; ++s) {
       for (int32_t i = 0; i < p_.count; ++i)
@@ -121,10 +128,10 @@ class TreeSearch {
   Outcome take_turns(const vector<int32_t>& part) {
     const size_t start = changes_.size();
     for (int64_t limit = 2 * part.size();; limit *= 2) {
-      for (bool by_slack : {false, true}) {
-        by_slack_ = by_slack;
-        for (int64_t order = 0; order < p_.orders; ++order) {
-          rank_ = p_.ranks + order * p_.count;
+      for (int64_t order = 0; order < p_.orders; ++order) {
+        rank_ = p_.ranks + order * p_.count;
+        for (Rule rule : {Rule::kChoice, Rule::kWaste, Rule::kOrder}) {
+          rule_ = rule;
           const int64_t stop = limit < most_ - steps_ ? steps_ + limit : most_;
           const Outcome outcome = search(part, stop);
           if (outcome != kUndecided) return outcome;
@@ -201,25 +208,37 @@ class TreeSearch {
     int64_t bottom = INT64_MAX;
     for (int32_t i : buffers) bottom = std::min(bottom, lowest_[i]);
     int32_t best = -1;
-    int64_t best_slack = 0;
+    Urgency least{};
     for (int32_t i : buffers) {
       if (lowest_[i] != bottom) continue;
-      int64_t slack = 0;
-      if (by_slack_ && rests_[i])
-        slack = *std::min_element(&slack_[p_.first[i]], slack_.data() + p_.stop[i]);
-      if (best < 0 || rests_[i] < rests_[best] ||
-          (rests_[i] == rests_[best] &&
-           (slack < best_slack || (slack == best_slack && rank_[i] < rank_[best])))) {
-        best = i;
-        best_slack = slack;
-      }
+      if (!rests_[i]) return i;
+      const Urgency own = urgency(i);
+      if (best >= 0 && least <= own) continue;
+      best = i;
+      least = own;
     }
     return best;
+  }
+
+  Urgency urgency(int32_t index) const {
+    Urgency least{0, 0, rank_[index]};
+    if (rule_ == Rule::kOrder) return least;
+    for (int64_t s = p_.first[index]; s < p_.stop[index]; ++s) {
+      Urgency own{slack_[s], choice_[s], rank_[index]};
+      if (rule_ == Rule::kChoice) own = {2 * choice_[s] + (slack_[s] > 0), slack_[s], own[2]};
+      if (s == p_.first[index] || own < least) least = own;
+    }
+    return least;
   }
 
   bool place(int32_t index) {
     change(placed_[index], 1);
     const int64_t top = lowest_[index] + p_.sizes[index];
+    for (int64_t s = p_.first[index]; s < p_.stop[index]; ++s) {
+      int32_t* const open = held_.row(s) + placed_in_[s];
+      std::swap(*open, *std::find(open, held_.row_end(s), index));
+      change(placed_in_[s], placed_in_[s] + 1);
+    }
     clear_marks();
     mark(p_.first[index], p_.stop[index]);
     for (auto at = near_.row(index); at != near_.row_end(index); ++at) {
@@ -264,7 +283,7 @@ class TreeSearch {
   // Whether what is still to come may fit, as far as each marked section says alone.
   bool fit() {
     for (int32_t section : marked_) {
-      int32_t* const begin = held_.row(section);
+      int32_t* const begin = held_.row(section) + placed_in_[section];
       int32_t* const end = held_.row_end(section);
       // It is in order but for a few since the last time.
       for (int32_t* at = begin; at != end; ++at) {
@@ -275,9 +294,12 @@ class TreeSearch {
       }
       int64_t top = 0;
       for (const int32_t* at = begin; at != end; ++at)
-        if (!placed_[*at]) top = std::max(top, lowest_[*at]) + p_.sizes[*at];
+        top = std::max(top, lowest_[*at]) + p_.sizes[*at];
       if (top > p_.capacity) return false;
+      int64_t choice = 0;
+      while (begin + choice != end && lowest_[begin[choice]] == lowest_[*begin]) ++choice;
       change(slack_[section], p_.capacity - top);
+      change(choice_[section], choice);
     }
     return true;
   }
@@ -310,6 +332,7 @@ class TreeSearch {
   }
 
   void change(int64_t& where, int64_t value) {
+    if (where == value) return;
     changes_.push_back({&where, where});
     where = value;
   }
@@ -323,12 +346,13 @@ class TreeSearch {
   const int64_t most_;
   const Clock::time_point deadline_;
   int64_t steps_ = 0;
-  Table held_, near_, twins_;
-  vector<int64_t> lowest_, rests_, placed_, slack_;
+  Table held_;  // the buffers of each section, those that are placed first
+  Table near_, twins_;
+  vector<int64_t> lowest_, rests_, placed_, slack_, choice_, placed_in_;
   vector<Change> changes_;
   std::unordered_set<Key, KeyHash> failures_;
   const int64_t* rank_ = nullptr;
-  bool by_slack_ = false;
+  Rule rule_ = Rule::kOrder;
   vector<int64_t> marks_;
   int64_t mark_ = 0;
   vector<int32_t> marked_;
