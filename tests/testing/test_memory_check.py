@@ -6,7 +6,7 @@ import pytest
 
 from wrapperir.ir.expr import Number
 from wrapperir.ir.program import Program
-from wrapperir.testing.memory_check import MemoryFault, memory_faults, peak_bytes
+from wrapperir.testing.memory_check import MemoryConflict, memory_conflicts, peak_bytes
 from wrapperir.text import parse_program
 
 
@@ -24,7 +24,7 @@ def peak(lines: str, returned: str = "", **symbols: Number) -> int:
 
 def faults(lines: str, **symbols: Number) -> list[tuple[str, int, int]]:
     """Return the kinds and the line numbers of top-level faults."""
-    found = memory_faults(read(lines), {"s0": 16, **symbols})
+    found = memory_conflicts(read(lines), {"s0": 16, **symbols})
     return [(f.kind, int(f.first[1]), int(f.second[1])) for f in found]
 
 
@@ -138,9 +138,9 @@ def test_pools_in_pools_and_blocks_are_followed() -> None:
     fine = text.replace("AT", "64").replace("INNER", "0")
     assert faults(fine) == []
     assert ("overlap", 1, 2) in faults(text.replace("AT", "0").replace("INNER", "0"))
-    (fault,) = memory_faults(read(text.replace("AT", "64").replace("INNER", "8")), {})
+    (fault,) = memory_conflicts(read(text.replace("AT", "64").replace("INNER", "8")), {})
     inner = ("lines", 3, "body", "lines")
-    assert fault == MemoryFault("overlap", (*inner, 0), (*inner, 1))
+    assert fault == MemoryConflict("overlap", (*inner, 0), (*inner, 1))
     assert faults(text.replace("AT", "64").replace("INNER", "112"))[0][0] == "outside"
 
 
@@ -181,7 +181,7 @@ def test_what_the_host_reads_in_a_branch_orders_that_way_only() -> None:
     constant = 'constant %w: f32[1] = "w"\n'
     lines = constant + fill("m", 1) + branch + fill("m", 0)
     program = read(lines)
-    assert len(memory_faults(program, {"s0": 1})) == 1
+    assert len(memory_conflicts(program, {"s0": 1})) == 1
 
 
 @pytest.mark.parametrize(

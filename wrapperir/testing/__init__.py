@@ -13,7 +13,7 @@ from wrapperir.testing.conformance import (
 )
 from wrapperir.testing.faults import FaultKind, Faulty, inject
 from wrapperir.testing.inputs import example_constants, example_inputs, example_symbols
-from wrapperir.testing.memory_check import MemoryFault, memory_faults, peak_bytes
+from wrapperir.testing.memory_check import MemoryConflict, memory_conflicts, peak_bytes
 from wrapperir.testing.programs import programs
 
 __all__ = [
@@ -22,14 +22,14 @@ __all__ = [
     "ConformanceError",
     "FaultKind",
     "Faulty",
-    "MemoryFault",
+    "MemoryConflict",
     "Outcome",
     "check_case",
     "example_constants",
     "example_inputs",
     "example_symbols",
     "inject",
-    "memory_faults",
+    "memory_conflicts",
     "peak_bytes",
     "programs",
 ]

@@ -20,7 +20,7 @@ UNIT = 64
 
 
 @frozen
-class MemoryFault:
+class MemoryConflict:
     """What is wrong between two lines: ``overlap``, ``outside`` or ``unordered``.
 
     The lines are those that begin two memories, or those that use one; for what lies
@@ -32,9 +32,9 @@ class MemoryFault:
     second: LinePath
 
 
-def memory_faults(
+def memory_conflicts(
     program: Program, symbols: Mapping[str, Number]
-) -> tuple[MemoryFault, ...]:
+) -> tuple[MemoryConflict, ...]:
     """Return what is wrong with a program's placements and streams, each fault once.
 
     Two placements of a pool may not share bytes while both live, and must lie within it;
@@ -45,16 +45,16 @@ def memory_faults(
     Raises:
         ValueError: a size or offset needs a symbol without a value.
     """
-    found: dict[MemoryFault, None] = {}
+    found: dict[MemoryConflict, None] = {}
     for trace in traces(program, symbols, UNIT):
         placed = [memory for memory in trace.memories if memory.pool is not None]
         for memory in placed:
             if memory.pool is not None and not _inside(memory, memory.pool):
-                found[MemoryFault("outside", memory.pool.path, memory.path)] = None
+                found[MemoryConflict("outside", memory.pool.path, memory.path)] = None
         for first, second in combinations(placed, 2):
             if _share_bytes(first, second):
                 if _live_together(first, second):
-                    found[MemoryFault("overlap", first.path, second.path)] = None
+                    found[MemoryConflict("overlap", first.path, second.path)] = None
                 elif not (first.is_pool or second.is_pool):
                     pairs = ((a, b) for a in first.uses for b in second.uses)
                     found.update(dict.fromkeys(_unordered(trace, pairs)))
@@ -105,8 +105,8 @@ def _live_together(first: Memory, second: Memory) -> bool:
     return earlier.end is None or earlier.end > later.begin
 
 
-def _unordered(trace: Trace, pairs: Iterator[tuple[Use, Use]]) -> Iterator[MemoryFault]:
+def _unordered(trace: Trace, pairs: Iterator[tuple[Use, Use]]) -> Iterator[MemoryConflict]:
     for one, other in pairs:
         earlier, later = sorted((one.node, other.node))
         if earlier != later and not trace.before[later] >> earlier & 1:
-            yield MemoryFault("unordered", trace.paths[earlier], trace.paths[later])
+            yield MemoryConflict("unordered", trace.paths[earlier], trace.paths[later])
