@@ -39,14 +39,19 @@ from wrapperir.verify.names import (
     use,
     use_expression,
 )
-from wrapperir.verify.state import Role, Scope, State, Storage, Value, defined_note
+from wrapperir.verify.state import (
+    MAX_NESTING,
+    Role,
+    Scope,
+    State,
+    Storage,
+    Value,
+    defined_note,
+)
 from wrapperir.verify.symbols import check_one_element
 
 Walk: TypeAlias = Callable[[Sequence[BodyLine]], None]
 """Checks the lines of the current scope."""
-
-MAX_NESTING = 64
-"""Blocks nested deeper are refused, so that recursion over them is safe."""
 
 
 @frozen(eq=False)

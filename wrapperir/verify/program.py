@@ -15,6 +15,7 @@ from wrapperir.verify.line_checks import LineChecks, check_provenance, report_ma
 from wrapperir.verify.malformed import expect
 from wrapperir.verify.names import check_type, define, enter, report_resource, use
 from wrapperir.verify.places import sort_key
+from wrapperir.verify.races import check_races
 from wrapperir.verify.state import Role, State, Storage, Value
 
 T = TypeVar("T")
@@ -71,6 +72,8 @@ def _check_all(state: State, checks: LineChecks) -> None:
         lambda output: _check_output(state, output, returned),
     )
     check_leaks(state, state.scope, returned)
+    if state.streams:
+        check_races(state)
 
 
 def _each(

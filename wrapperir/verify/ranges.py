@@ -68,6 +68,11 @@ class RangeMap(Generic[T]):
             del self._chunks[number]
             del self._firsts[number]
 
+    def values(self) -> Iterator[T]:
+        """Yield the values, in no order."""
+        for _, value in self._ranges.values():
+            yield value
+
     def cut(self, begin: int, end: int) -> list[T]:
         """Take ``[begin, end)`` out of the ranges; return the values that were there."""
         found = list(self.overlapping(begin, end))

@@ -14,6 +14,9 @@ from wrapperir.verify.layouts import Layouts, TypeFacts
 if TYPE_CHECKING:
     from wrapperir.verify.placements import Placement, Pool
 
+MAX_NESTING = 64
+"""Blocks nested deeper are refused, so that recursion over them is safe."""
+
 
 class Role(Enum):
     """Who owns a name, and so what may be done with it."""
