@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from wrapperir.analysis.live_bytes import analyze_memory
 from wrapperir.ir.program import Program
 from wrapperir.report.build_timeline import build_timeline
+from wrapperir.report.spans import MOST
 from wrapperir.report.symbol_values import choose_values
 from wrapperir.report.timeline import (
     BufferKind,
@@ -151,6 +152,22 @@ program @main(%x: f32[16]) {
     assert memory.pool_height == memory.peak == 1024
     assert (memory.lower_bound, memory.peak_line) == (384, 6)
     assert memory.placed_at_peak == 384
+
+
+def test_sizes_beyond_all_memory_are_held_at_a_bound() -> None:
+    memory = memory_of("""\
+program @main(%x: f32[s0]) {
+  symbol s0: int = size(%x, 0)
+  symbol s1: int = s0 ** 100 * s0 ** 100 * s0 ** 100
+  %a = allocate f32[s0 ** 100 * s0 ** 100 * s0 ** 100]
+  free %a
+  %b = allocate f32[s1]
+  free %b
+  free %x
+  return
+}
+""")
+    assert [b.size for b in memory.buffers] == [256, MOST, 256]
 
 
 def test_each_device_and_space_is_a_memory_of_its_own() -> None:

@@ -41,7 +41,8 @@ def build_timeline(
     """Return what a valid program holds where its symbols have these values.
 
     ``positions`` are of the program's parts, in the text whose lines are counted.  A
-    size that has no value counts as nothing.
+    size that has no value counts as nothing, one beyond all memory as
+    :data:`~wrapperir.report.spans.MOST` bytes.
     """
     memory = analyze_memory(program, values)
     flat = flatten(memory, positions)

@@ -19,6 +19,9 @@ from wrapperir.ir.types import PoolType
 from wrapperir.ir.uses import blocks_of
 from wrapperir.report.flat_lines import FlatLines, nested
 
+MOST = 1 << 50
+"""What a larger size or offset counts as; no memory has as many bytes."""
+
 
 @frozen(eq=False)
 class StorageSpan:
@@ -61,7 +64,7 @@ class _Walk:
         for storage, size in zip(block.storages, block.bytes, strict=True):
             if storage.kind is not StorageKind.PARAMETER:
                 pool = None if storage.pool is None else spans[id(storage.pool)]
-                span = self._span(block, storage, max(0, size), pool)
+                span = self._span(block, storage, _plausible(size), pool)
                 self.found.append(span)
                 spans[id(storage)] = span
             elif storage.name in lent:
@@ -106,9 +109,13 @@ class _Walk:
 
     def _offset(self, storage: Storage) -> int:
         try:
-            return max(0, evaluate_int(storage.offset, self.values))
+            return _plausible(evaluate_int(storage.offset, self.values))
         except EvaluationError:
             return 0  # as a size that has no value counts as nothing
+
+
+def _plausible(bytes: int) -> int:
+    return min(max(0, bytes), MOST)
 
 
 def _first_write(storage: Storage, starts: Sequence[int]) -> int | None:

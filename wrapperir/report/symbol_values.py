@@ -67,14 +67,17 @@ def _choose(
             raise SymbolValueError(f"{name} = {given} is not in its range {_range(symbol)}")
         return SymbolValue(name=name, value=given, reason="given")
     if isinstance(symbol.source, int | Symbol | Operation):
+        value: int | None
         try:
             value = evaluate_int(symbol.source, values)
         except EvaluationError:
-            pass  # it mentions what has no value here, such as a float
-        else:
+            value = None  # it mentions what has no value here, such as a float
+        if value is not None and abs(value) < 1 << 63:
             return SymbolValue(name=name, value=value, reason="from the symbols before it")
-    value = _in_range(symbol, USUAL)
-    return SymbolValue(name=name, value=value, reason=f"not given; of {_range(symbol)}")
+    usual = _in_range(symbol, USUAL)
+    bounded = symbol.lower is not None or symbol.upper is not None
+    reason = f"not given; of {_range(symbol)}" if bounded else "not given"
+    return SymbolValue(name=name, value=usual, reason=reason)
 
 
 def _in_range(symbol: SymbolDefinitionLine, value: int) -> int:
@@ -84,5 +87,5 @@ def _in_range(symbol: SymbolDefinitionLine, value: int) -> int:
 
 
 def _range(symbol: SymbolDefinitionLine) -> str:
-    lower = "" if symbol.lower is None else str(symbol.lower)
-    return f"{lower}..{'' if symbol.upper is None else symbol.upper}"
+    bounds = ("" if bound is None else bound for bound in (symbol.lower, symbol.upper))
+    return "{}..{}".format(*bounds)
