@@ -170,6 +170,22 @@ program @main(%x: f32[s0]) {
     assert [b.size for b in memory.buffers] == [256, MOST, 256]
 
 
+def test_neighbours_in_a_pool_do_not_overlap_for_rounding() -> None:
+    memory = memory_of("""\
+program @main() {
+  %pool = allocate_pool pool[1000]
+  %a = place f32[2] in %pool at 0
+  %b = place f32[2] in %pool at 8
+  free %pool
+  free %b
+  free %a
+  return
+}
+""")
+    assert [(b.address, b.size) for b in memory.buffers] == [(0, 8), (8, 8)]
+    assert memory.peak == 1024
+
+
 def test_each_device_and_space_is_a_memory_of_its_own() -> None:
     version = timeline_of("""\
 program @main() {

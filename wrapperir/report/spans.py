@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from attrs import define, field, frozen
 
 from wrapperir.analysis.live_bytes import BlockMemory, ProgramMemory
+from wrapperir.analysis.sizes import UNIT, storage_bytes
 from wrapperir.analysis.storages import Storage, StorageKind
 from wrapperir.ir.expr import EvaluationError, Number, evaluate_int
 from wrapperir.ir.line import (
@@ -45,8 +46,14 @@ class StorageSpan:
 def find_spans(
     memory: ProgramMemory, flat: FlatLines, values: Mapping[str, Number]
 ) -> list[StorageSpan]:
-    """Return the storages of all blocks, parameters of nested ones not repeated."""
+    """Return the storages of all blocks, parameters of nested ones not repeated.
+
+    Sizes are rounded up to 64 bytes, but those of what is placed are not where some
+    offsets are no multiples of 64: rounded up, neighbours would overlap.
+    """
     walk = _Walk(memory, flat, values)
+    placed = (s for b in memory.blocks.values() for s in b.storages if s.pool is not None)
+    walk.rounds_placed = all(walk.offset(storage) % UNIT == 0 for storage in placed)
     walk.block(memory.top, {})
     return walk.found
 
@@ -57,6 +64,7 @@ class _Walk:
     flat: FlatLines
     values: Mapping[str, Number]
     found: list[StorageSpan] = field(factory=list[StorageSpan])
+    rounds_placed: bool = True
 
     def block(self, block: BlockMemory, lent: Mapping[str, StorageSpan]) -> None:
         """Add a block's storages; ``lent`` has the pools among its parameters by name."""
@@ -64,7 +72,7 @@ class _Walk:
         for storage, size in zip(block.storages, block.bytes, strict=True):
             if storage.kind is not StorageKind.PARAMETER:
                 pool = None if storage.pool is None else spans[id(storage.pool)]
-                span = self._span(block, storage, _plausible(size), pool)
+                span = self._span(block, storage, self._size(storage, size), pool)
                 self.found.append(span)
                 spans[id(storage)] = span
             elif storage.name in lent:
@@ -104,10 +112,16 @@ class _Walk:
             line=line,
             writer=_first_write(storage, starts),
             within=pool,
-            offset=0 if pool is None else self._offset(storage),
+            offset=0 if pool is None else self.offset(storage),
         )
 
-    def _offset(self, storage: Storage) -> int:
+    def _size(self, storage: Storage, rounded: int) -> int:
+        if storage.pool is None or self.rounds_placed or rounded == 0:
+            return _plausible(rounded)
+        return _plausible(evaluate_int(storage_bytes(storage.type), self.values))
+
+    def offset(self, storage: Storage) -> int:
+        """Return where a placed storage begins in its pool."""
         try:
             return _plausible(evaluate_int(storage.offset, self.values))
         except EvaluationError:
