@@ -8,7 +8,9 @@ from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.ir.program import Program
 from wrapperir.passes.free_early import free_early
 from wrapperir.passes.insert_frees import insert_frees
+from wrapperir.passes.plan_memory import plan_memory
 from wrapperir.passes.remove_dead_lines import remove_dead_lines
+from wrapperir.passes.reuse_buffers import reuse_buffers
 from wrapperir.passes.simplify_expressions import simplify_expressions
 from wrapperir.passes.use_out_variants import use_out_variants
 
@@ -17,7 +19,9 @@ __all__ = [
     "Pass",
     "free_early",
     "insert_frees",
+    "plan_memory",
     "remove_dead_lines",
+    "reuse_buffers",
     "run_passes",
     "simplify_expressions",
     "use_out_variants",
@@ -29,7 +33,9 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
     {
         "free_early": free_early,
         "insert_frees": insert_frees,
+        "plan_memory": plan_memory,
         "remove_dead_lines": remove_dead_lines,
+        "reuse_buffers": reuse_buffers,
         "simplify_expressions": simplify_expressions,
         "use_out_variants": use_out_variants,
     }

@@ -1,0 +1,95 @@
+"""Give the memory of freed buffers to buffers that begin later."""
+
+from collections.abc import Sequence
+
+from attrs import evolve
+
+from wrapperir.analysis.footprint import Footprints
+from wrapperir.analysis.storages import Entry, StorageKind
+from wrapperir.analysis.stream_order import order_streams
+from wrapperir.ir.line import AllocateLine, Argument, Block, BodyLine, ReuseLine
+from wrapperir.ir.program import Program
+from wrapperir.passes.live_units import LiveUnits
+from wrapperir.passes.nested_blocks import rewrite_blocks
+from wrapperir.passes.reuse_choice import Freed, ReuseSearch
+
+
+def reuse_buffers(program: Program) -> Program:
+    """Return the program with buffers in the memory of buffers freed before.
+
+    Before::
+
+        program @main(%x: f32[16, 16]) {
+          %buf0 = allocate f32[16, 16]
+          extern_kernel aten.mm.out(%x, %x, out=%buf0) writes(%buf0)
+          %buf1 = extern_kernel aten.relu.default(%buf0) : f32[16, 16]
+          free %buf0
+          %buf2 = allocate f32[256]
+          extern_kernel aten.sum.IntList_out(%buf1, (1,), out=%buf2) writes(%buf2)
+          free %buf1
+          return %buf2
+        }
+
+    After::
+
+        program @main(%x: f32[16, 16]) {
+          %buf0 = allocate f32[16, 16]
+          extern_kernel aten.mm.out(%x, %x, out=%buf0) writes(%buf0)
+          %buf1 = extern_kernel aten.relu.default(%buf0) : f32[16, 16]
+          %buf2 = reuse %buf0 as f32[256]
+          extern_kernel aten.sum.IntList_out(%buf1, (1,), out=%buf2) writes(%buf2)
+          free %buf1
+          return %buf2
+        }
+
+    Of the freed buffers the smallest that is large enough is taken, and of those of one
+    size the one that was freed last; an output takes only its own size.  The memory is
+    kept between, so a buffer is reused only where the block then takes no more than it
+    did at its peak, and only if all uses of the old are ordered before all of the new.
+    Buffers in pools stay where they are.
+    """
+    footprints = Footprints({line.name: line for line in program.definitions})
+    constants = [(c.name, c.type, StorageKind.CONSTANT) for c in program.constants]
+    inputs = [(i.name, i.type, StorageKind.INPUT) for i in program.inputs]
+    lines = _reused(footprints, program.lines, program.outputs, [*inputs, *constants])
+    return evolve(program, lines=lines)
+
+
+def _reused(
+    footprints: Footprints,
+    lines: Sequence[BodyLine],
+    results: Sequence[Argument],
+    entry: Entry,
+) -> tuple[BodyLine, ...]:
+    """Return the lines of a block with its buffers reused."""
+
+    def nested(block: Block) -> Block:
+        entry = [(p.name, p.type, StorageKind.PARAMETER) for p in block.parameters]
+        return evolve(block, lines=_reused(footprints, block.lines, block.results, entry))
+
+    lines = [rewrite_blocks(line, nested) for line in lines]
+    found, footprint = footprints.of(lines, results, entry)
+    search = ReuseSearch(
+        lines,
+        found,
+        order_streams(lines),
+        footprints,
+        LiveUnits(footprint, len(lines)),
+    )
+    search.run()
+    freed_later = {freed.line for freed in search.chosen.values()}
+    return tuple(
+        _reuse(line, search.chosen[index]) if index in search.chosen else line
+        for index, line in enumerate(lines)
+        if index not in freed_later
+    )
+
+
+def _reuse(line: BodyLine, freed: Freed) -> ReuseLine:
+    assert isinstance(line, AllocateLine)
+    return ReuseLine(
+        result=line.result,
+        source=freed.name,
+        type=line.type,
+        provenance=line.provenance,
+    )

@@ -1,0 +1,181 @@
+"""Which freed memory each allocation of a block takes."""
+
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from attrs import define, field, frozen
+
+from wrapperir.analysis.footprint import Footprints
+from wrapperir.analysis.sizes import UNIT, storage_bytes
+from wrapperir.analysis.storages import BlockStorages, Storage, StorageKind
+from wrapperir.analysis.stream_order import StreamOrder, stream_key
+from wrapperir.ir.line import AllocateLine, BodyLine, FreeLine, ZeroMode
+from wrapperir.ir.types import TensorType, ValueType
+from wrapperir.ir.uses import definitions
+from wrapperir.passes.live_units import LiveUnits
+
+_Class: TypeAlias = tuple[object, ...]
+"""What memory and the buffer that takes it have in common."""
+
+
+@frozen(eq=False)
+class Memory:
+    """Memory of a buffer: ``amount`` orders sizes of a class, ``units`` are counted.
+
+    The amount is bytes, not rounded, where they are constant.
+    """
+
+    amount: int
+    units: int
+
+
+@frozen(eq=False)
+class Freed:
+    """Memory, and the name and the line that free it."""
+
+    memory: Memory
+    name: str
+    line: int
+
+
+@define
+class _Shelf:
+    """Freed memory of a class: amounts in order, and what was freed last of each."""
+
+    amounts: list[int] = field(factory=list[int])
+    stacks: dict[int, list[Freed]] = field(factory=dict[int, list[Freed]])
+
+    def put(self, freed: Freed) -> None:
+        amount = freed.memory.amount
+        if amount not in self.stacks:
+            insort(self.amounts, amount)
+            self.stacks[amount] = []
+        self.stacks[amount].append(freed)
+
+    def find(self, amount: int) -> Freed | None:
+        """Return what was freed last of the smallest that is large enough."""
+        at = bisect_left(self.amounts, amount)
+        return self.stacks[self.amounts[at]][-1] if at < len(self.amounts) else None
+
+    def take(self, freed: Freed) -> None:
+        """Remove what ``find`` returned."""
+        amount = freed.memory.amount
+        self.stacks[amount].pop()
+        if not self.stacks[amount]:
+            del self.stacks[amount]
+            del self.amounts[bisect_left(self.amounts, amount)]
+
+
+@define
+class ReuseSearch:
+    """Goes through a block's lines and chooses what each allocation takes."""
+
+    lines: Sequence[BodyLine]
+    found: BlockStorages
+    order: StreamOrder
+    footprints: Footprints
+    live: LiveUnits
+    chosen: dict[int, Freed] = field(factory=dict[int, Freed])
+    types: dict[str, ValueType] = field(factory=dict[str, ValueType])
+    _shelves: dict[_Class, dict[int, _Shelf]] = field(
+        factory=dict[_Class, dict[int, _Shelf]]
+    )
+    _memory: dict[int, Memory] = field(factory=dict[int, Memory])
+
+    def run(self) -> None:
+        """Fill ``chosen``: for the line of an allocation, the memory that it takes."""
+        ended: dict[int, Storage] = {}
+        begun: dict[int, Storage] = {}
+        for storage in self.found.storages:
+            if self._is_suited(storage):
+                begun[storage.begin] = storage
+                if self._is_freed_alone(storage):
+                    ended[storage.end] = storage
+        ready: dict[int, list[tuple[Storage, str, int]]] = {}
+        for index, line in enumerate(self.lines):
+            for name, type in definitions(line):
+                self.types[name] = type
+            for storage, name, at in ready.pop(index, ()):
+                self._offer(storage, name, at)
+            if isinstance(line, AllocateLine) and index in begun:
+                self._place(index, line, begun[index])
+            elif isinstance(line, FreeLine) and index in ended:
+                freed = (ended[index], line.buffer, index)
+                ready.setdefault(self._settled(ended[index], index), []).append(freed)
+
+    def _is_freed_alone(self, storage: Storage) -> bool:
+        """Say whether a name that can only be this storage is the last to be freed."""
+        if storage.end >= len(self.lines):
+            return False
+        line = self.lines[storage.end]
+        return isinstance(line, FreeLine) and self.found.of_name[line.buffer] == (storage,)
+
+    def _is_suited(self, storage: Storage) -> bool:
+        if storage.kind is not StorageKind.ALLOCATED:
+            return False
+        size = self.footprints.sizes.of(storage.type)
+        return size.count > 0 and (size.exact or size.unit == UNIT)
+
+    def _settled(self, storage: Storage, freed: int) -> int:
+        """Return the first line from which on all launches come after its uses."""
+        settled = freed + 1
+        if not self.order.is_trivial:
+            for use in storage.uses:
+                if use.stream is not None:
+                    key = stream_key(use.device, use.stream)
+                    settled = max(settled, self.order.settled(use.line, key))
+        return settled
+
+    def _class_of(self, storage: Storage) -> _Class:
+        type = storage.type
+        assert isinstance(type, TensorType)
+        layout = None if type.layout is None else type
+        unit = self.footprints.sizes.of(type).unit
+        return (type.device, type.space, type.pinned, layout, unit)
+
+    def _memory_of(self, storage: Storage) -> Memory:
+        known = self._memory.get(storage.begin)
+        if known is not None:
+            return known
+        size = self.footprints.sizes.of(storage.type)
+        bytes = storage_bytes(storage.type)
+        return Memory(bytes if isinstance(bytes, int) else size.count, size.count)
+
+    def _offer(self, storage: Storage, freed: str, line: int) -> None:
+        """Put freed memory on the shelf of its class and of what its name promises."""
+        type, whole = self.types[freed], storage.type
+        assert isinstance(type, TensorType)
+        assert isinstance(whole, TensorType)
+        if type.layout != whole.layout or (type.layout is not None and type != whole):
+            return
+        shelves = self._shelves.setdefault(self._class_of(storage), {})
+        shelf = shelves.setdefault(type.alignment or 1, _Shelf())
+        shelf.put(Freed(self._memory_of(storage), freed, line))
+
+    def _place(self, index: int, line: AllocateLine, storage: Storage) -> None:
+        """Choose freed memory for a buffer, if some is suited."""
+        if line.workspace not in (None, ZeroMode.UNINITIALIZED):
+            return
+        own = self._memory_of(storage)
+        dimension, _ = self.footprints.dimension(storage)
+        shelves = self._shelves.get(self._class_of(storage), {})
+        offers: list[tuple[int, int, _Shelf, Freed]] = []
+        for alignment, shelf in shelves.items():
+            freed = shelf.find(own.amount)
+            if freed is not None and alignment >= (line.type.alignment or 1):
+                offers.append((freed.memory.amount, -freed.line, shelf, freed))
+        for amount, _, shelf, freed in sorted(offers, key=lambda offer: offer[:2]):
+            if storage.escapes and amount > own.amount:
+                continue
+            kept, more = freed.memory.units, freed.memory.units - own.units
+            if not self.live.may_add(dimension, freed.line, index, kept):
+                continue
+            if not self.live.may_add(dimension, index, storage.end, more):
+                continue
+            self.live.add(dimension, freed.line, index, kept)
+            self.live.add(dimension, index, storage.end, more)
+            shelf.take(freed)
+            self.chosen[index] = freed
+            self._memory[index] = freed.memory
+            return
