@@ -2,9 +2,18 @@ from wrapperir.diagnostics import Code
 from wrapperir.emit import Support, check_support
 from wrapperir.ir.builder import BlockBuilder, Operand, ProgramBuilder, Value
 from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import LINES, CommentLine, KernelDefinitionLine, WhileLoopLine
+from wrapperir.ir.line import (
+    LINES,
+    AllocatePoolLine,
+    CommentLine,
+    KernelDefinitionLine,
+    PlaceLine,
+    RecordEventLine,
+    WaitEventLine,
+    WhileLoopLine,
+)
 from wrapperir.ir.program import Program
-from wrapperir.ir.types import Device, tensor
+from wrapperir.ir.types import CPU, Device, PoolType, tensor
 
 CUDA = Device("cuda", 0)
 
@@ -97,3 +106,51 @@ def test_a_loop_is_walked_in_the_order_of_the_text() -> None:
         ("lines", 0, "condition", "lines", 0),
         ("lines", 0, "body", "lines", 0),
     ]
+
+
+def stream_program(device: Device) -> Program:
+    """Lines on streams: an event of stream 0, a wait and a call of stream 1."""
+    builder = ProgramBuilder()
+    x = builder.input(tensor("f32", (2,), device=device))
+    event = builder.record_event(device)
+    builder.wait_event(event, device, stream=1)
+    y = builder.extern("aten.neg.default", x, type=x.type, device=device, stream=1)
+    return builder.build(y)
+
+
+def test_streams_are_refused_where_their_order_is_not_kept() -> None:
+    found = check_support(stream_program(CUDA), "tiny", Support())
+    assert [(d.code, d.path) for d in found] == [
+        (Code.UNSUPPORTED_FEATURE, ("lines", 1)),
+        (Code.UNSUPPORTED_FEATURE, ("lines", 2)),
+    ]
+    assert found[0].hint == "it supports these devices with streams: cpu"
+    keeping = Support(streams=frozenset({"cpu", "cuda"}))
+    assert check_support(stream_program(CUDA), "tiny", keeping) == ()
+
+
+def test_streams_of_the_cpu_run_in_order_anyway() -> None:
+    assert check_support(stream_program(CPU), "tiny", Support()) == ()
+    none = Support(lines=frozenset(LINES).difference((RecordEventLine, WaitEventLine)))
+    found = check_support(stream_program(CPU), "tiny", none)
+    assert [(d.code, d.path) for d in found] == [
+        (Code.UNSUPPORTED_LINE, ("lines", 0)),
+        (Code.UNSUPPORTED_LINE, ("lines", 1)),
+    ]
+
+
+def test_pools_are_refused_by_line_and_by_device() -> None:
+    builder = ProgramBuilder()
+    pool = builder.allocate_pool(PoolType(size=64, device=CUDA))
+    y = builder.place(pool, 0, tensor("f32", (2,), device=CUDA))
+    builder.free(pool)
+    program = builder.build(y)
+    assert check_support(program, "tiny", Support()) == ()
+    none = Support(lines=frozenset(LINES).difference((AllocatePoolLine, PlaceLine)))
+    found = check_support(program, "tiny", none)
+    assert [(d.code, d.subject) for d in found] == [
+        (Code.UNSUPPORTED_LINE, "allocate_pool"),
+        (Code.UNSUPPORTED_LINE, "place"),
+    ]
+    found = check_support(program, "tiny", Support(devices=frozenset({"cpu"})))
+    assert [d.code for d in found] == [Code.UNSUPPORTED_DEVICE] * 2

@@ -39,13 +39,19 @@ class Artifact:
 
 @frozen(kw_only=True)
 class Support:
-    """What an emitter can express.  ``devices`` of ``None`` is every device kind."""
+    """What an emitter can express.
+
+    ``devices`` of ``None`` is every device kind.  ``streams`` are the device kinds on
+    which it keeps the order of streams other than 0; what runs in the order of the
+    program, as on the CPU, keeps it without doing anything.
+    """
 
     lines: frozenset[type[Line]] = field(default=frozenset(LINES))
     languages: frozenset[Language] = field(
         default=frozenset({Language.TRITON, Language.CPP})
     )
     devices: frozenset[str] | None = None
+    streams: frozenset[str] = frozenset({"cpu"})
 
 
 class Emitter(ABC):

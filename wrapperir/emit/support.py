@@ -6,6 +6,7 @@ from wrapperir.diagnostics import Code, Diagnostic, LinePath
 from wrapperir.emit.contract import Support
 from wrapperir.ir.line import (
     AllocateLine,
+    AllocatePoolLine,
     Block,
     BodyLine,
     ConditionalLine,
@@ -13,9 +14,12 @@ from wrapperir.ir.line import (
     KernelCallLine,
     KernelDefinitionLine,
     Line,
+    PlaceLine,
+    RecordEventLine,
     ReinterpretLine,
     ReuseLine,
     SubgraphCallLine,
+    WaitEventLine,
     WhileLoopLine,
     keyword,
 )
@@ -59,10 +63,12 @@ def check_support(
     for line, path in _walk(program.lines, ()):
         if type(line) not in support.lines:
             found.append(_unsupported_line(emitter, line, path))
-        elif support.devices is not None:
-            device = _device(line)
-            if device is not None:
-                found.extend(_check_device(emitter, support, device, path))
+            continue
+        device = _device(line)
+        if device is not None:
+            found.extend(_check_device(emitter, support, device, path))
+        if isinstance(line, _ON_STREAMS) and line.stream:
+            found.extend(_check_stream(emitter, support, line, path))
     return tuple(found)
 
 
@@ -106,7 +112,9 @@ def _device(line: BodyLine) -> Device | None:
     match line:
         case AllocateLine() | ReuseLine() | ReinterpretLine():
             return line.type.device
-        case KernelCallLine() | ExternKernelLine():
+        case AllocatePoolLine() | PlaceLine():
+            return line.type.device
+        case KernelCallLine() | ExternKernelLine() | RecordEventLine() | WaitEventLine():
             return line.device
         case _:
             return None
@@ -122,6 +130,28 @@ def _check_device(
             path=path,
             subject=str(device),
             hint=_alternatives("devices", support.devices),
+        )
+
+
+_ON_STREAMS = (KernelCallLine, ExternKernelLine, RecordEventLine, WaitEventLine)
+
+
+def _check_stream(
+    emitter: str,
+    support: Support,
+    line: KernelCallLine | ExternKernelLine | RecordEventLine | WaitEventLine,
+    path: LinePath,
+) -> Iterator[Diagnostic]:
+    kind = line.device.kind
+    is_refused = support.devices is not None and kind not in support.devices
+    if kind not in support.streams and not is_refused:
+        yield Diagnostic(
+            code=Code.UNSUPPORTED_FEATURE,
+            message=f"the {emitter} emitter has no support for streams of {line.device}:"
+            f" all is on stream 0, not on stream {line.stream}",
+            path=path,
+            subject=f"stream({line.stream})",
+            hint=_alternatives("devices with streams", support.streams),
         )
 
 
