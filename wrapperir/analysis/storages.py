@@ -176,6 +176,7 @@ class _Walk:
                 kept = line.workspace is ZeroMode.ZERO_PER_PROGRAM
                 kind = StorageKind.PROGRAM if kept else StorageKind.ALLOCATED
                 self.begin(line.result, line.type, kind, index)
+                self._note_zeroing(index, line)
             case AllocatePoolLine():
                 self.begin(line.result, line.type, StorageKind.POOL, index)
             case PlaceLine():
@@ -209,6 +210,12 @@ class _Walk:
         if pools:
             storage.pool = pools[0]
             pools[0].references += 1
+        self._note_zeroing(index, line)
+
+    def _note_zeroing(self, index: int, line: AllocateLine | PlaceLine) -> None:
+        if line.workspace is ZeroMode.ZERO_ON_CALL:
+            for storage in self.found.of_name[line.result]:
+                storage.uses.append(Use(index, True, line.type.device, 0))
 
     def _take_element(self, line: MultiOutputLine) -> None:
         depth = len(line.indices)

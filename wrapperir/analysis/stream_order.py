@@ -11,6 +11,7 @@ from typing import TypeAlias
 from attrs import define, field
 
 from wrapperir.ir.line import (
+    AllocateLine,
     AssertNotNanLine,
     BodyLine,
     BufferRef,
@@ -18,13 +19,16 @@ from wrapperir.ir.line import (
     ExternKernelLine,
     ItemOf,
     KernelCallLine,
+    PlaceLine,
     RecordEventLine,
     SubgraphCallLine,
     SymbolDefinitionLine,
     WaitEventLine,
     WhileLoopLine,
+    ZeroMode,
 )
 from wrapperir.ir.types import Device
+from wrapperir.ir.uses import blocks_of
 
 Stream: TypeAlias = tuple[str, int, int]
 """Device kind and index, and the number of a stream."""
@@ -64,11 +68,13 @@ class StreamOrder:
         """Return the first line from which on all of some launches come after one.
 
         The one is that at ``line`` on ``stream``; the others are those at the lines that
-        ``among`` has, in order, of their streams; all launches if ``None``.  Only streams of the same device can be
-        unordered with it.
+        ``among`` has, in order, of their streams; all launches if ``None``.  Only streams
+        of the same device can be unordered with it.
         """
-        number = bisect_left(self.launches[stream], line) + 1
         latest = line + 1
+        if stream not in self.launches:
+            return latest
+        number = bisect_left(self.launches[stream], line) + 1
         for other, lines in (self.launches if among is None else among).items():
             if other == stream or other[:2] != stream[:2]:
                 continue
@@ -82,9 +88,12 @@ class StreamOrder:
 def order_streams(lines: Sequence[BodyLine]) -> StreamOrder:
     """Return the order of the launches in one block.
 
-    A line with blocks is a launch on stream 0 of each device that has been seen.
+    A line with blocks is a launch on stream 0 of each device that lines launch on; what
+    begins as zero is zeroed there.
     """
-    streams = list(dict.fromkeys(_stream_of(line) for line in lines))
+    streams = dict.fromkeys(_stream_of(line) for line in lines)
+    if any(blocks_of(line) for line in lines):
+        streams |= dict.fromkeys((*on[:2], 0) for on in streams if on is not None)
     known = [stream for stream in streams if stream is not None]
     order = StreamOrder(len(lines))
     for stream in known:
@@ -146,8 +155,13 @@ def _reads_on_host(line: BodyLine) -> bool:
 
 
 def _stream_of(line: BodyLine) -> Stream | None:
-    if isinstance(
-        line, KernelCallLine | ExternKernelLine | RecordEventLine | WaitEventLine
-    ):
-        return stream_key(line.device, line.stream)
-    return None
+    match line:
+        case KernelCallLine() | ExternKernelLine() | RecordEventLine() | WaitEventLine():
+            return stream_key(line.device, line.stream)
+        case (
+            AllocateLine(workspace=ZeroMode.ZERO_ON_CALL)
+            | PlaceLine(workspace=ZeroMode.ZERO_ON_CALL)
+        ):
+            return stream_key(line.type.device, 0)
+        case _:
+            return None
