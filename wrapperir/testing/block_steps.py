@@ -8,7 +8,8 @@ from wrapperir.ir.builder import BlockBuilder, KernelOperand, Operand, Value
 from wrapperir.ir.expr import ExprOp, compare
 from wrapperir.ir.line import ItemOf
 from wrapperir.ir.types import DType, tensor
-from wrapperir.testing.growing import Growing, Memory, Tracked
+from wrapperir.testing.growing import Growing, Tracked
+from wrapperir.testing.rooms import Memory, Room
 
 Grow = Callable[[Growing, int], None]
 """Adds at most so many steps to a block."""
@@ -17,22 +18,36 @@ _DEEPEST = 2
 _MOST_ITERATIONS = 3
 
 
-def _operands(growing: Growing) -> list[Tracked]:
+Given = Tracked | Room
+"""What a block is given: a tensor or a pool."""
+
+
+def _operands(growing: Growing) -> list[Given]:
     chosen = [growing.pick_matrix(DType.F32), growing.pick(lambda t: t.memory.written)]
-    return [tracked for tracked in chosen if tracked is not None]
+    return [*(t for t in chosen if t is not None), *_pools(growing)]
+
+
+def _pools(growing: Growing) -> list[Given]:
+    """Return a pool to lend, or none."""
+    if growing.rooms and growing.flip():
+        return [growing.choose(growing.rooms)]
+    return []
 
 
 def _inner(
     growing: Growing,
     block: BlockBuilder,
     parameters: Sequence[Value],
-    operands: list[Tracked],
+    operands: Sequence[Given],
 ) -> Growing:
     """Return the growing block; parameters share memory where their operands do."""
     inner = Growing(growing.draw, growing.world, block, growing.depth + 1)
-    inner.symbols = list(growing.symbols)
+    inner.symbols, inner.sizes = list(growing.symbols), list(growing.sizes)
     memories: dict[int, Memory] = {}
     for parameter, operand in zip(parameters, operands, strict=True):
+        if isinstance(operand, Room):
+            inner.rooms.append(operand.lent(parameter))
+            continue
         outer = operand.memory
         memory = memories.setdefault(
             id(outer),
@@ -42,12 +57,12 @@ def _inner(
     return inner
 
 
-def _body(growing: Growing, operands: list[Tracked], grow: Grow) -> Callable[..., Operand]:
+def _body(growing: Growing, operands: list[Given], grow: Grow) -> Callable[..., Operand]:
     """Return what fills a block that returns one matrix."""
 
     def fill(block: BlockBuilder, *parameters: Value) -> Operand:
         inner = _inner(growing, block, parameters, operands)
-        grow(inner, 3)
+        grow(inner, 4)
         result = inner.fresh_matrix()
         inner.free_all_but([result])
         return result
@@ -63,7 +78,7 @@ def conditional(growing: Growing, grow: Grow) -> None:
     type = growing.world.matrix(DType.F32)
     (value,) = growing.block.conditional(
         _predicate(growing),
-        [tracked.value for tracked in operands],
+        [given.value for given in operands],
         _body(growing, operands, grow),
         _body(growing, operands, grow),
         results=[type],
@@ -73,7 +88,7 @@ def conditional(growing: Growing, grow: Grow) -> None:
 
 def _predicate(growing: Growing) -> KernelOperand:
     flag = growing.pick(lambda t: t.type.size == () and t.type.dtype is DType.BOOL)
-    cell = growing.pick(lambda t: t.type.size == () and t.memory.written)
+    cell = growing.pick(lambda t: t.type.size == () and t.memory.written and t.plain)
     if flag is not None and growing.flip():
         return flag.value
     if cell is not None and growing.flip():
@@ -94,7 +109,7 @@ def subgraph_call(growing: Growing, grow: Grow) -> None:
     growing.world.counts["block"] += 1
     (value,) = growing.block.subgraph_call(
         f"block_{growing.world.counts['block']}",
-        [tracked.value for tracked in operands],
+        [given.value for given in operands],
         _body(growing, operands, grow),
         results=[growing.world.matrix(DType.F32)],
     )
@@ -111,8 +126,9 @@ def while_loop(growing: Growing, grow: Grow) -> None:
     counter = growing.add(
         growing.block.extern("aten.full.default", (), begin, dtype=DType.I64, type=cell)
     )
-    invariant = growing.pick(lambda t: t.memory.written)
-    operands = [counter, source, *([invariant] if invariant is not None else [])]
+    found = growing.pick(lambda t: t.memory.written)
+    invariant: list[Given] = [*([found] if found is not None else []), *_pools(growing)]
+    operands: list[Given] = [counter, source, *invariant]
 
     def condition(block: BlockBuilder, *parameters: Value) -> Operand:
         count = parameters[0]
@@ -138,7 +154,7 @@ def while_loop(growing: Growing, grow: Grow) -> None:
         [counter.value, source.value],
         condition,
         body,
-        invariant=[invariant.value] if invariant is not None else [],
+        invariant=[given.value for given in invariant],
     )
     for value in results:
         growing.add(value)

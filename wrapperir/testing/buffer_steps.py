@@ -1,9 +1,11 @@
 """Steps that add lines of memory: allocations, views, reuses, frees and workspaces."""
 
+from attrs import evolve
+
 from wrapperir.ir.expr import mul
 from wrapperir.ir.line import ZeroMode
-from wrapperir.ir.types import DType, TensorType, tensor
-from wrapperir.testing.growing import Growing, Memory, Tracked
+from wrapperir.ir.types import DType, TensorType, VendorLayout, tensor
+from wrapperir.testing.growing import Growing, Tracked
 from wrapperir.testing.kernels import KernelKind
 
 _DTYPES = (DType.F32, DType.I64, DType.F64)
@@ -13,14 +15,26 @@ _WORKSPACE_ELEMENTS = 64
 
 
 def allocate(growing: Growing) -> Tracked:
-    """Allocate a matrix or its elements in a row; nothing is written yet."""
+    """Allocate a buffer of some size, or place it; nothing is written yet."""
     world = growing.world
     dtype = growing.choose(_DTYPES)
-    made = world.flat(dtype) if growing.flip() else world.matrix(dtype)
+    shapes = [world.matrix, world.flat, world.matrix, world.vector]
+    made = growing.choose(shapes)(dtype)
     if growing.flip():
-        made = tensor(made.dtype, made.size, alignment=16)
-    value = growing.block.allocate(made)
-    return growing.add(value, Memory(world.numel, written=False))
+        made = evolve(made, alignment=growing.choose((16, 64, 128)))
+    return growing.buffer(made)
+
+
+def allocate_special(growing: Growing) -> None:
+    """Allocate a matrix in memory that is not of the ordinary kind."""
+    if growing.world.special_memory:
+        matrix = growing.world.matrix(DType.F32)
+        options = [
+            evolve(matrix, pinned=True),
+            evolve(matrix, space="comm"),
+            evolve(matrix, layout=VendorLayout("acme.tiled", (16, "row"))),
+        ]
+        growing.buffer(growing.choose(options))
 
 
 def free(growing: Growing) -> None:
@@ -34,9 +48,9 @@ def free(growing: Growing) -> None:
 def free_tuple(growing: Growing) -> None:
     """Free a tuple; elements that were named stay."""
     if growing.tuples:
-        value = growing.choose(growing.tuples)
-        growing.block.free(value)
-        growing.tuples = [other for other in growing.tuples if other is not value]
+        tracked = growing.choose(growing.tuples)
+        growing.block.free(tracked.value)
+        growing.tuples = [other for other in growing.tuples if other is not tracked]
 
 
 def reuse(growing: Growing) -> None:
@@ -54,7 +68,7 @@ def reuse(growing: Growing) -> None:
         return
     world, dtype = growing.world, source.type.dtype
     options = [world.matrix(dtype), world.flat(dtype), world.vector(dtype)]
-    value = growing.block.reuse(source.value, growing.choose(options))
+    value = growing.block.reuse(source.value, _like(source, growing.choose(options)))
     growing.drop(source)
     growing.add(value, source.memory)
 
@@ -73,8 +87,42 @@ def reinterpret(growing: Growing) -> None:
         tensor(dtype, (columns,)),
         tensor(dtype, (), offset=mul(rows, columns) - 1),
     ]
-    value = growing.block.reinterpret(source.value, growing.choose(options))
-    growing.add(value, source.memory)
+    type = _like(source, growing.choose(options))
+    growing.add(growing.block.reinterpret(source.value, type), source.memory)
+
+
+def _like(source: Tracked, type: TensorType) -> TensorType:
+    """Return a type in memory of the kind that ``source`` is in."""
+    kind = source.type
+    return evolve(type, space=kind.space, pinned=kind.pinned, layout=kind.layout)
+
+
+def write_halves(growing: Growing) -> None:
+    """Write a buffer through two views that share no byte, each later free to change."""
+    world = growing.world
+    if world.columns < 2:
+        return
+    target = growing.pick(lambda t: growing.is_matrix(t) and growing.fills(t))
+    if target is None:
+        target = growing.buffer(world.matrix(growing.choose(_DTYPES)))
+    dtype, half = target.type.dtype, world.columns // 2
+    for begin, end in ((0, half), (half, world.columns)):
+        size, stride = (world.rows, end - begin), (world.columns, 1)
+        type = _like(target, tensor(dtype, size, stride, offset=begin))
+        view = growing.block.reinterpret(target.value, type)
+        growing.block.extern_out("aten.fill_.Scalar", view, end, writes=(view,))
+        growing.add(view, target.memory)
+    target.memory.written = True
+
+
+def change_view(growing: Growing) -> None:
+    """Change part of a buffer, or all of it, through any view of it."""
+    target = growing.pick(
+        lambda t: t.memory.writable and t.memory.certain and t.memory.written
+    )
+    if target is not None and target.type.dtype is not DType.BOOL:
+        view = target.value
+        growing.block.extern_out("aten.neg_.default", view, writes=(view,))
 
 
 def use_workspace(growing: Growing) -> None:
@@ -89,19 +137,19 @@ def use_workspace(growing: Growing) -> None:
     if kept and world.program_workspaces and growing.flip():
         workspace = growing.choose(world.program_workspaces)
     else:
-        count = _WORKSPACE_ELEMENTS if kept else world.numel
-        workspace = growing.block.allocate(tensor("f32", (count,)), workspace=mode)
         if kept:
+            type = tensor("f32", (_WORKSPACE_ELEMENTS,))
+            workspace = growing.block.allocate(type, workspace=mode)
             world.program_workspaces.append(workspace)
         else:
-            memory = Memory(world.numel, written=True)
-            growing.add(workspace, memory)
-    target = growing.block.allocate(world.matrix(DType.F32))
+            tracked = growing.buffer(world.flat(DType.F32), workspace=mode)
+            workspace, tracked.memory.written = tracked.value, True
+    target = growing.buffer(world.matrix(DType.F32))
     kind = (
         KernelKind.SCRATCH_WRITE
         if mode is ZeroMode.UNINITIALIZED
         else KernelKind.SCRATCH_ADD
     )
     kernel = world.kernel(kind, growing.choose(world.languages))
-    growing.block.call(kernel, source.value, workspace, target, world.numel)
-    growing.add(target)
+    growing.block.call(kernel, source.value, workspace, target.value, world.numel)
+    target.memory.written = True

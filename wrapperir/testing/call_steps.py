@@ -1,11 +1,11 @@
 """Steps that add calls: operators of every shape, kernels and multi-kernels."""
 
-from wrapperir.ir.builder import Value
 from wrapperir.ir.expr import Expr, Symbol
 from wrapperir.ir.kernel import FirstChoice, ForcedChoice, Language, Selection
 from wrapperir.ir.types import DType, TupleType, tensor
-from wrapperir.testing.growing import Growing, Memory, Tracked
+from wrapperir.testing.growing import Growing, Tracked, TrackedTuple
 from wrapperir.testing.kernels import KernelKind
+from wrapperir.testing.rooms import Memory
 
 
 def operator_out(growing: Growing) -> None:
@@ -13,9 +13,21 @@ def operator_out(growing: Growing) -> None:
     left = growing.pick_matrix()
     if left is None:
         return
-    dtype = left.type.dtype
+    world, dtype = growing.world, left.type.dtype
     right = growing.pick_matrix(dtype)
     assert right is not None
+    operators = [
+        "aten.add.out",
+        "aten.maximum.out",
+        "aten.relu.out",
+        "aten.sum.IntList_out",
+    ]
+    operator = growing.choose(operators)
+    if operator == "aten.sum.IntList_out":
+        total = growing.buffer(world.vector(dtype))
+        growing.block.extern_out(operator, left.value, (1,), out=total.value)
+        total.memory.written = True
+        return
     target = growing.pick(
         lambda t: (
             growing.is_matrix(t)
@@ -26,10 +38,9 @@ def operator_out(growing: Growing) -> None:
         )
     )
     if target is None:
-        value = growing.block.allocate(growing.world.matrix(dtype))
-        target = growing.add(value, Memory(growing.world.numel, written=False))
-    operator = growing.choose(["aten.add.out", "aten.maximum.out"])
-    growing.block.extern_out(operator, left.value, right.value, out=target.value)
+        target = growing.buffer(world.matrix(dtype))
+    operands = (left.value,) if operator == "aten.relu.out" else (left.value, right.value)
+    growing.block.extern_out(operator, *operands, out=target.value)
     target.memory.written = True
 
 
@@ -96,8 +107,9 @@ def transposed(growing: Growing) -> None:
 
 def _shared(source: Tracked) -> Memory:
     """Return memory that may be another's: only to be read."""
+    memory = source.memory
     return Memory(
-        source.memory.numel, lent=source.memory.lent, writable=False, certain=False
+        memory.numel, lent=memory.lent, writable=False, certain=False, base=memory
     )
 
 
@@ -116,12 +128,12 @@ def several_results(growing: Growing) -> None:
         value = growing.block.extern(
             "aten.split.Tensor", source.value, half, 1, type=type, aliases=(source.value,)
         )
-        memories = [_shared(source), _shared(source)]
+        memories, shares = [_shared(source), _shared(source)], source.memory
     else:
         type = TupleType((world.vector(dtype), world.vector(DType.I64)))
         value = growing.block.extern("aten.max.dim", source.value, 1, type=type)
-        memories = [Memory(world.rows), Memory(world.rows)]
-    growing.tuples.append(value)
+        memories, shares = [Memory(world.rows), Memory(world.rows)], None
+    growing.tuples.append(TrackedTuple(value, shares))
     for index, memory in enumerate(memories):
         if growing.flip():
             element = growing.block.multi_output(value, index, type=type.elements[index])
@@ -159,8 +171,7 @@ def kernel_add(growing: Growing) -> None:
         )
     )
     if target is None:
-        value = growing.block.allocate(world.matrix(DType.F32))
-        target = growing.add(value, Memory(world.numel, written=False))
+        target = growing.buffer(world.matrix(DType.F32))
     language = growing.choose(world.languages)
     kinds = [KernelKind.ADD, KernelKind.ADD_REVERSED]
     arguments = (left.value, right.value, target.value, world.numel)
@@ -202,7 +213,7 @@ def kernel_row_sum(growing: Growing) -> None:
     world = growing.world
     source = growing.pick_matrix(DType.F32)
     if source is not None and world.languages:
-        target: Value = growing.block.allocate(world.vector(DType.F32))
+        target = growing.buffer(world.vector(DType.F32))
         kernel = world.kernel(KernelKind.ROW_SUM, growing.choose(world.languages))
-        growing.block.call(kernel, source.value, target, world.rows, world.columns)
-        growing.add(target)
+        growing.block.call(kernel, source.value, target.value, world.rows, world.columns)
+        target.memory.written = True

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 from wrapperir.ir.program import Program
-from wrapperir.testing import call_faults, memory_faults
+from wrapperir.testing import call_faults, memory_faults, pool_faults, stream_faults
 from wrapperir.testing.injection import Faulty
 
 __all__ = ["FaultKind", "Faulty", "inject"]
@@ -44,6 +44,19 @@ class FaultKind(StrEnum):
     UNDEFINED_SYMBOL = "undefined_symbol"
     EMPTY_RANGE = "empty_range"
     OUTER_NAME = "outer_name"
+    OVERLAPPING_PLACEMENT = "overlapping_placement"
+    PLACEMENT_OUTSIDE = "placement_outside"
+    MISALIGNED_PLACEMENT = "misaligned_placement"
+    FOREIGN_PLACEMENT = "foreign_placement"
+    PLACED_PROGRAM_WORKSPACE = "placed_program_workspace"
+    PLACED_IN_BUFFER = "placed_in_buffer"
+    POOL_AS_ARGUMENT = "pool_as_argument"
+    RETURNED_PLACEMENT = "returned_placement"
+    WAIT_FOR_BUFFER = "wait_for_buffer"
+    WAIT_ELSEWHERE = "wait_elsewhere"
+    UNORDERED_READ = "unordered_read"
+    UNORDERED_REUSE = "unordered_reuse"
+    NESTED_STREAM = "nested_stream"
 
 
 def inject(program: Program, kind: FaultKind, seed: int = 0) -> Faulty | None:
@@ -81,4 +94,17 @@ _INJECTORS: Mapping[FaultKind, Callable[[Program, random.Random], Faulty | None]
     FaultKind.UNDEFINED_SYMBOL: call_faults.undefined_symbol,
     FaultKind.EMPTY_RANGE: call_faults.empty_range,
     FaultKind.OUTER_NAME: call_faults.outer_name,
+    FaultKind.OVERLAPPING_PLACEMENT: pool_faults.overlapping_placement,
+    FaultKind.PLACEMENT_OUTSIDE: pool_faults.placement_outside,
+    FaultKind.MISALIGNED_PLACEMENT: pool_faults.misaligned_placement,
+    FaultKind.FOREIGN_PLACEMENT: pool_faults.foreign_placement,
+    FaultKind.PLACED_PROGRAM_WORKSPACE: pool_faults.placed_program_workspace,
+    FaultKind.PLACED_IN_BUFFER: pool_faults.placed_in_buffer,
+    FaultKind.POOL_AS_ARGUMENT: pool_faults.pool_as_argument,
+    FaultKind.RETURNED_PLACEMENT: pool_faults.returned_placement,
+    FaultKind.WAIT_FOR_BUFFER: pool_faults.wait_for_buffer,
+    FaultKind.WAIT_ELSEWHERE: pool_faults.wait_elsewhere,
+    FaultKind.UNORDERED_READ: stream_faults.unordered_read,
+    FaultKind.UNORDERED_REUSE: stream_faults.unordered_reuse,
+    FaultKind.NESTED_STREAM: stream_faults.nested_stream,
 }

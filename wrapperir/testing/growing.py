@@ -12,29 +12,28 @@ from attrs import define, field, frozen
 from hypothesis import strategies as st
 
 from wrapperir.ir.builder import BlockBuilder, ProgramBuilder, Value
-from wrapperir.ir.expr import Expr, Symbol, mul
+from wrapperir.ir.expr import Expr, Number, Symbol, evaluate_int, mul
 from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import KernelDefinitionLine, MultiKernelLine, SymbolSource
-from wrapperir.ir.types import DType, TensorType, tensor
+from wrapperir.ir.line import (
+    KernelDefinitionLine,
+    MultiKernelLine,
+    SymbolSource,
+    ZeroMode,
+)
+from wrapperir.ir.types import (
+    DEFAULT_SPACE,
+    DType,
+    TensorType,
+    contiguous_stride,
+    tensor,
+)
 from wrapperir.testing.kernels import KernelKind, library_kernel
+from wrapperir.testing.rooms import Memory, Room, Taken
 
 T = TypeVar("T")
 
-
-@define(eq=False)
-class Memory:
-    """Bytes that values share.
-
-    ``numel`` is how many elements there are, ``written`` whether all of them hold
-    something, ``lent`` whether they are not the block's to give away, and ``certain``
-    whether it is known which memory this is.
-    """
-
-    numel: Expr
-    written: bool = True
-    lent: bool = False
-    writable: bool = True
-    certain: bool = True
+_PLACED = (True, True, True, False)
+"""How often a buffer is placed where there is room."""
 
 
 @define(eq=False)
@@ -52,15 +51,40 @@ class Tracked:
         assert isinstance(self.value.type, TensorType)
         return self.value.type
 
+    @property
+    def plain(self) -> bool:
+        """Whether the memory is of the ordinary kind."""
+        type = self.type
+        return type.space == DEFAULT_SPACE and not type.pinned and type.layout is None
+
+    @property
+    def dense(self) -> bool:
+        """Whether the elements are in a row."""
+        return self.type.stride == contiguous_stride(self.type.size)
+
+
+@frozen(eq=False)
+class TrackedTuple:
+    """A tuple that an operator returned, and the memory that its elements may be in."""
+
+    value: Value
+    shares: Memory | None = None
+
 
 @frozen(eq=False)
 class World:
-    """What is the same all over a program: its sizes and its kernels."""
+    """What is the same all over a program: its sizes, its kernels and what it may have.
+
+    ``largest`` has the upper bounds of the symbols that sizes are made of.
+    """
 
     builder: ProgramBuilder
     languages: tuple[Language, ...]
     rows: Expr
     columns: int
+    pools: bool = True
+    special_memory: bool = False
+    largest: dict[str, Number] = field(factory=dict[str, Number])
     kernels: dict[str, KernelDefinitionLine] = field(
         factory=dict[str, KernelDefinitionLine]
     )
@@ -92,6 +116,10 @@ class World:
             self.kernels[definition.name] = self.builder.kernel(definition)
         return self.kernels[definition.name]
 
+    def most(self, numel: Expr) -> int:
+        """Return the greatest value of a number of elements."""
+        return evaluate_int(numel, self.largest)
+
     def may_multiply(self) -> bool:
         """Say whether one more product keeps values small enough to be exact."""
         self.counts["product"] += 1
@@ -107,8 +135,10 @@ class Growing:
     block: BlockBuilder
     depth: int = 0
     tensors: list[Tracked] = field(factory=list[Tracked])
-    tuples: list[Value] = field(factory=list[Value])
+    tuples: list[TrackedTuple] = field(factory=list[TrackedTuple])
     symbols: list[Symbol] = field(factory=list[Symbol])
+    sizes: list[Symbol] = field(factory=list[Symbol])
+    rooms: list[Room] = field(factory=list[Room])
 
     def choose(self, options: Sequence[T]) -> T:
         """Draw one of several; the first is the simplest."""
@@ -129,7 +159,8 @@ class Growing:
         """Draw a dense matrix that may be read, of memory other than ``but``."""
         return self.pick(
             lambda t: (
-                t.memory.written
+                t.plain
+                and t.memory.written
                 and t.memory is not but
                 and self.is_matrix(t)
                 and (dtype is None or t.type.dtype is dtype)
@@ -162,18 +193,50 @@ class Growing:
         """Track a tensor that a line defined; of new, written memory by default."""
         assert isinstance(value.type, TensorType)
         if memory is None:
-            memory = Memory(self._numel(value.type))
+            memory = Memory(self.numel(value.type))
         tracked = Tracked(value, memory, owned)
         self.tensors.append(tracked)
         return tracked
 
-    def _numel(self, type: TensorType) -> Expr:
+    def numel(self, type: TensorType) -> Expr:
+        """Return the number of elements of a tensor."""
         if type.size == self._matrix_size():
             return self.world.numel
         result: Expr = 1
         for size in type.size:
             result = mul(result, size)
         return result
+
+    def buffer(self, type: TensorType, *, workspace: ZeroMode | None = None) -> Tracked:
+        """Allocate a dense buffer, or place it where a pool has room; it is not written."""
+        memory = Memory(self.numel(type), written=workspace is ZeroMode.ZERO_ON_CALL)
+        placed = bool(self.rooms) and self.choose(_PLACED)
+        for room in self.rooms if placed else []:
+            count = room.units(type, memory.numel, self.world.most)
+            first = None if count is None else self.take(room, count, memory)
+            if first is not None:
+                offset = mul(room.unit, first)
+                value = self.block.place(room.value, offset, type, workspace=workspace)
+                memory.leaves = room.leaves
+                return self.add(value, memory)
+        return self.add(self.block.allocate(type, workspace=workspace), memory)
+
+    def take(self, room: Room, count: int, holder: Memory | Room) -> int | None:
+        """Take units of a pool that nothing lives in, or return ``None``."""
+        room.taken = [t for t in room.taken if t.holder is None or self._lives(t.holder)]
+        options = room.free_units(count)
+        if not options:
+            return None
+        first = self.choose(options)
+        room.taken.append(Taken(first, first + count, holder))
+        return first
+
+    def _lives(self, holder: Memory | Room) -> bool:
+        if isinstance(holder, Room):
+            kept = [t.holder for t in holder.taken]
+            return holder in self.rooms or any(h and self._lives(h) for h in kept)
+        memories = [t.memory for t in self.tensors] + [t.shares for t in self.tuples]
+        return any(_may_be(memory, holder) for memory in memories)
 
     def define_symbol(
         self, source: SymbolSource, *, lower: int | None = None, upper: int | None = None
@@ -197,6 +260,7 @@ class Growing:
                 and t.memory.written
                 and not t.memory.lent
                 and t.memory.certain
+                and t.memory.leaves
                 and t.type == self.world.matrix(dtype)
             )
         )
@@ -214,7 +278,18 @@ class Growing:
     def free_all_but(self, kept: Sequence[Value]) -> None:
         """Free, in some order, every name the block owns and does not return."""
         names = {value.name for value in kept}
-        owned = [t.value for t in self.tensors if t.owned] + self.tuples
+        owned = [t.value for t in self.tensors if t.owned]
+        owned += [t.value for t in self.tuples]
+        owned += [room.value for room in self.rooms if room.owned]
         waiting = [value for value in owned if value.name not in names]
         for value in self.draw(st.permutations(waiting)):
             self.block.free(value)
+
+
+def _may_be(memory: Memory | None, other: Memory) -> bool:
+    """Say whether a memory is, or may be, the other."""
+    while memory is not None:
+        if memory is other:
+            return True
+        memory = memory.base
+    return False

@@ -16,8 +16,17 @@ from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import SizeOf, SymbolKind, ValueOf
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import DType, ScalarType, tensor
-from wrapperir.testing import block_steps, buffer_steps, call_steps, remark_steps
-from wrapperir.testing.growing import Growing, Memory, Tracked, World
+from wrapperir.testing import (
+    block_steps,
+    buffer_steps,
+    call_steps,
+    pool_steps,
+    remark_steps,
+    size_steps,
+)
+from wrapperir.testing.growing import Growing, Tracked, World
+from wrapperir.testing.rooms import Memory
+from wrapperir.testing.spreading import on_streams
 
 _PLAIN: tuple[Callable[[Growing], object], ...] = (
     call_steps.operator,
@@ -29,12 +38,22 @@ _PLAIN: tuple[Callable[[Growing], object], ...] = (
     call_steps.transposed,
     call_steps.several_results,
     call_steps.matrix_product,
+    size_steps.widen,
+    size_steps.elementwise,
+    size_steps.sized_by_item,
+    size_steps.nonzero,
     buffer_steps.allocate,
+    buffer_steps.allocate_special,
+    buffer_steps.write_halves,
+    buffer_steps.change_view,
     buffer_steps.reinterpret,
     buffer_steps.reuse,
     buffer_steps.free,
     buffer_steps.free_tuple,
     buffer_steps.use_workspace,
+    pool_steps.allocate_pool,
+    pool_steps.place_pool,
+    pool_steps.free_pool,
     remark_steps.symbol_of_tensor,
     remark_steps.symbol_computed,
     remark_steps.symbol_of_item,
@@ -68,21 +87,29 @@ def programs(
     draw: st.DrawFn,
     *,
     languages: tuple[Language, ...] = (Language.TRITON, Language.CPP),
-    max_steps: int = 14,
+    max_steps: int = 16,
+    pools: bool = True,
+    streams: bool = True,
+    special_memory: bool = False,
 ) -> Program:
     """Draw a valid program for the CPU.
 
     ``languages`` are those of its kernels (with none it launches none), ``max_steps``
-    bounds its length.  Sizes are small; values stay small enough for exact arithmetic,
-    so that results do not depend on the order of sums.
+    bounds its length.  ``pools`` and ``streams`` say whether it may have pools, and more
+    streams than one with the events that order them; ``special_memory`` whether it may
+    have buffers that are pinned, of another space or of a vendor's layout, which few
+    emitters have for the CPU.  Sizes are small; values stay small enough for exact
+    arithmetic, so that results do not depend on the order of sums.
     """
     builder = ProgramBuilder(draw(st.sampled_from(["main", "forward"])))
     columns = draw(st.integers(1, 8))
     dynamic = draw(st.booleans())
     rows: Expr = Symbol("s0") if dynamic else draw(st.integers(1, 6))
-    world = World(builder, languages, rows, columns)
+    world = World(builder, languages, rows, columns, pools, special_memory)
     growing = Growing(draw, world, builder)
     _add_entry(growing, dynamic)
+    if growing.flip():
+        pool_steps.allocate_pool(growing)
     _grow(growing, max_steps)
     outputs = _draw_outputs(growing)
     growing.free_all_but([t.value for t in outputs])
@@ -90,7 +117,8 @@ def programs(
         if tracked.is_input and tracked not in outputs and growing.flip():
             builder.free(tracked.value)
     rest = growing.draw(st.lists(st.sampled_from([None, 3, *growing.symbols]), max_size=2))
-    return builder.build(*(t.value for t in outputs), *rest)
+    program = builder.build(*(t.value for t in outputs), *rest)
+    return on_streams(draw, program) if streams else program
 
 
 def _add_entry(growing: Growing, dynamic: bool) -> None:
@@ -106,6 +134,7 @@ def _add_entry(growing: Growing, dynamic: bool) -> None:
             growing.symbols.append(
                 builder.symbol("s0", SizeOf(value.name, 0), lower=2, upper=6)
             )
+            world.largest["s0"] = 6
     for dtype in (DType.I64, DType.BOOL):
         if growing.flip():
             value = builder.input(tensor(dtype, ()))

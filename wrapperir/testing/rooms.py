@@ -1,0 +1,112 @@
+"""Pools of a generated program while it grows: which of their bytes are free.
+
+A pool is counted in units, of a number of bytes or of an expression.  Where units are
+constant, what has a symbolic size gets the room of the largest that the symbols allow: one
+plan for the declared range.  Where they are symbolic, what is placed has the unit's size.
+"""
+
+from collections.abc import Callable, Sequence
+
+from attrs import define, field, frozen
+
+from wrapperir.ir.builder import Value
+from wrapperir.ir.expr import Expr, ceildiv, mul
+from wrapperir.ir.types import PoolType, TensorType
+
+
+@define(eq=False)
+class Memory:
+    """Bytes that values share.
+
+    ``numel`` is how many elements there are, ``written`` whether all of them hold
+    something, ``lent`` whether they are not the block's to give away, and ``certain``
+    whether it is known which memory this is; if not, it may be that of ``base``.
+    ``leaves`` says whether a block may return it.
+    """
+
+    numel: Expr
+    written: bool = True
+    lent: bool = False
+    writable: bool = True
+    certain: bool = True
+    base: "Memory | None" = None
+    leaves: bool = True
+
+
+@frozen(eq=False)
+class Taken:
+    """Units ``[first, end)`` that a memory or a pool has; ``None`` keeps them for ever."""
+
+    first: int
+    end: int
+    holder: "Memory | Room | None"
+
+
+@define(eq=False)
+class Room:
+    """A pool of ``count`` units, each of ``unit`` bytes or what holds ``numel`` elements.
+
+    ``smaller`` are numbers of elements that are never more than ``numel``, ``alignment``
+    is what every multiple of the unit has, and ``leaves`` says whether a block may return
+    what is placed in it.
+    """
+
+    value: Value
+    unit: Expr
+    count: int
+    alignment: int
+    numel: Expr | None = None
+    smaller: tuple[Expr, ...] = ()
+    owned: bool = True
+    leaves: bool = True
+    taken: list[Taken] = field(factory=list[Taken])
+
+    def type_of(self, count: int) -> PoolType:
+        """Return the type of a pool of so many units."""
+        return PoolType(size=mul(self.unit, count), alignment=self.alignment)
+
+    def units(
+        self, type: TensorType, numel: Expr, most: Callable[[Expr], int]
+    ) -> int | None:
+        """Return how many units a dense tensor needs; ``None`` where it does not fit.
+
+        ``most`` gives the greatest value of an expression.
+        """
+        wanted = max(type.alignment or 1, type.dtype.itemsize)
+        if wanted > self.alignment or type.pinned or type.layout is not None:
+            return None
+        if type.space != "global":
+            return None
+        if self.numel is not None:
+            return 1 if numel in (self.numel, *self.smaller) else None
+        assert isinstance(self.unit, int)
+        return -(-most(numel) * type.dtype.itemsize // self.unit)
+
+    def free_units(self, count: int) -> Sequence[int]:
+        """Return where so many free units begin."""
+        return [
+            first
+            for first in range(self.count - count + 1)
+            if all(t.end <= first or first + count <= t.first for t in self.taken)
+        ]
+
+    def lent(self, value: Value) -> "Room":
+        """Return the room that a block sees under ``value``; what is taken stays so."""
+        taken = [Taken(t.first, t.end, None) for t in self.taken]
+        return Room(
+            value,
+            self.unit,
+            self.count,
+            self.alignment,
+            self.numel,
+            self.smaller,
+            owned=False,
+            leaves=False,
+            taken=taken,
+        )
+
+
+def units_of(numel: Expr, *, aligned: bool) -> Expr:
+    """Return a unit that holds ``numel`` elements of up to 8 bytes."""
+    nbytes = mul(numel, 8)
+    return mul(ceildiv(nbytes, 64), 64) if aligned else nbytes
