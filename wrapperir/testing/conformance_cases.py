@@ -21,6 +21,7 @@ from wrapperir.ir.types import DType, ScalarType, TupleType, tensor
 from wrapperir.testing.conformance_blocks import BLOCK_CASES
 from wrapperir.testing.conformance_case import Case
 from wrapperir.testing.conformance_kernels import kernel_cases
+from wrapperir.testing.conformance_memory import MEMORY_CASES
 
 _MATRIX = tensor("f32", (4, 8))
 _FLAT = tensor("f32", (32,))
@@ -230,6 +231,7 @@ CASES: tuple[Case, ...] = (
     Case("comments", _build(_comments)),
     Case("outputs", _build(_outputs)),
     *BLOCK_CASES,
+    *MEMORY_CASES,
     *kernel_cases(Language.TRITON),
     *kernel_cases(Language.CPP),
 )

@@ -1,0 +1,208 @@
+"""Conformance programs with pools, and with streams."""
+
+from collections.abc import Callable
+
+from wrapperir.ir.builder import BlockBuilder, Operand, ProgramBuilder, Value
+from wrapperir.ir.expr import ExprOp, Symbol, ceildiv, compare, mul
+from wrapperir.ir.kernel import Language
+from wrapperir.ir.line import ItemOf, SizeOf, ZeroMode
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import CPU, DType, PoolType, tensor
+from wrapperir.testing.conformance_case import Case
+from wrapperir.testing.kernels import KernelKind, library_kernel
+
+_MATRIX = tensor("f32", (4, 8))
+_BYTES = 128
+_BOOL = tensor("bool", ())
+_CELL = tensor("i64", ())
+
+
+def _built(fill: Callable[[ProgramBuilder], Program]) -> Program:
+    return fill(ProgramBuilder())
+
+
+def _pool(b: ProgramBuilder) -> Program:
+    """Two buffers share bytes, one after the other; an output outlives the pool's name."""
+    x = b.input(_MATRIX)
+    pool = b.allocate_pool(PoolType(size=2 * _BYTES, alignment=256))
+    first = b.place(pool, _BYTES, tensor("f32", (4, 8), alignment=128))
+    b.assert_alignment(first, 128)
+    b.extern_out("aten.neg.out", x, out=first)
+    view = b.reinterpret(first, tensor("f32", (8,), (4,), offset=2))
+    b.free(first)
+    total = b.place(pool, 0, tensor("f32", ()))
+    b.extern_out("aten.sum.IntList_out", view, (0,), out=total)
+    b.free(view)
+    second = b.place(pool, 64, tensor("f32", (4, 8), offset=8))
+    b.free(pool)
+    b.extern_out("aten.add.out", x, total, out=second)
+    return b.build(second, total)
+
+
+def _placed_views(b: ProgramBuilder) -> Program:
+    """Views of a placement are written, reused and returned as those of an allocation."""
+    x = b.input(_MATRIX)
+    pool = b.allocate_pool(PoolType(size=_BYTES + 64))
+    base = b.place(pool, 64, _MATRIX)
+    for begin in (0, 3):
+        size = (4, 3 if begin == 0 else 5)
+        half = b.reinterpret(base, tensor("f32", size, (8, 1), offset=begin))
+        b.extern_out("aten.fill_.Scalar", half, begin + 1, writes=(half,)).free(half)
+    b.extern_out("aten.add_.Tensor", base, x, writes=(base,))
+    flat = b.reuse(base, tensor("f32", (30,)))
+    tail = b.reinterpret(flat, tensor("f32", (6,), (5,), offset=4))
+    none = b.place(pool, 64, tensor("f32", (0, 9)))
+    joined = b.extern("aten.cat.default", (tail, tail), type=tensor("f32", (12,)))
+    b.free(flat, pool)
+    return b.build(tail, joined, none)
+
+
+def _placed_zeros(b: ProgramBuilder) -> Program:
+    """A placed workspace begins with zeros whatever its bytes held before."""
+    x = b.input(_MATRIX)
+    pool = b.allocate_pool(PoolType(size=_BYTES))
+    first = b.place(pool, 0, _MATRIX)
+    b.extern_out("aten.add.Scalar_out", x, 1, out=first).free(first)
+    zeros = b.place(pool, 0, _MATRIX, workspace=ZeroMode.ZERO_ON_CALL)
+    y = b.extern("aten.add.Tensor", x, zeros, type=_MATRIX)
+    b.free(zeros)
+    dirty = b.place(pool, 0, _MATRIX, workspace=ZeroMode.UNINITIALIZED)
+    b.extern_out("aten.neg.out", x, out=dirty)
+    b.free(pool)
+    return b.build(y, dirty)
+
+
+def _symbolic_pool(b: ProgramBuilder) -> Program:
+    """Offsets and sizes follow the symbols, also those that the data decides."""
+    rows, u0 = Symbol("s0"), Symbol("u0")
+    matrix = tensor("f64", (rows, 3))
+    x = b.input(matrix)
+    cell = b.input(_CELL)
+    b.symbol("s0", SizeOf(x.name, 0), lower=1, upper=9)
+    b.define_symbol("u0", ItemOf(cell.name), lower=0, upper=8)
+    step = mul(ceildiv(mul(rows, 24), 64), 64)
+    pool = b.allocate_pool(PoolType(size=step + mul(u0, 8)))
+    counted = b.place(pool, step, tensor("f64", (u0,)))
+    y = b.place(pool, 0, matrix)
+    b.extern_out("aten.neg.out", x, out=y)
+    b.extern_out("aten.fill_.Scalar", counted, 2, writes=(counted,))
+    constant = b.allocate_pool(PoolType(size=9 * 24))
+    z = b.place(constant, 0, matrix)
+    b.extern_out("aten.abs.out", x, out=z)
+    b.free(pool, constant)
+    return b.build(y, counted, z)
+
+
+def _work(block: BlockBuilder, p: Value, pool: Value) -> Value:
+    inner = block.place(pool, 0, _MATRIX)
+    block.extern_out("aten.neg.out", p, out=inner)
+    result = block.extern("aten.add.Tensor", p, inner, type=_MATRIX)
+    block.free(inner)
+    return result
+
+
+def _other_work(block: BlockBuilder, p: Value, pool: Value) -> Value:
+    own = block.allocate_pool(PoolType(size=_BYTES))
+    inner = block.place(pool, 64, tensor("f32", (4,)))
+    result = block.place(own, 0, _MATRIX)
+    block.extern_out("aten.sum.IntList_out", p, (1,), out=inner)
+    column = block.reinterpret(inner, tensor("f32", (4, 1)))
+    block.free(inner).extern_out("aten.mul.out", p, column, out=result)
+    block.free(own, column)
+    return result
+
+
+def _pools_in_blocks(b: ProgramBuilder) -> Program:
+    """Blocks place their buffers in a pool of the caller's, and in their own."""
+    x, flag = b.input(_MATRIX), b.input(_BOOL)
+    pool = b.allocate_pool(PoolType(size=3 * _BYTES))
+    kept = b.place(pool, 0, _MATRIX)
+    b.extern_out("aten.abs.out", x, out=kept)
+    lent = b.place(pool, _BYTES, PoolType(size=2 * _BYTES))
+    types = [_MATRIX]
+    (y,) = b.conditional(flag, [kept, lent], _work, _other_work, results=types)
+    (z,) = b.subgraph_call("again", [y, lent], _other_work, results=types)
+    b.free(lent)
+    after = b.place(pool, _BYTES, _MATRIX)
+    b.extern_out("aten.sub.out", z, kept, out=after)
+    b.free(kept, pool, z)
+    return b.build(y, after)
+
+
+def _pool_in_loop(b: ProgramBuilder) -> Program:
+    """A loop's body places in one pool each time, and a result in a pool of its own."""
+    x = b.input(_MATRIX)
+    pool = b.allocate_pool(PoolType(size=_BYTES))
+    count = b.extern("aten.full.default", (), 0, dtype=DType.I64, type=_CELL)
+
+    def condition(block: BlockBuilder, i: Value, p: Value, lent: Value) -> Operand:
+        symbol = block.define_symbol("u0", ItemOf(i.name), lower=0)
+        return compare(ExprOp.LT, symbol, 3)
+
+    def body(block: BlockBuilder, i: Value, p: Value, lent: Value) -> list[Value]:
+        following = block.extern("aten.add.Scalar", i, 1, type=_CELL)
+        return [following, _other_work(block, p, lent)]
+
+    i, y = b.while_loop([count, x], condition, body, invariant=[pool])
+    b.free(count, i, pool)
+    return b.build(y)
+
+
+def _streams(b: ProgramBuilder) -> Program:
+    """Two streams share buffers, and the bytes of a pool, after they have met."""
+    x = b.input(_MATRIX, mutated=True)
+    pool = b.allocate_pool(PoolType(size=2 * _BYTES))
+    first = b.place(pool, 0, _MATRIX)
+    side = b.place(pool, _BYTES, _MATRIX)
+    b.extern_out("aten.neg.out", x, out=first, stream=1)
+    b.extern_out("aten.abs.out", x, out=side)
+    done = b.record_event(stream=1)
+    b.wait_event(done)
+    total = b.extern("aten.add.Tensor", first, side, type=_MATRIX)
+    b.free(first, side)
+    later = b.record_event()
+    b.wait_event(later, CPU, stream=1).wait_event(done, stream=1)
+    again = b.place(pool, 64, _MATRIX)
+    b.extern_out("aten.mul.Scalar_out", total, 2, out=again, stream=1)
+    reused = b.reuse(total, tensor("f32", (32,)))
+    b.extern_out("aten.fill_.Scalar", reused, 3, writes=(reused,), stream=1)
+    b.extern_out("aten.zero_.default", x, writes=(x,), stream=1)
+    b.free(pool)
+    return b.build(again, reused)
+
+
+def _pools_and_kernels(language: Language) -> Program:
+    rows = Symbol("s0")
+    matrix = tensor("f32", (rows, 8))
+    b = ProgramBuilder()
+    x = b.input(matrix)
+    b.symbol("s0", SizeOf(x.name, 0), lower=1, upper=9)
+    add = b.kernel(library_kernel(KernelKind.ADD, language))
+    scratch = b.kernel(library_kernel(KernelKind.SCRATCH_ADD, language))
+    nbytes = mul(rows, 32)
+    pool = b.allocate_pool(PoolType(size=mul(nbytes, 2)))
+    total, again = b.place(pool, nbytes, matrix), b.place(pool, 0, matrix)
+    b.call(add, x, x, total, rows * 8)
+    b.call(add, total, x, again, rows * 8, stream=0)
+    b.free(total)
+    flat = tensor("f32", (rows * 8,))
+    workspace = b.place(pool, nbytes, flat, workspace=ZeroMode.ZERO_ON_CALL)
+    out = b.allocate(matrix)
+    b.call(scratch, again, workspace, out, rows * 8)
+    b.free(workspace, pool)
+    return b.build(out, again)
+
+
+MEMORY_CASES: tuple[Case, ...] = (
+    Case("pool", _built(_pool)),
+    Case("placed_views", _built(_placed_views)),
+    Case("placed_zeros", _built(_placed_zeros)),
+    Case("symbolic_pool", _built(_symbolic_pool), seeds=(0, 1, 2, 3)),
+    Case("pools_in_blocks", _built(_pools_in_blocks), seeds=(0, 1, 2, 3)),
+    Case("pool_in_loop", _built(_pool_in_loop)),
+    Case("streams", _built(_streams)),
+    *(
+        Case(f"pools_and_kernels_{language.value}", _pools_and_kernels(language))
+        for language in (Language.TRITON, Language.CPP)
+    ),
+)
