@@ -71,8 +71,11 @@ def test_passes_are_compared(folder: Path) -> None:
 def test_pools_are_in_the_summary(folder: Path) -> None:
     result = invoke("memory", "-", input=PLANNED)
     assert "peak           512 bytes at line 5, 2.000 of the lower bound" in result.stdout
-    assert "planned height 512 bytes in 1 pool" in result.stdout
-    assert "in pools       100.0% of the bytes live at the peak" in result.stdout
+    assert "pools          512 bytes at most, in 1 pool" in result.stdout
+    assert (
+        "in pools       1 of 1 buffers, with 100.0% of their bytes; at the peak 100.0%"
+        in result.stdout
+    )
 
 
 def test_a_page_and_a_trace_are_written(folder: Path) -> None:

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from tests.report.chromium import find_chromium
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Start the browser, or skip where none is found."""
     path = find_chromium()

@@ -114,7 +114,7 @@ def test_the_versions_are_beside_each_other(opener: Opener) -> None:
     assert "8 KiB peak" in given
     assert "10 KiB peak" in planned
     assert "1.250 of the lower bound" in planned
-    assert "8 KiB (8,192 bytes) in 1 pool" in planned
+    assert "8 KiB (8,192 bytes) at most, in 1 pool" in planned
     assert "s0 = 64" in page.locator("header").inner_text()
 
 

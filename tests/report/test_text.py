@@ -32,8 +32,11 @@ as given, cpu:
 """
     )
     assert "peak           10 KiB (10,240 bytes) at line 5, 1.250 of" in planned
-    assert "planned height 8 KiB (8,192 bytes) in 1 pool\n" in planned
-    assert "in pools       75.0% of the bytes live at the peak\n" in planned
+    assert "pools          8 KiB (8,192 bytes) at most, in 1 pool\n" in planned
+    assert (
+        "in pools       2 of 3 buffers, with 77.8% of their bytes; at the peak 75.0%\n"
+        in planned
+    )
 
 
 def test_text_of_a_program_makes_no_lines_and_moves_no_cursor() -> None:

@@ -1,9 +1,10 @@
 """Writes a memory report as text: a summary, and the largest buffers at the peak."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from wrapperir.report.byte_counts import format_bytes
 from wrapperir.report.timeline import (
+    BufferKind,
     MemoryReport,
     MemoryTimeline,
     ProgramTimeline,
@@ -55,16 +56,31 @@ def summary(version: ProgramTimeline, memory: MemoryTimeline) -> list[tuple[str,
     ]
     if memory.pools:
         height = memory.pool_height
-        share = memory.placed_at_peak / max(1, memory.live[memory.peak_line])
         count = sum(pool.pool is None for pool in memory.pools)
         pools = "1 pool" if count == 1 else f"{count} pools"
-        rows.append(("planned height", f"{_exact(height)} in {pools}"))
-        rows.append(("in pools", f"{share:.1%} of the bytes live at the peak"))
+        rows.append(("pools", f"{_exact(height)} at most, in {pools}"))
+        rows.append(("in pools", _share(memory)))
     else:
         rows.append(("in pools", "nothing, for there are none"))
     if uncounted := max(memory.uncounted, default=0):
         rows.append(("not counted", f"{_exact(uncounted)} of {UNCOUNTED}"))
     return rows
+
+
+def _share(memory: MemoryTimeline) -> str:
+    counted = [b for b in memory.buffers if b.kind.counted]
+    placed = [b for b in counted if b.kind is BufferKind.PLACED]
+    alive = at_peak(memory)
+    at = [b for b in alive if b.kind is BufferKind.PLACED]
+    return (
+        f"{len(placed)} of {len(counted)} buffers, with {_percent(placed, counted)} of"
+        f" their bytes; at the peak {_percent(at, alive)}"
+    )
+
+
+def _percent(part: Sequence[TimelineBuffer], whole: Sequence[TimelineBuffer]) -> str:
+    bytes = sum(b.size for b in whole)
+    return f"{sum(b.size for b in part) / bytes:.1%}" if bytes else "none"
 
 
 def place(version: ProgramTimeline, index: int) -> str:

@@ -117,11 +117,6 @@ class MemoryTimeline:
         """The most bytes of pools held at a line; those in other pools do not count."""
         return most_alive([pool for pool in self.pools if pool.pool is None])
 
-    @property
-    def placed_at_peak(self) -> int:
-        """The bytes at the peak line that are placed in pools."""
-        return sum(b.size for b in at_peak(self) if b.kind is BufferKind.PLACED)
-
 
 @frozen(kw_only=True)
 class ProgramTimeline:
