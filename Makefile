@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TORCHINDUCTOR_COMPILE_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint types imports docs bench sweep-ops sweep-models
+.PHONY: help setup demo test check lint types imports docs bench bench-solvers sweep-ops sweep-models
 
 help:
 	@echo "make demo          compile BERT, GPT-2 and Llama; check them against eager"
@@ -20,6 +20,7 @@ help:
 	@echo "make check         lint, types, import contracts, docs build"
 	@echo "make docs          build the documentation into docs/_build/html"
 	@echo "make bench         run the benchmarks"
+	@echo "make bench-solvers plan memory with every solver"
 	@echo "make sweep-ops     PyTorch's operators through the compiler (long; resumes)"
 	@echo "make sweep-models  more model architectures through the compiler (long; resumes)"
 
@@ -29,7 +30,7 @@ $(STAMP): pyproject.toml constraints.txt Makefile
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) ..."
 	@$(PIP) install '$(TORCH)' 2>/dev/null || $(PIP) install --index-url $(TORCH_INDEX) '$(TORCH)'
-	@$(PIP) install -c constraints.txt 'triton==3.7.1' -e '.[torch,testing,dev]'
+	@$(PIP) install -c constraints.txt 'triton==3.7.1' -e '.[torch,testing,solver,dev]'
 	@$(BIN)/python tests/report/chromium.py
 	@touch $@
 
@@ -59,6 +60,9 @@ BENCHES := import_time text_speed verify_speed host_time adapter_speed
 
 bench: $(STAMP)
 	@set -e; for name in $(BENCHES); do echo "== $$name"; $(BIN)/python -m bench.$$name; done
+
+bench-solvers: $(STAMP)
+	$(BIN)/python -m bench.memory_solvers
 
 sweep-ops: $(STAMP)
 	$(BIN)/python -m bench.sweep_ops
