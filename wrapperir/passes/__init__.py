@@ -8,6 +8,7 @@ from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.ir.program import Program
 from wrapperir.passes.free_early import free_early
 from wrapperir.passes.insert_frees import insert_frees
+from wrapperir.passes.merge_workspaces import merge_workspaces
 from wrapperir.passes.plan_memory import plan_memory
 from wrapperir.passes.remove_dead_lines import remove_dead_lines
 from wrapperir.passes.reuse_buffers import reuse_buffers
@@ -19,6 +20,7 @@ __all__ = [
     "Pass",
     "free_early",
     "insert_frees",
+    "merge_workspaces",
     "plan_memory",
     "remove_dead_lines",
     "reuse_buffers",
@@ -33,6 +35,7 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
     {
         "free_early": free_early,
         "insert_frees": insert_frees,
+        "merge_workspaces": merge_workspaces,
         "plan_memory": plan_memory,
         "remove_dead_lines": remove_dead_lines,
         "reuse_buffers": reuse_buffers,

@@ -1,0 +1,137 @@
+"""Make one workspace of several that every kernel leaves zero."""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from attrs import define, evolve, field
+
+from wrapperir.analysis.sizes import storage_bytes
+from wrapperir.analysis.storages import Storage, StorageKind, find_storages
+from wrapperir.analysis.stream_order import stream_key
+from wrapperir.ir.line import BodyLine, BufferRef, KernelCallLine
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import TensorType
+from wrapperir.ir.uses import uses
+
+
+def merge_workspaces(program: Program) -> Program:
+    """Return the program with as few ``zero_per_program`` workspaces as its calls need.
+
+    Before::
+
+        program @main(%x: f32[8], %y: f32[8]) {
+          %ws0 = allocate i32[16] workspace(zero_per_program)
+          kernel_call @count(%x, %ws0)
+          %ws1 = allocate i32[64] workspace(zero_per_program)
+          kernel_call @count(%y, %ws1)
+          return %x, %y
+        }
+
+    After::
+
+        program @main(%x: f32[8], %y: f32[8]) {
+          %ws1 = allocate i32[64] workspace(zero_per_program)
+          kernel_call @count(%x, %ws1)
+          kernel_call @count(%y, %ws1)
+          return %x, %y
+        }
+
+    Each kernel leaves its workspaces zero, so the next may have the same.  Those that one
+    call uses together stay apart; so do those of different dtype, device, memory space,
+    pinning, alignment, layout or stream, those of different symbolic sizes, and those
+    that other lines than kernel calls use.  What a block or a call begins anew is for
+    ``plan_memory`` and ``reuse_buffers``.
+    """
+    definitions = {line.name: line for line in program.definitions}
+    found = find_storages(program.lines, program.outputs, (), definitions)
+    others = {
+        name
+        for line in program.lines
+        if not isinstance(line, KernelCallLine)
+        for name in uses(line)
+    }
+    groups: dict[_Class, list[_Group]] = {}
+    for storage in sorted(found.storages, key=_largest_first):
+        kind = None if storage.name in others else _class_of(storage)
+        if kind is not None:
+            _add(groups.setdefault(kind, []), storage)
+    merged = [group.workspaces for alike in groups.values() for group in alike]
+    return evolve(program, lines=_merged(program.lines, merged))
+
+
+_Class: TypeAlias = tuple[object, ...]
+"""What workspaces that become one have in common."""
+
+
+@define
+class _Group:
+    """Workspaces that become the first of them, and the lines that use one."""
+
+    workspaces: list[Storage] = field(factory=list[Storage])
+    lines: set[int] = field(factory=set[int])
+
+
+def _largest_first(storage: Storage) -> tuple[int, int]:
+    bytes = storage_bytes(storage.type)
+    return (-bytes if isinstance(bytes, int) else 0, storage.begin)
+
+
+def _class_of(storage: Storage) -> _Class | None:
+    """Return what a workspace has in common with those that it may become one with."""
+    type = storage.type
+    if storage.kind is not StorageKind.PROGRAM or not isinstance(type, TensorType):
+        return None
+    streams = {
+        stream_key(use.device, use.stream) for use in storage.uses if use.stream is not None
+    }
+    if len(streams) != 1 or type.offset != 0:
+        return None
+    is_plain = isinstance(storage_bytes(type), int) and type.layout is None
+    place = (type.device, type.space, type.pinned, type.alignment)
+    return (*streams, type.dtype, *place, None if is_plain else type)
+
+
+def _add(groups: list[_Group], workspace: Storage) -> None:
+    """Add a workspace to the first group that no line uses with it."""
+    lines = {use.line for use in workspace.uses}
+    for group in groups:
+        if group.lines.isdisjoint(lines):
+            break
+    else:
+        group = _Group()
+        groups.append(group)
+    group.workspaces.append(workspace)
+    group.lines |= lines
+
+
+def _merged(
+    lines: Sequence[BodyLine], groups: Sequence[Sequence[Storage]]
+) -> tuple[BodyLine, ...]:
+    """Return the lines where each group's workspaces are the first of them."""
+    allocations: dict[int, BodyLine | None] = {}
+    became: dict[str, str] = {}
+    for group in groups:
+        kept = group[0]
+        allocations.update((workspace.begin, None) for workspace in group)
+        allocations[min(workspace.begin for workspace in group)] = lines[kept.begin]
+        became |= {workspace.name: kept.name for workspace in group}
+    changed = (
+        allocations[index] if index in allocations else _renamed(line, became)
+        for index, line in enumerate(lines)
+    )
+    return tuple(line for line in changed if line is not None)
+
+
+def _renamed(line: BodyLine, became: Mapping[str, str]) -> BodyLine:
+    """Return a kernel call with the workspaces that its own became."""
+    if not isinstance(line, KernelCallLine) or became.keys().isdisjoint(uses(line)):
+        return line
+    return evolve(
+        line,
+        arguments=tuple(
+            BufferRef(became.get(argument.name, argument.name))
+            if isinstance(argument, BufferRef)
+            else argument
+            for argument in line.arguments
+        ),
+    )
