@@ -11,7 +11,7 @@ from typing import TypeAlias
 from attrs import define, field
 
 from wrapperir.analysis.live_bytes import OWN
-from wrapperir.analysis.sizes import Sizes
+from wrapperir.analysis.sizes import Sizes, symbol_ranges
 from wrapperir.analysis.storages import (
     BlockStorages,
     Entry,
@@ -19,7 +19,7 @@ from wrapperir.analysis.storages import (
     StorageKind,
     find_storages,
 )
-from wrapperir.ir.expr import Expr
+from wrapperir.analysis.units import Unit
 from wrapperir.ir.line import (
     Argument,
     Block,
@@ -29,9 +29,10 @@ from wrapperir.ir.line import (
     SubgraphCallLine,
     WhileLoopLine,
 )
+from wrapperir.ir.program import Program
 from wrapperir.ir.types import Device
 
-Dimension: TypeAlias = tuple[Device, Expr]
+Dimension: TypeAlias = tuple[Device, Unit]
 """What is counted apart: a device's memory in multiples of a unit."""
 
 Counts: TypeAlias = dict[Dimension, int]
@@ -51,6 +52,12 @@ class Footprints:
 
     definitions: Mapping[str, DefinitionLine]
     sizes: Sizes = field(factory=Sizes)
+
+    @classmethod
+    def of_program(cls, program: Program) -> "Footprints":
+        """Return what computes the footprints of a program's blocks."""
+        definitions = {line.name: line for line in program.definitions}
+        return cls(definitions, Sizes(symbol_ranges(program)))
 
     def of(
         self, lines: Sequence[BodyLine], results: Sequence[Argument], entry: Entry

@@ -1,19 +1,32 @@
 """Bytes of storages, as expressions and as multiples of a unit."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from attrs import define, field, frozen
 
-from wrapperir.ir.expr import Expr, Symbol, ceildiv, evaluate_int, mul, product
+from wrapperir.analysis.units import STATIC, UNIT, Basis, Unit
+from wrapperir.ir.expr import (
+    EvaluationError,
+    Expr,
+    Symbol,
+    ceildiv,
+    evaluate_int,
+    mul,
+    product,
+    symbols_in,
+)
+from wrapperir.ir.line import BodyLine, SymbolDefinitionLine
+from wrapperir.ir.program import Program
 from wrapperir.ir.types import PoolType, TensorType, storage_extent
-from wrapperir.verify.interval import UNBOUNDED
+from wrapperir.ir.uses import blocks_of
+from wrapperir.verify.interval import UNBOUNDED, Interval
 from wrapperir.verify.polynomial import Polynomial, Polynomials
 
-UNIT = 64
-"""Bytes that allocators round up to; sizes of storages are counted in them."""
-
 Number = int | float
+
+_TYPICAL = 32
+"""What symbols are taken for where units are weighed against each other."""
 
 
 def storage_bytes(type: TensorType | PoolType) -> Expr:
@@ -46,14 +59,30 @@ def allocated_bytes(type: TensorType | PoolType, symbols: Mapping[str, Number]) 
 
 @frozen
 class Size:
-    """``count`` times ``unit`` bytes; equal units are equal expressions.
+    """``count`` times ``unit``.
 
     It is not ``exact`` where the bytes are fewer if a size is 0.
     """
 
     count: int
-    unit: Expr
+    unit: Unit
     exact: bool = True
+
+
+def symbol_ranges(program: Program) -> dict[str, Interval]:
+    """Return the interval of each symbol of a program, those of its lines included."""
+    ranges: dict[str, Interval] = {}
+    work: list[Sequence[BodyLine]] = [program.symbols, program.lines]
+    while work:
+        for line in work.pop():
+            if isinstance(line, SymbolDefinitionLine):
+                low, high = line.lower, line.upper
+                ranges[line.symbol] = (
+                    -math.inf if low is None else low,
+                    math.inf if high is None else high,
+                )
+            work.extend(block.lines for block in blocks_of(line))
+    return ranges
 
 
 @define
@@ -64,30 +93,38 @@ class Sizes:
     the same unit, so that they can be planned together.  The unit of constants is 64.
     """
 
-    _polynomials: Polynomials = field(
-        init=False, factory=lambda: Polynomials(lambda name: UNBOUNDED, lambda name: None)
-    )
+    ranges: Mapping[str, Interval] = field(factory=dict[str, Interval])
+    _polynomials: Polynomials = field(init=False)
     _kept: list[Expr] = field(init=False, factory=list[Expr])
-    _units: dict[object, Expr] = field(init=False, factory=dict[object, Expr])
+    _units: dict[tuple[Basis, int, int], Unit] = field(
+        init=False, factory=dict[tuple[Basis, int, int], Unit]
+    )
+    _bases: dict[object, Basis] = field(init=False, factory=dict[object, Basis])
+
+    def __attrs_post_init__(self) -> None:
+        """Let polynomials be bounded by the symbols' ranges."""
+        self._polynomials = Polynomials(
+            lambda name: self.ranges.get(name, UNBOUNDED), lambda name: None
+        )
 
     def of(self, type: TensorType | PoolType) -> Size:
         """Return the bytes of a storage of this type, rounded up to :data:`UNIT`."""
         if isinstance(type, TensorType) and 0 in type.size:
-            return Size(0, UNIT)
+            return Size(0, STATIC)
         bytes = storage_bytes(type)
         if isinstance(bytes, int):
-            return Size(-(-bytes // UNIT), UNIT)
+            return Size(-(-bytes // UNIT), STATIC)
         self._kept.append(bytes)  # polynomials are remembered by identity
         polynomial = self._polynomials.of(bytes)
         exact = isinstance(type, PoolType) or polynomial == self._dense(type)
         content = math.gcd(*polynomial.values())
-        whole: Expr | None = None
-        if content % UNIT == 0:
-            polynomial = {monomial: n // content for monomial, n in polynomial.items()}
-            whole = self._expression(polynomial)
+        primitive = {monomial: n // content for monomial, n in polynomial.items()}
+        whole = self._expression(primitive) if content % UNIT == 0 else None
         if whole is None:
-            return Size(1, self._unit("up", polynomial, rounded_up(bytes)), exact)
-        return Size(content // UNIT, self._unit("", polynomial, mul(whole, UNIT)), exact)
+            unit = self._unit(content, UNIT - 1, primitive, rounded_up(bytes))
+            return Size(1, unit, exact)
+        unit = self._unit(UNIT, 0, primitive, mul(whole, UNIT))
+        return Size(content // UNIT, unit, exact)
 
     def _dense(self, type: TensorType) -> Polynomial:
         """Return the bytes of all elements, next to each other."""
@@ -95,9 +132,18 @@ class Sizes:
         self._kept.append(elements)
         return self._polynomials.of(elements)
 
-    def _unit(self, rounding: str, polynomial: Polynomial, expr: Expr) -> Expr:
-        key = (rounding, *sorted(polynomial.items(), key=repr))
-        return self._units.setdefault(key, expr)
+    def _unit(self, bytes: int, slack: int, polynomial: Polynomial, expr: Expr) -> Unit:
+        """Return the unit of ``bytes`` times the polynomial, and up to ``slack`` more."""
+        key = tuple(sorted(polynomial.items(), key=repr))
+        basis = self._bases.get(key)
+        if basis is None:
+            low = self._polynomials.bounds(polynomial)[0]
+            basis = self._bases[key] = Basis(max(low, 0) if isinstance(low, int) else 0)
+        unit = self._units.get((basis, bytes, slack))
+        if unit is None:
+            unit = Unit(expr, basis, bytes, slack, _weight(expr))
+            self._units[basis, bytes, slack] = unit
+        return unit
 
     def _expression(self, polynomial: Polynomial) -> Expr | None:
         """Return the expression of a polynomial over symbols alone."""
@@ -110,3 +156,10 @@ class Sizes:
                 term = mul(Symbol(unknown), term)
             total = total + term
         return total
+
+
+def _weight(unit: Expr) -> int:
+    try:
+        return evaluate_int(unit, dict.fromkeys(symbols_in(unit), _TYPICAL))
+    except EvaluationError:
+        return _TYPICAL

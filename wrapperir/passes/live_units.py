@@ -5,12 +5,9 @@ from collections.abc import Mapping
 from attrs import define, field
 
 from wrapperir.analysis.footprint import Dimension, Footprint
-from wrapperir.ir.expr import EvaluationError, Expr, evaluate_int, symbols_in
+from wrapperir.analysis.units import fits
 from wrapperir.ir.types import Device
 from wrapperir.passes.range_maximum import RangeMaximum
-
-_TYPICAL = 32
-"""What symbols are taken for where units are weighed against each other."""
 
 
 @define
@@ -65,9 +62,8 @@ class _Device:
         dimensions = [d for d in footprint.high if d[0] == device]
         nothing = [0] * count
         low = {d: footprint.low.get(d, nothing) for d in dimensions}
-        weights = {d: _weight(d[1]) for d in dimensions}
         totals = [
-            sum(low[d][line] * weight for d, weight in weights.items())
+            sum(profile[line] * d[1].weight for d, profile in low.items())
             for line in range(count)
         ]
         at = totals.index(max(totals))
@@ -93,12 +89,6 @@ class _Device:
             high.add(begin, end, units)
 
 
-def _within(units: Mapping[Dimension, int], limit: Mapping[Dimension, int]) -> bool:
-    return all(count <= limit.get(dimension, 0) for dimension, count in units.items())
-
-
-def _weight(unit: Expr) -> int:
-    try:
-        return evaluate_int(unit, dict.fromkeys(symbols_in(unit), _TYPICAL))
-    except EvaluationError:
-        return _TYPICAL
+def _within(counts: Mapping[Dimension, int], limit: Mapping[Dimension, int]) -> bool:
+    taken = {unit: count for (_, unit), count in counts.items()}
+    return fits(taken, {unit: count for (_, unit), count in limit.items()})

@@ -6,9 +6,9 @@ from enum import StrEnum
 from attrs import define, evolve, field, frozen
 
 from wrapperir.analysis.footprint import Footprints
-from wrapperir.analysis.sizes import UNIT
 from wrapperir.analysis.storages import Entry, Storage, StorageKind
 from wrapperir.analysis.stream_order import Stream, order_streams, stream_key
+from wrapperir.analysis.units import STATIC, UNIT
 from wrapperir.ir.expr import Expr, mul
 from wrapperir.ir.fresh_names import Names, value_names
 from wrapperir.ir.line import (
@@ -111,7 +111,7 @@ def plan_pools(program: Program, planned: Planned = Planned.INTERMEDIATES) -> Me
     """
     planner = _Planner(
         planned,
-        Footprints({line.name: line for line in program.definitions}),
+        Footprints.of_program(program),
         Names(value_names(program)),
     )
     constants = [(c.name, c.type, StorageKind.CONSTANT) for c in program.constants]
@@ -154,7 +154,7 @@ class _Planner:
         if not (wanted or self.planned is Planned.BOTH):
             return False
         size = self.footprints.sizes.of(type)
-        if size.unit == UNIT:
+        if size.unit is STATIC:
             return size.count > 0
         return size.exact and (type.alignment or 1) <= UNIT
 
@@ -176,7 +176,7 @@ class _Planner:
         ends: dict[int, list[FreeLine]] = {}
         for pool in sorted(pools, key=lambda pool: pool.begin):
             name = self.names.new(None, "pool")
-            unit = pool.kind.dimension[1]
+            unit = pool.kind.dimension[1].expr
             self._report(name, pool, unit)
             for buffer, offset in zip(pool.buffers, pool.offsets, strict=True):
                 placed[buffer.begin] = (name, mul(offset, unit))

@@ -12,7 +12,7 @@ from itertools import accumulate
 from attrs import define, frozen
 
 from wrapperir.analysis.footprint import Dimension, Footprint
-from wrapperir.ir.expr import EvaluationError, Expr, evaluate_int, symbols_in
+from wrapperir.analysis.units import STATIC, Unit, fits, units_over
 from wrapperir.planning.instance import Buffer
 from wrapperir.planning.plan import plan
 
@@ -21,9 +21,6 @@ _ROUNDS = 4
 
 _CUT_COSTS = (1, 4, 16, 64)
 """What a buffer left out by a cut counts, against one left out for a lower pool."""
-
-_TYPICAL = 32
-"""What symbols are taken for where units are weighed against each other."""
 
 
 @frozen
@@ -89,7 +86,9 @@ class Pool:
 
 
 def choose_pools(
-    groups: Mapping[PoolClass, Sequence[Candidate]], footprint: Footprint, count: int
+    groups: Mapping[PoolClass, Sequence[Candidate]],
+    footprint: Footprint,
+    count: int,
 ) -> list[Pool]:
     """Return pools, with their plans, for as many of the candidates as can be placed.
 
@@ -109,26 +108,29 @@ def choose_pools(
 
 @define
 class _Device:
-    """One device's memory before (``low``, ``peak``), and without the pools (``high``)."""
+    """One device's memory before (``low``, ``peak``), and without the pools (``high``).
+
+    Profiles and counts are those of units.
+    """
 
     count: int
-    low: dict[Dimension, list[int]]
-    high: dict[Dimension, list[int]]
-    peak: dict[Dimension, int]
+    low: dict[Unit, list[int]]
+    high: dict[Unit, list[int]]
+    peak: dict[Unit, int]
 
     @classmethod
     def of(cls, footprint: Footprint, pools: Sequence[Pool], count: int) -> "_Device":
         device = pools[0].kind.dimension[0]
         nothing = [0] * count
-        high = {d: p for d, p in footprint.high.items() if d[0] == device}
-        low = {d: footprint.low.get(d, nothing) for d in high}
-        weights = {dimension: _weight(dimension[1]) for dimension in low}
+        high = {d[1]: p for d, p in footprint.high.items() if d[0] == device}
+        low = {unit: footprint.low.get((device, unit), nothing) for unit in high}
         totals = [
-            sum(low[d][line] * weight for d, weight in weights.items())
+            sum(profile[line] * unit.weight for unit, profile in low.items())
             for line in range(count)
         ]
         at = totals.index(max(totals))
-        return cls(count, low, high, {d: profile[at] for d, profile in low.items()})
+        peak = {unit: profile[at] for unit, profile in low.items()}
+        return cls(count, low, high, peak)
 
     def choose(self, pools: list[Pool]) -> list[Pool]:
         """Return the pools that hold most buffers, of several ways to choose them.
@@ -180,40 +182,56 @@ class _Device:
                 return pools
             pools = left
 
-    def _after(self, pools: Sequence[Pool]) -> dict[Dimension, list[int]]:
+    def _after(self, pools: Sequence[Pool]) -> dict[Unit, list[int]]:
         """Return the units taken at each line, with these pools."""
-        spans: dict[Dimension, list[tuple[int, int, int]]] = {d: [] for d in self.high}
+        spans: dict[Unit, list[tuple[int, int, int]]] = {unit: [] for unit in self.high}
         for pool in pools:
-            span = spans[pool.kind.dimension]
+            span = spans[pool.kind.dimension[1]]
             span.append((pool.begin, pool.end, pool.height))
             span.extend((b.begin, b.end, -b.size) for b in pool.buffers)
         return {
-            dimension: [
+            unit: [
                 beside + change
                 for beside, change in zip(
-                    self.high[dimension], _profile(span, self.count), strict=True
+                    self.high[unit], _profile(span, self.count), strict=True
                 )
             ]
-            for dimension, span in spans.items()
+            for unit, span in spans.items()
         }
 
-    def _excess(self, after: dict[Dimension, list[int]]) -> list[int]:
+    def _excess(self, after: dict[Unit, list[int]]) -> list[int]:
         """Return the lines that take more than the peak, and more than they did."""
-        above_peak: set[int] = set()
-        above_before: set[int] = set()
-        for dimension, profile in after.items():
-            peak, low = self.peak[dimension], self.low[dimension]
-            above_peak.update(line for line, n in enumerate(profile) if n > peak)
-            above_before.update(line for line, n in enumerate(profile) if n > low[line])
-        return sorted(above_peak & above_before)
+        if after.keys() == {STATIC}:
+            peak, low = self.peak[STATIC], self.low[STATIC]
+            return [
+                line for line, n in enumerate(after[STATIC]) if n > peak and n > low[line]
+            ]
+        units = tuple(after)
+        known: dict[tuple[int, ...], bool] = {}
+        found: list[int] = []
+        for line, taken in enumerate(zip(*after.values(), strict=True)):
+            within = known.get(taken)
+            if within is None:
+                counts = dict(zip(units, taken, strict=True))
+                within = known[taken] = fits(counts, self.peak)
+            if not within:
+                counts = dict(zip(units, taken, strict=True))
+                if not fits(counts, _at(self.low, line)):
+                    found.append(line)
+        return found
 
-    def _room(self, pool: Pool, after: dict[Dimension, list[int]], line: int) -> int:
+    def _room(self, pool: Pool, after: dict[Unit, list[int]], line: int) -> int:
         """Return the height that the pool may have for ``line`` to be no excess."""
-        own = pool.kind.dimension
-        others = (d for d in after if d != own)
-        fits = all(after[d][line] <= self.peak[d] for d in others)
-        most = self.peak[own] if fits else self.low[own][line]
-        return pool.height - (after[own][line] - most)
+        unit = pool.kind.dimension[1]
+        taken = _at(after, line)
+        less = units_over(taken, self.peak, unit)
+        if less is None:
+            less = units_over(taken, _at(self.low, line), unit)
+        return -1 if less is None else pool.height - less
+
+
+def _at(profiles: Mapping[Unit, Sequence[int]], line: int) -> dict[Unit, int]:
+    return {unit: profile[line] for unit, profile in profiles.items()}
 
 
 def _first_within(pool: Pool, lines: Sequence[int]) -> int | None:
@@ -279,10 +297,3 @@ def _profile(spans: Sequence[tuple[int, int, int]], count: int) -> list[int]:
         change[begin] += amount
         change[min(end, count)] -= amount
     return list(accumulate(change[:count]))
-
-
-def _weight(unit: Expr) -> int:
-    try:
-        return evaluate_int(unit, dict.fromkeys(symbols_in(unit), _TYPICAL))
-    except EvaluationError:
-        return _TYPICAL

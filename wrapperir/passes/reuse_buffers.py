@@ -48,7 +48,7 @@ def reuse_buffers(program: Program) -> Program:
     did at its peak, and only if all uses of the old are ordered before all of the new.
     Buffers in pools stay where they are.
     """
-    footprints = Footprints({line.name: line for line in program.definitions})
+    footprints = Footprints.of_program(program)
     constants = [(c.name, c.type, StorageKind.CONSTANT) for c in program.constants]
     inputs = [(i.name, i.type, StorageKind.INPUT) for i in program.inputs]
     lines = _reused(footprints, program.lines, program.outputs, [*inputs, *constants])

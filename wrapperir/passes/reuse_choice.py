@@ -7,9 +7,10 @@ from typing import TypeAlias
 from attrs import define, field, frozen
 
 from wrapperir.analysis.footprint import Footprints
-from wrapperir.analysis.sizes import UNIT, storage_bytes
+from wrapperir.analysis.sizes import storage_bytes
 from wrapperir.analysis.storages import BlockStorages, Storage, StorageKind
 from wrapperir.analysis.stream_order import StreamOrder, stream_key
+from wrapperir.analysis.units import STATIC
 from wrapperir.ir.line import AllocateLine, BodyLine, FreeLine, ZeroMode
 from wrapperir.ir.types import TensorType, ValueType
 from wrapperir.ir.uses import definitions
@@ -115,7 +116,7 @@ class ReuseSearch:
         if storage.kind is not StorageKind.ALLOCATED:
             return False
         size = self.footprints.sizes.of(storage.type)
-        return size.count > 0 and (size.exact or size.unit == UNIT)
+        return size.count > 0 and (size.exact or size.unit is STATIC)
 
     def _settled(self, storage: Storage, freed: int) -> int:
         """Return the first line from which on all launches come after its uses."""

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from attrs import define, field, frozen
 
 from wrapperir.analysis.live_bytes import BlockMemory, ProgramMemory
-from wrapperir.analysis.sizes import UNIT, storage_bytes
+from wrapperir.analysis.sizes import storage_bytes
 from wrapperir.analysis.storages import Storage, StorageKind
+from wrapperir.analysis.units import UNIT
 from wrapperir.ir.expr import EvaluationError, Number, evaluate_int
 from wrapperir.ir.line import (
     BodyLine,

@@ -1,0 +1,91 @@
+"""Amounts of memory as multiples of units, compared for all values of symbols at once."""
+
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from wrapperir.ir.expr import Expr
+
+UNIT = 64
+"""Bytes that allocators round up to; sizes of storages are counted in them."""
+
+
+@frozen(eq=False)
+class Basis:
+    """A polynomial of symbols that is ``least`` at least; one object for each."""
+
+    least: int
+
+
+@frozen(eq=False)
+class Unit:
+    """What sizes are multiples of: the bytes that ``expr`` says.
+
+    They are ``bytes`` times a ``basis`` (or once, if that is ``None``), and ``slack`` more
+    at most.  ``weight`` is what they are for symbols of a usual size.
+    """
+
+    expr: Expr
+    basis: Basis | None
+    bytes: int
+    slack: int
+    weight: int
+
+
+STATIC = Unit(UNIT, None, UNIT, 0, UNIT)
+"""The unit of sizes without symbols: 64 bytes."""
+
+
+def fits(taken: Mapping[Unit, int], most: Mapping[Unit, int]) -> bool:
+    """Say whether ``taken`` is known to be no more bytes than ``most``; both count units.
+
+    That is so where it has no more of any polynomial, and what it has less of them makes
+    up for what it has more of constant bytes, as the polynomials are at least so much.
+    """
+    if len(taken) == 1 and STATIC in taken:
+        return taken[STATIC] <= most.get(STATIC, 0)
+    over, constant = _difference(taken, most)
+    return all(n <= 0 for n in over.values()) and _least(over, constant) <= 0
+
+
+def units_over(
+    taken: Mapping[Unit, int], most: Mapping[Unit, int], unit: Unit
+) -> int | None:
+    """Return how many of ``unit`` less would make ``taken`` fit ``most``, if any do."""
+    over, constant = _difference(taken, most)
+    basis, less, each = unit.basis, 0, unit.bytes
+    if basis is not None:
+        less = max(0, -(-over[basis] // unit.bytes))
+        over[basis] -= less * unit.bytes
+        constant -= less * unit.slack
+        each = unit.bytes * basis.least + unit.slack
+    if any(n > 0 for n in over.values()):
+        return None
+    rest = _least(over, constant)
+    if rest <= 0:
+        return less
+    return less + -(-rest // each) if each else None
+
+
+def _difference(
+    taken: Mapping[Unit, int], most: Mapping[Unit, int]
+) -> tuple[dict[Basis, int], int]:
+    """Return by how many bytes more is taken: of each polynomial, and as a constant."""
+    over: dict[Basis, int] = {}
+    constant = 0
+    for unit, count in taken.items():
+        constant += count * unit.slack
+        if unit.basis is None:
+            constant += count * unit.bytes
+        else:
+            over[unit.basis] = over.get(unit.basis, 0) + count * unit.bytes
+    for unit, count in most.items():
+        if unit.basis is None:
+            constant -= count * unit.bytes
+        else:
+            over[unit.basis] = over.get(unit.basis, 0) - count * unit.bytes
+    return over, constant
+
+
+def _least(over: Mapping[Basis, int], constant: int) -> int:
+    return constant + sum(n * basis.least for basis, n in over.items())
