@@ -21,6 +21,7 @@ help:
 	@echo "make docs          build the documentation into docs/_build/html"
 	@echo "make bench         run the benchmarks"
 	@echo "make bench-solvers plan memory with every solver"
+	@echo "make bench-memory  measure peak memory of models beside the lower bound"
 	@echo "make sweep-ops     PyTorch's operators through the compiler (long; resumes)"
 	@echo "make sweep-models  more model architectures through the compiler (long; resumes)"
 
@@ -63,6 +64,9 @@ bench: $(STAMP)
 
 bench-solvers: $(STAMP)
 	$(BIN)/python -m bench.memory_solvers
+
+bench-memory: $(STAMP)
+	$(BIN)/python -m bench.memory_peak
 
 sweep-ops: $(STAMP)
 	$(BIN)/python -m bench.sweep_ops

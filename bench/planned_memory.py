@@ -31,7 +31,7 @@ class PlannedMemory:
 
     ``height`` is the most bytes held at once: pools whole from their line to their end,
     and buffers outside of pools.  ``placed`` and ``outside`` are the sizes of all buffers
-    in and outside of pools.
+    in and outside of pools, those that reuse another's memory included.
     """
 
     height: int
@@ -83,9 +83,10 @@ class _Walk:
         match line:
             case FreeLine(buffer=name):
                 self._free(name)
-            case ReuseLine(result=name, source=source):
+            case ReuseLine(result=name, source=source, type=type):
                 if source in self._storages:
-                    self._storages[name] = self._storages.pop(source)
+                    storage = self._storages[name] = self._storages.pop(source)
+                    self._count(storage_bytes(type), in_pool=storage.pool is not None)
             case ReinterpretLine(result=name, source=source):
                 self._share(name, self._storages.get(source))
             case MultiOutputLine(result=name, source=source, indices=indices):
@@ -114,9 +115,15 @@ class _Walk:
                 }
 
     def _buffer(self, type: TensorType) -> _Storage:
-        storage = self._hold(storage_bytes(type))
-        self.outside += storage.bytes
-        return storage
+        size = storage_bytes(type)
+        self._count(size, in_pool=False)
+        return self._hold(size)
+
+    def _count(self, size: int, *, in_pool: bool) -> None:
+        if in_pool:
+            self.placed += size
+        else:
+            self.outside += size
 
     def _hold(self, size: int) -> _Storage:
         self.held += size
@@ -128,7 +135,7 @@ class _Walk:
         size = _pool_bytes(type) if isinstance(type, PoolType) else storage_bytes(type)
         self._storages[name] = _Storage(size, pool)
         if isinstance(type, TensorType):
-            self.placed += size
+            self._count(size, in_pool=True)
 
     def _share(self, name: str, storage: _Storage | None) -> None:
         if storage is not None:
