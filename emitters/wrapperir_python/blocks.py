@@ -16,7 +16,7 @@ from wrapperir.ir.line import (
     SubgraphCallLine,
     WhileLoopLine,
 )
-from wrapperir.ir.types import TensorType
+from wrapperir.ir.types import PoolType, TensorType
 
 if TYPE_CHECKING:
     from wrapperir_python.lines import PythonLines
@@ -41,9 +41,11 @@ def emit_conditional(lines: "PythonLines", line: ConditionalLine) -> None:
     ):
         lines.writer.emit_line("{}", keyword)
         with lines.writer.indented():
+            lines.pools.enter()
             _bind_parameters(lines, block.parameters, line.operands)
             lines.emit_lines(block.lines, (*path, name, "lines"))
             _emit_results(lines, line.results, block)
+            lines.pools.leave()
             if not line.results:
                 lines.writer.emit_line("pass")
     _record_results(lines, line.results)
@@ -54,9 +56,11 @@ def emit_subgraph(lines: "PythonLines", line: SubgraphCallLine) -> None:
     if _too_deep(lines):
         return
     lines.writer.emit_comment(f"subgraph {line.name}")
+    lines.pools.enter()
     _bind_parameters(lines, line.body.parameters, line.operands)
     lines.emit_lines(line.body.lines, (*lines.path, "body", "lines"))
     _emit_results(lines, line.results, line.body)
+    lines.pools.leave()
     _record_results(lines, line.results)
 
 
@@ -82,12 +86,15 @@ def emit_while_loop(lines: "PythonLines", line: WhileLoopLine) -> None:
             for parameter, result in zip(block.parameters[:count], results, strict=True):
                 lines.values[parameter.name] = result
                 lines.types[parameter.name] = parameter.type
+        lines.pools.enter()
         _bind_parameters(lines, line.condition.parameters[count:], line.invariant)
         lines.emit_lines(line.condition.lines, (*path, "condition", "lines"))
         _emit_exit(lines, line.condition)
+        lines.pools.enter()
         _bind_parameters(lines, line.body.parameters[count:], line.invariant)
         lines.emit_lines(line.body.lines, (*path, "body", "lines"))
         _emit_results(lines, line.results, line.body)
+        lines.pools.leave()
         writer.emit_line("{} = False", first)
     tensors = [
         (result, parameter.type)
@@ -105,6 +112,7 @@ def emit_while_loop(lines: "PythonLines", line: WhileLoopLine) -> None:
 def _emit_exit(lines: "PythonLines", condition: Block) -> None:
     (result,) = condition.results
     if not isinstance(result, BufferRef):
+        lines.pools.leave()
         assert isinstance(result, int | float | Symbol | Operation)  # verified
         test = lines.expressions.format_condition(result)
         lines.writer.emit_line("if not ({}): break", test)
@@ -112,6 +120,7 @@ def _emit_exit(lines: "PythonLines", condition: Block) -> None:
     go_on = lines.module.names.claim("go_on")
     lines.writer.emit_line("{} = bool({})", go_on, lines.values[result.name])
     _emit_drops(lines, condition)
+    lines.pools.leave()
     lines.writer.emit_line("if not {}: break", go_on)
 
 
@@ -122,6 +131,10 @@ def _bind_parameters(
 ) -> None:
     """Let parameters stand for their operands: they are borrowed, never dropped."""
     for parameter, operand in zip(parameters, operands, strict=True):
+        if isinstance(parameter.type, PoolType):
+            assert isinstance(operand, BufferRef)  # verified
+            lines.pools.lend(parameter.name, operand.name)
+            continue
         lines.types[parameter.name] = parameter.type
         value = lines.format_operand(operand, parameter.type)
         if isinstance(operand, BufferRef) and value == lines.values[operand.name]:
@@ -146,7 +159,11 @@ def _emit_results(lines: "PythonLines", results: Sequence[Result], block: Block)
 def _emit_drops(lines: "PythonLines", block: Block) -> None:
     borrowed = {parameter.name for parameter in block.parameters} | lines.constants
     names = dict.fromkeys(_names(block.results))
-    own = [lines.values[name] for name in names if name not in borrowed]
+    own = [
+        lines.values[name]
+        for name in names
+        if name not in borrowed and name not in lines.pools
+    ]
     if own:
         lines.writer.emit_line("del {}", joined(", ", own))
 

@@ -34,7 +34,7 @@ class PythonEmitter(Emitter):
     """
 
     name = "python"
-    support = Support()
+    support = Support(streams=frozenset({"cpu", "cuda"}))
     lines: type[PythonLines] = PythonLines
 
     def emit(self, program: Program) -> Artifact:
@@ -119,7 +119,9 @@ def _emit_call(
                 writer.emit_line("{} = {}", name, number)
         device = survey.device
         if device is None:
+            lines.streams.emit_begin(writer)
             writer.emit_writer(lines.writer)
+            lines.streams.emit_end(writer)
             writer.emit_line("return {}", format_tuple(outputs))
             return
         index = format_int(device.index or 0)
@@ -127,7 +129,9 @@ def _emit_call(
         with writer.indented():
             # The guard alone makes no context where there is none yet.
             writer.emit_line("torch.cuda.set_device({})", index)
+            lines.streams.emit_begin(writer)
             writer.emit_writer(lines.writer)
+            lines.streams.emit_end(writer)
             writer.emit_line("return {}", format_tuple(outputs))
 
 

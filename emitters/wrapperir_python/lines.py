@@ -3,15 +3,14 @@
 from collections.abc import Sequence
 from typing import cast
 
-from attrs import frozen
-
 from wrapperir.diagnostics import Code, Diagnostic, LinePath
 from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.source_writer import SourceWriter
 from wrapperir.ir.expr import Expr, Operation, Symbol
-from wrapperir.ir.kernel import Language, ScalarParameter, runtime_parameters
+from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import (
     AllocateLine,
+    AllocatePoolLine,
     AnyLine,
     Argument,
     AssertAlignmentLine,
@@ -25,54 +24,57 @@ from wrapperir.ir.line import (
     DefinitionLine,
     ExternKernelLine,
     FreeLine,
+    ItemOf,
     KernelArgument,
     KernelCallLine,
     KernelDefinitionLine,
     MultiKernelLine,
     MultiOutputLine,
+    PlaceLine,
     Provenance,
+    RecordEventLine,
     ReinterpretLine,
     ReuseLine,
     SubgraphCallLine,
     SymbolDefinitionLine,
+    WaitEventLine,
     WhileLoopLine,
     ZeroMode,
 )
 from wrapperir.ir.types import (
     DEFAULT_SPACE,
-    Device,
     DType,
     ScalarType,
     TensorType,
     ValueType,
 )
+from wrapperir.ir.uses import uses
 from wrapperir.ir.visitor import LineVisitor
-from wrapperir_python.arguments import ArgumentFormatter, format_keyword
+from wrapperir_python.arguments import ArgumentFormatter
+from wrapperir_python.asserts import (
+    emit_assert_alignment,
+    emit_assert_not_nan,
+    emit_assert_scalar,
+    emit_assert_size_stride,
+)
 from wrapperir_python.blocks import emit_conditional, emit_subgraph, emit_while_loop
 from wrapperir_python.cpp_kernels import emit_cpp_kernel
 from wrapperir_python.direct_operators import format_direct_call
 from wrapperir_python.expressions import ExpressionFormatter
-from wrapperir_python.literals import format_int, format_string
+from wrapperir_python.launches import Callee, emit_kernel_call, find_callee
+from wrapperir_python.literals import format_int
 from wrapperir_python.memory import CPU_ALIGNMENT, MemoryFormatter
 from wrapperir_python.module_text import ModuleText
 from wrapperir_python.numbers import format_converted, kind_of
-from wrapperir_python.operators import bind_operator
-from wrapperir_python.survey import Survey, choice_index, chosen_kernel
+from wrapperir_python.operators import format_call
+from wrapperir_python.pools import PooledMemory
+from wrapperir_python.streams import Streams
+from wrapperir_python.survey import Survey, choice_index
 from wrapperir_python.symbols import emit_range_check, format_symbol_source
 from wrapperir_python.triton_kernels import emit_triton_kernel
 from wrapperir_python.workspaces import emit_program_workspace
 
 _NARROW_FLOATS = frozenset(dtype for dtype in DType if dtype.value.startswith("f8"))
-
-
-@frozen
-class Callee:
-    """What a kernel call's name stands for."""
-
-    function: Fragment
-    definition: KernelDefinitionLine
-    positions: tuple[int, ...] | None
-    scalars: tuple[DType | None, ...]
 
 
 class PythonLines(LineVisitor[None]):
@@ -99,6 +101,8 @@ class PythonLines(LineVisitor[None]):
             frozenset(survey.float_symbols),
             frozenset(survey.bool_symbols),
         )
+        self.pools = PooledMemory(self)
+        self.streams = Streams(self)
         self.arguments = ArgumentFormatter(module, self.expressions)
         self.memory = MemoryFormatter(
             module, self.expressions, self.arguments, survey.device
@@ -200,16 +204,6 @@ class PythonLines(LineVisitor[None]):
                 return format_converted(self.module, value, old, kind_of(type.dtype))
         return self.arguments.format_argument(operand)
 
-    def emit_launch(self, callee: Callee, arguments: Fragment, device: Device) -> None:
-        """Append the launch of a kernel."""
-        if device.kind == "cuda" and device.index not in (None, self.memory.current_index):
-            index = format_int(device.index or 0)
-            self.writer.emit_line("with torch.cuda._DeviceGuard({}):", index)
-            with self.writer.indented():
-                self.writer.emit_line("{}({})", callee.function, arguments)
-        else:
-            self.writer.emit_line("{}({})", callee.function, arguments)
-
     def visit_kernel_definition(self, line: KernelDefinitionLine) -> None:
         """Append the kernel, if it is called."""
         if line.name not in self.survey.kernel_devices:
@@ -235,17 +229,35 @@ class PythonLines(LineVisitor[None]):
             return
         self.owned.add(line.result)
         allocation = self.format_allocation(line.type)
-        if line.workspace is ZeroMode.ZERO_ON_CALL:
-            self.writer.emit_line("{} = {}.zero_()", result, allocation)
-        else:
+        with self.streams.allocating(line.result):
             self.writer.emit_line("{} = {}", result, allocation)
+        if line.workspace is ZeroMode.ZERO_ON_CALL:
+            self.streams.emit_zero(line.result)
+
+    def visit_allocate_pool(self, line: AllocatePoolLine) -> None:
+        """Append ``pool0 = empty_strided_cpu((512,), (1,), float32)``."""
+        with self.streams.allocating(line.result):
+            self.pools.allocate(line)
+
+    def visit_place(self, line: PlaceLine) -> None:
+        """Append a view of the pool, unless there is one of that place and type."""
+        self.streams.alias(line.result, line.pool)
+        self.pools.place(line)
 
     def visit_free(self, line: FreeLine) -> None:
-        """Append ``del buf0``."""
-        self.writer.emit_line("del {}", self.values[line.buffer])
+        """Append ``del buf0``; what lies in a pool goes with the pool."""
+        if line.buffer in self.pools:
+            self.pools.drop(line.buffer)
+        else:
+            self.writer.emit_line("del {}", self.values[line.buffer])
 
     def visit_reuse(self, line: ReuseLine) -> None:
         """Append ``buf1 = buf0; del buf0``, with a view where the layout differs."""
+        self.streams.alias(line.result, line.source)
+        if line.source in self.pools:
+            self.pools.view(line.result, line.source, line.type)
+            self.pools.drop(line.source)
+            return
         source = self.values[line.source]
         view = self._format_view(line.source, line.type)
         self.types[line.result] = line.type
@@ -255,6 +267,10 @@ class PythonLines(LineVisitor[None]):
 
     def visit_reinterpret(self, line: ReinterpretLine) -> None:
         """Append ``view0 = reinterpret_tensor(buf0, (64,), (1,), 0)``."""
+        self.streams.alias(line.result, line.source)
+        if line.source in self.pools:
+            self.pools.view(line.result, line.source, line.type)
+            return
         view = self._format_view(line.source, line.type)
         self.types[line.result] = line.type
         if line.source in self.owned:
@@ -265,38 +281,31 @@ class PythonLines(LineVisitor[None]):
         """Append ``cpp_fused_0(buf0, buf1, 64)``."""
         callee = self._callees.get(line.kernel)
         if callee is None:
-            callee = self._callees[line.kernel] = self._find_callee(line)
-        if line.stream:
-            self.report(f"stream {line.stream}: all runs on stream 0", "stream")
-        arguments = line.arguments
-        if callee.positions is not None:
-            arguments = tuple(arguments[position] for position in callee.positions)
-        text = self.format_kernel_arguments(arguments, callee.scalars)
-        self.emit_launch(callee, text, line.device)
+            callee = self._callees[line.kernel] = find_callee(self, line)
+        emit_kernel_call(self, line, callee)
 
     def visit_extern_kernel(self, line: ExternKernelLine) -> None:
         """Append ``mm_out(arg0, arg1, buf0)``, ``buf1 = aten_relu_default(buf0)``."""
-        if line.stream:
-            self.report(f"stream {line.stream}: all runs on stream 0", "stream")
-        direct = format_direct_call(self, line)
-        if direct is not None:
-            self.writer.emit_line("{}", direct)
-            return
-        function = bind_operator(self.module, line)
-        format_argument = self.arguments.format_argument
-        parts = [format_argument(argument) for argument in line.arguments]
-        parts += [format_keyword(key, format_argument(v)) for key, v in line.keywords]
-        if line.result is None:
-            self.writer.emit_line("{}({})", function, joined(", ", parts))
-            return
-        if line.type is not None:
-            self.types[line.result] = line.type
-        result = self.values[line.result]
-        self.writer.emit_line("{} = {}({})", result, function, joined(", ", parts))
+        call = format_direct_call(self, line) or format_call(self, line)
+        if line.result is not None:
+            if line.type is not None:
+                self.types[line.result] = line.type
+            call = fragment("{} = {}", self.values[line.result], call)
+        with self.streams.launching(line):
+            self.writer.emit_line("{}", call)
+
+    def visit_record_event(self, line: RecordEventLine) -> None:
+        """Append ``event = cuda_0_stream_1.record_event()``; nothing on the CPU."""
+        self.streams.emit_record(line)
+
+    def visit_wait_event(self, line: WaitEventLine) -> None:
+        """Append ``cuda_0_stream_2.wait_event(event)``; nothing on the CPU."""
+        self.streams.emit_wait(line)
 
     def visit_multi_output(self, line: MultiOutputLine) -> None:
         """Append ``buf1 = buf0[1]``."""
         self.types[line.result] = line.type
+        self.streams.alias(line.result, line.source)
         indices = [fragment("[{}]", format_int(index)) for index in line.indices]
         result, source = self.values[line.result], self.values[line.source]
         self.writer.emit_line("{} = {}{}", result, source, joined("", indices))
@@ -304,63 +313,41 @@ class PythonLines(LineVisitor[None]):
     def visit_symbol_definition(self, line: SymbolDefinitionLine) -> None:
         """Append ``s0 = arg0.size(0)`` and the check of its range."""
         symbol = self.module.symbols[line.symbol]
+        if isinstance(line.source, ItemOf):
+            self.streams.emit_wait_for_all()
         self.writer.emit_line("{} = {}", symbol, format_symbol_source(self, line))
         self.defined_symbols.add(line.symbol)
         emit_range_check(self.writer, symbol, line)
 
     def visit_assert_size_stride(self, line: AssertSizeStrideLine) -> None:
         """Append ``assert_size_stride(buf0, (8, 8), (8, 1), 'aten.mm')``."""
-        function = self.module.bind(
-            fragment("torch._C._dynamo.guards.assert_size_stride"), "assert_size_stride"
-        )
-        self.writer.emit_line(
-            "{}({}, {}, {}, {})",
-            *(function, self.values[line.buffer]),
-            self.expressions.format_tuple(line.size),
-            self.expressions.format_tuple(line.stride),
-            format_string(line.message),
-        )
+        emit_assert_size_stride(self, line)
 
     def visit_assert_alignment(self, line: AssertAlignmentLine) -> None:
         """Append a check of the address."""
-        # PyTorch's assert_alignment looks at the offset in the storage alone.
-        count = format_int(line.bytes)
-        message = line.message or f"{line.buffer} is not aligned to {line.bytes} bytes"
-        self.writer.emit_line(
-            "if {}.data_ptr() % {}: raise AssertionError({})",
-            *(self.values[line.buffer], count, format_string(message)),
-        )
+        emit_assert_alignment(self, line)
 
     def visit_assert_scalar(self, line: AssertScalarLine) -> None:
         """Append a check of a condition."""
-        self.writer.emit_line(
-            "if not ({}): raise RuntimeError({})",
-            self.expressions.format_condition(line.condition),
-            format_string(line.message or "a condition of the program does not hold"),
-        )
+        emit_assert_scalar(self, line)
 
     def visit_assert_not_nan(self, line: AssertNotNanLine) -> None:
         """Append a check of every element."""
-        buffer = self.values[line.buffer]
-        type = self.types.get(line.buffer)
-        if isinstance(type, TensorType) and type.dtype in _NARROW_FLOATS:
-            buffer = fragment("{}.float()", buffer)  # isfinite takes no 8-bit floats
-        message = line.message or f"{line.buffer} has a NaN or an infinity"
-        self.writer.emit_line(
-            "if not torch.isfinite({}).all(): raise AssertionError({})",
-            *(buffer, format_string(message)),
-        )
+        emit_assert_not_nan(self, line)
 
     def visit_conditional(self, line: ConditionalLine) -> None:
         """Append ``if`` and ``else``."""
+        self.streams.emit_block_uses(uses(line))
         emit_conditional(self, line)
 
     def visit_while_loop(self, line: WhileLoopLine) -> None:
         """Append a ``while`` loop."""
+        self.streams.emit_block_uses(uses(line))
         emit_while_loop(self, line)
 
     def visit_subgraph_call(self, line: SubgraphCallLine) -> None:
         """Append the lines of the block in place."""
+        self.streams.emit_block_uses(uses(line))
         emit_subgraph(self, line)
 
     def visit_comment(self, line: CommentLine) -> None:
@@ -376,20 +363,6 @@ class PythonLines(LineVisitor[None]):
         parts.append(f"{place.file}:{place.line}" if place else "")
         if any(parts):
             writer.emit_comment("; ".join(part for part in parts if part))
-
-    def _find_callee(self, line: KernelCallLine) -> Callee:
-        definition, positions = chosen_kernel(self.survey.definitions, line.kernel)
-        if definition.language is Language.CPP and line.device.kind != "cpu":
-            self.report(f"a C++ kernel does not run on {line.device}", str(line.device))
-        return Callee(
-            self.module.kernels[definition.name],
-            definition,
-            positions,
-            tuple(
-                parameter.dtype if isinstance(parameter, ScalarParameter) else None
-                for parameter in runtime_parameters(definition.parameters)
-            ),
-        )
 
     def _format_view(self, source: str, type: TensorType) -> Fragment:
         old = cast(TensorType, self.types[source])  # a verified program views tensors

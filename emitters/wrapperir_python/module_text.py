@@ -39,6 +39,7 @@ class ModuleText:
         self.direct: dict[Fragment, Fragment] = {}
         self._needs: dict[str, None] = {}
         self._bindings: dict[Fragment, Fragment] = {}
+        self._own: dict[Fragment, Fragment] = {}
         self._operators: dict[Fragment, None] = {}
         self._imports: dict[tuple[LiteralString, LiteralString], Fragment] = {}
 
@@ -60,6 +61,12 @@ class ModuleText:
         if known is None:
             known = self._bindings[expression] = self.names.claim(name)
         return known
+
+    def bind_new(self, expression: Fragment, name: str) -> Fragment:
+        """Return a global that holds ``expression``, evaluated for it alone."""
+        new = self.names.claim(name)
+        self._own[new] = expression
+        return new
 
     def bind_operator(self, expression: Fragment, name: str) -> Fragment:
         """Return a global that holds an operator; loading fails where it is none."""
@@ -84,9 +91,11 @@ class ModuleText:
         for (package, name), identifier in self._imports.items():
             parts = fragment(package), fragment(name), identifier
             writer.emit_line("from {} import {} as {}", *parts)
-        if self._bindings:
+        if self._bindings or self._own:
             writer.emit_blank()
         for expression, name in self._bindings.items():
+            writer.emit_line("{} = {}", name, expression)
+        for name, expression in self._own.items():
             writer.emit_line("{} = {}", name, expression)
         if self._operators:
             # A name below torch.ops may be a method or attribute of Python's own.

@@ -2,16 +2,20 @@
 
 import keyword
 from collections.abc import Mapping
-from typing import LiteralString
+from typing import TYPE_CHECKING, LiteralString
 
 from attrs import frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.emit.fragment import Fragment, fragment
+from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.ir.identifier import is_operator
 from wrapperir.ir.line import ExternKernelLine
+from wrapperir_python.arguments import format_keyword
 from wrapperir_python.literals import format_string
 from wrapperir_python.module_text import ModuleText
+
+if TYPE_CHECKING:
+    from wrapperir_python.lines import PythonLines
 
 # Real operators; any other double underscore is an attribute of Python's own.
 _DUNDER_OPERATORS = frozenset(
@@ -52,6 +56,19 @@ _FAST: Mapping[str, _Binding] = {
     "aten._int_mm.default": _Binding("_int_mm", 2),
     "aten._int_mm.out": _Binding("_int_mm", 2, _OUT),
 }
+
+
+def format_call(lines: "PythonLines", line: ExternKernelLine) -> Fragment:
+    """Return the call of an operator, with its arguments in Python.
+
+    Raises:
+        DiagnosticError: the operator or an argument is none that torch has.
+    """
+    function = bind_operator(lines.module, line)
+    format_argument = lines.arguments.format_argument
+    parts = [format_argument(argument) for argument in line.arguments]
+    parts += [format_keyword(key, format_argument(v)) for key, v in line.keywords]
+    return fragment("{}({})", function, joined(", ", parts))
 
 
 def bind_operator(module: ModuleText, line: ExternKernelLine) -> Fragment:

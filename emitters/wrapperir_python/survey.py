@@ -11,6 +11,7 @@ from wrapperir.ir.kernel import (
 )
 from wrapperir.ir.line import (
     AllocateLine,
+    AllocatePoolLine,
     BodyLine,
     ConditionalLine,
     DefinitionLine,
@@ -25,6 +26,8 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import Device
+from wrapperir_python.pool_survey import PoolSurvey, PoolUse
+from wrapperir_python.stream_survey import StreamSurvey
 
 
 @define
@@ -33,7 +36,8 @@ class Survey:
 
     ``kernel_devices`` has the kinds of device that each kernel is called on; kernels
     that are never called are not in it.  ``device`` is the first CUDA device with an
-    index: the one that is made current for the whole call.
+    index: the one that is made current for the whole call.  ``pools`` has how each
+    allocated pool is used, ``streams`` what runs beside stream 0.
     """
 
     definitions: Mapping[str, DefinitionLine]
@@ -42,6 +46,8 @@ class Survey:
     float_symbols: set[str] = field(factory=set[str])
     bool_symbols: set[str] = field(factory=set[str])
     kernel_devices: dict[str, set[str]] = field(factory=dict[str, set[str]])
+    pools: Mapping[str, PoolUse] = field(factory=dict[str, PoolUse])
+    streams: StreamSurvey = field(factory=StreamSurvey)
 
 
 def survey_program(program: Program) -> Survey:
@@ -52,14 +58,18 @@ def survey_program(program: Program) -> Survey:
     )
     for symbol in program.symbols:
         _note_kind(survey, symbol)
+    pools = PoolSurvey()
+    survey.pools = pools.uses
     for line in walk_lines(program.lines):
+        pools.note(line)
+        survey.streams.note(line)
         match line:
             case KernelCallLine():
                 kernel, _ = chosen_kernel(survey.definitions, line.kernel)
                 devices = survey.kernel_devices.setdefault(kernel.name, set())
                 devices.add(line.device.kind)
                 device = line.device
-            case AllocateLine():
+            case AllocateLine() | AllocatePoolLine():
                 device = line.type.device
             case ExternKernelLine():
                 device = line.device

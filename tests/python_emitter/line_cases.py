@@ -127,7 +127,7 @@ CASES = {
     ),
     "workspace, zero on call": Case(
         "%r = allocate u8[4096] workspace(zero_on_call)",
-        "r = empty_strided_cpu((4096,), (1,), uint8).zero_()",
+        "r = empty_strided_cpu((4096,), (1,), uint8)\nr.zero_()",
     ),
     "workspace, uninitialized": Case(
         "%ws = allocate u8[64] workspace(uninitialized)\n" + R + "free %ws",
@@ -148,6 +148,225 @@ CASES = {
         """,
     ),
     "free": Case(R + "free %x", CLONE + "del x"),
+    "pool, one tensor for a place and type": Case(
+        """
+        %p = allocate_pool pool[512]
+        %a = place f32[8, 8] in %p at 0
+        extern_kernel aten.mm.out(%m, %m, out = %a) writes(%a)
+        %b = place f32[8, 8] in %p at 256
+        extern_kernel aten.mm.out(%a, %m, out = %b) writes(%b)
+        free %a
+        %c = place f32[8, 8] in %p at 0
+        extern_kernel aten.mm.out(%b, %m, out = %c) writes(%c)
+        %r = reuse %b as f32[8, 8]
+        extern_kernel aten.mm.out(%c, %m, out = %r) writes(%r)
+        free %c
+        free %p
+        """,
+        """
+        p = empty_strided_cpu((128,), (1,), float32)
+        p_at_0 = reinterpret_tensor(p, (8, 8), (8, 1), 0)
+        mm_out(m, m, p_at_0)
+        p_at_256 = reinterpret_tensor(p, (8, 8), (8, 1), 64)
+        mm_out(p_at_0, m, p_at_256)
+        mm_out(p_at_256, m, p_at_0)
+        mm_out(p_at_0, m, p_at_256)
+        """,
+    ),
+    "pool, of one layout": Case(
+        """
+        %p = allocate_pool pool[256]
+        %a = place f32[8, 8] in %p at 0
+        extern_kernel aten.mm.out(%m, %m, out = %a) writes(%a)
+        %q = extern_kernel aten.clone.default(%a) : f32[8, 8]
+        free %a
+        %b = place f32[8, 8] in %p at 0
+        free %p
+        extern_kernel aten.mm.out(%q, %m, out = %b) writes(%b)
+        %r = extern_kernel aten.clone.default(%b) : f32[8, 8]
+        free %b
+        """,
+        """
+        p = empty_strided_cpu((8, 8), (8, 1), float32)
+        mm_out(m, m, p)
+        q = aten_clone_default(p)
+        mm_out(q, m, p)
+        r = aten_clone_default(p)
+        del p
+        """,
+        outputs="%r, %q",
+    ),
+    "pool, of dtypes and views": Case(
+        """
+        %p = allocate_pool pool[1024] {align = 128}
+        %a = place f32[8, 2; offset 8] in %p at 0
+        %b = place i32[3] in %p at 128
+        %c = place i64[3] in %p at 192
+        %d = place f64[] in %p at 256 workspace(zero_on_call)
+        %e = place f32[2, 8] in %p at 512 workspace(zero_on_call)
+        extern_kernel aten.fill_.Scalar(%a, 1.5) writes(%a)
+        extern_kernel aten.fill_.Scalar(%b, 2) writes(%b)
+        extern_kernel aten.fill_.Scalar(%c, 3) writes(%c)
+        %v = reinterpret %a as f32[2; stride 2; offset 9]
+        %w2 = reinterpret %a as f32[2; stride 2; offset 9]
+        free %a
+        %r = extern_kernel aten.clone.default(%v) : f32[2]
+        free %v
+        %q = extern_kernel aten.clone.default(%w2) : f32[2]
+        free %w2
+        free %p
+        """,
+        """
+        p = empty_aligned((256,), (1,), float32, 256, device, 128)
+        p_at_32 = reinterpret_tensor(p, (8, 2), (2, 1), 8)
+        p_i32 = p.view(int32)
+        p_at_128 = reinterpret_tensor(p_i32, (3,), (1,), 32)
+        p_i64 = view_bytes(p, (128,), (1,), int64, 0)
+        p_at_192 = reinterpret_tensor(p_i64, (3,), (1,), 24)
+        p_f64 = view_bytes(p, (128,), (1,), float64, 0)
+        p_at_256 = reinterpret_tensor(p_f64, (), (), 32)
+        p_at_256.zero_()
+        p_at_512 = reinterpret_tensor(p, (2, 8), (8, 1), 128)
+        p_at_512.zero_()
+        aten_fill__Scalar(p_at_32, 1.5)
+        aten_fill__Scalar(p_at_128, 2)
+        aten_fill__Scalar(p_at_192, 3)
+        p_at_36 = reinterpret_tensor(p, (2,), (2,), 9)
+        r = aten_clone_default(p_at_36)
+        q = aten_clone_default(p_at_36)
+        """,
+        outputs="%r, %q, %b, %c, %d, %e",
+    ),
+    "pool, of a symbolic size": Case(
+        """
+        %p = allocate_pool pool[s0 * 64 + 64]
+        %a = place f32[s0, 8] in %p at 0
+        %b = place f32[s0, 8] in %p at s0 * 32
+        extern_kernel aten.mm.out(%x, %w, out = %a) writes(%a)
+        extern_kernel aten.mm.out(%a, %w, out = %b) writes(%b)
+        free %a
+        %c = place f32[2] in %p at max(s0 * 64, 128)
+        free %p
+        extern_kernel aten.fill_.Scalar(%c, 3) writes(%c)
+        """,
+        """
+        p = empty_strided_cpu((16 * s0 + 16,), (1,), float32)
+        p_at_0 = reinterpret_tensor(p, (s0, 8), (8, 1), 0)
+        p_view = reinterpret_tensor(p, (s0, 8), (8, 1), 8 * s0)
+        mm_out(x, w, p_at_0)
+        mm_out(p_at_0, w, p_view)
+        p_view_ = reinterpret_tensor(p, (2,), (1,), max(s0 * 64, 128) // 4)
+        aten_fill__Scalar(p_view_, 3)
+        """,
+        outputs="%b, %c",
+    ),
+    "pool, in a pool and for blocks": Case(
+        """
+        %p = allocate_pool pool[1024]
+        %a = place f32[8, 8] in %p at 0
+        extern_kernel aten.mm.out(%m, %m, out = %a) writes(%a)
+        %i = place pool[512] in %p at 512
+        %r = conditional %flag (%i, %a) : f32[8, 8] {
+          true (%j: pool[512], %b: f32[8, 8]) {
+            %c = place f32[8, 8] in %j at 256
+            extern_kernel aten.mm.out(%b, %w, out = %c) writes(%c)
+            %d = extern_kernel aten.neg.default(%c) : f32[8, 8]
+            free %c
+            return %d
+          }
+          false (%k: pool[512], %e: f32[8, 8]) {
+            %own = allocate_pool pool[512]
+            %f = place f32[8, 8] in %own at 256
+            free %own
+            extern_kernel aten.mm.out(%e, %w, out = %f) writes(%f)
+            return %f
+          }
+        }
+        free %a
+        %g = place f32[4] in %i at 0
+        extern_kernel aten.fill_.Scalar(%g, 3) writes(%g)
+        free %i
+        free %p
+        """,
+        """
+        p = empty_strided_cpu((256,), (1,), float32)
+        p_at_0 = reinterpret_tensor(p, (8, 8), (8, 1), 0)
+        mm_out(m, m, p_at_0)
+        if flag:
+            p_at_768 = reinterpret_tensor(p, (8, 8), (8, 1), 192)
+            mm_out(p_at_0, w, p_at_768)
+            d = aten_neg_default(p_at_768)
+            r = d
+            del d
+            del p_at_768
+        else:
+            own = empty_strided_cpu((128,), (1,), float32)
+            own_at_256 = reinterpret_tensor(own, (8, 8), (8, 1), 64)
+            mm_out(p_at_0, w, own_at_256)
+            r = own_at_256
+            del own, own_at_256
+        p_at_512 = reinterpret_tensor(p, (4,), (1,), 128)
+        aten_fill__Scalar(p_at_512, 3)
+        """,
+        outputs="%r, %g",
+    ),
+    "pool, in a loop": Case(
+        """
+        %p = allocate_pool pool[4096]
+        %a = place i64[] in %p at 0
+        extern_kernel aten.fill_.Scalar(%a, 0) writes(%a)
+        %r = while_loop (%a) (%p) : i64[] {
+          condition (%c: i64[], %cp: pool[4096]) {
+            %o = allocate_pool pool[64]
+            %t = place bool[] in %o at 0
+            free %o
+            extern_kernel aten.lt.Scalar_out(%c, 3, out = %t) writes(%t)
+            return %t
+          }
+          body (%b: i64[], %bp: pool[4096]) {
+            %q = place i64[] in %bp at 64
+            extern_kernel aten.fill_.Scalar(%q, 1) writes(%q)
+            %z = extern_kernel aten.add.Tensor(%b, %q) : i64[]
+            free %q
+            return %z
+          }
+        }
+        free %a
+        free %p
+        """,
+        """
+        p = empty_strided_cpu((512,), (1,), int64)
+        p_at_0 = reinterpret_tensor(p, (), (), 0)
+        aten_fill__Scalar(p_at_0, 0)
+        r = p_at_0
+        first = True
+        while True:
+            o = empty_strided_cpu((64,), (1,), bool_)
+            o_at_0 = reinterpret_tensor(o, (), (), 0)
+            aten_lt_Scalar_out(r, 3, out=o_at_0)
+            go_on = bool(o_at_0)
+            del o, o_at_0
+            if not go_on: break
+            p_at_64 = reinterpret_tensor(p, (), (), 8)
+            aten_fill__Scalar(p_at_64, 1)
+            z = aten_add_Tensor(r, p_at_64)
+            r = z
+            del z
+            del p_at_64
+            first = False
+        if first:
+            r = empty_strided_cpu((), (), int64).copy_(r)
+        del p, p_at_0
+        """,
+    ),
+    "events on the CPU": Case(
+        R
+        + """\
+%e = record_event @cpu stream(1)
+wait_event %e @cpu stream(2)
+""",
+        CLONE,
+    ),
     "reuse, same layout": Case(
         "%a = extern_kernel aten.clone.default(%m) : f32[8, 8]\n%r = reuse %a as f32[8, 8]",
         "a = aten_clone_default(m)\nr = a; del a  # reuse",

@@ -284,7 +284,7 @@ def test_operators_with_underscores_are_known(name: str) -> None:
 def test_what_is_missing_is_named_all_at_once() -> None:
     builder = ProgramBuilder()
     x = builder.input(PLAIN)
-    builder.extern("aten.relu.default", x, type=PLAIN, stream=1)
+    builder.extern("aten.relu.default", x, type=PLAIN, device=Device("xpu"), stream=1)
 
     def inside(block: BlockBuilder, _: Value) -> list[Operand]:
         block.allocate(evolve(PLAIN, space="comm"))

@@ -1,0 +1,60 @@
+"""Launches of kernels in Python: what a kernel's name stands for, on which device."""
+
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+from wrapperir.emit.fragment import Fragment, fragment
+from wrapperir.ir.kernel import Language, ScalarParameter, runtime_parameters
+from wrapperir.ir.line import KernelCallLine, KernelDefinitionLine
+from wrapperir.ir.types import DType
+from wrapperir_python.literals import format_int
+from wrapperir_python.survey import chosen_kernel
+
+if TYPE_CHECKING:
+    from wrapperir_python.lines import PythonLines
+
+
+@frozen
+class Callee:
+    """What a kernel call's name stands for."""
+
+    function: Fragment
+    definition: KernelDefinitionLine
+    positions: tuple[int, ...] | None
+    scalars: tuple[DType | None, ...]
+
+
+def find_callee(lines: "PythonLines", line: KernelCallLine) -> Callee:
+    """Return the kernel that a call launches."""
+    definition, positions = chosen_kernel(lines.survey.definitions, line.kernel)
+    if definition.language is Language.CPP and line.device.kind != "cpu":
+        lines.report(f"a C++ kernel does not run on {line.device}", str(line.device))
+    return Callee(
+        lines.module.kernels[definition.name],
+        definition,
+        positions,
+        tuple(
+            parameter.dtype if isinstance(parameter, ScalarParameter) else None
+            for parameter in runtime_parameters(definition.parameters)
+        ),
+    )
+
+
+def emit_kernel_call(lines: "PythonLines", line: KernelCallLine, callee: Callee) -> None:
+    """Append the launch, on its stream, with its device made current."""
+    arguments = line.arguments
+    if callee.positions is not None:
+        arguments = tuple(arguments[position] for position in callee.positions)
+    text = lines.format_kernel_arguments(arguments, callee.scalars)
+    call = fragment("{}({})", callee.function, text)
+    device = line.device
+    elsewhere = device.index not in (None, lines.memory.current_index)
+    with lines.streams.launching(line):
+        if device.kind == "cuda" and elsewhere and not line.stream:
+            index = format_int(device.index or 0)
+            lines.writer.emit_line("with torch.cuda._DeviceGuard({}):", index)
+            with lines.writer.indented():
+                lines.writer.emit_line("{}", call)
+        else:
+            lines.writer.emit_line("{}", call)
