@@ -1,4 +1,4 @@
-"""Makes the picture in ``docs/guides/memory.md``: the memory page of a GPT-2.
+"""Makes the picture in ``docs/guides/memory.md``: the memory page of a ConvNeXt.
 
     python -m bench.memory_picture
 
@@ -21,7 +21,7 @@ from wrapperir.frontend.inductor import capture
 from wrapperir.text import format_program
 
 PICTURE = Path(__file__).parents[1] / "docs" / "guides" / "memory.png"
-MODEL = "gpt2"
+MODEL = "convnext"
 
 
 def main() -> None:
@@ -36,7 +36,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         html = write_page(Path(folder))
         started = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
-        page = started.new_page(viewport={"width": 1180, "height": 1040})
+        page = started.new_page(viewport={"width": 1180, "height": 1075})
         page.goto(html.as_uri())
         take(page)
         started.close()

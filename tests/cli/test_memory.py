@@ -4,7 +4,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.files import ADD, broken, invoke
+from wrapperir.cli.memory import MEMORY_PASSES
 from wrapperir.diagnostics import Code
+from wrapperir.passes import PASSES
 
 PLANNED = """\
 wrapperir 1
@@ -87,6 +89,13 @@ def test_a_page_and_a_trace_are_written(folder: Path) -> None:
     trace = json.loads((folder / "a.json").read_text())
     assert "%y" in {event["name"] for event in trace["traceEvents"]}
     assert "memory of @main" in result.stdout
+
+
+def test_without_pools_the_passes_that_plan_are_compared(folder: Path) -> None:
+    label = f"after {', '.join(MEMORY_PASSES)}"
+    assert label in invoke("memory", "add.wir", "--html", "-").stdout
+    assert label not in invoke("memory", "-", "--html", "-", input=PLANNED).stdout
+    assert set(MEMORY_PASSES) <= set(PASSES)
 
 
 def test_a_page_to_standard_output_is_alone_there(folder: Path) -> None:

@@ -92,9 +92,7 @@ def command(
     working_on(source)
     _exit_if_invalid(parsed, source)
     if not passes and (html or perfetto) and not _has_pools(parsed):
-        from wrapperir.passes import PASSES
-
-        passes = tuple(name for name in MEMORY_PASSES if name in PASSES)
+        passes = MEMORY_PASSES
     made = _report(parsed, source, sizes, passes)
     if html is not None:
         write_output(html, format_html(made))
