@@ -8,6 +8,7 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 
 ROOT = Path(__file__).parents[2]
+SOURCES = {".py", ".cpp"}
 
 
 @pytest.fixture(scope="module")
@@ -30,9 +31,10 @@ def test_every_module_is_in_the_wheel(wheel: zipfile.ZipFile) -> None:
     expected = {
         path.relative_to(root).as_posix()
         for root, package in packages.items()
-        for path in (root / package).rglob("*.py")
+        for path in (root / package).rglob("*")
+        if path.suffix in SOURCES
     }
-    held = {n for n in wheel.namelist() if n.endswith(".py")}
+    held = {n for n in wheel.namelist() if Path(n).suffix in SOURCES}
     assert held == expected
 
 

@@ -37,6 +37,5 @@ class AnytimeSolver:
             slots,
             searches,
             enough=enough,
-            patience=1,
             seconds=deadline - time.monotonic(),
         ).plan

@@ -12,8 +12,6 @@ from wrapperir.planning.sections import sections, static_orders
 from wrapperir.planning.slots import Slots
 from wrapperir.planning.squeeze import Proof, squeeze
 
-_PATIENCE = 16
-
 
 @frozen
 class ExactSolver:
@@ -51,6 +49,5 @@ class ExactSolver:
             slots,
             [search],
             enough=enough,
-            patience=_PATIENCE,
             seconds=deadline - time.monotonic(),
         )

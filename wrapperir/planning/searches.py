@@ -19,9 +19,9 @@ MOST_TREE_BUFFERS = 4096
 _TREE_CORE = "tree_search_core.cpp"
 _EJECTION_CORE = "ejection_search_core.cpp"
 _MOST = 1 << 62
-_ROUNDS = 18
-"""Steps of a first attempt of the tree search for each buffer: each order's first turn."""
-_EJECTIONS = 1024
+_TREE_STEPS = 2
+"""Steps of a first attempt of the tree search for each buffer: one turn of one order."""
+_EJECTION_STEPS = 256
 """Steps of a first attempt of the local search."""
 _LONGEST = 1e9
 """Seconds that a core takes for its budget, so that its clock does not overflow."""
@@ -84,7 +84,7 @@ class PythonTree:
     @property
     def first_steps(self) -> int:
         """How many steps a first attempt is worth."""
-        return _ROUNDS * len(self.slots.sizes)
+        return _TREE_STEPS * len(self.slots.sizes)
 
     def attempt(
         self,
@@ -107,7 +107,7 @@ class PythonEjections:
 
     slots: Slots
     name: str = "ejections"
-    first_steps: int = _EJECTIONS
+    first_steps: int = _EJECTION_STEPS
 
     def attempt(
         self,
@@ -143,7 +143,7 @@ class CompiledTree:
     @property
     def first_steps(self) -> int:
         """How many steps a first attempt is worth."""
-        return _ROUNDS * len(self.columns[0])
+        return _TREE_STEPS * len(self.columns[0])
 
     @classmethod
     def of(cls, slots: Slots, ranks: Sequence[Sequence[int]]) -> "CompiledTree | None":
@@ -194,7 +194,7 @@ class CompiledEjections:
     library: ctypes.CDLL
     columns: tuple["array[int]", ...]
     name: str = "ejections"
-    first_steps: int = _EJECTIONS
+    first_steps: int = _EJECTION_STEPS
 
     @classmethod
     def of(cls, slots: Slots) -> "CompiledEjections | None":

@@ -36,16 +36,14 @@ def squeeze(
     searches: Sequence[Search],
     *,
     enough: int,
-    patience: int,
     seconds: float,
 ) -> Proof:
     """Return the best plan found in so many seconds, from the plan given.
 
-    Every turn tries ``enough`` first, with ``patience`` times the steps of the rest, and
-    then the middle of what is neither found nor given up.  What is undecided is given up
-    for the turn; the next one takes twice the steps.  It stops at a height of at most
-    ``enough``, or proven to be the least.  ``slots`` come from
-    :func:`~wrapperir.planning.sections.sections`.
+    Every turn tries ``enough`` first, and then the middle of what is neither found nor
+    given up.  What is undecided is given up for the turn; the next one takes twice the
+    steps.  It stops at a height of at most ``enough``, or proven to be the least.
+    ``slots`` come from :func:`~wrapperir.planning.sections.sections`.
     """
     deadline = time.monotonic() + seconds
     step = unit(slots)
@@ -59,7 +57,6 @@ def squeeze(
     while going_on():
         low = best.bound
         capacity = max(enough // step * step, low)
-        steps = patience << turn
         close = (best.plan.height - capacity) // _CLOSE
         while low + close < best.plan.height and going_on():
             outcome = Outcome.UNDECIDED
@@ -68,7 +65,7 @@ def squeeze(
                     [best.plan.offsets[index] for index in slots.buffers],
                     capacity=capacity,
                     seed=turn,
-                    steps=search.first_steps * steps,
+                    steps=search.first_steps << turn,
                     seconds=deadline - time.monotonic(),
                 )
                 outcome = attempt.outcome
@@ -81,7 +78,6 @@ def squeeze(
                 low = capacity + step
             if outcome is Outcome.INFEASIBLE:
                 best = evolve(best, bound=low)
-            steps = 1 << turn
             capacity = (low + best.plan.height - step) // 2 // step * step
         turn = min(turn + 1, _MOST_TURNS)
     return best

@@ -70,12 +70,12 @@ class _Part:
     buffers: list[int]
     start: int
     """How many changes there were before it."""
-    failures: list[tuple[int, ...]] = field(factory=list)
+    failures: list[tuple[int, ...]] = field(factory=list[tuple[int, ...]])
     """What has been tried of it, which has failed if it fails."""
     chosen: int = -1
     before: int = 0
     """How many changes there were before the chosen buffer was placed."""
-    rest: list[list[int]] = field(factory=list)
+    rest: list[list[int]] = field(factory=list[list[int]])
     """What the chosen buffer leaves to be searched."""
 
 
@@ -98,9 +98,11 @@ class _TreeSearch:
     """Of each section the bytes that may be wasted in it."""
     choice: list[int]
     """Of each section how many unplaced buffers have the lowest offset left in it."""
-    changes: list[tuple[list[int], int, int]] = field(factory=list)
+    changes: list[tuple[list[int], int, int]] = field(
+        factory=list[tuple[list[int], int, int]]
+    )
     """Each list that was changed, where, and what was there before."""
-    failures: set[tuple[int, ...]] = field(factory=set)
+    failures: set[tuple[int, ...]] = field(factory=set[tuple[int, ...]])
     rank: Sequence[int] = ()
     rule: _Rule = _Rule.ORDER
     steps: int = 0
