@@ -36,7 +36,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         html = write_page(Path(folder))
         started = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
-        page = started.new_page(viewport={"width": 1180, "height": 1075})
+        page = started.new_page(viewport={"width": 1060, "height": 1075})
         page.goto(html.as_uri())
         take(page)
         started.close()
