@@ -161,7 +161,7 @@ def test_two_uses(first: str, second: str, is_race: bool) -> None:
         (
             "subgraph_call @b (%flag) {\n    body (%p: bool[]) {\n"
             "      symbol_definition u0: bool = item(%p)\n      return\n    }\n  }",
-            False,
+            True,
         ),
     ],
 )
@@ -174,23 +174,52 @@ def test_what_orders_streams(between: str, is_race: bool) -> None:
     assert codes(lines) == ([Code.UNORDERED_USE] if is_race else [])
 
 
-def test_a_loop_waits_where_its_condition_is_a_tensor() -> None:
+def test_a_loop_waits_where_the_host_reads_its_condition() -> None:
     lines = """  extern_kernel aten.zero_.default(%x) writes(%x) stream(1)
   while_loop () (%x, %flag) {{
     condition (%c: f32[8], %d: bool[]) {{
       {0}
     }}
     body (%b: f32[8], %f: bool[]) {{
-      extern_kernel aten.sum.default(%b)
+      extern_kernel aten.neg_.default(%b) writes(%b)
       return
     }}
   }}
+  extern_kernel aten.neg_.default(%x) writes(%x) stream(1)
   return"""
-    host = "%r = extern_kernel aten.neg.default(%d) : bool[]\n      return %r"
-    assert codes(lines.format(host)) == []
+    tensor = "%r = extern_kernel aten.neg.default(%d) : bool[]\n      return %r"
+    item = "symbol_definition u0: bool = item(%d)\n      return u0"
+    assert codes(lines.format(tensor)) == []
+    assert codes(lines.format(item)) == []
     assert codes(lines.format("return 0")) == [Code.UNORDERED_USE]
-    use = "extern_kernel aten.sum.default(%c)\n      " + host
+    use = "extern_kernel aten.sum.default(%c)\n      " + tensor
     assert codes(lines.format(use)) == [Code.UNORDERED_USE]
+
+
+def test_what_the_host_reads_in_a_block_orders_work_in_the_block() -> None:
+    lines = """  extern_kernel aten.zero_.default(%x) writes(%x) stream(1)
+  conditional 1 > 0 (%x, %flag) {{
+    true (%p: f32[8], %q: bool[]) {{
+      symbol_definition u0: bool = item(%q)
+      {0}
+      return
+    }}
+    false (%r: f32[8], %s: bool[]) {{
+      {1}
+      return
+    }}
+  }}
+  {2}
+  return"""
+    nothing = 'comment ""'
+    assert codes(lines.format("extern_kernel aten.f(%p)", nothing, nothing)) == []
+    inside = lines.format(nothing, "extern_kernel aten.f(%r)", nothing)
+    assert codes(inside) == [Code.UNORDERED_USE]
+    after = lines.format(nothing, nothing, "extern_kernel aten.f(%x)")
+    assert codes(after) == [Code.UNORDERED_USE]
+    late = "extern_kernel aten.f(%p) writes(%p)"
+    after = lines.format(late, nothing, "extern_kernel aten.f(%x) stream(2)")
+    assert codes(after) == [Code.UNORDERED_USE]
 
 
 def test_one_race_of_a_storage_is_reported_once_with_both_places() -> None:

@@ -1,7 +1,8 @@
 """Uses of memory on several streams: a walk of its own, as few programs have any.
 
 It runs after all names are known, and only where something is on another stream than 0.
-Blocks are walked where they run; of a conditional's, one after the other.
+Blocks are walked where they run.  Which of a conditional's runs is not known, so what the
+host reads in one orders nothing after it.
 """
 
 from collections.abc import Sequence
@@ -223,7 +224,7 @@ class _Races:
             case WhileLoopLine():
                 operands = (*line.carried, *line.invariant)
                 self._block(line.condition, operands, (*path, "condition"), depth)
-                waits = any(isinstance(r, BufferRef) for r in line.condition.results)
+                waits = _is_read_by_host(line.condition)
                 if waits:
                     self._clocks.wait_for_all()
                 self._block(line.body, operands, (*path, "body"), depth)
@@ -246,7 +247,8 @@ class _Races:
             outer = self._value(operand.name) if isinstance(operand, BufferRef) else None
             if inner is not None and outer is not None:
                 self._histories[id(inner.storage)] = self._history(outer.storage)
-        self.walk(block.lines, (*path, "lines"), depth + 1)
+        with self._clocks.in_block():
+            self.walk(block.lines, (*path, "lines"), depth + 1)
 
     def _report(self, conflict: Conflict) -> None:
         earlier, later = conflict.earlier, conflict.later
@@ -274,3 +276,12 @@ class _Races:
             hint=f"record an event on {other} after that, and have {one} wait for it "
             "before this",
         )
+
+
+def _is_read_by_host(condition: Block) -> bool:
+    """Say whether the host waits for the device each time that it evaluates a condition."""
+    return any(isinstance(result, BufferRef) for result in condition.results) or any(
+        isinstance(line, AssertNotNanLine)
+        or (isinstance(line, SymbolDefinitionLine) and isinstance(line.source, ItemOf))
+        for line in condition.lines
+    )

@@ -7,7 +7,8 @@ with the last of each stream alone, and a write forgets what is ordered before i
 comes after the write comes after that, too (Flanagan and Freund, "FastTrack", 2009).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeAlias
 
 from attrs import define, field, frozen
@@ -33,7 +34,7 @@ def stream_of(device: Device, number: int) -> Stream:
 class Use:
     """A use of memory: the ``count``-th work that a stream was given.
 
-    ``era`` counts how often the host had waited for all streams.
+    ``era`` grows each time that the host waits for all streams.
     """
 
     stream: Stream
@@ -94,6 +95,8 @@ class Conflict:
 class Clocks:
     """What each stream knows to be done.
 
+    All of earlier eras is.  In a block the host may wait, which is not known after it, so
+    a use may be of a later era than the walk is.
     ``steps`` bounds the work for hostile programs, whose streams may be as many as their
     lines: where it is used up, all counts as ordered.
     """
@@ -102,6 +105,7 @@ class Clocks:
     counts: dict[Stream, int] = field(factory=dict[Stream, int])
     done: dict[Stream, dict[Stream, int]] = field(factory=dict[Stream, dict[Stream, int]])
     steps: int = _MOST_STEPS
+    _latest: int = 0
 
     def launch(self, stream: Stream) -> None:
         """Give work to a stream."""
@@ -124,8 +128,16 @@ class Clocks:
 
     def wait_for_all(self) -> None:
         """Have all from here on, on every stream, come after all until here."""
-        self.era += 1
-        self.done.clear()
+        self._latest += 1
+        self.era = self._latest
+        self.done = {}
+
+    @contextmanager
+    def in_block(self) -> Generator[None]:
+        """Forget afterwards what the host has waited for meanwhile."""
+        era, done = self.era, self.done
+        yield
+        self.era, self.done = era, done
 
     def _known(self, stream: Stream) -> dict[Stream, int]:
         return self.done.setdefault(stream, {})
@@ -160,7 +172,7 @@ class Clocks:
         for other in earlier:
             if (
                 other.stream != use.stream
-                and other.era == self.era
+                and other.era >= self.era
                 and other.count > known.get(other.stream, 0)
             ):
                 return Conflict(other, use, uses.before.get(other.stream) is other)
@@ -176,7 +188,7 @@ class Clocks:
                 for use in list(uses.all()):
                     self.steps -= 1
                     last = before.get(use.stream)
-                    if use.era == self.era and (last is None or last.count <= use.count):
+                    if use.era >= self.era and (last is None or last.count <= use.count):
                         before[use.stream] = use
 
     def renew(self, history: History) -> None:
