@@ -21,8 +21,8 @@ LONG = 1e9
 SHORT = 0.02
 SOLVERS: Sequence[Solver] = (ExactSolver(), AnytimeSolver())
 
-# Never more than 4 bytes are alive.  Within 4, those of the middle that begin together would
-# have to lie side by side, and so would those that end together.
+# Never more than 4 bytes are alive.  Within 4, those of the middle that begin together
+# would have to lie side by side, and so would those that end together.
 NO_TIGHT_PLAN = (
     Buffer(2, 0, 1),
     Buffer(2, 0, 2),
