@@ -2,12 +2,16 @@ import pytest
 from hypothesis import given
 
 from tests.planning.drawn_buffers import buffers
+from wrapperir.planning import first_fit
 from wrapperir.planning.check import check_plan
+from wrapperir.planning.first_fit import CompiledFirstFit
 from wrapperir.planning.generate import training_step
 from wrapperir.planning.greedy import GreedySolver
 from wrapperir.planning.instance import Buffer, Plan
 from wrapperir.planning.lower_bound import lower_bound
+from wrapperir.planning.native import NoCore
 from wrapperir.planning.orders import facts
+from wrapperir.planning.slots import Slots
 
 
 def greedy(drawn: tuple[Buffer, ...], enough: int | None = None) -> Plan:
@@ -53,6 +57,18 @@ def test_it_stops_where_the_height_is_enough() -> None:
     best = greedy(many)
     assert greedy(many, enough=10 * best.height).height >= best.height
     assert greedy(many, enough=10 * best.height).solver == "greedy size-class-begin"
+
+
+def test_without_a_compiler_the_plan_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = training_step(500, 2)
+    best = greedy(many)
+
+    def no_core(name: str) -> NoCore:
+        return NoCore(f"no compiler for {name}")
+
+    monkeypatch.setattr(first_fit, "load_core", no_core)
+    assert CompiledFirstFit.of(Slots.of(many)) is None
+    assert greedy(many) == best
 
 
 def test_a_training_step_is_near_the_lower_bound() -> None:

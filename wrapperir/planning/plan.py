@@ -14,6 +14,8 @@ from wrapperir.planning.slots import Slots
 _MOST_SEARCHED = 2048
 """A step of the search takes the longer the more buffers there are."""
 _ATTEMPTS = 4
+_STEPS = 16
+"""Steps of an attempt for each buffer: mostly the first order tried leads to a plan."""
 
 
 def plan(
@@ -42,7 +44,7 @@ def plan(
             (),
             capacity=capacity,
             seed=0,
-            steps=search.first_steps,
+            steps=_STEPS * len(slots.sizes),
             seconds=deadline - time.monotonic(),
         )
         if attempt.offsets:
