@@ -16,6 +16,7 @@ from wrapperir.passes.simplify_expressions import simplify_expressions
 from wrapperir.passes.use_out_variants import use_out_variants
 
 __all__ = [
+    "MEMORY_PASSES",
     "PASSES",
     "Pass",
     "free_early",
@@ -44,6 +45,16 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
     }
 )
 """Every pass by its name."""
+
+MEMORY_PASSES = (
+    "insert_frees",
+    "free_early",
+    "use_out_variants",
+    "merge_workspaces",
+    "plan_memory",
+    "reuse_buffers",
+)
+"""The passes that plan a program's memory, in the order to run them."""
 
 
 def run_passes(program: Program, names: Sequence[str]) -> Program:
