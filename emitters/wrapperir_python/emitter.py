@@ -11,6 +11,7 @@ from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import KernelDefinitionLine
 from wrapperir.ir.program import SCHEMA_VERSION, Program
 from wrapperir.ir.types import ScalarType
+from wrapperir.ir.uses import buffers_in
 from wrapperir_python.expressions import format_targets, format_tuple
 from wrapperir_python.lines import PythonLines
 from wrapperir_python.literals import format_int, format_string
@@ -106,6 +107,7 @@ def _emit_call(
 ) -> None:
     inputs = [lines.values[given.name] for given in program.inputs]
     outputs = [lines.arguments.format_argument(output) for output in program.outputs]
+    lines.streams.emit_uses_of_stream_0(buffers_in(program.outputs))
     writer.emit_line("def call(args):")
     with writer.indented():
         writer.emit_line('"""Take the inputs as a list, empty it, return a tuple."""')

@@ -337,17 +337,17 @@ class PythonLines(LineVisitor[None]):
 
     def visit_conditional(self, line: ConditionalLine) -> None:
         """Append ``if`` and ``else``."""
-        self.streams.emit_block_uses(uses(line))
+        self.streams.emit_uses_of_stream_0(uses(line))
         emit_conditional(self, line)
 
     def visit_while_loop(self, line: WhileLoopLine) -> None:
         """Append a ``while`` loop."""
-        self.streams.emit_block_uses(uses(line))
+        self.streams.emit_uses_of_stream_0(uses(line))
         emit_while_loop(self, line)
 
     def visit_subgraph_call(self, line: SubgraphCallLine) -> None:
         """Append the lines of the block in place."""
-        self.streams.emit_block_uses(uses(line))
+        self.streams.emit_uses_of_stream_0(uses(line))
         emit_subgraph(self, line)
 
     def visit_comment(self, line: CommentLine) -> None:

@@ -91,7 +91,7 @@ class PooledMemory:
         place = _Place(outer.pool, add(outer.begin, line.offset))
         self._begin(line.result, place, line.type)
         if line.workspace is ZeroMode.ZERO_ON_CALL:
-            self._lines.writer.emit_line("{}.zero_()", self._lines.values[line.result])
+            self._lines.streams.emit_zero(line.result)
 
     def view(self, result: str, source: str, type: TensorType) -> None:
         """Let a name stand for a view of a buffer in a pool."""

@@ -73,7 +73,7 @@ class Streams:
         writer = self._lines.writer
         self.emit_end(writer)
         writer.emit_line("{}.zero_()", self._lines.values[name])
-        self.emit_block_uses((name,))
+        self.emit_uses_of_stream_0((name,))
         self._emit_fork(writer)
 
     @contextmanager
@@ -121,8 +121,8 @@ class Streams:
             tensor = self._lines.values[name]
             self._lines.writer.emit_line("{}.record_stream({})", tensor, self._name(stream))
 
-    def emit_block_uses(self, names: Iterable[str]) -> None:
-        """Tell the allocator of memory that stream 0 uses, as nested blocks do."""
+    def emit_uses_of_stream_0(self, names: Iterable[str]) -> None:
+        """Tell the allocator of memory that stream 0 uses: blocks do, and the caller."""
         for name in names if self._side else ():
             memory = self._memory.get(name)
             if memory is not None and memory.home is not None:

@@ -1,0 +1,140 @@
+"""Streams and events of a GPU: what is written for them, and that it runs."""
+
+import pytest
+import torch
+
+from wrapperir.emit import Value
+from wrapperir.text import parse_program
+from wrapperir.verify import verify
+from wrapperir_python.emitter import PythonEmitter
+
+SIZE = 512
+PROGRAM = f"""\
+wrapperir 1
+
+program @main(%x: TYPE, %w: TYPE) {{
+  %p = allocate_pool pool[{SIZE * SIZE * 8}]@cuda:0
+  %a = place TYPE in %p at 0
+  extern_kernel aten.mul.out(%x, %w, out = %a) writes(%a) @cuda:0 stream(1)
+  %b = place TYPE in %p at {SIZE * SIZE * 4}
+  extern_kernel aten.add.out(%w, %x, out = %b) writes(%b) @cuda:0 stream(2)
+  %e = record_event @cuda:0 stream(1)
+  wait_event %e @cuda:0 stream(2)
+  %c = allocate TYPE
+  extern_kernel aten.sub.out(%a, %b, out = %c) writes(%c) @cuda:0 stream(2)
+  %f = record_event @cuda:0 stream(2)
+  wait_event %f @cuda:0
+  free %a
+  %d = place TYPE in %p at 0 workspace(zero_on_call)
+  extern_kernel aten.add_.Tensor(%d, %c) writes(%d) @cuda:0
+  free %c
+  free %b
+  free %p
+  %g = extern_kernel aten.neg.default(%d) @cuda:0 : TYPE
+  free %d
+  %h = record_event @cuda:0
+  wait_event %h @cuda:0 stream(1)
+  %o = extern_kernel aten.abs.default(%g) @cuda:0 stream(1) : TYPE
+  free %g
+  %m = extern_kernel aten.max.default(%o) @cuda:0 stream(1) : f32[]@cuda:0
+  symbol_definition k: float = item(%m)
+  free %m
+  return %o, k
+}}
+""".replace("TYPE", f"f32[{SIZE}, {SIZE}]@cuda:0")
+
+CALL = """\
+        cuda_0_stream_0 = torch.cuda.current_stream(0)
+        cuda_0_stream_1.wait_stream(cuda_0_stream_0)
+        cuda_0_stream_2.wait_stream(cuda_0_stream_0)
+        with torch.cuda.stream(cuda_0_stream_1):
+            p = empty_strided_cuda((524288,), (1,), float32)
+        cuda_0_stream_2.wait_stream(cuda_0_stream_1)
+        cuda_0_stream_0.wait_stream(cuda_0_stream_1)
+        p_at_0 = reinterpret_tensor(p, (512, 512), (512, 1), 0)
+        with torch.cuda.stream(cuda_0_stream_1):
+            aten_mul_out(x, w, out=p_at_0)
+        x.record_stream(cuda_0_stream_1)
+        w.record_stream(cuda_0_stream_1)
+        p_at_1048576 = reinterpret_tensor(p, (512, 512), (512, 1), 262144)
+        with torch.cuda.stream(cuda_0_stream_2):
+            aten_add_out(w, x, out=p_at_1048576)
+        w.record_stream(cuda_0_stream_2)
+        x.record_stream(cuda_0_stream_2)
+        p_at_1048576.record_stream(cuda_0_stream_2)
+        e = cuda_0_stream_1.record_event()
+        cuda_0_stream_2.wait_event(e)
+        with torch.cuda.stream(cuda_0_stream_2):
+            c = empty_strided_cuda((512, 512), (512, 1), float32)
+        with torch.cuda.stream(cuda_0_stream_2):
+            aten_sub_out(p_at_0, p_at_1048576, out=c)
+        f = cuda_0_stream_2.record_event()
+        cuda_0_stream_0.wait_event(f)
+        cuda_0_stream_0.wait_stream(cuda_0_stream_1)
+        cuda_0_stream_0.wait_stream(cuda_0_stream_2)
+        p_at_0.zero_()
+        p_at_0.record_stream(cuda_0_stream_0)
+        cuda_0_stream_1.wait_stream(cuda_0_stream_0)
+        cuda_0_stream_2.wait_stream(cuda_0_stream_0)
+        aten_add__Tensor(p_at_0, c)
+        c.record_stream(cuda_0_stream_0)
+        del c
+        g = aten_neg_default(p_at_0)
+        del p, p_at_0, p_at_1048576
+        h = cuda_0_stream_0.record_event()
+        cuda_0_stream_1.wait_event(h)
+        with torch.cuda.stream(cuda_0_stream_1):
+            o = aten_abs_default(g)
+        g.record_stream(cuda_0_stream_1)
+        del g
+        with torch.cuda.stream(cuda_0_stream_1):
+            m = aten_max_default(o)
+        cuda_0_stream_0.wait_stream(cuda_0_stream_1)
+        cuda_0_stream_0.wait_stream(cuda_0_stream_2)
+        k = m.item()
+        del m
+        o.record_stream(cuda_0_stream_0)
+        cuda_0_stream_0.wait_stream(cuda_0_stream_1)
+        cuda_0_stream_0.wait_stream(cuda_0_stream_2)
+        return (o, k)
+"""
+
+
+def test_streams_meet_where_the_program_says_so() -> None:
+    program = parse_program(PROGRAM)
+    assert verify(program) == ()
+    text = str(PythonEmitter().emit(program).files["program.py"])
+    assert text.endswith(CALL)
+    for number in (1, 2):
+        assert f"\ncuda_0_stream_{number} = torch.cuda.Stream(0)\n" in text
+
+
+def test_a_program_of_one_stream_says_nothing_of_streams() -> None:
+    text = """\
+wrapperir 1
+
+program @main(%x: f32[8]@cuda:0) {
+  %e = record_event @cuda:0
+  wait_event %e @cuda:0
+  %r = extern_kernel aten.neg.default(%x) @cuda:0 : f32[8]@cuda:0
+  return %r
+}
+"""
+    emitted = str(PythonEmitter().emit(parse_program(text)).files["program.py"])
+    assert "stream" not in emitted
+    assert "event" not in emitted
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_memory_is_not_given_away_too_early() -> None:
+    emitter = PythonEmitter()
+    call = emitter.load(emitter.emit(parse_program(PROGRAM)), {})
+    x, w = (torch.rand(SIZE, SIZE, device="cuda") for _ in range(2))
+    wanted = (x * w - (w + x)).neg().abs()
+    for _ in range(100):
+        given: list[Value] = [x, w]
+        out, largest = call(given)
+        torch.full((SIZE, SIZE), torch.nan, device="cuda")
+        assert isinstance(out, torch.Tensor)
+        assert torch.equal(out, wanted)
+        assert largest == wanted.max().item()
