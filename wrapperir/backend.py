@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 class BackendOptions:
     """What ``torch.compile(..., options={...})`` may say.
 
-    ``passes`` run in this order on each program.  Into ``dump_dir``, each program is
+    ``passes`` run in this order on each program; if ``None``, those that plan its memory
+    and make only lines that the emitter supports.  Into ``dump_dir``, each program is
     written with what is emitted for it, in a folder of its own.
     """
 
     emitter: str | Emitter = "python"
-    passes: tuple[str, ...] = ()
+    passes: tuple[str, ...] | None = None
     dump_dir: Path | None = None
 
 
@@ -75,9 +76,9 @@ def read_options(options: Mapping[str, object]) -> BackendOptions:
     emitter = options.get("emitter", "python")
     if not isinstance(emitter, str | Emitter):
         raise _invalid("emitter", "the name of an installed emitter, or one", emitter)
-    passes = options.get("passes", ())
+    passes = options.get("passes")
     names = _strings(passes)
-    if names is None:
+    if passes is not None and names is None:
         raise _invalid("passes", "a sequence of names of passes", passes)
     dump_dir = options.get("dump_dir")
     if dump_dir is not None and not isinstance(dump_dir, str | os.PathLike):
@@ -114,8 +115,12 @@ def compile_lowered(lowered: "Lowered", options: BackendOptions, role: str) -> "
         DiagnosticError: as :func:`wrapperir.emit.compile_program`; WIR661, the
             ``dump_dir`` cannot be written.
     """
-    from wrapperir.emit.pipeline import compile_program
+    from wrapperir.emit.pipeline import compile_program, find_emitter
+    from wrapperir.passes import memory_passes
 
+    emitter = options.emitter
+    chosen = find_emitter(emitter) if isinstance(emitter, str) else emitter
+    passes = options.passes
     root = options.dump_dir
     try:
         folder = None if root is None else dump_folder(root, role)
@@ -129,8 +134,8 @@ def compile_lowered(lowered: "Lowered", options: BackendOptions, role: str) -> "
         ) from error
     return compile_program(
         lowered.program,
-        emitter=options.emitter,
-        passes=options.passes,
+        emitter=chosen,
+        passes=memory_passes(chosen.support.lines) if passes is None else passes,
         constants=lowered.constants,
         dump_dir=folder,
     )

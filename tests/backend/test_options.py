@@ -14,7 +14,7 @@ from wrapperir.ir.program import Program
 
 def test_defaults() -> None:
     options = read_options({})
-    assert (options.emitter, options.passes, options.dump_dir) == ("python", (), None)
+    assert (options.emitter, options.passes, options.dump_dir) == ("python", None, None)
 
 
 def test_what_may_be_given(tmp_path: Path) -> None:

@@ -1,10 +1,19 @@
 """Passes: each takes a program and returns one that means the same."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeAlias
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.ir.line import (
+    AllocateLine,
+    AllocatePoolLine,
+    BodyLine,
+    Line,
+    PlaceLine,
+    ReinterpretLine,
+    ReuseLine,
+)
 from wrapperir.ir.program import Program
 from wrapperir.passes.free_early import free_early
 from wrapperir.passes.insert_frees import insert_frees
@@ -21,6 +30,7 @@ __all__ = [
     "Pass",
     "free_early",
     "insert_frees",
+    "memory_passes",
     "merge_workspaces",
     "plan_memory",
     "remove_dead_lines",
@@ -55,6 +65,25 @@ MEMORY_PASSES = (
     "reuse_buffers",
 )
 """The passes that plan a program's memory, in the order to run them."""
+
+_MAKES: Mapping[str, tuple[type[BodyLine], ...]] = MappingProxyType(
+    {
+        "use_out_variants": (AllocateLine,),
+        "merge_workspaces": (ReinterpretLine,),
+        "plan_memory": (AllocatePoolLine, PlaceLine),
+        "reuse_buffers": (ReuseLine,),
+    }
+)
+
+
+def memory_passes(supported: Collection[type[Line]]) -> tuple[str, ...]:
+    """Return those of :data:`MEMORY_PASSES` that make only lines of these kinds."""
+    return tuple(
+        name
+        for name in MEMORY_PASSES
+        if all(line in supported for line in _MAKES.get(name, ()))
+    )
+
 
 
 def run_passes(program: Program, names: Sequence[str]) -> Program:
