@@ -22,11 +22,10 @@ from bench.memory_table import format_table
 from bench.model_run import ModelTask, max_error
 from bench.planned_memory import planned_memory
 from bench.results import ROOT, Record, ResultFile
+from wrapperir.passes import MEMORY_PASSES
 
 TABLE = ROOT / "docs" / "sweeps" / "memory.md"
 TOLERANCE = 1e-4
-PASSES = ("free_early", "use_out_variants", "plan_memory", "reuse_buffers")
-"""What plans memory; only what no pool can hold is left for reuse."""
 INDUCTOR: Mapping[str, Mapping[str, object]] = {
     "default": {"memory_planning": False},
     "pools": {"memory_planning": True, "memory_pool": "intermediates"},
@@ -34,7 +33,7 @@ INDUCTOR: Mapping[str, Mapping[str, object]] = {
 """Inductor's settings for each way that is compared."""
 
 
-def run_task(task: ModelTask, passes: Sequence[str] = PASSES) -> Record:
+def run_task(task: ModelTask, passes: Sequence[str] = MEMORY_PASSES) -> Record:
     """Return what calls of a task's programs took, summed up as one record.
 
     Raises:
@@ -87,7 +86,7 @@ def main(only: tuple[str, ...]) -> None:
     if missing:
         click.echo(f"no table yet, not run: {', '.join(sorted(missing))}", err=True)
         return
-    TABLE.write_text(format_table(records, PASSES))
+    TABLE.write_text(format_table(records, MEMORY_PASSES))
     click.echo(f"table: {TABLE.relative_to(ROOT)}")
 
 

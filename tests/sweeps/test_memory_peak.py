@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from bench.allocator_events import call_memory, measure
 from bench.memory_bound import buffer_lifetimes, lower_bound, round_up
 from bench.memory_calls import measure_ours
-from bench.memory_peak import PASSES
 from bench.model_run import ModelTask, max_error, run_step
 from bench.planned_memory import planned_memory
+from wrapperir.passes import MEMORY_PASSES
 from wrapperir.text import parse_program
 
 PROGRAM = """\
@@ -111,7 +111,7 @@ def test_a_planned_model_takes_its_lower_bound() -> None:
     task = ModelTask(
         name="layers", model=_layers, inputs=lambda: {"input": torch.ones(32, 64)}
     )
-    run = measure_ours(task, PASSES)
+    run = measure_ours(task, MEMORY_PASSES)
     (program,) = run.programs
     bound = lower_bound(program.captured).bytes
     assert program.memory.peak <= 1.02 * bound
