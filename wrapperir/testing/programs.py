@@ -51,6 +51,7 @@ _PLAIN: tuple[Callable[[Growing], object], ...] = (
     buffer_steps.free,
     buffer_steps.free_tuple,
     buffer_steps.use_workspace,
+    buffer_steps.use_workspace,
     pool_steps.allocate_pool,
     pool_steps.place_pool,
     pool_steps.free_pool,
