@@ -159,7 +159,8 @@ extern "C" int64_t wrapperir_ejection_search(int64_t count, const int64_t* first
                                              int64_t* steps, int64_t* offsets) {
   try {
     const auto budget = std::chrono::duration<double>(seconds);
-    const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(budget);
+    const auto deadline =
+        Clock::now() + std::chrono::duration_cast<Clock::duration>(budget);
     EjectionSearch search({count, first, stop, sizes, alignments, capacity}, offsets, seed);
     const bool found = search.run(most, deadline);
     *steps = search.steps();

@@ -18,7 +18,9 @@ offset and their sum, but the time of a machine that works on jobs with release 
 lowest offsets are the dates, the sizes the work (1 | r | Cmax, solved by the order of the
 dates).  The orders only break ties between buffers that are equally constrained, by the
 waste that their sections allow or by the buffers that could be next in them, as constraint
-solvers choose variables.  And what has failed is remembered, over all orders: what can be
+solvers choose variables; and sections count for more the more often they did not fit, as in
+the weighted degrees of F. Boussemart et al. ("Boosting Systematic Search by Weighting
+Constraints", ECAI 2004).  And what has failed is remembered, over all orders: what can be
 placed depends on the lowest offsets of unplaced buffers, however they came about.
 """
 
@@ -33,6 +35,8 @@ from wrapperir.planning.slots import Slots
 
 _MOST_FAILURES = 1 << 20
 """How many failures are remembered."""
+_SOME = 128
+"""Such a part of the capacity is added to each waste that conflicts divide."""
 
 
 class _Rule(Enum):
@@ -42,6 +46,8 @@ class _Rule(Enum):
     """The one with the section that leaves the least choice; then the least waste."""
     WASTE = auto()
     """The one with the section that allows the least waste; then the least choice."""
+    CONFLICTS = auto()
+    """The one with the section that allows the least waste for each time it did not fit."""
     ORDER = auto()
     """The first in order, which also decides between equals."""
 
@@ -98,6 +104,8 @@ class _TreeSearch:
     """Of each section the bytes that may be wasted in it."""
     choice: list[int]
     """Of each section how many unplaced buffers have the lowest offset left in it."""
+    conflicts: list[int]
+    """Of each section how often it did not fit, and one."""
     changes: list[tuple[list[int], int, int]] = field(
         factory=list[tuple[list[int], int, int]]
     )
@@ -134,6 +142,7 @@ class _TreeSearch:
             placed=[0] * len(kinds),
             slack=[0] * slots.count,
             choice=[0] * slots.count,
+            conflicts=[1] * slots.count,
         )
 
     def run(self, ranks: Sequence[Sequence[int]], most: int) -> Attempt:
@@ -229,6 +238,9 @@ class _TreeSearch:
         rank = self.rank[index]
         if self.rule is _Rule.ORDER:
             return (rank,)
+        if self.rule is _Rule.CONFLICTS:
+            some = self.capacity // _SOME + 1
+            return min((self.slack[s] + some) // self.conflicts[s] for s in sections), rank
         facts = [(self.slack[section], self.choice[section]) for section in sections]
         if self.rule is _Rule.WASTE:
             return *min(facts), rank
@@ -239,7 +251,7 @@ class _TreeSearch:
         """Place a buffer at its lowest offset; all others are above or not alive then."""
         self._change(self.placed, index, 1)
         top = self.lowest[index] + self.slots.sizes[index]
-        touched = set(range(self.slots.first[index], self.slots.stop[index]))
+        touched = dict.fromkeys(range(self.slots.first[index], self.slots.stop[index]))
         for other in self.neighbours[index]:
             if self.placed[other]:
                 continue
@@ -247,7 +259,8 @@ class _TreeSearch:
             if self.lowest[other] < offset:
                 self._change(self.lowest, other, offset)
                 self._change(self.rests, other, 1)
-                touched.update(range(self.slots.first[other], self.slots.stop[other]))
+                span = range(self.slots.first[other], self.slots.stop[other])
+                touched.update(dict.fromkeys(span))
             elif self.lowest[other] == offset:
                 self._change(self.rests, other, 1)
         return self._fit(touched)
@@ -290,6 +303,7 @@ class _TreeSearch:
             for index in unplaced:
                 top = max(top, self.lowest[index]) + self.slots.sizes[index]
             if top > self.capacity:
+                self.conflicts[section] += 1
                 return False
             self._change(self.slack, section, self.capacity - top)
             offsets = [self.lowest[index] for index in unplaced]

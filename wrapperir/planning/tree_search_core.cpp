@@ -19,11 +19,12 @@ using Clock = std::chrono::steady_clock;
 
 using Urgency = std::array<int64_t, 3>;
 
-enum class Rule { kChoice, kWaste, kOrder };
+enum class Rule { kChoice, kWaste, kConflicts, kOrder };
 
 enum Outcome : int64_t { kFound = 1, kInfeasible = 0, kUndecided = -1, kNoMemory = -2 };
 
 constexpr size_t kMostFailures = 1 << 20;
+constexpr int64_t kSome = 128;
 
 struct Problem {
   int64_t count, sections;
@@ -85,6 +86,7 @@ class TreeSearch {
         placed_(problem.count, 0),
         slack_(problem.sections, 0),
         choice_(problem.sections, 0),
+        conflicts_(problem.sections, 1),
         placed_in_(problem.sections, 0),
         marks_(problem.sections, 0) {
     for (int32_t s = 0; s < p_.sections; ++s) {
@@ -130,7 +132,7 @@ class TreeSearch {
     for (int64_t limit = 2 * part.size();; limit *= 2) {
       for (int64_t order = 0; order < p_.orders; ++order) {
         rank_ = p_.ranks + order * p_.count;
-        for (Rule rule : {Rule::kChoice, Rule::kWaste, Rule::kOrder}) {
+        for (Rule rule : {Rule::kChoice, Rule::kWaste, Rule::kConflicts, Rule::kOrder}) {
           rule_ = rule;
           const int64_t stop = limit < most_ - steps_ ? steps_ + limit : most_;
           const Outcome outcome = search(part, stop);
@@ -225,7 +227,11 @@ class TreeSearch {
     if (rule_ == Rule::kOrder) return least;
     for (int64_t s = p_.first[index]; s < p_.stop[index]; ++s) {
       Urgency own{slack_[s], choice_[s], rank_[index]};
-      if (rule_ == Rule::kChoice) own = {2 * choice_[s] + (slack_[s] > 0), slack_[s], own[2]};
+      if (rule_ == Rule::kChoice) {
+        own = {2 * choice_[s] + (slack_[s] > 0), slack_[s], own[2]};
+      } else if (rule_ == Rule::kConflicts) {
+        own = {(slack_[s] + p_.capacity / kSome + 1) / conflicts_[s], 0, own[2]};
+      }
       if (s == p_.first[index] || own < least) least = own;
     }
     return least;
@@ -289,13 +295,17 @@ class TreeSearch {
       for (int32_t* at = begin; at != end; ++at) {
         const int32_t index = *at;
         int32_t* hole = at;
-        for (; hole != begin && lowest_[hole[-1]] > lowest_[index]; --hole) *hole = hole[-1];
+        for (; hole != begin && lowest_[hole[-1]] > lowest_[index]; --hole)
+          *hole = hole[-1];
         *hole = index;
       }
       int64_t top = 0;
       for (const int32_t* at = begin; at != end; ++at)
         top = std::max(top, lowest_[*at]) + p_.sizes[*at];
-      if (top > p_.capacity) return false;
+      if (top > p_.capacity) {
+        ++conflicts_[section];
+        return false;
+      }
       int64_t choice = 0;
       while (begin + choice != end && lowest_[begin[choice]] == lowest_[*begin]) ++choice;
       change(slack_[section], p_.capacity - top);
@@ -348,7 +358,7 @@ class TreeSearch {
   int64_t steps_ = 0;
   Table held_;  // the buffers of each section, those that are placed first
   Table near_, twins_;
-  vector<int64_t> lowest_, rests_, placed_, slack_, choice_, placed_in_;
+  vector<int64_t> lowest_, rests_, placed_, slack_, choice_, conflicts_, placed_in_;
   vector<Change> changes_;
   std::unordered_set<Key, KeyHash> failures_;
   const int64_t* rank_ = nullptr;
@@ -370,7 +380,8 @@ extern "C" int64_t wrapperir_tree_search(int64_t count, int64_t sections,
                                          int64_t* steps, int64_t* offsets) {
   try {
     const auto budget = std::chrono::duration<double>(seconds);
-    const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(budget);
+    const auto deadline =
+        Clock::now() + std::chrono::duration_cast<Clock::duration>(budget);
     TreeSearch search({count, sections, first, stop, sizes, alignments, ranks, orders,
                        capacity}, most, deadline);
     const Outcome outcome = search.run();
