@@ -339,3 +339,44 @@ def test_an_overlap_that_no_check_saw_would_corrupt(
     assert y[:4].tolist() == [-1.0] * 4
     poison = torch.full((16,), storage.POISON, dtype=torch.uint8)
     assert torch.equal(y[4:].view(torch.uint8), poison)
+
+
+def test_a_loop_gives_back_what_the_iteration_before_last_made() -> None:
+    text = """
+    program @main(%x: f32[8]) {
+      %n = extern_kernel aten.full.default([], 0, dtype = dtype(i64)) : i64[]
+      %i, %y = while_loop (%n, %x) () : i64[], f32[8] {
+        condition (%c: i64[], %p: f32[8]) {
+          %more = extern_kernel aten.lt.Scalar(%c, 4) : bool[]
+          return %more
+        }
+        body (%d: i64[], %q: f32[8]) {
+          %next = extern_kernel aten.add.Scalar(%d, 1) : i64[]
+          %r = extern_kernel aten.neg.default(%q) : f32[8]
+          return %next, %r
+        }
+      }
+      free %n
+      free %i
+      return %y
+    }
+    """
+    live = most = 0
+    keep, drop = storage.Storage.keep, storage.Storage.drop
+
+    def counted_keep(one: storage.Storage) -> None:
+        nonlocal live, most
+        keep(one)
+        live += one.nbytes == 32 and one.owner is storage.Owner.BLOCK and one.names == 1
+        most = max(most, live)
+
+    def counted_drop(one: storage.Storage) -> None:
+        nonlocal live
+        live -= one.nbytes == 32 and one.owner is storage.Owner.BLOCK and one.names == 1
+        drop(one)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(storage.Storage, "keep", counted_keep)
+        patch.setattr(storage.Storage, "drop", counted_drop)
+        assert values(*run(text, ONES)) == [[1.0] * 8]
+    assert (live, most) == (1, 2)

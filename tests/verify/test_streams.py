@@ -196,6 +196,28 @@ def test_a_loop_waits_where_the_host_reads_its_condition() -> None:
     assert codes(lines.format(use)) == [Code.UNORDERED_USE]
 
 
+def test_a_loop_reads_what_it_copies_where_it_has_no_iteration() -> None:
+    lines = """
+  %y = while_loop (%x) (%flag) : f32[8] {
+    condition (%p: f32[8], %f: bool[]) {
+      symbol_definition more: bool = item(%f)
+      return more
+    }
+    body (%q: f32[8], %g: bool[]) {
+      %fresh = allocate f32[8] workspace(zero_on_call)
+      return %fresh
+    }
+  }
+  BETWEEN
+  extern_kernel aten.zero_.default(%x) writes(%x) stream(1)
+  free %y
+  return
+"""
+    lines = lines.replace("%y", "%z")
+    assert codes(lines.replace("BETWEEN", "")) == [Code.UNORDERED_USE]
+    assert codes(lines.replace("BETWEEN", ORDER)) == []
+
+
 def test_what_the_host_reads_in_a_block_orders_work_in_the_block() -> None:
     lines = """  extern_kernel aten.zero_.default(%x) writes(%x) stream(1)
   conditional 1 > 0 (%x, %flag) {{

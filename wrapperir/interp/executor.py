@@ -235,6 +235,7 @@ class Executor(LineVisitor[None]):
                 break
             frame = self._run_block(line.body, "body", [*carried, *invariant])
             returned = block_results(line.body, frame)
+            frame.give_back()
             carried = typed_results(line.results, returned, self.frame.symbols)
             if previous is not None:
                 previous.release()

@@ -134,6 +134,13 @@ class Frame:
             storage.drop()
         return value
 
+    def give_back(self) -> None:
+        """Drop what was borrowed; the block has run."""
+        for name in self.borrowed:
+            for storage in storages_of(self.values.pop(name)):
+                storage.drop()
+        self.borrowed.clear()
+
     def release(self) -> None:
         """Drop all names, once the results have names elsewhere."""
         for value in self.values.values():

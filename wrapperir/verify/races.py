@@ -69,7 +69,7 @@ class _Races:
             case MultiOutputLine():
                 self._multi_output(line)
             case AllocateLine(workspace=ZeroMode.ZERO_ON_CALL):
-                self._written_on_first(line.result)
+                self._used_on_first(line.result)
             case PlaceLine():
                 self._place(line)
             case FreeLine():
@@ -149,13 +149,13 @@ class _Races:
         for device, known in of_tuple.devices.items():
             element.on(device).writes.update(known.writes)
 
-    def _written_on_first(self, name: str) -> None:
-        """Have something be written by stream 0 of its device."""
+    def _used_on_first(self, name: str, *, writes: bool = True) -> None:
+        """Have something be written, or read, by stream 0 of its device."""
         value = self._value(name)
         if value is not None and isinstance(value.type, TensorType):
             stream = stream_of(value.type.device, 0)
             self._clocks.launch(stream)
-            self._use(name, stream, writes=True)
+            self._use(name, stream, writes=writes)
 
     def _place(self, line: PlaceLine) -> None:
         """Have a placement follow what was dropped from its bytes."""
@@ -171,7 +171,7 @@ class _Races:
                     old = dropped[span.unit].cut(span.begin, span.end)
                     self._clocks.follow(history, old)
         if line.workspace is ZeroMode.ZERO_ON_CALL:
-            self._written_on_first(line.result)
+            self._used_on_first(line.result)
 
     def _reuse(self, line: ReuseLine) -> None:
         source, result = self._value(line.source), self._value(line.result)
@@ -230,11 +230,15 @@ class _Races:
                 self._block(line.body, operands, (*path, "body"), depth)
                 if waits:
                     self._clocks.wait_for_all()
+                self._path = path
+                for argument in line.carried:  # without an iteration, it is copied
+                    if isinstance(argument, BufferRef):
+                        self._used_on_first(argument.name, writes=False)
             case SubgraphCallLine():
                 self._block(line.body, line.operands, (*path, "body"), depth)
         self._path = path
         for name, _ in definitions(line):
-            self._written_on_first(name)
+            self._used_on_first(name)
 
     def _block(
         self, block: Block, operands: Sequence[KernelArgument], path: LinePath, depth: int
