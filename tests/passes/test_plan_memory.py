@@ -13,6 +13,7 @@ from wrapperir.ir.line import (
     ConditionalLine,
     PlaceLine,
     SizeOf,
+    SymbolDefinitionLine,
     ZeroMode,
 )
 from wrapperir.ir.program import Program
@@ -258,3 +259,36 @@ program @main(%c: bool[1], %x: f32[64]) {
     (line,) = (line for line in planned.lines if isinstance(line, ConditionalLine))
     assert len(pools(line.on_true.lines)) == 1
     assert peak(planned) == peak(program)
+
+
+def test_a_pool_of_a_size_that_data_decides_begins_once_it_is_known() -> None:
+    program = parse_program(
+        """wrapperir 1
+program @main(%x: f32[16]) {
+  %static0 = allocate f32[512]
+  extern_kernel aten.ones.out([512], out = %static0) writes(%static0)
+  %found = extern_kernel aten.nonzero.default(%x) : i64[u0, 1]
+  symbol_definition u0: int 2..16 = size(%found, 0)
+  free %static0
+  %large = extern_kernel aten.ones.default([u0, 512]) : f32[u0, 512]
+  free %large
+  %b0 = allocate f32[u0, 64]
+  extern_kernel aten.ones.out([u0, 64], out = %b0) writes(%b0)
+  %b1 = allocate f32[u0, 128]
+  extern_kernel aten.ones.out([u0, 128], out = %b1) writes(%b1)
+  free %b0
+  free %b1
+  free %x
+  return %found
+}
+"""
+    )
+    assert verify(program) == ()
+    planned = plan_memory(program)
+    assert verify(planned) == ()
+    (pool,) = pools(planned.lines)
+    assert evaluate_int(pool.size, {"u0": 3}) == 3 * (64 + 128) * 4
+    known = [isinstance(line, SymbolDefinitionLine) for line in planned.lines].index(True)
+    begins = [isinstance(line, AllocatePoolLine) for line in planned.lines].index(True)
+    assert begins > known
+    assert peak(planned, u0=3) == peak(program, u0=3)
