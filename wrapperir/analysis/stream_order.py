@@ -89,7 +89,8 @@ def order_streams(lines: Sequence[BodyLine]) -> StreamOrder:
     """Return the order of the launches in one block.
 
     A line with blocks is a launch on stream 0 of each device that lines launch on; what
-    begins as zero is zeroed there.
+    begins as zero is zeroed there.  That a loop may read its condition on the host is not
+    counted on.
     """
     streams = dict.fromkeys(_stream_of(line) for line in lines)
     if any(blocks_of(line) for line in lines):
@@ -148,7 +149,7 @@ def _reads_on_host(line: BodyLine) -> bool:
             return isinstance(source, ItemOf)
         case ConditionalLine(predicate=predicate):
             return isinstance(predicate, BufferRef)
-        case AssertNotNanLine() | WhileLoopLine():
+        case AssertNotNanLine():
             return True
         case _:
             return False
