@@ -27,6 +27,7 @@ placed depends on the lowest offsets of unplaced buffers, however they came abou
 import time
 from collections.abc import Iterable, Sequence
 from enum import Enum, auto
+from hashlib import blake2b
 
 from attrs import define, field
 
@@ -76,7 +77,7 @@ class _Part:
     buffers: list[int]
     start: int
     """How many changes there were before it."""
-    failures: list[tuple[int, ...]] = field(factory=list[tuple[int, ...]])
+    failures: list[bytes] = field(factory=list[bytes])
     """What has been tried of it, which has failed if it fails."""
     chosen: int = -1
     before: int = 0
@@ -110,7 +111,7 @@ class _TreeSearch:
         factory=list[tuple[list[int], int, int]]
     )
     """Each list that was changed, where, and what was there before."""
-    failures: set[tuple[int, ...]] = field(factory=set[tuple[int, ...]])
+    failures: set[bytes] = field(factory=set[bytes])
     rank: Sequence[int] = ()
     rule: _Rule = _Rule.ORDER
     steps: int = 0
@@ -202,11 +203,7 @@ class _TreeSearch:
         """Place the next buffer of a part that can be placed, and say what it leaves."""
         while self.steps < most and time.monotonic() < self.deadline:
             self.steps += 1
-            key = (
-                *part.buffers,
-                *(self.lowest[index] for index in part.buffers),
-                *(self.rests[index] for index in part.buffers),
-            )
+            key = self._key(part.buffers)
             if key in self.failures:
                 return Outcome.INFEASIBLE
             part.failures.append(key)
@@ -223,6 +220,12 @@ class _TreeSearch:
             if not self._pass_over(part):
                 return Outcome.INFEASIBLE
         return Outcome.UNDECIDED
+
+    def _key(self, buffers: Sequence[int]) -> bytes:
+        """Return 128 bits that stand for what decides whether a part can be placed."""
+        lowest = [self.lowest[index] for index in buffers]
+        rests = [self.rests[index] for index in buffers]
+        return blake2b(f"{buffers}{lowest}{rests}".encode(), digest_size=16).digest()
 
     def _choose(self, buffers: Sequence[int]) -> int:
         """Return which of the lowest buffers is next; the first that rests on none."""
