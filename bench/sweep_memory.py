@@ -10,7 +10,7 @@ stopped.  What is found is printed with the program and the seed that draws it.
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 from attrs import frozen
@@ -22,7 +22,8 @@ from bench.results import ROOT, Record, ResultFile, tested_versions
 from bench.worker_pool import Lost, run_tasks
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.program import Program
-from wrapperir.passes import MEMORY_PASSES, PASSES
+from wrapperir.passes import MEMORY_PASSES, PASSES, Pass
+from wrapperir.passes.plan_memory import Planned, plan_pools
 from wrapperir.testing.pass_check import behaviour, pass_faults
 from wrapperir.testing.programs import programs
 from wrapperir.text import format_program
@@ -41,6 +42,18 @@ BATCH = 200
 SECONDS = 1800.0
 WITH_KERNELS = 8
 """Of so many batches one has programs with kernels, which run slower."""
+
+STEPS: Mapping[str, Pass] = {
+    **{name: PASSES[name] for name in MEMORY_PASSES},
+    "plan_memory, outputs": lambda program: plan_pools(program, Planned.OUTPUTS).program,
+    "plan_memory, both": lambda program: plan_pools(program, Planned.BOTH).program,
+}
+PIPELINES = (
+    *((name,) for name in STEPS),
+    MEMORY_PASSES,
+    tuple(name for name in MEMORY_PASSES if name != "plan_memory"),
+    tuple(name.replace("plan_memory", "plan_memory, both") for name in MEMORY_PASSES),
+)
 
 
 @frozen
@@ -87,30 +100,29 @@ def run_batch(batch: Batch) -> Record:
 def find_fault(program: Program, counts: Counter[str]) -> str | None:
     """Return what some pass does wrong to a program, with the text of what it was given.
 
-    Each pass is given the program, and what the passes before it made of it.  ``counts``
-    counts the programs that each then changes.
+    ``counts`` counts the programs that each pass changes, in some pipeline.
     """
     given = program
     try:
         first = behaviour(program)
         if first.faults:
             return "\n".join(["the program", *first.faults, format_program(program)])
-        now = first
-        for name in MEMORY_PASSES:
-            run = PASSES[name]
-            if given != program and (alone := run(program)) != program:
-                faults = pass_faults(first, behaviour(alone, first.symbols))
+        known = {program: first}
+        changes: set[str] = set()
+        for names in PIPELINES:
+            given = program
+            for name in names:
+                made = STEPS[name](given)
+                if made == given:
+                    continue
+                changes.add(name)
+                if made not in known:
+                    known[made] = behaviour(made, first.symbols)
+                faults = pass_faults(known[given], known[made])
                 if faults:
-                    return "\n".join([name, *faults, format_program(program)])
-            made = run(given)
-            if made == given:
-                continue
-            counts[name] += 1
-            after = behaviour(made, first.symbols)
-            faults = pass_faults(now, after)
-            if faults:
-                return "\n".join([name, *faults, format_program(given)])
-            given, now = made, after
+                    return "\n".join([name, *faults, format_program(given)])
+                given = made
+        counts.update(changes)
     except Exception:  # whatever it is, it is a fault of a pass or of this check
         return f"{traceback.format_exc()}\n{format_program(given)}"
     return None
@@ -140,10 +152,10 @@ def format_table(records: Sequence[Record]) -> str:
     """Return the page of ``docs/sweeps`` for these records."""
     totals: Counter[str] = Counter()
     for record in records:
-        for name in ("programs", "faults", *MEMORY_PASSES):
+        for name in ("programs", "faults", *STEPS):
             totals[name] += int(record.get(name) or 0)
     intro = INTRODUCTION.format(versions=tested_versions(), **totals)
-    rows = [f"| `{name}` | {totals[name]} |" for name in MEMORY_PASSES]
+    rows = [f"| `{name}` | {totals[name]} |" for name in STEPS]
     return "\n".join([intro, "| pass | programs changed |", "| --- | ---: |", *rows, ""])
 
 

@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.program import Program
 from wrapperir.passes import MEMORY_PASSES, PASSES
+from wrapperir.passes.plan_memory import Planned, plan_pools
 from wrapperir.testing.pass_check import behaviour, pass_faults
 from wrapperir.testing.programs import programs
-from wrapperir.text import format_program
+from wrapperir.text import format_program, parse_program
 
 EXAMPLES = settings(max_examples=60)
 
@@ -48,3 +49,33 @@ def test_with_kernels(program: Program) -> None:
 @given(program=programs(languages=(), max_steps=30))
 def test_long_programs(program: Program) -> None:
     check(program, list(MEMORY_PASSES))
+
+
+def test_results_of_blocks_keep_no_pool() -> None:
+    program = parse_program("""\
+wrapperir 1
+
+program @main(%x: f32[16]) {
+  %r = subgraph_call @f (%x) : f32[16] {
+    body (%p: f32[16]) {
+      %a = allocate f32[16]
+      extern_kernel aten.neg.out(%p, out = %a) writes(%a)
+      %b = allocate f32[16]
+      extern_kernel aten.neg.out(%a, out = %b) writes(%b)
+      free %a
+      %c = allocate f32[16]
+      extern_kernel aten.neg.out(%b, out = %c) writes(%c)
+      free %b
+      return %c
+    }
+  }
+  %s = allocate f32[16]
+  extern_kernel aten.neg.out(%r, out = %s) writes(%s)
+  free %r
+  return %s
+}
+""")
+    before = behaviour(program)
+    for planned in Planned:
+        after = plan_pools(program, planned).program
+        assert not pass_faults(before, behaviour(after, before.symbols))

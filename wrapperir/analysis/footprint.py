@@ -1,8 +1,8 @@
 """The bytes alive at each line of a block, in units, for all values of symbols at once.
 
-What is not certain (memory that an operator's result may share, the most of several
-units in a nested block) is counted in ``high`` and not in ``low``: what a program takes
-lies between the two.
+What is not certain (memory that an operator's result may share, or that has no bytes if
+a size is 0, and the most of several units in a nested block) is counted in ``high`` and
+not in ``low``: what a program takes lies between the two.
 """
 
 from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ class Footprints:
         for storage in found.storages:
             if storage.kind in OWN:
                 self._add(storage, high, len(lines))
-                if not storage.perhaps:
+                if not storage.perhaps and self.sizes.of(storage.type).exact:
                     self._add(storage, low, len(lines))
         for profile in (*low.values(), *high.values()):
             for index in range(1, len(profile)):

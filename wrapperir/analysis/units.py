@@ -42,8 +42,8 @@ def fits(taken: Mapping[Unit, int], most: Mapping[Unit, int]) -> bool:
     That is so where it has no more of any polynomial, and what it has less of them makes
     up for what it has more of constant bytes, as the polynomials are at least so much.
     """
-    if len(taken) == 1 and STATIC in taken:
-        return taken[STATIC] <= most.get(STATIC, 0)
+    if taken.keys() == {STATIC} == most.keys():
+        return taken[STATIC] <= most[STATIC]
     over, constant = _difference(taken, most)
     return all(n <= 0 for n in over.values()) and _least(over, constant) <= 0
 
@@ -55,9 +55,9 @@ def units_over(
     over, constant = _difference(taken, most)
     basis, less, each = unit.basis, 0, unit.bytes
     if basis is not None:
-        less = max(0, -(-over[basis] // unit.bytes))
-        over[basis] -= less * unit.bytes
-        constant -= less * unit.slack
+        less = max(0, -(-over.get(basis, 0) // unit.bytes))
+        fewer = {**taken, unit: taken.get(unit, 0) - less}
+        over, constant = _difference(fewer, most)
         each = unit.bytes * basis.least + unit.slack
     if any(n > 0 for n in over.values()):
         return None
@@ -70,20 +70,19 @@ def units_over(
 def _difference(
     taken: Mapping[Unit, int], most: Mapping[Unit, int]
 ) -> tuple[dict[Basis, int], int]:
-    """Return by how many bytes more is taken: of each polynomial, and as a constant."""
+    """Return by how many bytes more is taken: of each polynomial, and as a constant.
+
+    What is in both counts in neither; of what is left only what is taken has its slack.
+    """
     over: dict[Basis, int] = {}
     constant = 0
-    for unit, count in taken.items():
-        constant += count * unit.slack
+    for unit in dict.fromkeys((*taken, *most)):
+        count = taken.get(unit, 0) - most.get(unit, 0)
+        constant += max(count, 0) * unit.slack
         if unit.basis is None:
             constant += count * unit.bytes
         else:
             over[unit.basis] = over.get(unit.basis, 0) + count * unit.bytes
-    for unit, count in most.items():
-        if unit.basis is None:
-            constant -= count * unit.bytes
-        else:
-            over[unit.basis] = over.get(unit.basis, 0) - count * unit.bytes
     return over, constant
 
 

@@ -11,7 +11,6 @@ from wrapperir.ir.line import (
     BodyLine,
     Line,
     PlaceLine,
-    ReinterpretLine,
     ReuseLine,
 )
 from wrapperir.ir.program import Program
@@ -69,7 +68,6 @@ MEMORY_PASSES = (
 _MAKES: Mapping[str, tuple[type[BodyLine], ...]] = MappingProxyType(
     {
         "use_out_variants": (AllocateLine,),
-        "merge_workspaces": (ReinterpretLine,),
         "plan_memory": (AllocatePoolLine, PlaceLine),
         "reuse_buffers": (ReuseLine,),
     }
@@ -83,7 +81,6 @@ def memory_passes(supported: Collection[type[Line]]) -> tuple[str, ...]:
         for name in MEMORY_PASSES
         if all(line in supported for line in _MAKES.get(name, ()))
     )
-
 
 
 def run_passes(program: Program, names: Sequence[str]) -> Program:

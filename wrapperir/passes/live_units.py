@@ -1,11 +1,9 @@
 """Whether memory may be kept longer in a block without raising its peak."""
 
-from collections.abc import Mapping
-
 from attrs import define, field
 
 from wrapperir.analysis.footprint import Dimension, Footprint
-from wrapperir.analysis.units import fits
+from wrapperir.analysis.units import Unit, fits
 from wrapperir.ir.types import Device
 from wrapperir.passes.range_maximum import RangeMaximum
 
@@ -32,15 +30,15 @@ class LiveUnits:
             return True
         device = self._device(dimension[0])
         after = device.most(begin, end)
-        after[dimension] = after.get(dimension, 0) + units
-        if _within(after, device.peak):
+        after[dimension[1]] += units
+        if fits(after, device.peak):
             return True
         beside = [line for line in (begin - 1, end) if 0 <= line < self.count]
-        return any(_within(after, device.least(line)) for line in beside)
+        return any(fits(after, device.least(line)) for line in beside)
 
     def add(self, dimension: Dimension, begin: int, end: int, units: int) -> None:
         """Count ``units`` more from line ``begin`` up to ``end``."""
-        self._device(dimension[0]).add(dimension, begin, end, units)
+        self._device(dimension[0]).add(dimension[1], begin, end, units)
 
     def _device(self, device: Device) -> "_Device":
         known = self._devices.get(device)
@@ -53,42 +51,37 @@ class LiveUnits:
 class _Device:
     """One device: ``low`` and ``high`` are one where all that is alive is certain."""
 
-    peak: dict[Dimension, int]
-    low: dict[Dimension, RangeMaximum]
-    high: dict[Dimension, RangeMaximum]
+    peak: dict[Unit, int]
+    low: dict[Unit, RangeMaximum]
+    high: dict[Unit, RangeMaximum]
 
     @classmethod
     def of(cls, footprint: Footprint, device: Device, count: int) -> "_Device":
-        dimensions = [d for d in footprint.high if d[0] == device]
         nothing = [0] * count
-        low = {d: footprint.low.get(d, nothing) for d in dimensions}
+        high = {d[1]: p for d, p in footprint.high.items() if d[0] == device}
+        low = {unit: footprint.low.get((device, unit), nothing) for unit in high}
         totals = [
-            sum(profile[line] * d[1].weight for d, profile in low.items())
+            sum(profile[line] * unit.weight for unit, profile in low.items())
             for line in range(count)
         ]
         at = totals.index(max(totals))
-        lows = {d: RangeMaximum(low[d]) for d in dimensions}
+        lows = {unit: RangeMaximum(profile) for unit, profile in low.items()}
         highs = {
-            d: lows[d] if footprint.high[d] == low[d] else RangeMaximum(footprint.high[d])
-            for d in dimensions
+            unit: lows[unit] if profile == low[unit] else RangeMaximum(profile)
+            for unit, profile in high.items()
         }
-        return cls({d: low[d][at] for d in dimensions}, lows, highs)
+        return cls({unit: profile[at] for unit, profile in low.items()}, lows, highs)
 
-    def most(self, begin: int, end: int) -> dict[Dimension, int]:
+    def most(self, begin: int, end: int) -> dict[Unit, int]:
         """Return what is alive at most at any of these lines."""
-        return {d: numbers.maximum(begin, end) for d, numbers in self.high.items()}
+        return {unit: numbers.maximum(begin, end) for unit, numbers in self.high.items()}
 
-    def least(self, line: int) -> dict[Dimension, int]:
+    def least(self, line: int) -> dict[Unit, int]:
         """Return what is alive for certain at a line."""
-        return {d: numbers.maximum(line, line + 1) for d, numbers in self.low.items()}
+        return {unit: counts.maximum(line, line + 1) for unit, counts in self.low.items()}
 
-    def add(self, dimension: Dimension, begin: int, end: int, units: int) -> None:
-        low, high = self.low[dimension], self.high[dimension]
+    def add(self, unit: Unit, begin: int, end: int, units: int) -> None:
+        low, high = self.low[unit], self.high[unit]
         low.add(begin, end, units)
         if high is not low:
             high.add(begin, end, units)
-
-
-def _within(counts: Mapping[Dimension, int], limit: Mapping[Dimension, int]) -> bool:
-    taken = {unit: count for (_, unit), count in counts.items()}
-    return fits(taken, {unit: count for (_, unit), count in limit.items()})

@@ -106,8 +106,9 @@ def plan_pools(program: Program, planned: Planned = Planned.INTERMEDIATES) -> Me
 
     Each device, memory space and pinning has pools of its own; so have sizes that are
     no multiples of one expression, since their order depends on the symbols' values.
-    Nested blocks have their own pools.  Buffers used on several streams share bytes only
-    where all uses of the one come before all of the other.
+    Nested blocks have their own pools, but for their results, which would keep a pool
+    after the block.  Buffers used on several streams share bytes only where all uses of
+    the one come before all of the other.
     """
     planner = _Planner(
         planned,
@@ -128,12 +129,21 @@ class _Planner:
     pools: list[PoolPlan] = field(factory=list[PoolPlan])
 
     def plan(
-        self, lines: Sequence[BodyLine], results: Sequence[Argument], entry: Entry
+        self,
+        lines: Sequence[BodyLine],
+        results: Sequence[Argument],
+        entry: Entry,
+        *,
+        nested: bool = False,
     ) -> tuple[BodyLine, ...]:
         """Return the lines of a block with its buffers placed."""
         lines = [rewrite_blocks(line, self._block) for line in lines]
         found, footprint = self.footprints.of(lines, results, entry)
-        storages = [storage for storage in found.storages if self._may_place(storage)]
+        storages = [
+            storage
+            for storage in found.storages
+            if self._may_place(storage) and not (nested and storage.escapes)
+        ]
         groups: dict[PoolClass, list[Candidate]] = {}
         for storage, settled in zip(storages, _settled(storages, lines), strict=True):
             kind, candidate = self._candidate(storage, settled)
@@ -142,7 +152,8 @@ class _Planner:
 
     def _block(self, block: Block) -> Block:
         entry = [(p.name, p.type, StorageKind.PARAMETER) for p in block.parameters]
-        return evolve(block, lines=self.plan(block.lines, block.results, entry))
+        lines = self.plan(block.lines, block.results, entry, nested=True)
+        return evolve(block, lines=lines)
 
     def _may_place(self, storage: Storage) -> bool:
         type = storage.type

@@ -1,0 +1,55 @@
+"""Amounts in units are compared soundly for all values of symbols."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wrapperir.analysis.units import STATIC, UNIT, Basis, Unit, fits, units_over
+from wrapperir.ir.expr import Symbol
+
+BASES = (Basis(0), Basis(3))
+UNITS = (
+    STATIC,
+    *(
+        Unit(Symbol(f"s{number}"), basis, bytes, slack, 1)
+        for number, basis in enumerate(BASES)
+        for bytes, slack in ((UNIT, 0), (4, UNIT - 1), (12, UNIT - 1))
+    ),
+)
+amounts = st.dictionaries(st.sampled_from(UNITS), st.integers(0, 6), max_size=4)
+
+
+def bytes_of(amount: dict[Unit, int], values: list[int]) -> int:
+    """Return the bytes where the bases have these values above their least ones."""
+    total = 0
+    for unit, count in amount.items():
+        if unit.basis is None:
+            total += count * unit.bytes
+        else:
+            value = unit.basis.least + values[BASES.index(unit.basis)]
+            exact = unit.bytes * value
+            total += count * (-(-exact // UNIT) * UNIT if unit.slack else exact)
+    return total
+
+
+@given(amounts, amounts, st.lists(st.integers(0, 40), min_size=2, max_size=2))
+def test_what_fits_is_no_more(
+    taken: dict[Unit, int], most: dict[Unit, int], values: list[int]
+) -> None:
+    if fits(taken, most):
+        assert bytes_of(taken, values) <= bytes_of(most, values)
+
+
+@given(amounts, amounts)
+def test_an_amount_fits_itself_and_more(
+    amount: dict[Unit, int], more: dict[Unit, int]
+) -> None:
+    both = {unit: amount.get(unit, 0) + more.get(unit, 0) for unit in (*amount, *more)}
+    assert fits(amount, amount)
+    assert fits(amount, both)
+
+
+@given(amounts, amounts, st.sampled_from(UNITS))
+def test_none_over_is_what_fits(
+    taken: dict[Unit, int], most: dict[Unit, int], unit: Unit
+) -> None:
+    assert (units_over(taken, most, unit) == 0) == fits(taken, most)
