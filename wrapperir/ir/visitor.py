@@ -57,13 +57,13 @@ class LineVisitor(ABC, Generic[T]):
     def visit_allocate(self, line: AllocateLine) -> T:
         """Visit a ``allocate`` line."""
 
+    @abstractmethod
     def visit_allocate_pool(self, line: AllocatePoolLine) -> T:
         """Visit a ``allocate_pool`` line."""
-        raise NotImplementedError(line)
 
+    @abstractmethod
     def visit_place(self, line: PlaceLine) -> T:
         """Visit a ``place`` line."""
-        raise NotImplementedError(line)
 
     @abstractmethod
     def visit_free(self, line: FreeLine) -> T:
@@ -89,13 +89,13 @@ class LineVisitor(ABC, Generic[T]):
     def visit_multi_output(self, line: MultiOutputLine) -> T:
         """Visit a ``multi_output`` line."""
 
+    @abstractmethod
     def visit_record_event(self, line: RecordEventLine) -> T:
         """Visit a ``record_event`` line."""
-        raise NotImplementedError(line)
 
+    @abstractmethod
     def visit_wait_event(self, line: WaitEventLine) -> T:
         """Visit a ``wait_event`` line."""
-        raise NotImplementedError(line)
 
     @abstractmethod
     def visit_symbol_definition(self, line: SymbolDefinitionLine) -> T:
