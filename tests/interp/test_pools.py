@@ -380,3 +380,32 @@ def test_a_loop_gives_back_what_the_iteration_before_last_made() -> None:
         patch.setattr(storage.Storage, "drop", counted_drop)
         assert values(*run(text, ONES)) == [[1.0] * 8]
     assert (live, most) == (1, 2)
+
+
+TRITON = """
+    kernel_definition @write triton(none: write f32*, out: write f32*, COUNT: constexpr) {
+      grid = (1)
+      constant COUNT = LANES
+      entry = write
+      source {
+        | @triton.jit
+        | def write(none, out, COUNT: tl.constexpr):
+        |     tl.store(out + tl.arange(0, COUNT), 7.0)
+      }
+    }
+    program @main() {
+      %pool = allocate_pool pool[64]
+      %none = place f32[0] in %pool at 0
+      %a = place f32[8] in %pool at 0
+      %b = place f32[8] in %pool at 32 workspace(zero_on_call)
+      kernel_call @write(%none, %a)
+      free %none
+      free %pool
+      return %a, %b
+    }
+"""
+
+
+def test_a_triton_kernel_stays_within_its_placements() -> None:
+    assert values(*run(TRITON.replace("LANES", "8"))) == [[7.0] * 8, [0.0] * 8]
+    assert code(TRITON.replace("LANES", "16")) is Code.RUN_ACCESS_OUT_OF_BOUNDS
