@@ -42,7 +42,7 @@ def fits(taken: Mapping[Unit, int], most: Mapping[Unit, int]) -> bool:
     That is so where it has no more of any polynomial, and what it has less of them makes
     up for what it has more of constant bytes, as the polynomials are at least so much.
     """
-    if taken.keys() == {STATIC} == most.keys():
+    if {*taken} == {*most} == {STATIC}:
         return taken[STATIC] <= most[STATIC]
     over, constant = _difference(taken, most)
     return all(n <= 0 for n in over.values()) and _least(over, constant) <= 0
