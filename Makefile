@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TORCHINDUCTOR_COMPILE_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint types imports docs bench bench-solvers sweep-ops sweep-models
+.PHONY: help setup demo test check lint types imports docs bench bench-solvers sweep-ops sweep-models sweep-memory
 
 help:
 	@echo "make demo          compile BERT, GPT-2 and Llama; check them against eager"
@@ -24,6 +24,7 @@ help:
 	@echo "make bench-memory  measure peak memory of models beside the lower bound"
 	@echo "make sweep-ops     PyTorch's operators through the compiler (long; resumes)"
 	@echo "make sweep-models  more model architectures through the compiler (long; resumes)"
+	@echo "make sweep-memory  generated programs through the passes over memory (long; resumes)"
 
 setup: $(STAMP)
 
@@ -73,3 +74,6 @@ sweep-ops: $(STAMP)
 
 sweep-models: $(STAMP)
 	$(BIN)/python -m bench.sweep_models
+
+sweep-memory: $(STAMP)
+	$(BIN)/python -m bench.sweep_memory
