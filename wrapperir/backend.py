@@ -23,15 +23,17 @@ class BackendOptions:
 
     ``passes`` run in this order on each program; if ``None``, those that plan its memory
     and make only lines that the emitter supports.  Into ``dump_dir``, each program is
-    written with what is emitted for it, in a folder of its own.
+    written with what is emitted for it, in a folder of its own.  With ``check_memory``,
+    emitted code checks its memory as it runs.
     """
 
     emitter: str | Emitter = "python"
     passes: tuple[str, ...] | None = None
     dump_dir: Path | None = None
+    check_memory: bool = False
 
 
-OPTIONS = ("emitter", "passes", "dump_dir")
+OPTIONS = ("emitter", "passes", "dump_dir", "check_memory")
 
 
 def wrapperir_backend(
@@ -83,10 +85,14 @@ def read_options(options: Mapping[str, object]) -> BackendOptions:
     dump_dir = options.get("dump_dir")
     if dump_dir is not None and not isinstance(dump_dir, str | os.PathLike):
         raise _invalid("dump_dir", "a path", dump_dir)
+    check_memory = options.get("check_memory", False)
+    if not isinstance(check_memory, bool):
+        raise _invalid("check_memory", "true or false", check_memory)
     return BackendOptions(
         emitter=emitter,
         passes=names,
         dump_dir=None if dump_dir is None else Path(os.fspath(dump_dir)),
+        check_memory=check_memory,
     )
 
 
@@ -138,6 +144,7 @@ def compile_lowered(lowered: "Lowered", options: BackendOptions, role: str) -> "
         passes=memory_passes(chosen.support.lines) if passes is None else passes,
         constants=lowered.constants,
         dump_dir=folder,
+        check_memory=options.check_memory,
     )
 
 

@@ -159,13 +159,11 @@ def _emit_results(lines: "PythonLines", results: Sequence[Result], block: Block)
 def _emit_drops(lines: "PythonLines", block: Block) -> None:
     borrowed = {parameter.name for parameter in block.parameters} | lines.constants
     names = dict.fromkeys(_names(block.results))
-    own = [
-        lines.values[name]
-        for name in names
-        if name not in borrowed and name not in lines.pools
-    ]
-    if own:
-        lines.writer.emit_line("del {}", joined(", ", own))
+    own = [name for name in names if name not in borrowed]
+    lines.emit_moved(own)
+    dropped = [lines.values[name] for name in own if name not in lines.pools]
+    if dropped:
+        lines.writer.emit_line("del {}", joined(", ", dropped))
 
 
 def _names(results: Sequence[Argument]) -> list[str]:

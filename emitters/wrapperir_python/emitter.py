@@ -1,7 +1,8 @@
 """The Python emitter: a stand-alone module with a function ``call(args)``."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from copy import copy
+from typing import TYPE_CHECKING, Self
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit.contract import Artifact, Emitter, Loaded, Support
@@ -11,10 +12,10 @@ from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import KernelDefinitionLine
 from wrapperir.ir.program import SCHEMA_VERSION, Program
 from wrapperir.ir.types import ScalarType
-from wrapperir.ir.uses import buffers_in
 from wrapperir_python.expressions import format_targets, format_tuple
 from wrapperir_python.lines import PythonLines
 from wrapperir_python.literals import format_int, format_string
+from wrapperir_python.memory_checks import checked
 from wrapperir_python.module_text import ModuleText
 from wrapperir_python.numbers import format_given, kind_of
 from wrapperir_python.survey import Survey, survey_program
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
     import torch
 
 ENTRY = "program.py"
-INTERPRETED = {"triton": "interpreted"}
+INTERPRETED = ("triton", "interpreted")
 """Metadata of an artifact whose Triton kernels run on the CPU."""
+CHECKED = ("memory", "checked")
+"""Metadata of an artifact that checks its memory."""
 
 
 class PythonEmitter(Emitter):
@@ -38,6 +41,16 @@ class PythonEmitter(Emitter):
     support = Support(streams=frozenset({"cpu", "cuda"}))
     lines: type[PythonLines] = PythonLines
 
+    def __init__(self, *, check_memory: bool = False) -> None:
+        """Make an emitter; with ``check_memory``, of code that checks its own memory."""
+        self.check_memory = check_memory
+
+    def checking_memory(self) -> Self:
+        """Return this emitter, made to emit code that checks its own memory."""
+        checking = copy(self)
+        checking.check_memory = True
+        return checking
+
     def emit(self, program: Program) -> Artifact:
         """Return ``program.py`` and, for Triton kernels, ``kernels/<name>.py``.
 
@@ -47,12 +60,15 @@ class PythonEmitter(Emitter):
         """
         module = ModuleText()
         survey = survey_program(program)
-        lines = self.lines(module, survey)
+        kind = checked(self.lines) if self.check_memory else self.lines
+        lines = kind(module, survey)
         lines.types.update((given.name, given.type) for given in program.inputs)
         lines.types.update((given.name, given.type) for given in program.constants)
         lines.emit_definitions(program.definitions)
+        lines.emit_begin(program)
         lines.emit_lines(program.symbols, ("symbols",))
         lines.emit_lines(program.lines, ("lines",))
+        lines.emit_end(program)
         interpreted = _is_interpreted(survey, lines)
         if lines.problems:
             raise DiagnosticError(*lines.problems)
@@ -64,7 +80,9 @@ class PythonEmitter(Emitter):
             remarks.append("Its Triton kernels are for the CPU: set TRITON_INTERPRET=1.")
         text = _format_module(program, module, survey, lines, remarks)
         files: dict[str, str | bytes] = {ENTRY: text, **module.files}
-        return Artifact(self.name, files, ENTRY, INTERPRETED if interpreted else {})
+        facts = (INTERPRETED, interpreted), (CHECKED, self.check_memory)
+        metadata: dict[str, str] = dict(fact for fact, holds in facts if holds)
+        return Artifact(self.name, files, ENTRY, metadata)
 
     def load(self, artifact: Artifact, constants: Mapping[str, "torch.Tensor"]) -> Loaded:
         """Build the kernels, execute the module and return its ``call``.
@@ -75,8 +93,9 @@ class PythonEmitter(Emitter):
         """
         from wrapperir_python.load import load_module  # it imports torch
 
+        facts = artifact.metadata.items()
         return load_module(
-            artifact, constants, interpreted=artifact.metadata == INTERPRETED
+            artifact, constants, interpreted=INTERPRETED in facts, checked=CHECKED in facts
         )
 
 
@@ -107,7 +126,6 @@ def _emit_call(
 ) -> None:
     inputs = [lines.values[given.name] for given in program.inputs]
     outputs = [lines.arguments.format_argument(output) for output in program.outputs]
-    lines.streams.emit_uses_of_stream_0(buffers_in(program.outputs))
     writer.emit_line("def call(args):")
     with writer.indented():
         writer.emit_line('"""Take the inputs as a list, empty it, return a tuple."""')

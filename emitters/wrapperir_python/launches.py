@@ -7,7 +7,7 @@ from attrs import frozen
 from wrapperir.emit.fragment import Fragment, fragment
 from wrapperir.ir.kernel import Language, ScalarParameter, runtime_parameters
 from wrapperir.ir.line import KernelCallLine, KernelDefinitionLine
-from wrapperir.ir.types import DType
+from wrapperir.ir.types import Device, DType
 from wrapperir_python.literals import format_int
 from wrapperir_python.survey import chosen_kernel
 
@@ -41,20 +41,15 @@ def find_callee(lines: "PythonLines", line: KernelCallLine) -> Callee:
     )
 
 
-def emit_kernel_call(lines: "PythonLines", line: KernelCallLine, callee: Callee) -> None:
-    """Append the launch, on its stream, with its device made current."""
-    arguments = line.arguments
-    if callee.positions is not None:
-        arguments = tuple(arguments[position] for position in callee.positions)
-    text = lines.format_kernel_arguments(arguments, callee.scalars)
-    call = fragment("{}({})", callee.function, text)
-    device = line.device
-    elsewhere = device.index not in (None, lines.memory.current_index)
-    with lines.streams.launching(line):
-        if device.kind == "cuda" and elsewhere and not line.stream:
-            index = format_int(device.index or 0)
-            lines.writer.emit_line("with torch.cuda._DeviceGuard({}):", index)
-            with lines.writer.indented():
-                lines.writer.emit_line("{}", call)
-        else:
+def emit_launch(
+    lines: "PythonLines", callee: Callee, arguments: Fragment, device: Device
+) -> None:
+    """Append the launch of a kernel, with its device made current."""
+    call = fragment("{}({})", callee.function, arguments)
+    if device.kind == "cuda" and device.index not in (None, lines.memory.current_index):
+        index = format_int(device.index or 0)
+        lines.writer.emit_line("with torch.cuda._DeviceGuard({}):", index)
+        with lines.writer.indented():
             lines.writer.emit_line("{}", call)
+    else:
+        lines.writer.emit_line("{}", call)

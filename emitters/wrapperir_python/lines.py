@@ -1,6 +1,6 @@
 """Each line kind in Python: one method a kind, for third parties to override."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 from wrapperir.diagnostics import Code, Diagnostic, LinePath
@@ -41,14 +41,16 @@ from wrapperir.ir.line import (
     WhileLoopLine,
     ZeroMode,
 )
+from wrapperir.ir.program import Program
 from wrapperir.ir.types import (
     DEFAULT_SPACE,
+    Device,
     DType,
     ScalarType,
     TensorType,
     ValueType,
 )
-from wrapperir.ir.uses import uses
+from wrapperir.ir.uses import buffers_in, uses
 from wrapperir.ir.visitor import LineVisitor
 from wrapperir_python.arguments import ArgumentFormatter
 from wrapperir_python.asserts import (
@@ -61,7 +63,8 @@ from wrapperir_python.blocks import emit_conditional, emit_subgraph, emit_while_
 from wrapperir_python.cpp_kernels import emit_cpp_kernel
 from wrapperir_python.direct_operators import format_direct_call
 from wrapperir_python.expressions import ExpressionFormatter
-from wrapperir_python.launches import Callee, emit_kernel_call, find_callee
+from wrapperir_python.launches import Callee as Callee
+from wrapperir_python.launches import emit_launch, find_callee
 from wrapperir_python.literals import format_int
 from wrapperir_python.memory import CPU_ALIGNMENT, MemoryFormatter
 from wrapperir_python.module_text import ModuleText
@@ -128,6 +131,16 @@ class PythonLines(LineVisitor[None]):
         if Language.CPP in languages:
             self.module.awaiting.emit_line("async_compile.wait(globals())")
             self.module.awaiting.emit_line("del async_compile")
+
+    def emit_begin(self, program: Program) -> None:
+        """Append what comes before all lines."""
+
+    def emit_end(self, program: Program) -> None:
+        """Append what comes after all lines."""
+        self.streams.emit_uses_of_stream_0(buffers_in(program.outputs))
+
+    def emit_moved(self, names: Iterable[str]) -> None:
+        """Append what the names of a block need that become results of its line."""
 
     def emit_lines(self, lines: Sequence[BodyLine], path: LinePath = ("lines",)) -> None:
         """Append lines; ``path`` is the place of their tuple."""
@@ -203,6 +216,10 @@ class PythonLines(LineVisitor[None]):
                 value = self.values[operand.name]
                 return format_converted(self.module, value, old, kind_of(type.dtype))
         return self.arguments.format_argument(operand)
+
+    def emit_launch(self, callee: Callee, arguments: Fragment, device: Device) -> None:
+        """Append the launch of a kernel."""
+        emit_launch(self, callee, arguments, device)
 
     def visit_kernel_definition(self, line: KernelDefinitionLine) -> None:
         """Append the kernel, if it is called."""
@@ -282,7 +299,12 @@ class PythonLines(LineVisitor[None]):
         callee = self._callees.get(line.kernel)
         if callee is None:
             callee = self._callees[line.kernel] = find_callee(self, line)
-        emit_kernel_call(self, line, callee)
+        arguments = line.arguments
+        if callee.positions is not None:
+            arguments = tuple(arguments[position] for position in callee.positions)
+        text = self.format_kernel_arguments(arguments, callee.scalars)
+        with self.streams.launching(line):
+            self.emit_launch(callee, text, line.device)
 
     def visit_extern_kernel(self, line: ExternKernelLine) -> None:
         """Append ``mm_out(arg0, arg1, buf0)``, ``buf1 = aten_relu_default(buf0)``."""

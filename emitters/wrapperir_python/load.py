@@ -7,7 +7,7 @@ from importlib.abc import SourceLoader
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 from filelock import FileLock
@@ -15,8 +15,11 @@ from platformdirs import user_cache_path
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit.artifact import artifact_digest, read_artifact, write_artifact
-from wrapperir.emit.contract import Artifact, Loaded
+from wrapperir.emit.contract import Artifact, Loaded, Value
 from wrapperir.private_directory import private_directory
+
+if TYPE_CHECKING:
+    from wrapperir_python.emitted.memory_check import MemoryPlanError
 
 
 class _TextLoader(SourceLoader):
@@ -34,11 +37,16 @@ class _TextLoader(SourceLoader):
 
 
 def load_module(
-    artifact: Artifact, constants: Mapping[str, torch.Tensor], *, interpreted: bool
+    artifact: Artifact,
+    constants: Mapping[str, torch.Tensor],
+    *,
+    interpreted: bool,
+    checked: bool,
 ) -> Loaded:
     """Execute the entry of an artifact, give it its constants and return its ``call``.
 
-    ``interpreted`` says that Triton kernels run on the CPU, in Triton's interpreter.
+    ``interpreted`` says that Triton kernels run on the CPU, in Triton's interpreter;
+    ``checked`` that the code checks its memory: what it finds is a ``DiagnosticError``.
     A module of one file is executed from memory.  One with kernels in files of their own
     is first written to the user's cache, under the digest of what it holds.
 
@@ -60,7 +68,25 @@ def load_module(
     except Exception as error:
         raise _failed(error) from error
     _bind_constants(module, constants)
-    return cast(Loaded, module.call)
+    call = cast(Loaded, module.call)
+    return _reporting(call, module.memory_check.MemoryPlanError) if checked else call
+
+
+def _reporting(call: Loaded, failure: type["MemoryPlanError"]) -> Loaded:
+    def reporting(inputs: list[Value]) -> tuple[Value, ...]:
+        try:
+            return call(inputs)
+        except failure as error:
+            raise DiagnosticError(
+                Diagnostic(
+                    code=Code.RUN_MEMORY_PLAN,
+                    message=f"%{error.buffer} {error.difference}",
+                    path=error.place,
+                    subject=f"%{error.buffer}",
+                )
+            ) from error
+
+    return reporting
 
 
 def _interpretation(interpreted: bool) -> "nullcontext[None]":

@@ -13,7 +13,7 @@ RESERVED = frozenset(
     {
         *(*keyword.kwlist, "__debug__", *dir(builtins), *IMPORTS, *SUPPORT_FUNCTIONS),
         *("args", "call", "bind_constants", "constants", "async_compile"),
-        *("operator", "operators"),
+        *("operator", "operators", "memory", "memory_check"),
     }
 )
 

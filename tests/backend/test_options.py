@@ -19,8 +19,14 @@ def test_defaults() -> None:
 
 def test_what_may_be_given(tmp_path: Path) -> None:
     options = read_options(
-        {"emitter": "cpp", "passes": ["simplify_expressions"], "dump_dir": str(tmp_path)}
+        {
+            "emitter": "cpp",
+            "passes": ["simplify_expressions"],
+            "dump_dir": str(tmp_path),
+            "check_memory": True,
+        }
     )
+    assert options.check_memory
     assert options.passes == ("simplify_expressions",)
     assert options.dump_dir == tmp_path
 
@@ -37,7 +43,13 @@ def test_an_unknown_option_is_named_with_the_valid_ones(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("emitter", 3), ("passes", "fold"), ("passes", [3]), ("dump_dir", 3)],
+    [
+        ("emitter", 3),
+        ("passes", "fold"),
+        ("passes", [3]),
+        ("dump_dir", 3),
+        ("check_memory", 1),
+    ],
 )
 def test_a_value_of_the_wrong_type_is_refused(name: str, value: object) -> None:
     with pytest.raises(DiagnosticError) as error:
@@ -51,7 +63,7 @@ def test_a_user_of_torch_compile_sees_the_options() -> None:
         read_options({"dump_dri": "x"})
     expected = (
         "WIR660: backend wrapperir has no option 'dump_dri'"
-        " (the options are emitter, passes, dump_dir)"
+        " (the options are emitter, passes, dump_dir, check_memory)"
     )
     assert str(error.value) == expected
 

@@ -6,6 +6,7 @@ from typing import Literal
 import click
 
 from wrapperir.cli.options import (
+    check_memory_option,
     diagnostics_format_option,
     emitter_option,
     examples,
@@ -27,6 +28,7 @@ from wrapperir.cli.writing import write_output
 @program_argument
 @emitter_option("python", "The emitter; wrapperir plugins lists them.  [default: python]")
 @pass_option
+@check_memory_option
 @click.option(
     "-o",
     "--output",
@@ -39,6 +41,7 @@ def command(
     program: str,
     emitter: str,
     passes: tuple[str, ...],
+    check_memory: bool,
     output: str | None,
     form: Literal["text", "json"],
 ) -> None:
@@ -54,7 +57,10 @@ def command(
     working_on(source)
     parsed, source = parse_source(source)
     working_on(source)
-    artifact = emit_program(prepare_program(parsed, passes), find_emitter(emitter))
+    chosen = find_emitter(emitter)
+    if check_memory:
+        chosen = chosen.checking_memory()
+    artifact = emit_program(prepare_program(parsed, passes), chosen)
     if output is not None:
         working_on(NOWHERE)
         write_artifact(artifact, Path(output))

@@ -29,6 +29,15 @@ def pass_option(function: F) -> F:
     )(function)
 
 
+def check_memory_option(function: F) -> F:
+    """Take whether emitted code checks its memory."""
+    return click.option(
+        "--check-memory",
+        is_flag=True,
+        help="Have emitted code check, as it runs, that its memory is as the program says.",
+    )(function)
+
+
 def diagnostics_format_option(function: F) -> F:
     """Take the form of diagnostics."""
     return click.option(

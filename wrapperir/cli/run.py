@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from wrapperir.cli.options import (
+    check_memory_option,
     diagnostics_format_option,
     emitter_option,
     examples,
@@ -58,6 +59,7 @@ CONSTANTS_FILE = "constants.pt"
 )
 @emitter_option(None, "Run what this emitter makes; otherwise the interpreter.")
 @pass_option
+@check_memory_option
 @diagnostics_format_option
 @reporting
 def command(
@@ -67,6 +69,7 @@ def command(
     seed: int,
     emitter: str | None,
     passes: tuple[str, ...],
+    check_memory: bool,
     form: Literal["text", "json"],
 ) -> None:
     """Run PROGRAM once and describe its outputs.
@@ -84,6 +87,13 @@ def command(
     if passes:
         working_on(printed(prepared, f"{source.name} (after the passes)"))
     chosen = None if emitter is None else find_emitter(emitter)
+    if check_memory:
+        if chosen is None:
+            raise click.UsageError(
+                "--check-memory is for emitted code, so give --emitter; the interpreter"
+                " always checks"
+            )
+        chosen = chosen.checking_memory()
     artifact = None if chosen is None else emit_program(prepared, chosen)
 
     import torch

@@ -355,6 +355,8 @@ class Code(StrEnum):
     """A placement is of another kind or alignment than its pool gives."""
     RUN_RACE = "WIR841"
     """Two streams use memory in an order that nothing sets."""
+    RUN_MEMORY_PLAN = "WIR842"
+    """Memory in emitted code is not what the program says."""
     # 9: command line and files
     TARGET_SPELLING = "WIR900"
     """What to compile is neither ``FILE.py:NAME`` nor an exported ``.pt2`` file."""

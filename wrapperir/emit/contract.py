@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from attrs import field, frozen
 
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import LINES, Line
 from wrapperir.ir.program import Program
@@ -61,6 +62,15 @@ class Emitter(ABC):
     """The name users select it by; unique among installed emitters."""
 
     support: Support
+
+    def checking_memory(self) -> "Emitter":
+        """Return this emitter, made to emit code that checks its own memory as it runs.
+
+        Raises:
+            DiagnosticError: WIR705, it has no such checks.
+        """
+        message = f"the {self.name} emitter has no checks of memory"
+        raise DiagnosticError(Diagnostic(code=Code.UNSUPPORTED_FEATURE, message=message))
 
     @abstractmethod
     def emit(self, program: Program) -> Artifact:

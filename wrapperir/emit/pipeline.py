@@ -24,11 +24,14 @@ def compile_program(
     passes: Sequence[str] = (),
     constants: Mapping[str, "torch.Tensor"] | None = None,
     dump_dir: Path | None = None,
+    check_memory: bool = False,
 ) -> Loaded:
     """Return a callable that runs ``program``; kernels are compiled and code executed.
 
     ``constants`` maps each constant's key to its tensor.  With ``dump_dir``, the text
     ``program.wir`` (after the passes) and the artifact ``<emitter>/`` are written there.
+    With ``check_memory``, the emitted code checks its memory as it runs: a difference from
+    the program is raised as WIR842.
 
     Raises:
         DiagnosticError: all errors of the verifier; or the emitter is unknown or lacks
@@ -37,6 +40,8 @@ def compile_program(
         OSError: ``dump_dir`` cannot be written.
     """
     chosen = find_emitter(emitter) if isinstance(emitter, str) else emitter
+    if check_memory:
+        chosen = chosen.checking_memory()
     prepared = prepare_program(program, passes)
     artifact = emit_program(prepared, chosen)
     if dump_dir is not None:

@@ -10,6 +10,8 @@ from wrapperir_python.emitter import PythonEmitter
 from wrapperir_python.lines import Callee, PythonLines
 
 RUNTIME = "wrapperir_acme.runtime"
+ALIGNMENT = 64
+"""Bytes to which the driver aligns what it allocates."""
 
 
 class AcmeLines(PythonLines):
@@ -17,7 +19,7 @@ class AcmeLines(PythonLines):
 
     def format_allocation(self, type: TensorType, *, in_call: bool = True) -> Fragment:
         """Allocate through the driver, which knows no pinned or over-aligned memory."""
-        if type.pinned or type.alignment is not None or type.offset != 0:
+        if type.pinned or (type.alignment or 0) > ALIGNMENT or type.offset != 0:
             return super().format_allocation(type, in_call=in_call)
         return fragment(
             "{}({}, {}, {})",

@@ -1,0 +1,217 @@
+"""Emitted code that checks its own memory: what each line adds, for any line's Python.
+
+The checks are told what the program says, and look at the tensors that the rest of the
+emitted code made, so that they agree only if both are right.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import cast
+
+from wrapperir.emit.fragment import Fragment, fragment, joined
+from wrapperir.ir.line import (
+    AllocateLine,
+    AllocatePoolLine,
+    BlockParameter,
+    BufferRef,
+    ConditionalLine,
+    ExternKernelLine,
+    FreeLine,
+    KernelArgument,
+    MultiOutputLine,
+    PlaceLine,
+    ReinterpretLine,
+    Result,
+    ReuseLine,
+    SubgraphCallLine,
+    WhileLoopLine,
+    ZeroMode,
+)
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import PoolType, ScalarType, TensorType
+from wrapperir.ir.uses import buffers_in
+from wrapperir_python.expressions import format_tuple
+from wrapperir_python.lines import PythonLines
+from wrapperir_python.literals import format_int, format_string
+from wrapperir_python.memory import CPU_ALIGNMENT, CUDA_ALIGNMENT
+
+_FILE = "memory_check.py"
+
+
+class CheckedLines(PythonLines):
+    """Mixed in before other lines, appends checks of memory to theirs."""
+
+    _known: set[str]
+
+    def emit_begin(self, program: Program) -> None:
+        """Append the start of the checks, and what the inputs are."""
+        super().emit_begin(program)
+        self._known = set()  # what the checks have been told of
+        source = Path(__file__).with_name("emitted") / _FILE
+        self.module.files[_FILE] = source.read_text("utf-8")
+        imported = fragment("{}('memory_check.py')", self.module.need("import_file"))
+        self.module.operators.emit_line("memory_check = {}", imported)
+        self.writer.emit_line("memory = memory_check.Memory()")
+        for given in program.inputs:
+            if not isinstance(given.type, ScalarType):
+                self._emit_given(given.name)
+
+    def emit_end(self, program: Program) -> None:
+        """Append the check that nothing else is alive."""
+        names = {given.name for given in program.inputs} & self._known
+        names.update(buffers_in(program.outputs))
+        self._emit("finish", format_tuple([format_string(name) for name in sorted(names)]))
+        super().emit_end(program)
+
+    def emit_moved(self, names: Iterable[str]) -> None:
+        """Append that names of a block are now those of its results."""
+        super().emit_moved(names)
+        moved = [format_string(name) for name in names if name in self._known]
+        if moved:
+            self._emit("returned", format_tuple(moved))
+
+    def visit_allocate(self, line: AllocateLine) -> None:
+        """Check the memory that a buffer has."""
+        super().visit_allocate(line)
+        if line.workspace is not ZeroMode.ZERO_PER_PROGRAM:
+            self._emit_check(
+                "allocated",
+                line.result,
+                self.values[line.result],
+                self._format_layout(line.type),
+                _spare(line.type),
+            )
+
+    def visit_allocate_pool(self, line: AllocatePoolLine) -> None:
+        """Check the memory that a pool has."""
+        super().visit_allocate_pool(line)
+        self._emit_check(
+            "allocated_pool",
+            line.result,
+            self.values[line.result],
+            self.expressions.format_index(line.type.size),
+            _spare(line.type),
+        )
+
+    def visit_place(self, line: PlaceLine) -> None:
+        """Check where a buffer is, and that nothing else is there."""
+        super().visit_place(line)
+        pool = format_string(line.pool)
+        offset = self.expressions.format_index(line.offset)
+        if isinstance(line.type, PoolType):
+            size = self.expressions.format_index(line.type.size)
+            self._emit_check("placed_pool", line.result, pool, offset, size)
+            return
+        tensor = self.values[line.result]
+        layout = self._format_layout(line.type)
+        self._emit_check("placed", line.result, pool, offset, tensor, layout)
+
+    def visit_free(self, line: FreeLine) -> None:
+        """Check that the name is alive, and that its memory goes with it."""
+        super().visit_free(line)
+        if line.buffer in self._known:
+            self._emit_check("freed", line.buffer)
+
+    def visit_reuse(self, line: ReuseLine) -> None:
+        """Check that the reused memory is large enough."""
+        super().visit_reuse(line)
+        source, tensor = format_string(line.source), self.values[line.result]
+        self._emit_check("viewed", line.result, source, tensor)
+        if line.source in self._known:
+            self._emit_check("freed", line.source)
+
+    def visit_reinterpret(self, line: ReinterpretLine) -> None:
+        """Check that a view lies in its memory."""
+        super().visit_reinterpret(line)
+        source, tensor = format_string(line.source), self.values[line.result]
+        self._emit_check("viewed", line.result, source, tensor)
+
+    def visit_extern_kernel(self, line: ExternKernelLine) -> None:
+        """Check that what is written stays in place, and that results have own memory."""
+        super().visit_extern_kernel(line)
+        for name in line.writes:
+            if name in self._known:
+                self._emit_check("written", name, self.values[name])
+        if line.result is None or isinstance(line.type, ScalarType):
+            return
+        if line.aliases:
+            self._emit_given(line.result)
+        else:
+            self._emit_check("made", line.result, self.values[line.result])
+
+    def visit_multi_output(self, line: MultiOutputLine) -> None:
+        """Take note of a result."""
+        super().visit_multi_output(line)
+        if not isinstance(line.type, ScalarType):
+            self._emit_given(line.result)
+
+    def visit_conditional(self, line: ConditionalLine) -> None:
+        """Take note of the results."""
+        self._emit_lent(line.on_true.parameters, line.operands)
+        self._emit_lent(line.on_false.parameters, line.operands)
+        super().visit_conditional(line)
+        self._emit_results(line.results)
+
+    def visit_while_loop(self, line: WhileLoopLine) -> None:
+        """Take note of the results."""
+        operands = (*line.carried, *line.invariant)
+        self._emit_lent(line.condition.parameters, operands)
+        self._emit_lent(line.body.parameters, operands)
+        super().visit_while_loop(line)
+        self._emit_results(line.results)
+
+    def visit_subgraph_call(self, line: SubgraphCallLine) -> None:
+        """Take note of the results."""
+        self._emit_lent(line.body.parameters, line.operands)
+        super().visit_subgraph_call(line)
+        self._emit_results(line.results)
+
+    def _emit_results(self, results: Iterable[Result]) -> None:
+        for result in results:
+            if not isinstance(result.type, ScalarType):
+                self._emit_given(result.name)
+
+    def _emit_lent(
+        self, parameters: Iterable[BlockParameter], operands: Iterable[KernelArgument]
+    ) -> None:
+        for parameter, operand in zip(parameters, operands, strict=True):
+            if isinstance(parameter.type, PoolType) and isinstance(operand, BufferRef):
+                names = format_string(parameter.name), format_string(operand.name)
+                self._emit("lent", *names)
+
+    def _emit_given(self, name: str) -> None:
+        self._known.add(name)
+        self._emit("given", format_string(name), self.values[name])
+
+    def _emit_check(self, method: str, name: str, *arguments: Fragment) -> None:
+        self._known.add(name)
+        place = [
+            format_int(part) if isinstance(part, int) else format_string(part)
+            for part in self.path
+        ]
+        self._emit(method, format_string(name), format_tuple(place), *arguments)
+
+    def _emit(self, method: str, *arguments: Fragment) -> None:
+        call = Fragment(f"memory.{method}")
+        self.writer.emit_line("{}({})", call, joined(", ", arguments))
+
+    def _format_layout(self, type: TensorType) -> Fragment:
+        return fragment(
+            "({}, {}, {}, {})",
+            self.expressions.format_tuple(type.size),
+            self.expressions.format_tuple(type.stride),
+            self.expressions.format_index(type.offset),
+            self.arguments.format_dtype(type.dtype),
+        )
+
+
+def _spare(type: TensorType | PoolType) -> Fragment:
+    """Return the bytes that an allocation may take more for its alignment."""
+    natural = CUDA_ALIGNMENT if type.device.kind == "cuda" else CPU_ALIGNMENT
+    wanted = type.alignment or 0
+    return format_int(wanted if wanted > natural else 0)
+
+
+def checked(lines: type[PythonLines]) -> type[PythonLines]:
+    """Return lines of that kind with checks of memory."""
+    return cast(type[PythonLines], type("Checked", (CheckedLines, lines), {}))
