@@ -7,15 +7,18 @@ neither when it is alive nor when the call frees it.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from attrs import frozen
+from torch._C._profiler import _EventType
 from torch.profiler import ProfilerActivity, profile
 
 from bench.memory_bound import round_up
 
 Result = TypeVar("Result")
+
+_ALLOCATION = _EventType.Allocation
 
 
 @frozen
@@ -36,19 +39,34 @@ def measure(call: Callable[[], Result]) -> tuple[Result, CallMemory]:
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
         result = call()
     events: Any = profiled
-    memory = [
-        (event.start_ns(), event.nbytes())
-        for event in events.profiler.kineto_results.events()
-        if event.name() == "[memory]"
-    ]
-    memory.sort(key=lambda event: event[0])
-    return result, call_memory([size for _, size in memory])
+    roots = events.profiler.kineto_results.experimental_event_tree()
+    found = [event for event in _with_children(roots) if event.typed[0] == _ALLOCATION]
+    found.sort(key=lambda event: event.start_time_ns)
+    fields = [event.typed[1] for event in found]
+    return result, call_memory([(one.ptr, one.alloc_size) for one in fields])
 
 
-def call_memory(sizes: Sequence[int]) -> CallMemory:
-    """Return what events of these sizes, a free's negative, add up to."""
-    alive = peak = 0
-    for size in sizes:
-        alive += round_up(size) if size > 0 else -round_up(-size)
+def _with_children(events: Iterable[Any]) -> Iterator[Any]:
+    waiting = list(events)
+    while waiting:
+        event = waiting.pop()
+        yield event
+        waiting.extend(event.children)
+
+
+def call_memory(events: Iterable[tuple[int, int]]) -> CallMemory:
+    """Return what events add up to: the address and the size, a free's negative.
+
+    A free of what was allocated before the first event does not count.
+    """
+    sizes: dict[int, int] = {}
+    alive = peak = allocations = 0
+    for address, size in events:
+        if size > 0:
+            sizes[address] = round_up(size)
+            alive += sizes[address]
+            allocations += 1
+        else:
+            alive -= sizes.pop(address, 0)
         peak = max(peak, alive)
-    return CallMemory(peak, alive, sum(size > 0 for size in sizes))
+    return CallMemory(peak, alive, allocations)

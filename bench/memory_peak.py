@@ -9,7 +9,7 @@ Each task runs in this process, one after the other.  The table is written to
 import os
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import click
 import torch
@@ -33,14 +33,14 @@ INDUCTOR: Mapping[str, Mapping[str, object]] = {
 """Inductor's settings for each way that is compared."""
 
 
-def run_task(task: ModelTask, passes: Sequence[str] = MEMORY_PASSES) -> Record:
+def run_task(task: ModelTask) -> Record:
     """Return what calls of a task's programs took, summed up as one record.
 
     Raises:
         AssertionError: ours gave other results than Inductor.
     """
     theirs = {way: measure_inductor(task, settings) for way, settings in INDUCTOR.items()}
-    ours = measure_ours(task, passes)
+    ours = measure_ours(task, MEMORY_PASSES)
     error = max_error(theirs["default"].outputs, ours.outputs)
     assert error <= TOLERANCE, f"{task.name}: results differ by {error:g}"
     record: dict[str, str | int | float | bool | None] = {

@@ -78,10 +78,23 @@ def test_a_reused_buffer_is_held_as_large_as_it_was() -> None:
 
 @given(st.lists(st.integers(1, 1000)))
 def test_call_memory_of_nested_allocations(sizes: list[int]) -> None:
-    memory = call_memory([*sizes, *(-size for size in reversed(sizes))])
+    blocks = list(enumerate(sizes))
+    frees = [(address, -size) for address, size in reversed(blocks)]
+    memory = call_memory([*blocks, *frees])
     assert memory.peak == sum(round_up(size) for size in sizes)
     assert memory.kept == 0
     assert memory.allocations == len(sizes)
+
+
+def test_a_call_that_frees_what_an_earlier_one_allocated() -> None:
+    kept, _ = measure(lambda: [torch.empty(1000)])
+
+    def call() -> torch.Tensor:
+        kept.clear()
+        return torch.empty(500)
+
+    _, memory = measure(call)
+    assert memory.peak == memory.kept == round_up(2000)
 
 
 def test_measure_sees_what_a_call_frees_again() -> None:
