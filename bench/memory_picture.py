@@ -1,4 +1,4 @@
-"""Makes the picture in ``docs/guides/memory.md``: the memory page of a ConvNeXt.
+"""Makes the picture in ``docs/guides/memory.md``: the memory page of a BERT.
 
     python -m bench.memory_picture
 
@@ -21,7 +21,7 @@ from wrapperir.frontend.inductor import capture
 from wrapperir.text import format_program
 
 PICTURE = Path(__file__).parents[1] / "docs" / "guides" / "memory.png"
-MODEL = "convnext"
+MODEL = "bert"
 
 
 def main() -> None:

@@ -25,15 +25,6 @@ from wrapperir.ir.program import Program
 if TYPE_CHECKING:
     from wrapperir.report import MemoryReport
 
-MEMORY_PASSES = (
-    "free_early",
-    "use_out_variants",
-    "merge_workspaces",
-    "reuse_buffers",
-    "plan_memory",
-)
-"""What is run to show what planning does, in this order."""
-
 
 def _sizes(
     context: click.Context, parameter: click.Parameter, given: tuple[str, ...]
@@ -92,6 +83,8 @@ def command(
     working_on(source)
     _exit_if_invalid(parsed, source)
     if not passes and (html or perfetto) and not _has_pools(parsed):
+        from wrapperir.passes import MEMORY_PASSES
+
         passes = MEMORY_PASSES
     made = _report(parsed, source, sizes, passes)
     if html is not None:
