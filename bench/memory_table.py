@@ -21,13 +21,12 @@ multiple of it.
 **Peaks** are measured: the most bytes that one call of the compiled callable, without
 Dynamo and AOTAutograd around it, had from PyTorch's CPU allocator at once, by the
 profiler's events of allocation and free. What was allocated before the call does not
-count; what an operator allocates inside and frees again does, which no plan can place:
-attention some for each
-thread, a convolution a copy of its weights. All sizes
-are rounded up to 64 bytes.
+count. What an operator allocates inside and frees again does, and no plan can place it:
+attention some for each thread, a convolution a copy of its weights. All sizes are rounded
+up to 64 bytes.
 
-- *default*: Inductor as it is; *pools*: Inductor with `memory_planning=True`, whose
-  other modes of `memory_pool` do no better.
+- *default*: Inductor as it is; *pools*: Inductor with `memory_planning=True` and
+  `memory_pool="intermediates"`.
 - *ours*: the Python emitter's module, after {passes}.
 - *height*: the most bytes that the planned program holds by its lines, pools at their full
   height and what is beside them; *in pools*: the share of buffer bytes that is placed.
