@@ -10,7 +10,7 @@ from wrapperir.testing.kernels import KernelKind
 
 _DTYPES = (DType.F32, DType.I64, DType.F64)
 
-_WORKSPACE_ELEMENTS = 64
+_WORKSPACE_ELEMENTS = (64, 48)
 """Of a workspace that is kept between calls: enough for every size of a matrix."""
 
 
@@ -125,20 +125,25 @@ def change_view(growing: Growing) -> None:
         growing.block.extern_out("aten.neg_.default", view, writes=(view,))
 
 
-def use_workspace(growing: Growing) -> None:
-    """Call a kernel with a workspace in one of the three zero modes."""
+def use_workspaces(growing: Growing) -> None:
+    """Call kernels with workspaces in one of the three zero modes."""
+    modes = list(ZeroMode) if growing.depth == 0 else list(ZeroMode)[:2]
+    mode = growing.choose(modes)
+    for _ in range(growing.choose((1, 2, 3))):
+        _use_workspace(growing, mode)
+
+
+def _use_workspace(growing: Growing, mode: ZeroMode) -> None:
     world = growing.world
     source = growing.pick_matrix(DType.F32)
     if source is None or not world.languages:
         return
-    modes = list(ZeroMode) if growing.depth == 0 else list(ZeroMode)[:2]
-    mode = growing.choose(modes)
     kept = mode is ZeroMode.ZERO_PER_PROGRAM
     if kept and world.program_workspaces and growing.flip():
         workspace = growing.choose(world.program_workspaces)
     else:
         if kept:
-            type = tensor("f32", (_WORKSPACE_ELEMENTS,))
+            type = tensor("f32", (growing.choose(_WORKSPACE_ELEMENTS),))
             workspace = growing.block.allocate(type, workspace=mode)
             world.program_workspaces.append(workspace)
         else:
