@@ -8,7 +8,7 @@ import transformers as t
 from bench.model_run import ModelTask, without_dropout
 
 VOCABULARY = 1000
-BATCH, LENGTH = 2, 64
+BATCH, LENGTH = 4, 64
 WIDTH, LAYERS, HEADS = 128, 12, 4
 
 Inputs = dict[str, torch.Tensor]

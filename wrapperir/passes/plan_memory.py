@@ -82,7 +82,7 @@ def plan_memory(program: Program) -> Program:
     After::
 
         program @main(%x: f32[16, 16], %w: f32[16, 16]) {
-          %pool0 = allocate_pool 2048
+          %pool0 = allocate_pool pool[2048]
           %buf0 = place f32[16, 16] in %pool0 at 0
           extern_kernel aten.mm.out(%x, %w, out=%buf0)
           %buf1 = place f32[16, 16] in %pool0 at 1024
