@@ -109,7 +109,7 @@ def programs(
     world = World(builder, languages, rows, columns, pools, special_memory)
     growing = Growing(draw, world, builder)
     _add_entry(growing, dynamic)
-    if growing.flip():
+    for _ in range(growing.choose((0, 1, 2))):
         pool_steps.allocate_pool(growing)
     _grow(growing, max_steps)
     outputs = _draw_outputs(growing)
