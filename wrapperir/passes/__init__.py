@@ -21,6 +21,7 @@ from wrapperir.passes.plan_memory import plan_memory
 from wrapperir.passes.remove_dead_lines import remove_dead_lines
 from wrapperir.passes.reuse_buffers import reuse_buffers
 from wrapperir.passes.simplify_expressions import simplify_expressions
+from wrapperir.passes.update_in_place import update_in_place
 from wrapperir.passes.use_out_variants import use_out_variants
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "reuse_buffers",
     "run_passes",
     "simplify_expressions",
+    "update_in_place",
     "use_out_variants",
 ]
 
@@ -50,6 +52,7 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
         "remove_dead_lines": remove_dead_lines,
         "reuse_buffers": reuse_buffers,
         "simplify_expressions": simplify_expressions,
+        "update_in_place": update_in_place,
         "use_out_variants": use_out_variants,
     }
 )
@@ -59,6 +62,7 @@ MEMORY_PASSES = (
     "insert_frees",
     "free_early",
     "use_out_variants",
+    "update_in_place",
     "merge_workspaces",
     "plan_memory",
     "reuse_buffers",
@@ -68,6 +72,7 @@ MEMORY_PASSES = (
 _MAKES: Mapping[str, tuple[type[BodyLine], ...]] = MappingProxyType(
     {
         "use_out_variants": (AllocateLine,),
+        "update_in_place": (ReuseLine,),
         "plan_memory": (AllocatePoolLine, PlaceLine),
         "reuse_buffers": (ReuseLine,),
     }

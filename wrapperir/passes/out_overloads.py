@@ -66,6 +66,27 @@ def find_out_overload(operator: str, device: str) -> OutOverload | None:
     return found[0] if len(found) == 1 else None
 
 
+@cache
+def is_pointwise(operator: str, device: str) -> bool:
+    """Say whether ``operator`` may write to ``out`` what it reads from there.
+
+    ``operator`` is a name such as ``aten.add.out``: each element of its result is made of
+    those at the same place of its arguments, by a kernel of this kind of device.
+    """
+    if not is_operator(operator) or find_spec("torch") is None:
+        return False
+    namespace, name, overload = operator.split(".")
+    if namespace != "aten":
+        return False
+    import torch
+
+    function = getattr(getattr(torch.ops.aten, name, None), overload, None)
+    if function is None or torch.Tag.pointwise not in function.tags:
+        return False
+    outs = [argument for argument in function._schema.arguments if argument.is_out]
+    return len(outs) == 1 and _has_kernel(f"{namespace}::{name}.{overload}", device)
+
+
 def _is_functional(schema: "FunctionSchema") -> bool:
     """Say whether nothing is written, and all results are new tensors."""
     return (

@@ -1,0 +1,219 @@
+"""Have operators write their results over arguments that nothing needs any more."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from attrs import define, evolve, field
+
+from wrapperir.analysis.sizes import storage_bytes
+from wrapperir.analysis.storages import (
+    BlockStorages,
+    Entry,
+    Storage,
+    StorageKind,
+    find_storages,
+)
+from wrapperir.analysis.stream_order import StreamOrder, order_streams, stream_key
+from wrapperir.ir.line import (
+    AllocateLine,
+    Argument,
+    Block,
+    BodyLine,
+    BufferRef,
+    DefinitionLine,
+    ExternKernelLine,
+    FreeLine,
+    ReuseLine,
+)
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import DType, TensorType, ValueType
+from wrapperir.ir.uses import definitions, uses
+from wrapperir.passes.nested_blocks import rewrite_blocks
+from wrapperir.passes.out_overloads import is_pointwise
+
+_ROUNDED_OTHERWISE = frozenset({DType.C32, DType.C64, DType.C128})
+"""Products of complex numbers, of which compilers make other code for shared memory."""
+
+
+def update_in_place(program: Program) -> Program:
+    """Return the program with pointwise results in the memory of an argument.
+
+    Before::
+
+        program @main(%x: f32[8], %y: f32[8]) {
+          %buf0 = allocate f32[8]
+          extern_kernel aten.add.out(%x, %y, out = %buf0) writes(%buf0)
+          %buf1 = allocate f32[8]
+          extern_kernel aten.tanh.out(%buf0, out = %buf1) writes(%buf1)
+          free %buf0
+          return %buf1
+        }
+
+    After::
+
+        program @main(%x: f32[8], %y: f32[8]) {
+          %buf0 = allocate f32[8]
+          extern_kernel aten.add.out(%x, %y, out = %buf0) writes(%buf0)
+          %buf1 = reuse %buf0 as f32[8]
+          extern_kernel aten.tanh.out(%buf1, out = %buf1) writes(%buf1)
+          return %buf1
+        }
+
+    An argument gives its memory if it is a buffer of the block that no later line uses,
+    of the result's type, not complex, and no other argument is a view of it: then each
+    element is read before it is written.  On several streams all earlier uses must be
+    ordered before the call.
+    """
+    definitions = {line.name: line for line in program.definitions}
+    constants = [(c.name, c.type, StorageKind.CONSTANT) for c in program.constants]
+    inputs = [(i.name, i.type, StorageKind.INPUT) for i in program.inputs]
+    entry = [*inputs, *constants]
+    return evolve(
+        program, lines=_updated(program.lines, program.outputs, entry, definitions)
+    )
+
+
+def _updated(
+    lines: Sequence[BodyLine],
+    results: Iterable[Argument],
+    entry: Entry,
+    kernels: Mapping[str, DefinitionLine],
+) -> tuple[BodyLine, ...]:
+    """Return the lines of a block with its operators in place where they may be."""
+
+    def nested(block: Block) -> Block:
+        entry = [(p.name, p.type, StorageKind.PARAMETER) for p in block.parameters]
+        return evolve(block, lines=_updated(block.lines, block.results, entry, kernels))
+
+    lines = [rewrite_blocks(line, nested) for line in lines]
+    found = find_storages(lines, results, entry, kernels)
+    names = _Names.of(lines)
+    order = order_streams(lines)
+    reuses: dict[int, ReuseLine] = {}
+    gone: set[int] = set()
+    for index, line in enumerate(lines):
+        if isinstance(line, ExternKernelLine) and len(line.writes) == 1:
+            call = _Call(index, line, line.writes[0], found, names, order)
+            source = call.source()
+            if source is not None:
+                begun, freed = names.allocated[call.target], names.freed[source]
+                reuses[index] = _reuse(lines[begun], source)
+                gone |= {begun, freed}
+    changed: list[BodyLine] = []
+    for index, line in enumerate(lines):
+        if index in reuses:
+            changed += [reuses[index], _in_place(line, reuses[index])]
+        elif index not in gone:
+            changed.append(line)
+    return tuple(changed)
+
+
+def _reuse(line: BodyLine, source: str) -> ReuseLine:
+    assert isinstance(line, AllocateLine)
+    return ReuseLine(
+        result=line.result, source=source, type=line.type, provenance=line.provenance
+    )
+
+
+def _in_place(line: BodyLine, reuse: ReuseLine) -> BodyLine:
+    """Return a call that reads the result's name where it read the source's."""
+    assert isinstance(line, ExternKernelLine)
+
+    def renamed(argument: Argument) -> Argument:
+        is_source = argument == BufferRef(reuse.source)
+        return BufferRef(reuse.result) if is_source else argument
+
+    return evolve(
+        line,
+        arguments=tuple(map(renamed, line.arguments)),
+        keywords=tuple((word, renamed(argument)) for word, argument in line.keywords),
+    )
+
+
+@define
+class _Names:
+    """Of each name its type, and the lines that allocate, free, and use it otherwise."""
+
+    types: dict[str, ValueType] = field(factory=dict[str, ValueType])
+    allocated: dict[str, int] = field(factory=dict[str, int])
+    freed: dict[str, int] = field(factory=dict[str, int])
+    first: dict[str, int] = field(factory=dict[str, int])
+    last: dict[str, int] = field(factory=dict[str, int])
+
+    @classmethod
+    def of(cls, lines: Sequence[BodyLine]) -> "_Names":
+        """Return what is said of the names that lines define."""
+        names = cls()
+        for index, line in enumerate(lines):
+            names.types.update(definitions(line))
+            if isinstance(line, FreeLine):
+                names.freed[line.buffer] = index
+                continue
+            for name in uses(line):
+                names.first.setdefault(name, index)
+                names.last[name] = index
+            if isinstance(line, AllocateLine) and line.workspace is None:
+                names.allocated[line.result] = index
+        return names
+
+
+@define
+class _Call:
+    """A call that writes one buffer."""
+
+    index: int
+    line: ExternKernelLine
+    target: str
+    found: BlockStorages
+    names: _Names
+    order: StreamOrder
+
+    def source(self) -> str | None:
+        """Return the argument whose memory the result may take, if there is one."""
+        begun = self.names.allocated.get(self.target)
+        values = (*self.line.arguments, *(value for _, value in self.line.keywords))
+        given = [value.name for value in values if isinstance(value, BufferRef)]
+        if (
+            begun is None
+            or len(given) != len(uses(self.line))
+            or self.names.first[self.target] != self.index
+            or given.count(self.target) != 1
+            or not is_pointwise(self.line.operator, self.line.device.kind)
+        ):
+            return None
+        return next((name for name in given if self._may_give(name)), None)
+
+    def _may_give(self, name: str) -> bool:
+        """Say whether the memory of ``name`` may become the result's."""
+        source, target = self.names.types.get(name), self.names.types[self.target]
+        held = self.found.of_name[name]
+        if name == self.target or name not in self.names.freed or len(held) != 1:
+            return False
+        if not isinstance(source, TensorType) or not isinstance(target, TensorType):
+            return False
+        (storage,) = held
+        return (
+            storage.kind is StorageKind.ALLOCATED
+            and evolve(source, alignment=target.alignment) == target
+            and (target.alignment or 1) <= (source.alignment or 1)
+            and source.layout is None
+            and source.dtype not in _ROUNDED_OTHERWISE
+            and storage_bytes(storage.type) == storage_bytes(target)
+            and all(self.names.last.get(n, -1) <= self.index for n in storage.names)
+            and not storage.escapes
+            and not any(
+                storage in self.found.of_name[n] for n in uses(self.line) if n != name
+            )
+            and self._comes_last(storage)
+        )
+
+    def _comes_last(self, storage: Storage) -> bool:
+        """Say whether all earlier uses of a storage are ordered before the call."""
+        if self.order.is_trivial:
+            return True
+        call = {stream_key(self.line.device, self.line.stream): [self.index]}
+        return all(
+            self.order.settled(use.line, stream_key(use.device, use.stream), call)
+            <= self.index
+            for use in storage.uses
+            if use.stream is not None and use.line < self.index
+        )
