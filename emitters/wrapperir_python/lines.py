@@ -269,7 +269,7 @@ class PythonLines(LineVisitor[None]):
             self.writer.emit_line("del {}", self.values[line.buffer])
 
     def visit_reuse(self, line: ReuseLine) -> None:
-        """Append ``buf1 = buf0; del buf0``, with a view where the layout differs."""
+        """Append ``buf1 = reinterpret_tensor(buf0, …); del buf0`` if the layout differs."""
         self.streams.alias(line.result, line.source)
         if line.source in self.pools:
             self.pools.view(line.result, line.source, line.type)
@@ -279,8 +279,16 @@ class PythonLines(LineVisitor[None]):
         view = self._format_view(line.source, line.type)
         self.types[line.result] = line.type
         self.owned.add(line.result)
+        if view == source:
+            self.rename(line.result, source)
+            return
         result = self.values[line.result]
         self.writer.emit_line("{} = {}; del {}  # reuse", result, view, source)
+
+    def rename(self, name: str, value: Fragment) -> None:
+        """Let a name stand for a Python variable that there is, and say so."""
+        self.values[name] = value
+        self.writer.emit_comment(f"{name} is {value}")
 
     def visit_reinterpret(self, line: ReinterpretLine) -> None:
         """Append ``view0 = reinterpret_tensor(buf0, (64,), (1,), 0)``."""

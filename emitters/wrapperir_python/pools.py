@@ -110,7 +110,7 @@ class PooledMemory:
         if isinstance(type, TensorType):
             self._lines.types[name] = type
             self._lines.owned.add(name)
-            self._lines.values[name] = self._find_view(place, type)
+            self._lines.rename(name, self._find_view(place, type))
 
     def _find_view(self, place: _Place, type: TensorType) -> Fragment:
         """Return the tensor that has a layout, made by this block or one around it."""

@@ -166,10 +166,14 @@ CASES = {
         """
         p = empty_strided_cpu((128,), (1,), float32)
         p_at_0 = reinterpret_tensor(p, (8, 8), (8, 1), 0)
+        # a is p_at_0
         mm_out(m, m, p_at_0)
         p_at_256 = reinterpret_tensor(p, (8, 8), (8, 1), 64)
+        # b is p_at_256
         mm_out(p_at_0, m, p_at_256)
+        # c is p_at_0
         mm_out(p_at_256, m, p_at_0)
+        # r is p_at_256
         mm_out(p_at_0, m, p_at_256)
         """,
     ),
@@ -188,8 +192,10 @@ CASES = {
         """,
         """
         p = empty_strided_cpu((8, 8), (8, 1), float32)
+        # a is p
         mm_out(m, m, p)
         q = aten_clone_default(p)
+        # b is p
         mm_out(q, m, p)
         r = aten_clone_default(p)
         del p
@@ -219,19 +225,26 @@ CASES = {
         """
         p = empty_aligned((256,), (1,), float32, 256, device, 128)
         p_at_32 = reinterpret_tensor(p, (8, 2), (2, 1), 8)
+        # a is p_at_32
         p_i32 = p.view(int32)
         p_at_128 = reinterpret_tensor(p_i32, (3,), (1,), 32)
+        # b is p_at_128
         p_i64 = view_bytes(p, (128,), (1,), int64, 0)
         p_at_192 = reinterpret_tensor(p_i64, (3,), (1,), 24)
+        # c is p_at_192
         p_f64 = view_bytes(p, (128,), (1,), float64, 0)
         p_at_256 = reinterpret_tensor(p_f64, (), (), 32)
+        # d is p_at_256
         p_at_256.zero_()
         p_at_512 = reinterpret_tensor(p, (2, 8), (8, 1), 128)
+        # e is p_at_512
         p_at_512.zero_()
         aten_fill__Scalar(p_at_32, 1.5)
         aten_fill__Scalar(p_at_128, 2)
         aten_fill__Scalar(p_at_192, 3)
         p_at_36 = reinterpret_tensor(p, (2,), (2,), 9)
+        # v is p_at_36
+        # w2 is p_at_36
         r = aten_clone_default(p_at_36)
         q = aten_clone_default(p_at_36)
         """,
@@ -252,10 +265,13 @@ CASES = {
         """
         p = empty_strided_cpu((16 * s0 + 16,), (1,), float32)
         p_at_0 = reinterpret_tensor(p, (s0, 8), (8, 1), 0)
+        # a is p_at_0
         p_view = reinterpret_tensor(p, (s0, 8), (8, 1), 8 * s0)
+        # b is p_view
         mm_out(x, w, p_at_0)
         mm_out(p_at_0, w, p_view)
         p_view_ = reinterpret_tensor(p, (2,), (1,), max(s0 * 64, 128) // 4)
+        # c is p_view_
         aten_fill__Scalar(p_view_, 3)
         """,
         outputs="%b, %c",
@@ -291,9 +307,11 @@ CASES = {
         """
         p = empty_strided_cpu((256,), (1,), float32)
         p_at_0 = reinterpret_tensor(p, (8, 8), (8, 1), 0)
+        # a is p_at_0
         mm_out(m, m, p_at_0)
         if flag:
             p_at_768 = reinterpret_tensor(p, (8, 8), (8, 1), 192)
+            # c is p_at_768
             mm_out(p_at_0, w, p_at_768)
             d = aten_neg_default(p_at_768)
             r = d
@@ -302,10 +320,12 @@ CASES = {
         else:
             own = empty_strided_cpu((128,), (1,), float32)
             own_at_256 = reinterpret_tensor(own, (8, 8), (8, 1), 64)
+            # f is own_at_256
             mm_out(p_at_0, w, own_at_256)
             r = own_at_256
             del own, own_at_256
         p_at_512 = reinterpret_tensor(p, (4,), (1,), 128)
+        # g is p_at_512
         aten_fill__Scalar(p_at_512, 3)
         """,
         outputs="%r, %g",
@@ -337,17 +357,20 @@ CASES = {
         """
         p = empty_strided_cpu((512,), (1,), int64)
         p_at_0 = reinterpret_tensor(p, (), (), 0)
+        # a is p_at_0
         aten_fill__Scalar(p_at_0, 0)
         r = p_at_0
         first = True
         while True:
             o = empty_strided_cpu((64,), (1,), bool_)
             o_at_0 = reinterpret_tensor(o, (), (), 0)
+            # t is o_at_0
             aten_lt_Scalar_out(r, 3, out=o_at_0)
             go_on = bool(o_at_0)
             del o, o_at_0
             if not go_on: break
             p_at_64 = reinterpret_tensor(p, (), (), 8)
+            # q is p_at_64
             aten_fill__Scalar(p_at_64, 1)
             z = aten_add_Tensor(r, p_at_64)
             r = z
@@ -369,7 +392,7 @@ wait_event %e @cpu stream(2)
     ),
     "reuse, same layout": Case(
         "%a = extern_kernel aten.clone.default(%m) : f32[8, 8]\n%r = reuse %a as f32[8, 8]",
-        "a = aten_clone_default(m)\nr = a; del a  # reuse",
+        "a = aten_clone_default(m)\n# r is a",
     ),
     "reuse, other layout": Case(
         "%a = extern_kernel aten.clone.default(%m) : f32[8, 8]\n%r = reuse %a as f32[9]",

@@ -52,11 +52,13 @@ CALL = """\
         cuda_0_stream_2.wait_stream(cuda_0_stream_1)
         cuda_0_stream_0.wait_stream(cuda_0_stream_1)
         p_at_0 = reinterpret_tensor(p, (512, 512), (512, 1), 0)
+        # a is p_at_0
         with torch.cuda.stream(cuda_0_stream_1):
             aten_mul_out(x, w, out=p_at_0)
         x.record_stream(cuda_0_stream_1)
         w.record_stream(cuda_0_stream_1)
         p_at_1048576 = reinterpret_tensor(p, (512, 512), (512, 1), 262144)
+        # b is p_at_1048576
         with torch.cuda.stream(cuda_0_stream_2):
             aten_add_out(w, x, out=p_at_1048576)
         w.record_stream(cuda_0_stream_2)
@@ -70,6 +72,7 @@ CALL = """\
             aten_sub_out(p_at_0, p_at_1048576, out=c)
         f = cuda_0_stream_2.record_event()
         cuda_0_stream_0.wait_event(f)
+        # d is p_at_0
         cuda_0_stream_0.wait_stream(cuda_0_stream_1)
         cuda_0_stream_0.wait_stream(cuda_0_stream_2)
         p_at_0.zero_()
