@@ -38,6 +38,17 @@ def test_one_result() -> None:
     )
 
 
+def test_an_element_of_a_tuple_within_a_tuple_stays() -> None:
+    body = """\
+  %t = extern_kernel aten.unbind.int(%x) : ((f32[8], f32[2]), f32[8])
+  %e = multi_output %t[0][1] : f32[2]
+  free %t
+  free %x
+  return %e
+"""
+    assert after(body) == body
+
+
 def test_several_results_and_one_that_nothing_reads() -> None:
     assert (
         after("""\

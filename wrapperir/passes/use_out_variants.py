@@ -167,8 +167,8 @@ def _named_elements(found: _Tuple, type: TupleType) -> dict[int, str] | None:
     """Return the names of a tuple's elements, if each has one at most, of its type."""
     named: dict[int, str] = {}
     for line in found.elements:
-        (number,) = line.indices
-        if number in named or line.type != type.elements[number]:
+        number, *deeper = line.indices
+        if deeper or number in named or line.type != type.elements[number]:
             return None
         named[number] = line.result
     return None if found.used_whole else named
