@@ -5,7 +5,7 @@ from attrs import evolve
 
 from wrapperir.analysis.live_bytes import analyze_memory
 from wrapperir.analysis.storages import StorageKind
-from wrapperir.ir.builder import ProgramBuilder, Value
+from wrapperir.ir.builder import BlockBuilder, ProgramBuilder, Value
 from wrapperir.ir.expr import Symbol, evaluate_int
 from wrapperir.ir.line import (
     AllocatePoolLine,
@@ -292,3 +292,32 @@ program @main(%x: f32[16]) {
     begins = [isinstance(line, AllocatePoolLine) for line in planned.lines].index(True)
     assert begins > known
     assert peak(planned, u0=3) == peak(program, u0=3)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_what_an_operator_counts_from_stays_allocated(nested: bool) -> None:
+    b = ProgramBuilder()
+    b.free(with_headroom(b))
+    held = b.allocate(SMALL)
+    b.extern_out("aten.ones.out", [16], out=held)
+    buffer = b.allocate(LARGE)
+    b.extern_out("aten.ones.out", [64], out=buffer)
+    part = tensor("f32", (4,))
+
+    def strided(block: BlockBuilder, x: Value) -> Value:
+        view = block.extern(
+            "aten.as_strided.default", x, [4], [1], 8, type=part, aliases=[x], name="view"
+        )
+        copy = block.extern("aten.clone.default", view, type=part)
+        block.free(view)
+        return copy
+
+    if nested:
+        (copy,) = b.subgraph_call("inner", [buffer], strided, results=[part])
+    else:
+        copy = strided(b, buffer)
+    other = b.allocate(LARGE)
+    b.free(held, buffer, other)
+    planned = plan_memory(b.build(copy))
+    names = [line.result for line in placements(planned.lines)]
+    assert names == [held.name, other.name]

@@ -23,6 +23,7 @@ from wrapperir.ir.line import (
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import PoolType, TensorType
 from wrapperir.passes.nested_blocks import rewrite_blocks
+from wrapperir.passes.operator_effects import counts_from_storage
 from wrapperir.passes.pool_choice import Candidate, Pool, PoolClass, choose_pools
 
 
@@ -95,8 +96,9 @@ def plan_memory(program: Program) -> Program:
         }
 
     What stays allocated: outputs, buffers with a vendor layout, workspaces of the
-    program, what operators and blocks return, and buffers whose place in a pool would
-    make the block take more than it did at its peak.
+    program, what operators and blocks return, what goes to operators that count from the
+    start of a tensor's storage or replace it (``aten.as_strided``, ``aten.set_``), and
+    buffers whose place in a pool would make the block take more than it did at its peak.
     """
     return plan_pools(program).program
 
@@ -139,10 +141,13 @@ class _Planner:
         """Return the lines of a block with its buffers placed."""
         lines = [rewrite_blocks(line, self._block) for line in lines]
         found, footprint = self.footprints.of(lines, results, entry)
+        fixed = {number for number, line in enumerate(lines) if counts_from_storage(line)}
         storages = [
             storage
             for storage in found.storages
-            if self._may_place(storage) and not (nested and storage.escapes)
+            if self._may_place(storage)
+            and not (nested and storage.escapes)
+            and not any(use.line in fixed for use in storage.uses)
         ]
         groups: dict[PoolClass, list[Candidate]] = {}
         for storage, settled in zip(storages, _settled(storages, lines), strict=True):
