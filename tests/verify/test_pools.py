@@ -296,6 +296,33 @@ def test_pools_and_events_are_no_inputs_and_no_outputs() -> None:
     assert codes("  %p = allocate_pool pool[4]\n  return") == [Code.LEAK]
 
 
+@pytest.mark.parametrize(
+    ("operator", "expected"),
+    [
+        ("aten.as_strided.default(%b, [4], [1], 8)", [Code.STORAGE_OF_PLACED]),
+        ("aten.as_strided.default(%v, [4], [1], 8)", [Code.STORAGE_OF_PLACED]),
+        ("aten.as_strided.default(%a, [4], [1], 8)", []),
+        ("aten.relu.default(%b)", []),
+    ],
+)
+def test_what_counts_from_a_storage_is_not_placed(
+    operator: str, expected: list[Code]
+) -> None:
+    lines = f"""  %p = allocate_pool pool[64]
+  %b = place f32[16] in %p at 0
+  extern_kernel aten.ones.out([16], out = %b) writes(%b)
+  %v = reinterpret %b as f32[4, 4]
+  %a = extern_kernel aten.ones.default([16]) : f32[16]
+  %r = extern_kernel {operator} : f32[4]
+  free %r
+  free %a
+  free %v
+  free %b
+  free %p
+  return"""
+    assert codes(lines) == expected
+
+
 PLACEMENTS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12)), max_size=30)
 
 

@@ -150,6 +150,8 @@ class Code(StrEnum):
     """A placement is of a kind that is never placed."""
     MISPLACED_RESOURCE = "WIR317"
     """A pool or an event is where only other values can be."""
+    STORAGE_OF_PLACED = "WIR318"
+    """An operator counts from the storage of what is placed in a pool."""
     # 4: kernels and operators
     UNDEFINED_KERNEL = "WIR401"
     """A call names a kernel that is not defined."""

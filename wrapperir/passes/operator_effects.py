@@ -1,7 +1,4 @@
-"""What operators do that their declarations do not say."""
-
-from wrapperir.ir.line import BodyLine, ExternKernelLine
-from wrapperir.ir.uses import blocks_of
+"""Which operators may be left out when nothing uses their result."""
 
 REMOVABLE_NAMESPACES = frozenset({"aten", "prims"})
 """Operators of other namespaces may do anything, so they stay."""
@@ -40,13 +37,6 @@ _batch_norm_impl_index batch_norm cudnn_batch_norm instance_norm miopen_batch_no
 native_batch_norm
 """
 
-# Given a storage offset, or the storage itself: in a pool it is not the buffer's own.
-_COUNT_FROM_STORAGE = """
-as_strided as_strided_ as_strided_copy as_strided_scatter resize resize_ resize_as
-resize_as_ set set_ set_data
-"""
-
-_FROM_STORAGE = frozenset(_COUNT_FROM_STORAGE.split())
 _STAY = frozenset((_GENERATE_RANDOM + _CHECK + _WRITE_UNDECLARED).split())
 
 
@@ -58,13 +48,3 @@ def may_leave_out(operator: str) -> bool:
     """
     namespace, _, name = operator.partition(".")
     return namespace in REMOVABLE_NAMESPACES and name.partition(".")[0] not in _STAY
-
-
-def counts_from_storage(line: BodyLine) -> bool:
-    """Say whether a line has an operator that counts from a tensor's storage.
-
-    Its arguments must begin their memory, or it may read and write beside them.
-    """
-    if isinstance(line, ExternKernelLine):
-        return line.operator.split(".")[1] in _FROM_STORAGE
-    return any(counts_from_storage(inner) for b in blocks_of(line) for inner in b.lines)

@@ -17,13 +17,15 @@ from wrapperir.ir.line import (
     Argument,
     Block,
     BodyLine,
+    ExternKernelLine,
     FreeLine,
     PlaceLine,
 )
 from wrapperir.ir.program import Program
+from wrapperir.ir.storage_operators import counts_from_storage
 from wrapperir.ir.types import PoolType, TensorType
+from wrapperir.ir.uses import blocks_of
 from wrapperir.passes.nested_blocks import rewrite_blocks
-from wrapperir.passes.operator_effects import counts_from_storage
 from wrapperir.passes.pool_choice import Candidate, Pool, PoolClass, choose_pools
 
 
@@ -141,7 +143,7 @@ class _Planner:
         """Return the lines of a block with its buffers placed."""
         lines = [rewrite_blocks(line, self._block) for line in lines]
         found, footprint = self.footprints.of(lines, results, entry)
-        fixed = {number for number, line in enumerate(lines) if counts_from_storage(line)}
+        fixed = {number for number, line in enumerate(lines) if _looks_at_storage(line)}
         storages = [
             storage
             for storage in found.storages
@@ -179,7 +181,7 @@ class _Planner:
         alignment = max(storage.type.alignment or 1, UNIT) // UNIT
         type = storage.type
         return (
-            PoolClass(dimension, type.space, type.pinned),
+            PoolClass(dimension, type.device, type.space, type.pinned),
             Candidate(storage.begin, storage.end, settled, size, alignment),
         )
 
@@ -224,6 +226,12 @@ class _Planner:
         )
 
 
+def _looks_at_storage(line: BodyLine) -> bool:
+    if isinstance(line, ExternKernelLine):
+        return counts_from_storage(line.operator)
+    return any(_looks_at_storage(inner) for b in blocks_of(line) for inner in b.lines)
+
+
 def _settled(storages: Sequence[Storage], lines: Sequence[BodyLine]) -> list[int]:
     """Return the line from which on each storage's bytes are free for the others."""
     order = order_streams(lines)
@@ -247,7 +255,7 @@ def _pool_type(pool: Pool, unit: Expr) -> PoolType:
     alignment = max(buffer.alignment for buffer in pool.buffers) * UNIT
     return PoolType(
         size=mul(pool.height, unit),
-        device=pool.kind.dimension[0],
+        device=pool.kind.device,
         space=pool.kind.space,
         pinned=pool.kind.pinned,
         alignment=alignment,

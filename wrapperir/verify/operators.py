@@ -17,6 +17,7 @@ from wrapperir.ir.line import (
     MultiOutputLine,
     TorchEnum,
 )
+from wrapperir.ir.storage_operators import counts_from_storage
 from wrapperir.ir.types import Device, DType, TensorType, TupleType, ValueType
 from wrapperir.verify.aliasing import merged_storage, write
 from wrapperir.verify.comparison import difference
@@ -57,6 +58,8 @@ def check_extern_kernel(state: State, line: ExternKernelLine) -> None:
         _check_keywords(state, line, names)
     if state.resources and not state.resources.isdisjoint(names):
         _report_resources(state, names)
+    if counts_from_storage(line.operator):
+        _report_placed(state, line.operator, names)
     if line.writes:
         _check_writes(state, line.writes, names)
     if line.result is not None and line.type is not None:
@@ -101,6 +104,19 @@ def _report_resources(state: State, names: list[str]) -> None:
         value = state.values.get(name)
         if name in state.resources and value is not None and value.live:
             report_resource(state, value, "an argument of an operator")
+
+
+def _report_placed(state: State, operator: str, names: list[str]) -> None:
+    for name in dict.fromkeys(names):
+        value = state.values.get(name)
+        if value is not None and value.live and value.storage.placement is not None:
+            state.report(
+                Code.STORAGE_OF_PLACED,
+                f"{operator} counts from the storage of %{name}, which is that of a pool",
+                f"%{name}",
+                notes=(defined_note(value),),
+                hint="allocate the buffer instead, or use reinterpret",
+            )
 
 
 def _check_keywords(state: State, line: ExternKernelLine, names: list[str]) -> None:
