@@ -69,7 +69,7 @@ class Footprints:
         for storage in found.storages:
             if storage.kind in OWN:
                 self._add(storage, high, len(lines))
-                if not storage.perhaps and self.sizes.of(storage.type).exact:
+                if self._is_certain(storage):
                     self._add(storage, low, len(lines))
         for profile in (*low.values(), *high.values()):
             for index in range(1, len(profile)):
@@ -81,16 +81,21 @@ class Footprints:
         return found, footprint
 
     def dimension(self, storage: Storage) -> tuple[Dimension, int]:
-        """Return what a storage counts in, and how many units it has."""
-        size = self.sizes.of(storage.type)
-        return (storage.type.device, size.unit), size.count
+        """Return what a storage counts in, and how many units it has.
+
+        A device's index that is left out is 0, and 0 is left out here.
+        """
+        size, device = self.sizes.of(storage.type), storage.type.device
+        if device.index == 0:
+            device = Device(device.kind)
+        return (device, size.unit), size.count
 
     def _add(
         self, storage: Storage, changes: dict[Dimension, list[int]], count: int
     ) -> None:
         dimension, units = self.dimension(storage)
         if units and storage.end > storage.begin:
-            change = changes.setdefault(dimension, [0] * count)
+            change = _profile_of(changes, dimension, count)
             change[storage.begin] += units
             if storage.end < count:
                 change[storage.end] -= units
@@ -105,21 +110,35 @@ class Footprints:
     ) -> None:
         """Count what nested blocks take while ``line`` runs, where that is more.
 
-        What they return is counted with them and no more as the line's results.
+        What they return is counted with them and no more as the line's results.  For
+        certain is only what there is at one time: before they return, or after.
         """
-        results: Counts = {}
-        for storage in found.storages:
-            if storage.kind is StorageKind.RESULT and storage.begin == index:
+        certain, most = self._begun(
+            [s for s in found.storages if s.kind is StorageKind.RESULT and s.begin == index]
+        )
+        low, high = self._inside(line)
+        if _weight(low) > _weight(certain):
+            for dimension in dict.fromkeys((*low, *certain)):
+                profile = footprint.low.setdefault(dimension, [0] * count)
+                profile[index] += low.get(dimension, 0) - certain.get(dimension, 0)
+        for dimension, units in high.items():
+            profile = footprint.high.setdefault(dimension, [0] * count)
+            profile[index] += max(units - most.get(dimension, 0), 0)
+
+    def _begun(self, storages: Sequence[Storage]) -> tuple[Counts, Counts]:
+        """Return the units of some storages: for certain, and at most."""
+        low: Counts = {}
+        high: Counts = {}
+        for storage in storages:
+            if storage.end > storage.begin:
                 dimension, units = self.dimension(storage)
-                if storage.end > storage.begin:
-                    results[dimension] = results.get(dimension, 0) + units
-        for profiles, inside in zip(
-            (footprint.low, footprint.high), self._inside(line), strict=True
-        ):
-            for dimension, units in inside.items():
-                profile = profiles.setdefault(dimension, [0] * count)
-                extra = units - results.get(dimension, 0)
-                profile[index] += max(extra, 0)
+                high[dimension] = high.get(dimension, 0) + units
+                if self._is_certain(storage):
+                    low[dimension] = low.get(dimension, 0) + units
+        return low, high
+
+    def _is_certain(self, storage: Storage) -> bool:
+        return not storage.perhaps and self.sizes.of(storage.type).exact
 
     def _inside(
         self, line: ConditionalLine | WhileLoopLine | SubgraphCallLine
@@ -127,29 +146,46 @@ class Footprints:
         match line:
             case ConditionalLine():
                 left, right = self._peak(line.on_true), self._peak(line.on_false)
-                low = max(left[0], right[0], key=lambda counts: sum(counts.values()))
-                return low, _most(left[1], right[1])
+                return max(left[0], right[0], key=_weight), _most(left[1], right[1])
             case SubgraphCallLine():
                 return self._peak(line.body)
             case WhileLoopLine():
                 condition, body = self._peak(line.condition), self._peak(line.body)
-                low = max(condition[0], body[0], key=lambda counts: sum(counts.values()))
-                carried: Counts = {}
-                for storage in find_storages((line,), (), (), {}).storages:
-                    dimension, units = self.dimension(storage)
-                    carried[dimension] = carried.get(dimension, 0) + units
-                return _sum(low, carried), _sum(_most(condition[1], body[1]), carried)
+                carried = self._begun(
+                    find_storages((line,), (), (), self.definitions).storages
+                )
+                low = max(condition[0], body[0], key=_weight)
+                most = _most(condition[1], body[1])
+                return _sum(low, carried[0]), _sum(most, carried[1])
 
     def _peak(self, block: Block) -> tuple[Counts, Counts]:
         """Return the units alive at one line for certain, and at most at any line."""
         entry = [(p.name, p.type, StorageKind.PARAMETER) for p in block.parameters]
         _, footprint = self.of(block.lines, block.results, entry)
-        totals = [sum(column) for column in zip(*footprint.low.values(), strict=True)]
+        weights = [unit.weight for _, unit in footprint.low]
+        totals = [
+            sum(n * weight for n, weight in zip(column, weights, strict=True))
+            for column in zip(*footprint.low.values(), strict=True)
+        ]
         at = totals.index(max(totals)) if totals else 0
         return (
             {dimension: profile[at] for dimension, profile in footprint.low.items()},
             {dimension: max(profile) for dimension, profile in footprint.high.items()},
         )
+
+
+def _profile_of(
+    profiles: dict[Dimension, list[int]], dimension: Dimension, count: int
+) -> list[int]:
+    """Return the profile of a dimension, of nothing at first."""
+    known = profiles.get(dimension)
+    if known is None:
+        known = profiles[dimension] = [0] * count
+    return known
+
+
+def _weight(counts: Counts) -> int:
+    return sum(n * unit.weight for (_, unit), n in counts.items())
 
 
 def _most(left: Counts, right: Counts) -> Counts:
