@@ -10,31 +10,29 @@ from enum import StrEnum
 
 from attrs import define, field, frozen
 
+from wrapperir.analysis.accesses import Accesses
+from wrapperir.analysis.sizes import storage_bytes
 from wrapperir.ir.expr import Expr
-from wrapperir.ir.kernel import Access, BufferParameter, Parameter, runtime_parameters
 from wrapperir.ir.line import (
     AllocateLine,
     AllocatePoolLine,
     Argument,
-    AssertNotNanLine,
+    Block,
     BodyLine,
-    BufferRef,
     ConditionalLine,
     DefinitionLine,
     ExternKernelLine,
-    ItemOf,
-    KernelCallLine,
     MultiOutputLine,
     PlaceLine,
     ReinterpretLine,
+    Result,
     ReuseLine,
     SubgraphCallLine,
-    SymbolDefinitionLine,
     WhileLoopLine,
     ZeroMode,
 )
-from wrapperir.ir.types import Device, PoolType, TensorType, TupleType, ValueType
-from wrapperir.ir.uses import buffers_in, drops, uses
+from wrapperir.ir.types import Device, DType, PoolType, TensorType, TupleType, ValueType
+from wrapperir.ir.uses import buffers_in, drops
 
 
 class StorageKind(StrEnum):
@@ -128,7 +126,11 @@ class _Walk:
     elements: dict[str, dict[tuple[int, ...], tuple[Storage, ...]]] = field(
         factory=dict[str, dict[tuple[int, ...], tuple[Storage, ...]]]
     )
-    accesses: dict[str, tuple[bool, ...]] = field(factory=dict[str, tuple[bool, ...]])
+    accesses: Accesses = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Let accesses know the kernels."""
+        self.accesses = Accesses(self.definitions)
 
     def begin(
         self,
@@ -194,8 +196,7 @@ class _Walk:
                 distinct = tuple(dict.fromkeys(shared))
                 self.begin(result, type, StorageKind.OPERATOR, index, distinct)
             case ConditionalLine() | WhileLoopLine() | SubgraphCallLine():
-                for item in line.results:
-                    self.begin(item.name, item.type, StorageKind.RESULT, index)
+                self._take_results(index, line)
             case _:
                 pass
         dropped = drops(line)
@@ -228,56 +229,52 @@ class _Walk:
         held = tuple(dict.fromkeys(s for group in parts.values() for s in group))
         self.refer(line.result, held)
 
+    def _take_results(
+        self, index: int, line: ConditionalLine | WhileLoopLine | SubgraphCallLine
+    ) -> None:
+        """Name what blocks return: memory of each result's own, nearly always.
+
+        But a block may return one buffer by two names, or a part of one, or what lies in
+        a pool, which then stays whole.
+        """
+        ways = [_returned(block, self.definitions) for block in _returning(line)]
+        if all(_are_plain(way, line.results) for way in ways):
+            for item in line.results:
+                self.begin(item.name, item.type, StorageKind.RESULT, index)
+            return
+        if isinstance(line, WhileLoopLine):  # without an iteration, copies
+            ways.append([_own(item.type) for item in line.results])
+        held: dict[str, list[Storage]] = {item.name: [] for item in line.results}
+        for way in ways:
+            known: dict[int, Storage] = {}
+            for item, homes in zip(line.results, way, strict=False):
+                for home in homes:
+                    if id(home) not in known:
+                        perhaps = home.perhaps or len(ways) > 1
+                        storage = Storage(
+                            item.name,
+                            StorageKind.RESULT,
+                            _bytes_of(home.type),
+                            index,
+                            self.count,
+                            perhaps,
+                        )
+                        known[id(home)] = storage
+                        self.found.storages.append(storage)
+                    held[item.name].append(known[id(home)])
+        for item in line.results:
+            storages = tuple(dict.fromkeys(held[item.name]))
+            self.elements[item.name] = {i: storages for i, _ in _leaves(item.type)}
+            self.refer(item.name, storages)
+
     def _note_uses(self, index: int, line: BodyLine) -> None:
-        for name, writes, device, stream in self._accesses(line):
+        for name, writes, device, stream in self.accesses.of(line):
             for storage in self.found.of_name.get(name, ()):
                 on = storage.type.device if device is None else device
                 storage.uses.append(Use(index, writes, on, stream))
 
-    def _accesses(
-        self, line: BodyLine
-    ) -> Iterator[tuple[str, bool, Device | None, int | None]]:
-        """Yield the names that a line touches: whether it writes, device, stream."""
-        match line:
-            case KernelCallLine():
-                for argument, writes in zip(
-                    line.arguments, self._parameter_writes(line.kernel), strict=False
-                ):
-                    if isinstance(argument, BufferRef):
-                        yield argument.name, writes, line.device, line.stream
-            case ExternKernelLine():
-                written = frozenset(line.writes)
-                for name in dict.fromkeys(uses(line)):
-                    yield name, name in written, line.device, line.stream
-            case ConditionalLine() | WhileLoopLine() | SubgraphCallLine():
-                for name in dict.fromkeys(uses(line)):
-                    yield name, True, None, 0
-                if isinstance(line, ConditionalLine) and isinstance(
-                    line.predicate, BufferRef
-                ):
-                    yield line.predicate.name, False, None, None
-            case SymbolDefinitionLine(source=ItemOf(buffer=name)):
-                yield name, False, None, None
-            case AssertNotNanLine():
-                yield line.buffer, False, None, None
-            case _:
-                pass
-
-    def _parameter_writes(self, kernel: str) -> tuple[bool, ...]:
-        known = self.accesses.get(kernel)
-        if known is None:
-            definition = self.definitions.get(kernel)
-            parameters = () if definition is None else definition.parameters
-            known = tuple(_writes(p) for p in runtime_parameters(parameters))
-            self.accesses[kernel] = known
-        return known
-
 
 _BORROWED = frozenset({StorageKind.CONSTANT, StorageKind.PARAMETER, StorageKind.PROGRAM})
-
-
-def _writes(parameter: Parameter) -> bool:
-    return isinstance(parameter, BufferParameter) and parameter.access is not Access.READ
 
 
 def _leaves(
@@ -288,3 +285,74 @@ def _leaves(
     elif isinstance(type, TupleType):
         for index, element in enumerate(type.elements):
             yield from _leaves(element, (*indices, index))
+
+
+def _returning(
+    line: ConditionalLine | WhileLoopLine | SubgraphCallLine,
+) -> tuple[Block, ...]:
+    """Return the blocks that return what a line returns."""
+    match line:
+        case ConditionalLine():
+            return line.on_true, line.on_false
+        case WhileLoopLine() | SubgraphCallLine():
+            return (line.body,)
+
+
+def _returned(
+    block: Block, definitions: Mapping[str, DefinitionLine]
+) -> list[tuple[Storage, ...]]:
+    """Return the storages of the block's own that each of its results keeps."""
+    if not any(buffers_in(result) for result in block.results):
+        return [()] * len(block.results)
+    entry = [(p.name, p.type, StorageKind.PARAMETER) for p in block.parameters]
+    found = find_storages(block.lines, block.results, entry, definitions)
+    kept: list[tuple[Storage, ...]] = []
+    for result in block.results:
+        storages = [s for name in buffers_in(result) for s in found.of_name.get(name, ())]
+        homes = dict.fromkeys(_outermost(storage) for storage in storages)
+        kept.append(tuple(home for home in homes if home.kind not in _BORROWED))
+    return kept
+
+
+def _outermost(storage: Storage) -> Storage:
+    while storage.pool is not None:
+        storage = storage.pool
+    return storage
+
+
+def _are_plain(way: Sequence[tuple[Storage, ...]], results: Sequence[Result]) -> bool:
+    """Say whether each result has just the memory of its type, and has it alone."""
+    all_homes = [home for homes in way for home in homes]
+    return len({id(home) for home in all_homes}) == len(all_homes) and all(
+        len(homes) == len(own) and all(map(_is_like, homes, own))
+        for homes, own in zip(way, (_own(item.type) for item in results), strict=False)
+    )
+
+
+def _is_like(storage: Storage, own: Storage) -> bool:
+    left, right = storage.type, own.type
+    if left == right:
+        return True
+    if isinstance(left, PoolType) or isinstance(right, PoolType):
+        return False
+    return not storage.perhaps and storage_bytes(left) == storage_bytes(right)
+
+
+def _own(type: ValueType) -> tuple[Storage, ...]:
+    """Return storages of a type that is nobody's yet."""
+    return tuple(Storage("", StorageKind.RESULT, part, 0, 0) for _, part in _leaves(type))
+
+
+def _bytes_of(type: TensorType | PoolType) -> TensorType:
+    """Return the type of memory as a block's result is: a pool's is bytes."""
+    if isinstance(type, TensorType):
+        return type
+    return TensorType(
+        dtype=DType.U8,
+        size=(type.size,),
+        stride=(1,),
+        device=type.device,
+        space=type.space,
+        pinned=type.pinned,
+        alignment=type.alignment,
+    )

@@ -13,6 +13,7 @@ from attrs import define, frozen
 
 from wrapperir.analysis.footprint import Dimension, Footprint
 from wrapperir.analysis.units import STATIC, Unit, fits, units_over
+from wrapperir.ir.types import Device
 from wrapperir.planning.instance import Buffer
 from wrapperir.planning.plan import plan
 
@@ -25,9 +26,13 @@ _CUT_COSTS = (1, 4, 16, 64)
 
 @frozen
 class PoolClass:
-    """What the buffers of a pool have in common; sizes count ``dimension``'s unit."""
+    """What the buffers of a pool have in common; sizes count ``dimension``'s unit.
+
+    ``device`` is as their types name it, the dimension's as it is counted.
+    """
 
     dimension: Dimension
+    device: Device
     space: str
     pinned: bool
 
