@@ -39,6 +39,13 @@ def storage_bytes(type: TensorType | PoolType) -> Expr:
     return mul(type.offset + extent, type.dtype.itemsize)
 
 
+def same_bytes(left: TensorType, right: TensorType) -> bool:
+    """Say whether storages of two types have as many bytes, whatever symbols' values."""
+    polynomials = Polynomials(lambda name: UNBOUNDED, lambda name: None)
+    sizes = storage_bytes(left), storage_bytes(right)  # kept while they are compared
+    return polynomials.of(sizes[0]) == polynomials.of(sizes[1])
+
+
 def rounded_up(bytes: Expr) -> Expr:
     """Return ``bytes`` rounded up to a multiple of :data:`UNIT`."""
     return mul(ceildiv(bytes, UNIT), UNIT)
@@ -119,9 +126,10 @@ class Sizes:
         exact = isinstance(type, PoolType) or polynomial == self._dense(type)
         content = math.gcd(*polynomial.values())
         primitive = {monomial: n // content for monomial, n in polynomial.items()}
-        whole = self._expression(primitive) if content % UNIT == 0 else None
-        if whole is None:
-            unit = self._unit(content, UNIT - 1, primitive, rounded_up(bytes))
+        whole = self._expression(primitive)
+        if whole is None or content % UNIT:
+            total = bytes if whole is None else mul(whole, content)
+            unit = self._unit(content, UNIT - 1, primitive, rounded_up(total))
             return Size(1, unit, exact)
         unit = self._unit(UNIT, 0, primitive, mul(whole, UNIT))
         return Size(content // UNIT, unit, exact)

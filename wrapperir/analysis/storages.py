@@ -11,7 +11,7 @@ from enum import StrEnum
 from attrs import define, field, frozen
 
 from wrapperir.analysis.accesses import Accesses
-from wrapperir.analysis.sizes import storage_bytes
+from wrapperir.analysis.sizes import same_bytes
 from wrapperir.ir.expr import Expr
 from wrapperir.ir.line import (
     AllocateLine,
@@ -335,7 +335,7 @@ def _is_like(storage: Storage, own: Storage) -> bool:
         return True
     if isinstance(left, PoolType) or isinstance(right, PoolType):
         return False
-    return not storage.perhaps and storage_bytes(left) == storage_bytes(right)
+    return not storage.perhaps and same_bytes(left, right)
 
 
 def _own(type: ValueType) -> tuple[Storage, ...]:
