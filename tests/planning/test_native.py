@@ -32,7 +32,7 @@ def test_a_core_is_built_once_in_a_private_directory(tmp_path: Path) -> None:
     built = library.stat().st_mtime_ns
     assert twice(build_core(SOURCE, directory), 4) == 8
     assert library.stat().st_mtime_ns == built
-    assert {path.suffix for path in directory.iterdir()} <= {".so", ".lock"}
+    assert {path.suffix for path in directory.iterdir()} <= {".so", ".sha256", ".lock"}
 
 
 @needs_compiler
@@ -43,13 +43,26 @@ def test_another_source_is_another_library(tmp_path: Path) -> None:
 
 
 @needs_compiler
-def test_a_damaged_library_is_built_anew(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kept", [0, 100, 5000])
+def test_a_damaged_library_is_built_anew(tmp_path: Path, kept: int) -> None:
     build_core(SOURCE, tmp_path / "first")
+    shutil.copytree(tmp_path / "first", tmp_path / "second")
+    (library,) = (tmp_path / "second").glob("*.so")
+    whole = library.read_bytes()
+    assert len(whole) > kept
+    library.unlink()  # it is loaded, and this file is not
+    library.write_bytes(whole[:kept])
+    assert twice(build_core(SOURCE, library.parent), 7) == 14
+
+
+@needs_compiler
+def test_another_library_in_its_place_is_built_anew(tmp_path: Path) -> None:
+    build_core(SOURCE, tmp_path / "first")
+    build_core(SOURCE.replace(b"twice", b"other"), tmp_path / "second")
     (library,) = (tmp_path / "first").glob("*.so")
-    damaged = tmp_path / "second" / library.name
-    damaged.parent.mkdir()
-    damaged.write_bytes(library.read_bytes()[:100])
-    assert twice(build_core(SOURCE, damaged.parent), 7) == 14
+    (other,) = (tmp_path / "second").glob("*.so")
+    other.replace(library)
+    assert twice(build_core(SOURCE, library.parent), 7) == 14
 
 
 @needs_compiler

@@ -47,7 +47,7 @@ def load_core(name: str) -> ctypes.CDLL | NoCore:
 def build_core(source: bytes, directory: Path) -> ctypes.CDLL | NoCore:
     """Return the library built from ``source``, kept in ``directory``.
 
-    A library that is kept but does not load is built anew.
+    A library that is kept but does not load, or is not as it was built, is built anew.
     """
     try:
         compiler = _compiler()
@@ -89,12 +89,21 @@ def _digest(source: bytes, compiler: tuple[str, ...]) -> str:
 
 
 def _load(library: Path) -> ctypes.CDLL | None:
-    if not library.exists():
-        return None
+    """Return a kept library; one that is not whole would end the process."""
     try:
+        if _sum_of(library).read_text() != _sum(library):
+            return None
         return ctypes.CDLL(str(library))
-    except OSError:
+    except (OSError, ValueError):
         return None
+
+
+def _sum_of(library: Path) -> Path:
+    return library.with_suffix(".sha256")
+
+
+def _sum(library: Path) -> str:
+    return hashlib.sha256(library.read_bytes()).hexdigest()
 
 
 def _build(source: bytes, compiler: tuple[str, ...], library: Path) -> None:
@@ -104,7 +113,10 @@ def _build(source: bytes, compiler: tuple[str, ...], library: Path) -> None:
         text.write_bytes(source)
         built = Path(scratch) / "core.so"
         _run(*compiler, *_FLAGS, "-o", str(built), str(text))
+        total = Path(scratch) / "core.sha256"
+        total.write_text(_sum(built))
         built.replace(library)
+        total.replace(_sum_of(library))
 
 
 def _run(*command: str) -> str:
