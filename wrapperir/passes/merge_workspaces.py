@@ -19,6 +19,13 @@ def merge_workspaces(program: Program) -> Program:
 
     Before::
 
+        kernel_definition @count cpp(in_ptr0: read f32*, ws_ptr: read_write i32*) {
+          entry = count
+          source {
+            | extern "C" void count(const float* in_ptr0, int32_t* ws_ptr);
+          }
+        }
+
         program @main(%x: f32[8], %y: f32[8]) {
           %ws0 = allocate i32[16] workspace(zero_per_program)
           kernel_call @count(%x, %ws0)
@@ -28,6 +35,13 @@ def merge_workspaces(program: Program) -> Program:
         }
 
     After::
+
+        kernel_definition @count cpp(in_ptr0: read f32*, ws_ptr: read_write i32*) {
+          entry = count
+          source {
+            | extern "C" void count(const float* in_ptr0, int32_t* ws_ptr);
+          }
+        }
 
         program @main(%x: f32[8], %y: f32[8]) {
           %ws1 = allocate i32[64] workspace(zero_per_program)

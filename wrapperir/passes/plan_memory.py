@@ -71,30 +71,40 @@ def plan_memory(program: Program) -> Program:
 
     Before::
 
-        program @main(%x: f32[16, 16], %w: f32[16, 16]) {
-          %buf0 = allocate f32[16, 16]
-          extern_kernel aten.mm.out(%x, %w, out=%buf0)
-          %buf1 = allocate f32[16, 16]
-          extern_kernel aten.mm.out(%buf0, %w, out=%buf1)
+        program @main(%x: f32[64, 16]) {
+          %buf0 = extern_kernel aten.sin.default(%x) : f32[64, 16]
+          %buf1 = extern_kernel aten.amax.default(%buf0, [0]) : f32[16]
           free %buf0
-          %buf2 = extern_kernel aten.relu.default(%buf1) : f32[16, 16]
+          %buf2 = allocate f32[16]
+          extern_kernel aten.exp.out(%buf1, out = %buf2) writes(%buf2)
           free %buf1
-          return %buf2
+          %buf3 = allocate f32[16]
+          extern_kernel aten.neg.out(%buf2, out = %buf3) writes(%buf3)
+          free %buf2
+          %buf4 = extern_kernel aten.sum.default(%buf3) : f32[]
+          free %buf3
+          free %x
+          return %buf4
         }
 
     After::
 
-        program @main(%x: f32[16, 16], %w: f32[16, 16]) {
-          %pool0 = allocate_pool pool[2048]
-          %buf0 = place f32[16, 16] in %pool0 at 0
-          extern_kernel aten.mm.out(%x, %w, out=%buf0)
-          %buf1 = place f32[16, 16] in %pool0 at 1024
-          extern_kernel aten.mm.out(%buf0, %w, out=%buf1)
+        program @main(%x: f32[64, 16]) {
+          %buf0 = extern_kernel aten.sin.default(%x) : f32[64, 16]
+          %buf1 = extern_kernel aten.amax.default(%buf0, [0]) : f32[16]
           free %buf0
-          %buf2 = extern_kernel aten.relu.default(%buf1) : f32[16, 16]
+          %pool0 = allocate_pool pool[128]
+          %buf2 = place f32[16] in %pool0 at 0
+          extern_kernel aten.exp.out(%buf1, out = %buf2) writes(%buf2)
           free %buf1
+          %buf3 = place f32[16] in %pool0 at 64
+          extern_kernel aten.neg.out(%buf2, out = %buf3) writes(%buf3)
+          free %buf2
+          %buf4 = extern_kernel aten.sum.default(%buf3) : f32[]
+          free %buf3
           free %pool0
-          return %buf2
+          free %x
+          return %buf4
         }
 
     What stays allocated: outputs, buffers with a vendor layout, workspaces of the

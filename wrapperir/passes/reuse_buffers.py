@@ -21,11 +21,11 @@ def reuse_buffers(program: Program) -> Program:
 
         program @main(%x: f32[16, 16]) {
           %buf0 = allocate f32[16, 16]
-          extern_kernel aten.mm.out(%x, %x, out=%buf0) writes(%buf0)
+          extern_kernel aten.mm.out(%x, %x, out = %buf0) writes(%buf0)
           %buf1 = extern_kernel aten.relu.default(%buf0) : f32[16, 16]
           free %buf0
           %buf2 = allocate f32[256]
-          extern_kernel aten.sum.IntList_out(%buf1, (1,), out=%buf2) writes(%buf2)
+          extern_kernel aten.view_copy.out(%buf1, [256], out = %buf2) writes(%buf2)
           free %buf1
           return %buf2
         }
@@ -34,10 +34,10 @@ def reuse_buffers(program: Program) -> Program:
 
         program @main(%x: f32[16, 16]) {
           %buf0 = allocate f32[16, 16]
-          extern_kernel aten.mm.out(%x, %x, out=%buf0) writes(%buf0)
+          extern_kernel aten.mm.out(%x, %x, out = %buf0) writes(%buf0)
           %buf1 = extern_kernel aten.relu.default(%buf0) : f32[16, 16]
           %buf2 = reuse %buf0 as f32[256]
-          extern_kernel aten.sum.IntList_out(%buf1, (1,), out=%buf2) writes(%buf2)
+          extern_kernel aten.view_copy.out(%buf1, [256], out = %buf2) writes(%buf2)
           free %buf1
           return %buf2
         }
