@@ -49,6 +49,22 @@ def test_allocate_reuse_reinterpret_free() -> None:
     assert torch.equal(y, -x[4:])
 
 
+def test_reuse_of_a_view_leaves_the_memory_aligned() -> None:
+    (y,) = run("""
+    program @main() {
+      %a = allocate f32[8] {align = 128}
+      %view = reinterpret %a as f32[8]
+      %b = reuse %view as f32[8]
+      free %b
+      %c = reuse %a as i64[4] {align = 64}
+      extern_kernel aten.fill_.Scalar(%c, 3) writes(%c)
+      return %c
+    }
+    """)
+    assert isinstance(y, torch.Tensor)
+    assert y.tolist() == [3] * 4
+
+
 def test_a_view_keeps_the_memory_of_a_freed_name() -> None:
     (y,) = run("""
     program @main() {

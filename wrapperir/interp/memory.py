@@ -1,5 +1,7 @@
 """The lines that allocate, place, free, view and reuse storages."""
 
+from attrs import evolve
+
 from wrapperir.diagnostics import Code, LinePath
 from wrapperir.interp.allocation import allocate, nbytes_of
 from wrapperir.interp.fault import FaultError
@@ -108,7 +110,9 @@ def run_reuse(line: ReuseLine, frame: Frame, path: LinePath) -> None:
     frame.drop(line.source, "reused", path)
     frame.define(line.result, value, path)
     storage.drop()
-    storage.type = line.type
+    # The memory stays as aligned as it is, whatever its new name promises.
+    known = [t.alignment or 1 for t in (storage.type, line.type) if t is not None]
+    storage.type = evolve(line.type, alignment=max(known))
     storage.history.renew()
 
 
