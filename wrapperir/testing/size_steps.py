@@ -35,7 +35,7 @@ def elementwise(growing: Growing) -> None:
     name = growing.choose(["neg", "relu", "abs"])
     if growing.flip():
         value = growing.block.extern(f"aten.{name}.default", source.value, type=type)
-        growing.add(value).memory.numel = source.memory.numel
+        growing.add(value)
         return
     target = growing.buffer(type)
     growing.block.extern_out(f"aten.{name}.out", source.value, out=target.value)
