@@ -71,6 +71,7 @@ from wrapperir_python.module_text import ModuleText
 from wrapperir_python.numbers import format_converted, kind_of
 from wrapperir_python.operators import format_call
 from wrapperir_python.pools import PooledMemory
+from wrapperir_python.provenance import format_provenance, provenances_to_show
 from wrapperir_python.streams import Streams
 from wrapperir_python.survey import Survey, choice_index
 from wrapperir_python.symbols import emit_range_check, format_symbol_source
@@ -152,12 +153,14 @@ class PythonLines(LineVisitor[None]):
         self, lines: Sequence[AnyLine], path: LinePath, remarks: SourceWriter
     ) -> None:
         self._path = path
-        for index, line in enumerate(lines):
+        for index, origin in enumerate(provenances_to_show(lines)):
             self._index = index
-            origin = line.provenance
-            if origin is not None and origin is not self._provenance:
-                self._emit_provenance(origin, remarks)
-            self.visit(line)
+            if origin is not None and origin != self._provenance:
+                self._provenance = origin
+                remark = format_provenance(origin)
+                if remark:
+                    remarks.emit_comment(remark)
+            self.visit(lines[index])
 
     @property
     def path(self) -> LinePath:
@@ -383,16 +386,6 @@ class PythonLines(LineVisitor[None]):
     def visit_comment(self, line: CommentLine) -> None:
         """Append the comment, escaped."""
         self.writer.emit_comment(line.text)
-
-    def _emit_provenance(self, provenance: Provenance, writer: SourceWriter) -> None:
-        if provenance == self._provenance:
-            return
-        self._provenance = provenance
-        place = provenance.location
-        parts = [", ".join(provenance.nodes), provenance.operator or ""]
-        parts.append(f"{place.file}:{place.line}" if place else "")
-        if any(parts):
-            writer.emit_comment("; ".join(part for part in parts if part))
 
     def _format_view(self, source: str, type: TensorType) -> Fragment:
         old = cast(TensorType, self.types[source])  # a verified program views tensors

@@ -4,6 +4,7 @@ A view is made once a call: buffers that are placed at the same bytes with the s
 one after the other, are one tensor.  So placing and freeing mostly cost nothing.
 """
 
+from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
 
 from attrs import define, evolve, field, frozen
@@ -12,6 +13,7 @@ from wrapperir.emit.fragment import Fragment, joined
 from wrapperir.ir.expr import Expr, ExprOp, Operation, add, floordiv, mul
 from wrapperir.ir.line import AllocatePoolLine, PlaceLine, ZeroMode
 from wrapperir.ir.types import DType, PoolType, TensorType, storage_extent
+from wrapperir.text import format_type
 from wrapperir_python.pool_survey import Layout, PoolUse, layout_at
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ class PooledMemory:
         self._lines = lines
         self._places: dict[str, _Place] = {}
         self._scopes = [_Scope()]
+        self._made = Counter[str]()
 
     def __contains__(self, name: str) -> bool:
         """Say whether a name is a pool, or a tensor in one."""
@@ -86,7 +89,7 @@ class PooledMemory:
         scope.views[tensor, layout_at(0, type)] = tensor
 
     def place(self, line: PlaceLine) -> None:
-        """Append ``pool0_at_256 = reinterpret_tensor(pool0, (8, 8), (8, 1), 64)``."""
+        """Append ``pool0_at_256_f32 = reinterpret_tensor(pool0, (8, 8), (8, 1), 64)``."""
         outer = self._places[line.pool]
         place = _Place(outer.pool, add(outer.begin, line.offset))
         self._begin(line.result, place, line.type)
@@ -110,23 +113,25 @@ class PooledMemory:
         if isinstance(type, TensorType):
             self._lines.types[name] = type
             self._lines.owned.add(name)
-            self._lines.rename(name, self._find_view(place, type))
+            view = self._lines.values[name] = self._find_view(place, type)
+            self._lines.writer.emit_comment(f"{name} is {view}: {format_type(type)}")
 
     def _find_view(self, place: _Place, type: TensorType) -> Fragment:
         """Return the tensor that has a layout, made by this block or one around it."""
         pool = place.pool
         layout = layout_at(place.begin, type)
+        source, old = self._base(pool, type.dtype)  # this may be of that layout itself
         known = self._known(pool, layout)
         if known is not None:
             return known
-        source, old = self._base(pool, type.dtype)
         first = layout[0]
         size = type.dtype.itemsize
         offset = _quotient(first, size)
         if offset is None:
             offset = floordiv(first, size)
         where = f"at_{first}" if isinstance(first, int) else "view"
-        return self._make(*(pool, layout, source, old), evolve(type, offset=offset), where)
+        suffix = f"{where}_{type.dtype.value}"
+        return self._make(*(pool, layout, source, old), evolve(type, offset=offset), suffix)
 
     def _base(self, pool: _Pool, dtype: DType) -> tuple[Fragment, TensorType]:
         """Return a tensor of a dtype from which the pool's views can be made."""
@@ -157,7 +162,10 @@ class PooledMemory:
         new: TensorType,
         suffix: str,
     ) -> Fragment:
-        name = self._lines.module.names.claim(f"{pool.tensor[:200]}_{suffix}")
+        wanted = f"{pool.tensor[:200]}_{suffix}"
+        self._made[wanted] += 1
+        count = self._made[wanted]
+        name = self._lines.module.names.claim(wanted if count == 1 else f"{wanted}_{count}")
         view = self._lines.memory.format_view(source, old, new)
         self._lines.writer.emit_line("{} = {}", name, view)
         scope = self._scopes[-1]

@@ -165,16 +165,16 @@ CASES = {
         """,
         """
         p = empty_strided_cpu((128,), (1,), float32)
-        p_at_0 = reinterpret_tensor(p, (8, 8), (8, 1), 0)
-        # a is p_at_0
-        mm_out(m, m, p_at_0)
-        p_at_256 = reinterpret_tensor(p, (8, 8), (8, 1), 64)
-        # b is p_at_256
-        mm_out(p_at_0, m, p_at_256)
-        # c is p_at_0
-        mm_out(p_at_256, m, p_at_0)
-        # r is p_at_256
-        mm_out(p_at_0, m, p_at_256)
+        p_at_0_f32 = reinterpret_tensor(p, (8, 8), (8, 1), 0)
+        # a is p_at_0_f32: f32[8, 8]
+        mm_out(m, m, p_at_0_f32)
+        p_at_256_f32 = reinterpret_tensor(p, (8, 8), (8, 1), 64)
+        # b is p_at_256_f32: f32[8, 8]
+        mm_out(p_at_0_f32, m, p_at_256_f32)
+        # c is p_at_0_f32: f32[8, 8]
+        mm_out(p_at_256_f32, m, p_at_0_f32)
+        # r is p_at_256_f32: f32[8, 8]
+        mm_out(p_at_0_f32, m, p_at_256_f32)
         """,
     ),
     "pool, of one layout": Case(
@@ -192,10 +192,10 @@ CASES = {
         """,
         """
         p = empty_strided_cpu((8, 8), (8, 1), float32)
-        # a is p
+        # a is p: f32[8, 8]
         mm_out(m, m, p)
         q = aten_clone_default(p)
-        # b is p
+        # b is p: f32[8, 8]
         mm_out(q, m, p)
         r = aten_clone_default(p)
         del p
@@ -224,29 +224,29 @@ CASES = {
         """,
         """
         p = empty_aligned((256,), (1,), float32, 256, device, 128)
-        p_at_32 = reinterpret_tensor(p, (8, 2), (2, 1), 8)
-        # a is p_at_32
+        p_at_32_f32 = reinterpret_tensor(p, (8, 2), (2, 1), 8)
+        # a is p_at_32_f32: f32[8, 2; offset 8]
         p_i32 = p.view(int32)
-        p_at_128 = reinterpret_tensor(p_i32, (3,), (1,), 32)
-        # b is p_at_128
+        p_at_128_i32 = reinterpret_tensor(p_i32, (3,), (1,), 32)
+        # b is p_at_128_i32: i32[3]
         p_i64 = view_bytes(p, (128,), (1,), int64, 0)
-        p_at_192 = reinterpret_tensor(p_i64, (3,), (1,), 24)
-        # c is p_at_192
+        p_at_192_i64 = reinterpret_tensor(p_i64, (3,), (1,), 24)
+        # c is p_at_192_i64: i64[3]
         p_f64 = view_bytes(p, (128,), (1,), float64, 0)
-        p_at_256 = reinterpret_tensor(p_f64, (), (), 32)
-        # d is p_at_256
-        p_at_256.zero_()
-        p_at_512 = reinterpret_tensor(p, (2, 8), (8, 1), 128)
-        # e is p_at_512
-        p_at_512.zero_()
-        aten_fill__Scalar(p_at_32, 1.5)
-        aten_fill__Scalar(p_at_128, 2)
-        aten_fill__Scalar(p_at_192, 3)
-        p_at_36 = reinterpret_tensor(p, (2,), (2,), 9)
-        # v is p_at_36
-        # w2 is p_at_36
-        r = aten_clone_default(p_at_36)
-        q = aten_clone_default(p_at_36)
+        p_at_256_f64 = reinterpret_tensor(p_f64, (), (), 32)
+        # d is p_at_256_f64: f64[]
+        p_at_256_f64.zero_()
+        p_at_512_f32 = reinterpret_tensor(p, (2, 8), (8, 1), 128)
+        # e is p_at_512_f32: f32[2, 8]
+        p_at_512_f32.zero_()
+        aten_fill__Scalar(p_at_32_f32, 1.5)
+        aten_fill__Scalar(p_at_128_i32, 2)
+        aten_fill__Scalar(p_at_192_i64, 3)
+        p_at_36_f32 = reinterpret_tensor(p, (2,), (2,), 9)
+        # v is p_at_36_f32: f32[2; stride 2; offset 9]
+        # w2 is p_at_36_f32: f32[2; stride 2; offset 9]
+        r = aten_clone_default(p_at_36_f32)
+        q = aten_clone_default(p_at_36_f32)
         """,
         outputs="%r, %q, %b, %c, %d, %e",
     ),
@@ -264,15 +264,15 @@ CASES = {
         """,
         """
         p = empty_strided_cpu((16 * s0 + 16,), (1,), float32)
-        p_at_0 = reinterpret_tensor(p, (s0, 8), (8, 1), 0)
-        # a is p_at_0
-        p_view = reinterpret_tensor(p, (s0, 8), (8, 1), 8 * s0)
-        # b is p_view
-        mm_out(x, w, p_at_0)
-        mm_out(p_at_0, w, p_view)
-        p_view_ = reinterpret_tensor(p, (2,), (1,), max(s0 * 64, 128) // 4)
-        # c is p_view_
-        aten_fill__Scalar(p_view_, 3)
+        p_at_0_f32 = reinterpret_tensor(p, (s0, 8), (8, 1), 0)
+        # a is p_at_0_f32: f32[s0, 8]
+        p_view_f32 = reinterpret_tensor(p, (s0, 8), (8, 1), 8 * s0)
+        # b is p_view_f32: f32[s0, 8]
+        mm_out(x, w, p_at_0_f32)
+        mm_out(p_at_0_f32, w, p_view_f32)
+        p_view_f32_2 = reinterpret_tensor(p, (2,), (1,), max(s0 * 64, 128) // 4)
+        # c is p_view_f32_2: f32[2]
+        aten_fill__Scalar(p_view_f32_2, 3)
         """,
         outputs="%b, %c",
     ),
@@ -306,27 +306,27 @@ CASES = {
         """,
         """
         p = empty_strided_cpu((256,), (1,), float32)
-        p_at_0 = reinterpret_tensor(p, (8, 8), (8, 1), 0)
-        # a is p_at_0
-        mm_out(m, m, p_at_0)
+        p_at_0_f32 = reinterpret_tensor(p, (8, 8), (8, 1), 0)
+        # a is p_at_0_f32: f32[8, 8]
+        mm_out(m, m, p_at_0_f32)
         if flag:
-            p_at_768 = reinterpret_tensor(p, (8, 8), (8, 1), 192)
-            # c is p_at_768
-            mm_out(p_at_0, w, p_at_768)
-            d = aten_neg_default(p_at_768)
+            p_at_768_f32 = reinterpret_tensor(p, (8, 8), (8, 1), 192)
+            # c is p_at_768_f32: f32[8, 8]
+            mm_out(p_at_0_f32, w, p_at_768_f32)
+            d = aten_neg_default(p_at_768_f32)
             r = d
             del d
-            del p_at_768
+            del p_at_768_f32
         else:
             own = empty_strided_cpu((128,), (1,), float32)
-            own_at_256 = reinterpret_tensor(own, (8, 8), (8, 1), 64)
-            # f is own_at_256
-            mm_out(p_at_0, w, own_at_256)
-            r = own_at_256
-            del own, own_at_256
-        p_at_512 = reinterpret_tensor(p, (4,), (1,), 128)
-        # g is p_at_512
-        aten_fill__Scalar(p_at_512, 3)
+            own_at_256_f32 = reinterpret_tensor(own, (8, 8), (8, 1), 64)
+            # f is own_at_256_f32: f32[8, 8]
+            mm_out(p_at_0_f32, w, own_at_256_f32)
+            r = own_at_256_f32
+            del own, own_at_256_f32
+        p_at_512_f32 = reinterpret_tensor(p, (4,), (1,), 128)
+        # g is p_at_512_f32: f32[4]
+        aten_fill__Scalar(p_at_512_f32, 3)
         """,
         outputs="%r, %g",
     ),
@@ -356,30 +356,30 @@ CASES = {
         """,
         """
         p = empty_strided_cpu((512,), (1,), int64)
-        p_at_0 = reinterpret_tensor(p, (), (), 0)
-        # a is p_at_0
-        aten_fill__Scalar(p_at_0, 0)
-        r = p_at_0
+        p_at_0_i64 = reinterpret_tensor(p, (), (), 0)
+        # a is p_at_0_i64: i64[]
+        aten_fill__Scalar(p_at_0_i64, 0)
+        r = p_at_0_i64
         first = True
         while True:
             o = empty_strided_cpu((64,), (1,), bool_)
-            o_at_0 = reinterpret_tensor(o, (), (), 0)
-            # t is o_at_0
-            aten_lt_Scalar_out(r, 3, out=o_at_0)
-            go_on = bool(o_at_0)
-            del o, o_at_0
+            o_at_0_bool = reinterpret_tensor(o, (), (), 0)
+            # t is o_at_0_bool: bool[]
+            aten_lt_Scalar_out(r, 3, out=o_at_0_bool)
+            go_on = bool(o_at_0_bool)
+            del o, o_at_0_bool
             if not go_on: break
-            p_at_64 = reinterpret_tensor(p, (), (), 8)
-            # q is p_at_64
-            aten_fill__Scalar(p_at_64, 1)
-            z = aten_add_Tensor(r, p_at_64)
+            p_at_64_i64 = reinterpret_tensor(p, (), (), 8)
+            # q is p_at_64_i64: i64[]
+            aten_fill__Scalar(p_at_64_i64, 1)
+            z = aten_add_Tensor(r, p_at_64_i64)
             r = z
             del z
-            del p_at_64
+            del p_at_64_i64
             first = False
         if first:
             r = empty_strided_cpu((), (), int64).copy_(r)
-        del p, p_at_0
+        del p, p_at_0_i64
         """,
     ),
     "events on the CPU": Case(
@@ -615,6 +615,64 @@ from(nodes("relu", "add"), operator("aten.relu.default"), at("model.py", 12))
         # a\\nb.py:3
         # x
         """,
+    ),
+    "provenance of memory": Case(
+        """
+        %a = allocate f32[8, 8] from(nodes("mm"), at("model.py", 7))
+        %v = reinterpret %m as f32[8, 8; stride 1, 8] from(nodes("mm"), at("model.py", 7))
+        extern_kernel aten.mm.out(%m, %v, out = %a) writes(%a) \
+from(nodes("mm"), at("model.py", 7))
+        free %v from(nodes("neg"), at("model.py", 8))
+        %r = extern_kernel aten.neg.default(%a) : f32[8, 8] \
+from(nodes("neg"), at("model.py", 8))
+        free %a
+        %q = reinterpret %r as f32[64] from(nodes("view"), at("model.py", 9))
+        """,
+        """
+        a = empty_strided_cpu((8, 8), (8, 1), float32)
+        v = reinterpret_tensor(m, (8, 8), (1, 8), 0)
+        # mm; model.py:7
+        mm_out(m, v, a)
+        del v
+        # neg; model.py:8
+        r = aten_neg_default(a)
+        del a
+        # view; model.py:9
+        q = reinterpret_tensor(r, (64,), (1,), 0)
+        """,
+        outputs="%r, %q",
+    ),
+    "pool, of several types at one place": Case(
+        """
+        %p = allocate_pool pool[256]
+        %a = place f32[8, 8] in %p at 0
+        extern_kernel aten.fill_.Scalar(%a, 1) writes(%a)
+        free %a
+        %b = place f32[64] in %p at 0
+        extern_kernel aten.fill_.Scalar(%b, 2) writes(%b)
+        free %b
+        %c = place i32[64] in %p at 0
+        extern_kernel aten.fill_.Scalar(%c, 3) writes(%c)
+        free %c
+        %d = place f32[16] in %p at 0
+        free %p
+        extern_kernel aten.fill_.Scalar(%d, 4) writes(%d)
+        """,
+        """
+        p = empty_strided_cpu((64,), (1,), float32)
+        p_at_0_f32 = reinterpret_tensor(p, (8, 8), (8, 1), 0)
+        # a is p_at_0_f32: f32[8, 8]
+        aten_fill__Scalar(p_at_0_f32, 1)
+        # b is p: f32[64]
+        aten_fill__Scalar(p, 2)
+        p_i32 = p.view(int32)
+        # c is p_i32: i32[64]
+        aten_fill__Scalar(p_i32, 3)
+        p_at_0_f32_2 = reinterpret_tensor(p, (16,), (1,), 0)
+        # d is p_at_0_f32_2: f32[16]
+        aten_fill__Scalar(p_at_0_f32_2, 4)
+        """,
+        outputs="%d",
     ),
     "conditional": Case(
         """

@@ -88,13 +88,13 @@ WRONG = {
         ("%c keeps its memory when %c is dropped", ("lines", 13)),
     ),
     "a pool that is kept": (
-        ("    del p, p_at_0, p_at_256\n", "    del p, p_at_0\n"),
+        ("    del p, p_at_0_f32, p_at_256_f32\n", "    del p, p_at_0_f32\n"),
         ("%p keeps its memory when %p is dropped", ("lines", 9)),
     ),
     "a result that moves": (
         (
             "    memory.written('b'",
-            "    p_at_256.set_(p_at_256.clone()); memory.written('b'",
+            "    p_at_256_f32.set_(p_at_256_f32.clone()); memory.written('b'",
         ),
         ("%b was moved", ("lines", 4)),
     ),

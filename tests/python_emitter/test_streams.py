@@ -51,39 +51,39 @@ CALL = """\
             p = empty_strided_cuda((524288,), (1,), float32)
         cuda_0_stream_2.wait_stream(cuda_0_stream_1)
         cuda_0_stream_0.wait_stream(cuda_0_stream_1)
-        p_at_0 = reinterpret_tensor(p, (512, 512), (512, 1), 0)
-        # a is p_at_0
+        p_at_0_f32 = reinterpret_tensor(p, (512, 512), (512, 1), 0)
+        # a is p_at_0_f32: f32[512, 512]@cuda:0
         with torch.cuda.stream(cuda_0_stream_1):
-            aten_mul_out(x, w, out=p_at_0)
+            aten_mul_out(x, w, out=p_at_0_f32)
         x.record_stream(cuda_0_stream_1)
         w.record_stream(cuda_0_stream_1)
-        p_at_1048576 = reinterpret_tensor(p, (512, 512), (512, 1), 262144)
-        # b is p_at_1048576
+        p_at_1048576_f32 = reinterpret_tensor(p, (512, 512), (512, 1), 262144)
+        # b is p_at_1048576_f32: f32[512, 512]@cuda:0
         with torch.cuda.stream(cuda_0_stream_2):
-            aten_add_out(w, x, out=p_at_1048576)
+            aten_add_out(w, x, out=p_at_1048576_f32)
         w.record_stream(cuda_0_stream_2)
         x.record_stream(cuda_0_stream_2)
-        p_at_1048576.record_stream(cuda_0_stream_2)
+        p_at_1048576_f32.record_stream(cuda_0_stream_2)
         e = cuda_0_stream_1.record_event()
         cuda_0_stream_2.wait_event(e)
         with torch.cuda.stream(cuda_0_stream_2):
             c = empty_strided_cuda((512, 512), (512, 1), float32)
         with torch.cuda.stream(cuda_0_stream_2):
-            aten_sub_out(p_at_0, p_at_1048576, out=c)
+            aten_sub_out(p_at_0_f32, p_at_1048576_f32, out=c)
         f = cuda_0_stream_2.record_event()
         cuda_0_stream_0.wait_event(f)
-        # d is p_at_0
+        # d is p_at_0_f32: f32[512, 512]@cuda:0
         cuda_0_stream_0.wait_stream(cuda_0_stream_1)
         cuda_0_stream_0.wait_stream(cuda_0_stream_2)
-        p_at_0.zero_()
-        p_at_0.record_stream(cuda_0_stream_0)
+        p_at_0_f32.zero_()
+        p_at_0_f32.record_stream(cuda_0_stream_0)
         cuda_0_stream_1.wait_stream(cuda_0_stream_0)
         cuda_0_stream_2.wait_stream(cuda_0_stream_0)
-        aten_add__Tensor(p_at_0, c)
+        aten_add__Tensor(p_at_0_f32, c)
         c.record_stream(cuda_0_stream_0)
         del c
-        g = aten_neg_default(p_at_0)
-        del p, p_at_0, p_at_1048576
+        g = aten_neg_default(p_at_0_f32)
+        del p, p_at_0_f32, p_at_1048576_f32
         h = cuda_0_stream_0.record_event()
         cuda_0_stream_1.wait_event(h)
         with torch.cuda.stream(cuda_0_stream_1):
