@@ -28,7 +28,7 @@ from wrapperir.testing.pass_check import behaviour, pass_faults
 from wrapperir.testing.programs import programs
 from wrapperir.text import format_program
 
-TABLE = ROOT / "docs" / "sweeps" / "memory.md"
+TABLE = ROOT / "docs" / "sweeps" / "memory-passes.md"
 INTRODUCTION = """\
 # Passes over memory
 
