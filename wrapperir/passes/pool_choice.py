@@ -20,6 +20,12 @@ from wrapperir.planning.plan import plan
 _ROUNDS = 4
 """How often the choice is revised where plans turn out higher than the lower bound."""
 
+_FIRST_TURNS = 8
+"""So many turns go from the first line to the last, which leaves out fewer buffers."""
+
+_MOST_TURNS = 128
+"""After so many turns, each of linear time, pools that do not fit are left out."""
+
 _CUT_COSTS = (1, 4, 16, 64)
 """What a buffer left out by a cut counts, against one left out for a lower pool."""
 
@@ -153,7 +159,7 @@ class _Device:
                 pool.solve()
             after = self._after(pools)
             excess = self._excess(after)
-            if all(_first_within(pool, excess) is None for pool in pools):
+            if all(_one_within(pool, excess) is None for pool in pools):
                 return pools
             for pool in pools:
                 pool.slack = max(pool.slack, pool.height - pool.lower_bound)
@@ -169,14 +175,18 @@ class _Device:
         ]
         for pool in pools:
             pool.estimate(self.count)
+        turn = 0
         while True:
             after = self._after(pools)
             excess = self._excess(after)
+            turn += 1
             left: list[Pool] = []
             for pool in pools:
-                line = _first_within(pool, excess)
+                line = _one_within(pool, excess, turn)
                 if line is None:
                     left.append(pool)
+                    continue
+                if turn > _MOST_TURNS:
                     continue
                 room = self._room(pool, after, line)
                 for part in _without_excess(pool, line, room, cut_cost):
@@ -239,10 +249,16 @@ def _at(profiles: Mapping[Unit, Sequence[int]], line: int) -> dict[Unit, int]:
     return {unit: profile[line] for unit, profile in profiles.items()}
 
 
-def _first_within(pool: Pool, lines: Sequence[int]) -> int | None:
-    """Return the first of the sorted lines at which the pool is alive."""
-    at = bisect_left(lines, pool.begin)
-    return lines[at] if at < len(lines) and lines[at] < pool.end else None
+def _one_within(pool: Pool, lines: Sequence[int], turn: int = 0) -> int | None:
+    """Return one of the sorted lines at which the pool is alive, if any is.
+
+    That is the first, or, where the turns that this takes become many, the middle one: a
+    cut there halves them.
+    """
+    begin, end = bisect_left(lines, pool.begin), bisect_left(lines, pool.end)
+    if begin == end:
+        return None
+    return lines[begin if turn <= _FIRST_TURNS else (begin + end) // 2]
 
 
 def _without_excess(pool: Pool, line: int, room: int, cut_cost: int) -> list[Pool]:
