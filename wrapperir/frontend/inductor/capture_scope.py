@@ -15,6 +15,7 @@ from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 
 from wrapperir.frontend.inductor.cpu_triton import triton_for_cpu
 from wrapperir.frontend.inductor.session import Session
+from wrapperir.frontend.inductor.storage_offsets import offsets_from_the_storage
 from wrapperir.frontend.inductor.wrapper import CaptureFactory
 
 # Inductor's registry is one for the process: one capture at a time.
@@ -69,7 +70,7 @@ def capturing(session: Session) -> Generator[None]:
                 )
             # Alignment is asserted by lines, which the session makes.
             asserts = config.patch("alignment_asserts", False)
-            with own_settings(), asserts, triton_for_cpu():
+            with own_settings(), asserts, triton_for_cpu(), offsets_from_the_storage():
                 yield
         finally:
             for device, codegen in stock.items():

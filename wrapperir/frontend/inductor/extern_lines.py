@@ -19,6 +19,7 @@ from torch._inductor.codegen.wrapper import (
 )
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.frontend.inductor import versions
 from wrapperir.frontend.inductor.layouts import (
     layout_type,
     lower_device,
@@ -254,7 +255,7 @@ def _output_type(output: Any) -> ValueType:
         return TupleType(tuple(_output_type(item) for item in output))
     if output is None:
         return OpaqueType("none")
-    if isinstance(output, ir.OpaqueMultiOutput):
+    if isinstance(output, versions.OPAQUE_OUTPUT):
         return OpaqueType("object")
     if isinstance(output, ir.MultiOutput):
         return layout_type(output.get_layout())

@@ -9,6 +9,7 @@ import torch
 from attrs import frozen
 
 from wrapperir.frontend.inductor.scope import Scope
+from wrapperir.frontend.inductor.storage_offsets import input_offsets
 from wrapperir.ir import line as wir
 from wrapperir.ir.expr import Expr, Symbol
 from wrapperir.symbolic import lower_size
@@ -33,7 +34,7 @@ def input_places(graph: Any) -> dict[str, Place]:
 
     Inductor counts other views from the input's first element, wherever that lies.
     """
-    offsets: dict[str, Any] = getattr(graph, "graph_input_storage_offsets", {})
+    offsets = input_offsets(graph)
     places: dict[str, Place] = {}
     for node in graph.graph.find_nodes(op="call_function", target=_AS_STRIDED):
         name = _viewed_input(node)

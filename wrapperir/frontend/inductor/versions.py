@@ -1,13 +1,15 @@
 """What differs between the releases of Inductor that the adapter works on.
 
 2.13 is what it is tested on.  2.11 writes checks of sizes as text, those of inputs before
-everything else, and has no call that writes several outputs.
+everything else, has no call that writes several outputs and no results that are objects,
+and does not know where in its storage an input begins.
 """
 
 from typing import Any
 
 from torch._inductor import ir
 from torch._inductor.codegen import wrapper
+from torch._inductor.graph import GraphLowering
 
 EXTERN_MULTI_OUT_LINE: type[Any] | None = getattr(wrapper, "ExternKernelMultiOutLine", None)
 """The line of a call that writes to several buffers, where there is one."""
@@ -16,6 +18,12 @@ DEFERS_INPUT_CHECKS = hasattr(
     wrapper.PythonWrapperCodegen, "codegen_deferred_input_asserts"
 )
 """Whether the scheduler asks for an input's check before the input's first use."""
+
+OPAQUE_OUTPUT: type[Any] | tuple[()] = getattr(ir, "OpaqueMultiOutput", ())
+"""What stands for a result that is an object, where there is one; nothing is of ``()``."""
+
+KNOWS_INPUT_OFFSETS = hasattr(GraphLowering, "symbolic_sizes_strides_storage_offset")
+"""Whether ``as_strided`` of an input counts from the start of the input's storage."""
 
 _SIZE_CHECK = "assert_size_stride("
 
