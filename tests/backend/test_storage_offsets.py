@@ -6,9 +6,14 @@ from typing import Any
 import pytest
 import torch
 from torch._dynamo import config as dynamo_config
-from torch._inductor import config
+from torch._inductor import config, lowering
 
 from tests.frontend_inductor.captured import capture_all, while_loop
+from wrapperir.frontend.inductor import build, versions
+from wrapperir.frontend.inductor.storage_offsets import (
+    input_offsets,
+    offsets_from_the_storage,
+)
 from wrapperir.interp import interpret
 from wrapperir.ir.line import OffsetOf
 
@@ -41,6 +46,7 @@ READ: dict[str, Function] = {
     "by a kernel": lambda x: (_strided(x, 1) + 0, x[1:] * 2, x[3:]),
     "by an operator": lambda x: (_strided(x, 1) @ x[:2], x.view(torch.int16)[3:]),
     "after the input's start": lambda x: (_strided(x, 9) @ x[:2],),
+    "where a view begins": lambda x: (x[2:].as_strided((2,), (1,)) + 1,),
     "of a view": lambda x: (_strided(x[2:], 1) + 1,),
     "beside a branch": lambda x: (
         torch.cond(x.sum() > 0, lambda a: a * 3, lambda a: a * 5, (x,)),
@@ -101,3 +107,30 @@ def test_other_inputs_keep_no_offset() -> None:
     (symbol,) = lowered.program.symbols
     assert symbol.source == OffsetOf(lowered.program.inputs[1].name)
     assert (symbol.lower, symbol.upper) == (5, 5)
+
+
+def test_offsets_are_found_in_the_graph_where_inductor_does_not_know_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found: list[Any] = []
+
+    def places(graph: Any) -> dict[str, Any]:
+        with monkeypatch.context() as patch:
+            patch.setattr(versions, "KNOWS_INPUT_OFFSETS", False)
+            found.append(input_offsets(graph))
+        if versions.KNOWS_INPUT_OFFSETS:
+            assert found[-1] == graph.graph_input_storage_offsets
+        return {}
+
+    monkeypatch.setattr(build, "input_places", places)
+    capture_all(lambda x, y: x * 2 + y, (_input(7), _input(5)))
+    (offsets,) = found
+    assert sorted(offsets.values()) == [5, 7]
+
+
+def test_inductors_table_of_lowerings_is_restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(versions, "KNOWS_INPUT_OFFSETS", False)
+    before = dict(lowering.lowerings)
+    with offsets_from_the_storage():
+        assert lowering.lowerings != before
+    assert lowering.lowerings == before

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tests.cli.files import ADD, broken, invoke
+from tests.torch_release import BEFORE_2_12
 from wrapperir.cli.main import main
 from wrapperir.diagnostics import Code
 from wrapperir.passes import run_passes
@@ -172,6 +173,9 @@ def test_compile_says_where_in_the_users_file_a_line_comes_from(
     invoke("compile", f"model.py:{name}", "--frontend", frontend, "-o", "out")
     lines = parse_program((folder / "out/program.wir").read_text()).lines
     places = [p.location for line in lines if (p := line.provenance) and p.location]
+    if BEFORE_2_12 and (name, frontend) == ("scale", "export"):
+        assert not places  # its torch.export records methods named forward only
+        return
     assert places
     assert {Path(place.file).name for place in places} == {"model.py"}
     written = (folder / "model.py").read_text().splitlines()

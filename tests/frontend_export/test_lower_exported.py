@@ -11,6 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from tests.frontend_export.models import Case, cases
+from tests.torch_release import BEFORE_2_12
 from wrapperir import compile_program
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.export import Lowered, lower_exported
@@ -26,6 +27,18 @@ from wrapperir.text import format_json, format_program, parse_json, parse_progra
 from wrapperir.verify import verify
 
 CASES = cases()
+_WRONG_TYPES = pytest.mark.xfail(
+    BEFORE_2_12,
+    reason="torch 2.11 declares other types than its LSTM and unique return",
+    strict=True,
+)
+
+
+def _named(*names: str) -> list[Any]:
+    wrong = ("recurrent", "data_dependent")
+    return [
+        pytest.param(name, marks=_WRONG_TYPES if name in wrong else ()) for name in names
+    ]
 
 
 @cache
@@ -87,7 +100,7 @@ def run_interpreter(
 
 
 @pytest.mark.parametrize("core", [False, True], ids=["as_exported", "core_aten"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", _named(*CASES))
 def test_module(name: str, core: bool) -> None:
     case = CASES[name]
     lowered = lower_exported(export(name, core=core))
@@ -100,7 +113,7 @@ def test_module(name: str, core: bool) -> None:
         check_runs(case, lowered, run_emitted, args)
 
 
-@pytest.mark.parametrize("name", ["mlp", "mutating", "data_dependent", "conditional"])
+@pytest.mark.parametrize("name", _named("mlp", "mutating", "data_dependent", "conditional"))
 def test_a_saved_program_means_the_same(name: str) -> None:
     exported = export(name, core=False)
     file = io.BytesIO()

@@ -23,6 +23,8 @@ def _state() -> tuple[Any, ...]:
     from triton.runtime import driver
 
     common.init_backend_registration()
+    if torch.cuda.is_available():
+        _ = driver.active  # Triton looks for the GPU's when it is first asked
     return (
         {name: tuple(vars(c).items()) for name, c in common.device_codegens.items()},
         dict(common.custom_backend_passes),

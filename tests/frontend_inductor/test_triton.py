@@ -147,9 +147,12 @@ def test_grids_agree_with_inductors(
     extents = {f"{axis}numel": n for axis, n in zip(axes, numels, strict=False)}
     sizes = {f"{axis.upper()}BLOCK": b for axis, b in zip(axes, blocks, strict=False)}
     meta = {"grid_type": name}
-    expected = triton_heuristics.GridExpr.from_meta(meta, sizes).eval_slow(
-        {**extents, **sizes}
-    )
+    inductors = triton_heuristics.GridExpr.from_meta(meta, sizes)
+    try:
+        expected = inductors.eval_slow({**extents, **sizes})
+    except ZeroDivisionError:  # torch 2.11's own, for no rows
+        assert (name, extents["ynumel"]) == ("Grid2DWithYZOverflow", 0)
+        return
     grid = lower_grid(meta, frozenset(sizes))
     assert tuple(evaluate_int(e, {**extents, **sizes}) for e in grid) == expected
 

@@ -1,0 +1,5 @@
+"""What tests must know of the release of PyTorch that they run on."""
+
+import torch
+
+BEFORE_2_12 = tuple(int(n) for n in torch.__version__.split(".")[:2]) < (2, 12)
