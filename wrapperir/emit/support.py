@@ -1,10 +1,11 @@
 """What a program needs that an emitter lacks, found before any code is written."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from wrapperir.diagnostics import Code, Diagnostic, LinePath
 from wrapperir.emit.contract import Support
 from wrapperir.ir.line import (
+    LINES,
     AllocateLine,
     AllocatePoolLine,
     Block,
@@ -30,15 +31,16 @@ from wrapperir.ir.types import Device, TensorType
 def check_support(
     program: Program, emitter: str, support: Support
 ) -> tuple[Diagnostic, ...]:
-    """Return one diagnostic for each line that needs what ``support`` lacks.
+    """Return a diagnostic for each kind of line, and each other need, that is lacking.
 
     Nested blocks are included.  ``emitter`` is the name to blame in the messages.
     """
     found: list[Diagnostic] = []
+    lacking: dict[type[Line], list[LinePath]] = {}
     for index, definition in enumerate(program.definitions):
         path: LinePath = ("definitions", index)
         if type(definition) not in support.lines:
-            found.append(_unsupported_line(emitter, definition, path))
+            lacking.setdefault(type(definition), []).append(path)
         elif (
             isinstance(definition, KernelDefinitionLine)
             and definition.language not in support.languages
@@ -62,14 +64,15 @@ def check_support(
             found.extend(_check_device(emitter, support, value_type.device, path))
     for line, path in _walk(program.lines, ()):
         if type(line) not in support.lines:
-            found.append(_unsupported_line(emitter, line, path))
+            lacking.setdefault(type(line), []).append(path)
             continue
         device = _device(line)
         if device is not None:
             found.extend(_check_device(emitter, support, device, path))
         if isinstance(line, _ON_STREAMS) and line.stream:
             found.extend(_check_stream(emitter, support, line, path))
-    return tuple(found)
+    kinds = (_unsupported_lines(emitter, kind, paths) for kind, paths in lacking.items())
+    return (*kinds, *found)
 
 
 def nested_blocks(line: BodyLine) -> tuple[tuple[str, Block], ...]:
@@ -155,13 +158,27 @@ def _check_stream(
         )
 
 
-def _unsupported_line(emitter: str, line: Line, path: LinePath) -> Diagnostic:
+def _unsupported_lines(
+    emitter: str, kind: type[Line], paths: Sequence[LinePath]
+) -> Diagnostic:
+    from wrapperir.passes import MEMORY_PASSES, memory_passes  # loaded late: all passes
+
+    name = keyword(kind)
+    places = "" if len(paths) == 1 else f": there are {len(paths)}, and this is the first"
+    kept = memory_passes(frozenset(LINES) - {kind})
+    makers = [f"`{other}`" for other in MEMORY_PASSES if other not in kept]
+    hint = "use another emitter"
+    if makers:
+        each, it = ("makes", "it") if len(makers) == 1 else ("make", "them")
+        hint += (
+            f"; where passes run, {' and '.join(makers)} {each} such lines: leave {it} out"
+        )
     return Diagnostic(
         code=Code.UNSUPPORTED_LINE,
-        message=f"the {emitter} emitter has no support for {keyword(line)} lines",
-        path=path,
-        subject=keyword(line),
-        hint="a pass may replace them; see `wrapperir opt --help`",
+        message=f"the {emitter} emitter has no support for {name} lines{places}",
+        path=paths[0],
+        subject=name,
+        hint=hint,
     )
 
 
