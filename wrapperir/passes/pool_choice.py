@@ -15,7 +15,6 @@ from wrapperir.analysis.footprint import Dimension, Footprint
 from wrapperir.analysis.units import STATIC, Unit, fits, units_over
 from wrapperir.ir.types import Device
 from wrapperir.planning.instance import Buffer
-from wrapperir.planning.plan import plan
 
 _ROUNDS = 4
 """How often the choice is revised where plans turn out higher than the lower bound."""
@@ -82,6 +81,8 @@ class Pool:
 
     def solve(self) -> None:
         """Find the buffers' offsets, and the height that they need."""
+        from wrapperir.planning.plan import plan  # it opens a compiled library
+
         found = plan(
             [Buffer(b.size, b.begin, b.settled, b.alignment) for b in self.buffers]
         )
