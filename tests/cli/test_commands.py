@@ -11,7 +11,7 @@ from tests.cli.files import ADD, broken, invoke
 from tests.torch_release import BEFORE_2_12
 from wrapperir.cli.main import main
 from wrapperir.diagnostics import Code
-from wrapperir.passes import run_passes
+from wrapperir.passes import PASSES, run_passes
 from wrapperir.text import format_program, parse_json, parse_program
 
 
@@ -76,7 +76,19 @@ def test_an_unknown_pass_lists_the_passes(folder: Path) -> None:
     assert result.exit_code == 1
     assert "WIR740" in result.stderr
     assert "remove_dead_lines" in result.stderr
+    assert "did you mean" not in result.stderr
     assert result.stdout == ""
+    meant = invoke("opt", "--pass", "memory_plan", "--pass", "planmemory", "add.wir")
+    assert meant.stderr.count("did you mean") == 1
+    assert "hint: did you mean plan_memory? passes are free_early" in meant.stderr
+
+
+def test_the_help_of_opt_lists_the_passes(folder: Path) -> None:
+    listed = invoke("opt", "--help").stdout.partition("Passes:\n")[2]
+    words = " ".join(listed.split())
+    for name, run in PASSES.items():
+        summary = (run.__doc__ or "").partition("\n")[0].replace("``", "")
+        assert f"{name} {summary}" in words
 
 
 def test_emit_writes_one_file_or_a_directory(folder: Path) -> None:

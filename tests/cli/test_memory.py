@@ -69,6 +69,23 @@ def test_passes_are_compared(folder: Path) -> None:
     assert "peak           1 KiB (1,024 bytes)" in after
 
 
+def test_a_pass_may_mend_a_program_that_has_errors(folder: Path) -> None:
+    text = PLANNED.replace("  free %pool\n", "")
+    result = invoke("memory", "--pass", "insert_frees", "-", input=text)
+    assert result.exit_code == 0
+    assert "as given has errors" in result.stderr
+    assert "as given, cpu:" not in result.stdout
+    assert "after insert_frees, cpu:\n  peak           512 bytes" in result.stdout
+
+    for option in ((), ("--html", "-")):
+        unmended = invoke("memory", *option, "-", input=text)
+        assert unmended.exit_code == 1
+        assert f"<stdin>:4:3: error {Code.LEAK}" in unmended.stderr
+    unmended = invoke("memory", "--pass", "insert_frees", "-", input=broken())
+    assert (unmended.exit_code, unmended.stdout) == (1, "")
+    assert f"(after insert_frees):10:8: error {Code.UNDEFINED_NAME}" in unmended.stderr
+
+
 def test_pools_are_in_the_summary(folder: Path) -> None:
     result = invoke("memory", "-", input=PLANNED)
     assert "peak           512 bytes at line 5, 2.000 of the lower bound" in result.stdout

@@ -23,6 +23,7 @@ from wrapperir.cli.writing import write_output
     epilog=examples(
         "wrapperir emit add.wir",
         "wrapperir emit --emitter python --pass remove_dead_lines add.wir -o add_python",
+        "wrapperir emit --check-memory add.wir -o add_checked",
     ),
 )
 @program_argument

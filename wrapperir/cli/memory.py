@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
+from attrs import frozen
 
 from wrapperir.cli.options import examples, pass_option, program_argument
 from wrapperir.cli.progress import stage
-from wrapperir.cli.report import report
+from wrapperir.cli.report import notice, report
 from wrapperir.cli.source import (
     STANDARD_INPUT,
     Source,
@@ -18,7 +19,7 @@ from wrapperir.cli.source import (
 )
 from wrapperir.cli.status import ERRORS, reporting, working_on
 from wrapperir.cli.writing import write_output
-from wrapperir.diagnostics import Severity
+from wrapperir.diagnostics import Diagnostic, Severity
 from wrapperir.ir.line import AllocatePoolLine
 from wrapperir.ir.program import Program
 
@@ -71,7 +72,8 @@ def command(
 
     With --pass, --html or --perfetto, the program after passes is reported beside it:
     those named, or else those that plan memory, if it has no pools yet.  Bytes are
-    rounded up to 64.  Nothing of the program is executed.
+    rounded up to 64.  PROGRAM itself may have errors, such as missing frees, that a named
+    pass mends; then it is reported after the passes alone.  Nothing of it is executed.
     """
     from wrapperir.report import format_html, format_perfetto, format_report
 
@@ -81,12 +83,19 @@ def command(
     working_on(source)
     parsed, source = parse_source(source)
     working_on(source)
-    _exit_if_invalid(parsed, source)
+    errors = _errors(parsed)
+    if errors and not passes:
+        _exit_with(errors, source)
     if not passes and (html or perfetto) and not _has_pools(parsed):
         from wrapperir.passes import MEMORY_PASSES
 
         passes = MEMORY_PASSES
-    made = _report(parsed, source, sizes, passes)
+    versions = [] if errors else [_Version("as given", parsed, source)]
+    if passes:
+        versions.append(_after(parsed, source, passes))
+    if errors:
+        notice(f"{source.name} as given has errors, which the passes mend: not reported")
+    made = _report(versions, source, sizes)
     if html is not None:
         write_output(html, format_html(made))
     if perfetto is not None:
@@ -95,27 +104,45 @@ def command(
         click.echo(format_report(made), nl=False)
 
 
+@frozen
+class _Version:
+    """A valid program, and the text that its lines are counted in."""
+
+    label: str
+    program: Program
+    shown: Source
+
+
+def _after(program: Program, source: Source, passes: Sequence[str]) -> _Version:
+    label = f"after {', '.join(passes)}"
+    after = _run(program, passes)
+    shown = printed(after, f"{source.name} ({label})")
+    errors = _errors(after)
+    if errors:
+        _exit_with(errors, shown)
+    return _Version(label, after, shown)
+
+
 def _report(
-    program: Program, source: Source, sizes: Mapping[str, int], passes: Sequence[str]
+    versions: Sequence[_Version], source: Source, sizes: Mapping[str, int]
 ) -> "MemoryReport":
     from wrapperir.report import MemoryReport
     from wrapperir.report.build_timeline import build_timeline
     from wrapperir.report.symbol_values import SymbolValueError, choose_values
 
+    program = versions[0].program
     try:
         symbols = choose_values(program, sizes)
     except SymbolValueError as error:
         raise click.UsageError(str(error)) from None
     values = {symbol.name: symbol.value for symbol in symbols}
-    versions = [build_timeline(program, source.positions, values, "as given")]
-    if passes:
-        after = _run(program, passes)
-        label = f"after {', '.join(passes)}"
-        shown = printed(after, f"{source.name} ({label})")
-        _exit_if_invalid(after, shown)
-        versions.append(build_timeline(after, shown.positions, values, label))
     return MemoryReport(
-        program=program.name, source=source.name, symbols=symbols, versions=tuple(versions)
+        program=program.name,
+        source=source.name,
+        symbols=symbols,
+        versions=tuple(
+            build_timeline(v.program, v.shown.positions, values, v.label) for v in versions
+        ),
     )
 
 
@@ -129,13 +156,15 @@ def _run(program: Program, passes: Sequence[str]) -> Program:
     return program
 
 
-def _exit_if_invalid(program: Program, source: Source) -> None:
+def _errors(program: Program) -> list[Diagnostic]:
     from wrapperir.verify import verify
 
-    errors = [d for d in verify(program) if d.severity is Severity.ERROR]
-    if errors:
-        report(errors, source)
-        click.get_current_context().exit(ERRORS)
+    return [d for d in verify(program) if d.severity is Severity.ERROR]
+
+
+def _exit_with(errors: Sequence[Diagnostic], source: Source) -> NoReturn:
+    report(errors, source)
+    click.get_current_context().exit(ERRORS)
 
 
 def _has_pools(program: Program) -> bool:

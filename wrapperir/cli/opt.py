@@ -5,7 +5,12 @@ from collections.abc import Sequence
 
 import click
 
-from wrapperir.cli.options import examples, pass_option, program_argument
+from wrapperir.cli.options import (
+    CommandWithPasses,
+    examples,
+    pass_option,
+    program_argument,
+)
 from wrapperir.cli.print import format_as
 from wrapperir.cli.progress import stage
 from wrapperir.cli.report import report
@@ -18,6 +23,7 @@ from wrapperir.ir.program import Program
 
 @click.command(
     name="opt",
+    cls=CommandWithPasses,
     epilog=examples(
         "wrapperir opt --pass simplify_expressions --pass remove_dead_lines add.wir",
         "wrapperir opt --pass insert_frees --print-after-all add.wir -o add.wir",

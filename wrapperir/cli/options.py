@@ -25,8 +25,25 @@ def pass_option(function: F) -> F:
         "passes",
         metavar="NAME",
         multiple=True,
-        help="Run this pass first; repeat for several, in order.",
+        help="Run this pass; repeat for several, which run in the order given."
+        "  wrapperir opt --help lists them.",
     )(function)
+
+
+class CommandWithPasses(click.Command):
+    """A command whose help lists the passes; they are imported when it is asked for."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, then the passes."""
+        from wrapperir.passes import PASSES
+
+        super().format_options(ctx, formatter)
+        with formatter.section("Passes"):
+            formatter.write_dl([(name, _summary(run)) for name, run in PASSES.items()])
+
+
+def _summary(function: Callable[..., object]) -> str:
+    return (function.__doc__ or "").partition("\n")[0].replace("``", "")
 
 
 def check_memory_option(function: F) -> F:

@@ -33,6 +33,7 @@ CONSTANTS_FILE = "constants.pt"
     epilog=examples(
         "wrapperir run add.wir",
         "wrapperir run --seed 7 --emitter python add.wir",
+        "wrapperir run --emitter python --pass plan_memory --check-memory add.wir",
         "wrapperir run --inputs inputs.pt --constants weights.pt add.wir",
     ),
 )

@@ -1,5 +1,6 @@
 """Passes: each takes a program and returns one that means the same."""
 
+import difflib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeAlias
@@ -103,8 +104,10 @@ def run_passes(program: Program, names: Sequence[str]) -> Program:
 
 
 def _unknown_pass(name: str) -> Diagnostic:
+    near = difflib.get_close_matches(name, PASSES, n=1)
+    meant = f"did you mean {near[0]}? " if near else ""
     return Diagnostic(
         code=Code.UNKNOWN_PASS,
         message=f"there is no pass {name!r}",
-        hint=f"passes are {', '.join(sorted(PASSES))}",
+        hint=f"{meant}passes are {', '.join(sorted(PASSES))}",
     )
