@@ -112,9 +112,10 @@ def choose_pools(
         pools = [
             Pool(kind, list(buffers))
             for kind, buffers in groups.items()
-            if kind.dimension[0] == device
+            if kind.dimension[0] == device and len(buffers) > 1
         ]
-        chosen += _Device.of(footprint, pools, count).choose(pools)
+        if pools:
+            chosen += _Device.of(footprint, pools, count).choose(pools)
     return chosen
 
 
