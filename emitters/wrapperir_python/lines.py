@@ -268,7 +268,7 @@ class PythonLines(LineVisitor[None]):
         """Append ``del buf0``; what lies in a pool goes with the pool."""
         if line.buffer in self.pools:
             self.pools.drop(line.buffer)
-        else:
+        elif line.buffer not in self.streams.unrecorded:
             self.writer.emit_line("del {}", self.values[line.buffer])
 
     def visit_reuse(self, line: ReuseLine) -> None:

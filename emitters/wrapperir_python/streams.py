@@ -48,6 +48,7 @@ class Streams:
         self._side = tuple(self._survey.side)
         self._names: dict[Stream, Fragment] = {}
         self._memory: dict[str, _Memory] = {}
+        self.unrecorded: set[str] = set()  # events that need no statement
 
     def emit_begin(self, writer: SourceWriter) -> None:
         """Append what a call does before its lines."""
@@ -130,7 +131,9 @@ class Streams:
 
     def emit_record(self, line: RecordEventLine) -> None:
         """Append ``event = stream_1.record_event()``."""
-        if self._counts(line.device):
+        if not self._counts(line.device):
+            self.unrecorded.add(line.result)
+        else:
             event = self._lines.values[line.result]
             stream = self._name(stream_of(line.device, line.stream))
             self._lines.writer.emit_line("{} = {}.record_event()", event, stream)

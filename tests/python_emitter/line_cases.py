@@ -382,6 +382,17 @@ CASES = {
         del p, p_at_0_i64
         """,
     ),
+    "events that are freed": Case(
+        R
+        + """
+%e = record_event @cpu stream(1)
+wait_event %e @cpu stream(2)
+free %e
+free %n
+free %r""",
+        CLONE + "del n\ndel r",
+        outputs="",
+    ),
     "events on the CPU": Case(
         R
         + """\

@@ -36,6 +36,7 @@ program @main(%x: TYPE, %w: TYPE) {{
   wait_event %h @cuda:0 stream(1)
   %o = extern_kernel aten.abs.default(%g) @cuda:0 stream(1) : TYPE
   free %g
+  free %h
   %m = extern_kernel aten.max.default(%o) @cuda:0 stream(1) : f32[]@cuda:0
   symbol_definition k: float = item(%m)
   free %m
@@ -90,6 +91,7 @@ CALL = """\
             o = aten_abs_default(g)
         g.record_stream(cuda_0_stream_1)
         del g
+        del h
         with torch.cuda.stream(cuda_0_stream_1):
             m = aten_max_default(o)
         cuda_0_stream_0.wait_stream(cuda_0_stream_1)

@@ -96,6 +96,7 @@ def program(line: str) -> str:
         ("%a = allocate pool[4]", Code.UNKNOWN_WORD, "pool", "`%a = allocate_pool"),
         ("%a = allocate_pool 4096", Code.UNEXPECTED, "4096", "`pool[4096]`"),
         ("%a = allocate_pool f32[4]", Code.UNKNOWN_WORD, "f32", "`pool[4096]`"),
+        ("%a = allocate_pool f32[4]", Code.UNKNOWN_WORD, "f32", "(write `pool`)"),
         ("%a = allocate_pool poll[4]", Code.UNKNOWN_WORD, "poll", "mean `pool`"),
         ("%a = allocate_pool pool 4", Code.UNEXPECTED, "4", "`[` and the bytes"),
         ("%a = allocate_pool pool[4, 4]", Code.UNEXPECTED, ", 4", "expected `]`"),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.verify.test_robustness import calls_of
-from wrapperir.diagnostics import Code
+from wrapperir.diagnostics import Code, Diagnostic
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.ir.expr import Symbol
 from wrapperir.ir.line import SizeOf
@@ -19,6 +19,10 @@ from wrapperir.verify import verify
 
 
 def codes(lines: str) -> list[Code]:
+    return [diagnostic.code for diagnostic in verified(lines)]
+
+
+def verified(lines: str) -> tuple[Diagnostic, ...]:
     text = f"""wrapperir 1
 
 program @main(%x: f32[s0, s1], %n: i64, %flag: bool[]) {{
@@ -29,7 +33,7 @@ program @main(%x: f32[s0, s1], %n: i64, %flag: bool[]) {{
 {lines}
 }}
 """
-    return [diagnostic.code for diagnostic in verify(parse_program(text))]
+    return verify(parse_program(text))
 
 
 def pair_codes(first: str, second: str) -> list[Code]:
@@ -130,14 +134,46 @@ def test_placements_that_overlap_are_reported(first: str, second: str) -> None:
 def test_a_placement_against_its_pool(
     placement: str, pool: str, expected: Code | None
 ) -> None:
-    found = codes(
+    found = verified(
         f"""  %p = allocate_pool pool[{pool}]
   %a = place {placement.replace(" at", " in %p at")}
   free %a
   free %p
   return"""
     )
-    assert found == ([] if expected is None else [expected])
+    assert [d.code for d in found] == ([] if expected is None else [expected])
+    for diagnostic in found:
+        has_hint = diagnostic.hint is not None
+        assert has_hint or diagnostic.code not in OF_PLACES
+
+
+OF_PLACES = {
+    Code.OUTSIDE_POOL,
+    Code.PLACEMENT_ALIGNMENT,
+    Code.PLACEMENT_INCOMPATIBLE,
+    Code.UNPLACEABLE,
+}
+
+
+def test_what_differs_from_a_pool_says_whose_place_is_which() -> None:
+    (found,) = verified(
+        "  %p = allocate_pool pool[64]@cuda:0\n  %a = place f32[1] in %p at 0\n"
+        "  free %a\n  free %p\n  return"
+    )
+    assert found.message == "%a cannot be in %p: %p is on cuda:0, not on cpu"
+
+
+def test_only_of_a_tensor_is_a_view_to_be_kept() -> None:
+    (found,) = verified(
+        "  %p = allocate_pool pool[64]\n  free %p\n  %a = place f32[1] in %p at 0\n"
+        "  free %a\n  return"
+    )
+    assert (found.code, found.hint) == (
+        Code.USE_AFTER_FREE,
+        "use it before, or drop it later",
+    )
+    (found,) = verified("  free %x\n  extern_kernel aten.f(%x)\n  return")
+    assert found.hint == "use it before, or keep a view of it"
 
 
 def test_bytes_are_free_when_the_last_name_is_dropped() -> None:

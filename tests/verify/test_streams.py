@@ -257,6 +257,21 @@ def test_one_race_of_a_storage_is_reported_once_with_both_places() -> None:
     assert found.hint is not None
 
 
+@pytest.mark.parametrize(
+    ("event", "code"), [("%e", Code.UNDEFINED_NAME), ("%x", Code.NOT_AN_EVENT)]
+)
+def test_an_event_that_there_is_not_is_all_that_is_reported(event: str, code: Code) -> None:
+    text = f"""wrapperir 1
+program @main(%x: mutated f32[8]) {{
+  extern_kernel aten.zero_.default(%x) writes(%x) stream(1)
+  wait_event {event} stream(2)
+  extern_kernel aten.zero_.default(%x) writes(%x) stream(2)
+  return
+}}
+"""
+    assert [d.code for d in verify(parse_program(text))] == [code]
+
+
 POOL = """  %p = allocate_pool pool[128]
   %a = place f32[16] in %p at 0
   extern_kernel aten.zero_.default(%a) writes(%a) stream(1)

@@ -206,4 +206,6 @@ def suggestion(word: str, known: Iterable[str]) -> str | None:
     close = get_close_matches(word[:64], words, n=1)
     if close:
         return f"did you mean `{close[0]}`?"
+    if len(words) == 1:
+        return f"write `{words[0]}`"
     return "one of " + ", ".join(f"`{w}`" for w in words) if len(words) <= 24 else None

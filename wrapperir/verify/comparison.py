@@ -116,15 +116,18 @@ def kind_of(type: ValueType) -> str:
 
 
 def placement_difference(
-    left: TensorType | PoolType, right: TensorType | PoolType
+    left: TensorType | PoolType, right: TensorType | PoolType, name: str = "it"
 ) -> str | None:
-    """Return how the place that ``left`` is in certainly differs from that of ``right``."""
+    """Return how the place that ``left`` is in certainly differs from that of ``right``.
+
+    ``name`` is what to call ``left``.
+    """
     if not same_device(left.device, right.device):
-        return f"it is on {left.device}, not on {right.device}"
+        return f"{name} is on {left.device}, not on {right.device}"
     if left.space != right.space:
-        return f"it is in space {left.space}, not {right.space}"
+        return f"{name} is in space {left.space}, not {right.space}"
     if left.pinned != right.pinned:
-        return f"it is {'' if left.pinned else 'not '}pinned"
+        return f"{name} is {'' if left.pinned else 'not '}pinned"
     return None
 
 

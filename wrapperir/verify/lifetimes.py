@@ -177,7 +177,7 @@ def check_reinterpret(state: State, line: ReinterpretLine) -> None:
         or source.space is not type.space
         or source.pinned is not type.pinned
     ):
-        found = placement_difference(source, type)
+        found = placement_difference(source, type, f"%{value.name}")
     if found is not None:
         state.report(
             Code.VIEW_ELSEWHERE,

@@ -13,7 +13,7 @@ from wrapperir.ir.line import (
     WhileLoopLine,
 )
 from wrapperir.ir.program import Program
-from wrapperir.ir.types import OpaqueType
+from wrapperir.ir.types import OpaqueType, TensorType
 from wrapperir.ir.uses import definitions
 from wrapperir.verify.expressions import SymbolFacts
 from wrapperir.verify.interval import UNBOUNDED
@@ -46,7 +46,9 @@ def report_unusable(state: State, name: str, value: Value | None) -> None:
             f"%{name} is used after its name was dropped",
             f"%{name}",
             notes=(dropped_note(value),),
-            hint="use it before, or keep a view of it",
+            hint="use it before, or keep a view of it"
+            if isinstance(value.type, TensorType)
+            else "use it before, or drop it later",
         )
 
 

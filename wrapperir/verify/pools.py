@@ -86,15 +86,30 @@ def _check_place(state: State, line: PlaceLine, pool: Value, value: Value) -> No
     type = line.type
     found = _unplaceable(line)
     if found is not None:
-        state.report(Code.UNPLACEABLE, f"%{value.name} {found}", f"%{value.name}")
+        hint = "allocate it" if isinstance(type, TensorType) else "leave the mode out"
+        state.report(
+            Code.UNPLACEABLE, f"%{value.name} {found}", f"%{value.name}", hint=hint
+        )
         return
-    found = placement_difference(pool.type, type)
+    found = placement_difference(pool.type, type, f"%{pool.name}")
     if found is not None:
-        _report(state, Code.PLACEMENT_INCOMPATIBLE, value, pool, f"another kind: {found}")
+        state.report(
+            Code.PLACEMENT_INCOMPATIBLE,
+            f"%{value.name} cannot be in %{pool.name}: {found}",
+            f"%{value.name}",
+            notes=(defined_note(pool),),
+            hint="place it in a pool on its device, in its space and pinned as it is",
+        )
         return
     found = _misalignment(state, pool.type, type, line.offset)
     if found is not None:
-        _report(state, Code.PLACEMENT_ALIGNMENT, value, pool, f"its alignment: {found}")
+        state.report(
+            Code.PLACEMENT_ALIGNMENT,
+            f"%{pool.name} cannot give %{value.name} its alignment: {found}",
+            f"%{value.name}",
+            notes=(defined_note(pool),),
+            hint="the offset must be a multiple of it, and the pool's `align` no less",
+        )
         return
     extent = extent_of(state.layouts, type, line.offset)
     if certain_excess(state.layouts, pool.type, line.offset, extent):
@@ -106,6 +121,7 @@ def _check_place(state: State, line: PlaceLine, pool: Value, value: Value) -> No
             f"%{value.name} reaches past the pool %{pool.name}{amounts}",
             f"%{value.name}",
             notes=(defined_note(pool),),
+            hint="make the pool larger, or the offset less: both count bytes",
         )
     elif extent is not None:
         _enter(state, pool, value, extent)
@@ -119,17 +135,6 @@ def _unplaceable(line: PlaceLine) -> str | None:
     if line.workspace is ZeroMode.ZERO_PER_PROGRAM:
         return "is kept by the program between calls, and its pool is not"
     return None
-
-
-def _report(state: State, code: Code, value: Value, pool: Value, what: str) -> None:
-    state.report(
-        code,
-        f"%{pool.name} cannot give %{value.name} {what}"
-        if code is Code.PLACEMENT_ALIGNMENT
-        else f"%{value.name} cannot be in %{pool.name}, which is of {what}",
-        f"%{value.name}",
-        notes=(defined_note(pool),),
-    )
 
 
 def _misalignment(

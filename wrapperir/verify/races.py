@@ -81,8 +81,9 @@ class _Races:
                 self._events[line.result] = self._clocks.record(stream)
             case WaitEventLine():
                 event = self._events.get(line.event)
-                if event is not None:
-                    self._clocks.wait(self._stream(line, depth), event)
+                if event is None:  # reported: what it was to order counts as ordered
+                    event = self._clocks.record_all()
+                self._clocks.wait(self._stream(line, depth), event)
             case SymbolDefinitionLine(source=ItemOf()) | AssertNotNanLine():
                 self._clocks.wait_for_all()
             case ConditionalLine() | WhileLoopLine() | SubgraphCallLine():
