@@ -88,4 +88,6 @@ def _within_input(x: Any, offset: Any) -> Any:
 
 
 def _expression(value: Any) -> Any:
-    return value.node.expr if isinstance(value, torch.SymInt) else sympy.sympify(value)
+    if isinstance(value, torch.SymInt):
+        return value.node.expr
+    return value if isinstance(value, sympy.Expr) else sympy.Integer(value)
