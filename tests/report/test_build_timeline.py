@@ -54,6 +54,30 @@ program @main(%x: f32[64]) {
     assert memory.uncounted == (256, 256, 256, 0, 0, 0)
 
 
+def test_allocations_are_pools_buffers_in_none_and_results() -> None:
+    memory = memory_of("""\
+program @main(%x: f32[64]) {
+  constant %w: f32[64] = "w"
+  %kept = allocate f32[64] workspace(zero_per_program)
+  %p = allocate_pool pool[512]
+  %inner = place pool[256] in %p at 256
+  %a = place f32[64] in %p at 0
+  %b = place f32[64] in %inner at 0
+  free %inner
+  free %p
+  extern_kernel aten.f(%kept, out = %a) writes(%kept, %a)
+  extern_kernel aten.add.out(%a, %w, out = %b) writes(%b)
+  free %a
+  %c = extern_kernel aten.reshape.default(%x, [8, 8]) aliases(%x) : f32[8, 8]
+  %d = reuse %b as f32[64]
+  %e = allocate f32[64] workspace(zero_on_call)
+  free %x
+  return %c, %d, %e
+}
+""")
+    assert memory.allocations == 3  # %p, %e, and perhaps %c
+
+
 def test_blocks_come_one_after_the_other() -> None:
     version = timeline_of("""\
 program @main(%x: f32[1024], %n: bool[]) {
@@ -78,6 +102,7 @@ program @main(%x: f32[1024], %n: bool[]) {
 """)
     (memory,) = version.memories
     assert [line.depth for line in version.lines] == [0, 0, 1, 1, 1, 1, 0, 0, 0]
+    assert memory.allocations == 4  # %p, %big, %u, %w
     assert [line.number for line in version.lines] == [4, 5, 7, 8, 9, 13, 17, 18, 19]
     assert version.lines[1].text == "%r = conditional %n (%x) : f32[16]"
     lives = {b.name: (b.begin, b.end) for b in memory.buffers}

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from attrs import evolve
 from hypothesis import HealthCheck, given, settings
 from playwright.sync_api import Page
 
@@ -111,11 +112,37 @@ def test_the_versions_are_beside_each_other(opener: Opener) -> None:
     page = opener.open(format_html(small_report()))
     given, planned = page.locator(".version").all_inner_texts()
     assert "as given" in given
-    assert "8 KiB peak" in given
-    assert "10 KiB peak" in planned
+    assert "8 KiB peak 3 allocations" in " ".join(given.split())
+    assert "10 KiB peak 2 allocations" in " ".join(planned.split())
     assert "1.250 of the lower bound" in planned
     assert "8 KiB (8,192 bytes) at most, in 1 pool" in planned
     assert "s0 = 64" in page.locator("header").inner_text()
+
+
+def test_the_legend_has_what_the_map_has(opener: Opener) -> None:
+    page = opener.open(format_html(small_report()))
+    pool = page.locator("#kinds span", has_text=re.compile("^pool$"))
+    assert pool.is_hidden()
+    page.locator(".version").nth(1).click()
+    assert pool.is_visible()
+
+
+def test_what_made_a_buffer_is_read_in_whole(opener: Opener) -> None:
+    report = small_report()
+    text = f"%b = extern_kernel aten.addmm.default({', '.join(['%argument'] * 4)})"
+    given = report.versions[0]
+    lines = (given.lines[0], evolve(given.lines[1], text=text), *given.lines[2:])
+    report = evolve(report, versions=(evolve(given, lines=lines),))
+    page = opener.open(format_html(report))
+    made = page.locator("#largest tr", has_text="%b").locator(".made span").first
+    assert made.inner_text() == text
+    wide, high = (
+        "e => [e.scrollWidth, e.clientWidth]",
+        "e => [e.scrollHeight, e.clientHeight]",
+    )
+    for measure in (wide, high):
+        whole, shown = made.evaluate(measure)
+        assert whole <= shown
 
 
 def test_text_of_a_program_stays_text(opener: Opener) -> None:

@@ -92,6 +92,18 @@ def test_counters_are_the_curves() -> None:
     assert [(e["ts"], e["args"]["bytes"]) for e in heights] == [(0, 8192), (5, 0)]
 
 
+def test_what_is_there_before_the_call_has_tracks_of_its_own() -> None:
+    events = check_format(format_perfetto(small_report()))
+    names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    before = "cpu inputs, constants and kept workspaces 1"
+    for process in (1, 2):
+        slices = [e for e in events if (e["ph"], e["pid"]) == ("X", process)]
+        tracks = {e["name"]: names[e["tid"]] for e in slices if e["cat"] == "buffer"}
+        assert tracks["%x"] == before
+        own = {name for buffer, name in tracks.items() if buffer != "%x"}
+        assert own == {"cpu buffers 1", "cpu buffers 2"}
+
+
 def test_a_slice_says_what_a_buffer_is() -> None:
     events = check_format(format_perfetto(small_report()))
     (placed,) = (e for e in events if e["name"] == "%c" and e["pid"] == 2)

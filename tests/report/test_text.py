@@ -19,6 +19,7 @@ with s0 = 64 (given)
 as given, cpu:
   peak           8 KiB (8,192 bytes) at line 5, 1.000 of the lower bound
   lower bound    8 KiB (8,192 bytes), the most that is live at a line
+  allocations    3 pieces of memory from an allocator
   in pools       nothing, for there are none
   not counted    4 KiB (4,096 bytes) of inputs, constants and kept workspaces
 
@@ -32,6 +33,7 @@ as given, cpu:
 """
     )
     assert "peak           10 KiB (10,240 bytes) at line 5, 1.250 of" in planned
+    assert "allocations    2 pieces of memory from an allocator\n" in planned
     assert "pools          8 KiB (8,192 bytes) at most, in 1 pool\n" in planned
     assert (
         "in pools       2 of 3 buffers, with 77.8% of their bytes; at the peak 75.0%\n"

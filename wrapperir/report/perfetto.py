@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import TypeAlias, Union
 
+from wrapperir.report.text import UNCOUNTED
 from wrapperir.report.timeline import (
     MemoryReport,
     MemoryTimeline,
@@ -52,13 +53,22 @@ def _version_events(
         yield _slice(line.text, "line", process, thread, (index, index + 1), arguments)
     for memory in version.memories:
         yield from _counters(memory, process)
-        for lane, buffers in enumerate(lanes(memory.buffers), 1):
-            thread = next(threads)
-            yield _named("thread_name", process, thread, f"{memory.memory} buffers {lane}")
-            for buffer in buffers:
-                span = (buffer.begin, buffer.end)
-                arguments = _arguments(buffer, version)
-                yield _slice(f"%{buffer.name}", "buffer", process, thread, span, arguments)
+        for what, counted in (("buffers", True), (UNCOUNTED, False)):
+            own = [buffer for buffer in memory.buffers if buffer.kind.counted is counted]
+            for lane, buffers in enumerate(lanes(own), 1):
+                thread = next(threads)
+                name = f"{memory.memory} {what} {lane}"
+                yield _named("thread_name", process, thread, name)
+                for buffer in buffers:
+                    yield _buffer_slice(buffer, version, process, thread)
+
+
+def _buffer_slice(
+    buffer: TimelineBuffer, version: ProgramTimeline, process: int, thread: int
+) -> TraceEvent:
+    span = (buffer.begin, buffer.end)
+    arguments = _arguments(buffer, version)
+    return _slice(f"%{buffer.name}", "buffer", process, thread, span, arguments)
 
 
 def lanes(buffers: Sequence[TimelineBuffer]) -> list[list[TimelineBuffer]]:

@@ -53,6 +53,7 @@ def summary(version: ProgramTimeline, memory: MemoryTimeline) -> list[tuple[str,
     rows = [
         ("peak", f"{_exact(memory.peak)} at {where}{ratio}"),
         ("lower bound", f"{_exact(bound)}, the most that is live at a line"),
+        ("allocations", f"{_pieces(memory.allocations)} of memory from an allocator"),
     ]
     if memory.pools:
         height = memory.pool_height
@@ -65,6 +66,10 @@ def summary(version: ProgramTimeline, memory: MemoryTimeline) -> list[tuple[str,
     if uncounted := max(memory.uncounted, default=0):
         rows.append(("not counted", f"{_exact(uncounted)} of {UNCOUNTED}"))
     return rows
+
+
+def _pieces(count: int) -> str:
+    return "1 piece" if count == 1 else f"{count} pieces"
 
 
 def _share(memory: MemoryTimeline) -> str:

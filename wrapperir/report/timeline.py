@@ -28,6 +28,12 @@ class BufferKind(StrEnum):
         """Whether a call takes the memory; the rest is there before it."""
         return self not in (BufferKind.WORKSPACE, BufferKind.INPUT, BufferKind.CONSTANT)
 
+    @property
+    def taken(self) -> bool:
+        """Whether the memory is a piece of its own, taken from an allocator."""
+        kinds = (BufferKind.ALLOCATED, BufferKind.RESULT, BufferKind.PERHAPS_RESULT)
+        return self in kinds
+
 
 @frozen(kw_only=True)
 class TimelineLine:
@@ -111,6 +117,16 @@ class MemoryTimeline:
         """The index of a line at the peak: of those, the first where most is live."""
         both = list(zip(self.held, self.live, strict=True))
         return both.index(max(both)) if both else 0
+
+    @property
+    def allocations(self) -> int:
+        """How many pieces are taken from an allocator: pools, buffers in none, results.
+
+        An operator's result that may be a view counts, and what blocks take counts once,
+        as if all of them ran and loops one time.
+        """
+        taken = sum(buffer.kind.taken for buffer in self.buffers)
+        return taken + sum(pool.pool is None for pool in self.pools)
 
     @property
     def pool_height(self) -> int:

@@ -37,6 +37,7 @@ function draw() {
   for (const entry of document.querySelectorAll("#kinds [data-kind]")) {
     entry.hidden = !present.has(Number(entry.dataset.kind));
   }
+  document.getElementById("pool-legend").hidden = !memory.pools.name.length;
   document.querySelector(".uncounted-only").hidden = !showAll;
   allBox.parentElement.hidden = !memory.buffers.kind.some((kind) => !counted[kind]);
   select(view.selected);
@@ -50,9 +51,9 @@ function cell(row, text, name) {
   return element;
 }
 
-function addBelow(parent, text) {
+function addPart(parent, text, name) {
   const element = document.createElement("span");
-  element.className = "below";
+  element.className = name;
   element.textContent = text;
   parent.append(element);
 }
@@ -67,10 +68,11 @@ function drawLargest() {
     cell(row, `%${buffers.name[index]}`, "mono");
     cell(row, lifetime(version, buffers, index).replace(/^lines? /, ""), "");
     const line = buffers.line[index];
-    const maker = cell(row, line < 0 ? "" : version.texts[line], "mono made");
+    const maker = cell(row, "", "mono made");
+    if (line >= 0) addPart(maker, version.texts[line], "maker");
     const writer = buffers.writer[index];
-    if (writer >= 0) addBelow(maker, `line ${version.numbers[writer]}: ${version.texts[writer]}`);
-    if (buffers.from[index]) addBelow(maker, `from ${buffers.from[index]}`);
+    if (writer >= 0) addPart(maker, `line ${version.numbers[writer]}: ${version.texts[writer]}`, "below");
+    if (buffers.from[index]) addPart(maker, `from ${buffers.from[index]}`, "below");
     return row;
   });
   largest.replaceChildren(...rows);
