@@ -31,9 +31,12 @@ if TYPE_CHECKING:
     from wrapperir.ir.program import Program as Program
     from wrapperir.ir.types import Device as Device
     from wrapperir.ir.types import DType as DType
+    from wrapperir.ir.types import EventType as EventType
+    from wrapperir.ir.types import PoolType as PoolType
     from wrapperir.ir.types import TensorType as TensorType
     from wrapperir.ir.types import tensor as tensor
     from wrapperir.ir.visitor import LineVisitor as LineVisitor
+    from wrapperir.passes import MEMORY_PASSES as MEMORY_PASSES
     from wrapperir.passes import run_passes as run_passes
     from wrapperir.text import format_json as format_json
     from wrapperir.text import format_program as format_program
@@ -52,11 +55,14 @@ _HOMES = {
     "Diagnostic": "wrapperir.diagnostics",
     "DiagnosticError": "wrapperir.diagnostics",
     "Emitter": "wrapperir.emit",
+    "EventType": "wrapperir.ir.types",
     "KernelConfig": "wrapperir.ir.kernel",
     "KernelDefinitionLine": "wrapperir.ir.line",
     "Language": "wrapperir.ir.kernel",
     "Line": "wrapperir.ir.line",
     "LineVisitor": "wrapperir.ir.visitor",
+    "MEMORY_PASSES": "wrapperir.passes",
+    "PoolType": "wrapperir.ir.types",
     "Program": "wrapperir.ir.program",
     "ProgramBuilder": "wrapperir.ir.builder",
     "ScalarParameter": "wrapperir.ir.kernel",
@@ -76,6 +82,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "MEMORY_PASSES",
     "Access",
     "BufferParameter",
     "Code",
@@ -85,11 +92,13 @@ __all__ = [
     "Diagnostic",
     "DiagnosticError",
     "Emitter",
+    "EventType",
     "KernelConfig",
     "KernelDefinitionLine",
     "Language",
     "Line",
     "LineVisitor",
+    "PoolType",
     "Program",
     "ProgramBuilder",
     "ScalarParameter",

@@ -103,3 +103,12 @@ def test_nothing_executes_what_a_file_holds() -> None:
     for path in SOURCES:
         names = set(executed_names(ast.parse(path.read_text())))
         assert not names & EXECUTING, path
+
+
+def test_every_make_target_is_phony_and_in_the_help() -> None:
+    text = (ROOT / "Makefile").read_text().replace("\\\n", " ")
+    targets = set(re.findall(r"^([a-z][a-z-]*):", text, re.MULTILINE))
+    (phony,) = re.findall(r"^\.PHONY:(.*)$", text, re.MULTILINE)
+    assert set(phony.split()) == targets
+    shown = set(re.findall(r"\bmake ([a-z-]+)", "".join(re.findall(r"@echo .*", text))))
+    assert shown == targets - {"help"}
