@@ -149,7 +149,10 @@ def _pool_in_loop(b: ProgramBuilder) -> Program:
 
 
 def _streams(b: ProgramBuilder) -> Program:
-    """Two streams share buffers, and the bytes of a pool, after they have met."""
+    """Two streams share buffers, and the bytes of a pool, after they have met.
+
+    One of the events is freed, which is neither needed nor forbidden.
+    """
     x = b.input(_MATRIX, mutated=True)
     pool = b.allocate_pool(PoolType(size=2 * _BYTES))
     first = b.place(pool, 0, _MATRIX)
@@ -161,7 +164,7 @@ def _streams(b: ProgramBuilder) -> Program:
     total = b.extern("aten.add.Tensor", first, side, type=_MATRIX)
     b.free(first, side)
     later = b.record_event()
-    b.wait_event(later, CPU, stream=1).wait_event(done, stream=1)
+    b.wait_event(later, CPU, stream=1).wait_event(done, stream=1).free(done)
     again = b.place(pool, 64, _MATRIX)
     b.extern_out("aten.mul.Scalar_out", total, 2, out=again, stream=1)
     reused = b.reuse(total, tensor("f32", (32,)))
