@@ -29,7 +29,8 @@ up to 64 bytes.
   `memory_pool="intermediates"`.
 - *ours*: the Python emitter's module, after {passes}.
 - *height*: the most bytes that the planned program holds by its lines, pools at their full
-  height and what is beside them; *in pools*: the share of buffer bytes that is placed.
+  height and what is beside them; *in pools*: the share of buffer bytes that is placed. What
+  a forward saves for the backward is among its outputs, which are not placed.
 - *planning*: the seconds of all those passes, and their share of the first call's:
   Dynamo, Inductor's lowering, verifying, emitting, loading kernels that were compiled
   before, and one run.
