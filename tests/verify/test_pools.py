@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.verify.test_robustness import calls_of
-from wrapperir.diagnostics import Code, Diagnostic
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.interp import interpret
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.ir.expr import Symbol
 from wrapperir.ir.line import SizeOf
@@ -357,6 +358,31 @@ def test_what_counts_from_a_storage_is_not_placed(
   free %p
   return"""
     assert codes(lines) == expected
+
+
+@pytest.mark.parametrize("name", ["reinterpret", "reuse"])
+@pytest.mark.parametrize(
+    ("align", "offset", "fits"),
+    [(64, 8, True), (64, 0, True), (64, 1, False), (64, 4, False), (4, 0, False)],
+)
+def test_views_and_reuses_need_their_elements_aligned(
+    name: str, align: int, offset: int, fits: bool
+) -> None:
+    dropped = "  free %b\n" if name == "reinterpret" else ""
+    lines = f"""  %p = allocate_pool pool[256] {{align = {align}}}
+  %b = place u8[64] in %p at {offset}
+  %v = {name} %b as f64[4]
+  extern_kernel aten.fill_.Scalar(%v, 3) writes(%v)
+{dropped}  free %v
+  free %p
+  return"""
+    assert codes(lines) == ([] if fits else [Code.PLACEMENT_ALIGNMENT])
+    program = parse_program(f"wrapperir 1\n\nprogram @main() {{\n{lines}\n}}\n")
+    if fits:
+        interpret(program, (), {})
+    else:
+        with pytest.raises(DiagnosticError, match="not aligned"):
+            interpret(program, (), {})
 
 
 PLACEMENTS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12)), max_size=30)

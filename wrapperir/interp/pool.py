@@ -1,5 +1,6 @@
 """Pools: memory that placements take their bytes from, really, so that overlaps corrupt."""
 
+import math
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Mapping
 
@@ -86,6 +87,7 @@ class Pool:
             written=None if zeroed else torch.zeros(nbytes, dtype=torch.uint8),
             behind=after,
             pool=self.storage,
+            alignment=math.gcd(self.type.alignment, offset),
         )
         storage.fill(zeroed=zeroed)
         living = _Living(offset, end, name, storage)

@@ -47,6 +47,7 @@ class Storage:
         behind: the bytes that follow, where they can be seen: guards or neighbours.
         history: what streams did to it.
         pool: the memory of the pool that it is placed in, if it is.
+        alignment: what its place in a pool gives it, in bytes; ``None`` outside of pools.
         released: told when what the block owned lost its last name.
         names: how many names refer to it.
     """
@@ -61,6 +62,7 @@ class Storage:
     behind: torch.Tensor | None = None
     history: History = field(factory=History)
     pool: "Storage | None" = None
+    alignment: int | None = None
     released: Callable[[], None] | None = None
     names: int = field(default=0, init=False)
 
@@ -109,7 +111,7 @@ class Storage:
             message = f"{layout} needs {layout.end} bytes of a storage of {self.nbytes}"
             raise FaultError(Code.RUN_VIEW_OUT_OF_BOUNDS, message)
         itemsize = layout.dtype.itemsize
-        if self.base % itemsize:
+        if self.base % itemsize or (self.alignment or itemsize) % itemsize:
             message = f"the storage is not aligned for elements of {layout.dtype.value}"
             raise FaultError(Code.RUN_VIEW_OUT_OF_BOUNDS, message)
         offset = 0 if layout.is_empty else layout.offset + self.base // itemsize

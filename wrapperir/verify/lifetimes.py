@@ -6,6 +6,7 @@ from wrapperir.ir.types import TensorType
 from wrapperir.verify.comparison import placement_difference, reaches_past
 from wrapperir.verify.malformed import expect
 from wrapperir.verify.names import define, report_no_tensor, use, use_tensor
+from wrapperir.verify.pools import check_element_alignment
 from wrapperir.verify.state import (
     Role,
     Scope,
@@ -110,6 +111,7 @@ def check_reuse(state: State, line: ReuseLine) -> None:
         else:
             storage = value.storage
             _check_fit(state, value, type)
+            check_element_alignment(state, value, type)
         if value.role is Role.OWNED:
             del state.scope.owned[value.name]
             value.live = False
@@ -171,6 +173,7 @@ def check_reinterpret(state: State, line: ReinterpretLine) -> None:
         return
     source = value.type
     assert isinstance(source, TensorType)
+    check_element_alignment(state, value, type)
     found = None
     if (
         source.device is not type.device

@@ -118,7 +118,8 @@ class Placement:
     ``pool`` is the storage of the pool, ``lender`` the block parameter whose pool it is, if
     it is one's.  ``names`` counts the names that keep the storage alive, and ``ended`` is
     the line that dropped the last.  ``extent`` is ``None`` where nothing is known of the
-    bytes, or there are none, or an overlap was reported.
+    bytes, or there are none, or an overlap was reported.  ``alignment`` is what the place
+    gives the storage, in bytes, where the offset is constant.
     """
 
     owner: "Value"
@@ -127,6 +128,7 @@ class Placement:
     extent: Extent | None = None
     names: int = 1
     ended: LinePath | None = None
+    alignment: int | None = None
 
     def drop(self, scope: "Scope") -> None:
         """Drop a name; with the last, the pool that this was placed in loses one, too."""

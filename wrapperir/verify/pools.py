@@ -1,5 +1,7 @@
 """Pools and what is placed in them; the rules are in ``semantics.md``."""
 
+import math
+
 from wrapperir.diagnostics import Code
 from wrapperir.ir.expr import Expr
 from wrapperir.ir.line import AllocatePoolLine, PlaceLine, ZeroMode
@@ -111,6 +113,8 @@ def _check_place(state: State, line: PlaceLine, pool: Value, value: Value) -> No
             hint="the offset must be a multiple of it, and the pool's `align` no less",
         )
         return
+    if isinstance(line.offset, int) and value.storage.placement is not None:
+        value.storage.placement.alignment = math.gcd(pool.type.alignment, line.offset)
     extent = extent_of(state.layouts, type, line.offset)
     if certain_excess(state.layouts, pool.type, line.offset, extent):
         amounts = ""
@@ -125,6 +129,23 @@ def _check_place(state: State, line: PlaceLine, pool: Value, value: Value) -> No
         )
     elif extent is not None:
         _enter(state, pool, value, extent)
+
+
+def check_element_alignment(state: State, value: Value, type: TensorType) -> None:
+    """Report where a placement's new name has elements that its place does not align."""
+    placement = value.storage.placement
+    if placement is None or placement.alignment is None:
+        return
+    if placement.alignment % type.dtype.itemsize:
+        owner = placement.owner
+        state.report(
+            Code.PLACEMENT_ALIGNMENT,
+            f"the place of %{owner.name} is aligned to {placement.alignment} bytes, "
+            f"elements of {type.dtype.value} need {type.dtype.itemsize}",
+            f"%{value.name}",
+            notes=(defined_note(owner),),
+            hint="place it at a multiple of that",
+        )
 
 
 def _unplaceable(line: PlaceLine) -> str | None:
