@@ -33,7 +33,12 @@ up to 64 bytes.
   a forward saves for the backward is among its outputs, which are not placed.
 - *planning*: the seconds of all those passes, and their share of the first call's:
   Dynamo, Inductor's lowering, verifying, emitting, loading kernels that were compiled
-  before, and one run.
+  before, and one run. The solvers' compiled cores were built before, which takes a few
+  seconds once a machine.
+
+Where a peak is above the height, operators took scratch memory beside what the program
+holds; Inductor can be below the bound where it puts new buffers in inputs that are given
+up, which programs here free instead.
 
 | model | program | lower bound, KiB | default | pools | ours | height | in pools |
 | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |
