@@ -1,10 +1,12 @@
 """Buffers are placed in pools, no peak is raised, and offsets hold for all sizes."""
 
 import pytest
+import torch
 from attrs import evolve
 
 from wrapperir.analysis.live_bytes import analyze_memory
 from wrapperir.analysis.storages import StorageKind
+from wrapperir.emit import compile_program
 from wrapperir.ir.builder import BlockBuilder, ProgramBuilder, Value
 from wrapperir.ir.expr import Symbol, evaluate_int
 from wrapperir.ir.line import (
@@ -321,3 +323,22 @@ def test_what_an_operator_counts_from_stays_allocated(nested: bool) -> None:
     planned = plan_memory(b.build(copy))
     names = [line.result for line in placements(planned.lines)]
     assert names == [held.name, other.name]
+
+
+def test_what_an_operator_compares_by_storage_stays_allocated() -> None:
+    b = ProgramBuilder()
+    b.free(with_headroom(b))
+    square = tensor("f32", (4, 4))
+    a, q, r, total = (b.allocate(square) for _ in range(4))
+    b.extern_out("aten.ones.out", [4, 4], out=a)
+    b.extern_out("aten.linalg_qr.out", a, Q=q, R=r, writes=(q, r))
+    b.extern_out("aten.mm.out", q, r, out=total)
+    b.free(a, q, r)
+    copy = b.extern("aten.clone.default", total, type=square)
+    b.free(total)
+    program = b.build(copy)
+    planned = plan_memory(program)
+    assert placements(planned.lines) == [], "one buffer needs no pool"
+    (found,) = compile_program(planned)([])
+    assert isinstance(found, torch.Tensor)
+    torch.testing.assert_close(found, torch.ones(4, 4))

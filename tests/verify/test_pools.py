@@ -339,10 +339,11 @@ def test_pools_and_events_are_no_inputs_and_no_outputs() -> None:
         ("aten.as_strided.default(%b, [4], [1], 8)", [Code.STORAGE_OF_PLACED]),
         ("aten.as_strided.default(%v, [4], [1], 8)", [Code.STORAGE_OF_PLACED]),
         ("aten.as_strided.default(%a, [4], [1], 8)", []),
+        ("aten.linalg_norm.default(%b)", [Code.STORAGE_OF_PLACED]),
         ("aten.relu.default(%b)", []),
     ],
 )
-def test_what_counts_from_a_storage_is_not_placed(
+def test_what_looks_at_a_storage_is_not_placed(
     operator: str, expected: list[Code]
 ) -> None:
     lines = f"""  %p = allocate_pool pool[64]

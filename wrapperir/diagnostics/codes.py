@@ -151,7 +151,7 @@ class Code(StrEnum):
     MISPLACED_RESOURCE = "WIR317"
     """A pool or an event is where only other values can be."""
     STORAGE_OF_PLACED = "WIR318"
-    """An operator counts from the storage of what is placed in a pool."""
+    """An operator looks at the storage of what is placed in a pool."""
     # 4: kernels and operators
     UNDEFINED_KERNEL = "WIR401"
     """A call names a kernel that is not defined."""

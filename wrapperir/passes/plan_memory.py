@@ -22,7 +22,7 @@ from wrapperir.ir.line import (
     PlaceLine,
 )
 from wrapperir.ir.program import Program
-from wrapperir.ir.storage_operators import counts_from_storage
+from wrapperir.ir.storage_operators import looks_at_storage
 from wrapperir.ir.types import PoolType, TensorType
 from wrapperir.ir.uses import blocks_of
 from wrapperir.passes.nested_blocks import rewrite_blocks
@@ -108,9 +108,9 @@ def plan_memory(program: Program) -> Program:
         }
 
     What stays allocated: outputs, buffers with a vendor layout, workspaces of the
-    program, what operators and blocks return, what goes to operators that count from the
-    start of a tensor's storage or replace it (``aten.as_strided``, ``aten.set_``), and
-    buffers whose place in a pool would make the block take more than it did at its peak.
+    program, what operators and blocks return, what goes to operators that look at a
+    tensor's storage (``aten.as_strided``, ``aten.linalg_qr``), and buffers whose place in
+    a pool would make the block take more than it did at its peak.
     """
     return plan_pools(program).program
 
@@ -238,7 +238,7 @@ class _Planner:
 
 def _looks_at_storage(line: BodyLine) -> bool:
     if isinstance(line, ExternKernelLine):
-        return counts_from_storage(line.operator)
+        return looks_at_storage(line.operator)
     return any(_looks_at_storage(inner) for b in blocks_of(line) for inner in b.lines)
 
 

@@ -17,7 +17,7 @@ from wrapperir.ir.line import (
     MultiOutputLine,
     TorchEnum,
 )
-from wrapperir.ir.storage_operators import counts_from_storage
+from wrapperir.ir.storage_operators import looks_at_storage
 from wrapperir.ir.types import Device, DType, TensorType, TupleType, ValueType
 from wrapperir.verify.aliasing import merged_storage, write
 from wrapperir.verify.comparison import difference
@@ -58,7 +58,7 @@ def check_extern_kernel(state: State, line: ExternKernelLine) -> None:
         _check_keywords(state, line, names)
     if state.resources and not state.resources.isdisjoint(names):
         _report_resources(state, names)
-    if counts_from_storage(line.operator):
+    if looks_at_storage(line.operator):
         _report_placed(state, line.operator, names)
     if line.writes:
         _check_writes(state, line.writes, names)
@@ -112,10 +112,10 @@ def _report_placed(state: State, operator: str, names: list[str]) -> None:
         if value is not None and value.live and value.storage.placement is not None:
             state.report(
                 Code.STORAGE_OF_PLACED,
-                f"{operator} counts from the storage of %{name}, which is that of a pool",
+                f"{operator} looks at the storage of %{name}, which is that of a pool",
                 f"%{name}",
                 notes=(defined_note(value),),
-                hint="allocate the buffer instead, or use reinterpret",
+                hint="allocate the buffer instead",
             )
 
 
