@@ -343,9 +343,7 @@ def test_pools_and_events_are_no_inputs_and_no_outputs() -> None:
         ("aten.relu.default(%b)", []),
     ],
 )
-def test_what_looks_at_a_storage_is_not_placed(
-    operator: str, expected: list[Code]
-) -> None:
+def test_what_looks_at_a_storage_is_not_placed(operator: str, expected: list[Code]) -> None:
     lines = f"""  %p = allocate_pool pool[64]
   %b = place f32[16] in %p at 0
   extern_kernel aten.ones.out([16], out = %b) writes(%b)
