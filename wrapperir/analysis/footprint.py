@@ -47,6 +47,31 @@ class Footprint:
 
 
 @define
+class DeviceFootprint:
+    """Units of one device: at each line, and for certain at the line that has most.
+
+    Which line that is depends on symbols; they are taken for what is usual.
+    """
+
+    low: dict[Unit, list[int]]
+    high: dict[Unit, list[int]]
+    peak: dict[Unit, int]
+
+    @classmethod
+    def of(cls, footprint: Footprint, device: Device, count: int) -> "DeviceFootprint":
+        """Return a device's part of the footprint of a block of ``count`` lines."""
+        nothing = [0] * count
+        high = {d[1]: p for d, p in footprint.high.items() if d[0] == device}
+        low = {unit: footprint.low.get((device, unit), nothing) for unit in high}
+        totals = [
+            sum(profile[line] * unit.weight for unit, profile in low.items())
+            for line in range(count)
+        ]
+        at = totals.index(max(totals))
+        return cls(low, high, {unit: profile[at] for unit, profile in low.items()})
+
+
+@define
 class Footprints:
     """Computes footprints; sizes of one program have the same units."""
 

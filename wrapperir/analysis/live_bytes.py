@@ -13,7 +13,7 @@ from wrapperir.analysis.storages import (
     find_storages,
 )
 from wrapperir.diagnostics import LinePath
-from wrapperir.ir.expr import EvaluationError
+from wrapperir.ir.expr import EvaluationError, Number
 from wrapperir.ir.line import (
     Argument,
     Block,
@@ -24,8 +24,6 @@ from wrapperir.ir.line import (
     WhileLoopLine,
 )
 from wrapperir.ir.program import Program
-
-Number = int | float
 
 OWN = frozenset(
     {

@@ -9,6 +9,7 @@ from wrapperir.analysis.units import STATIC, UNIT, Basis, Unit
 from wrapperir.ir.expr import (
     EvaluationError,
     Expr,
+    Number,
     Symbol,
     ceildiv,
     evaluate_int,
@@ -22,8 +23,6 @@ from wrapperir.ir.types import PoolType, TensorType, storage_extent
 from wrapperir.ir.uses import blocks_of
 from wrapperir.verify.interval import UNBOUNDED, Interval
 from wrapperir.verify.polynomial import Polynomial, Polynomials
-
-Number = int | float
 
 _TYPICAL = 32
 """What symbols are taken for where units are weighed against each other."""

@@ -2,7 +2,7 @@
 
 from attrs import define, field
 
-from wrapperir.analysis.footprint import Dimension, Footprint
+from wrapperir.analysis.footprint import DeviceFootprint, Dimension, Footprint
 from wrapperir.analysis.units import Unit, fits
 from wrapperir.ir.types import Device
 from wrapperir.passes.range_maximum import RangeMaximum
@@ -57,20 +57,13 @@ class _Device:
 
     @classmethod
     def of(cls, footprint: Footprint, device: Device, count: int) -> "_Device":
-        nothing = [0] * count
-        high = {d[1]: p for d, p in footprint.high.items() if d[0] == device}
-        low = {unit: footprint.low.get((device, unit), nothing) for unit in high}
-        totals = [
-            sum(profile[line] * unit.weight for unit, profile in low.items())
-            for line in range(count)
-        ]
-        at = totals.index(max(totals))
-        lows = {unit: RangeMaximum(profile) for unit, profile in low.items()}
+        own = DeviceFootprint.of(footprint, device, count)
+        lows = {unit: RangeMaximum(profile) for unit, profile in own.low.items()}
         highs = {
-            unit: lows[unit] if profile == low[unit] else RangeMaximum(profile)
-            for unit, profile in high.items()
+            unit: lows[unit] if profile == own.low[unit] else RangeMaximum(profile)
+            for unit, profile in own.high.items()
         }
-        return cls({unit: profile[at] for unit, profile in low.items()}, lows, highs)
+        return cls(own.peak, lows, highs)
 
     def most(self, begin: int, end: int) -> dict[Unit, int]:
         """Return what is alive at most at any of these lines."""

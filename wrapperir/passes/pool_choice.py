@@ -11,7 +11,7 @@ from itertools import accumulate
 
 from attrs import define, frozen
 
-from wrapperir.analysis.footprint import Dimension, Footprint
+from wrapperir.analysis.footprint import DeviceFootprint, Dimension, Footprint
 from wrapperir.analysis.units import STATIC, Unit, fits, units_over
 from wrapperir.ir.types import Device
 from wrapperir.planning.instance import Buffer
@@ -115,35 +115,17 @@ def choose_pools(
             if kind.dimension[0] == device and len(buffers) > 1
         ]
         if pools:
-            chosen += _Device.of(footprint, pools, count).choose(pools)
+            before = DeviceFootprint.of(footprint, device, count)
+            chosen += _Device(count, before).choose(pools)
     return chosen
 
 
 @define
 class _Device:
-    """One device's memory before (``low``, ``peak``), and without the pools (``high``).
-
-    Profiles and counts are those of units.
-    """
+    """One device's memory in a block of ``count`` lines, before it has pools."""
 
     count: int
-    low: dict[Unit, list[int]]
-    high: dict[Unit, list[int]]
-    peak: dict[Unit, int]
-
-    @classmethod
-    def of(cls, footprint: Footprint, pools: Sequence[Pool], count: int) -> "_Device":
-        device = pools[0].kind.dimension[0]
-        nothing = [0] * count
-        high = {d[1]: p for d, p in footprint.high.items() if d[0] == device}
-        low = {unit: footprint.low.get((device, unit), nothing) for unit in high}
-        totals = [
-            sum(profile[line] * unit.weight for unit, profile in low.items())
-            for line in range(count)
-        ]
-        at = totals.index(max(totals))
-        peak = {unit: profile[at] for unit, profile in low.items()}
-        return cls(count, low, high, peak)
+    before: DeviceFootprint
 
     def choose(self, pools: list[Pool]) -> list[Pool]:
         """Return the pools that hold most buffers, of several ways to choose them.
@@ -201,7 +183,9 @@ class _Device:
 
     def _after(self, pools: Sequence[Pool]) -> dict[Unit, list[int]]:
         """Return the units taken at each line, with these pools."""
-        spans: dict[Unit, list[tuple[int, int, int]]] = {unit: [] for unit in self.high}
+        spans: dict[Unit, list[tuple[int, int, int]]] = {
+            unit: [] for unit in self.before.high
+        }
         for pool in pools:
             span = spans[pool.kind.dimension[1]]
             span.append((pool.begin, pool.end, pool.height))
@@ -210,7 +194,7 @@ class _Device:
             unit: [
                 beside + change
                 for beside, change in zip(
-                    self.high[unit], _profile(span, self.count), strict=True
+                    self.before.high[unit], _profile(span, self.count), strict=True
                 )
             ]
             for unit, span in spans.items()
@@ -219,7 +203,7 @@ class _Device:
     def _excess(self, after: dict[Unit, list[int]]) -> list[int]:
         """Return the lines that take more than the peak, and more than they did."""
         if after.keys() == {STATIC}:
-            peak, low = self.peak[STATIC], self.low[STATIC]
+            peak, low = self.before.peak[STATIC], self.before.low[STATIC]
             return [
                 line for line, n in enumerate(after[STATIC]) if n > peak and n > low[line]
             ]
@@ -230,10 +214,10 @@ class _Device:
             within = known.get(taken)
             if within is None:
                 counts = dict(zip(units, taken, strict=True))
-                within = known[taken] = fits(counts, self.peak)
+                within = known[taken] = fits(counts, self.before.peak)
             if not within:
                 counts = dict(zip(units, taken, strict=True))
-                if not fits(counts, _at(self.low, line)):
+                if not fits(counts, _at(self.before.low, line)):
                     found.append(line)
         return found
 
@@ -241,9 +225,9 @@ class _Device:
         """Return the height that the pool may have for ``line`` to be no excess."""
         unit = pool.kind.dimension[1]
         taken = _at(after, line)
-        less = units_over(taken, self.peak, unit)
+        less = units_over(taken, self.before.peak, unit)
         if less is None:
-            less = units_over(taken, _at(self.low, line), unit)
+            less = units_over(taken, _at(self.before.low, line), unit)
         return -1 if less is None else pool.height - less
 
 
