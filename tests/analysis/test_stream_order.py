@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from wrapperir import parse_program
 from wrapperir.analysis.storages import find_storages
-from wrapperir.analysis.stream_order import order_streams, stream_key
+from wrapperir.analysis.stream_order import order_streams
 from wrapperir.ir.line import (
     AssertNotNanLine,
     Block,
@@ -18,6 +18,7 @@ from wrapperir.ir.line import (
     WaitEventLine,
 )
 from wrapperir.ir.types import CPU, Device
+from wrapperir.verify.streams import stream_of
 
 STREAMS = (0, 1, 2)
 KINDS = ("launch", "launch", "record", "wait", "host", "block")
@@ -48,7 +49,7 @@ def stream_lines(draw: st.DrawFn) -> list[BodyLine]:
     return lines
 
 
-def stream_of(line: BodyLine) -> int | None:
+def number_of(line: BodyLine) -> int | None:
     """Return the stream of a launch."""
     if isinstance(line, SubgraphCallLine):
         return 0
@@ -82,7 +83,7 @@ def on_stream(line: BodyLine) -> int | None:
     """Return the stream that a line stands on, events included."""
     if isinstance(line, RecordEventLine | WaitEventLine):
         return line.stream
-    return stream_of(line)
+    return number_of(line)
 
 
 @given(lines=stream_lines())
@@ -91,11 +92,11 @@ def test_a_launch_is_settled_where_all_that_follows_is_ordered(
 ) -> None:
     order = order_streams(lines)
     before = ordered(lines)
-    launches = [n for n, line in enumerate(lines) if stream_of(line) is not None]
+    launches = [n for n, line in enumerate(lines) if number_of(line) is not None]
     for launch in launches:
-        stream = stream_of(lines[launch])
+        stream = number_of(lines[launch])
         assert stream is not None
-        settled = order.settled(launch, stream_key(CPU, stream))
+        settled = order.settled(launch, stream_of(CPU, stream))
         unordered = [n for n in launches if n > launch and (launch, n) not in before]
         if order.is_trivial:
             assert not unordered
@@ -118,9 +119,9 @@ program @main(%x: f32[4]) {
 }
 """).lines
     order = order_streams(lines)
-    assert order.settled(0, stream_key(CPU, 1)) == 2
-    assert order.settled(1, stream_key(CPU, 0)) == 3
-    assert order.settled(1, stream_key(Device("cuda"), 0)) == 2
+    assert order.settled(0, stream_of(CPU, 1)) == 2
+    assert order.settled(1, stream_of(CPU, 0)) == 3
+    assert order.settled(1, stream_of(Device("cuda"), 0)) == 2
 
 
 def test_what_begins_as_zero_is_zeroed_on_stream_0() -> None:
@@ -137,7 +138,7 @@ program @main(%x: f32[4]) {
 }
 """).lines
     order = order_streams(lines)
-    assert order.settled(1, stream_key(CPU, 0)) == 5
+    assert order.settled(1, stream_of(CPU, 0)) == 5
     found = find_storages(lines, (), (), {})
     for name, line in (("a", 1), ("b", 3)):
         (storage,) = found.of_name[name]

@@ -13,7 +13,7 @@ from wrapperir.ir.identifier import is_identifier
 from wrapperir.ir.kernel import Access, BufferParameter, ScalarParameter
 
 SOURCE = """\
-#include "/tmp/cache_of_someone/ab/cabc0123.h"
+#include "/cache_of_someone/ab/cabc0123.h"
 extern "C"  void kernel(float* in_out_ptr0,
                        const int64_t* in_ptr0,
                        float* out_ptr0,

@@ -6,7 +6,6 @@ every other stream, how many launches are ordered before what it does next.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
 
 from attrs import define, field
 
@@ -27,16 +26,8 @@ from wrapperir.ir.line import (
     WhileLoopLine,
     ZeroMode,
 )
-from wrapperir.ir.types import Device
 from wrapperir.ir.uses import blocks_of
-
-Stream: TypeAlias = tuple[str, int, int]
-"""Device kind and index, and the number of a stream."""
-
-
-def stream_key(device: Device, stream: int) -> Stream:
-    """Return the stream of a line that names ``device`` and ``stream``."""
-    return (device.kind, device.index or 0, stream)
+from wrapperir.verify.streams import Stream, stream_of
 
 
 @define
@@ -56,7 +47,7 @@ class StreamOrder:
     @property
     def is_trivial(self) -> bool:
         """Whether no two streams of one device are used, so that lines are in order."""
-        devices = [(kind, index) for kind, index, _ in self.launches]
+        devices = [device for device, _ in self.launches]
         return len(set(devices)) == len(devices)
 
     def settled(
@@ -76,7 +67,7 @@ class StreamOrder:
             return latest
         number = bisect_left(self.launches[stream], line) + 1
         for other, lines in (self.launches if among is None else among).items():
-            if other == stream or other[:2] != stream[:2]:
+            if other == stream or other[0] != stream[0]:
                 continue
             unordered = bisect_left(self.seen[other, stream], number)
             if unordered:
@@ -94,7 +85,7 @@ def order_streams(lines: Sequence[BodyLine]) -> StreamOrder:
     """
     streams = dict.fromkeys(_stream_of(line) for line in lines)
     if any(blocks_of(line) for line in lines):
-        streams |= dict.fromkeys((*on[:2], 0) for on in streams if on is not None)
+        streams |= dict.fromkeys((on[0], 0) for on in streams if on is not None)
     known = [stream for stream in streams if stream is not None]
     order = StreamOrder(len(lines))
     for stream in known:
@@ -105,9 +96,9 @@ def order_streams(lines: Sequence[BodyLine]) -> StreamOrder:
     events: dict[str, dict[Stream, int]] = {}
     for index, line in enumerate(lines):
         if isinstance(line, RecordEventLine):
-            events[line.result] = dict(clocks.get(stream_key(line.device, line.stream), {}))
+            events[line.result] = dict(clocks.get(stream_of(line.device, line.stream), {}))
         elif isinstance(line, WaitEventLine):
-            clock = clocks.get(stream_key(line.device, line.stream))
+            clock = clocks.get(stream_of(line.device, line.stream))
             for stream, number in events.get(line.event, {}).items():
                 if clock is not None:
                     clock[stream] = max(clock[stream], number)
@@ -115,7 +106,7 @@ def order_streams(lines: Sequence[BodyLine]) -> StreamOrder:
             if _reads_on_host(line):
                 _meet(clocks, order)
             for stream in known:
-                if stream[2] == 0:
+                if stream[1] == 0:
                     _launch(order, clocks, stream, index)
         elif _reads_on_host(line):
             _meet(clocks, order)
@@ -158,11 +149,11 @@ def _reads_on_host(line: BodyLine) -> bool:
 def _stream_of(line: BodyLine) -> Stream | None:
     match line:
         case KernelCallLine() | ExternKernelLine() | RecordEventLine() | WaitEventLine():
-            return stream_key(line.device, line.stream)
+            return stream_of(line.device, line.stream)
         case (
             AllocateLine(workspace=ZeroMode.ZERO_ON_CALL)
             | PlaceLine(workspace=ZeroMode.ZERO_ON_CALL)
         ):
-            return stream_key(line.type.device, 0)
+            return stream_of(line.type.device, 0)
         case _:
             return None

@@ -7,11 +7,11 @@ from attrs import define, evolve, field
 
 from wrapperir.analysis.sizes import storage_bytes
 from wrapperir.analysis.storages import Storage, StorageKind, find_storages
-from wrapperir.analysis.stream_order import stream_key
 from wrapperir.ir.line import BodyLine, BufferRef, KernelCallLine
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import TensorType
 from wrapperir.ir.uses import uses
+from wrapperir.verify.streams import stream_of
 
 
 def merge_workspaces(program: Program) -> Program:
@@ -96,7 +96,7 @@ def _class_of(storage: Storage) -> _Class | None:
     if storage.kind is not StorageKind.PROGRAM or not isinstance(type, TensorType):
         return None
     streams = {
-        stream_key(use.device, use.stream) for use in storage.uses if use.stream is not None
+        stream_of(use.device, use.stream) for use in storage.uses if use.stream is not None
     }
     if len(streams) != 1 or type.offset != 0:
         return None

@@ -7,7 +7,7 @@ from attrs import define, evolve, field, frozen
 
 from wrapperir.analysis.footprint import Footprints
 from wrapperir.analysis.storages import Entry, Storage, StorageKind
-from wrapperir.analysis.stream_order import Stream, order_streams, stream_key
+from wrapperir.analysis.stream_order import order_streams
 from wrapperir.analysis.units import STATIC, UNIT
 from wrapperir.ir.expr import Expr, mul
 from wrapperir.ir.fresh_names import Names, value_names
@@ -27,6 +27,7 @@ from wrapperir.ir.types import PoolType, TensorType
 from wrapperir.ir.uses import blocks_of
 from wrapperir.passes.nested_blocks import rewrite_blocks
 from wrapperir.passes.pool_choice import Candidate, Pool, PoolClass, choose_pools
+from wrapperir.verify.streams import Stream, stream_of
 
 
 class Planned(StrEnum):
@@ -253,10 +254,10 @@ def _settled(storages: Sequence[Storage], lines: Sequence[BodyLine]) -> list[int
     on_streams = [(use, index) for use, index in uses if use.stream is not None]
     for use, _ in sorted(on_streams, key=lambda item: item[0].line):
         assert use.stream is not None
-        touching.setdefault(stream_key(use.device, use.stream), []).append(use.line)
+        touching.setdefault(stream_of(use.device, use.stream), []).append(use.line)
     for use, index in on_streams:
         assert use.stream is not None
-        key = stream_key(use.device, use.stream)
+        key = stream_of(use.device, use.stream)
         ends[index] = max(ends[index], order.settled(use.line, key, touching))
     return ends
 

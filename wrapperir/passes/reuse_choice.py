@@ -9,12 +9,13 @@ from attrs import define, field, frozen
 from wrapperir.analysis.footprint import Footprints
 from wrapperir.analysis.sizes import storage_bytes
 from wrapperir.analysis.storages import BlockStorages, Storage, StorageKind
-from wrapperir.analysis.stream_order import StreamOrder, stream_key
+from wrapperir.analysis.stream_order import StreamOrder
 from wrapperir.analysis.units import STATIC
 from wrapperir.ir.line import AllocateLine, BodyLine, FreeLine, ZeroMode
 from wrapperir.ir.types import TensorType, ValueType
 from wrapperir.ir.uses import definitions
 from wrapperir.passes.live_units import LiveUnits
+from wrapperir.verify.streams import stream_of
 
 _Class: TypeAlias = tuple[object, ...]
 """What memory and the buffer that takes it have in common."""
@@ -124,7 +125,7 @@ class ReuseSearch:
         if not self.order.is_trivial:
             for use in storage.uses:
                 if use.stream is not None:
-                    key = stream_key(use.device, use.stream)
+                    key = stream_of(use.device, use.stream)
                     settled = max(settled, self.order.settled(use.line, key))
         return settled
 

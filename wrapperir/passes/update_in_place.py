@@ -12,7 +12,7 @@ from wrapperir.analysis.storages import (
     StorageKind,
     find_storages,
 )
-from wrapperir.analysis.stream_order import StreamOrder, order_streams, stream_key
+from wrapperir.analysis.stream_order import StreamOrder, order_streams
 from wrapperir.ir.line import (
     AllocateLine,
     Argument,
@@ -29,6 +29,7 @@ from wrapperir.ir.types import DType, TensorType, ValueType
 from wrapperir.ir.uses import definitions, uses
 from wrapperir.passes.nested_blocks import rewrite_blocks
 from wrapperir.passes.out_overloads import is_pointwise
+from wrapperir.verify.streams import stream_of
 
 _ROUNDED_OTHERWISE = frozenset({DType.C32, DType.C64, DType.C128})
 """Products of complex numbers, of which compilers make other code for shared memory."""
@@ -210,9 +211,9 @@ class _Call:
         """Say whether all earlier uses of a storage are ordered before the call."""
         if self.order.is_trivial:
             return True
-        call = {stream_key(self.line.device, self.line.stream): [self.index]}
+        call = {stream_of(self.line.device, self.line.stream): [self.index]}
         return all(
-            self.order.settled(use.line, stream_key(use.device, use.stream), call)
+            self.order.settled(use.line, stream_of(use.device, use.stream), call)
             <= self.index
             for use in storage.uses
             if use.stream is not None and use.line < self.index
