@@ -12,13 +12,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TORCHINDUCTOR_COMPILE_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint types imports docs bench bench-solvers bench-memory \
+.PHONY: help setup demo test fuzz check lint types imports docs bench bench-solvers bench-memory \
 	sweep-ops sweep-models sweep-memory
 
 help:
 	@echo "make setup         the virtual environment; every other target sees to it"
 	@echo "make demo          compile BERT, GPT-2 and Llama; check them against eager"
 	@echo "make test          run the tests"
+	@echo "make fuzz          run the tests with new random examples"
 	@echo "make check         lint, types, import contracts, docs build"
 	@echo "make lint          ruff; likewise make types and make imports, parts of check"
 	@echo "make docs          build the documentation into docs/_build/html"
@@ -44,6 +45,9 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal
+
+fuzz: $(STAMP)
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile=random
 
 check: lint types imports docs
 
