@@ -82,6 +82,21 @@ class Emitter(ABC):
             DiagnosticError: the program holds something the emitter cannot express.
         """
 
+    def build(
+        self,
+        artifact: Artifact,
+        constants: Mapping[str, "torch.Tensor"],
+    ) -> Artifact:
+        """Return the artifact with what ``load`` would compile, compiled ahead of time.
+
+        This may run compilers, but nothing of the program.  By default there is nothing
+        to compile.
+
+        Raises:
+            DiagnosticError: a constant is missing, or something does not compile.
+        """
+        return artifact
+
     @abstractmethod
     def load(self, artifact: Artifact, constants: Mapping[str, "torch.Tensor"]) -> Loaded:
         """Load an artifact; this compiles and executes its code.

@@ -1,0 +1,42 @@
+"""Program data as C++ literals."""
+
+import math
+
+from wrapperir.emit.fragment import Fragment, fragment
+
+_LEAST = -(2**63)
+_PRINTABLE = frozenset(map(chr, range(0x20, 0x7F))) - frozenset('"\\?')
+
+
+def format_int(value: int) -> Fragment:
+    """Return an ``int64_t`` literal; ``True`` is ``1``.
+
+    Raises:
+        ValueError: it does not fit 64 bits.
+    """
+    value = int(value)
+    if not _LEAST <= value < 2**63:
+        raise ValueError(f"{value} does not fit 64 bits")
+    if value == _LEAST:
+        return fragment("INT64_MIN")
+    return Fragment(repr(value) if abs(value) < 2**31 else f"{value}LL")
+
+
+def format_float(value: float) -> Fragment:
+    """Return a ``double`` literal of exactly this value, infinities and NaN included."""
+    value = float(value)
+    if math.isfinite(value):
+        return Fragment(value.hex())
+    if math.isnan(value):
+        return fragment('__builtin_nan("")')
+    return fragment("__builtin_inf()") if value > 0 else fragment("-__builtin_inf()")
+
+
+def format_string(text: str) -> Fragment:
+    """Return a one-line literal of any text, in UTF-8.
+
+    Octal escapes have at most three digits, so what follows is never part of one.
+    """
+    encoded = text.encode("utf-8", "surrogatepass")
+    parts = [chr(byte) if chr(byte) in _PRINTABLE else f"\\{byte:03o}" for byte in encoded]
+    return Fragment('"' + "".join(parts) + '"')

@@ -1,0 +1,65 @@
+"""The C++ source file being written: its declarations, tables and statements."""
+
+from collections.abc import Sequence
+
+from wrapperir.emit.fragment import Fragment, fragment, joined
+from wrapperir.emit.names import Namespace, NameTable
+from wrapperir.emit.source_writer import SourceWriter
+from wrapperir_cpp.literals import format_int
+from wrapperir_cpp.reserved import RESERVED
+
+
+def source_writer() -> SourceWriter:
+    """Return a writer of C++."""
+    return SourceWriter(comment_prefix="// ", indentation="  ")
+
+
+class CppModule:
+    """Collects the parts of ``program.cpp``; each declaration and table is written once.
+
+    ``values``, ``symbols`` and ``kernels`` give a program's names their identifiers; all
+    share one table, as C++ has one namespace for them.  ``statics`` is at file scope, in
+    the unnamed namespace, before all functions.  ``files`` are further files of the
+    artifact.
+    """
+
+    def __init__(self) -> None:
+        """Start with an empty file."""
+        self.names = NameTable(RESERVED)
+        self.values = Namespace(self.names)
+        self.symbols = Namespace(self.names)
+        self.kernels = Namespace(self.names)
+        self.statics = source_writer()
+        self.files: dict[str, str | bytes] = {}
+        self._declared: dict[Fragment, None] = {}
+        self._tables: dict[tuple[int, ...], Fragment] = {}
+
+    def declare(self, declaration: Fragment) -> None:
+        """Add a declaration of a C function, such as ``void kernel(float*)``; once."""
+        self._declared[declaration] = None
+
+    def table(self, values: Sequence[int]) -> Fragment:
+        """Return the name of a static array of ``int64_t``; ``nullptr`` where empty."""
+        key = tuple(values)
+        if not key:
+            return fragment("nullptr")
+        known = self._tables.get(key)
+        if known is None:
+            spelled = "_".join(str(value).replace("-", "m") for value in key[:6])
+            known = self._tables[key] = self.names.claim(f"ints_{spelled}")
+        return known
+
+    def emit_declarations(self, writer: SourceWriter) -> None:
+        """Append the declarations of C functions."""
+        if not self._declared:
+            return
+        writer.emit_line('extern "C" {{')
+        for declaration in self._declared:
+            writer.emit_line("{};", declaration)
+        writer.emit_line("}}")
+
+    def emit_tables(self, writer: SourceWriter) -> None:
+        """Append the static arrays."""
+        for values, name in self._tables.items():
+            numbers = joined(", ", [format_int(value) for value in values])
+            writer.emit_line("constexpr int64_t {}[] = {{{}}};", name, numbers)
