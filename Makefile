@@ -11,6 +11,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 # Tests run two processes; more threads in each would only contend.
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TORCHINDUCTOR_COMPILE_THREADS=1
 
+# The emitter that the sweeps of operators and models try.
+EMITTER ?= python
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test fuzz check lint types imports docs bench bench-solvers bench-memory \
 	sweep-ops sweep-models sweep-memory
@@ -26,7 +29,8 @@ help:
 	@echo "make bench         run the benchmarks"
 	@echo "make bench-solvers plan memory with every solver"
 	@echo "make bench-memory  measure peak memory of models beside the lower bound"
-	@echo "make sweep-ops     PyTorch's operators through the compiler (long; resumes)"
+	@echo "make sweep-ops     PyTorch's operators through the compiler (long; resumes;"
+	@echo "                   EMITTER=cpp: with another emitter; likewise sweep-models)"
 	@echo "make sweep-models  more model architectures through the compiler (long; resumes)"
 	@echo "make sweep-memory  generated programs through the passes over memory (long; resumes)"
 
@@ -77,10 +81,10 @@ bench-memory: $(STAMP)
 	$(BIN)/python -m bench.memory_peak
 
 sweep-ops: $(STAMP)
-	$(BIN)/python -m bench.sweep_ops
+	$(BIN)/python -m bench.sweep_ops --emitter $(EMITTER)
 
 sweep-models: $(STAMP)
-	$(BIN)/python -m bench.sweep_models
+	$(BIN)/python -m bench.sweep_models --emitter $(EMITTER)
 
 sweep-memory: $(STAMP)
 	$(BIN)/python -m bench.sweep_memory

@@ -25,8 +25,9 @@ class _Compiled:
     failure: Exception | None = None
 
 
-def run_model(name: str) -> Record:
-    """Return how a task of ``ZOO`` fared."""
+def run_model(chosen: tuple[str, str]) -> Record:
+    """Return how a task of ``ZOO`` fared, given its name and the emitter's."""
+    name, emitter = chosen
     warnings.simplefilter("ignore")
     task = ZOO[name]
     torch.manual_seed(0)
@@ -38,7 +39,10 @@ def run_model(name: str) -> Record:
         torch.compile(torch.sin)(torch.ones(8))
     inductor, wrapperir = (
         _compiled(task, model, start, inputs, expected, backend)
-        for backend in ("inductor", "wrapperir")
+        for backend in (
+            CountingBackend("inductor"),
+            CountingBackend("wrapperir", {"emitter": emitter}),
+        )
     )
     record: dict[str, str | int | float | bool | None] = {
         "name": name,
@@ -67,10 +71,9 @@ def _compiled(
     start: dict[str, torch.Tensor],
     inputs: dict[str, torch.Tensor],
     expected: dict[str, torch.Tensor],
-    name: str,
+    backend: CountingBackend,
 ) -> _Compiled:
     model.load_state_dict(start)
-    backend = CountingBackend(name)
     began = time.perf_counter()
     try:
         with fresh_cache():

@@ -3,7 +3,7 @@
 import os
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from torch.testing._internal.opinfo.core import OpInfo
 from torch.utils import _pytree as pytree
 
 from bench.compiled import CountingBackend, compile_fresh, diagnostic_code, first_line
-from bench.results import Record
+from bench.results import DEFAULT_EMITTER, Record
 
 RTOL, ATOL = 1e-4, 1e-4
 SEED = 0
@@ -24,10 +24,11 @@ SEED = 0
 
 @frozen
 class OpTask:
-    """The operator to try, and the folder that keeps compiled C++ kernels."""
+    """The operator to try, the folder that keeps compiled C++ kernels, and the emitter."""
 
     name: str
     kernels: Path
+    emitter: str = DEFAULT_EMITTER
 
 
 @frozen
@@ -134,7 +135,7 @@ def run_op(task: OpTask) -> Record:
     ):
         eager = _outcome(call, given, lambda: 0)
         inductor = _compiled(call, given, "inductor")
-        wrapperir = _compiled(call, given, "wrapperir")
+        wrapperir = _compiled(call, given, "wrapperir", {"emitter": task.emitter})
     return {
         "name": task.name,
         "dtype": str(dtype).removeprefix("torch."),
@@ -145,9 +146,12 @@ def run_op(task: OpTask) -> Record:
 
 
 def _compiled(
-    call: Callable[..., object], given: tuple[object, ...], name: str
+    call: Callable[..., object],
+    given: tuple[object, ...],
+    name: str,
+    options: Mapping[str, object] | None = None,
 ) -> _Outcome:
-    backend = CountingBackend(name)
+    backend = CountingBackend(name, options)
     return _outcome(compile_fresh(call, backend), given, lambda: backend.graphs)
 
 

@@ -6,12 +6,41 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TypeAlias
 
+import click
 from attrs import frozen
+
+from wrapperir.diagnostics import DiagnosticError
+from wrapperir.emit.pipeline import find_emitter
 
 Record: TypeAlias = Mapping[str, str | int | float | bool | None]
 """One result; its ``name`` says of what."""
 
 ROOT = Path(__file__).parents[1]
+DEFAULT_EMITTER = "python"
+
+
+def known_emitter(context: click.Context, parameter: click.Parameter, name: str) -> str:
+    """Return the name of an installed emitter, as the command line gave it."""
+    try:
+        return find_emitter(name).name
+    except DiagnosticError as error:
+        raise click.BadParameter(error.diagnostics[0].message) from error
+
+
+def of_emitter(name: str, emitter: str) -> str:
+    """Return the name of what a sweep makes with an emitter; no suffix for the default."""
+    return name if emitter == DEFAULT_EMITTER else f"{name}-{emitter}"
+
+
+def emitter_words(emitter: str) -> dict[str, str]:
+    """Return how a table's introduction names an emitter: nowhere, if it is the default."""
+    if emitter == DEFAULT_EMITTER:
+        return {"title": "", "option": "", "setting": ""}
+    return {
+        "title": f" with the emitter {emitter}",
+        "option": f',\n`options={{"emitter": "{emitter}"}}`,',
+        "setting": f" EMITTER={emitter}",
+    }
 
 
 def tested_versions() -> str:

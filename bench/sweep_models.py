@@ -1,7 +1,8 @@
 """Runs ten model architectures through the compiler, half of them in training too.
 
 Results gather in ``out/sweep-models``; an interrupted sweep goes on where it stopped.
-The table is written to ``docs/sweeps/models.md``.
+The table is written to ``docs/sweeps/models.md``.  With ``--emitter NAME``, both names end
+in ``-NAME``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,21 +12,30 @@ from rich.progress import Progress
 
 from bench.markdown import escape_cell
 from bench.model_sample import TOLERANCE, run_model
-from bench.results import ROOT, Record, ResultFile, tested_versions
+from bench.results import (
+    DEFAULT_EMITTER,
+    ROOT,
+    Record,
+    ResultFile,
+    emitter_words,
+    known_emitter,
+    of_emitter,
+    tested_versions,
+)
 from bench.sweep_model_zoo import KINDS, ZOO
 from bench.worker_pool import Lost, run_tasks
 
 SECONDS = 600.0
-TABLE = ROOT / "docs" / "sweeps" / "models.md"
 INTRODUCTION = """\
-# Model architectures
+# Model architectures{title}
 
 Ten architectures of transformers with small random weights, on the CPU, compiled with
-`backend="wrapperir"` and with plain Inductor; the error is the largest absolute
+`backend="wrapperir"`{option} and with plain Inductor; the error is the largest absolute
 difference from eager over every output and, in training, every gradient and buffer. A
 task passes up to {tolerance:g}. Seconds are those of the first call, compilation
 included, with empty caches; plain Inductor goes first in the process, so some of the
-process's own start falls on it. Made by `make sweep-models` with {versions}.
+process's own start falls on it. Made by
+`make sweep-models{setting}` with {versions}.
 
 **{passed} of {total}** tasks pass.
 
@@ -34,12 +44,13 @@ process's own start falls on it. Made by `make sweep-models` with {versions}.
 """
 
 
-def sweep(names: Sequence[str], *, jobs: int, results: ResultFile) -> None:
+def sweep(names: Sequence[str], *, jobs: int, emitter: str, results: ResultFile) -> None:
     """Run the tasks, each in a process of its own, and add their records."""
     with Progress() as progress:
         bar = progress.add_task("models", total=len(names))
-        for name, outcome in run_tasks(
-            run_model, names, jobs=jobs, seconds=SECONDS, tasks_each=1
+        tasks = [(name, emitter) for name in names]
+        for (name, _), outcome in run_tasks(
+            run_model, tasks, jobs=jobs, seconds=SECONDS, tasks_each=1
         ):
             record = _lost(name, outcome) if isinstance(outcome, Lost) else outcome
             results.add(record)
@@ -53,11 +64,12 @@ def _lost(name: str, lost: Lost) -> Record:
     return {"name": name, "status": "crash", "detail": f"exit code {lost.exit_code}"}
 
 
-def format_table(records: Mapping[str, Record]) -> str:
+def format_table(records: Mapping[str, Record], emitter: str) -> str:
     """Return the page of ``docs/sweeps`` for these records."""
     text = INTRODUCTION.format(
         tolerance=TOLERANCE,
         versions=tested_versions(),
+        **emitter_words(emitter),
         passed=sum(record["status"] == "pass" for record in records.values()),
         total=len(records),
     )
@@ -91,22 +103,24 @@ def _scientific(value: object) -> str:
 @click.command()
 @click.option("--jobs", default=1, help="Worker processes.")
 @click.option("--fresh", is_flag=True, help="Forget earlier results.")
+@click.option("--emitter", default=DEFAULT_EMITTER, callback=known_emitter)
 @click.argument("names", nargs=-1)
-def main(jobs: int, fresh: bool, names: tuple[str, ...]) -> None:
+def main(jobs: int, fresh: bool, emitter: str, names: tuple[str, ...]) -> None:
     """Sweep the models, or those named."""
     unknown = sorted(set(names) - set(ZOO))
     if unknown:
         raise click.BadParameter(f"no such task: {', '.join(unknown)}")
-    results = ResultFile.of("sweep-models")
+    results = ResultFile.of(of_emitter("sweep-models", emitter))
     if fresh:
         results.clear()
     done = results.read()
-    sweep([n for n in names or ZOO if n not in done], jobs=jobs, results=results)
+    waiting = [name for name in names or ZOO if name not in done]
+    sweep(waiting, jobs=jobs, emitter=emitter, results=results)
     records = results.read()
     if records.keys() >= ZOO.keys():
-        TABLE.parent.mkdir(exist_ok=True)
-        TABLE.write_text(format_table(records))
-        click.echo(f"table: {TABLE.relative_to(ROOT)}")
+        table = ROOT / "docs" / "sweeps" / f"{of_emitter('models', emitter)}.md"
+        table.write_text(format_table(records, emitter))
+        click.echo(f"table: {table.relative_to(ROOT)}")
     for name in names or ZOO:
         if records[name]["status"] != "pass":
             click.echo(f"{name}: {records[name]['status']} {records[name].get('detail')}")

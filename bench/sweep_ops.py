@@ -1,7 +1,8 @@
 """Runs one sample of each operator of PyTorch's OpInfo database through the compiler.
 
 Results gather in ``out/sweep-ops``; an interrupted sweep goes on where it stopped.  The
-table by cause is written to ``docs/sweeps/ops.md``.
+table by cause is written to ``docs/sweeps/ops.md``.  With ``--emitter NAME``, both names
+end in ``-NAME``.
 """
 
 import os
@@ -15,33 +16,46 @@ from rich.progress import Progress
 
 from bench.markdown import escape_cell
 from bench.op_sample import ATOL, RTOL, STATUSES, OpTask, run_op, sample_names
-from bench.results import ROOT, Record, ResultFile, tested_versions
+from bench.results import (
+    DEFAULT_EMITTER,
+    ROOT,
+    Record,
+    ResultFile,
+    emitter_words,
+    known_emitter,
+    of_emitter,
+    tested_versions,
+)
 from bench.worker_pool import Lost, run_tasks
 
 SECONDS = 120.0
-TABLE = ROOT / "docs" / "sweeps" / "ops.md"
 INTRODUCTION = """\
-# PyTorch's operators
+# PyTorch's operators{title}
 
 One sample of each operator of PyTorch's OpInfo database, on the CPU, in f32 where the
-operator takes it, compiled with `backend="wrapperir"` and with plain Inductor, each
+operator takes it, compiled with `backend="wrapperir"`{option} and with plain Inductor, each
 against eager: tolerance {rtol:g} relative and {atol:g} absolute, random numbers drawn as
-eager draws them, of uninitialised results only shape and dtype. Made by `make sweep-ops`
-with {versions}.
+eager draws them, of uninitialised results only shape and dtype. Made by
+`make sweep-ops{setting}` with {versions}.
 
 **{passed} of {compared}** samples that plain Inductor gets right pass: {share:.1f}%.
 """
 
 
 def sweep(
-    names: Sequence[str], *, jobs: int, kernels: Path, results: ResultFile | None = None
+    names: Sequence[str],
+    *,
+    jobs: int,
+    kernels: Path,
+    emitter: str = DEFAULT_EMITTER,
+    results: ResultFile | None = None,
 ) -> dict[str, Record]:
     """Run the operators and return their records by name, adding each to ``results``."""
     # a worker that compiled in a pool of its own would start it for every few kernels
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     records: dict[str, Record] = {}
     counts: Counter[str] = Counter()
-    tasks = [OpTask(name, kernels) for name in names]
+    tasks = [OpTask(name, kernels, emitter) for name in names]
     with Progress() as progress:
         bar = progress.add_task("operators", total=len(tasks))
         for task, outcome in run_tasks(run_op, tasks, jobs=jobs, seconds=SECONDS):
@@ -61,7 +75,7 @@ def _lost(name: str, lost: Lost) -> Record:
     return {"name": name, "status": "crash", "detail": f"exit code {lost.exit_code}"}
 
 
-def format_table(records: Mapping[str, Record]) -> str:
+def format_table(records: Mapping[str, Record], emitter: str = DEFAULT_EMITTER) -> str:
     """Return the page of ``docs/sweeps`` for these records."""
     by_status: dict[str, list[Record]] = {status: [] for status in STATUSES}
     for record in sorted(records.values(), key=lambda r: str(r["name"])):
@@ -72,6 +86,7 @@ def format_table(records: Mapping[str, Record]) -> str:
         rtol=RTOL,
         atol=ATOL,
         versions=tested_versions(),
+        **emitter_words(emitter),
         passed=len(by_status["pass"]),
         compared=compared,
         share=share,
@@ -112,9 +127,13 @@ COMPARED = ("pass", "wrong", "diagnostic", "error", "timeout", "crash")
 @click.option("--seed", default=0, help="Seed of the draw.")
 @click.option("--jobs", default=2, help="Worker processes.")
 @click.option("--fresh", is_flag=True, help="Forget earlier results.")
-def main(shard: str, sample: int | None, seed: int, jobs: int, fresh: bool) -> None:
+@click.option("--emitter", default=DEFAULT_EMITTER, callback=known_emitter)
+def main(
+    shard: str, sample: int | None, seed: int, jobs: int, fresh: bool, emitter: str
+) -> None:
     """Sweep the operators; see the module's docstring."""
-    results = ResultFile.of("sweep-ops")
+    results = ResultFile.of(of_emitter("sweep-ops", emitter))
+    kernels = ResultFile.of("sweep-ops").path.parent / "kernels"  # the same for all
     if fresh:
         results.clear()
     index, count = (int(part) for part in shard.split("/"))
@@ -124,12 +143,12 @@ def main(shard: str, sample: int | None, seed: int, jobs: int, fresh: bool) -> N
     done = results.read()
     waiting = [name for name in names if name not in done]
     click.echo(f"{len(names) - len(waiting)} done before, {len(waiting)} to do")
-    sweep(waiting, jobs=jobs, kernels=results.path.parent / "kernels", results=results)
+    sweep(waiting, jobs=jobs, kernels=kernels, emitter=emitter, results=results)
     records = results.read()
     if sample is None and len(records) == len(sample_names()):
-        TABLE.parent.mkdir(exist_ok=True)
-        TABLE.write_text(format_table(records))
-        click.echo(f"table: {TABLE.relative_to(ROOT)}")
+        table = ROOT / "docs" / "sweeps" / f"{of_emitter('ops', emitter)}.md"
+        table.write_text(format_table(records, emitter))
+        click.echo(f"table: {table.relative_to(ROOT)}")
     for name in names:
         if records[name]["status"] in COMPARED[1:]:
             click.echo(f"{name}: {records[name]['status']} {records[name].get('detail')}")

@@ -40,3 +40,11 @@ def test_the_table_counts_what_plain_inductor_gets_right() -> None:
     table = format_table(records)
     assert f"**2 of {len(COMPARED) + 1}** samples" in table
     assert "| inductor_fails | 1 |" in table
+
+
+def test_the_table_names_an_emitter_that_was_chosen() -> None:
+    records: dict[str, Record] = {"add": {"name": "add", "status": "pass"}}
+    assert "with the emitter" not in format_table(records)
+    table = format_table(records, "cpp")
+    assert table.startswith("# PyTorch's operators with the emitter cpp\n")
+    assert "`make sweep-ops EMITTER=cpp`" in table
