@@ -17,7 +17,6 @@ latter cost, each measured alone.
 """
 
 import contextlib
-import inspect
 import re
 import statistics
 import sys
@@ -26,14 +25,21 @@ import timeit
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias, cast
-from unittest import mock
 
 import torch
 from attrs import frozen
 from torch._inductor import config
-from torch._inductor.codegen.cpp import CppScheduling
 from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
+from bench.chains import (
+    SHAPE,
+    Chain,
+    example_inputs,
+    kept_apart,
+    mm_add_relu,
+    mms,
+    pointwise,
+)
 from wrapperir.emit import compile_program
 from wrapperir.frontend.inductor import capture
 from wrapperir.frontend.lowered import Lowered
@@ -44,7 +50,6 @@ from wrapperir_python.emitter import PythonEmitter
 Tensors: TypeAlias = Sequence[torch.Tensor]
 Inner: TypeAlias = Callable[[list[torch.Tensor]], Any]
 
-SHAPE = (8, 8)
 BINDINGS = {
     "mm_out": "torch.mm(a, b, out=c)",
     "addmm_out": "torch.addmm(x, a, b, beta=1, alpha=1, out=c)",
@@ -54,42 +59,10 @@ CALLS = 20
 """Calls timed together: one clock reading costs as much as a line."""
 
 
-def mm_add_relu(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """X: a matrix product, then a fused pointwise kernel, 100 times."""
-    for _ in range(100):
-        x = torch.relu(torch.mm(x, w) + b)
-    return x
+PROGRAMS: dict[str, Chain] = {"X": mm_add_relu(100), "M": mms(200), "P": pointwise(200)}
 
 
-def mms(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-    """M: 200 matrix products."""
-    for _ in range(200):
-        x = torch.mm(x, w)
-    return x
-
-
-def pointwise(x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """P: 200 pointwise kernels: an add, 198 of relu and add, a relu."""
-    for _ in range(199):
-        x = torch.relu(x + b)
-    return x
-
-
-PROGRAMS: dict[str, Callable[..., torch.Tensor]] = {
-    "X": mm_add_relu,
-    "M": mms,
-    "P": pointwise,
-}
-
-
-def example_inputs(function: Callable[..., torch.Tensor]) -> list[torch.Tensor]:
-    """Return matrices whose products stay small, one for each parameter."""
-    torch.manual_seed(0)
-    count = len(inspect.signature(function).parameters)
-    return [torch.rand(SHAPE) / 4 for _ in range(count)]
-
-
-def inductor_callable(function: Callable[..., torch.Tensor]) -> Inner:
+def inductor_callable(function: Chain) -> Inner:
     """Return the callable of Inductor's own wrapper module."""
     found: list[Inner] = []
 
@@ -107,23 +80,11 @@ def inductor_callable(function: Callable[..., torch.Tensor]) -> Inner:
     return only
 
 
-def lower(function: Callable[..., torch.Tensor]) -> Lowered:
+def lower(function: Chain) -> Lowered:
     """Return the program of Inductor's wrapper."""
     torch._dynamo.reset()
     (lowered,) = capture(function, example_inputs(function))
     return lowered
-
-
-@contextlib.contextmanager
-def kept_apart() -> Iterator[None]:
-    """Have Inductor write one kernel for each pointwise operator."""
-    with (
-        config.patch(
-            max_fusion_size=1, realize_opcount_threshold=0, realize_reads_threshold=0
-        ),
-        mock.patch.object(CppScheduling, "MAX_FUSED_KERNEL_ARGS_NUM", 0),
-    ):
-        yield
 
 
 def microseconds(call: Inner, given: Tensors) -> float:
@@ -142,7 +103,7 @@ class Contenders:
     text: str
 
 
-def make(function: Callable[..., torch.Tensor]) -> Contenders:
+def make(function: Chain) -> Contenders:
     """Return Inductor's wrappers and ours."""
     theirs = inductor_callable(function)
     with config.patch(memory_planning=True):
