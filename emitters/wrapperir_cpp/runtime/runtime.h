@@ -22,6 +22,9 @@ AOTITorchError aoti_torch__reinterpret_tensor(
 AOTITorchError aoti_torch_create_tensor_from_blob(
     void*, int64_t, const int64_t*, const int64_t*, int64_t, int32_t, int32_t, int32_t,
     AtenTensorHandle*);
+AOTITorchError aoti_torch_zero_(AtenTensorHandle);
+AOTITorchError aoti_torch_copy_(AtenTensorHandle, AtenTensorHandle, int32_t);
+AOTITorchError aoti_torch_item_bool(AtenTensorHandle, bool*);
 }
 
 namespace wrapperir {
@@ -88,8 +91,103 @@ enum class DType : int32_t {
   f64, f32, f16, bf16, f8e4m3fn, f8e4m3fnuz, f8e5m2, f8e5m2fnuz, f8e8m0fnu, f4e2m1fn_x2,
   i64, i32, i16, i8, u64, u32, u16, u8, boolean, c32, c64, c128,
 };
-int32_t torch_dtype(DType dtype);
-enum class Device : int32_t { cpu, cuda };
-int32_t torch_device(Device device);
+// PyTorch's code of an element type: c10::ScalarType, which does not change.
+inline int32_t torch_dtype(DType dtype) {
+  constexpr int8_t codes[] = {
+      7, 6, 5, 15, 24, 26, 23, 25, 44, 45, 4, 3, 2, 1, 29, 28, 27, 0, 11, 8, 9, 10};
+  return codes[static_cast<int32_t>(dtype)];
+}
+
+// Kinds of device by PyTorch's codes: c10::DeviceType.
+enum class Device : int32_t { cpu = 0, cuda = 1 };
+inline int32_t torch_device(Device device) { return static_cast<int32_t>(device); }
+
+// A list of sizes or strides: a static array, or numbers in braces.
+struct Ints {
+  template <int N>
+  Ints(const int64_t (&given)[N]) : data(given), count(N) {}
+  Ints(decltype(nullptr)) {}
+  const int64_t* data = nullptr;
+  int64_t count = 0;
+};
+
+// Make an uninitialised tensor; those on the CPU are aligned to 64 bytes.
+inline void empty(
+    Tensor& result, DType dtype, const Ints& sizes, const Ints& strides, int line,
+    Device device = Device::cpu, int32_t index = 0) {
+  check(
+      aoti_torch_empty_strided(
+          sizes.count, sizes.data, strides.data, torch_dtype(dtype), torch_device(device),
+          index, result.out()),
+      line);
+}
+void empty_pinned(
+    Tensor& result, DType dtype, const Ints& sizes, const Ints& strides, int line);
+// Make a vector of uninitialised bytes whose address is a multiple of `alignment`.
+void empty_aligned(
+    Tensor& result, int64_t bytes, int64_t alignment, int line, Device device = Device::cpu,
+    int32_t index = 0);
+
+// Make a view that begins `step` elements after its source does.
+inline void view(
+    Tensor& result, AtenTensorHandle source, int64_t step, const Ints& sizes,
+    const Ints& strides, int line) {
+  AtenTensorHandle made = nullptr;
+  check(
+      aoti_torch__reinterpret_tensor(
+          source, sizes.count, sizes.data, strides.data, step, &made),
+      line);
+  result.reset(made);
+}
+// Make a view of another element type that begins `step` bytes after its source does.
+void view_as(
+    Tensor& result, AtenTensorHandle source, int64_t step, DType dtype, const Ints& sizes,
+    const Ints& strides, int line);
+// Make a tensor of memory that outlives it.
+void view_memory(
+    Tensor& result, char* memory, DType dtype, const Ints& sizes, const Ints& strides,
+    int line, Device device = Device::cpu, int32_t index = 0);
+
+// A further handle of the same tensor.
+inline AtenTensorHandle new_handle(AtenTensorHandle tensor, int line) {
+  AtenTensorHandle made = nullptr;
+  check(aoti_torch_new_tensor_handle(tensor, &made), line);
+  return made;
+}
+
+// Hold a tensor that the caller gave against its type, where that mentions symbols.
+void check_layout(
+    AtenTensorHandle tensor, const Ints& sizes, const Ints& strides, const char* name);
+
+inline wrapperir_value output(AtenTensorHandle tensor) {
+  wrapperir_value value;
+  value.kind = tensor ? WRAPPERIR_TENSOR : WRAPPERIR_NONE;
+  value.as.tensor = tensor;
+  return value;
+}
+inline wrapperir_value output(int64_t number) {
+  wrapperir_value value;
+  value.kind = WRAPPERIR_INT;
+  value.as.integer = number;
+  return value;
+}
+inline wrapperir_value output(double number) {
+  wrapperir_value value;
+  value.kind = WRAPPERIR_FLOAT;
+  value.as.real = number;
+  return value;
+}
+inline wrapperir_value output(bool number) {
+  wrapperir_value value;
+  value.kind = WRAPPERIR_BOOL;
+  value.as.integer = number;
+  return value;
+}
+inline wrapperir_value output(decltype(nullptr)) {
+  wrapperir_value value;
+  value.kind = WRAPPERIR_NONE;
+  value.as.integer = 0;
+  return value;
+}
 
 }  // namespace wrapperir

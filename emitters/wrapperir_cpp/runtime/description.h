@@ -1,0 +1,87 @@
+// What an emitted program tells the runtime about itself: all of it static data, and the
+// function that runs it.
+#pragma once
+
+#include "runtime.h"
+
+namespace wrapperir {
+
+// Stands for a size or stride that mentions symbols.
+constexpr int64_t any_number = INT64_MIN;
+
+// A tensor's type as the caller is to give it; `index` is the device's.
+struct TensorFact {
+  DType dtype;
+  Device device;
+  int32_t index;
+  int64_t ndim;
+  const int64_t* sizes;
+  const int64_t* strides;
+  int64_t alignment;  // in bytes; 0 promises nothing
+};
+
+// An input; `type` counts where `kind` is WRAPPERIR_TENSOR.
+struct InputFact {
+  const char* name;
+  int64_t kind;
+  TensorFact type;
+};
+
+// A constant. In constants.bin it is the `bytes` at `begin`: its storage from the type's
+// offset on. What mentions symbols is not in that file: `bytes` is -1.
+struct ConstantFact {
+  const char* name;
+  const char* key;
+  TensorFact type;
+  int64_t begin;
+  int64_t bytes;
+  bool is_mutated;
+};
+
+// A tensor that each frame has ready: `offset` bytes into its arena (`constant` is -1), or
+// after the first element of a constant.
+struct FixedTensor {
+  int64_t constant;
+  int64_t offset;
+  DType dtype;
+  int64_t ndim;
+  const int64_t* sizes;
+  const int64_t* strides;
+};
+
+// Bytes of the arena that are zero when a frame is made.
+struct ZeroedRange {
+  int64_t offset;
+  int64_t bytes;
+};
+
+// What a call works with. A call has its frame to itself.
+struct Context {
+  char* arena;
+  const AtenTensorHandle* fixed;
+  const AtenTensorHandle* constants;
+  char* const* constant_data;
+  wrapperir_value* inputs;  // a call that takes a tensor clears it here
+  wrapperir_value* outputs;
+};
+
+struct Description {
+  const char* name;
+  int64_t input_count;
+  const InputFact* inputs;
+  int64_t output_count;
+  int64_t constant_count;
+  const ConstantFact* constants;
+  int64_t arena_bytes;
+  int64_t arena_alignment;
+  int64_t fixed_count;
+  const FixedTensor* fixed;
+  int64_t zeroed_count;
+  const ZeroedRange* zeroed;
+  void (*run)(const Context& context);
+};
+
+}  // namespace wrapperir
+
+// Every emitted program defines this one.
+extern const wrapperir::Description wrapperir_description;

@@ -1,0 +1,371 @@
+// Failures, views of memory, and calls of an open program.
+#include "program.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <string>
+
+extern "C" {
+AOTITorchError aoti_torch_get_dtype(AtenTensorHandle, int32_t*);
+AOTITorchError aoti_torch_get_device_type(AtenTensorHandle, int32_t*);
+AOTITorchError aoti_torch_get_device_index(AtenTensorHandle, int32_t*);
+AOTITorchError aoti_torch_get_dim(AtenTensorHandle, int64_t*);
+AOTITorchError aoti_torch_get_sizes(AtenTensorHandle, int64_t**);
+AOTITorchError aoti_torch_get_strides(AtenTensorHandle, int64_t**);
+AOTITorchError aoti_torch_get_storage_offset(AtenTensorHandle, int64_t*);
+AOTITorchError aoti_torch_empty_strided_pinned(
+    int64_t, const int64_t*, const int64_t*, int32_t, int32_t, int32_t, AtenTensorHandle*);
+AOTITorchError aoti_torch__alloc_from_pool(
+    AtenTensorHandle, int64_t, int32_t, int64_t, const int64_t*, const int64_t*,
+    AtenTensorHandle*);
+bool aoti_torch_grad_mode_is_enabled();
+void aoti_torch_grad_mode_set_enabled(bool);
+// Not in older releases of PyTorch.
+__attribute__((weak)) const char* torch_exception_get_what_without_backtrace();
+}
+
+namespace wrapperir {
+namespace {
+
+thread_local std::string last_error;
+
+constexpr const char* dtype_names[] = {
+    "f64", "f32", "f16", "bf16", "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz",
+    "f8e8m0fnu", "f4e2m1fn_x2", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8",
+    "bool", "c32", "c64", "c128"};
+constexpr int8_t item_sizes[] = {8, 4, 2, 2, 1, 1, 1, 1, 1, 1, 8,
+                                 4, 2, 1, 8, 4, 2, 1, 1, 4, 8, 16};
+constexpr const char* kind_names[] = {"a tensor", "an int", "a float", "a bool", "nothing"};
+
+const char* name_of_code(int32_t code) {
+  for (int32_t i = 0; i < 22; ++i)
+    if (torch_dtype(static_cast<DType>(i)) == code) return dtype_names[i];
+  return "another type";
+}
+
+std::string spelled(const int64_t* numbers, int64_t count) {
+  std::string text = "[";
+  for (int64_t i = 0; i < count; ++i) {
+    if (i) text += ", ";
+    text += numbers[i] == any_number ? "?" : std::to_string(numbers[i]);
+  }
+  return text + "]";
+}
+
+bool are(const int64_t* wanted, const int64_t* given, int64_t count) {
+  for (int64_t i = 0; i < count; ++i)
+    if (wanted[i] != given[i] && wanted[i] != any_number) return false;
+  return true;
+}
+
+// A dimension of size 1 may have any stride; without elements, all may.
+bool are_strides(
+    const int64_t* wanted, const int64_t* given, const int64_t* sizes, int64_t count) {
+  if (are(wanted, given, count)) return true;
+  for (int64_t i = 0; i < count; ++i)
+    if (sizes[i] == 0) return true;
+  for (int64_t i = 0; i < count; ++i)
+    if (wanted[i] != given[i] && wanted[i] != any_number && sizes[i] != 1) return false;
+  return true;
+}
+
+void check_sizes(
+    AtenTensorHandle tensor, int64_t count, const int64_t* sizes, const int64_t* strides,
+    const char* name) {
+  int64_t* given_sizes = nullptr;
+  int64_t* given_strides = nullptr;
+  check(aoti_torch_get_sizes(tensor, &given_sizes), -1);
+  check(aoti_torch_get_strides(tensor, &given_strides), -1);
+  if (!are(sizes, given_sizes, count))
+    fail(
+        -1, "%s needs size %s, not %s", name, spelled(sizes, count).c_str(),
+        spelled(given_sizes, count).c_str());
+  if (!are_strides(strides, given_strides, given_sizes, count))
+    fail(
+        -1, "%s needs stride %s, not %s", name, spelled(strides, count).c_str(),
+        spelled(given_strides, count).c_str());
+}
+
+void check_tensor(AtenTensorHandle tensor, const TensorFact& type, const char* name) {
+  int32_t dtype = 0;
+  check(aoti_torch_get_dtype(tensor, &dtype), -1);
+  if (dtype != torch_dtype(type.dtype))
+    fail(
+        -1, "%s needs elements of %s, not %s", name,
+        dtype_names[static_cast<int32_t>(type.dtype)], name_of_code(dtype));
+  int32_t device = 0;
+  int32_t index = 0;
+  check(aoti_torch_get_device_type(tensor, &device), -1);
+  check(aoti_torch_get_device_index(tensor, &index), -1);
+  if (device != torch_device(type.device) || (index > 0 ? index : 0) != type.index)
+    fail(
+        -1, "%s needs to be on device %d:%d of PyTorch's, not %d:%d", name,
+        torch_device(type.device), type.index, device, index);
+  int64_t ndim = 0;
+  check(aoti_torch_get_dim(tensor, &ndim), -1);
+  if (ndim != type.ndim)
+    fail(
+        -1, "%s needs %lld dimensions, not %lld", name, static_cast<long long>(type.ndim),
+        static_cast<long long>(ndim));
+  check_sizes(tensor, ndim, type.sizes, type.strides, name);
+  if (type.alignment && reinterpret_cast<uintptr_t>(data_of(tensor, -1)) % type.alignment)
+    fail(
+        -1, "%s needs an address that is a multiple of %lld", name,
+        static_cast<long long>(type.alignment));
+}
+
+// A number becomes one of the declared kind; a float is never an int or a bool.
+void check_input(wrapperir_value& value, const InputFact& fact) {
+  if (fact.kind == WRAPPERIR_TENSOR) {
+    if (value.kind != WRAPPERIR_TENSOR || !value.as.tensor)
+      fail(-1, "%s needs a tensor", fact.name);
+    return check_tensor(value.as.tensor, fact.type, fact.name);
+  }
+  bool is_whole = value.kind == WRAPPERIR_INT || value.kind == WRAPPERIR_BOOL;
+  if (!is_whole && (value.kind != WRAPPERIR_FLOAT || fact.kind != WRAPPERIR_FLOAT)) {
+    bool is_known = value.kind >= WRAPPERIR_TENSOR && value.kind <= WRAPPERIR_NONE;
+    fail(
+        -1, "%s needs %s, not %s", fact.name, kind_names[fact.kind],
+        is_known ? kind_names[value.kind] : "a value of no kind");
+  }
+  if (is_whole && fact.kind == WRAPPERIR_FLOAT)
+    value.as.real = static_cast<double>(value.as.integer);
+  if (fact.kind == WRAPPERIR_BOOL) value.as.integer = value.as.integer != 0;
+  value.kind = fact.kind;
+}
+
+void drop(wrapperir_value* values, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (values[i].kind == WRAPPERIR_TENSOR && values[i].as.tensor)
+      aoti_torch_delete_tensor_object(values[i].as.tensor);
+    values[i].kind = WRAPPERIR_NONE;
+    values[i].as.integer = 0;
+  }
+}
+
+// Operators called from the program record nothing for autograd.
+class NoGrad {
+ public:
+  NoGrad() : was_enabled_(aoti_torch_grad_mode_is_enabled()) {
+    if (was_enabled_) aoti_torch_grad_mode_set_enabled(false);
+  }
+  ~NoGrad() {
+    if (was_enabled_) aoti_torch_grad_mode_set_enabled(true);
+  }
+
+ private:
+  bool was_enabled_;
+};
+
+void delete_frame(Frame* frame) {
+  for (AtenTensorHandle tensor : frame->fixed) aoti_torch_delete_tensor_object(tensor);
+  free(frame->arena);
+  delete frame;
+}
+
+}  // namespace
+
+const char* error_message() { return last_error.c_str(); }
+void set_error_message(const char* message) { last_error = message; }
+
+void fail(int line, const char* format, ...) {
+  va_list arguments, again;
+  va_start(arguments, format);
+  va_copy(again, arguments);
+  int length = vsnprintf(nullptr, 0, format, again);
+  va_end(again);
+  std::string text(length > 0 ? length + 1 : 1, '\0');
+  vsnprintf(text.data(), text.size(), format, arguments);
+  va_end(arguments);
+  text.pop_back();
+  last_error = wrapperir_description.name;
+  if (line >= 0) last_error += ", line " + std::to_string(line);
+  last_error += ": " + text;
+  throw Failure();
+}
+
+void fail_in_torch(int line) {
+  const char* what = nullptr;
+  if (torch_exception_get_what_without_backtrace)
+    what = torch_exception_get_what_without_backtrace();
+  fail(line, "%s", what ? what : "a function of PyTorch failed; it wrote why to stderr");
+}
+
+void empty_pinned(
+    Tensor& result, DType dtype, const Ints& sizes, const Ints& strides, int line) {
+  check(
+      aoti_torch_empty_strided_pinned(
+          sizes.count, sizes.data, strides.data, torch_dtype(dtype), 0, 0, result.out()),
+      line);
+}
+
+void empty_aligned(
+    Tensor& result, int64_t bytes, int64_t alignment, int line, Device device,
+    int32_t index) {
+  int64_t room = 0;
+  if (__builtin_add_overflow(bytes, alignment, &room))
+    fail(line, "there is no room for %lld bytes", static_cast<long long>(bytes));
+  Tensor whole;
+  empty(whole, DType::u8, {room}, {1}, line, device, index);
+  auto address = reinterpret_cast<uintptr_t>(data_of(whole.get(), line));
+  view(result, whole.get(), -address & (alignment - 1), {bytes}, {1}, line);
+}
+
+void view_as(
+    Tensor& result, AtenTensorHandle source, int64_t step, DType dtype, const Ints& sizes,
+    const Ints& strides, int line) {
+  int32_t code = 0;
+  int64_t offset = 0;
+  check(aoti_torch_get_dtype(source, &code), line);
+  check(aoti_torch_get_storage_offset(source, &offset), line);
+  int64_t item = 1;
+  for (int32_t i = 0; i < 22; ++i)
+    if (torch_dtype(static_cast<DType>(i)) == code) item = item_sizes[i];
+  Tensor base;
+  if (offset) {
+    view(base, source, -offset, nullptr, nullptr, line);
+    source = base.get();
+  }
+  AtenTensorHandle made = nullptr;
+  check(
+      aoti_torch__alloc_from_pool(
+          source, offset * item + step, torch_dtype(dtype), sizes.count, sizes.data,
+          strides.data, &made),
+      line);
+  result.reset(made);
+}
+
+void view_memory(
+    Tensor& result, char* memory, DType dtype, const Ints& sizes, const Ints& strides,
+    int line, Device device, int32_t index) {
+  check(
+      aoti_torch_create_tensor_from_blob(
+          memory, sizes.count, sizes.data, strides.data, 0, torch_dtype(dtype),
+          torch_device(device), index, result.out()),
+      line);
+}
+
+void check_layout(
+    AtenTensorHandle tensor, const Ints& sizes, const Ints& strides, const char* name) {
+  check_sizes(tensor, sizes.count, sizes.data, strides.data, name);
+}
+
+}  // namespace wrapperir
+
+using namespace wrapperir;
+
+wrapperir_program::wrapperir_program(
+    const Description& of, std::vector<AtenTensorHandle> constants)
+    : description(of), constants_(std::move(constants)) {
+  try {
+    for (int64_t i = 0; i < of.constant_count; ++i) {
+      check_tensor(constants_[i], of.constants[i].type, of.constants[i].name);
+      constant_data_.push_back(data_of(constants_[i], -1));
+    }
+    last_ = make_frame();
+  } catch (...) {
+    for (AtenTensorHandle constant : constants_) aoti_torch_delete_tensor_object(constant);
+    throw;
+  }
+}
+
+wrapperir_program::~wrapperir_program() {
+  if (Frame* frame = last_) delete_frame(frame);
+  for (Frame* frame : free_) delete_frame(frame);
+  for (AtenTensorHandle constant : constants_) aoti_torch_delete_tensor_object(constant);
+}
+
+void wrapperir_program::run(
+    wrapperir_value* inputs, int64_t input_count, wrapperir_value* outputs,
+    int64_t output_count) {
+  for (int64_t i = 0; i < output_count; ++i) outputs[i] = output(nullptr);
+  Frame* frame = nullptr;
+  try {
+    if (input_count != description.input_count)
+      fail(
+          -1, "%lld inputs are needed, %lld were given",
+          static_cast<long long>(description.input_count),
+          static_cast<long long>(input_count));
+    if (output_count != description.output_count)
+      fail(
+          -1, "there are %lld outputs, room was given for %lld",
+          static_cast<long long>(description.output_count),
+          static_cast<long long>(output_count));
+    for (int64_t i = 0; i < input_count; ++i) check_input(inputs[i], description.inputs[i]);
+    frame = take_frame();
+    NoGrad no_grad;
+    description.run(
+        {frame->arena, frame->fixed.data(), constants_.data(), constant_data_.data(), inputs,
+         outputs});
+    give_back(frame);
+  } catch (...) {
+    // What a kernel was to leave zero may not be.
+    if (frame) delete_frame(frame);
+    drop(outputs, output_count);
+    drop(inputs, input_count);
+    throw;
+  }
+}
+
+Frame* wrapperir_program::take_frame() {
+  if (Frame* frame = last_.exchange(nullptr, std::memory_order_acquire)) return frame;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!free_.empty()) {
+      Frame* frame = free_.back();
+      free_.pop_back();
+      return frame;
+    }
+  }
+  return make_frame();
+}
+
+void wrapperir_program::give_back(Frame* frame) {
+  Frame* none = nullptr;
+  if (last_.compare_exchange_strong(none, frame, std::memory_order_release)) return;
+  std::lock_guard<std::mutex> lock(mutex_);
+  free_.push_back(frame);
+}
+
+Frame* wrapperir_program::make_frame() {
+  auto frame = new Frame;
+  try {
+    if (description.arena_bytes) {
+      void* arena = nullptr;
+      if (posix_memalign(&arena, description.arena_alignment, description.arena_bytes))
+        fail(
+            -1, "there is no memory for an arena of %lld bytes",
+            static_cast<long long>(description.arena_bytes));
+      frame->arena = static_cast<char*>(arena);
+    }
+    for (int64_t i = 0; i < description.zeroed_count; ++i)
+      memset(
+          frame->arena + description.zeroed[i].offset, 0, description.zeroed[i].bytes);
+    for (int64_t i = 0; i < description.fixed_count; ++i) {
+      const FixedTensor& fixed = description.fixed[i];
+      AtenTensorHandle made = nullptr;
+      if (fixed.constant < 0) {
+        check(
+            aoti_torch_create_tensor_from_blob(
+                frame->arena + fixed.offset, fixed.ndim, fixed.sizes, fixed.strides, 0,
+                torch_dtype(fixed.dtype), torch_device(Device::cpu), 0, &made),
+            -1);
+      } else {
+        Ints sizes = nullptr, strides = nullptr;
+        sizes.data = fixed.sizes, sizes.count = fixed.ndim;
+        strides.data = fixed.strides, strides.count = fixed.ndim;
+        Tensor tensor;
+        view_as(
+            tensor, constants_[fixed.constant], fixed.offset, fixed.dtype, sizes, strides, -1);
+        made = tensor.release();
+      }
+      frame->fixed.push_back(made);
+    }
+  } catch (...) {
+    delete_frame(frame);
+    throw;
+  }
+  return frame;
+}

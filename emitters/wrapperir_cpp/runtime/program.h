@@ -1,0 +1,52 @@
+// An open program: its constants, and the frames that calls run in.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <vector>
+
+#include "description.h"
+
+namespace wrapperir {
+
+// What a call works in: the arena, and the tensors in it.
+struct Frame {
+  char* arena = nullptr;
+  std::vector<AtenTensorHandle> fixed;
+};
+
+// This thread's last failure; it stays until the next.
+const char* error_message();
+// Give it the message of a failure that was not thrown by fail().
+void set_error_message(const char* message);
+
+}  // namespace wrapperir
+
+// All functions throw Failure. Several threads may run one program at once: each call takes
+// a frame that is free, or makes one.
+struct wrapperir_program {
+  // Takes the handles of constants, in the program's order.
+  wrapperir_program(
+      const wrapperir::Description& description, std::vector<AtenTensorHandle> constants);
+  ~wrapperir_program();
+  wrapperir_program(const wrapperir_program&) = delete;
+  wrapperir_program& operator=(const wrapperir_program&) = delete;
+
+  // Takes the input tensors, also where it throws; then no output is set.
+  void run(
+      wrapperir_value* inputs, int64_t input_count, wrapperir_value* outputs,
+      int64_t output_count);
+
+  const wrapperir::Description& description;
+
+ private:
+  wrapperir::Frame* take_frame();
+  void give_back(wrapperir::Frame* frame);
+  wrapperir::Frame* make_frame();
+
+  std::vector<AtenTensorHandle> constants_;
+  std::vector<char*> constant_data_;
+  std::atomic<wrapperir::Frame*> last_{nullptr};  // spares most calls the lock
+  std::mutex mutex_;
+  std::vector<wrapperir::Frame*> free_;
+};
