@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include <string>
+#include <utility>
 
 extern "C" {
 AOTITorchError aoti_torch_get_dtype(AtenTensorHandle, int32_t*);
@@ -225,7 +226,7 @@ void view_as(
     if (torch_dtype(static_cast<DType>(i)) == code) item = item_sizes[i];
   Tensor base;
   if (offset) {
-    view(base, source, -offset, nullptr, nullptr, line);
+    view(base, source, -offset, {}, {}, line);
     source = base.get();
   }
   AtenTensorHandle made = nullptr;
@@ -353,12 +354,10 @@ Frame* wrapperir_program::make_frame() {
                 torch_dtype(fixed.dtype), torch_device(Device::cpu), 0, &made),
             -1);
       } else {
-        Ints sizes = nullptr, strides = nullptr;
-        sizes.data = fixed.sizes, sizes.count = fixed.ndim;
-        strides.data = fixed.strides, strides.count = fixed.ndim;
         Tensor tensor;
         view_as(
-            tensor, constants_[fixed.constant], fixed.offset, fixed.dtype, sizes, strides, -1);
+            tensor, constants_[fixed.constant], fixed.offset, fixed.dtype,
+            Ints(fixed.sizes, fixed.ndim), Ints(fixed.strides, fixed.ndim), -1);
         made = tensor.release();
       }
       frame->fixed.push_back(made);

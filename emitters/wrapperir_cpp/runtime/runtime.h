@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include <initializer_list>
+
 #include "wrapperir.h"
 
 // Of PyTorch's stable C interface, what every program needs. A program declares the other
@@ -102,8 +104,12 @@ inline int32_t torch_dtype(DType dtype) {
 enum class Device : int32_t { cpu = 0, cuda = 1 };
 inline int32_t torch_device(Device device) { return static_cast<int32_t>(device); }
 
-// A list of sizes or strides: a static array, or numbers in braces.
+// A list of sizes or strides: a static array, or numbers in braces. It is for arguments: the
+// numbers live as long as the call.
 struct Ints {
+  Ints(std::initializer_list<int64_t> given)
+      : data(given.begin()), count(static_cast<int64_t>(given.size())) {}
+  Ints(const int64_t* numbers, int64_t how_many) : data(numbers), count(how_many) {}
   template <int N>
   Ints(const int64_t (&given)[N]) : data(given), count(N) {}
   Ints(decltype(nullptr)) {}
