@@ -1,0 +1,390 @@
+// The functions by which PyTorch's AOTIModelPackageLoader loads and runs a library, on top
+// of wrapperir.h.  What PyTorch calls a container is an open program, which needs no copies
+// of itself to run in several threads.  Its header is not included: it takes long to
+// compile, and its functions are found by name.
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <exception>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "description.h"
+#include "runtime.h"
+
+typedef struct AOTInductorModelContainerOpaque* AOTInductorModelContainerHandle;
+typedef struct AOTInductorStreamOpaque* AOTInductorStreamHandle;
+typedef struct AOTIProxyExecutorOpaque* AOTIProxyExecutorHandle;
+typedef struct AOTInductorConstantMap* AOTInductorConstantMapHandle;
+typedef int32_t AOTIRuntimeError;
+typedef struct CUDAStreamGuardOpaque* CUDAStreamGuardHandle;
+
+extern "C" {
+AOTITorchError aoti_torch_get_dtype(AtenTensorHandle, int32_t*);
+AOTITorchError aoti_torch_get_numel(AtenTensorHandle, int64_t*);
+AOTITorchError aoti_torch_item_int64(AtenTensorHandle, int64_t*);
+AOTITorchError aoti_torch_item_float64(AtenTensorHandle, double*);
+AOTITorchError aoti_torch_item_bool(AtenTensorHandle, bool*);
+AOTITorchError aoti_torch_scalar_to_tensor_int64(int64_t, AtenTensorHandle*);
+AOTITorchError aoti_torch_scalar_to_tensor_float64(double, AtenTensorHandle*);
+AOTITorchError aoti_torch_scalar_to_tensor_bool(bool, AtenTensorHandle*);
+// Only where PyTorch is built with CUDA.
+__attribute__((weak)) AOTITorchError aoti_torch_create_cuda_stream_guard(
+    void*, int32_t, CUDAStreamGuardHandle*);
+__attribute__((weak)) AOTITorchError aoti_torch_delete_cuda_stream_guard(CUDAStreamGuardHandle);
+}
+
+namespace {
+
+using wrapperir::DType;
+using wrapperir::Tensor;
+
+const wrapperir::Description& description = wrapperir_description;
+
+struct Container {
+  wrapperir_program* program = nullptr;
+  int32_t cuda_device = -1;  // the index of the program's CUDA device; -1 for none
+  std::string in_spec;
+  std::string out_spec;
+
+  ~Container() {
+    if (program) wrapperir_close(program);
+  }
+};
+
+thread_local std::string last_error;
+
+// Run `what`, and return PyTorch's code for whether it threw.  The message is printed as
+// PyTorch's own libraries print it: older loaders do not ask for it.
+template <typename What>
+AOTIRuntimeError guarded(What what) {
+  try {
+    last_error.clear();
+    what();
+    return 0;
+  } catch (const std::exception& error) {
+    last_error = error.what();
+  } catch (...) {
+    last_error = "unknown exception";
+  }
+  fprintf(stderr, "Error: %s\n", last_error.c_str());
+  return 1;
+}
+
+[[noreturn]] void refuse(const std::string& message) { throw std::runtime_error(message); }
+
+void check_program(int error) {
+  if (error) refuse(wrapperir_error());
+}
+
+Container* container_of(AOTInductorModelContainerHandle handle) {
+  return reinterpret_cast<Container*>(handle);
+}
+
+// PyTorch's spelling of the tree of `count` values in a tuple.
+std::string format_tuple(int64_t count) {
+  std::string tree = R"({"type": "builtins.tuple", "context": "null", "children_spec": [)";
+  for (int64_t i = 0; i < count; ++i) {
+    if (i) tree += ", ";
+    tree += R"({"type": null, "context": null, "children_spec": []})";
+  }
+  return tree + "]}";
+}
+
+std::string format_arguments(int64_t count) {
+  return R"([1, {"type": "builtins.tuple", "context": "null", "children_spec": [)" +
+      format_tuple(count) +
+      R"(, {"type": "builtins.dict", "context": "[]", "children_spec": []}]}])";
+}
+
+// The directory of this library.
+std::string own_directory() {
+  Dl_info info;
+  if (!dladdr(reinterpret_cast<const void*>(&own_directory), &info) || !info.dli_fname)
+    refuse("the library does not find its own directory");
+  const char* slash = strrchr(info.dli_fname, '/');
+  return slash ? std::string(info.dli_fname, slash) : ".";
+}
+
+// The index of the program's CUDA device; -1 for none.
+int32_t find_cuda_device() {
+  auto index = [](const wrapperir::TensorFact& type) {
+    return type.device == wrapperir::Device::cuda ? (type.index < 0 ? 0 : type.index) : -1;
+  };
+  int32_t found = -1;
+  for (int64_t i = 0; i < description.input_count && found < 0; ++i)
+    if (description.inputs[i].kind == WRAPPERIR_TENSOR) found = index(description.inputs[i].type);
+  for (int64_t i = 0; i < description.constant_count && found < 0; ++i)
+    found = index(description.constants[i].type);
+  return found;
+}
+
+// Hold the loader's device against the program's, which is written into its lines.
+void check_device(const std::string& wanted, int32_t cuda_device) {
+  std::string own = cuda_device < 0 ? "cpu" : "cuda:" + std::to_string(cuda_device);
+  bool fits = wanted == own || wanted == own.substr(0, own.find(':'));
+  if (!fits) refuse("the program is for " + own + ", and cannot be loaded to " + wanted);
+}
+
+// Makes a stream the current one of its device; of no stream, nothing.
+class StreamGuard {
+ public:
+  StreamGuard(AOTInductorStreamHandle stream, int32_t device) {
+    if (!stream || device < 0 || !aoti_torch_create_cuda_stream_guard) return;
+    if (aoti_torch_create_cuda_stream_guard(stream, device, &guard_))
+      refuse("the stream is none of cuda:" + std::to_string(device));
+  }
+  StreamGuard(const StreamGuard&) = delete;
+  StreamGuard& operator=(const StreamGuard&) = delete;
+  ~StreamGuard() {
+    if (guard_) aoti_torch_delete_cuda_stream_guard(guard_);
+  }
+
+ private:
+  CUDAStreamGuardHandle guard_ = nullptr;
+};
+
+bool has_one_element_of(AtenTensorHandle tensor, DType wide, DType narrow) {
+  int32_t dtype = 0;
+  int64_t count = 0;
+  if (aoti_torch_get_dtype(tensor, &dtype) || aoti_torch_get_numel(tensor, &count))
+    return false;
+  return count == 1 &&
+      (dtype == wrapperir::torch_dtype(wide) || dtype == wrapperir::torch_dtype(narrow));
+}
+
+[[noreturn]] void refuse_number(size_t index, const char* wanted) {
+  refuse("input " + std::to_string(index) + " is a number: pass a tensor of one element of " +
+         wanted);
+}
+
+// The value of an input: PyTorch's loaders pass numbers as tensors of one element.
+wrapperir_value value_of(const Tensor& input, size_t index) {
+  wrapperir_value value = {};
+  value.kind = description.inputs[index].kind;
+  bool truth = false;
+  switch (value.kind) {
+    case WRAPPERIR_INT:
+      if (!has_one_element_of(input.get(), DType::i64, DType::i32) ||
+          aoti_torch_item_int64(input.get(), &value.as.integer))
+        refuse_number(index, "int64 or int32");
+      break;
+    case WRAPPERIR_FLOAT:
+      if (!has_one_element_of(input.get(), DType::f64, DType::f32) ||
+          aoti_torch_item_float64(input.get(), &value.as.real))
+        refuse_number(index, "float64 or float32");
+      break;
+    case WRAPPERIR_BOOL:
+      if (!has_one_element_of(input.get(), DType::boolean, DType::boolean) ||
+          aoti_torch_item_bool(input.get(), &truth))
+        refuse_number(index, "bool");
+      value.as.integer = truth;
+      break;
+    default: value.as.tensor = input.get();
+  }
+  return value;
+}
+
+// A new handle of an output; null for none, which PyTorch reads as no tensor.
+AtenTensorHandle handle_of(const wrapperir_value& value) {
+  AtenTensorHandle handle = nullptr;
+  AOTITorchError error = 0;
+  switch (value.kind) {
+    case WRAPPERIR_TENSOR: return value.as.tensor;
+    case WRAPPERIR_INT:
+      error = aoti_torch_scalar_to_tensor_int64(value.as.integer, &handle);
+      break;
+    case WRAPPERIR_FLOAT:
+      error = aoti_torch_scalar_to_tensor_float64(value.as.real, &handle);
+      break;
+    case WRAPPERIR_BOOL:
+      error = aoti_torch_scalar_to_tensor_bool(value.as.integer != 0, &handle);
+      break;
+    default: break;
+  }
+  if (error) refuse("a number of the outputs could not be made a tensor");
+  return handle;
+}
+
+void check_counts(size_t inputs, size_t outputs) {
+  if (inputs != static_cast<size_t>(description.input_count))
+    refuse("the program takes " + std::to_string(description.input_count) + " inputs, not " +
+           std::to_string(inputs));
+  if (outputs != static_cast<size_t>(description.output_count))
+    refuse("the program returns " + std::to_string(description.output_count) +
+           " outputs, not " + std::to_string(outputs));
+}
+
+// Take the inputs, run, and give new handles of the outputs.
+void run(Container& container, AtenTensorHandle* input_handles, size_t input_count,
+         AtenTensorHandle* output_handles, size_t output_count) {
+  std::vector<Tensor> inputs;
+  inputs.reserve(input_count);
+  for (size_t i = 0; i < input_count; ++i) inputs.emplace_back(input_handles[i]);
+  check_counts(input_count, output_count);
+  std::vector<wrapperir_value> values(input_count + output_count);
+  for (size_t i = 0; i < input_count; ++i) values[i] = value_of(inputs[i], i);
+  for (size_t i = 0; i < input_count; ++i)
+    if (values[i].kind == WRAPPERIR_TENSOR) inputs[i].release();
+  wrapperir_value* results = values.data() + input_count;
+  check_program(wrapperir_run(
+      container.program, values.data(), static_cast<int64_t>(input_count), results,
+      static_cast<int64_t>(output_count)));
+  for (size_t i = 0; i < output_count; ++i) output_handles[i] = handle_of(results[i]);
+}
+
+const wrapperir::ConstantFact& constant_at(size_t index) {
+  if (index >= static_cast<size_t>(description.constant_count))
+    refuse("the program has " + std::to_string(description.constant_count) + " constants");
+  return description.constants[index];
+}
+
+AOTIRuntimeError refuse_update() {
+  return guarded([] {
+    refuse("the constants of this package cannot be replaced: package the program with others");
+  });
+}
+
+}  // namespace
+
+#define AOTI_EXPORT extern "C" WRAPPERIR_EXPORT
+
+AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerCreateWithDevice(
+    AOTInductorModelContainerHandle* handle, size_t, const char* device, const char* directory) {
+  return guarded([&] {
+    auto container = std::make_unique<Container>();
+    container->cuda_device = find_cuda_device();
+    check_device(device, container->cuda_device);
+    container->in_spec = format_arguments(description.input_count);
+    container->out_spec = "[1, " + format_tuple(description.output_count) + "]";
+    std::string found = directory ? directory : own_directory();
+    check_program(wrapperir_open(found.c_str(), &container->program));
+    *handle = reinterpret_cast<AOTInductorModelContainerHandle>(container.release());
+  });
+}
+
+AOTI_EXPORT AOTIRuntimeError
+AOTInductorModelContainerDelete(AOTInductorModelContainerHandle handle) {
+  return guarded([&] { delete container_of(handle); });
+}
+
+AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerRun(
+    AOTInductorModelContainerHandle handle, AtenTensorHandle* inputs, size_t input_count,
+    AtenTensorHandle* outputs, size_t output_count, AOTInductorStreamHandle stream,
+    AOTIProxyExecutorHandle) {
+  return guarded([&] {
+    Container& container = *container_of(handle);
+    StreamGuard guard(stream, container.cuda_device);
+    run(container, inputs, input_count, outputs, output_count);
+  });
+}
+
+AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerRunSingleThreaded(
+    AOTInductorModelContainerHandle handle, AtenTensorHandle* inputs, size_t input_count,
+    AtenTensorHandle* outputs, size_t output_count, AOTInductorStreamHandle stream,
+    AOTIProxyExecutorHandle proxy) {
+  return AOTInductorModelContainerRun(
+      handle, inputs, input_count, outputs, output_count, stream, proxy);
+}
+
+AOTI_EXPORT AOTIRuntimeError
+AOTInductorModelContainerGetNumInputs(AOTInductorModelContainerHandle, size_t* count) {
+  *count = static_cast<size_t>(description.input_count);
+  return 0;
+}
+
+AOTI_EXPORT AOTIRuntimeError
+AOTInductorModelContainerGetNumOutputs(AOTInductorModelContainerHandle, size_t* count) {
+  *count = static_cast<size_t>(description.output_count);
+  return 0;
+}
+
+AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerGetCallSpec(
+    AOTInductorModelContainerHandle handle, const char** in_spec, const char** out_spec) {
+  *in_spec = container_of(handle)->in_spec.c_str();
+  *out_spec = container_of(handle)->out_spec.c_str();
+  return 0;
+}
+
+AOTI_EXPORT AOTIRuntimeError
+AOTInductorModelContainerGetNumConstants(AOTInductorModelContainerHandle, size_t* count) {
+  *count = static_cast<size_t>(description.constant_count);
+  return 0;
+}
+
+AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantName(
+    AOTInductorModelContainerHandle, size_t index, const char** name) {
+  return guarded([&] { *name = constant_at(index).key; });
+}
+
+AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantOriginalFQN(
+    AOTInductorModelContainerHandle, size_t index, const char** name) {
+  return guarded([&] { *name = constant_at(index).key; });
+}
+
+AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantDtype(
+    AOTInductorModelContainerHandle, size_t index, int32_t* dtype) {
+  return guarded([&] { *dtype = wrapperir::torch_dtype(constant_at(index).type.dtype); });
+}
+
+AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantsBlobSize(
+    AOTInductorModelContainerHandle, uint64_t* size) {
+  *size = 0;
+  for (int64_t i = 0; i < description.constant_count; ++i)
+    *size += static_cast<uint64_t>(description.constants[i].bytes);
+  return 0;
+}
+
+// No constant is computed from others, so there is nothing to fold.
+AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerRunConstantFolding(
+    AOTInductorModelContainerHandle, bool, AOTInductorStreamHandle, AOTIProxyExecutorHandle) {
+  return 0;
+}
+
+AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerExtractConstantsMap(
+    AOTInductorModelContainerHandle, AOTInductorConstantMapHandle, bool) {
+  return guarded([] { refuse("the constants of this package cannot be taken out"); });
+}
+
+AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerUpdateConstantBuffer(
+    AOTInductorModelContainerHandle, AOTInductorConstantMapHandle, bool, bool) {
+  return refuse_update();
+}
+
+AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerUpdateConstantBufferFromCpu(
+    AOTInductorModelContainerHandle, AOTInductorConstantMapHandle, bool, bool) {
+  return refuse_update();
+}
+
+AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerUpdateUserManagedConstantBuffer(
+    AOTInductorModelContainerHandle, AOTInductorConstantMapHandle, bool, bool) {
+  return refuse_update();
+}
+
+AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerUpdateInactiveConstantBuffer(
+    AOTInductorModelContainerHandle, AOTInductorConstantMapHandle) {
+  return refuse_update();
+}
+
+AOTI_EXPORT AOTIRuntimeError AOTInductorModelUpdateConstantsFromBlob(
+    AOTInductorModelContainerHandle, const uint8_t*) {
+  return refuse_update();
+}
+
+AOTI_EXPORT AOTIRuntimeError
+AOTInductorModelContainerSwapConstantBuffer(AOTInductorModelContainerHandle) {
+  return refuse_update();
+}
+
+AOTI_EXPORT AOTIRuntimeError
+AOTInductorModelContainerFreeInactiveConstantBuffer(AOTInductorModelContainerHandle) {
+  return 0;
+}
+
+AOTI_EXPORT AOTIRuntimeError AOTInductorGetLastError(const char** message) {
+  *message = last_error.c_str();
+  return 0;
+}
