@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from wrapperir.emit.fragment import Fragment, fragment
+from wrapperir.emit.walking import chosen_kernel
 from wrapperir.ir.kernel import Language, ScalarParameter, runtime_parameters
 from wrapperir.ir.line import KernelCallLine, KernelDefinitionLine
 from wrapperir.ir.types import Device, DType
 from wrapperir_python.literals import format_int
-from wrapperir_python.survey import chosen_kernel
 
 if TYPE_CHECKING:
     from wrapperir_python.lines import PythonLines

@@ -5,7 +5,9 @@ from typing import cast
 
 from wrapperir.diagnostics import Code, Diagnostic, LinePath
 from wrapperir.emit.fragment import Fragment, fragment, joined
+from wrapperir.emit.provenance import format_provenance, provenances_to_show
 from wrapperir.emit.source_writer import SourceWriter
+from wrapperir.emit.walking import choice_index
 from wrapperir.ir.expr import Expr, Operation, Symbol
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import (
@@ -71,9 +73,8 @@ from wrapperir_python.module_text import ModuleText
 from wrapperir_python.numbers import format_converted, kind_of
 from wrapperir_python.operators import format_call
 from wrapperir_python.pools import PooledMemory
-from wrapperir_python.provenance import format_provenance, provenances_to_show
 from wrapperir_python.streams import Streams
-from wrapperir_python.survey import Survey, choice_index
+from wrapperir_python.survey import Survey
 from wrapperir_python.symbols import emit_range_check, format_symbol_source
 from wrapperir_python.triton_kernels import emit_triton_kernel
 from wrapperir_python.workspaces import emit_program_workspace

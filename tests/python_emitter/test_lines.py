@@ -7,13 +7,13 @@ import torch
 
 from tests.python_emitter.line_cases import CASES, Case
 from tests.python_emitter.running import assert_same
+from wrapperir.emit.walking import walk_lines
 from wrapperir.interp import interpret
 from wrapperir.ir.line import LINES, Line
 from wrapperir.ir.program import Program
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
 from wrapperir_python.emitter import PythonEmitter
-from wrapperir_python.survey import walk_lines
 
 RANDOM = "a reserved word"  # its case draws random numbers
 
