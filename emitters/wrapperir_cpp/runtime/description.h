@@ -55,6 +55,12 @@ struct ZeroedRange {
   int64_t bytes;
 };
 
+// What a frame keeps of devices, such as streams; a program that has any fills it in.
+struct DeviceFrame {
+  void* state = nullptr;
+  void (*destroy)(void* state) = nullptr;
+};
+
 // What a call works with. A call has its frame to itself.
 struct Context {
   char* arena;
@@ -63,6 +69,7 @@ struct Context {
   char* const* constant_data;
   wrapperir_value* inputs;  // a call that takes a tensor clears it here
   wrapperir_value* outputs;
+  DeviceFrame* devices;
 };
 
 struct Description {

@@ -162,6 +162,7 @@ class NoGrad {
 
 void delete_frame(Frame* frame) {
   for (AtenTensorHandle tensor : frame->fixed) aoti_torch_delete_tensor_object(tensor);
+  if (frame->devices.destroy) frame->devices.destroy(frame->devices.state);
   free(frame->arena);
   delete frame;
 }
@@ -299,7 +300,7 @@ void wrapperir_program::run(
     NoGrad no_grad;
     description.run(
         {frame->arena, frame->fixed.data(), constants_.data(), constant_data_.data(), inputs,
-         outputs});
+         outputs, &frame->devices});
     give_back(frame);
   } catch (...) {
     // What a kernel was to leave zero may not be.

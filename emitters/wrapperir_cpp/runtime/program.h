@@ -13,6 +13,7 @@ namespace wrapperir {
 struct Frame {
   char* arena = nullptr;
   std::vector<AtenTensorHandle> fixed;
+  DeviceFrame devices;
 };
 
 // This thread's last failure; it stays until the next.
