@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias, Union
 
+from attrs import frozen
+
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit.contract import Artifact
 from wrapperir.emit.replacing import replacing
@@ -14,6 +16,24 @@ MANIFEST = "manifest.json"
 MANIFEST_VERSION = 1
 
 Json: TypeAlias = Union[bool, int, float, str, list["Json"], dict[str, "Json"], None]
+
+
+@frozen
+class FileFacts:
+    """What a manifest says of a file: its SHA-256 in hex, and whether it is text."""
+
+    sha256: str
+    is_text: bool
+
+
+@frozen
+class Manifest:
+    """What an artifact is, without its files' content."""
+
+    emitter: str
+    entry: str
+    metadata: Mapping[str, str]
+    files: Mapping[str, FileFacts]
 
 
 def artifact_digest(artifact: Artifact) -> str:
@@ -52,17 +72,51 @@ def read_artifact(directory: Path) -> Artifact:
             missing or was changed.
     """
     try:
-        manifest: Json = json.loads((directory / MANIFEST).read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
+        content = (directory / MANIFEST).read_bytes()
+    except OSError as error:
         raise _invalid(f"{directory} has no readable {MANIFEST}: {error}") from None
+    manifest = parse_manifest(content, str(directory))
     try:
-        return _parse_manifest(manifest, directory)
-    except (KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
-        raise _invalid(
-            f"{directory / MANIFEST} is malformed: {type(error).__name__} {error}"
-        ) from None
+        files = {
+            path: checked_content((directory / path).read_bytes(), facts, directory / path)
+            for path, facts in manifest.files.items()
+        }
     except OSError as error:
         raise _invalid(f"{directory} lacks a file of its manifest: {error}") from None
+    return Artifact(manifest.emitter, files, manifest.entry, manifest.metadata)
+
+
+def parse_manifest(content: bytes, where: str) -> Manifest:
+    """Parse the manifest of an artifact that messages call ``where``.
+
+    Raises:
+        DiagnosticError: WIR710, it is malformed or of another version, or a path in it
+            leaves the artifact.
+    """
+    try:
+        manifest: Json = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise _invalid(f"{where} has no readable {MANIFEST}: {error}") from None
+    try:
+        return _read_manifest(manifest, where)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise _invalid(
+            f"{MANIFEST} of {where} is malformed: {type(error).__name__} {error}"
+        ) from None
+
+
+def checked_content(content: bytes, facts: FileFacts, where: Path) -> str | bytes:
+    """Return a file's content as its artifact has it, held against the manifest.
+
+    Raises:
+        DiagnosticError: WIR710, it is not what was written.
+    """
+    if hashlib.sha256(content).hexdigest() != facts.sha256:
+        raise _invalid(f"{where} was changed after it was written")
+    try:
+        return content.decode() if facts.is_text else content
+    except UnicodeDecodeError as error:
+        raise _invalid(f"{where} is no text: {error}") from None
 
 
 def _format_manifest(artifact: Artifact) -> str:
@@ -83,24 +137,21 @@ def _format_manifest(artifact: Artifact) -> str:
     return json.dumps(manifest, indent=2) + "\n"
 
 
-def _parse_manifest(manifest: Json, directory: Path) -> Artifact:
+def _read_manifest(manifest: Json, where: str) -> Manifest:
     fields = _object(manifest)
     version = fields["wrapperir_artifact"]
     if version != MANIFEST_VERSION:
-        raise _invalid(f"{directory} is an artifact of version {version!r}, not 1")
-    files: dict[str, str | bytes] = {}
+        raise _invalid(f"{where} is an artifact of version {version!r}, not 1")
+    files: dict[str, FileFacts] = {}
     for path, entry in _object(fields["files"]).items():
         _check_path(path)
-        content = (directory / path).read_bytes()
         facts = _object(entry)
-        if hashlib.sha256(content).hexdigest() != facts["sha256"]:
-            raise _invalid(f"{directory / path} was changed after it was written")
-        files[path] = content.decode() if facts["text"] is True else content
+        files[path] = FileFacts(_text(facts["sha256"]), facts["text"] is True)
     entry_path = _text(fields["entry"])
     if entry_path not in files:
-        raise _invalid(f"{directory} lacks its entry {entry_path!a}")
+        raise _invalid(f"{where} lacks its entry {entry_path!a}")
     metadata = {key: _text(value) for key, value in _object(fields["metadata"]).items()}
-    return Artifact(_text(fields["emitter"]), files, entry_path, metadata)
+    return Manifest(_text(fields["emitter"]), entry_path, metadata, files)
 
 
 def _object(value: Json) -> Mapping[str, Json]:
