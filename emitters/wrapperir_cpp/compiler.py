@@ -69,17 +69,21 @@ def find_compiler() -> Compiler:
         command = tuple(shlex.split(spelled))
     except ValueError:
         command = ()
-    found = shutil.which(command[0]) if command else None
-    if found is None:
+    if not command or shutil.which(command[0]) is None:
         raise failed(
             f"there is no C++ compiler: {spelled[:200]!a} is no command",
             hint="install one, such as g++, or set CXX to it",
         )
-    return Compiler(command, _version((found, *command[1:])))
+    return Compiler(command, compiler_version(command))
 
 
 @lru_cache
-def _version(command: tuple[str, ...]) -> str:
+def compiler_version(command: tuple[str, ...]) -> str:
+    """Return what a compiler says of its version.
+
+    Raises:
+        DiagnosticError: WIR709, it does not run.
+    """
     try:
         return subprocess.run(  # noqa: S603
             [*command, "--version"],
