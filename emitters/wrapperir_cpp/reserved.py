@@ -11,7 +11,7 @@ KEYWORDS = frozenset(
     static_assert static_cast struct switch template this thread_local throw true try
     typedef typeid typename union unsigned using virtual void volatile wchar_t while xor
     xor_eq
-    """.split()
+    """.split()  # noqa: SIM905
 )
 MACROS = frozenset({"NULL", "INT64_MIN", "INT64_MAX", "linux", "unix", "assert", "errno"})
 """What headers or compilers define."""
