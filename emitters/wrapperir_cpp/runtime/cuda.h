@@ -68,8 +68,9 @@ class CudaCall {
   void zero(char* address, int64_t bytes, int line);
   void record(int event, int stream, int line);
   void wait(int event, int stream, int line);
-  // Join; memory of the call is freed after. It is done at the end, also of one that fails.
+  // Join: what the call holds may be freed after.
   void end(int line);
+  bool is_ended() const { return is_ended_; }
 
   void* stream(int number) const { return number ? side(number) : current_; }
   int32_t index() const { return plan_.index; }
@@ -137,7 +138,8 @@ inline T narrow(int64_t value, int line) {
   return static_cast<T>(value);
 }
 
-// The bits of a number as a float of 16 bits, rounded to nearest, ties to even.
+// The bits of a number as a float of 16 bits, as Triton passes them: a half is rounded to
+// the nearest, of a bfloat16 the bits that do not fit are dropped.
 uint16_t half_bits(double value);
 uint16_t bfloat16_bits(double value);
 
