@@ -1,0 +1,210 @@
+"""Packages: a built artifact as one file, which PyTorch's own loaders load as well.
+
+The file is a zip archive of stored files, laid out as PyTorch's ``.pt2`` archives are.
+What the program needs when it runs is where ``AOTIModelPackageLoader`` looks for a model;
+the artifact's manifest and its texts are extra files.
+"""
+
+import hashlib
+import json
+import mmap
+import platform
+import sys
+from collections.abc import Generator, Mapping
+from pathlib import Path
+
+from attrs import frozen
+
+from wrapperir import __version__
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.emit.artifact import (
+    MANIFEST,
+    FileFacts,
+    Manifest,
+    checked_content,
+    parse_manifest,
+)
+from wrapperir.emit.contract import Artifact
+from wrapperir_cpp.archive import (
+    ALIGNMENT,
+    ArchiveWriter,
+    Entry,
+    find_entries,
+    invalid,
+    writing_archive,
+)
+from wrapperir_cpp.build import BUILD_FACTS, LIBRARY
+
+CONSTANTS = "constants.bin"
+
+_ROOT = "package/"
+_MODEL = f"{_ROOT}data/aotinductor/model/"
+_EXTRA = f"{_ROOT}extra/wrapperir/"
+# The loaders find the library and its source by their suffixes, and what is known of the
+# model by a name that ends so; it is the source's name with another ending.
+_NAMES = {
+    "program.cpp": f"{_MODEL}program.wrapper.cpp",
+    LIBRARY: f"{_MODEL}program.wrapper.so",
+}
+_MODEL_FACTS = f"{_MODEL}program.wrapper_metadata.json"
+# What says that an archive is PyTorch's, and of which version.
+_MARKS = {
+    f"{_ROOT}archive_format": b"pt2",
+    f"{_ROOT}archive_version": b"0",
+    f"{_ROOT}.data/version": b"6\n",
+    f"{_ROOT}byteorder": sys.byteorder.encode(),
+}
+_CHUNK = 1 << 24
+_READ_AND_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
+
+
+def write_package(directory: Path, path: Path) -> None:
+    """Write the built artifact in ``directory`` to the single file ``path``.
+
+    Raises:
+        DiagnosticError: WIR705, the artifact is of an emitter without packages; WIR710, it
+            is none, is not built, or was changed.
+        OSError: a file cannot be read or written; ``path`` is then as it was before.
+    """
+    try:
+        content = (directory / MANIFEST).read_bytes()
+    except OSError as error:
+        raise invalid(f"{directory} has no readable {MANIFEST}: {error}") from None
+    manifest = parse_manifest(content, str(directory))
+    _check_packable(manifest, directory)
+    with writing_archive(path) as archive:
+        _add(archive, f"{_EXTRA}{MANIFEST}", content)
+        _add(archive, _MODEL_FACTS, _format_model_facts(manifest, directory))
+        # The loaders take the last library and the last source that they see.
+        for name in sorted(manifest.files, key=lambda name: (name in _NAMES, name)):
+            _add_file(archive, name, manifest.files[name], directory / name)
+        for name, mark in _MARKS.items():
+            _add(archive, name, mark)
+
+
+@frozen
+class Package:
+    """An artifact read from a package, without its constants, and where they are.
+
+    ``constants`` are the bytes of the constants in the file itself: a private mapping, so
+    that what a program writes to them does not reach the file.
+    """
+
+    artifact: Artifact
+    constants: memoryview
+
+
+def read_package(path: Path) -> Package:
+    """Read a package; executes nothing in it, and writes nothing.
+
+    Raises:
+        DiagnosticError: WIR710, it is no package, or was changed after it was written.
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        entries = find_entries(file, str(path))
+        if not entries:
+            raise invalid(f"{path} is an archive without files")
+        content = mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, _READ_AND_WRITE)
+    mapped = memoryview(content)
+    found = entries.get(f"{_EXTRA}{MANIFEST}")
+    if found is None:
+        raise invalid(f"{path} is an archive without a program of wrapperir")
+    manifest = parse_manifest(bytes(_part(mapped, found)), str(path))
+    _check_names(manifest, entries, path)
+    files: dict[str, str | bytes] = {}
+    constants = mapped[:0]
+    for name, facts in manifest.files.items():
+        part = _part(mapped, entries[_archive_name(name, facts)])
+        if name == CONSTANTS:
+            _check_digest(part, facts, f"{path}:{name}")
+            constants = part
+        else:
+            files[name] = checked_content(bytes(part), facts, path / name)
+    artifact = Artifact(manifest.emitter, files, manifest.entry, manifest.metadata)
+    return Package(artifact, constants)
+
+
+def is_package(path: Path) -> bool:
+    """Return whether ``path`` is a file that begins as packages do."""
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == b"PK\3\4"
+    except OSError:
+        return False
+
+
+def _check_packable(manifest: Manifest, directory: Path) -> None:
+    if manifest.emitter != "cpp":
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.UNSUPPORTED_FEATURE,
+                message=f"{directory} was made by the {manifest.emitter} emitter, which has"
+                " no packages",
+                hint="compile with --emitter cpp",
+            )
+        )
+    if LIBRARY not in manifest.files:
+        raise invalid(f"{directory} has no {LIBRARY}: it was emitted, but not built")
+
+
+def _archive_name(name: str, facts: FileFacts) -> str:
+    return _NAMES.get(name) or f"{_EXTRA if facts.is_text else _MODEL}{name}"
+
+
+def _check_names(manifest: Manifest, entries: Mapping[str, Entry], path: Path) -> None:
+    wanted = {_archive_name(name, facts) for name, facts in manifest.files.items()}
+    wanted |= {f"{_EXTRA}{MANIFEST}", _MODEL_FACTS, *_MARKS}
+    for name in sorted(wanted ^ entries.keys()):
+        what = "lacks" if name in wanted else "holds, and its manifest does not name,"
+        raise invalid(f"{path} {what} {name!a}")
+
+
+def _format_model_facts(manifest: Manifest, directory: Path) -> bytes:
+    """Return what PyTorch's loaders ask of a model; they compare the machine's facts."""
+    facts = {
+        "AOTI_DEVICE_KEY": _device(manifest, directory),
+        "AOTI_PLATFORM": sys.platform,
+        "AOTI_MACHINE": platform.machine(),
+        "WRAPPERIR": __version__,
+    }
+    return json.dumps(facts, indent=2).encode()
+
+
+def _device(manifest: Manifest, directory: Path) -> str:
+    if BUILD_FACTS not in manifest.files:
+        raise invalid(f"{directory} lacks {BUILD_FACTS}")
+    file = directory / BUILD_FACTS
+    content = checked_content(file.read_bytes(), manifest.files[BUILD_FACTS], file)
+    return "cuda" if "cuda" in json.loads(content)["devices"] else "cpu"
+
+
+def _add(archive: ArchiveWriter, name: str, content: bytes) -> None:
+    archive.add(name, len(content), [content])
+
+
+def _add_file(archive: ArchiveWriter, name: str, facts: FileFacts, file: Path) -> None:
+    digest = hashlib.sha256()
+
+    def chunks() -> Generator[bytes]:
+        with file.open("rb") as source:
+            while chunk := source.read(_CHUNK):
+                digest.update(chunk)
+                yield chunk
+
+    alignment = mmap.PAGESIZE if name == CONSTANTS else ALIGNMENT
+    try:
+        archive.add(_archive_name(name, facts), file.stat().st_size, chunks(), alignment)
+    except FileNotFoundError:
+        raise invalid(f"{file} is missing") from None
+    if digest.hexdigest() != facts.sha256:
+        raise invalid(f"{file} was changed after it was written")
+
+
+def _part(mapped: memoryview, entry: Entry) -> memoryview:
+    return mapped[entry.begin : entry.begin + entry.size]
+
+
+def _check_digest(part: memoryview, facts: FileFacts, where: str) -> None:
+    if hashlib.sha256(part).hexdigest() != facts.sha256:
+        raise invalid(f"{where} was changed after it was written")
