@@ -2,8 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import TypeAlias, Union
 
 from attrs import frozen
@@ -20,10 +21,14 @@ Json: TypeAlias = Union[bool, int, float, str, list["Json"], dict[str, "Json"], 
 
 @frozen
 class FileFacts:
-    """What a manifest says of a file: its SHA-256 in hex, and whether it is text."""
+    """What a manifest says of a file: its SHA-256 in hex, and whether it is text.
+
+    What ``is_large`` is not held in memory: it stays on disk when the others are read.
+    """
 
     sha256: str
     is_text: bool
+    is_large: bool = False
 
 
 @frozen
@@ -38,21 +43,26 @@ class Manifest:
 
 def artifact_digest(artifact: Artifact) -> str:
     """Return the SHA-256, in hex, of everything in an artifact."""
-    return hashlib.sha256(_format_manifest(artifact).encode()).hexdigest()
+    return hashlib.sha256(_format_manifest(artifact, {}).encode()).hexdigest()
 
 
-def write_artifact(artifact: Artifact, directory: Path) -> None:
+def write_artifact(
+    artifact: Artifact,
+    directory: Path,
+    large: Mapping[str, Iterable[bytes | memoryview]] = MappingProxyType({}),
+) -> None:
     """Write an artifact and its manifest to ``directory``.
 
     The files are written beside it and moved there at once; an older artifact there is
-    replaced.
+    replaced.  ``large`` are files too large to be held in memory, as their parts; the
+    artifact is read without them.
 
     Raises:
         DiagnosticError: a file's path leaves the directory, or the directory exists and
             holds something other than an artifact.
         OSError: the files cannot be written.
     """
-    for path in (artifact.entry, *artifact.files):
+    for path in (artifact.entry, *artifact.files, *large):
         _check_path(path)
     if directory.exists() and not _replaceable(directory):
         raise _invalid(f"{directory} exists and is no artifact, so it is not replaced")
@@ -61,7 +71,8 @@ def write_artifact(artifact: Artifact, directory: Path) -> None:
             target = new / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(_encoded(content))
-        (new / MANIFEST).write_bytes(_format_manifest(artifact).encode())
+        digests = {path: _write_parts(new / path, parts) for path, parts in large.items()}
+        (new / MANIFEST).write_bytes(_format_manifest(artifact, digests).encode())
 
 
 def read_artifact(directory: Path) -> Artifact:
@@ -80,7 +91,11 @@ def read_artifact(directory: Path) -> Artifact:
         files = {
             path: checked_content((directory / path).read_bytes(), facts, directory / path)
             for path, facts in manifest.files.items()
+            if not facts.is_large
         }
+        for path, facts in manifest.files.items():
+            if facts.is_large:
+                _check_large(directory / path, facts)
     except OSError as error:
         raise _invalid(f"{directory} lacks a file of its manifest: {error}") from None
     return Artifact(manifest.emitter, files, manifest.entry, manifest.metadata)
@@ -119,7 +134,22 @@ def checked_content(content: bytes, facts: FileFacts, where: Path) -> str | byte
         raise _invalid(f"{where} is no text: {error}") from None
 
 
-def _format_manifest(artifact: Artifact) -> str:
+def _write_parts(path: Path, parts: Iterable[bytes | memoryview]) -> str:
+    digest = hashlib.sha256()
+    with path.open("wb") as file:
+        for part in parts:
+            file.write(part)
+            digest.update(part)
+    return digest.hexdigest()
+
+
+def _check_large(path: Path, facts: FileFacts) -> None:
+    with path.open("rb") as file:
+        if hashlib.file_digest(file, "sha256").hexdigest() != facts.sha256:
+            raise _invalid(f"{path} was changed after it was written")
+
+
+def _format_manifest(artifact: Artifact, large: Mapping[str, str]) -> str:
     files: dict[str, Json] = {
         path: {
             "sha256": hashlib.sha256(_encoded(content)).hexdigest(),
@@ -127,6 +157,8 @@ def _format_manifest(artifact: Artifact) -> str:
         }
         for path, content in sorted(artifact.files.items())
     }
+    for path, digest in large.items():
+        files[path] = {"sha256": digest, "text": False, "large": True}
     manifest: dict[str, Json] = {
         "wrapperir_artifact": MANIFEST_VERSION,
         "emitter": artifact.emitter,
@@ -146,9 +178,10 @@ def _read_manifest(manifest: Json, where: str) -> Manifest:
     for path, entry in _object(fields["files"]).items():
         _check_path(path)
         facts = _object(entry)
-        files[path] = FileFacts(_text(facts["sha256"]), facts["text"] is True)
+        is_large = facts.get("large") is True
+        files[path] = FileFacts(_text(facts["sha256"]), facts["text"] is True, is_large)
     entry_path = _text(fields["entry"])
-    if entry_path not in files:
+    if entry_path not in files or files[entry_path].is_large:
         raise _invalid(f"{where} lacks its entry {entry_path!a}")
     metadata = {key: _text(value) for key, value in _object(fields["metadata"]).items()}
     return Manifest(_text(fields["emitter"]), entry_path, metadata, files)

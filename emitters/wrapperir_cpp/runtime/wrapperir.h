@@ -37,20 +37,20 @@ typedef struct wrapperir_value {
 
 typedef struct wrapperir_program wrapperir_program;
 
-/* Open the program of this library, with the constants in its directory mapped. */
+/* Open the program of this library, with the constants in constants.bin of the directory
+ * that the library was written to: the file is mapped, and not changed. */
 WRAPPERIR_EXPORT int wrapperir_open(const char* directory, wrapperir_program** program);
 
 /* Open it with constants of the caller's, in the program's order; they are borrowed: what
  * they refer to is kept alive, and a constant that the program mutates is changed. */
 WRAPPERIR_EXPORT int wrapperir_open_with(
-    const char* directory,
     const wrapperir_tensor* constants,
     int64_t count,
     wrapperir_program** program);
 
 /* Run it. Input tensors are taken, also on failure: the call deletes their handles as soon
- * as the program frees them. Outputs are new handles that the caller deletes. Several
- * threads may run one program at once. */
+ * as the program frees them. Outputs are new handles that the caller deletes; on failure
+ * there are none. Several threads may run one program at once. */
 WRAPPERIR_EXPORT int wrapperir_run(
     wrapperir_program* program,
     wrapperir_value* inputs,
@@ -61,7 +61,8 @@ WRAPPERIR_EXPORT int wrapperir_run(
 WRAPPERIR_EXPORT int64_t wrapperir_input_count(const wrapperir_program* program);
 WRAPPERIR_EXPORT int64_t wrapperir_output_count(const wrapperir_program* program);
 
-/* Close it; no call may be running. */
+/* Close it; no call may be running. An output that is a constant of the directory's is not
+ * to be used after. */
 WRAPPERIR_EXPORT int wrapperir_close(wrapperir_program* program);
 
 /* The message of this thread's last failure; it stays until the next. */

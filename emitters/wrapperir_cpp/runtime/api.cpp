@@ -1,0 +1,195 @@
+// The C interface: opening a program with its constants, and errors as messages.
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "program.h"
+
+using namespace wrapperir;
+
+extern "C" {
+uint64_t aoti_torch_abi_version();
+}
+
+namespace {
+
+template <typename Work>
+int guarded(Work work) {
+  try {
+    work();
+    return 0;
+  } catch (const Failure&) {  // its message is kept
+  } catch (const std::bad_alloc&) {
+    set_error_message("there is no memory left");
+  } catch (const std::exception& error) {
+    set_error_message(error.what());
+  } catch (...) {
+    set_error_message("a kernel or an operator threw what is no exception");
+  }
+  return 1;
+}
+
+// PyTorch keeps its interface within a release; its two highest bytes are the release.
+void check_torch() {
+  uint64_t version = aoti_torch_abi_version();
+  int major = static_cast<int>(version >> 56), minor = static_cast<int>(version >> 48 & 0xff);
+  if (major != WRAPPERIR_TORCH_MAJOR || minor != WRAPPERIR_TORCH_MINOR)
+    fail(
+        -1, "the library was built for PyTorch %d.%d, and this is %d.%d",
+        WRAPPERIR_TORCH_MAJOR, WRAPPERIR_TORCH_MINOR, major, minor);
+}
+
+// A file in memory: pages that are written to become the process's own.
+class Mapping {
+ public:
+  explicit Mapping(const std::string& path) {
+    int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    struct stat found;
+    if (file < 0 || fstat(file, &found)) {
+      int error = errno;
+      if (file >= 0) close(file);
+      fail(-1, "%s cannot be read: %s", path.c_str(), strerror(error));
+    }
+    size_ = static_cast<int64_t>(found.st_size);
+    if (size_) {
+      void* base = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+      int error = errno;
+      base_ = base == MAP_FAILED ? nullptr : static_cast<char*>(base);
+      if (!base_) {
+        close(file);
+        fail(-1, "%s cannot be mapped: %s", path.c_str(), strerror(error));
+      }
+    }
+    close(file);
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping() {
+    if (base_) munmap(base_, size_);
+  }
+
+  char* base() const { return base_; }
+  int64_t size() const { return size_; }
+
+ private:
+  char* base_ = nullptr;
+  int64_t size_ = 0;
+};
+
+// An open program, and the memory of its constants where it opened them itself.
+struct OpenProgram : wrapperir_program {
+  OpenProgram(std::vector<AtenTensorHandle> constants, std::unique_ptr<Mapping> mapping)
+      : wrapperir_program(wrapperir_description, std::move(constants)),
+        mapping_(std::move(mapping)) {}
+
+ private:
+  std::unique_ptr<Mapping> mapping_;
+};
+
+// The tensor of a constant: memory of the mapping, or a copy of it on another device.
+Tensor make_constant(const ConstantFact& fact, const Mapping& mapping) {
+  static char nowhere[64];
+  const TensorFact& type = fact.type;
+  Tensor made;
+  check(
+      aoti_torch_create_tensor_from_blob(
+          fact.bytes ? mapping.base() + fact.begin : nowhere, type.ndim, type.sizes,
+          type.strides, 0, torch_dtype(type.dtype), torch_device(Device::cpu), 0, made.out()),
+      -1);
+  if (type.device == Device::cpu) return made;
+  Tensor copy;
+  check(
+      aoti_torch_empty_strided(
+          type.ndim, type.sizes, type.strides, torch_dtype(type.dtype),
+          torch_device(type.device), type.index, copy.out()),
+      -1);
+  check(aoti_torch_copy_(copy.get(), made.get(), 0), -1);
+  return copy;
+}
+
+void check_constant(const ConstantFact& fact, const Mapping& mapping, const char* path) {
+  if (fact.bytes < 0)
+    fail(
+        -1, "constant %s has no fixed size: open the program with constants of your own",
+        fact.key);
+  if (fact.begin > mapping.size() || fact.bytes > mapping.size() - fact.begin)
+    fail(
+        -1, "%s has %lld bytes, too few for constant %s", path,
+        static_cast<long long>(mapping.size()), fact.key);
+}
+
+// The program takes the handles, also where it cannot be opened.
+wrapperir_program* open_with(std::vector<Tensor>& constants, std::unique_ptr<Mapping> mapping) {
+  std::vector<AtenTensorHandle> handles;
+  handles.reserve(constants.size());
+  for (Tensor& constant : constants) handles.push_back(constant.release());
+  return new OpenProgram(std::move(handles), std::move(mapping));
+}
+
+}  // namespace
+
+int wrapperir_open(const char* directory, wrapperir_program** program) {
+  *program = nullptr;
+  return guarded([&] {
+    check_torch();
+    std::unique_ptr<Mapping> mapping;
+    std::vector<Tensor> constants;
+    if (wrapperir_description.constant_count) {
+      std::string path = std::string(directory) + "/constants.bin";
+      mapping = std::make_unique<Mapping>(path);
+      for (int64_t i = 0; i < wrapperir_description.constant_count; ++i) {
+        const ConstantFact& fact = wrapperir_description.constants[i];
+        check_constant(fact, *mapping, path.c_str());
+        constants.push_back(make_constant(fact, *mapping));
+      }
+    }
+    *program = open_with(constants, std::move(mapping));
+  });
+}
+
+int wrapperir_open_with(
+    const wrapperir_tensor* constants, int64_t count, wrapperir_program** program) {
+  *program = nullptr;
+  return guarded([&] {
+    check_torch();
+    if (count != wrapperir_description.constant_count)
+      fail(
+          -1, "%lld constants are needed, %lld were given",
+          static_cast<long long>(wrapperir_description.constant_count),
+          static_cast<long long>(count));
+    std::vector<Tensor> handles(count);
+    for (int64_t i = 0; i < count; ++i)
+      check(aoti_torch_new_tensor_handle(constants[i], handles[i].out()), -1);
+    *program = open_with(handles, nullptr);
+  });
+}
+
+int wrapperir_run(
+    wrapperir_program* program, wrapperir_value* inputs, int64_t input_count,
+    wrapperir_value* outputs, int64_t output_count) {
+  return guarded([&] { program->run(inputs, input_count, outputs, output_count); });
+}
+
+int64_t wrapperir_input_count(const wrapperir_program* program) {
+  return program->description.input_count;
+}
+
+int64_t wrapperir_output_count(const wrapperir_program* program) {
+  return program->description.output_count;
+}
+
+int wrapperir_close(wrapperir_program* program) {
+  return guarded([&] { delete static_cast<OpenProgram*>(program); });
+}
+
+const char* wrapperir_error(void) { return error_message(); }

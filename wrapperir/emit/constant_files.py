@@ -1,0 +1,211 @@
+"""A program's constants beside its artifact: their bytes, and a list of what is where.
+
+``constants.bin`` has the bytes of each constant's storage as they are in memory, so that it
+can be mapped; ``constants.json`` says where, and of what type.
+"""
+
+import ctypes
+import json
+import mmap
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from attrs import asdict, frozen
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.emit.torch_dtypes import TORCH_DTYPES
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import DType, TensorType, storage_extent
+
+if TYPE_CHECKING:
+    import torch
+
+CONSTANTS_DATA = "constants.bin"
+CONSTANTS_LIST = "constants.json"
+_VERSION = 1
+_ALIGNMENT = 64
+_LARGEST = 2**62
+
+
+@frozen
+class ConstantPlace:
+    """The bytes of ``constants.bin`` that are a constant's storage from its offset on."""
+
+    begin: int
+    bytes: int
+
+
+@frozen
+class _Stored:
+    """A constant in ``constants.bin``."""
+
+    key: str
+    dtype: DType
+    size: Sequence[int]
+    stride: Sequence[int]
+    device: str
+    begin: int
+
+    @property
+    def bytes(self) -> int:
+        if 0 in self.size:
+            return 0
+        steps = zip(self.size, self.stride, strict=True)
+        extent = 1 + sum((size - 1) * stride for size, stride in steps)
+        return extent * self.dtype.itemsize
+
+
+def place_constants(program: Program) -> tuple[ConstantPlace | None, ...]:
+    """Return where each constant is in the file; ``None`` for one of symbolic size."""
+    end = 0
+    places: list[ConstantPlace | None] = []
+    for constant in program.constants:
+        extent = storage_extent(constant.type)
+        if not isinstance(extent, int):
+            places.append(None)
+            continue
+        place = ConstantPlace(
+            _aligned(end, constant.type), extent * constant.type.dtype.itemsize
+        )
+        places.append(place)
+        end = place.begin + place.bytes
+    return tuple(places)
+
+
+def format_constant_list(program: Program, constants: Mapping[str, "torch.Tensor"]) -> str:
+    """Return the text of ``constants.json``.
+
+    The constants are as :func:`~wrapperir.emit.constants.check_constants` wants them.
+    """
+    listed = [
+        {**asdict(item), "dtype": item.dtype.value} for item in _stored(program, constants)
+    ]
+    return (
+        json.dumps({"wrapperir_constants": _VERSION, "constants": listed}, indent=1) + "\n"
+    )
+
+
+def constant_blocks(
+    program: Program, constants: Mapping[str, "torch.Tensor"]
+) -> Iterator[bytes | memoryview]:
+    """Yield the content of ``constants.bin``, in parts that are in memory already."""
+    end = 0
+    for item in _stored(program, constants):
+        yield bytes(item.begin - end)
+        end = item.begin + item.bytes
+        if item.bytes:
+            raw = _raw_bytes(constants[item.key], item.bytes)  # alive until the next
+            yield memoryview((ctypes.c_char * item.bytes).from_address(raw.data_ptr()))
+
+
+def read_constants(directory: Path) -> dict[str, "torch.Tensor"]:
+    """Return the constants in the directory of an artifact; none where it has none.
+
+    They are mapped: what is used is read then, and what is written to a constant does not
+    reach the file.  :func:`~wrapperir.emit.artifact.read_artifact` checks the files.
+
+    Raises:
+        DiagnosticError: WIR710, a file is missing or malformed.
+        OSError: a file cannot be read.
+    """
+    listing = directory / CONSTANTS_LIST
+    if not listing.exists():
+        return {}
+    stored = _parse_list(listing)
+    data = directory / CONSTANTS_DATA
+    with data.open("rb") as file:
+        size = file.seek(0, 2)
+        for item in stored:
+            if item.begin + item.bytes > size:
+                raise _invalid(f"{data} has {size} bytes, too few for {item.key!a}")
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if size else None
+    return {item.key: _tensor_of(item, mapped) for item in stored}
+
+
+def _stored(program: Program, constants: Mapping[str, "torch.Tensor"]) -> Iterator[_Stored]:
+    """Yield the constants in the order of the file: those of symbolic size are last."""
+    placed = list(zip(program.constants, place_constants(program), strict=True))
+    end = 0
+    for constant, place in sorted(placed, key=lambda item: item[1] is None):
+        given = constants[constant.key]
+        item = _Stored(
+            key=constant.key,
+            dtype=constant.type.dtype,
+            size=list(given.shape),
+            stride=list(given.stride()),
+            device=str(given.device),
+            begin=_aligned(end, constant.type) if place is None else place.begin,
+        )
+        yield item
+        end = item.begin + item.bytes
+
+
+def _aligned(end: int, type: TensorType) -> int:
+    alignment = max(_ALIGNMENT, type.alignment or 1)
+    return -(-end // alignment) * alignment
+
+
+def _raw_bytes(tensor: "torch.Tensor", size: int) -> "torch.Tensor":
+    """Return the bytes of a tensor's storage from its offset on."""
+    import torch
+
+    raw = torch.empty(0, dtype=torch.uint8, device=tensor.device)
+    begin = int(tensor.storage_offset()) * tensor.element_size()
+    raw.set_(tensor.untyped_storage(), begin, (size,), (1,))
+    return raw.cpu()
+
+
+def _tensor_of(item: _Stored, mapped: mmap.mmap | None) -> "torch.Tensor":
+    import torch
+
+    dtype: torch.dtype = getattr(torch, TORCH_DTYPES[item.dtype])
+    made = torch.empty(0, dtype=dtype)
+    if mapped is None or not item.bytes:
+        made = made.as_strided(item.size, item.stride)
+    else:
+        # Each is a storage of its own, so that constants do not seem to overlap.
+        raw = torch.frombuffer(
+            mapped, dtype=torch.uint8, count=item.bytes, offset=item.begin
+        )
+        made.set_(raw.untyped_storage(), 0, item.size, item.stride)
+    try:
+        return made.to(item.device)
+    except (RuntimeError, AssertionError) as error:
+        cause = (str(error).splitlines() or ["no such device"])[0]
+        message = f"constant {item.key!a} cannot be put on {item.device!a}: {cause}"
+        raise _invalid(message) from None
+
+
+def _parse_list(path: Path) -> list[_Stored]:
+    try:
+        listed = json.loads(path.read_bytes())
+        if listed["wrapperir_constants"] != _VERSION:
+            raise _invalid(f"{path} is of another version")
+        return [_parse_stored(item) for item in listed["constants"]]
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+        raise _invalid(f"{path} is malformed: {type(error).__name__} {error}") from None
+
+
+def _parse_stored(item: Mapping[str, object]) -> _Stored:
+    size, stride = _numbers(item["size"]), _numbers(item["stride"])
+    if len(size) != len(stride):
+        raise ValueError("a constant has other dimensions than strides")
+    key, device = item["key"], item["device"]
+    if not isinstance(key, str) or not isinstance(device, str):
+        raise TypeError("a string was expected")
+    (begin,) = _numbers([item["begin"]])
+    return _Stored(key, DType(cast(str, item["dtype"])), size, stride, device, begin)
+
+
+def _numbers(found: object) -> list[int]:
+    if not isinstance(found, list):
+        raise TypeError("a list was expected")
+    for number in cast(list[object], found):
+        if type(number) is not int or not 0 <= number < _LARGEST:
+            raise ValueError(f"{number!r:.40} is no size")
+    return cast(list[int], found)
+
+
+def _invalid(message: str) -> DiagnosticError:
+    return DiagnosticError(Diagnostic(code=Code.INVALID_ARTIFACT, message=message))
