@@ -1,0 +1,140 @@
+"""Expressions compiled into one library, and called."""
+
+import ctypes
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from wrapperir.emit.fragment import Fragment, fragment
+from wrapperir.ir.expr import Expr, Number
+from wrapperir.ir.line import SymbolKind
+from wrapperir_cpp.expressions import ExpressionFormatter
+from wrapperir_cpp.module_text import source_writer
+
+RUNTIME = Path(__file__).parents[2] / "emitters" / "wrapperir_cpp" / "runtime"
+FORMS = ("any", "int", "float", "bool", "condition")
+# What the runtime's own functions would be.
+_FAIL = """
+#include <stdarg.h>
+#include <stdio.h>
+static char message[1000];
+namespace wrapperir {
+void fail(int, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(message, sizeof message, format, arguments);
+  va_end(arguments);
+  throw Failure();
+}
+}
+extern "C" const char* failure() { return message; }
+extern "C" int run(long index, const Call* c, num::Number* out) {
+  try {
+    *out = functions[index](*c);
+    return 0;
+  } catch (const wrapperir::Failure&) {
+    return 1;
+  }
+}
+"""
+
+
+class _Number(ctypes.Structure):
+    kind: int
+    bits: int
+    _fields_ = (("kind", ctypes.c_int32), ("bits", ctypes.c_int64))
+
+
+class Library:
+    """Compiled expressions over symbols of the kinds that ``symbols`` names."""
+
+    def __init__(
+        self, folder: Path, symbols: Mapping[str, SymbolKind], exprs: Sequence[Expr]
+    ) -> None:
+        """Compile each expression in each of ``FORMS``."""
+        self._symbols = symbols
+        self.texts: list[Fragment] = []
+        source = folder / "expressions.cpp"
+        source.write_text(self._source(exprs))
+        library = folder / "expressions.so"
+        command = ["g++", "-std=c++17", "-O1", "-shared", "-fPIC", f"-I{RUNTIME}"]
+        command += ["-o", str(library), str(source), str(RUNTIME / "numbers.cpp")]
+        subprocess.run(command, check=True)
+        self._library = ctypes.CDLL(str(library))
+        self._library.failure.restype = ctypes.c_char_p
+
+    def _source(self, exprs: Sequence[Expr]) -> str:
+        types = {SymbolKind.INT: "int64_t", SymbolKind.FLOAT: "double"}
+        fields = "".join(
+            f"  {types.get(kind, 'bool')} {name};\n" for name, kind in self._symbols.items()
+        )
+        formatter = formatter_of(self._symbols)
+        writer = source_writer()
+        for expr in exprs:
+            for form in FORMS:
+                self.texts.append(_result(formatter, form, expr))
+                writer.emit_line("[](const Call& c) {{ {} }},", self.texts[-1])
+        return f"""\
+#include "numbers.h"
+using namespace wrapperir;
+struct Call {{
+{fields}}};
+static num::Number (*const functions[])(const Call&) = {{
+{writer.format_text()}}};
+{_FAIL}"""
+
+    def run(self, index: int, form: str, values: Mapping[str, Number]) -> Number | None:
+        """Return the value of an expression in a form; ``None`` where it fails."""
+        call = self._call(values)
+        out = _Number()
+        number = index * len(FORMS) + FORMS.index(form)
+        if self._library.run(ctypes.c_long(number), ctypes.byref(call), ctypes.byref(out)):
+            return None
+        if out.kind == 2:
+            return ctypes.c_double.from_buffer_copy(ctypes.c_int64(out.bits)).value
+        return out.bits if out.kind == 1 else bool(out.bits)
+
+    @property
+    def message(self) -> str:
+        """What the last failure said."""
+        message = self._library.failure()
+        assert isinstance(message, bytes)
+        return message.decode()
+
+    def _call(self, values: Mapping[str, Number]) -> ctypes.Structure:
+        types: dict[SymbolKind, type[ctypes.c_int64 | ctypes.c_double | ctypes.c_bool]] = {
+            SymbolKind.INT: ctypes.c_int64,
+            SymbolKind.FLOAT: ctypes.c_double,
+            SymbolKind.BOOL: ctypes.c_bool,
+        }
+
+        class Call(ctypes.Structure):
+            _fields_ = tuple((name, types[kind]) for name, kind in self._symbols.items())
+
+        return Call(*(values[name] for name in self._symbols))
+
+
+def formatter_of(symbols: Mapping[str, SymbolKind]) -> ExpressionFormatter:
+    """Return a formatter over members of a ``Call``."""
+    return ExpressionFormatter(
+        {name: fragment("c.{}", Fragment(name)) for name in symbols},
+        frozenset(name for name, kind in symbols.items() if kind is SymbolKind.FLOAT),
+        frozenset(name for name, kind in symbols.items() if kind is SymbolKind.BOOL),
+    )
+
+
+def _result(formatter: ExpressionFormatter, form: str, expr: Expr) -> Fragment:
+    match form:
+        case "any":
+            return fragment("return {};", formatter.format_any(expr))
+        case "int":
+            return fragment("return num::of_int({});", formatter.format_index(expr))
+        case "float":
+            return fragment("return num::of_float({});", formatter.format_real(expr))
+        case "bool":
+            return fragment("return num::of_bool({});", formatter.format_bool(expr))
+        case _:
+            condition = formatter.format_condition(expr)
+            return fragment(
+                "if ({}) return num::of_bool(true); return num::of_bool(false);", condition
+            )
