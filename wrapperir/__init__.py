@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from wrapperir.ir.kernel import Access as Access
     from wrapperir.ir.kernel import BufferParameter as BufferParameter
     from wrapperir.ir.kernel import ConstexprParameter as ConstexprParameter
+    from wrapperir.ir.kernel import DescriptorParameter as DescriptorParameter
     from wrapperir.ir.kernel import KernelConfig as KernelConfig
     from wrapperir.ir.kernel import Language as Language
     from wrapperir.ir.kernel import ScalarParameter as ScalarParameter
@@ -50,6 +51,7 @@ _HOMES = {
     "BufferParameter": "wrapperir.ir.kernel",
     "Code": "wrapperir.diagnostics",
     "ConstexprParameter": "wrapperir.ir.kernel",
+    "DescriptorParameter": "wrapperir.ir.kernel",
     "DType": "wrapperir.ir.types",
     "Device": "wrapperir.ir.types",
     "Diagnostic": "wrapperir.diagnostics",
@@ -88,6 +90,7 @@ __all__ = [
     "Code",
     "ConstexprParameter",
     "DType",
+    "DescriptorParameter",
     "Device",
     "Diagnostic",
     "DiagnosticError",

@@ -7,8 +7,9 @@ from wrapperir.emit.fragment import fragment, joined
 from wrapperir.emit.names import NameTable
 from wrapperir.ir.kernel import (
     Access,
-    BufferParameter,
+    RuntimeParameter,
     ScalarParameter,
+    TensorParameter,
     runtime_parameters,
 )
 from wrapperir.ir.line import KernelDefinitionLine
@@ -90,12 +91,12 @@ extern "C" void {_ENTRY}({declared}) {{
 """
 
 
-def _is_adapted(parameter: BufferParameter | ScalarParameter) -> bool:
+def _is_adapted(parameter: RuntimeParameter) -> bool:
     return isinstance(parameter, ScalarParameter) and parameter.dtype not in _PARSED
 
 
-def _c_type(parameter: BufferParameter | ScalarParameter) -> str:
-    if isinstance(parameter, BufferParameter):
+def _c_type(parameter: RuntimeParameter) -> str:
+    if isinstance(parameter, TensorParameter):
         const = "const " if parameter.access is Access.READ else ""
         return f"{const}{_C_TYPES[parameter.dtype]}*"
     if parameter.dtype in _WHOLE or parameter.dtype is DType.BOOL:

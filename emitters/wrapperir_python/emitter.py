@@ -38,7 +38,7 @@ class PythonEmitter(Emitter):
     """
 
     name = "python"
-    support = Support(streams=frozenset({"cpu", "cuda"}))
+    support = Support(streams=frozenset({"cpu", "cuda"}), descriptors=True)
     lines: type[PythonLines] = PythonLines
 
     def __init__(self, *, check_memory: bool = False) -> None:

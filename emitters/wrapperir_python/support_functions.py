@@ -11,6 +11,7 @@ IMPORTS: Mapping[str, LiteralString] = {
     "pathlib": "import pathlib",
     "torch": "import torch",
     "AsyncCompile": "from torch._inductor.async_compile import AsyncCompile",
+    "TensorDescriptor": "from triton.tools.tensor_descriptor import TensorDescriptor",
 }
 """Import statements by the name they bind, in the order they are written."""
 

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Mapping
 
-from wrapperir.emit.fragment import Fragment, joined
+from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.names import Namespace, NameTable
 from wrapperir.emit.source_writer import SourceWriter
 from wrapperir.ir.expr import EvaluationError, Expr, evaluate_int, substitute
@@ -11,6 +11,7 @@ from wrapperir.ir.kernel import (
     ConfigValue,
     Constant,
     ConstexprParameter,
+    DescriptorParameter,
     ScalarParameter,
     runtime_parameters,
 )
@@ -18,7 +19,7 @@ from wrapperir.ir.line import KernelDefinitionLine
 from wrapperir.ir.types import DType
 from wrapperir_python.arguments import format_keyword
 from wrapperir_python.expressions import ExpressionFormatter, format_tuple
-from wrapperir_python.literals import format_constant, format_string
+from wrapperir_python.literals import format_constant, format_int, format_string
 from wrapperir_python.module_text import RESERVED, ModuleText
 
 # Triton takes a number for a bool or an i32 (or what holds it) unless it is told.
@@ -59,7 +60,7 @@ def emit_triton_kernel(module: ModuleText, line: KernelDefinitionLine) -> None:
             "{}[{}]({})",
             function,
             _format_grid(module, line, names),
-            joined(", ", _launch_arguments(line, names)),
+            joined(", ", _launch_arguments(module, line, names)),
         )
 
 
@@ -71,7 +72,9 @@ def bound_values(line: KernelDefinitionLine) -> dict[str, ConfigValue | Constant
     return values
 
 
-def _launch_arguments(line: KernelDefinitionLine, names: Namespace) -> list[Fragment]:
+def _launch_arguments(
+    module: ModuleText, line: KernelDefinitionLine, names: Namespace
+) -> list[Fragment]:
     arguments: list[Fragment] = []
     # By position costs less, but only the source says which parameter is at one.
     order = iter(_source_parameters(line))
@@ -80,13 +83,26 @@ def _launch_arguments(line: KernelDefinitionLine, names: Namespace) -> list[Frag
         by_position = by_position and next(order, None) == parameter.name
         if isinstance(parameter, ConstexprParameter):
             by_position = False
-        elif by_position:
-            arguments.append(names[parameter.name])
+            continue
+        value = names[parameter.name]
+        if isinstance(parameter, DescriptorParameter):
+            value = _format_descriptor(module, parameter, value)
+        if by_position:
+            arguments.append(value)
         else:
-            arguments.append(format_keyword(parameter.name, names[parameter.name]))
-    for key, value in bound_values(line).items():
-        arguments.append(format_keyword(key, format_constant(value)))
+            arguments.append(format_keyword(parameter.name, value))
+    for key, bound in bound_values(line).items():
+        arguments.append(format_keyword(key, format_constant(bound)))
     return arguments
+
+
+def _format_descriptor(
+    module: ModuleText, parameter: DescriptorParameter, value: Fragment
+) -> Fragment:
+    """Return ``TensorDescriptor.from_tensor(in_desc, [16, 32])``, which checks it."""
+    block = joined(", ", [format_int(length) for length in parameter.block])
+    name = module.need("TensorDescriptor")
+    return fragment("{}.from_tensor({}, [{}])", name, value, block)
 
 
 def _format_grid(

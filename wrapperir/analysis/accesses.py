@@ -4,7 +4,12 @@ from collections.abc import Iterator, Mapping
 
 from attrs import define, field
 
-from wrapperir.ir.kernel import Access, BufferParameter, Parameter, runtime_parameters
+from wrapperir.ir.kernel import (
+    Access,
+    RuntimeParameter,
+    TensorParameter,
+    runtime_parameters,
+)
 from wrapperir.ir.line import (
     AssertNotNanLine,
     BodyLine,
@@ -66,5 +71,5 @@ class Accesses:
         return known
 
 
-def _is_written(parameter: Parameter) -> bool:
-    return isinstance(parameter, BufferParameter) and parameter.access is not Access.READ
+def _is_written(parameter: RuntimeParameter) -> bool:
+    return isinstance(parameter, TensorParameter) and parameter.access is not Access.READ

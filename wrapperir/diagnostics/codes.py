@@ -201,6 +201,10 @@ class Code(StrEnum):
     """A wait is for a value that is no event."""
     EVENT_ELSEWHERE = "WIR424"
     """A wait is for an event of another kind of device."""
+    INVALID_DESCRIPTOR = "WIR425"
+    """A kernel has a descriptor parameter that no kernel, or none of its language, has."""
+    DESCRIPTOR_ARGUMENT = "WIR426"
+    """A kernel is given a tensor that cannot be behind its descriptor parameter."""
     # 5: control flow
     OUTER_NAME = "WIR501"
     """A block uses a name of the program around it."""

@@ -44,7 +44,8 @@ class Support:
 
     ``devices`` of ``None`` is every device kind.  ``streams`` are the device kinds on
     which it keeps the order of streams other than 0; what runs in the order of the
-    program, as on the CPU, keeps it without doing anything.
+    program, as on the CPU, keeps it without doing anything.  ``descriptors`` says whether
+    its kernels are given tensors behind descriptors.
     """
 
     lines: frozenset[type[Line]] = field(default=frozenset(LINES))
@@ -53,6 +54,7 @@ class Support:
     )
     devices: frozenset[str] | None = None
     streams: frozenset[str] = frozenset({"cpu"})
+    descriptors: bool = False
 
 
 class Emitter(ABC):

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from wrapperir.diagnostics import Code, Diagnostic, LinePath
 from wrapperir.emit.contract import Support
+from wrapperir.ir.kernel import DescriptorParameter
 from wrapperir.ir.line import (
     LINES,
     AllocateLine,
@@ -55,6 +56,8 @@ def check_support(
                     hint=_alternatives("languages", support.languages),
                 )
             )
+        elif isinstance(definition, KernelDefinitionLine) and not support.descriptors:
+            found.extend(_check_descriptors(emitter, definition, path))
     places = [
         *((("inputs", i), value.type) for i, value in enumerate(program.inputs)),
         *((("constants", i), value.type) for i, value in enumerate(program.constants)),
@@ -121,6 +124,21 @@ def _device(line: BodyLine) -> Device | None:
             return line.device
         case _:
             return None
+
+
+def _check_descriptors(
+    emitter: str, kernel: KernelDefinitionLine, path: LinePath
+) -> Iterator[Diagnostic]:
+    names = [p.name for p in kernel.parameters if isinstance(p, DescriptorParameter)]
+    if names:
+        yield Diagnostic(
+            code=Code.UNSUPPORTED_FEATURE,
+            message=f"the {emitter} emitter has no support for tensor descriptors, and "
+            f"@{kernel.name} takes {', '.join(names)} behind one",
+            path=path,
+            subject=kernel.name,
+            hint="use another emitter, or a kernel that takes pointers",
+        )
 
 
 def _check_device(

@@ -10,7 +10,7 @@ from wrapperir.diagnostics import Code
 from wrapperir.interp.fault import FaultError
 from wrapperir.interp.values import TensorValue
 from wrapperir.ir.expr import Number
-from wrapperir.ir.kernel import BufferParameter, ScalarParameter, runtime_parameters
+from wrapperir.ir.kernel import RuntimeParameter, TensorParameter, runtime_parameters
 from wrapperir.ir.line import KernelDefinitionLine
 from wrapperir.ir.types import DType
 
@@ -101,10 +101,8 @@ def _bits(number: Number, half: torch.dtype | None) -> Number:
     return int(torch.tensor(number, dtype=half).view(torch.uint16).item())
 
 
-def _c_type(
-    definition: KernelDefinitionLine, parameter: BufferParameter | ScalarParameter
-) -> _CType:
-    if isinstance(parameter, BufferParameter):
+def _c_type(definition: KernelDefinitionLine, parameter: RuntimeParameter) -> _CType:
+    if isinstance(parameter, TensorParameter):
         return ctypes.c_void_p
     found = _SCALARS.get(parameter.dtype)
     if found is None:

@@ -11,13 +11,13 @@ from wrapperir.interp.fault import FaultError
 from wrapperir.interp.layout import Layout, same_elements
 from wrapperir.interp.streams import Launch
 from wrapperir.interp.values import TensorValue
-from wrapperir.ir.kernel import Access, BufferParameter, Language, runtime_parameters
+from wrapperir.ir.kernel import Access, Language, TensorParameter, runtime_parameters
 from wrapperir.ir.line import KernelDefinitionLine
 
 
 @frozen
 class _Buffer:
-    parameter: BufferParameter
+    parameter: TensorParameter
     value: TensorValue
 
 
@@ -26,7 +26,7 @@ def _buffers(
 ) -> Iterator[_Buffer]:
     parameters = runtime_parameters(kernel.parameters)
     for parameter, argument in zip(parameters, arguments, strict=True):
-        if isinstance(parameter, BufferParameter) and isinstance(argument, TensorValue):
+        if isinstance(parameter, TensorParameter) and isinstance(argument, TensorValue):
             yield _Buffer(parameter, argument)
 
 

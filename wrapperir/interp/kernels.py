@@ -9,13 +9,15 @@ from wrapperir.interp.kernel_memory import CppWrites, check_memory
 from wrapperir.interp.layout import integer_of
 from wrapperir.interp.numbers import number_as
 from wrapperir.interp.streams import Launch
+from wrapperir.interp.tensor_descriptors import descriptor_problem
 from wrapperir.interp.values import TensorValue
 from wrapperir.ir.expr import Number
 from wrapperir.ir.kernel import (
-    BufferParameter,
+    DescriptorParameter,
     ForcedChoice,
     Language,
-    ScalarParameter,
+    RuntimeParameter,
+    TensorParameter,
     runtime_parameters,
 )
 from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine, MultiKernelLine
@@ -167,6 +169,12 @@ def _checked_arguments(
         raise _arity(kernel.name, len(parameters), len(arguments))
     for parameter, argument in zip(parameters, arguments, strict=True):
         problem = _problem(parameter, argument, device)
+        if (
+            problem is None
+            and isinstance(parameter, DescriptorParameter)
+            and isinstance(argument, TensorValue)
+        ):
+            problem = descriptor_problem(kernel.language, parameter, argument)
         if problem is not None:
             message = f"{parameter.name} of @{kernel.name} {problem}"
             raise FaultError(Code.RUN_KERNEL_ARGUMENTS, message, subject=f"@{kernel.name}")
@@ -179,10 +187,10 @@ def _checked_arguments(
 
 
 def _problem(
-    parameter: BufferParameter | ScalarParameter, argument: KernelValue, device: Device
+    parameter: RuntimeParameter, argument: KernelValue, device: Device
 ) -> str | None:
     wanted = parameter.dtype.value
-    if isinstance(parameter, BufferParameter):
+    if isinstance(parameter, TensorParameter):
         if not isinstance(argument, TensorValue):
             return "needs a tensor"
         if argument.layout.dtype is not parameter.dtype:

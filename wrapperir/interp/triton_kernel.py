@@ -22,6 +22,7 @@ import triton.language as tl
 from attrs import define
 from triton.language.extra import libdevice
 from triton.runtime.errors import InterpreterError
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from wrapperir.diagnostics import Code
 from wrapperir.interp.fault import FaultError, first_line
@@ -30,7 +31,12 @@ from wrapperir.interp.triton_cpu import InterpretedKernel, interpreted_triton, s
 from wrapperir.interp.triton_numbers import Array
 from wrapperir.interp.values import TensorValue
 from wrapperir.ir.expr import Number
-from wrapperir.ir.kernel import BufferParameter, ConstexprParameter, runtime_parameters
+from wrapperir.ir.kernel import (
+    ConstexprParameter,
+    DescriptorParameter,
+    TensorParameter,
+    runtime_parameters,
+)
 from wrapperir.ir.line import KernelDefinitionLine
 from wrapperir.ir.types import DType
 
@@ -96,9 +102,9 @@ class TritonKernel:
         watch = _Watch()
         parameters = runtime_parameters(self._definition.parameters)
         for parameter, argument in zip(parameters, arguments, strict=True):
-            if isinstance(parameter, BufferParameter) and isinstance(argument, TensorValue):
+            if isinstance(parameter, TensorParameter) and isinstance(argument, TensorValue):
                 watch.add(argument.storage, parameter.access.writes)
-                given[parameter.name] = argument.tensor
+                given[parameter.name] = _tensor(parameter, argument)
             elif parameter.name in self._function.constexprs:
                 given[parameter.name] = argument
             else:
@@ -113,6 +119,13 @@ class TritonKernel:
         except InterpreterError as error:
             message = f"@{self._definition.name}: {first_line(error)}"
             raise FaultError(Code.RUN_KERNEL_FAILED, message) from error
+
+
+def _tensor(parameter: TensorParameter, value: TensorValue) -> object:
+    if not isinstance(parameter, DescriptorParameter):
+        return value.tensor
+    size, stride = list(value.layout.size), list(value.layout.stride)
+    return TensorDescriptor(value.tensor, size, stride, list(parameter.block))
 
 
 def _scalar(value: object, dtype: DType) -> object:

@@ -20,7 +20,7 @@ class Language(StrEnum):
 
 
 class Access(StrEnum):
-    """What a kernel does with a buffer parameter."""
+    """What a kernel does with a tensor parameter."""
 
     READ = "read"
     WRITE = "write"
@@ -47,6 +47,20 @@ class BufferParameter:
 
 
 @frozen
+class DescriptorParameter:
+    """A tensor of ``dtype`` behind a Triton tensor descriptor.
+
+    The kernel reads and writes it in blocks of ``block`` elements, and sees its size and
+    strides.  See :mod:`wrapperir.ir.descriptors` for what a descriptor asks of both.
+    """
+
+    name: str
+    dtype: DType
+    block: tuple[int, ...]
+    access: Access
+
+
+@frozen
 class ScalarParameter:
     """A number passed by value at each call."""
 
@@ -61,7 +75,13 @@ class ConstexprParameter:
     name: str
 
 
-Parameter: TypeAlias = Union[BufferParameter, ScalarParameter, ConstexprParameter]
+TensorParameter: TypeAlias = BufferParameter | DescriptorParameter
+"""A parameter that takes a tensor."""
+
+RuntimeParameter: TypeAlias = TensorParameter | ScalarParameter
+"""A parameter that a call gives an argument for."""
+
+Parameter: TypeAlias = RuntimeParameter | ConstexprParameter
 
 
 @frozen
@@ -103,8 +123,6 @@ Selection: TypeAlias = Union[FirstChoice, ForcedChoice]
 """How a multi-kernel picks; later policies join this union."""
 
 
-def runtime_parameters(
-    parameters: tuple[Parameter, ...],
-) -> tuple[BufferParameter | ScalarParameter, ...]:
+def runtime_parameters(parameters: tuple[Parameter, ...]) -> tuple[RuntimeParameter, ...]:
     """Return the parameters that a call gives arguments for: all but constexprs."""
     return tuple(p for p in parameters if not isinstance(p, ConstexprParameter))

@@ -1,13 +1,14 @@
 """Make one workspace of several that every kernel leaves zero."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from attrs import define, evolve, field
 
 from wrapperir.analysis.sizes import storage_bytes
 from wrapperir.analysis.storages import Storage, StorageKind, find_storages
-from wrapperir.ir.line import BodyLine, BufferRef, KernelCallLine
+from wrapperir.ir.kernel import DescriptorParameter, runtime_parameters
+from wrapperir.ir.line import BodyLine, BufferRef, DefinitionLine, KernelCallLine
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import TensorType
 from wrapperir.ir.uses import uses
@@ -52,8 +53,9 @@ def merge_workspaces(program: Program) -> Program:
 
     Each kernel leaves its workspaces zero, so the next may have the same.  Those that one
     call uses together stay apart; so do those of different dtype, device, memory space,
-    pinning, alignment, layout or stream, those of different symbolic sizes, and those
-    that other lines than kernel calls use.  What a block or a call begins anew is for
+    pinning, alignment, layout or stream, those of different symbolic sizes, those that a
+    kernel takes behind a descriptor, which tells it their size, and those that other lines
+    than kernel calls use.  What a block or a call begins anew is for
     ``plan_memory`` and ``reuse_buffers``.
     """
     definitions = {line.name: line for line in program.definitions}
@@ -64,6 +66,7 @@ def merge_workspaces(program: Program) -> Program:
         if not isinstance(line, KernelCallLine)
         for name in uses(line)
     }
+    others.update(_described(program.lines, definitions))
     groups: dict[_Class, list[_Group]] = {}
     for storage in sorted(found.storages, key=_largest_first):
         kind = None if storage.name in others else _class_of(storage)
@@ -71,6 +74,19 @@ def merge_workspaces(program: Program) -> Program:
             _add(groups.setdefault(kind, []), storage)
     merged = [group.workspaces for alike in groups.values() for group in alike]
     return evolve(program, lines=_merged(program.lines, merged))
+
+
+def _described(
+    lines: Sequence[BodyLine], kernels: Mapping[str, DefinitionLine]
+) -> Iterator[str]:
+    """Yield the names that kernels take behind descriptors."""
+    for line in lines:
+        if isinstance(line, KernelCallLine) and line.kernel in kernels:
+            parameters = runtime_parameters(kernels[line.kernel].parameters)
+            for parameter, argument in zip(parameters, line.arguments, strict=True):
+                if isinstance(parameter, DescriptorParameter):
+                    assert isinstance(argument, BufferRef)
+                    yield argument.name
 
 
 _Class: TypeAlias = tuple[object, ...]

@@ -11,6 +11,7 @@ from wrapperir.ir.kernel import (
     Access,
     BufferParameter,
     ConstexprParameter,
+    DescriptorParameter,
     FirstChoice,
     ForcedChoice,
     KernelChoice,
@@ -110,6 +111,13 @@ provenances = st.none() | st.builds(
 
 _parameters: st.SearchStrategy[Parameter] = (
     st.builds(BufferParameter, names, st.sampled_from(DType), st.sampled_from(Access))
+    | st.builds(
+        DescriptorParameter,
+        names,
+        st.sampled_from(DType),
+        st.lists(integers, max_size=3).map(tuple),
+        st.sampled_from(Access),
+    )
     | st.builds(ScalarParameter, names, st.sampled_from(DType))
     | st.builds(ConstexprParameter, names)
 )

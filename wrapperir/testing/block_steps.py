@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from wrapperir.ir.builder import BlockBuilder, KernelOperand, Operand, Value
 from wrapperir.ir.expr import ExprOp, compare
 from wrapperir.ir.line import ItemOf
-from wrapperir.ir.types import DType, tensor
+from wrapperir.ir.types import DType, TensorType, tensor
 from wrapperir.testing.growing import Growing, Tracked
 from wrapperir.testing.rooms import Memory, Room
 
@@ -51,10 +51,23 @@ def _inner(
         outer = operand.memory
         memory = memories.setdefault(
             id(outer),
-            Memory(outer.numel, outer.written, True, outer.writable, outer.certain),
+            Memory(
+                outer.numel,
+                outer.written,
+                True,
+                outer.writable,
+                outer.certain,
+                aligned=False,  # what a loop carries lies where its body left it
+            ),
         )
         inner.add(parameter, memory, owned=False)
     return inner
+
+
+def _add_result(growing: Growing, value: Value) -> None:
+    """Track what a block returned, which may be placed in a pool of its own."""
+    assert isinstance(value.type, TensorType)
+    growing.add(value, Memory(growing.numel(value.type), aligned=False))
 
 
 def _body(growing: Growing, operands: list[Given], grow: Grow) -> Callable[..., Operand]:
@@ -83,7 +96,7 @@ def conditional(growing: Growing, grow: Grow) -> None:
         _body(growing, operands, grow),
         results=[type],
     )
-    growing.add(value)
+    _add_result(growing, value)
 
 
 def _predicate(growing: Growing) -> KernelOperand:
@@ -113,7 +126,7 @@ def subgraph_call(growing: Growing, grow: Grow) -> None:
         _body(growing, operands, grow),
         results=[growing.world.matrix(DType.F32)],
     )
-    growing.add(value)
+    _add_result(growing, value)
 
 
 def while_loop(growing: Growing, grow: Grow) -> None:
@@ -157,4 +170,4 @@ def while_loop(growing: Growing, grow: Grow) -> None:
         invariant=[given.value for given in invariant],
     )
     for value in results:
-        growing.add(value)
+        _add_result(growing, value)

@@ -7,7 +7,7 @@ from attrs import evolve
 
 from wrapperir.diagnostics import Code, LinePath
 from wrapperir.ir.expr import Symbol
-from wrapperir.ir.kernel import BufferParameter, runtime_parameters
+from wrapperir.ir.kernel import DescriptorParameter, TensorParameter, runtime_parameters
 from wrapperir.ir.line import (
     AllocateLine,
     AssertNotNanLine,
@@ -138,9 +138,9 @@ def uninitialized_read(program: Program, rng: random.Random) -> Faulty | None:
     lines: list[BodyLine] = []
     arguments: list[KernelArgument] = []
     for number, parameter in enumerate(runtime_parameters(found[1].parameters)):
-        if isinstance(parameter, BufferParameter):
+        if isinstance(parameter, TensorParameter):
             name = f"never_written_{number}"
-            lines.append(AllocateLine(result=name, type=tensor(parameter.dtype, (4,))))
+            lines.append(AllocateLine(result=name, type=_tensor_for(parameter)))
             arguments.append(BufferRef(name))
         else:
             arguments.append(1)
@@ -149,6 +149,12 @@ def uninitialized_read(program: Program, rng: random.Random) -> Faulty | None:
     lines += [FreeLine(buffer=a.name) for a in arguments if isinstance(a, BufferRef)]
     changed = with_lines(program, 0, *lines, replacing=0)
     return at_line(changed, Code.UNINITIALIZED_READ, index)
+
+
+def _tensor_for(parameter: TensorParameter) -> TensorType:
+    if isinstance(parameter, DescriptorParameter):
+        return tensor(parameter.dtype, parameter.block)
+    return tensor(parameter.dtype, (4,))
 
 
 def out_not_written(program: Program, rng: random.Random) -> Faulty | None:

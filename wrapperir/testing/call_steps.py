@@ -3,6 +3,7 @@
 from wrapperir.ir.expr import Expr, Symbol
 from wrapperir.ir.kernel import FirstChoice, ForcedChoice, Language, Selection
 from wrapperir.ir.types import DType, TupleType, tensor
+from wrapperir.testing.descriptor_kernels import BLOCK, descriptor_kernel
 from wrapperir.testing.growing import Growing, Tracked, TrackedTuple
 from wrapperir.testing.kernels import KernelKind
 from wrapperir.testing.rooms import Memory
@@ -195,6 +196,23 @@ def _multi_kernel(growing: Growing, language: Language) -> str:
     line = world.builder.multi_kernel(kernels, selection=selection)
     world.multi_kernels.append(line)
     return line.name
+
+
+def kernel_add_blocks(growing: Growing) -> None:
+    """Launch a kernel that adds two matrices behind tensor descriptors."""
+    world = growing.world
+    if Language.TRITON not in world.languages or world.columns % BLOCK[1]:
+        return  # its rows would not be aligned
+    left, right = growing.pick_matrix(DType.F32), growing.pick_matrix(DType.F32)
+    if left is None or right is None or not (left.memory.aligned and right.memory.aligned):
+        return
+    target = growing.buffer(world.matrix(DType.F32))
+    if not target.memory.aligned:
+        return
+    kernel = world.define(descriptor_kernel())
+    arguments = (left.value, right.value, target.value, world.rows, world.columns)
+    growing.block.call(kernel, *arguments)
+    target.memory.written = True
 
 
 def kernel_in_place(growing: Growing) -> None:

@@ -20,7 +20,7 @@ from wrapperir.ir.program import Program
 from wrapperir.ir.types import DType, ScalarType, TupleType, tensor
 from wrapperir.testing.conformance_blocks import BLOCK_CASES
 from wrapperir.testing.conformance_case import Case
-from wrapperir.testing.conformance_kernels import kernel_cases
+from wrapperir.testing.conformance_kernels import DESCRIPTOR_CASES, kernel_cases
 from wrapperir.testing.conformance_memory import MEMORY_CASES
 
 _MATRIX = tensor("f32", (4, 8))
@@ -234,5 +234,6 @@ CASES: tuple[Case, ...] = (
     *MEMORY_CASES,
     *kernel_cases(Language.TRITON),
     *kernel_cases(Language.CPP),
+    *DESCRIPTOR_CASES,
 )
 """Every case, for CPU tensors."""

@@ -1,15 +1,17 @@
 """Conformance programs with kernels."""
 
 from wrapperir.ir.builder import ProgramBuilder, Value
-from wrapperir.ir.expr import Symbol
+from wrapperir.ir.expr import Expr, Symbol
 from wrapperir.ir.kernel import FirstChoice, ForcedChoice, Language
 from wrapperir.ir.line import (
+    ItemOf,
     SizeOf,
     ZeroMode,
 )
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import CPU, tensor
 from wrapperir.testing.conformance_case import Case
+from wrapperir.testing.descriptor_kernels import BLOCK, descriptor_kernel
 from wrapperir.testing.kernels import KernelKind, library_kernel
 
 _MATRIX = tensor("f32", (4, 8))
@@ -71,6 +73,44 @@ def _multi_kernel(language: Language, choice: int | None) -> Program:
     out = b.allocate(_MATRIX)
     b.call(either, x, y, out, 32, device=CPU)
     return b.build(out)
+
+
+def _descriptors(rows: Expr) -> Program:
+    """Add matrices behind descriptors: a whole input, rows of one, a buffer."""
+    columns = 3 * BLOCK[1]
+    b = ProgramBuilder()
+    x, y = b.input(tensor("f32", (rows, columns))), b.input(tensor("f32", (rows, 16)))
+    if not isinstance(rows, int):
+        b.symbol("s0", SizeOf(x.name, 0), lower=1, upper=9)
+    add = b.kernel(descriptor_kernel())
+    total = b.allocate(tensor("f32", (rows, columns)))
+    part = b.reinterpret(y, tensor("f32", (rows, columns), (16, 1), offset=4))
+    b.call(add, x, part, total, rows, columns)
+    b.free(part)
+    twice = b.allocate(tensor("f32", (rows, columns)))
+    b.call(add, total, total, twice, rows, columns)
+    return b.build(total, twice)
+
+
+def _misaligned_descriptor() -> Program:
+    b = ProgramBuilder()
+    x, cell = b.input(tensor("f32", (4, 16))), b.input(_CELL)
+    b.symbol("u0", ItemOf(cell.name), lower=-9, upper=9)
+    add = b.kernel(descriptor_kernel())
+    late = Symbol("u0") - Symbol("u0") + 1
+    part = b.reinterpret(x, tensor("f32", (4, 8), (16, 1), offset=late))
+    out = b.allocate(tensor("f32", (4, 8)))
+    b.call(add, part, part, out, 4, 8)
+    b.free(part)
+    return b.build(out)
+
+
+DESCRIPTOR_CASES = (
+    Case("descriptors", _descriptors(7)),
+    Case("descriptors_of_dynamic_size", _descriptors(Symbol("s0")), seeds=(0, 1, 2)),
+    Case("misaligned_descriptor", _misaligned_descriptor(), faults=True),
+)
+"""Programs whose kernels take tensors behind descriptors."""
 
 
 def kernel_cases(language: Language) -> tuple[Case, ...]:

@@ -9,7 +9,13 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 from wrapperir.ir.program import Program
-from wrapperir.testing import call_faults, memory_faults, pool_faults, stream_faults
+from wrapperir.testing import (
+    call_faults,
+    descriptor_faults,
+    memory_faults,
+    pool_faults,
+    stream_faults,
+)
 from wrapperir.testing.injection import Faulty
 
 __all__ = ["FaultKind", "Faulty", "inject"]
@@ -33,6 +39,8 @@ class FaultKind(StrEnum):
     UNDEFINED_KERNEL = "undefined_kernel"
     UNBOUND_CONSTEXPR = "unbound_constexpr"
     UNINITIALIZED_READ = "uninitialized_read"
+    ODD_DESCRIPTOR = "odd_descriptor"
+    MISALIGNED_DESCRIPTOR = "misaligned_descriptor"
     INCOMPATIBLE_REUSE = "incompatible_reuse"
     SHRINK_BUFFER = "shrink_buffer"
     VIEW_OUT_OF_BOUNDS = "view_out_of_bounds"
@@ -83,6 +91,8 @@ _INJECTORS: Mapping[FaultKind, Callable[[Program, random.Random], Faulty | None]
     FaultKind.UNDEFINED_KERNEL: call_faults.undefined_kernel,
     FaultKind.UNBOUND_CONSTEXPR: call_faults.unbound_constexpr,
     FaultKind.UNINITIALIZED_READ: call_faults.uninitialized_read,
+    FaultKind.ODD_DESCRIPTOR: descriptor_faults.odd_descriptor,
+    FaultKind.MISALIGNED_DESCRIPTOR: descriptor_faults.misaligned_descriptor,
     FaultKind.INCOMPATIBLE_REUSE: memory_faults.incompatible_reuse,
     FaultKind.SHRINK_BUFFER: memory_faults.shrink_buffer,
     FaultKind.VIEW_OUT_OF_BOUNDS: memory_faults.view_out_of_bounds,

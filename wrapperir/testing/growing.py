@@ -12,6 +12,7 @@ from attrs import define, field, frozen
 from hypothesis import strategies as st
 
 from wrapperir.ir.builder import BlockBuilder, ProgramBuilder, Value
+from wrapperir.ir.descriptors import DESCRIPTOR_ALIGNMENT
 from wrapperir.ir.expr import Expr, Number, Symbol, evaluate_int, mul
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import (
@@ -111,7 +112,10 @@ class World:
 
     def kernel(self, kind: KernelKind, language: Language) -> KernelDefinitionLine:
         """Return a kernel of the library, defined on its first use."""
-        definition = library_kernel(kind, language)
+        return self.define(library_kernel(kind, language))
+
+    def define(self, definition: KernelDefinitionLine) -> KernelDefinitionLine:
+        """Return a kernel, defined on its first use."""
         if definition.name not in self.kernels:
             self.kernels[definition.name] = self.builder.kernel(definition)
         return self.kernels[definition.name]
@@ -218,6 +222,7 @@ class Growing:
                 offset = mul(room.unit, first)
                 value = self.block.place(room.value, offset, type, workspace=workspace)
                 memory.leaves = room.leaves
+                memory.aligned = room.alignment % DESCRIPTOR_ALIGNMENT == 0
                 return self.add(value, memory)
         return self.add(self.block.allocate(type, workspace=workspace), memory)
 

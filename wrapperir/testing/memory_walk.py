@@ -21,7 +21,7 @@ from wrapperir.ir.expr import (
     evaluate,
     evaluate_int,
 )
-from wrapperir.ir.kernel import BufferParameter, runtime_parameters
+from wrapperir.ir.kernel import TensorParameter, runtime_parameters
 from wrapperir.ir.line import (
     AllocateLine,
     AllocatePoolLine,
@@ -206,7 +206,7 @@ class _Walk:
         (definition,) = (d for d in self.program.definitions if d.name == line.kernel)
         parameters = runtime_parameters(definition.parameters)
         for parameter, argument in zip(parameters, line.arguments, strict=True):
-            if isinstance(parameter, BufferParameter) and isinstance(argument, BufferRef):
+            if isinstance(parameter, TensorParameter) and isinstance(argument, BufferRef):
                 self._use(node, argument.name, parameter.access.writes)
 
     def _extern(self, line: ExternKernelLine, path: LinePath) -> None:

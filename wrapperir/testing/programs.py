@@ -32,6 +32,7 @@ _PLAIN: tuple[Callable[[Growing], object], ...] = (
     call_steps.operator,
     call_steps.operator_out,
     call_steps.kernel_add,
+    call_steps.kernel_add_blocks,
     call_steps.kernel_in_place,
     call_steps.kernel_row_sum,
     call_steps.operator_in_place,

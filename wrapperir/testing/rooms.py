@@ -21,7 +21,8 @@ class Memory:
     ``numel`` is how many elements there are, ``written`` whether all of them hold
     something, ``lent`` whether they are not the block's to give away, and ``certain``
     whether it is known which memory this is; if not, it may be that of ``base``.
-    ``leaves`` says whether a block may return it.
+    ``leaves`` says whether a block may return it, ``aligned`` whether it is known to begin
+    as aligned as what is allocated.
     """
 
     numel: Expr
@@ -31,6 +32,7 @@ class Memory:
     certain: bool = True
     base: "Memory | None" = None
     leaves: bool = True
+    aligned: bool = True
 
 
 @frozen(eq=False)

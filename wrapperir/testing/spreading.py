@@ -11,7 +11,7 @@ from attrs import define, evolve, field
 from hypothesis import strategies as st
 
 from wrapperir.ir.fresh_names import Names, value_names
-from wrapperir.ir.kernel import BufferParameter, runtime_parameters
+from wrapperir.ir.kernel import TensorParameter, runtime_parameters
 from wrapperir.ir.line import (
     AllocateLine,
     AssertNotNanLine,
@@ -204,7 +204,7 @@ class _Spreader:
         writes: list[_Group] = []
         parameters = runtime_parameters(definition.parameters)
         for parameter, argument in zip(parameters, line.arguments, strict=True):
-            if isinstance(parameter, BufferParameter) and isinstance(argument, BufferRef):
+            if isinstance(parameter, TensorParameter) and isinstance(argument, BufferRef):
                 group = self.groups[argument.name]
                 (writes if parameter.access.writes else reads).append(group)
         return reads, writes

@@ -9,6 +9,7 @@ from wrapperir.ir.kernel import (
     BufferParameter,
     Constant,
     ConstexprParameter,
+    DescriptorParameter,
     FirstChoice,
     ForcedChoice,
     KernelChoice,
@@ -35,7 +36,10 @@ _ONCE = frozenset({"grid", "entry", "source", "select"})
 
 
 def parse_parameter(cursor: Cursor) -> Parameter:
-    """Take ``name: read f32*``, ``name: i32`` or ``name: constexpr``."""
+    """Take ``name: read f32*``, ``name: i32`` or ``name: constexpr``.
+
+    A descriptor is ``name: read descriptor f32[16, 32]``.
+    """
     name = cursor.name("a parameter")
     cursor.expect(":")
     if cursor.accept("constexpr"):
@@ -44,7 +48,12 @@ def parse_parameter(cursor: Cursor) -> Parameter:
     if access is None:
         return ScalarParameter(name, cursor.word(DTYPES, "a parameter's type"))
     cursor.advance()
+    is_descriptor = cursor.accept("descriptor")
     dtype = cursor.word(DTYPES, "an element type")
+    if is_descriptor:
+        cursor.expect("[")
+        block = cursor.listed(parse_integer, "]")
+        return DescriptorParameter(name, dtype, block, access)
     cursor.expect("*")
     return BufferParameter(name, dtype, access)
 

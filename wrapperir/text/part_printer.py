@@ -6,6 +6,7 @@ from wrapperir.ir.kernel import (
     BufferParameter,
     Constant,
     ConstexprParameter,
+    DescriptorParameter,
     Parameter,
 )
 from wrapperir.ir.line import (
@@ -293,6 +294,10 @@ class PartPrinter:
         name = self.name(parameter.name)
         if isinstance(parameter, BufferParameter):
             return f"{name}: {parameter.access.value} {parameter.dtype.value}*"
+        if isinstance(parameter, DescriptorParameter):
+            block = ", ".join([format_integer(length) for length in parameter.block])
+            access, dtype = parameter.access.value, parameter.dtype.value
+            return f"{name}: {access} descriptor {dtype}[{block}]"
         if isinstance(parameter, ConstexprParameter):
             return f"{name}: constexpr"
         return f"{name}: {parameter.dtype.value}"

@@ -8,6 +8,7 @@ from wrapperir.verify.comparison import same_device
 from wrapperir.verify.events import check_stream
 from wrapperir.verify.names import use, use_expression
 from wrapperir.verify.state import ParameterFacts, Signature, State, Value, defined_note
+from wrapperir.verify.tensor_descriptors import check_descriptor_argument
 
 _INTEGERS = frozenset(
     {
@@ -66,6 +67,8 @@ def check_kernel_call(state: State, line: KernelCallLine) -> None:
                 _report_dtype(state, value, parameter)
             elif type.device is not device and not same_device(type.device, device):
                 _report_device(state, value, device)
+            elif parameter.descriptor is not None:
+                check_descriptor_argument(state, parameter.descriptor, value)
             buffers.append((value, parameter))
         else:
             use_expression(state, argument)

@@ -9,17 +9,21 @@ from wrapperir.ir.kernel import (
     Access,
     BufferParameter,
     ConstexprParameter,
+    DescriptorParameter,
     FirstChoice,
     ForcedChoice,
     KernelChoice,
     Language,
     Parameter,
+    RuntimeParameter,
     ScalarParameter,
+    TensorParameter,
 )
 from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine, MultiKernelLine
 from wrapperir.ir.types import DType
 from wrapperir.verify.malformed import expect
 from wrapperir.verify.state import ParameterFacts, Signature, State
+from wrapperir.verify.tensor_descriptors import check_descriptor_parameter
 
 _GRID_RANKS = {
     Language.TRITON: (1, 2, 3),
@@ -30,7 +34,7 @@ _GRID_RANKS = {
 
 def check_kernel_definition(state: State, line: KernelDefinitionLine) -> None:
     """Check a kernel and define its name."""
-    _check_parameters(state, line.parameters)
+    _check_parameters(state, line.parameters, line.language)
     if not is_identifier(line.entry):
         state.report(
             Code.INVALID_IDENTIFIER,
@@ -82,24 +86,35 @@ def _define(state: State, line: DefinitionLine, *, is_multi: bool) -> None:
     state.kernels[name] = Signature(facts, is_multi, state.place(), in_order)
 
 
-def _facts(parameter: BufferParameter | ScalarParameter) -> ParameterFacts:
-    if isinstance(parameter, BufferParameter):
+def _facts(parameter: RuntimeParameter) -> ParameterFacts:
+    if isinstance(parameter, TensorParameter):
         access = parameter.access
         return ParameterFacts(
-            parameter.name, parameter.dtype, True, access.reads, access.writes
+            parameter.name,
+            parameter.dtype,
+            True,
+            access.reads,
+            access.writes,
+            parameter if isinstance(parameter, DescriptorParameter) else None,
         )
     return ParameterFacts(parameter.name, parameter.dtype, False, False, False)
 
 
-def _check_parameters(state: State, parameters: tuple[Parameter, ...]) -> None:
+_PARAMETERS = (BufferParameter, DescriptorParameter, ScalarParameter, ConstexprParameter)
+
+
+def _check_parameters(
+    state: State, parameters: tuple[Parameter, ...], language: Language
+) -> None:
+    expect(language, Language, "a language")
     for parameter in parameters:
-        expect(
-            parameter, (BufferParameter, ScalarParameter, ConstexprParameter), "a parameter"
-        )
+        expect(parameter, _PARAMETERS, "a parameter")
         if not isinstance(parameter, ConstexprParameter):
             expect(parameter.dtype, DType, "an element type")
-        if isinstance(parameter, BufferParameter):
+        if isinstance(parameter, TensorParameter):
             expect(parameter.access, Access, "an access mode")
+        if isinstance(parameter, DescriptorParameter):
+            check_descriptor_parameter(state, parameter, language)
         if not is_identifier(parameter.name):
             state.report(
                 Code.INVALID_IDENTIFIER,
@@ -166,7 +181,6 @@ def _check_bindings(state: State, line: KernelDefinitionLine) -> None:
 
 
 def _check_grid(state: State, line: KernelDefinitionLine) -> None:
-    expect(line.language, Language, "a language")
     ranks = _GRID_RANKS[line.language]
     if len(line.grid) not in ranks:
         state.report(
@@ -177,13 +191,13 @@ def _check_grid(state: State, line: KernelDefinitionLine) -> None:
             "grid",
             path=_part(state, "grid") if line.grid else None,
         )
-    known = {p.name for p in line.parameters if not isinstance(p, BufferParameter)}
+    known = {p.name for p in line.parameters if not isinstance(p, TensorParameter)}
     for config in line.configs[:1]:
         known.update(name for name, _ in config.values)
     for config in line.configs[1:]:
         known.intersection_update(
             {name for name, _ in config.values}
-            | {p.name for p in line.parameters if not isinstance(p, BufferParameter)}
+            | {p.name for p in line.parameters if not isinstance(p, TensorParameter)}
         )
     reported: set[str] = set()
     for expr in line.grid:
@@ -213,7 +227,7 @@ def _symbols(state: State, expr: Expr) -> tuple[str, ...]:
 
 def check_multi_kernel(state: State, line: MultiKernelLine) -> None:
     """Check that each choice can stand in for the multi-kernel; define its name."""
-    _check_parameters(state, line.parameters)
+    _check_parameters(state, line.parameters, Language.TRITON)
     if not line.choices:
         state.report(Code.NO_CHOICES, f"@{line.name} has no choices", f"@{line.name}")
     for parameter in line.parameters:
@@ -296,8 +310,22 @@ def _mismatch(given: ParameterFacts, wanted: ParameterFacts) -> str | None:
         return (
             f"is {wanted.dtype.value}, the multi-kernel's {given.name} {given.dtype.value}"
         )
+    if _block(given) != _block(wanted):
+        return (
+            f"is {_described(wanted)}, the multi-kernel's {given.name} is "
+            f"{_described(given)}"
+        )
     if wanted.writes and not given.writes:
         return f"is written, the multi-kernel's {given.name} is not"
     if wanted.reads and not given.reads:
         return f"is read, the multi-kernel's {given.name} is not"
     return None
+
+
+def _block(parameter: ParameterFacts) -> tuple[int, ...] | None:
+    return None if parameter.descriptor is None else parameter.descriptor.block
+
+
+def _described(parameter: ParameterFacts) -> str:
+    block = _block(parameter)
+    return "a buffer" if block is None else f"a descriptor of blocks of {block}"

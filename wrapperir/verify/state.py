@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from attrs import define, field, frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, LinePath, Note
+from wrapperir.ir.kernel import DescriptorParameter
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import DType, TensorType, ValueType
 from wrapperir.verify.expressions import Fault, SymbolFacts
@@ -105,18 +106,22 @@ class Scope:
 
 @frozen
 class ParameterFacts:
-    """One runtime parameter, flat for speed."""
+    """One runtime parameter, flat for speed; ``is_buffer`` says that it takes a tensor.
+
+    ``descriptor`` is the parameter itself where the tensor is behind a descriptor.
+    """
 
     name: str
     dtype: DType
     is_buffer: bool
     reads: bool
     writes: bool
+    descriptor: DescriptorParameter | None = None
 
 
 @frozen(eq=False)
 class Signature:
-    """What a call of a kernel must give: an element type and access, or a scalar.
+    """What a call of a kernel must give: tensors, of an element type, and scalars.
 
     ``parameters`` is ``None`` where the kernel is not known, so that a call of it is
     reported once.  ``in_order`` says that it runs as its source reads, as C++ does, so
