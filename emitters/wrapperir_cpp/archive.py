@@ -28,10 +28,11 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 @frozen
 class Entry:
-    """A file in an archive: its bytes are ``archive[begin:begin + size]``."""
+    """A file in an archive: ``archive[begin:begin + size]``, and its CRC-32."""
 
     begin: int
     size: int
+    crc: int
 
 
 class ArchiveWriter:
@@ -135,7 +136,7 @@ def _find_bytes(file: BinaryIO, info: zipfile.ZipInfo) -> Entry:
     if signature != _LOCAL_SIGNATURE:
         raise ValueError(f"{info.filename!a} is not where its directory says")
     begin = info.header_offset + _LOCAL_HEADER.size + name + extra
-    return Entry(begin, info.file_size)
+    return Entry(begin, info.file_size, info.CRC)
 
 
 def _check_places(entries: dict[str, Entry], size: int, what: str) -> None:

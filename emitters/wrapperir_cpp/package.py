@@ -10,6 +10,7 @@ import json
 import mmap
 import platform
 import sys
+import zlib
 from collections.abc import Generator, Mapping
 from pathlib import Path
 
@@ -47,6 +48,7 @@ _NAMES = {
     LIBRARY: f"{_MODEL}program.wrapper.so",
 }
 _MODEL_FACTS = f"{_MODEL}program.wrapper_metadata.json"
+_MANIFEST = f"{_EXTRA}{MANIFEST}"
 # What says that an archive is PyTorch's, and of which version.
 _MARKS = {
     f"{_ROOT}archive_format": b"pt2",
@@ -54,6 +56,8 @@ _MARKS = {
     f"{_ROOT}.data/version": b"6\n",
     f"{_ROOT}byteorder": sys.byteorder.encode(),
 }
+# What the manifest has no digest of.
+_UNLISTED = frozenset({_MANIFEST, _MODEL_FACTS, *_MARKS})
 _CHUNK = 1 << 24
 _READ_AND_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
 
@@ -73,7 +77,7 @@ def write_package(directory: Path, path: Path) -> None:
     manifest = parse_manifest(content, str(directory))
     _check_packable(manifest, directory)
     with writing_archive(path) as archive:
-        _add(archive, f"{_EXTRA}{MANIFEST}", content)
+        _add(archive, _MANIFEST, content)
         _add(archive, _MODEL_FACTS, _format_model_facts(manifest, directory))
         # The loaders take the last library and the last source that they see.
         for name in sorted(manifest.files, key=lambda name: (name in _NAMES, name)):
@@ -103,14 +107,14 @@ def read_package(path: Path) -> Package:
     """
     with path.open("rb") as file:
         entries = find_entries(file, str(path))
-        if not entries:
-            raise invalid(f"{path} is an archive without files")
         content = mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, _READ_AND_WRITE)
     mapped = memoryview(content)
-    found = entries.get(f"{_EXTRA}{MANIFEST}")
-    if found is None:
+    if _MANIFEST not in entries:
         raise invalid(f"{path} is an archive without a program of wrapperir")
-    manifest = parse_manifest(bytes(_part(mapped, found)), str(path))
+    for name in _UNLISTED & entries.keys():
+        if zlib.crc32(_part(mapped, entries[name])) != entries[name].crc:
+            raise invalid(f"{path}: {name} was changed after it was written")
+    manifest = parse_manifest(bytes(_part(mapped, entries[_MANIFEST])), str(path))
     _check_names(manifest, entries, path)
     files: dict[str, str | bytes] = {}
     constants = mapped[:0]
@@ -154,7 +158,7 @@ def _archive_name(name: str, facts: FileFacts) -> str:
 
 def _check_names(manifest: Manifest, entries: Mapping[str, Entry], path: Path) -> None:
     wanted = {_archive_name(name, facts) for name, facts in manifest.files.items()}
-    wanted |= {f"{_EXTRA}{MANIFEST}", _MODEL_FACTS, *_MARKS}
+    wanted |= _UNLISTED
     for name in sorted(wanted ^ entries.keys()):
         what = "lacks" if name in wanted else "holds, and its manifest does not name,"
         raise invalid(f"{path} {what} {name!a}")
