@@ -112,15 +112,29 @@ def read_constants(directory: Path) -> dict[str, "torch.Tensor"]:
     listing = directory / CONSTANTS_LIST
     if not listing.exists():
         return {}
-    stored = _parse_list(listing)
     data = directory / CONSTANTS_DATA
     with data.open("rb") as file:
         size = file.seek(0, 2)
-        for item in stored:
-            if item.begin + item.bytes > size:
-                raise _invalid(f"{data} has {size} bytes, too few for {item.key!a}")
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if size else None
-    return {item.key: _tensor_of(item, mapped) for item in stored}
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if size else b""
+    return constants_in(memoryview(mapped), listing.read_bytes(), str(directory))
+
+
+def constants_in(data: memoryview, listing: bytes, where: str) -> dict[str, "torch.Tensor"]:
+    """Return the constants in the content of ``constants.bin``, which stays in use.
+
+    ``listing`` is the content of ``constants.json``; messages call both ``where``.
+
+    Raises:
+        DiagnosticError: WIR710, the list is malformed, or the data too short.
+    """
+    stored = _parse_list(listing, where)
+    for item in stored:
+        if item.begin + item.bytes > len(data):
+            raise _invalid(
+                f"{CONSTANTS_DATA} of {where} has {len(data)} bytes, too few for"
+                f" {item.key!a}"
+            )
+    return {item.key: _tensor_of(item, data) for item in stored}
 
 
 def _stored(program: Program, constants: Mapping[str, "torch.Tensor"]) -> Iterator[_Stored]:
@@ -156,18 +170,16 @@ def _raw_bytes(tensor: "torch.Tensor", size: int) -> "torch.Tensor":
     return raw.cpu()
 
 
-def _tensor_of(item: _Stored, mapped: mmap.mmap | None) -> "torch.Tensor":
+def _tensor_of(item: _Stored, data: memoryview) -> "torch.Tensor":
     import torch
 
     dtype: torch.dtype = getattr(torch, TORCH_DTYPES[item.dtype])
     made = torch.empty(0, dtype=dtype)
-    if mapped is None or not item.bytes:
+    if not item.bytes:
         made = made.as_strided(item.size, item.stride)
     else:
         # Each is a storage of its own, so that constants do not seem to overlap.
-        raw = torch.frombuffer(
-            mapped, dtype=torch.uint8, count=item.bytes, offset=item.begin
-        )
+        raw = torch.frombuffer(data, dtype=torch.uint8, count=item.bytes, offset=item.begin)
         made.set_(raw.untyped_storage(), 0, item.size, item.stride)
     try:
         return made.to(item.device)
@@ -177,14 +189,16 @@ def _tensor_of(item: _Stored, mapped: mmap.mmap | None) -> "torch.Tensor":
         raise _invalid(message) from None
 
 
-def _parse_list(path: Path) -> list[_Stored]:
+def _parse_list(listing: bytes, where: str) -> list[_Stored]:
     try:
-        listed = json.loads(path.read_bytes())
+        listed = json.loads(listing)
         if listed["wrapperir_constants"] != _VERSION:
-            raise _invalid(f"{path} is of another version")
+            raise _invalid(f"{CONSTANTS_LIST} of {where} is of another version")
         return [_parse_stored(item) for item in listed["constants"]]
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
-        raise _invalid(f"{path} is malformed: {type(error).__name__} {error}") from None
+        raise _invalid(
+            f"{CONSTANTS_LIST} of {where} is malformed: {type(error).__name__} {error}"
+        ) from None
 
 
 def _parse_stored(item: Mapping[str, object]) -> _Stored:
