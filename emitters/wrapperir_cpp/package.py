@@ -11,8 +11,9 @@ import mmap
 import platform
 import sys
 import zlib
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Set
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from attrs import frozen
 
@@ -25,18 +26,19 @@ from wrapperir.emit.artifact import (
     checked_content,
     parse_manifest,
 )
+from wrapperir.emit.constant_files import CONSTANTS_DATA, CONSTANTS_LIST, constants_in
 from wrapperir.emit.contract import Artifact
 from wrapperir_cpp.archive import (
     ALIGNMENT,
     ArchiveWriter,
-    Entry,
     find_entries,
     invalid,
     writing_archive,
 )
 from wrapperir_cpp.build import BUILD_FACTS, LIBRARY
 
-CONSTANTS = "constants.bin"
+if TYPE_CHECKING:
+    import torch
 
 _ROOT = "package/"
 _MODEL = f"{_ROOT}data/aotinductor/model/"
@@ -59,7 +61,6 @@ _MARKS = {
 # What the manifest has no digest of.
 _UNLISTED = frozenset({_MANIFEST, _MODEL_FACTS, *_MARKS})
 _CHUNK = 1 << 24
-_READ_AND_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
 
 
 def write_package(directory: Path, path: Path) -> None:
@@ -88,14 +89,14 @@ def write_package(directory: Path, path: Path) -> None:
 
 @frozen
 class Package:
-    """An artifact read from a package, without its constants, and where they are.
+    """An artifact and its constants, read from a package.
 
-    ``constants`` are the bytes of the constants in the file itself: a private mapping, so
-    that what a program writes to them does not reach the file.
+    The constants are mapped from the file: what is used is read then, and what a program
+    writes to them does not reach the file.
     """
 
     artifact: Artifact
-    constants: memoryview
+    constants: Mapping[str, "torch.Tensor"]
 
 
 def read_package(path: Path) -> Package:
@@ -107,26 +108,27 @@ def read_package(path: Path) -> Package:
     """
     with path.open("rb") as file:
         entries = find_entries(file, str(path))
-        content = mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, _READ_AND_WRITE)
-    mapped = memoryview(content)
-    if _MANIFEST not in entries:
+        mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+    parts = {name: mapped[at.begin : at.begin + at.size] for name, at in entries.items()}
+    if _MANIFEST not in parts:
         raise invalid(f"{path} is an archive without a program of wrapperir")
     for name in _UNLISTED & entries.keys():
-        if zlib.crc32(_part(mapped, entries[name])) != entries[name].crc:
+        if zlib.crc32(parts[name]) != entries[name].crc:
             raise invalid(f"{path}: {name} was changed after it was written")
-    manifest = parse_manifest(bytes(_part(mapped, entries[_MANIFEST])), str(path))
-    _check_names(manifest, entries, path)
+    manifest = parse_manifest(bytes(parts[_MANIFEST]), str(path))
+    _check_names(manifest, entries.keys(), path)
     files: dict[str, str | bytes] = {}
-    constants = mapped[:0]
+    data = mapped[:0]
     for name, facts in manifest.files.items():
-        part = _part(mapped, entries[_archive_name(name, facts)])
-        if name == CONSTANTS:
-            _check_digest(part, facts, f"{path}:{name}")
-            constants = part
-        else:
+        part = parts[_archive_name(name, facts)]
+        if not facts.is_large:
             files[name] = checked_content(bytes(part), facts, path / name)
+        elif hashlib.sha256(part).hexdigest() != facts.sha256:
+            raise invalid(f"{path / name} was changed after it was written")
+        elif name == CONSTANTS_DATA:
+            data = part
     artifact = Artifact(manifest.emitter, files, manifest.entry, manifest.metadata)
-    return Package(artifact, constants)
+    return Package(artifact, _read_constants(artifact, data, path))
 
 
 def is_package(path: Path) -> bool:
@@ -156,10 +158,10 @@ def _archive_name(name: str, facts: FileFacts) -> str:
     return _NAMES.get(name) or f"{_EXTRA if facts.is_text else _MODEL}{name}"
 
 
-def _check_names(manifest: Manifest, entries: Mapping[str, Entry], path: Path) -> None:
+def _check_names(manifest: Manifest, found: Set[str], path: Path) -> None:
     wanted = {_archive_name(name, facts) for name, facts in manifest.files.items()}
     wanted |= _UNLISTED
-    for name in sorted(wanted ^ entries.keys()):
+    for name in sorted(wanted ^ found):
         what = "lacks" if name in wanted else "holds, and its manifest does not name,"
         raise invalid(f"{path} {what} {name!a}")
 
@@ -196,7 +198,7 @@ def _add_file(archive: ArchiveWriter, name: str, facts: FileFacts, file: Path) -
                 digest.update(chunk)
                 yield chunk
 
-    alignment = mmap.PAGESIZE if name == CONSTANTS else ALIGNMENT
+    alignment = mmap.PAGESIZE if facts.is_large else ALIGNMENT
     try:
         archive.add(_archive_name(name, facts), file.stat().st_size, chunks(), alignment)
     except FileNotFoundError:
@@ -205,10 +207,11 @@ def _add_file(archive: ArchiveWriter, name: str, facts: FileFacts, file: Path) -
         raise invalid(f"{file} was changed after it was written")
 
 
-def _part(mapped: memoryview, entry: Entry) -> memoryview:
-    return mapped[entry.begin : entry.begin + entry.size]
-
-
-def _check_digest(part: memoryview, facts: FileFacts, where: str) -> None:
-    if hashlib.sha256(part).hexdigest() != facts.sha256:
-        raise invalid(f"{where} was changed after it was written")
+def _read_constants(
+    artifact: Artifact, data: memoryview, path: Path
+) -> dict[str, "torch.Tensor"]:
+    listing = artifact.files.get(CONSTANTS_LIST)
+    if listing is None:
+        return {}
+    content = listing.encode() if isinstance(listing, str) else listing
+    return constants_in(data, content, str(path))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,24 +16,36 @@ from hypothesis import strategies as st
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Artifact, write_artifact
 from wrapperir_cpp.archive import find_entries
-from wrapperir_cpp.package import is_package, read_package, write_package
+from wrapperir_cpp.package import Package, is_package, read_package, write_package
 
-CONSTANTS = bytes(range(256)) * 3
+WEIGHT = torch.arange(192, dtype=torch.int32).reshape(12, 16)
+DATA = bytes(WEIGHT.untyped_storage())
+LISTING = json.dumps(
+    {
+        "wrapperir_constants": 1,
+        "constants": [
+            {
+                **{"key": "layer.weight", "dtype": "i32", "device": "cpu", "begin": 0},
+                **{"size": [12, 16], "stride": [16, 1]},
+            }
+        ],
+    }
+)
 LIBRARY = b"\x7fELF no library"
 ARTIFACT = Artifact(
     "cpp",
     {
         "program.cpp": "int x = 1; // é\n",
         "program.so": LIBRARY,
+        "constants.json": LISTING,
         "build.json": '{"devices": ["cpu"]}',
-        "constants.bin": CONSTANTS,
         "kernels/add.cpp": "void add() {}\n",
         "kernels/add.sm_90.cubin": b"\0\xff",
     },
     "program.cpp",
     {"key": "value"},
 )
-UNMAPPED = {name: text for name, text in ARTIFACT.files.items() if name != "constants.bin"}
+FILES = ARTIFACT.files
 MANIFEST = "package/extra/wrapperir/manifest.json"
 MODEL = "package/data/aotinductor/model/"
 
@@ -42,10 +55,16 @@ def package(tmp_path: Path) -> Path:
     return written(ARTIFACT, tmp_path)
 
 
-def written(artifact: Artifact, folder: Path) -> Path:
-    write_artifact(artifact, folder / "artifact")
+def written(artifact: Artifact, folder: Path, data: bytes = DATA) -> Path:
+    write_artifact(artifact, folder / "artifact", {"constants.bin": [data]})
     write_package(folder / "artifact", folder / "model.pt2")
     return folder / "model.pt2"
+
+
+def assert_unchanged(read: Package) -> None:
+    assert read.artifact == ARTIFACT
+    assert list(read.constants) == ["layer.weight"]
+    assert torch.equal(read.constants["layer.weight"], WEIGHT)
 
 
 def refusal(path: Path) -> str:
@@ -59,8 +78,7 @@ def refusal(path: Path) -> str:
 
 def test_a_package_is_read_as_it_was_written(package: Path) -> None:
     read = read_package(package)
-    assert read.artifact == evolve(ARTIFACT, files=UNMAPPED)
-    assert bytes(read.constants) == CONSTANTS
+    assert_unchanged(read)
     assert sorted(file.name for file in package.parent.iterdir()) == [
         "artifact",
         "model.pt2",
@@ -76,12 +94,13 @@ CONTENTS = st.text(st.characters(exclude_categories=["Cs"])) | st.binary()
 def test_any_artifact_is_read_as_it_was_written(
     tmp_path_factory: pytest.TempPathFactory,
     files: dict[str, str | bytes],
-    constants: bytes,
+    more: bytes,
 ) -> None:
-    artifact = evolve(ARTIFACT, files=UNMAPPED | files | {"constants.bin": constants})
-    read = read_package(written(artifact, tmp_path_factory.mktemp("package")))
-    assert read.artifact == evolve(artifact, files=UNMAPPED | files)
-    assert bytes(read.constants) == constants
+    artifact = evolve(ARTIFACT, files={**FILES, **files})
+    folder = tmp_path_factory.mktemp("package")
+    read = read_package(written(artifact, folder, DATA + more))
+    assert read.artifact == artifact
+    assert torch.equal(read.constants["layer.weight"], WEIGHT)
 
 
 def test_equal_artifacts_make_equal_packages(package: Path) -> None:
@@ -104,22 +123,48 @@ def test_large_files_are_aligned_too(
     monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 200)  # sizes of 64 bits from there on
     write_package(package.parent / "artifact", package)
     test_files_are_aligned_and_constants_begin_a_page(package)
-    assert bytes(read_package(package).constants) == CONSTANTS
+    assert_unchanged(read_package(package))
 
 
 def test_what_a_program_writes_to_constants_does_not_reach_the_file(package: Path) -> None:
     before = package.read_bytes()
-    constants = read_package(package).constants
-    constants[0] = 99
-    assert constants[0] == 99
+    weight = read_package(package).constants["layer.weight"]
+    weight.zero_()
+    assert not weight.any()
     assert package.read_bytes() == before
-    assert bytes(read_package(package).constants) == CONSTANTS
+    assert_unchanged(read_package(package))
+
+
+def test_constants_are_mapped_from_the_file(package: Path) -> None:
+    weight = read_package(package).constants["layer.weight"]
+    assert weight.data_ptr() % mmap.PAGESIZE == 0
+    assert str(package) in mapping_of(weight.data_ptr())
+
+
+def mapping_of(address: int) -> str:
+    """Return the line of this process's mappings that an address is in."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        begin, end = (int(part, 16) for part in line.split()[0].split("-"))
+        if begin <= address < end:
+            return line
+    raise AssertionError(f"{address:x} is not mapped")
 
 
 def test_a_package_may_be_removed_while_it_is_used(package: Path) -> None:
     read = read_package(package)
     package.unlink()
-    assert bytes(read.constants) == CONSTANTS
+    assert_unchanged(read)
+
+
+def test_constants_beyond_the_data_are_refused(tmp_path: Path) -> None:
+    assert "too few for 'layer.weight'" in refusal(written(ARTIFACT, tmp_path, DATA[1:]))
+
+
+def test_a_program_may_have_no_constants(tmp_path: Path) -> None:
+    files = {name: text for name, text in FILES.items() if name != "constants.json"}
+    write_artifact(evolve(ARTIFACT, files=files), tmp_path / "artifact")
+    write_package(tmp_path / "artifact", tmp_path / "model.pt2")
+    assert read_package(tmp_path / "model.pt2").constants == {}
 
 
 def test_a_truncated_package_is_refused(package: Path) -> None:
@@ -144,8 +189,7 @@ def test_a_changed_byte_is_refused_or_changes_nothing(
     except DiagnosticError:
         refusal(package)
     else:  # padding, a date or another field that nothing depends on
-        assert read.artifact == evolve(ARTIFACT, files=UNMAPPED)
-        assert bytes(read.constants) == CONSTANTS
+        assert_unchanged(read)
 
 
 Files = dict[str, bytes]
@@ -267,7 +311,7 @@ def test_only_what_the_emitter_built_is_packaged(tmp_path: Path) -> None:
     python = cannot_write(evolve(ARTIFACT, emitter="python")).diagnostics[0]
     assert python.code is Code.UNSUPPORTED_FEATURE
     assert "python emitter" in python.message
-    unbuilt = {name: text for name, text in ARTIFACT.files.items() if name != "program.so"}
+    unbuilt = {name: text for name, text in FILES.items() if name != "program.so"}
     found = cannot_write(evolve(ARTIFACT, files=unbuilt)).diagnostics[0]
     assert found.code is Code.INVALID_ARTIFACT
     assert "not built" in found.message
@@ -277,7 +321,7 @@ def test_a_changed_artifact_is_not_packaged_and_the_older_package_stays(
     package: Path,
 ) -> None:
     before = package.read_bytes()
-    (package.parent / "artifact" / "constants.bin").write_bytes(CONSTANTS[1:])
+    (package.parent / "artifact" / "constants.bin").write_bytes(DATA[1:])
     with pytest.raises(DiagnosticError, match="was changed"):
         write_package(package.parent / "artifact", package)
     (package.parent / "artifact" / "constants.bin").unlink()
