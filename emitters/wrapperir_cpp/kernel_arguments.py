@@ -3,29 +3,22 @@
 A kernel is compiled once for all its calls, so it may rely on just that.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from math import gcd
 
 from attrs import frozen
 
-from wrapperir.emit.support import nested_blocks
+from wrapperir.emit.walking import chosen_kernel, walk_lines
 from wrapperir.ir.expr import Expr, ExprOp, Operation
-from wrapperir.ir.kernel import FirstChoice
 from wrapperir.ir.line import (
     AllocateLine,
     AllocatePoolLine,
-    BodyLine,
     BufferRef,
-    ConditionalLine,
-    DefinitionLine,
     KernelArgument,
     KernelCallLine,
-    KernelDefinitionLine,
     PlaceLine,
     ReinterpretLine,
     ReuseLine,
-    SubgraphCallLine,
-    WhileLoopLine,
 )
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import POOL_ALIGNMENT, TensorType
@@ -59,7 +52,7 @@ def survey_arguments(program: Program) -> dict[str, tuple[ArgumentFacts, ...]]:
     # Of a name whose storage begins in memory of our own: what divides where it begins.
     starts: dict[str, int] = {}
     found: dict[str, tuple[ArgumentFacts, ...]] = {}
-    for line in _lines(program.lines):
+    for line in walk_lines(program.lines):
         match line:
             case AllocateLine():
                 starts[line.result], types[line.result] = POOL_ALIGNMENT, line.type
@@ -75,12 +68,14 @@ def survey_arguments(program: Program) -> dict[str, tuple[ArgumentFacts, ...]]:
                     starts[line.result] = starts[line.source]
                 types[line.result] = line.type
             case KernelCallLine():
-                name, arguments = _resolved(definitions, line)
-                facts = tuple(_facts(argument, types, starts) for argument in arguments)
-                known = found.get(name)
+                kernel, positions = chosen_kernel(definitions, line.kernel)
+                facts = tuple(_facts(value, types, starts) for value in line.arguments)
+                if positions is not None:
+                    facts = tuple(facts[position] for position in positions)
+                known = found.get(kernel.name)
                 if known is not None:
                     facts = tuple(a.joined(b) for a, b in zip(known, facts, strict=True))
-                found[name] = facts
+                found[kernel.name] = facts
             case _:
                 pass
     return found
@@ -118,30 +113,3 @@ def _facts(
         before = divisor_of(type.offset) * type.dtype.itemsize
         return ArgumentFacts(gcd(starts[argument.name], before))
     return ArgumentFacts(type.alignment or 1)
-
-
-def _resolved(
-    definitions: Mapping[str, DefinitionLine], line: KernelCallLine
-) -> tuple[str, tuple[KernelArgument, ...]]:
-    definition = definitions[line.kernel]
-    if isinstance(definition, KernelDefinitionLine):
-        return definition.name, line.arguments
-    selection = definition.selection
-    index = 0 if isinstance(selection, FirstChoice) else selection.index
-    choice = definition.choices[index]
-    return choice.kernel, tuple(line.arguments[position] for position in choice.arguments)
-
-
-_NESTING = (ConditionalLine, WhileLoopLine, SubgraphCallLine)
-
-
-def _lines(lines: tuple[BodyLine, ...]) -> Iterator[BodyLine]:
-    stack = [iter(lines)]
-    while stack:
-        for line in stack[-1]:
-            yield line
-            if isinstance(line, _NESTING):
-                stack.extend(iter(block.lines) for _, block in nested_blocks(line))
-                break
-        else:
-            stack.pop()

@@ -18,5 +18,12 @@ MACROS = frozenset({"NULL", "INT64_MIN", "INT64_MAX", "linux", "unix", "assert",
 LIBRARY = frozenset({"main", "abort", "exit", "malloc", "free", "memcpy", "memset", "std"})
 OWN = frozenset({"c", "f", "p", "wrapperir", "num", "Call", "run", "at", "check", "fail"})
 """What emitted programs call their own."""
+CUDA = frozenset(
+    {
+        *("CudaCall", "CudaEnd", "CudaPlan", "Grid", "OnStream", "TritonKernel"),
+        *("bfloat16_bits", "context", "half_bits", "launch", "narrow", "on"),
+    }
+)
+"""What those on CUDA devices call theirs."""
 
-RESERVED = KEYWORDS | MACROS | LIBRARY | OWN
+RESERVED = KEYWORDS | MACROS | LIBRARY | OWN | CUDA

@@ -176,8 +176,8 @@ void CudaCall::record(int event, int stream, int line) {
   record_event(frame_->events[event], this->stream(stream), line);
 }
 
-void CudaCall::wait(int event, int stream, int line) {
-  wait_for_event(this->stream(stream), frame_->events[event], line);
+void CudaCall::wait(const CudaCall& recorded, int event, int stream, int line) {
+  wait_for_event(this->stream(stream), recorded.frame_->events[event], line);
 }
 
 void CudaCall::end(int line) {

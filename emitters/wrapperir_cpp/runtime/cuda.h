@@ -67,7 +67,8 @@ class CudaCall {
   // Zero memory after all that was given before, and before all that comes after.
   void zero(char* address, int64_t bytes, int line);
   void record(int event, int stream, int line);
-  void wait(int event, int stream, int line);
+  // Have a stream wait for an event that was recorded on the same or another device.
+  void wait(const CudaCall& recorded, int event, int stream, int line);
   // Join: what the call holds may be freed after.
   void end(int line);
   bool is_ended() const { return is_ended_; }

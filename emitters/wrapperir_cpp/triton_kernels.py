@@ -1,0 +1,292 @@
+"""Triton kernels in C++: what their compilation is told, and their launches.
+
+A kernel is compiled once for all its calls: for what holds of the arguments of all of them.
+Where it is not known before the run whether addresses are multiples of 16, there are two
+variants, and the launch takes the one that the addresses allow.
+"""
+
+import ast
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, LiteralString
+
+from attrs import frozen
+
+from wrapperir.emit.fragment import Fragment, fragment, joined
+from wrapperir.ir.expr import Expr, substitute
+from wrapperir.ir.kernel import (
+    ConfigValue,
+    Constant,
+    RuntimeParameter,
+    ScalarParameter,
+    TensorParameter,
+    runtime_parameters,
+)
+from wrapperir.ir.line import (
+    BufferRef,
+    KernelArgument,
+    KernelCallLine,
+    KernelDefinitionLine,
+)
+from wrapperir.ir.types import DType
+from wrapperir_cpp.kernel_arguments import ArgumentFacts
+
+if TYPE_CHECKING:
+    from wrapperir_cpp.lines import CppLines
+
+KERNEL_FACTS = ".triton.json"
+"""How the file ends that says how a kernel is compiled."""
+_PREFIX = "triton_"
+"""What the kernels' names begin with; no function of the C library's does."""
+_LONGEST_NAME = 180
+_VECTOR = 16
+"""Bytes, or units of a number, that Triton asks to be divisible by."""
+_MOST_CHECKED = 64
+
+TRITON_TYPES: Mapping[DType, str] = {
+    DType.F64: "fp64",
+    DType.F32: "fp32",
+    DType.F16: "fp16",
+    DType.BF16: "bf16",
+    DType.F8E4M3FN: "fp8e4nv",
+    DType.F8E4M3FNUZ: "fp8e4b8",
+    DType.F8E5M2: "fp8e5",
+    DType.F8E5M2FNUZ: "fp8e5b16",
+    DType.I64: "i64",
+    DType.I32: "i32",
+    DType.I16: "i16",
+    DType.I8: "i8",
+    DType.U64: "u64",
+    DType.U32: "u32",
+    DType.U16: "u16",
+    DType.U8: "u8",
+    DType.BOOL: "u1",
+}
+"""Triton's names of element types and numbers."""
+
+# A number as the argument that a kernel declares.
+_WHOLE: Mapping[DType, LiteralString] = {
+    DType.I64: "int64_t",
+    DType.I32: "int32_t",
+    DType.I16: "int16_t",
+    DType.I8: "int8_t",
+    DType.U64: "uint64_t",
+    DType.U32: "uint32_t",
+    DType.U16: "uint16_t",
+    DType.U8: "uint8_t",
+}
+_REAL: Mapping[DType, LiteralString] = {
+    DType.F64: "double({})",
+    DType.F32: "float({})",
+    DType.F16: "half_bits({})",
+    DType.BF16: "bfloat16_bits({})",
+}
+
+
+def declare_triton_kernel(lines: "CppLines", line: KernelDefinitionLine) -> None:
+    """Add the declaration of a Triton kernel, its source and the facts to compile it by."""
+    module = lines.module
+    facts = lines.survey.arguments[line.name]
+    given = [item[0] for item in _passed(line)]
+    for parameter, fact in zip(runtime_parameters(line.parameters), facts, strict=True):
+        if parameter.dtype not in TRITON_TYPES:
+            lines.report(f"Triton has no {parameter.dtype.value}", line.name)
+            return
+        if parameter.name not in given and fact.value is None:
+            lines.report(
+                f"{parameter.name} is a constant of {line.entry}, and calls give it"
+                " what is known only when they run, or different values",
+                line.name,
+            )
+            return
+    if any("\ud800" <= character <= "\udfff" for character in line.source):
+        lines.report("the source of a kernel is no Unicode text", line.name)
+        return
+    name = line.name.removeprefix(_PREFIX)[:_LONGEST_NAME]
+    symbol = module.kernels[line.name] = module.names.claim(f"{_PREFIX}{name}")
+    module.declare(fragment("extern TritonKernel {}", symbol))
+    source = f"kernels/{symbol}.py"
+    module.files[source] = _format_source(line)
+    module.files[f"kernels/{symbol}{KERNEL_FACTS}"] = _format_facts(line, source, facts)
+
+
+def emit_triton_launch(
+    lines: "CppLines",
+    line: KernelCallLine,
+    kernel: KernelDefinitionLine,
+    arguments: Sequence[KernelArgument],
+) -> None:
+    """Append ``launch(3, triton_add, c.cuda0, 0, {4, 1, 1}, c.buf0, int32_t{64});``.
+
+    ``arguments`` are one for each runtime parameter of ``kernel``.
+    """
+    if kernel.name not in lines.module.kernels:
+        return  # its definition was refused
+    runtime = runtime_parameters(kernel.parameters)
+    values = dict(zip((parameter.name for parameter in runtime), arguments, strict=True))
+    given = [
+        _format_argument(lines, parameter, values[name])
+        for name, parameter in _passed(kernel)
+    ]
+    with lines.streams.on_device(line.device):
+        lines.writer.emit_line(
+            "launch({});",
+            joined(
+                ", ",
+                [
+                    lines.line_number(),
+                    lines.module.kernels[kernel.name],
+                    lines.streams.call(line.device),
+                    lines.streams.number(line.device, line.stream),
+                    _format_grid(lines, kernel, values),
+                    *given,
+                ],
+            ),
+        )
+
+
+def bound_values(line: KernelDefinitionLine) -> dict[str, ConfigValue | Constant]:
+    """Return constants and the values of the first config, which is the one launched."""
+    values: dict[str, ConfigValue | Constant] = dict(line.constants)
+    if line.configs:
+        values.update(line.configs[0].values)
+    return values
+
+
+@frozen
+class _Entry:
+    """The entry's parameters as the source has them, and those that are constants."""
+
+    names: tuple[str, ...]
+    constants: frozenset[str]
+
+
+def _passed(line: KernelDefinitionLine) -> list[tuple[str, RuntimeParameter]]:
+    """Return the parameters that a launch passes, in the order that the source has."""
+    parameters = {p.name: p for p in runtime_parameters(line.parameters)}
+    entry = _entry(line)
+    # What the source does not show is found out when it is compiled.
+    names = [*entry.names, *(name for name in parameters if name not in entry.names)]
+    return [
+        (name, parameters[name])
+        for name in names
+        if name in parameters and name not in entry.constants
+    ]
+
+
+def _entry(line: KernelDefinitionLine) -> _Entry:
+    try:
+        module = ast.parse(line.source)
+    except (SyntaxError, ValueError, RecursionError):
+        return _Entry((), frozenset())
+    # The last of that name is the one that the module keeps.
+    for node in reversed(module.body):
+        if isinstance(node, ast.FunctionDef) and node.name == line.entry:
+            arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            constants = frozenset(a.arg for a in arguments if _is_constexpr(a.annotation))
+            return _Entry(tuple(a.arg for a in arguments), constants)
+    return _Entry((), frozenset())
+
+
+def _is_constexpr(annotation: ast.expr | None) -> bool:
+    match annotation:
+        case ast.Name(id="constexpr") | ast.Attribute(attr="constexpr"):
+            return True
+        case ast.Constant(value=str(text)):
+            return text.endswith("constexpr")
+        case _:
+            return False
+
+
+def _format_source(line: KernelDefinitionLine) -> str:
+    head = (
+        "# The source as the program gives it:\nimport triton\nimport triton.language as tl"
+    )
+    return f"{head}\n\n{line.source.rstrip()}\n"
+
+
+def _format_facts(
+    line: KernelDefinitionLine, source: str, facts: Sequence[ArgumentFacts]
+) -> str:
+    passed = _passed(line)
+    by_name = dict(
+        zip((p.name for p in runtime_parameters(line.parameters)), facts, strict=True)
+    )
+    given = {name for name, _ in passed}
+    constants = {name: f.value for name, f in by_name.items() if name not in given}
+    aligned: list[int] = []
+    checked: list[int] = []
+    for position, (name, parameter) in enumerate(passed):
+        if isinstance(parameter, ScalarParameter) and parameter.dtype.is_float:
+            continue
+        if by_name[name].divisor % _VECTOR == 0:
+            aligned.append(position)
+        elif isinstance(parameter, TensorParameter) and position < _MOST_CHECKED:
+            checked.append(position)
+    return _json(
+        {
+            "name": line.name,
+            "source": source,
+            "entry": line.entry,
+            "signature": [[name, _triton_type(p)] for name, p in passed],
+            "values": {**bound_values(line), **constants},
+            "aligned": aligned,
+            "checked": checked,
+        }
+    )
+
+
+def _json(facts: Mapping[str, object]) -> str:
+    rows = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in facts.items()]
+    return "{\n" + ",\n".join(rows) + "\n}\n"
+
+
+def _triton_type(parameter: RuntimeParameter) -> str:
+    spelled = TRITON_TYPES[parameter.dtype]
+    return spelled if isinstance(parameter, ScalarParameter) else f"*{spelled}"
+
+
+def _format_argument(
+    lines: "CppLines", parameter: RuntimeParameter, value: KernelArgument
+) -> Fragment:
+    if isinstance(value, BufferRef):
+        return lines.address(value.name)
+    dtype = parameter.dtype
+    expressions = lines.expressions
+    if dtype is DType.BOOL:
+        return fragment("int8_t({})", expressions.format_bool(value))
+    if dtype in _REAL:
+        return fragment(_REAL[dtype], expressions.format_real(value))
+    type = fragment(_WHOLE[dtype])
+    number = expressions.format_index(value)
+    constant = expressions.constant(value)
+    if isinstance(constant, int) and _fits(constant, dtype):
+        return fragment("{}{{{}}}", type, number)
+    if dtype in (DType.I64, DType.U64):
+        return fragment("{}({})", type, number)
+    return fragment("narrow<{}>({}, {})", type, number, lines.line_number())
+
+
+def _fits(value: int, dtype: DType) -> bool:
+    bits = dtype.itemsize * 8
+    if dtype.value.startswith("u"):
+        return 0 <= value < 2**bits
+    return -(2 ** (bits - 1)) <= value < 2 ** (bits - 1)
+
+
+def _format_grid(
+    lines: "CppLines", kernel: KernelDefinitionLine, values: Mapping[str, KernelArgument]
+) -> Fragment:
+    numbers: dict[str, Expr] = {
+        key: value
+        for key, value in bound_values(kernel).items()
+        if isinstance(value, int | float)
+    }
+    for name, value in values.items():
+        if not isinstance(value, BufferRef):
+            numbers[name] = value
+    extents = [
+        lines.expressions.format_index(substitute(extent, numbers))
+        for extent in kernel.grid or (1,)
+    ]
+    return fragment("{{{}}}", joined(", ", extents))

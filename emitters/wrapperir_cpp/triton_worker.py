@@ -1,0 +1,124 @@
+# Triton carries no types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false
+"""Compiles Triton kernels, in a process of its own: a kernel's source is executed.
+
+``python -m wrapperir_cpp.triton_worker DIRECTORY`` reads ``jobs.json`` there and writes the
+compiled kernels beside, and ``results.json``.  A job that fails has an ``error``.
+"""
+
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+_LONGEST_ERROR = 1000
+
+
+def compile_jobs(directory: Path) -> None:
+    """Do the jobs of a directory."""
+    jobs: list[dict[str, Any]] = json.loads((directory / "jobs.json").read_text())
+    load = _Sources(directory)
+    results = [_attempt(directory, job, load) for job in jobs]
+    (directory / "results.json").write_text(json.dumps(results))
+
+
+class _Sources:
+    """Executes each source once, and returns the function that a job asks for."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._modules: dict[str, Any] = {}
+
+    def __call__(self, path: str, entry: str) -> Any:
+        from triton.runtime.jit import JITFunction
+
+        module = self._modules.get(path)
+        if module is None:
+            spec = importlib.util.spec_from_file_location(
+                f"kernel_{len(self._modules)}", self._directory / path
+            )
+            assert spec is not None
+            assert spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            self._modules[path] = module
+        function = getattr(module, entry, None)
+        if not isinstance(function, JITFunction):
+            raise TypeError(f"its source defines no kernel {entry} of triton.jit's")
+        return function
+
+
+def _attempt(
+    directory: Path, job: Mapping[str, Any], load: Callable[[str, str], Any]
+) -> dict[str, Any]:
+    try:
+        return _compile(directory, job, load(job["source"], job["entry"]))
+    except Exception as error:  # it is the program's own code that runs
+        text = f"{type(error).__name__}: {error}"
+        return {"error": text.strip()[-_LONGEST_ERROR:]}
+
+
+def _compile(directory: Path, job: Mapping[str, Any], function: Any) -> dict[str, Any]:
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    names: list[str] = list(function.arg_names)
+    given: dict[str, str] = dict(job["signature"])
+    values: dict[str, Any] = dict(job["values"])
+    constants = {name: values.pop(name) for name in names if name in values}
+    for name in names:
+        if name not in given and name not in constants:
+            default = function.signature.parameters[name].default
+            if default is function.signature.empty:
+                raise TypeError(f"it is given no {name}")
+            constants[name] = default
+    passed = [name for name in names if name not in constants]
+    if passed != list(given) or any(name in function.constexprs for name in given):
+        raise TypeError(f"its parameters are {names}, and it is given {list(given)}")
+    signature = {name: given.get(name, "constexpr") for name in names}
+    divisible = {
+        (names.index(passed[position]),): [["tt.divisibility", 16]]
+        for position in job["aligned"]
+    }
+    target = GPUTarget(job["backend"], job["architecture"], job["lanes"])
+    compiled = triton.compile(
+        ASTSource(function, signature, constants, divisible),
+        target=target,
+        options=_options(values),
+    )
+    (directory / job["file"]).write_bytes(compiled.asm[job["suffix"]])
+    metadata = compiled.metadata
+    cluster = getattr(metadata, "cluster_dims", None) or (metadata.num_ctas,)
+    return {
+        "triton": triton.__version__,
+        "function": metadata.name,
+        "threads": metadata.num_warps * job["lanes"],
+        "shared_bytes": metadata.shared,
+        "cluster": cluster[0],
+        "scratch_bytes": getattr(metadata, "global_scratch_size", 0),
+        "is_cooperative": bool(getattr(metadata, "launch_cooperative_grid", False)),
+        "is_dependent": bool(getattr(metadata, "launch_pdl", False)),
+    }
+
+
+def _options(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return launch options; one that no backend of Triton's knows is an error."""
+    from triton.backends.amd.compiler import HIPOptions
+    from triton.backends.nvidia.compiler import CUDAOptions
+
+    known = {*CUDAOptions.__dataclass_fields__, *HIPOptions.__dataclass_fields__}
+    unknown = sorted(set(values) - known)
+    if unknown:
+        raise TypeError(f"it has no parameter and Triton no option {', '.join(unknown)}")
+    return dict(values)
+
+
+if __name__ == "__main__":
+    # Interpreted kernels cannot be compiled.
+    os.environ.pop("TRITON_INTERPRET", None)
+    compile_jobs(Path(sys.argv[1]))
