@@ -17,8 +17,9 @@ def source_writer() -> SourceWriter:
 class CppModule:
     """Collects the parts of ``program.cpp``; each declaration and table is written once.
 
-    ``values``, ``symbols`` and ``kernels`` give a program's names their identifiers; all
-    share one table, as C++ has one namespace for them.  ``statics`` is at file scope, in
+    ``values``, ``symbols`` and ``kernels`` give a program's names their identifiers, and
+    ``functions`` C functions of PyTorch's; all share one table, as C++ has one namespace
+    for them.  ``statics`` is at file scope, in
     the unnamed namespace, before all functions.  ``files`` are further files of the
     artifact.
     """
@@ -29,6 +30,7 @@ class CppModule:
         self.values = Namespace(self.names)
         self.symbols = Namespace(self.names)
         self.kernels = Namespace(self.names)
+        self.functions = Namespace(self.names)
         self.statics = source_writer()
         self.files: dict[str, str | bytes] = {}
         self._declared: dict[Fragment, None] = {}

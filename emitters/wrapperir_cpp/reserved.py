@@ -16,7 +16,9 @@ KEYWORDS = frozenset(
 MACROS = frozenset({"NULL", "INT64_MIN", "INT64_MAX", "linux", "unix", "assert", "errno"})
 """What headers or compilers define."""
 LIBRARY = frozenset({"main", "abort", "exit", "malloc", "free", "memcpy", "memset", "std"})
-OWN = frozenset({"c", "f", "p", "wrapperir", "num", "Call", "run", "at", "check", "fail"})
+OWN = frozenset(
+    {"c", "f", "p", "wrapperir", "num", "op", "Call", "run", "at", "check", "fail"}
+)
 """What emitted programs call their own."""
 CUDA = frozenset(
     {

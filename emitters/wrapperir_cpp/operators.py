@@ -1,0 +1,238 @@
+"""Operator calls in C++: each in the first way of four that carries it.
+
+1. A small product of matrices goes to BLAS (``blas``).
+2. PyTorch's C function for the operator is called, where there is one (``shims``).
+3. The operator is called by name, through PyTorch's stable C interface (``dispatcher``).
+4. What that cannot carry goes through ``operators.so``, which is compiled with PyTorch's
+   C++ headers: numbers of the schema's type ``Scalar``, complex numbers and the like.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wrapperir.emit.fragment import Fragment, fragment
+from wrapperir.ir.line import Argument, BufferRef, ExternKernelLine, SymbolKind
+from wrapperir.ir.types import (
+    DType,
+    OpaqueType,
+    ScalarType,
+    TensorType,
+    TupleType,
+    ValueType,
+)
+from wrapperir_cpp.blas import (
+    format_c_type,
+    format_copy,
+    format_product,
+    plan_operands,
+    static_scale,
+)
+from wrapperir_cpp.dispatcher import (
+    Slots,
+    format_dispatched_call,
+    format_results,
+    is_carried,
+    name_nothing,
+)
+from wrapperir_cpp.module_text import CppModule
+from wrapperir_cpp.operator_values import OperatorValue, TensorValue, value_of
+from wrapperir_cpp.schemas import (
+    Kind,
+    Schema,
+    SchemaType,
+    bind_arguments,
+    find_schema,
+    refused,
+)
+from wrapperir_cpp.shims import find_shim, format_shim_call, returns_nothing
+
+if TYPE_CHECKING:
+    from wrapperir_cpp.lines import CppLines
+
+_RUNTIME = Path(__file__).with_name("runtime")
+BRIDGE = "bridge.cpp"
+"""The file of an artifact that is compiled to ``operators.so``, where one is needed."""
+
+
+def emit_operator(lines: "CppLines", line: ExternKernelLine) -> None:
+    """Append the call of an operator.
+
+    Raises:
+        DiagnosticError: WIR705, PyTorch has no such operator, or an argument or result is
+            none that it can have.
+    """
+    if _emit_product(lines, line):
+        return
+    schema = find_schema(line.operator)
+    values = [
+        value_of(lines, parameter.type, argument, f"{parameter.name} of {line.operator}")
+        for parameter, argument in bind_arguments(schema, line)
+    ]
+    if not _emit_shim_call(lines, line, schema, values):
+        results = format_results(lines, schema, line.result, line.type)
+        if not is_carried(schema, values):
+            _need_bridge(lines.module)
+        call = format_dispatched_call(
+            lines.module, schema, values, results, lines.line_number()
+        )
+        lines.writer.emit_line("{}", call)
+
+
+def _need_bridge(module: CppModule) -> None:
+    if BRIDGE not in module.files:
+        module.files[BRIDGE] = (_RUNTIME / BRIDGE).read_text("utf-8")
+
+
+def _emit_shim_call(
+    lines: "CppLines",
+    line: ExternKernelLine,
+    schema: Schema,
+    values: Sequence[OperatorValue],
+) -> bool:
+    function = find_shim(schema, values, line.device)
+    if function is None:
+        return False
+    number = lines.line_number()
+    if not returns_nothing(schema):
+        results = _returned(lines, schema, line.result, line.type)
+        call = format_shim_call(lines.module, function, schema, values, results, number)
+        if call is None:
+            return False
+        lines.writer.emit_line("{}", call)
+        return True
+    aliases = _aliases(schema, values)
+    if line.result is not None and len(aliases) != len(schema.results):
+        return False
+    call = format_shim_call(lines.module, function, schema, values, (), number)
+    if call is None:
+        return False
+    lines.writer.emit_line("{}", call)
+    if line.result is not None:
+        for position, alias in enumerate(aliases):
+            indices = (position,) if len(aliases) > 1 else ()
+            slot = lines.slot(line.result, indices)
+            lines.writer.emit_line("{}.reset(new_handle({}, {}));", slot, alias, number)
+    return True
+
+
+def _aliases(schema: Schema, values: Sequence[OperatorValue]) -> list[Fragment]:
+    """Return the handles of the arguments that are the results."""
+    handles = {
+        parameter.name: value.text
+        for parameter, value in zip(schema.parameters, values, strict=True)
+        if isinstance(value, TensorValue)
+    }
+    return [handles[name] for name in schema.returned if name in handles]
+
+
+def _returned(
+    lines: Slots, schema: Schema, name: str | None, type: ValueType | None
+) -> list[Fragment]:
+    """Return where a C function writes each result."""
+    if name is None or type is None:
+        return [_nowhere(found) for found in schema.results]
+    if len(schema.results) == 1:
+        return [_where(lines, schema.results[0], name, type, ())]
+    if not isinstance(type, TupleType) or len(type.elements) != len(schema.results):
+        raise refused(f"{schema.name} returns {len(schema.results)} values")
+    return [
+        _where(lines, found, name, element, (position,))
+        for position, (found, element) in enumerate(
+            zip(schema.results, type.elements, strict=True)
+        )
+    ]
+
+
+def _where(
+    lines: Slots, found: SchemaType, name: str, type: ValueType, indices: tuple[int, ...]
+) -> Fragment:
+    match type:
+        case OpaqueType():
+            name_nothing(lines, type, name, indices)
+            return _nowhere(found)
+        case TensorType() if found.kind is Kind.TENSOR:
+            return fragment("{}.out()", lines.slot(name, indices))
+        case ScalarType(dtype) if found.kind is Kind.INT and not dtype.is_float:
+            return fragment("&{}", lines.define_scalar(name, SymbolKind.INT, indices))
+        case ScalarType(dtype) if found.kind is Kind.FLOAT and dtype.is_float:
+            return fragment("&{}", lines.define_scalar(name, SymbolKind.FLOAT, indices))
+        case _:
+            raise refused(f"a result of type {found.kind.value} has no form in C++ here")
+
+
+def _nowhere(found: SchemaType) -> Fragment:
+    match found.kind:
+        case Kind.INT:
+            return fragment("op::Some<int64_t>{{0}}")
+        case Kind.FLOAT:
+            return fragment("op::Some<double>{{0}}")
+        case _:
+            return fragment("Tensor().out()")
+
+
+def _emit_product(lines: "CppLines", line: ExternKernelLine) -> bool:
+    """Append a call of BLAS, where the line is a small product of matrices."""
+    keywords = dict(line.keywords)
+    out = keywords.pop("out", None)
+    if line.result is not None or not isinstance(out, BufferRef):
+        return False
+    if line.operator == "aten.mm.out" and not keywords:
+        return _emit_gemm(lines, out, line.arguments, 1, 0)
+    if line.operator == "aten.addmm.out" and keywords.keys() <= {"alpha", "beta"}:
+        source, *factors = line.arguments
+        scales = keywords.get("alpha", 1), keywords.get("beta", 1)
+        return _emit_gemm(lines, out, factors, *scales, source)
+    return False
+
+
+def _emit_gemm(
+    lines: "CppLines",
+    out: BufferRef,
+    factors: Sequence[Argument],
+    alpha: Argument,
+    beta: Argument,
+    source: Argument = None,
+) -> bool:
+    names = [a.name for a in (out, *factors) if isinstance(a, BufferRef)]
+    if len(names) != 3 or not lines.survey.laid_out.issuperset(names):
+        return False
+    types = [type for n in names if isinstance(type := lines.static_type(n), TensorType)]
+    product = plan_operands(types) if len(types) == 3 else None
+    if product is None:
+        return False
+    dtype = types[0].dtype
+    first, second = _scale(alpha, dtype), _scale(beta, dtype)
+    if first is None or second is None:
+        return False
+    c_type = format_c_type(dtype)
+    pointers = [lines.pointer(name, c_type) for name in names]
+    if second != 0 and source != out:
+        copy = _format_source(lines, source, types[0], pointers[0])
+        if copy is None:
+            return False
+        lines.writer.emit_line("{}", copy)
+    where = pointers[0], pointers[1], pointers[2]
+    lines.writer.emit_line("{}", format_product(product, dtype, where, (first, second)))
+    return True
+
+
+def _scale(value: Argument, dtype: DType) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return static_scale(value, dtype)
+
+
+def _format_source(
+    lines: "CppLines", source: Argument, out: TensorType, pointer: Fragment
+) -> Fragment | None:
+    if not isinstance(source, BufferRef) or source.name not in lines.survey.laid_out:
+        return None
+    type = lines.static_type(source.name)
+    if not isinstance(type, TensorType) or type.dtype is not out.dtype:
+        return None
+    if type.device.kind != "cpu":
+        return None
+    return format_copy(
+        out, type, (pointer, lines.pointer(source.name, format_c_type(type.dtype)))
+    )

@@ -1,0 +1,281 @@
+// Calls of operators by name, through PyTorch's dispatcher.
+#include "operators.h"
+
+#include <dlfcn.h>
+
+#include <string>
+#include <vector>
+
+// Of PyTorch's stable C interface, what calls by name need.
+using StableIValue = uint64_t;
+typedef struct StableListOpaque* StableListHandle;
+typedef struct StringOpaque* StringHandle;
+extern "C" {
+uint64_t aoti_torch_abi_version();
+int32_t aoti_torch_layout_strided();
+int32_t aoti_torch_layout_sparse_coo();
+int32_t aoti_torch_layout_sparse_csr();
+int32_t aoti_torch_layout_sparse_csc();
+int32_t aoti_torch_layout_sparse_bsr();
+int32_t aoti_torch_layout_sparse_bsc();
+int32_t aoti_torch_memory_format_contiguous_format();
+int32_t aoti_torch_memory_format_preserve_format();
+int32_t aoti_torch_memory_format_channels_last();
+int32_t aoti_torch_memory_format_channels_last_3d();
+AOTITorchError aoti_torch_new_uninitialized_tensor(AtenTensorHandle*);
+AOTITorchError torch_call_dispatcher(const char*, const char*, StableIValue*, uint64_t);
+AOTITorchError torch_new_list_reserve_size(size_t, StableListHandle*);
+AOTITorchError torch_list_size(StableListHandle, size_t*);
+AOTITorchError torch_list_get_item(StableListHandle, size_t, StableIValue*);
+AOTITorchError torch_list_push_back(StableListHandle, StableIValue);
+AOTITorchError torch_delete_list(StableListHandle);
+AOTITorchError torch_new_string_handle(const char*, size_t, StringHandle*);
+// Since PyTorch 2.13; before, both sides use new and delete.
+__attribute__((weak)) AOTITorchError torch_new_stable_ivalue(StableIValue**);
+__attribute__((weak)) AOTITorchError torch_delete_stable_ivalue(StableIValue*);
+}
+
+namespace wrapperir {
+namespace op {
+
+int32_t torch_layout(Layout layout) {
+  switch (layout) {
+    case Layout::strided: return aoti_torch_layout_strided();
+    case Layout::sparse_coo: return aoti_torch_layout_sparse_coo();
+    case Layout::sparse_csr: return aoti_torch_layout_sparse_csr();
+    case Layout::sparse_csc: return aoti_torch_layout_sparse_csc();
+    case Layout::sparse_bsr: return aoti_torch_layout_sparse_bsr();
+    case Layout::sparse_bsc: return aoti_torch_layout_sparse_bsc();
+  }
+  return -1;
+}
+
+int32_t torch_memory_format(MemoryFormat format) {
+  switch (format) {
+    case MemoryFormat::contiguous_format: return aoti_torch_memory_format_contiguous_format();
+    case MemoryFormat::preserve_format: return aoti_torch_memory_format_preserve_format();
+    case MemoryFormat::channels_last: return aoti_torch_memory_format_channels_last();
+    case MemoryFormat::channels_last_3d: return aoti_torch_memory_format_channels_last_3d();
+  }
+  return -1;
+}
+
+namespace {
+
+// Values as PyTorch's stable interface passes them: 64 bits each. Handles are given away, an
+// optional value is behind a pointer, which is given away too, and none is 0.
+class StableCall {
+ public:
+  StableCall(const Operator& callee, int line) : callee_(callee), line_(line) {}
+
+  StableIValue encode(const Argument& argument) const {
+    StableIValue value = 0;
+    if (argument.kind == Kind::none && argument.is_optional) return 0;
+    switch (argument.kind) {
+      case Kind::none: {
+        AtenTensorHandle handle = nullptr;
+        check(aoti_torch_new_uninitialized_tensor(&handle), line_);
+        value = as_value(handle);
+        break;
+      }
+      case Kind::tensor:
+        value = as_value(new_handle(argument.tensor, line_));
+        break;
+      case Kind::real:
+        memcpy(&value, &argument.real, sizeof value);
+        break;
+      case Kind::string: {
+        StringHandle handle = nullptr;
+        check(torch_new_string_handle(argument.string, argument.count, &handle), line_);
+        value = as_value(handle);
+        break;
+      }
+      case Kind::device:
+        value = static_cast<uint32_t>(argument.count) |
+            static_cast<uint64_t>(static_cast<uint32_t>(argument.integer)) << 32;
+        break;
+      case Kind::integers: {
+        StableListHandle made = new_list(argument.count);
+        for (int64_t i = 0; i < argument.count; ++i) {
+          push(made, static_cast<StableIValue>(argument.integers[i]));
+        }
+        value = as_value(made);
+        break;
+      }
+      case Kind::list: {
+        StableListHandle made = new_list(argument.count);
+        for (int64_t i = 0; i < argument.count; ++i) push(made, encode(argument.items[i]));
+        value = as_value(made);
+        break;
+      }
+      case Kind::complex:
+        fail(line_, "%s: PyTorch's C interface has no complex numbers", callee_.name);
+      case Kind::dtype:
+      case Kind::layout:
+      case Kind::memory_format:
+        value = static_cast<uint32_t>(argument.integer);
+        break;
+      case Kind::integer:
+      case Kind::boolean:
+        value = static_cast<StableIValue>(argument.integer);
+        break;
+    }
+    if (!argument.is_optional) return value;
+    StableIValue* there = nullptr;
+    if (torch_new_stable_ivalue) {
+      check(torch_new_stable_ivalue(&there), line_);
+    } else {
+      there = new StableIValue;
+    }
+    *there = value;
+    return as_value(there);
+  }
+
+  void decode(StableIValue value, const Result& result) const {
+    if (result.is_optional) {
+      if (value == 0) {
+        if (result.kind == Kind::tensor) result.tensor->reset();
+        return;
+      }
+      auto* there = as_pointer<StableIValue>(value);
+      value = *there;
+      if (torch_delete_stable_ivalue) {
+        check(torch_delete_stable_ivalue(there), line_);
+      } else {
+        delete there;
+      }
+    }
+    switch (result.returned) {
+      case Kind::tensor: {
+        Tensor made(as_pointer<AtenTensorOpaque>(value));
+        if (result.kind != Kind::none) *result.tensor = static_cast<Tensor&&>(made);
+        break;
+      }
+      case Kind::list:
+        decode_list(as_pointer<StableListOpaque>(value), result);
+        break;
+      case Kind::integer:
+        if (result.kind != Kind::none) *result.integer = static_cast<int64_t>(value);
+        break;
+      case Kind::boolean:
+        if (result.kind != Kind::none) *result.boolean = (value & 0xff) != 0;
+        break;
+      case Kind::real:
+        if (result.kind != Kind::none) memcpy(result.real, &value, sizeof value);
+        break;
+      default:
+        fail(line_, "%s returns what PyTorch's C interface does not", callee_.name);
+    }
+  }
+
+ private:
+  template <typename T>
+  static StableIValue as_value(T* pointer) {
+    return reinterpret_cast<StableIValue>(pointer);
+  }
+  template <typename T>
+  static T* as_pointer(StableIValue value) {
+    return reinterpret_cast<T*>(value);
+  }
+
+  StableListHandle new_list(int64_t count) const {
+    StableListHandle made = nullptr;
+    check(torch_new_list_reserve_size(static_cast<size_t>(count), &made), line_);
+    return made;
+  }
+  void push(StableListHandle to, StableIValue value) const {
+    check(torch_list_push_back(to, value), line_);
+  }
+
+  // Lists that operators return are of tensors.
+  void decode_list(StableListHandle from, const Result& result) const {
+    size_t count = 0;
+    check(torch_list_size(from, &count), line_);
+    std::vector<Tensor> made;
+    made.reserve(count);
+    for (size_t i = 0; i < count; ++i) {
+      StableIValue item = 0;
+      check(torch_list_get_item(from, i, &item), line_);
+      made.emplace_back(as_pointer<AtenTensorOpaque>(item));
+    }
+    check(torch_delete_list(from), line_);
+    if (result.kind == Kind::none) return;
+    if (static_cast<int64_t>(count) != result.count) {
+      fail(
+          line_, "%s returned %zu tensors, not %lld", callee_.name, count,
+          static_cast<long long>(result.count));
+    }
+    for (size_t i = 0; i < count; ++i) {
+      const Result& item = result.items[i];
+      if (item.kind != Kind::none) *item.tensor = static_cast<Tensor&&>(made[i]);
+    }
+  }
+
+  const Operator& callee_;
+  int line_;
+};
+
+using CallOperator = const char* (*)(
+    const Operator&, const Argument*, int64_t, const Result*, int64_t);
+
+// Find operators.so beside the library that this code is in.
+CallOperator find_bridge(int line) {
+  Dl_info self;
+  if (!dladdr(reinterpret_cast<void*>(&find_bridge), &self) || !self.dli_fname) {
+    fail(line, "the program's library does not know where it is");
+  }
+  std::string path = self.dli_fname;
+  path = path.substr(0, path.rfind('/') + 1) + "operators.so";
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) fail(line, "%s", dlerror());
+  void* found = dlsym(library, "wrapperir_call_operator");
+  if (!found) fail(line, "%s has no wrapperir_call_operator", path.c_str());
+  return reinterpret_cast<CallOperator>(found);
+}
+
+}  // namespace
+
+void call(
+    const Operator& callee, std::initializer_list<Argument> arguments,
+    std::initializer_list<Result> results, int line) {
+  constexpr size_t usual = 24;
+  StableIValue few[usual];
+  std::vector<StableIValue> many;
+  StableIValue* stack = few;
+  size_t needed = arguments.size() > results.size() ? arguments.size() : results.size();
+  if (needed > usual) {
+    many.resize(needed);
+    stack = many.data();
+  }
+  StableCall values(callee, line);
+  StableIValue* next = stack;
+  for (const Argument& argument : arguments) *next++ = values.encode(argument);
+  check(
+      torch_call_dispatcher(callee.name, callee.overload, stack, aoti_torch_abi_version()),
+      line);
+  const Result* result = results.begin();
+  next = stack;
+  try {
+    while (result != results.end()) values.decode(*next++, *result++);
+  } catch (const Failure&) {
+    for (; result != results.end(); ++result) {  // the results that follow are ours, too
+      Result rest = dropped(result->returned);
+      rest.is_optional = result->is_optional;
+      values.decode(*next++, rest);
+    }
+    throw;
+  }
+}
+
+void call_boxed(
+    const Operator& callee, std::initializer_list<Argument> arguments,
+    std::initializer_list<Result> results, int line) {
+  static const CallOperator bridge = find_bridge(line);
+  const char* message = bridge(
+      callee, arguments.begin(), static_cast<int64_t>(arguments.size()), results.begin(),
+      static_cast<int64_t>(results.size()));
+  if (message) fail(line, "%s", message);
+}
+
+}  // namespace op
+}  // namespace wrapperir

@@ -1,0 +1,316 @@
+"""PyTorch's C functions for single operators, as its headers declare them."""
+
+import importlib.util
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import LiteralString
+
+from attrs import frozen
+
+from wrapperir.emit.fragment import Fragment, fragment, joined
+from wrapperir.ir.identifier import is_identifier
+from wrapperir.ir.line import ComplexLiteral, SymbolKind, TorchEnum
+from wrapperir.ir.types import DEFAULT_SPACE, Device, DType
+from wrapperir_cpp.dispatcher import format_device, format_dtype, format_integers
+from wrapperir_cpp.literals import format_float, format_int, format_string
+from wrapperir_cpp.module_text import CppModule
+from wrapperir_cpp.operator_values import (
+    ListValue,
+    NoValue,
+    NumberValue,
+    OperatorValue,
+    TensorValue,
+    tensors_in,
+)
+from wrapperir_cpp.schemas import Kind, Parameter, Schema, SchemaType
+
+_INTERFACE = "include/torch/csrc/inductor/aoti_torch"
+_DECLARATION = re.compile(
+    r"AOTI_TORCH_EXPORT\s+AOTITorchError\s+(aoti_torch_\w+)\s*\(([^()]*)\)\s*;"
+)
+_COMMENT = re.compile(r"//[^\n]*")
+_C_TYPES: Mapping[Kind, LiteralString] = {
+    Kind.TENSOR: "AtenTensorHandle",
+    Kind.BOOL: "int32_t",
+    Kind.INT: "int64_t",
+    Kind.SCALAR: "double",
+    Kind.FLOAT: "double",
+    Kind.STRING: "const char*",
+    Kind.LAYOUT: "int32_t",
+    Kind.MEMORY_FORMAT: "int32_t",
+    Kind.DTYPE: "int32_t",
+    Kind.GENERATOR: "AtenGeneratorHandle",
+}
+_RESULTS: Mapping[Kind, LiteralString] = {
+    Kind.TENSOR: "AtenTensorHandle*",
+    Kind.INT: "int64_t*",
+    Kind.FLOAT: "double*",
+}
+# Operators that make the same of a whole number as of a float, for tensors of floats.
+_SCALAR_IS_FLOAT = frozenset(
+    f"aten::{name}"
+    for name in (
+        *("add", "subtract", "mul", "pow", "fill_", "addmm", "addmv", "addbmm", "baddbmm"),
+        *("_addmm_activation", "scatter", "histc"),
+    )
+)
+_EXACT = 2**53
+
+
+@frozen
+class CParameter:
+    """A parameter of a C function: its type as C++ spells it, and its name."""
+
+    type: Fragment
+    name: str
+
+
+def find_shim(
+    operator: Schema, values: Sequence[OperatorValue], device: Device
+) -> str | None:
+    """Return the C function that does what a call does, or ``None``.
+
+    It is one for the device that all tensors are on, declared with exactly the parameters
+    that the schema gives, which lose nothing of the values.
+    """
+    signature = signature_of(operator)
+    if signature is None or not operator.name.startswith("aten::"):
+        return None
+    kind = _device_of(values, device)
+    if kind is None or not _is_lossless(operator, values):
+        return None
+    base = operator.name.removeprefix("aten::")
+    name = f"{base}_{operator.overload}" if operator.overload else base
+    spelled = tuple((str(parameter.type), parameter.name) for parameter in signature)
+    declared = declared_shims()
+    for function in (f"aoti_torch_{kind}_{name}", f"aoti_torch_aten_{name}"):
+        if declared.get(function) == spelled and is_identifier(function):
+            return function
+    return None
+
+
+@cache
+def declared_shims() -> Mapping[str, tuple[tuple[str, str], ...]]:
+    """Return the parameters of each C function, by its name, of the installed PyTorch."""
+    found = importlib.util.find_spec("torch")
+    if found is None or found.origin is None:
+        return {}
+    folder = Path(found.origin).parent / _INTERFACE / "generated"
+    shims: dict[str, tuple[tuple[str, str], ...]] = {}
+    for name in ("cpu", "cuda", "aten"):
+        header = folder / f"c_shim_{name}.h"
+        if header.is_file():
+            shims.update(parse_declarations(header.read_text("utf-8")))
+    return shims
+
+
+def parse_declarations(text: str) -> dict[str, tuple[tuple[str, str], ...]]:
+    """Return the type and name of each parameter of the functions of a header."""
+    shims: dict[str, tuple[tuple[str, str], ...]] = {}
+    for function, parameters in _DECLARATION.findall(_COMMENT.sub("", text)):
+        parts = [" ".join(part.split()).rpartition(" ") for part in parameters.split(",")]
+        shims[function] = tuple((type, name) for type, _, name in parts)
+    return shims
+
+
+@cache
+def signature_of(operator: Schema) -> tuple[CParameter, ...] | None:
+    """Return the parameters that a C function for the operator has.
+
+    ``None`` where it has types that C functions do not take.
+    """
+    ordered = [
+        *(parameter for parameter in operator.parameters if parameter.is_out),
+        *(parameter for parameter in operator.parameters if not parameter.is_out),
+    ]
+    parameters: list[CParameter] = []
+    for parameter in ordered:
+        expanded = _expanded(parameter.type, parameter.name)
+        if expanded is None:
+            return None
+        parameters += expanded
+    if not returns_nothing(operator):
+        for position, type in enumerate(operator.results):
+            spelled = _RESULTS.get(type.kind)
+            if spelled is None:
+                return None
+            parameters.append(CParameter(fragment(spelled), f"ret{position}"))
+    return tuple(parameters)
+
+
+def returns_nothing(operator: Schema) -> bool:
+    """Say whether the C function returns nothing: what it writes are arguments."""
+    return any(p.is_out for p in operator.parameters) or operator.name.endswith("_")
+
+
+def _expanded(type: SchemaType, name: str) -> list[CParameter] | None:
+    if type.kind is Kind.OPTIONAL:
+        inner = _expanded(type.required, name)
+        if inner is None:
+            return None
+        first, *others = inner
+        return [CParameter(fragment("{}*", first.type), first.name), *others]
+    if type.kind is Kind.LIST:
+        assert type.element is not None
+        inner = _expanded(type.element, name)
+        if inner is None or len(inner) != 1:
+            return None
+        spelled = fragment("const {}*", inner[0].type)
+        return [
+            CParameter(spelled, name),
+            CParameter(fragment("int64_t"), f"{name}_len_"),
+        ]
+    if type.kind is Kind.DEVICE:
+        index = CParameter(fragment("int32_t"), f"{name}_index_")
+        return [CParameter(fragment("int32_t"), name), index]
+    basic = _C_TYPES.get(type.kind)
+    return None if basic is None else [CParameter(fragment(basic), name)]
+
+
+def _device_of(values: Sequence[OperatorValue], device: Device) -> str | None:
+    """Return the kind of device of a call; ``None`` where tensors are not all plain."""
+    tensors = [tensor for value in values for tensor in tensors_in(value)]
+    kinds = {tensor.type.device.kind for tensor in tensors}
+    kinds |= {value.kind for value in values if isinstance(value, Device)} or (
+        set() if tensors else {device.kind}
+    )
+    plain = all(t.type.space == DEFAULT_SPACE and t.type.layout is None for t in tensors)
+    kind = next(iter(kinds)) if len(kinds) == 1 else None
+    return kind if plain and kind in ("cpu", "cuda") else None
+
+
+def _is_lossless(operator: Schema, values: Sequence[OperatorValue]) -> bool:
+    tensors = [tensor for value in values for tensor in tensors_in(value)]
+    floats = bool(tensors) and all(t.type.dtype.is_float for t in tensors)
+    name = operator.name
+    for parameter, value in zip(operator.parameters, values, strict=True):
+        written = tensors_in(value) if parameter.is_written else []
+        if any(tensor.type.dtype.value.startswith("c") for tensor in written):
+            return False  # it may be conjugated lazily
+        if not _keeps(parameter, value, whole=floats and name in _SCALAR_IS_FLOAT):
+            return False
+    return True
+
+
+def _keeps(parameter: Parameter, value: OperatorValue, *, whole: bool) -> bool:
+    """Say whether a C function is given all of a value; ``whole`` lets ints be floats."""
+    kind = parameter.type.required.kind
+    match value:
+        case NumberValue(kind=SymbolKind.FLOAT):
+            return kind is not Kind.TENSOR
+        case NumberValue(constant=constant) if kind is Kind.SCALAR:
+            exact = constant is not None and abs(constant) <= _EXACT
+            return whole and exact and not isinstance(constant, bool)
+        case NumberValue() | ComplexLiteral():
+            return kind is not Kind.TENSOR and not isinstance(value, ComplexLiteral)
+        case ListValue(items):
+            element = parameter.type.required.element
+            assert element is not None
+            if element.kind is Kind.SCALAR or element.kind is Kind.LIST:
+                return False
+            return all(isinstance(item, NoValue) or _is_plain(item) for item in items)
+        case str() if not isinstance(value, DType):
+            return "\0" not in value
+        case NoValue():
+            return parameter.type.kind is Kind.OPTIONAL
+        case _:
+            return True
+
+
+def _is_plain(item: OperatorValue) -> bool:
+    return isinstance(item, TensorValue | NumberValue)
+
+
+def format_shim_call(
+    module: CppModule,
+    function: str,
+    operator: Schema,
+    values: Sequence[OperatorValue],
+    results: Sequence[Fragment],
+    line: Fragment,
+) -> Fragment | None:
+    """Return the call of a C function, which this declares.
+
+    ``None`` where the program has the function's name for something else.
+    """
+    name = module.functions[function]
+    if name != function:
+        return None
+    types = joined(", ", [parameter.type for parameter in signature_of(operator) or ()])
+    module.declare(fragment("AOTITorchError {}({})", name, types))
+    pairs = list(zip(operator.parameters, values, strict=True))
+    ordered = [
+        *((parameter, value) for parameter, value in pairs if parameter.is_out),
+        *((parameter, value) for parameter, value in pairs if not parameter.is_out),
+    ]
+    texts = [
+        text
+        for parameter, value in ordered
+        for text in _format_value(module, parameter.type, value)
+    ]
+    return fragment("check({}({}), {});", name, joined(", ", [*texts, *results]), line)
+
+
+def _format_value(
+    module: CppModule, type: SchemaType, value: OperatorValue
+) -> list[Fragment]:
+    if type.kind is Kind.OPTIONAL:
+        return _format_optional(module, type.required, value)
+    match value:
+        case TensorValue(text):
+            return [text]
+        case NumberValue(text, constant=constant) if type.kind is Kind.SCALAR:
+            return [text if constant is None else format_float(float(constant))]
+        case NumberValue(text):
+            return [text]
+        case ListValue(items):
+            return _format_list(module, type, items)
+        case DType():
+            return [fragment("torch_dtype({})", format_dtype(value))]
+        case str():
+            return [format_string(value)]
+        case Device():
+            kind, index = format_device(value)
+            return [fragment("torch_device({})", kind), index]
+        case TorchEnum("layout", name):
+            return [fragment("op::torch_layout(op::Layout::{})", Fragment(name))]
+        case TorchEnum(_, name):
+            format = fragment("op::MemoryFormat::{}", Fragment(name))
+            return [fragment("op::torch_memory_format({})", format)]
+        case NoValue() | ComplexLiteral():
+            raise AssertionError("C functions take no such value")
+
+
+def _format_optional(
+    module: CppModule, type: SchemaType, value: OperatorValue
+) -> list[Fragment]:
+    expanded = _expanded(type, "")
+    assert expanded is not None
+    if isinstance(value, NoValue):
+        return [fragment("nullptr"), *(fragment("0") for _ in expanded[1:])]
+    first, *others = _format_value(module, type, value)
+    wrapped = fragment("op::Some<{}>{{{}}}", expanded[0].type, first)
+    return [wrapped, *others]
+
+
+def _format_list(
+    module: CppModule, type: SchemaType, items: tuple[OperatorValue, ...]
+) -> list[Fragment]:
+    assert type.element is not None
+    count = format_int(len(items))
+    if not items:
+        return [fragment("nullptr"), count]
+    if type.element.kind is Kind.INT:
+        integers = format_integers(module, items)
+        if not integers.startswith("{"):
+            return [integers, count]
+        return [fragment("op::list_of<int64_t>({})", integers), count]
+    expanded = _expanded(type.element, "")
+    assert expanded is not None
+    texts = [_format_value(module, type.element, item)[0] for item in items]
+    spelled = expanded[0].type
+    if type.element.kind is Kind.OPTIONAL:
+        spelled = fragment("const {}", spelled)
+    return [fragment("op::list_of<{}>({{{}}})", spelled, joined(", ", texts)), count]
