@@ -237,30 +237,5 @@ bool operator>=(Number a, Number b) {
   return order == 0 || order == 1;
 }
 
-uint16_t f16_bits(double value) {
-  // By way of a float, as PyTorch's Half has it.
-  float single = static_cast<float>(value);
-  uint32_t bits;
-  memcpy(&bits, &single, sizeof bits);
-  uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
-  if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00);
-  if (magnitude >= 0x477ff000) return static_cast<uint16_t>(sign | 0x7c00);
-  uint32_t exponent = magnitude >> 23;
-  if (exponent < 113) {  // subnormal: units of 2**-24
-    double scaled = rint(ldexp(::fabs(static_cast<double>(single)), 24));
-    return static_cast<uint16_t>(sign | static_cast<uint32_t>(scaled));
-  }
-  uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
-  return static_cast<uint16_t>(sign | ((rounded >> 13) - (112u << 10)));
-}
-
-uint16_t bf16_bits(double value) {
-  float single = static_cast<float>(value);
-  uint32_t bits;
-  memcpy(&bits, &single, sizeof bits);
-  if (isnan(single)) return 0x7fc0;
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 }  // namespace num
 }  // namespace wrapperir

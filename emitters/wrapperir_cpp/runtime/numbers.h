@@ -161,9 +161,5 @@ bool operator<=(Number a, Number b);
 bool operator>(Number a, Number b);
 bool operator>=(Number a, Number b);
 
-// The bits of the nearest half-precision number of a kind.
-uint16_t f16_bits(double value);
-uint16_t bf16_bits(double value);
-
 }  // namespace num
 }  // namespace wrapperir

@@ -1,0 +1,192 @@
+"""Definitions of symbols in C++."""
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, LiteralString
+
+from attrs import frozen
+
+from wrapperir.emit.fragment import Fragment, fragment
+from wrapperir.ir.expr import Operation, Symbol, product, symbols_in
+from wrapperir.ir.line import (
+    ItemOf,
+    OffsetOf,
+    SizeOf,
+    StrideOf,
+    SymbolDefinitionLine,
+    SymbolKind,
+    ValueOf,
+)
+from wrapperir.ir.types import DType, ScalarType, TensorType
+from wrapperir_cpp.literals import format_float, format_int, format_string
+from wrapperir_cpp.memory import format_dtype
+from wrapperir_cpp.numbers import format_converted, kind_of
+
+if TYPE_CHECKING:
+    from wrapperir_cpp.lines import CppLines
+
+_LEAST, _MOST = -(2**63), 2**63 - 1
+
+
+@frozen
+class _Item:
+    """The C++ type of an element, and PyTorch's function that reads one, if it has one."""
+
+    c_type: LiteralString
+    function: LiteralString | None
+
+
+_ITEMS: Mapping[DType, _Item] = {
+    DType.F64: _Item("double", "aoti_torch_item_float64"),
+    DType.F32: _Item("float", "aoti_torch_item_float32"),
+    # Their bits: the C interface has classes of PyTorch's here, of the same size.
+    DType.F16: _Item("uint16_t", "aoti_torch_item_float16"),
+    DType.BF16: _Item("uint16_t", "aoti_torch_item_bfloat16"),
+    DType.F8E4M3FN: _Item("uint8_t", None),
+    DType.F8E4M3FNUZ: _Item("uint8_t", None),
+    DType.F8E5M2: _Item("uint8_t", None),
+    DType.F8E5M2FNUZ: _Item("uint8_t", None),
+    DType.F8E8M0FNU: _Item("uint8_t", None),
+    DType.I64: _Item("int64_t", "aoti_torch_item_int64"),
+    DType.I32: _Item("int32_t", "aoti_torch_item_int32"),
+    DType.I16: _Item("int16_t", "aoti_torch_item_int16"),
+    DType.I8: _Item("int8_t", "aoti_torch_item_int8"),
+    DType.U64: _Item("uint64_t", "aoti_torch_item_uint64"),
+    DType.U32: _Item("uint32_t", "aoti_torch_item_uint32"),
+    DType.U16: _Item("uint16_t", "aoti_torch_item_uint16"),
+    DType.U8: _Item("uint8_t", "aoti_torch_item_uint8"),
+    DType.BOOL: _Item("bool", "aoti_torch_item_bool"),
+}
+SMALL_FLOATS = frozenset(
+    dtype for dtype in _ITEMS if dtype.is_float and dtype not in (DType.F64, DType.F32)
+)
+"""Floats of which the C++ has the bits."""
+
+
+def emit_symbol_definition(lines: "CppLines", line: SymbolDefinitionLine) -> None:
+    """Append ``c.s0 = num::size_of(c.t[x].get(), 0, 3);`` and the check of its range."""
+    symbol = lines.symbols[line.symbol]
+    value = _format_source(lines, line)
+    lines.writer.emit_line("{} = {};", symbol, value)
+    lines.defined_symbols.add(line.symbol)
+    _emit_range_check(lines, symbol, line)
+
+
+def _format_source(lines: "CppLines", line: SymbolDefinitionLine) -> Fragment:
+    """Return the value of a symbol, as a number of its kind."""
+    number = lines.line_number()
+    old = SymbolKind.INT
+    match line.source:
+        case SizeOf(buffer, dim):
+            handle = lines.handle(buffer)
+            value = fragment("num::size_of({}, {}, {})", handle, format_int(dim), number)
+        case StrideOf(buffer, dim):
+            handle = lines.handle(buffer)
+            value = fragment("num::stride_of({}, {}, {})", handle, format_int(dim), number)
+        case OffsetOf(buffer):
+            value = _format_offset(lines, buffer)
+        case ItemOf(buffer):
+            return _format_item(lines, buffer, line.kind)
+        case ValueOf(name):
+            type = lines.static_type(name)
+            assert isinstance(type, ScalarType)  # verified
+            value, old = lines.scalar(name), kind_of(type.dtype)
+        case Symbol() | Operation() | int() | float():
+            return lines.expressions.format_number(line.source, line.kind)
+    return format_converted(value, old, line.kind)
+
+
+def _format_offset(lines: "CppLines", buffer: str) -> Fragment:
+    # An operand or result begins its type's offset after its storage does, wherever
+    # PyTorch's storage begins; unless the offset is what PyTorch is asked for.
+    type = lines.static_type(buffer)
+    assert isinstance(type, TensorType)  # verified
+    if lines.defined_symbols.issuperset(symbols_in(type.offset)):
+        return lines.expressions.format_index(type.offset)
+    return fragment("num::offset_of({}, {})", lines.handle(buffer), lines.line_number())
+
+
+def _format_item(lines: "CppLines", buffer: str, kind: SymbolKind) -> Fragment:
+    type = lines.static_type(buffer)
+    assert isinstance(type, TensorType)  # verified
+    dtype, item = type.dtype, _ITEMS.get(type.dtype)
+    on_cpu = type.device.kind == "cpu"
+    if item is None or (item.function is None and not on_cpu):
+        lines.report(f"an element of {dtype} on {type.device} cannot be read", buffer)
+        return fragment("0")
+    if on_cpu:
+        value = _format_element(lines, buffer, type, item)
+    else:
+        value = _format_read(lines, buffer, item)
+    if dtype in SMALL_FLOATS:
+        value = fragment("num::small_float({}, {})", format_dtype(dtype), value)
+    if dtype is DType.U64 and kind is SymbolKind.INT:
+        return fragment("num::signed_int({}, {})", value, lines.line_number())
+    old = kind_of(dtype)
+    return value if old is kind else format_converted(value, old, kind)
+
+
+def _format_element(
+    lines: "CppLines", buffer: str, type: TensorType, item: _Item
+) -> Fragment:
+    """Return the element, out of the CPU's memory."""
+    elements = product(type.size)
+    if elements != 1:
+        lines.writer.emit_line(
+            "num::check_one({}, {}, {});",
+            lines.expressions.format_index(elements),
+            format_string(f"%{buffer}"),
+            lines.line_number(),
+        )
+    return fragment("*{}", lines.pointer(buffer, fragment(item.c_type)))
+
+
+def _format_read(lines: "CppLines", buffer: str, item: _Item) -> Fragment:
+    """Return the element as PyTorch reads it, from any device."""
+    assert item.function is not None
+    c_type, function = fragment(item.c_type), fragment(item.function)
+    lines.module.declare(
+        fragment("AOTITorchError {}(AtenTensorHandle, {}*)", function, c_type)
+    )
+    handle = lines.handle(buffer)
+    return fragment("num::item_of({}, {}, {})", function, handle, lines.line_number())
+
+
+def _emit_range_check(
+    lines: "CppLines", symbol: Fragment, line: SymbolDefinitionLine
+) -> None:
+    lower, upper = line.lower, line.upper
+    if lower is None and upper is None:
+        return
+    shown = f"{'' if lower is None else lower}..{'' if upper is None else upper}"
+    if line.kind is SymbolKind.FLOAT:
+        bounds = (_float_bound(lower, -math.inf), _float_bound(upper, math.inf))
+    else:
+        bounds = _int_bounds(lower, upper)
+    value = fragment("int64_t({})", symbol) if line.kind is SymbolKind.BOOL else symbol
+    lines.writer.emit_line(
+        "num::check_range({}, {}, {}, {}, {}, {});",
+        *(value, *bounds, format_string(line.symbol), format_string(shown)),
+        lines.line_number(),
+    )
+
+
+def _int_bounds(lower: int | None, upper: int | None) -> tuple[Fragment, Fragment]:
+    least = _LEAST if lower is None else max(lower, _LEAST)
+    most = _MOST if upper is None else min(upper, _MOST)
+    if least > _MOST or most < _LEAST:
+        least, most = 1, 0  # nothing is in it
+    return format_int(least), format_int(most)
+
+
+def _float_bound(bound: int | None, unbounded: float) -> Fragment:
+    """Return the outermost float inside a bound."""
+    if bound is None:
+        return format_float(unbounded)
+    try:
+        nearest = float(bound)
+    except OverflowError:
+        nearest = math.copysign(math.inf, bound)
+    if (nearest > bound) if unbounded > 0 else (nearest < bound):
+        nearest = math.nextafter(nearest, -unbounded)
+    return format_float(nearest)
