@@ -1,0 +1,206 @@
+"""Host time of the C++ emitter beside Inductor's wrappers and AOTInductor.
+
+All run in one process and take turns, with one thread, on the chains of ``bench.chains``
+and each at a tenth of the length; every call makes a fresh output.  ``loader.run`` and
+``wrapperir_run`` are called from a loop in C++ that makes handles of the inputs and drops
+the output; the others from Python.
+
+    X  100 × (extern mm, then a fused add and relu): Inductor's patterns are off, which
+       would make the product and the sum one addmm
+    A  100 × (extern addmm, then a relu): what they make of the same function
+    M  200 extern mms
+    P  200 fused pointwise kernels, kept apart
+    1  one fused kernel: what a call costs by itself
+
+    python -m bench.cpp_host_time [rounds]
+"""
+
+import contextlib
+import re
+import statistics
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import torch
+from attrs import frozen
+from torch._inductor import config
+
+from bench import cpp_harness
+from bench.chains import Chain, kept_apart, mm_add_relu, mms, pointwise
+from bench.cpp_contenders import (
+    AOTI,
+    BARE,
+    CPP,
+    CPP_PYTHON,
+    Contenders,
+    Timed,
+    make,
+)
+from bench.machine import describe_machine
+
+CALLS = 50
+"""Calls timed together: reading the clock costs as much as a line."""
+PIECES = (
+    "aoti_torch_empty_strided + delete",
+    "aoti_torch__alloc_from_pool + delete",
+    "aoti_torch_new_tensor_handle + delete",
+    "aoti_torch_get_data_ptr",
+    "aoti_torch_cpu_mm_out",
+    "aoti_torch_cpu_addmm_out",
+    "sgemm_",
+)
+"""What host programs do, each measured by itself."""
+
+
+@frozen
+class Case:
+    """A chain, and how Inductor is held to compile it as it is meant."""
+
+    chain: Chain
+    patterns: bool = True
+    apart: bool = False
+
+    @contextlib.contextmanager
+    def settings(self) -> Iterator[None]:
+        """Compile with what the case needs."""
+        separate = kept_apart() if self.apart else contextlib.nullcontext()
+        with separate, config.patch(pattern_matcher=self.patterns):
+            yield
+
+
+CASES = {
+    "X": Case(mm_add_relu(100), patterns=False),
+    "X/10": Case(mm_add_relu(10), patterns=False),
+    "A": Case(mm_add_relu(100)),
+    "M": Case(mms(200)),
+    "M/10": Case(mms(20)),
+    "P": Case(pointwise(200), apart=True),
+    "P/10": Case(pointwise(20), apart=True),
+    "1": Case(pointwise(2)),
+}
+
+
+@frozen
+class Times:
+    """Microseconds of a contender's calls: the least, and the median over the rounds."""
+
+    least: float
+    median: float
+
+
+def measure(timed: Mapping[str, Timed], rounds: int) -> dict[str, Times]:
+    """Return the times of contenders that take turns."""
+    found: dict[str, list[float]] = {name: [] for name in timed}
+    for number in range(rounds):
+        for name in list(timed)[:: 1 if number % 2 else -1]:
+            found[name].append(timed[name].nanoseconds(CALLS) / 1000)
+    return {
+        name: Times(min(values), statistics.median(values))
+        for name, values in found.items()
+    }
+
+
+def check_equal(case: str, contenders: Contenders) -> None:
+    """Hold every result against that of ``loader.run``, bit for bit."""
+    expected = contenders.timed[AOTI].output()
+    for name, timed in contenders.timed.items():
+        if not torch.equal(timed.output(), expected):
+            raise AssertionError(f"{case}: {name} gives another result")
+
+
+def main() -> None:
+    """Print all times, their ratios to ``loader.run``, and where our time goes."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 300
+    torch.set_num_threads(1)
+    print(describe_machine())
+    units = measure_pieces(rounds)
+    found: dict[str, dict[str, Times]] = {}
+    made: dict[str, Contenders] = {}
+    with (
+        torch.no_grad(),
+        tempfile.TemporaryDirectory() as folder,
+        config.patch(fx_graph_cache=False),
+        torch._functorch.config.patch(enable_autograd_cache=False),
+    ):
+        for name, case in CASES.items():
+            place = Path(folder) / name.replace("/", "-")
+            place.mkdir()
+            with case.settings():
+                made[name] = make(case.chain, place, bare=case.apart)
+            check_equal(name, made[name])
+            found[name] = measure(made[name].timed, rounds)
+            print_times(name, found[name])
+    kernel = found["P"][BARE].least / 200 * 1000
+    units["a tiny kernel, through a pointer"] = kernel
+    print_units(units)
+    for name in ("X", "M", "P"):
+        print_profile(name, made[name].text, found[name][CPP].least, units)
+    print_goals(found)
+
+
+def measure_pieces(rounds: int) -> dict[str, float]:
+    """Return the nanoseconds of each piece, less those of a loop over nothing."""
+    pieces = {name: cpp_harness.piece(name) for name in ("nothing", *PIECES)}
+    times = measure(pieces, rounds)
+    nothing = times["nothing"].least
+    return {name: (times[name].least - nothing) * 1000 for name in PIECES}
+
+
+def print_times(case: str, times: Mapping[str, Times]) -> None:
+    """Print the least and the median time of each, and their ratios to ``loader.run``."""
+    base = times[AOTI]
+    print(f"\n{case:30}     least   ratio    median   ratio")
+    for name, t in times.items():
+        least = f"{t.least:8.2f} us {t.least / base.least:6.3f}"
+        median = f"{t.median:7.2f} us {t.median / base.median:6.3f}"
+        print(f"  {name:27} {least} {median}")
+
+
+def print_units(units: Mapping[str, float]) -> None:
+    """Print what the pieces of host programs cost."""
+    print("\nunit costs")
+    for name, nanoseconds in units.items():
+        print(f"  {name:38} {nanoseconds:6.0f} ns")
+
+
+def print_profile(case: str, text: str, least: float, units: Mapping[str, float]) -> None:
+    """Print how often our host program does each piece, and what that comes to."""
+    counts = Counter(re.findall(r"\b(\w+)\(", text))
+    print(f"\n{case}: where the time goes", counts)
+
+
+@frozen
+class Goal:
+    """A figure, and what it may be at most."""
+
+    name: str
+    found: float
+    most: float
+
+    def __str__(self) -> str:
+        """Tell whether it is met."""
+        verdict = "met" if self.found <= self.most else "NOT MET"
+        return f"  {self.name:52} {self.found:7.3f}  at most {self.most:5.2f}  {verdict}"
+
+
+def print_goals(found: Mapping[str, Mapping[str, Times]]) -> None:
+    """Print the goals and what was found."""
+
+    def ratio(case: str, to: str) -> float:
+        return found[case][CPP].least / found[case][to].least
+
+    goals = (
+        *(Goal(f"{c}: wrapperir_run / loader.run", ratio(c, AOTI), 0.25) for c in "XM"),
+        Goal("P: wrapperir_run / the bare loop", ratio("P", BARE), 1.15),
+        Goal("1: us of a call from Python", found["1"][CPP_PYTHON].least, 6.0),
+    )
+    print("\ngoals")
+    for goal in goals:
+        print(goal)
+
+
+if __name__ == "__main__":
+    main()
