@@ -14,6 +14,7 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import CPU, Device, PoolType, tensor
+from wrapperir.testing.descriptor_kernels import descriptor_kernel
 
 CUDA = Device("cuda", 0)
 
@@ -76,6 +77,15 @@ def test_languages_are_refused() -> None:
     (lines,) = check_support(builder.build(), "x", none)
     assert (lines.code, lines.path) == (Code.UNSUPPORTED_LINE, ("definitions", 0))
     assert "there are 3" in lines.message
+
+
+def test_tensor_descriptors_are_refused_unless_they_are_declared() -> None:
+    builder = ProgramBuilder()
+    builder.kernel(descriptor_kernel())
+    (found,) = check_support(builder.build(), "x", Support())
+    assert (found.code, found.path) == (Code.UNSUPPORTED_FEATURE, ("definitions", 0))
+    assert "takes left, right, out behind one" in found.message
+    assert check_support(builder.build(), "x", Support(descriptors=True)) == ()
 
 
 def test_devices_are_refused_wherever_they_are() -> None:

@@ -129,3 +129,27 @@ def test_calls_find_it_zero() -> None:
         for result in interpreter.run([given]):
             assert isinstance(result, torch.Tensor)
             assert torch.equal(result, given)
+
+
+def test_what_a_kernel_takes_behind_a_descriptor_keeps_its_size() -> None:
+    program = parse_program("""\
+wrapperir 1
+
+kernel_definition @k triton(ws: read_write descriptor f32[4, 4]) {
+  grid = (1)
+  entry = k
+  source {
+    | pass
+  }
+}
+
+program @main() {
+  %a = allocate f32[4, 4] workspace(zero_per_program)
+  kernel_call @k(%a)
+  %b = allocate f32[8, 8] workspace(zero_per_program)
+  kernel_call @k(%b)
+  return
+}
+""")
+    assert verify(program) == ()
+    assert merge_workspaces(program) == program

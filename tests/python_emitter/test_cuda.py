@@ -17,6 +17,7 @@ from wrapperir.ir.program import Program
 from wrapperir.ir.types import Device, tensor
 from wrapperir.passes import memory_passes, plan_memory
 from wrapperir.testing import example_inputs
+from wrapperir.testing.descriptor_kernels import descriptor_kernel
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
 from wrapperir_python.emitter import PythonEmitter
@@ -240,3 +241,19 @@ def test_streams_wait_for_events(seed: int, passes: tuple[str, ...]) -> None:
         outputs = call(list(inputs))
         torch.full((4 * SIZE, SIZE), torch.nan, device="cuda")  # takes what was freed
         torch.testing.assert_close(outputs, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.gpu
+@on_a_gpu
+@pytest.mark.parametrize("columns", [4, 12, 64])
+def test_a_kernel_takes_tensors_behind_descriptors(columns: int) -> None:
+    type = tensor("f32", (7, columns), device=Device("cuda", 0))
+    b = ProgramBuilder()
+    x, y = b.input(type), b.input(type)
+    out = b.allocate(type)
+    b.call(b.kernel(descriptor_kernel()), x, y, out, 7, columns, device=type.device)
+    call = compile_program(b.build(out))
+    inputs = [torch.randn(7, columns, device="cuda") for _ in range(2)]
+    (total,) = call(list(inputs))
+    assert isinstance(total, torch.Tensor)
+    assert torch.equal(total, inputs[0] + inputs[1])

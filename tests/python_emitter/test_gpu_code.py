@@ -12,9 +12,16 @@ from triton.compiler import ASTSource
 
 from wrapperir.emit import write_artifact
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.kernel import BufferParameter, Language, ScalarParameter
+from wrapperir.ir.kernel import (
+    BufferParameter,
+    ConstexprParameter,
+    DescriptorParameter,
+    Language,
+    ScalarParameter,
+)
 from wrapperir.ir.line import KernelDefinitionLine
 from wrapperir.ir.types import Device, tensor
+from wrapperir.testing.descriptor_kernels import descriptor_kernel
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir_python.emitter import PythonEmitter
 
@@ -27,15 +34,35 @@ def gpu_artifact(definition: KernelDefinitionLine, folder: Path) -> Path:
     builder = ProgramBuilder()
     builder.kernel(definition)
     values = [
-        builder.input(tensor(p.dtype, (64,), device=CUDA), mutated=True)
-        if isinstance(p, BufferParameter)
-        else 8
+        8
+        if isinstance(p, ScalarParameter)
+        else builder.input(tensor(p.dtype, shape_for(p), device=CUDA), mutated=True)
         for p in definition.parameters
-        if isinstance(p, BufferParameter | ScalarParameter)
+        if not isinstance(p, ConstexprParameter)
     ]
     builder.call(definition, *values, device=CUDA)
     write_artifact(PythonEmitter().emit(builder.build()), folder)
     return folder / "program.py"
+
+
+def shape_for(parameter: BufferParameter | DescriptorParameter) -> tuple[int, ...]:
+    return parameter.block if isinstance(parameter, DescriptorParameter) else (64,)
+
+
+def compiled(definition: KernelDefinitionLine, target: GPUTarget, folder: Path) -> Any:
+    """Return the emitted kernel, compiled for a GPU."""
+    path = gpu_artifact(definition, folder)
+    spec = importlib.util.spec_from_file_location("emitted", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    function = getattr(module, f"{definition.name}_jit")
+    bound = dict(definition.constants) | dict(definition.configs[0].values)
+    names = list(inspect.signature(function.fn).parameters)
+    constants = {(names.index(key),): value for key, value in bound.items() if key in names}
+    source = ASTSource(function, signature_of(definition), constants)
+    return triton.compile(source, target=target)
 
 
 @pytest.mark.parametrize(
@@ -48,20 +75,19 @@ def test_a_kernel_compiles_for_a_gpu(
     kind: KernelKind, target: GPUTarget, tmp_path: Path
 ) -> None:
     definition = library_kernel(kind, Language.TRITON)
-    path = gpu_artifact(definition, tmp_path)
-    spec = importlib.util.spec_from_file_location("emitted", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    function = getattr(module, f"{definition.name}_jit")
-    bound = dict(definition.constants) | dict(definition.configs[0].values)
-    names = list(inspect.signature(function.fn).parameters)
-    constants = {(names.index(key),): value for key, value in bound.items() if key in names}
-    source = ASTSource(function, signature_of(definition), constants)
-    compiled = triton.compile(source, target=target)
-    binary = compiled.asm["cubin" if target.backend == "cuda" else "hsaco"]
+    kernel = compiled(definition, target, tmp_path)
+    binary = kernel.asm["cubin" if target.backend == "cuda" else "hsaco"]
     assert binary[:4] == b"\x7fELF"
+
+
+@pytest.mark.parametrize(("capability", "is_accelerated"), [(90, True), (80, False)])
+def test_a_kernel_with_descriptors_compiles_for_gpus_with_and_without_tma(
+    capability: int, is_accelerated: bool, tmp_path: Path
+) -> None:
+    target = GPUTarget("cuda", capability, 32)
+    kernel = compiled(descriptor_kernel(), target, tmp_path)
+    assert kernel.asm["cubin"][:4] == b"\x7fELF"
+    assert ("cp.async.bulk.tensor.2d" in kernel.asm["ptx"]) is is_accelerated
 
 
 def signature_of(definition: KernelDefinitionLine) -> dict[str, str]:
@@ -69,6 +95,10 @@ def signature_of(definition: KernelDefinitionLine) -> dict[str, str]:
     for parameter in definition.parameters:
         if isinstance(parameter, BufferParameter):
             signature[parameter.name] = f"*{TYPES[parameter.dtype.value]}"
+        elif isinstance(parameter, DescriptorParameter):
+            block = ",".join(map(str, parameter.block))
+            dtype = TYPES[parameter.dtype.value]
+            signature[parameter.name] = f"tensordesc<{dtype}[{block}]>"
         elif isinstance(parameter, ScalarParameter):
             signature[parameter.name] = TYPES[parameter.dtype.value]
         else:

@@ -14,6 +14,7 @@ from wrapperir.ir.kernel import (
     Access,
     BufferParameter,
     ConstexprParameter,
+    DescriptorParameter,
     ForcedChoice,
     KernelConfig,
     Language,
@@ -230,6 +231,31 @@ def test_parameters_in_another_order_than_the_sources_are_passed_by_name() -> No
     compile_program(program)(list(given))
     assert given[0][0] == 13
     assert torch.equal(given[1], torch.ones(16))
+
+
+def test_a_descriptor_is_made_where_its_kernel_is_launched() -> None:
+    parameters = [
+        DescriptorParameter(name, DType.F32, (4, 8), access)
+        for name, access in (("x", Access.READ), ("y", Access.READ_WRITE))
+    ]
+    kernel = triton(
+        "@triton.jit\ndef triton_(p, x, N: tl.constexpr, y):\n"
+        "    y.store([1, 0], x.load([1, 4]))\n",
+        *(parameters[0], ConstexprParameter("N"), parameters[1]),
+        constants=(("N", 1),),
+    )
+    builder = ProgramBuilder()
+    p = builder.input(tensor("f32", (16,)), mutated=True)
+    x = builder.input(tensor("f32", (4, 12)))
+    y = builder.input(tensor("f32", (4, 8)), mutated=True)
+    program = builder.call(builder.kernel(kernel), p, x, y).build()
+    text = str(PythonEmitter().emit(program).files["program.py"])
+    assert (
+        "k_jit[(1,)](p, TensorDescriptor.from_tensor(x, [4, 8]), "
+        "y=TensorDescriptor.from_tensor(y, [4, 8]), N=1)"
+    ) in text
+    assert "from triton.tools.tensor_descriptor import TensorDescriptor\n" in text
+    assert_runs_as_interpreted(program)
 
 
 SQUARE = """
