@@ -162,4 +162,11 @@ bool operator>(Number a, Number b);
 bool operator>=(Number a, Number b);
 
 }  // namespace num
+
+inline wrapperir_value output(num::Number number) {
+  if (number.kind == num::Number::floating) return output(number.real);
+  if (number.kind == num::Number::boolean) return output(number.whole != 0);
+  return output(number.whole);
+}
+
 }  // namespace wrapperir
