@@ -17,10 +17,11 @@ from wrapperir.emit.names import NameTable
 from wrapperir.ir.kernel import RuntimeParameter, ScalarParameter, runtime_parameters
 from wrapperir.ir.line import KernelDefinitionLine
 from wrapperir.ir.types import DType
-from wrapperir_cpp.build import KERNELS, side_by_side, torch_facts
 from wrapperir_cpp.build_cache import built_once, digest_of
 from wrapperir_cpp.compiler import Compiler, compiler_version, failed
+from wrapperir_cpp.layout import KERNELS
 from wrapperir_cpp.module_text import CppModule
+from wrapperir_cpp.objects import side_by_side, torch_facts
 
 _PREFIX = "cpp_"
 """What C++ kernels' names begin with; no function of the C library's does."""

@@ -5,18 +5,15 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from importlib.abc import SourceLoader
 from importlib.machinery import ModuleSpec
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
 import torch
-from filelock import FileLock
-from platformdirs import user_cache_path
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.emit.artifact import artifact_digest, read_artifact, write_artifact
+from wrapperir.emit.artifact import artifact_digest
+from wrapperir.emit.artifact_store import store_artifact
 from wrapperir.emit.contract import Artifact, Loaded, Value
-from wrapperir.private_directory import private_directory
 
 if TYPE_CHECKING:
     from wrapperir_python.emitted.memory_check import MemoryPlanError
@@ -58,7 +55,7 @@ def load_module(
     # Tracebacks find the source by this name, through the module's loader.
     path = f"wrapperir/{artifact_digest(artifact)[:16]}/{artifact.entry}"
     if len(artifact.files) > 1:
-        path = str(_store(artifact) / artifact.entry)
+        path = str(store_artifact(artifact) / artifact.entry)
     spec = ModuleSpec("wrapperir_program", _TextLoader(text, path), origin=path)
     spec.has_location = True
     module = importlib.util.module_from_spec(spec)
@@ -111,33 +108,6 @@ def _bind_constants(module: ModuleType, constants: Mapping[str, torch.Tensor]) -
             Diagnostic(
                 code=Code.MISSING_CONSTANT,
                 message=f"no tensor was given for constant {error}",
-            )
-        ) from None
-
-
-def _store(artifact: Artifact) -> Path:
-    root = _cache_directory()
-    directory = root / artifact_digest(artifact)
-    with FileLock(root / "lock"):
-        try:
-            if read_artifact(directory) == artifact:
-                return directory
-        except DiagnosticError:
-            pass  # not there yet, or damaged
-        write_artifact(artifact, directory)
-    return directory
-
-
-def _cache_directory() -> Path:
-    """Return the directory that artifacts with files of their own are kept in."""
-    try:
-        return private_directory(user_cache_path("wrapperir") / "artifacts")
-    except OSError as error:
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.INVALID_ARTIFACT,
-                message=str(error),
-                hint="set XDG_CACHE_HOME to a directory of yours",
             )
         ) from None
 

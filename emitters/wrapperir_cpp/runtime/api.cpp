@@ -157,6 +157,12 @@ int wrapperir_open(const char* directory, wrapperir_program** program) {
   });
 }
 
+int64_t wrapperir_constant_count(void) { return wrapperir_description.constant_count; }
+
+const char* wrapperir_constant_key(int64_t index) {
+  return wrapperir_description.constants[index].key;
+}
+
 int wrapperir_open_with(
     const wrapperir_tensor* constants, int64_t count, wrapperir_program** program) {
   *program = nullptr;

@@ -41,6 +41,10 @@ typedef struct wrapperir_program wrapperir_program;
  * that the library was written to: the file is mapped, and not changed. */
 WRAPPERIR_EXPORT int wrapperir_open(const char* directory, wrapperir_program** program);
 
+/* The constants of the program, and the key of each. */
+WRAPPERIR_EXPORT int64_t wrapperir_constant_count(void);
+WRAPPERIR_EXPORT const char* wrapperir_constant_key(int64_t index);
+
 /* Open it with constants of the caller's, in the program's order; they are borrowed: what
  * they refer to is kept alive, and a constant that the program mutates is changed. */
 WRAPPERIR_EXPORT int wrapperir_open_with(

@@ -1,0 +1,13 @@
+"""Where an artifact of the C++ emitter has what."""
+
+PROGRAM = "program.cpp"
+RUNTIME = "runtime/"
+"""The runtime's headers and sources that the program needs; all are compiled with it."""
+BRIDGE_SOURCE = "runtime/bridge.cpp"
+BRIDGE_LIBRARY = "operators.so"
+"""What calls operators through PyTorch's C++ interface, where a program has its source."""
+KERNELS = "kernels/"
+"""Kernels: what is there is not of the host program."""
+BUILD_FACTS = "build.json"
+"""What the build needs to know of a program: ``devices``, a list of device kinds."""
+LIBRARY = "program.so"

@@ -1,0 +1,111 @@
+"""Objects and libraries, each built once and kept in the user's cache."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import TypeVar
+
+import torch
+
+from wrapperir_cpp.build_cache import built_once, digest_of
+from wrapperir_cpp.compiler import Compiler
+
+_LINK_FLAGS = ("-shared", "-Wl,--no-as-needed", "-Wl,-Bsymbolic", "-Wl,-z,now")
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def side_by_side(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """Return ``function`` of each item; as many at a time as there are processors."""
+    workers = min(len(items), os.cpu_count() or 1)
+    if workers <= 1:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(max_workers=workers) as pool:
+        return list(pool.map(function, items))
+
+
+def torch_facts() -> tuple[str, str]:
+    """Return what of torch a built file depends on: its version and where it is."""
+    return torch.__version__, str(Path(torch.__file__).parent)
+
+
+def compile_object(
+    compiler: Compiler,
+    path: str,
+    text: str,
+    headers: Mapping[str, str],
+    flags: Sequence[str],
+) -> Path:
+    """Return the object of a source, which finds ``headers`` as they lie beside it.
+
+    Paths are relative, with ``/``; messages show them.
+
+    Raises:
+        DiagnosticError: WIR709, it does not compile; WIR710, there is no place to keep it.
+    """
+    folders = sorted({str(PurePosixPath(header).parent) for header in headers})
+    flags = [*flags, *(f"-I{folder}" for folder in folders)]
+    key = digest_of(
+        *(compiler.command, compiler.version, flags, torch_facts()),
+        *(path, text, sorted(headers.items())),
+    )
+
+    def compile_to(output: Path) -> None:
+        for name, content in (*headers.items(), (path, text)):
+            file = output.parent / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(content, encoding="utf-8")
+        arguments = [*flags, "-c", path, "-o", str(output)]
+        compiler.run(arguments, output.parent, path)
+
+    return built_once("objects", key, compile_to)
+
+
+def link_library(
+    compiler: Compiler,
+    name: str,
+    objects: Sequence[Path],
+    libraries: Sequence[str],
+    exported: Sequence[str],
+    flags: Sequence[str] = (),
+) -> Path:
+    """Return the library of some objects, in the user's cache.
+
+    ``libraries`` are torch's that it needs, by file name, of which those that this torch
+    has are taken; ``exported`` are patterns of the functions that it exports.
+
+    Raises:
+        DiagnosticError: WIR709, it does not link; WIR710, there is no place to keep it.
+    """
+    folder = Path(torch.__file__).parent / "lib"
+    libraries = [library for library in libraries if (folder / library).exists()]
+    flags = (*_LINK_FLAGS, *flags, f"-Wl,-rpath,{folder}")
+    key = digest_of(
+        *(compiler.command, compiler.version, flags, libraries, exported),
+        [path.name for path in objects],
+    )
+
+    def link(output: Path) -> None:
+        script = output.parent / "exported"
+        names = "".join(f"{pattern}; " for pattern in exported)
+        script.write_text(f"{{ global: {names}local: *; }};\n")
+        stubs = [str(_stub(compiler, library)) for library in libraries]
+        arguments = [*flags, "-Wl,--version-script=exported", *map(str, objects), *stubs]
+        compiler.run([*arguments, "-o", str(output)], output.parent, name)
+
+    return built_once("libraries", key, link)
+
+
+@cache
+def _stub(compiler: Compiler, library: str) -> Path:
+    """Return an empty library of this name: linking with torch's own takes longer."""
+    flags = ("-shared", "-nostdlib", f"-Wl,-soname,{library}", "-xc++", os.devnull)
+    key = digest_of(compiler.command, compiler.version, flags)
+
+    def link(output: Path) -> None:
+        compiler.run([*flags, "-o", str(output)], output.parent, library)
+
+    return built_once("libraries", key, link)
