@@ -12,6 +12,8 @@ from wrapperir.ir.line import LINES, Line
 from wrapperir.ir.program import Program
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import torch
 
 Value: TypeAlias = "torch.Tensor | int | float | bool | None"
@@ -98,6 +100,20 @@ class Emitter(ABC):
             DiagnosticError: a constant is missing, or something does not compile.
         """
         return artifact
+
+    def package(self, directory: "Path", path: "Path") -> None:
+        """Write the built artifact in ``directory`` to the single file ``path``.
+
+        By default there are no packages.  :func:`~wrapperir.emit.package.write_package`
+        writes what :func:`~wrapperir.emit.package.read_package` reads.
+
+        Raises:
+            DiagnosticError: WIR705, the emitter has no packages; WIR710, the directory
+                holds no artifact, or one that was changed or is not built.
+            OSError: a file cannot be read or written.
+        """
+        message = f"the {self.name} emitter has no packages"
+        raise DiagnosticError(Diagnostic(code=Code.UNSUPPORTED_FEATURE, message=message))
 
     @abstractmethod
     def load(self, artifact: Artifact, constants: Mapping[str, "torch.Tensor"]) -> Loaded:

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Artifact, write_artifact
-from wrapperir_cpp.archive import find_entries
-from wrapperir_cpp.package import Package, is_package, read_package, write_package
+from wrapperir.emit.archive import find_entries
+from wrapperir.emit.package import Package, is_package, read_package, write_package
+from wrapperir.emit.pipeline import find_emitter
 
 WEIGHT = torch.arange(192, dtype=torch.int32).reshape(12, 16)
 DATA = bytes(WEIGHT.untyped_storage())
@@ -47,6 +48,7 @@ ARTIFACT = Artifact(
 )
 FILES = ARTIFACT.files
 MANIFEST = "package/extra/wrapperir/manifest.json"
+MODEL_FACTS = {"AOTI_DEVICE_KEY": "cpu"}
 MODEL = "package/data/aotinductor/model/"
 
 
@@ -57,7 +59,7 @@ def package(tmp_path: Path) -> Path:
 
 def written(artifact: Artifact, folder: Path, data: bytes = DATA) -> Path:
     write_artifact(artifact, folder / "artifact", {"constants.bin": [data]})
-    write_package(folder / "artifact", folder / "model.pt2")
+    write_package(folder / "artifact", folder / "model.pt2", MODEL_FACTS)
     return folder / "model.pt2"
 
 
@@ -106,7 +108,7 @@ def test_any_artifact_is_read_as_it_was_written(
 def test_equal_artifacts_make_equal_packages(package: Path) -> None:
     first = package.read_bytes()
     package.unlink()
-    write_package(package.parent / "artifact", package)
+    write_package(package.parent / "artifact", package, MODEL_FACTS)
     assert package.read_bytes() == first
 
 
@@ -121,7 +123,7 @@ def test_large_files_are_aligned_too(
     package: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 200)  # sizes of 64 bits from there on
-    write_package(package.parent / "artifact", package)
+    write_package(package.parent / "artifact", package, MODEL_FACTS)
     test_files_are_aligned_and_constants_begin_a_page(package)
     assert_unchanged(read_package(package))
 
@@ -163,7 +165,7 @@ def test_constants_beyond_the_data_are_refused(tmp_path: Path) -> None:
 def test_a_program_may_have_no_constants(tmp_path: Path) -> None:
     files = {name: text for name, text in FILES.items() if name != "constants.json"}
     write_artifact(evolve(ARTIFACT, files=files), tmp_path / "artifact")
-    write_package(tmp_path / "artifact", tmp_path / "model.pt2")
+    write_package(tmp_path / "artifact", tmp_path / "model.pt2", MODEL_FACTS)
     assert read_package(tmp_path / "model.pt2").constants == {}
 
 
@@ -226,7 +228,7 @@ def change_manifest(
 def test_changed_files_are_refused(package: Path) -> None:
     content = package.read_bytes()
     for name, in_archive in {
-        "program.so": f"{MODEL}program.wrapper.so",
+        "program.so": f"{MODEL}program.so",
         "constants.bin": f"{MODEL}constants.bin",
         "kernels/add.cpp": "package/extra/wrapperir/kernels/add.cpp",
     }.items():
@@ -253,7 +255,7 @@ def test_files_that_the_manifest_does_not_name_are_refused(package: Path) -> Non
 
 def test_missing_files_are_refused(package: Path) -> None:
     def drop(files: Files) -> None:
-        del files[f"{MODEL}program.wrapper.so"]
+        del files[f"{MODEL}program.so"]
 
     rewritten(package, drop)
     assert "lacks" in refusal(package)
@@ -288,7 +290,7 @@ def test_sizes_beyond_the_file_are_refused(package: Path) -> None:
 
 def test_files_that_share_bytes_are_refused(package: Path) -> None:
     with zipfile.ZipFile(package) as archive:
-        other = archive.getinfo(f"{MODEL}program.wrapper.so")
+        other = archive.getinfo(f"{MODEL}program.so")
     place = struct.pack("<L", other.header_offset)
     forge(package, f"{MODEL}constants.bin", 42, place)
     assert "outside of its place" in refusal(package)
@@ -300,21 +302,16 @@ def test_a_name_given_twice_is_refused(package: Path) -> None:
     assert "twice" in refusal(package)
 
 
-def test_only_what_the_emitter_built_is_packaged(tmp_path: Path) -> None:
-    def cannot_write(artifact: Artifact) -> DiagnosticError:
-        write_artifact(artifact, tmp_path / "artifact")
-        with pytest.raises(DiagnosticError) as raised:
-            write_package(tmp_path / "artifact", tmp_path / "model.pt2")
-        assert not (tmp_path / "model.pt2").exists()
-        return raised.value
+def test_a_directory_without_an_artifact_is_not_packaged(tmp_path: Path) -> None:
+    with pytest.raises(DiagnosticError, match="has no readable"):
+        write_package(tmp_path, tmp_path / "model.pt2", MODEL_FACTS)
+    assert not list(tmp_path.iterdir())
 
-    python = cannot_write(evolve(ARTIFACT, emitter="python")).diagnostics[0]
-    assert python.code is Code.UNSUPPORTED_FEATURE
-    assert "python emitter" in python.message
-    unbuilt = {name: text for name, text in FILES.items() if name != "program.so"}
-    found = cannot_write(evolve(ARTIFACT, files=unbuilt)).diagnostics[0]
-    assert found.code is Code.INVALID_ARTIFACT
-    assert "not built" in found.message
+
+def test_emitters_may_have_no_packages(package: Path) -> None:
+    with pytest.raises(DiagnosticError, match="python emitter has no packages") as raised:
+        find_emitter("python").package(package.parent / "artifact", package)
+    assert raised.value.diagnostics[0].code is Code.UNSUPPORTED_FEATURE
 
 
 def test_a_changed_artifact_is_not_packaged_and_the_older_package_stays(
@@ -323,10 +320,10 @@ def test_a_changed_artifact_is_not_packaged_and_the_older_package_stays(
     before = package.read_bytes()
     (package.parent / "artifact" / "constants.bin").write_bytes(DATA[1:])
     with pytest.raises(DiagnosticError, match="was changed"):
-        write_package(package.parent / "artifact", package)
+        write_package(package.parent / "artifact", package, MODEL_FACTS)
     (package.parent / "artifact" / "constants.bin").unlink()
     with pytest.raises(DiagnosticError, match="missing"):
-        write_package(package.parent / "artifact", package)
+        write_package(package.parent / "artifact", package, MODEL_FACTS)
     assert package.read_bytes() == before
 
 

@@ -1,0 +1,204 @@
+"""Packages: an artifact and its constants as one file, laid out as PyTorch's ``.pt2``.
+
+The file is a zip archive of stored files.  What a program needs when it runs is where
+``AOTIModelPackageLoader`` of PyTorch looks for a model, so it loads what has the library
+that it wants; the artifact's manifest and its other texts are extra files of PyTorch's.
+"""
+
+import hashlib
+import json
+import mmap
+import sys
+import zlib
+from collections.abc import Generator, Iterable, Mapping, Set
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+from wrapperir.emit.archive import (
+    ALIGNMENT,
+    ArchiveWriter,
+    Entry,
+    find_entries,
+    invalid,
+    writing_archive,
+)
+from wrapperir.emit.artifact import (
+    MANIFEST,
+    FileFacts,
+    Manifest,
+    checked_content,
+    parse_manifest,
+)
+from wrapperir.emit.constant_files import CONSTANTS_DATA, CONSTANTS_LIST, constants_in
+from wrapperir.emit.contract import Artifact
+
+if TYPE_CHECKING:
+    import torch
+
+_ROOT = "package/"
+_MODEL = f"{_ROOT}data/aotinductor/model/"
+_EXTRA = f"{_ROOT}extra/wrapperir/"
+_MANIFEST = f"{_EXTRA}{MANIFEST}"
+# What the loaders ask of a model: once by this name, and once by that of its source.
+_MODEL_FACTS = f"{_MODEL}wrapper_metadata.json"
+# What says that an archive is PyTorch's, and of which version.
+_MARKS = {
+    f"{_ROOT}archive_format": b"pt2",
+    f"{_ROOT}archive_version": b"0",
+    f"{_ROOT}.data/version": b"6\n",
+    f"{_ROOT}byteorder": sys.byteorder.encode(),
+}
+_CHUNK = 1 << 24
+
+
+def write_package(directory: Path, path: Path, model: Mapping[str, str]) -> None:
+    """Write the artifact in ``directory`` to the single file ``path``.
+
+    ``model`` is what PyTorch's loaders are to know of it; they need ``AOTI_DEVICE_KEY``.
+
+    Raises:
+        DiagnosticError: WIR710, the directory holds no artifact, or it was changed.
+        OSError: a file cannot be read or written; ``path`` is then as it was before.
+    """
+    content, manifest = read_manifest(directory)
+    with writing_archive(path) as archive:
+        _add(archive, _MANIFEST, content)
+        for name in _model_facts(manifest.entry):
+            _add(archive, name, json.dumps(dict(model), indent=2).encode())
+        for name, facts in manifest.files.items():
+            _add_file(archive, _place(name, facts, manifest), facts, directory / name)
+        for name, mark in _MARKS.items():
+            _add(archive, name, mark)
+
+
+def read_manifest(directory: Path) -> tuple[bytes, Manifest]:
+    """Return the manifest of the artifact in a directory, as bytes and parsed.
+
+    Raises:
+        DiagnosticError: WIR710, there is none, or it is malformed.
+    """
+    try:
+        content = (directory / MANIFEST).read_bytes()
+    except OSError as error:
+        raise invalid(f"{directory} has no readable {MANIFEST}: {error}") from None
+    return content, parse_manifest(content, str(directory))
+
+
+@frozen
+class Package:
+    """An artifact and its constants, read from a package.
+
+    The constants are mapped from the file: what is used is read then, and what a program
+    writes to them does not reach the file.
+    """
+
+    artifact: Artifact
+    constants: Mapping[str, "torch.Tensor"]
+
+
+def read_package(path: Path) -> Package:
+    """Read a package; executes nothing in it, and writes nothing.
+
+    Raises:
+        DiagnosticError: WIR710, it is no package, or was changed after it was written.
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        entries = find_entries(file, str(path))
+        mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+    parts = {name: mapped[at.begin : at.begin + at.size] for name, at in entries.items()}
+    if _MANIFEST not in parts:
+        raise invalid(f"{path} is an archive without a program of wrapperir")
+    _check_sums([_MANIFEST], parts, entries, path)
+    manifest = parse_manifest(bytes(parts[_MANIFEST]), str(path))
+    _check_names(manifest, entries.keys(), path)
+    _check_sums([*_model_facts(manifest.entry), *_MARKS], parts, entries, path)
+    files: dict[str, str | bytes] = {}
+    data = mapped[:0]
+    for name, facts in manifest.files.items():
+        part = parts[_place(name, facts, manifest)]
+        if not facts.is_large:
+            files[name] = checked_content(bytes(part), facts, path / name)
+        elif hashlib.sha256(part).hexdigest() != facts.sha256:
+            raise invalid(f"{path / name} was changed after it was written")
+        elif name == CONSTANTS_DATA:
+            data = part
+    artifact = Artifact(manifest.emitter, files, manifest.entry, manifest.metadata)
+    return Package(artifact, _read_constants(artifact, data, path))
+
+
+def is_package(path: Path) -> bool:
+    """Return whether ``path`` is a file that begins as packages do."""
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == b"PK\3\4"
+    except OSError:
+        return False
+
+
+def _model_facts(entry: str) -> tuple[str, str]:
+    """Return the names of what PyTorch's loaders ask of a model.
+
+    One is found by its ending; the other by the name of the source, which is the entry.
+    """
+    return _MODEL_FACTS, f"{_MODEL}{PurePosixPath(entry).with_suffix('')}_metadata.json"
+
+
+def _place(name: str, facts: FileFacts, manifest: Manifest) -> str:
+    # The loaders want a source beside the library, and read extra files as text.
+    is_model = not facts.is_text or name == manifest.entry
+    return f"{_MODEL if is_model else _EXTRA}{name}"
+
+
+def _check_names(manifest: Manifest, found: Set[str], path: Path) -> None:
+    wanted = {_place(name, facts, manifest) for name, facts in manifest.files.items()}
+    wanted |= {_MANIFEST, *_model_facts(manifest.entry), *_MARKS}
+    for name in sorted(wanted ^ found):
+        what = "lacks" if name in wanted else "holds, and its manifest does not name,"
+        raise invalid(f"{path} {what} {name!a}")
+
+
+def _check_sums(
+    names: Iterable[str],
+    parts: Mapping[str, memoryview],
+    entries: Mapping[str, Entry],
+    path: Path,
+) -> None:
+    """Check files that have no digest in the manifest."""
+    for name in names:
+        if zlib.crc32(parts[name]) != entries[name].crc:
+            raise invalid(f"{path / name} was changed after it was written")
+
+
+def _add(archive: ArchiveWriter, name: str, content: bytes) -> None:
+    archive.add(name, len(content), [content])
+
+
+def _add_file(archive: ArchiveWriter, name: str, facts: FileFacts, file: Path) -> None:
+    digest = hashlib.sha256()
+
+    def chunks() -> Generator[bytes]:
+        with file.open("rb") as source:
+            while chunk := source.read(_CHUNK):
+                digest.update(chunk)
+                yield chunk
+
+    alignment = mmap.PAGESIZE if facts.is_large else ALIGNMENT
+    try:
+        archive.add(name, file.stat().st_size, chunks(), alignment)
+    except FileNotFoundError:
+        raise invalid(f"{file} is missing") from None
+    if digest.hexdigest() != facts.sha256:
+        raise invalid(f"{file} was changed after it was written")
+
+
+def _read_constants(
+    artifact: Artifact, data: memoryview, path: Path
+) -> dict[str, "torch.Tensor"]:
+    listing = artifact.files.get(CONSTANTS_LIST)
+    if listing is None:
+        return {}
+    content = listing.encode() if isinstance(listing, str) else listing
+    return constants_in(data, content, str(path))
