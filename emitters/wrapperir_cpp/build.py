@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import cast
 
 import torch
+from attrs import evolve
 
 from wrapperir.emit.contract import Artifact
 from wrapperir_cpp.compiler import Compiler, find_compiler
@@ -19,6 +20,8 @@ from wrapperir_cpp.layout import (
     LIBRARY,
 )
 from wrapperir_cpp.objects import compile_object, link_library, side_by_side
+from wrapperir_cpp.targets import Target
+from wrapperir_cpp.triton_build import compile_triton_kernels
 
 _HOST_FLAGS = (
     *("-std=c++17", "-O1", "-fPIC"),
@@ -32,19 +35,27 @@ _TORCH = ("libtorch_cpu.so", "libc10.so")
 _TORCH_CUDA = ("libtorch_cuda.so", "libc10_cuda.so")
 
 
-def build_libraries(artifact: Artifact) -> dict[str, Path]:
-    """Return the libraries of an artifact by their names in it, in the user's cache.
+def build_artifact(artifact: Artifact, targets: Sequence[Target]) -> Artifact:
+    """Return an artifact with its libraries, and its Triton kernels for some targets.
 
     Raises:
         DiagnosticError: WIR709, there is no compiler, or a source does not build; WIR710,
             there is no place to keep what is built.
     """
+    files = {**artifact.files, **compile_triton_kernels(artifact.files, targets)}
+    libraries = _build_libraries(files)
+    built = {name: path.read_bytes() for name, path in libraries.items()}
+    return evolve(artifact, files={**files, **built}, entry=LIBRARY)
+
+
+def _build_libraries(files: Mapping[str, str | bytes]) -> dict[str, Path]:
+    """Return the libraries of an artifact by their names in it, in the user's cache."""
     compiler = find_compiler()
     with ThreadPoolExecutor(max_workers=1) as pool:
-        pending = pool.submit(build_kernels, artifact.files)
-        objects = _build_objects(compiler, artifact.files)
+        pending = pool.submit(build_kernels, files)
+        objects = _build_objects(compiler, files)
         kernels = pending.result()
-    libraries = _libraries(artifact.files)
+    libraries = _libraries(files)
     host = [path for name, path in objects.items() if name != BRIDGE_SOURCE]
     openmp = ("-fopenmp",) if kernels else ()
     program = [*host, *kernels]
@@ -63,7 +74,7 @@ def build_extension(source: Path, header: Path, include: Sequence[str]) -> Path:
     """Return the Python module of a source that uses torch's Python bindings.
 
     Raises:
-        DiagnosticError: as :func:`build_libraries`.
+        DiagnosticError: as :func:`build_artifact`.
     """
     compiler = find_compiler()
     texts = {path.name: path.read_text("utf-8") for path in (source, header)}

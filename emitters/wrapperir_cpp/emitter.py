@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 from wrapperir.emit.contract import Artifact, Emitter, Loaded, Support
 from wrapperir.ir.program import Program
+from wrapperir_cpp.artifact_files import emit_artifact
+from wrapperir_cpp.layout import LIBRARY
 
 if TYPE_CHECKING:
     import torch
@@ -19,15 +21,38 @@ class CppEmitter(Emitter):
     )
 
     def emit(self, program: Program) -> Artifact:
-        """Return ``program.cpp`` and what it is compiled with."""
-        raise NotImplementedError
+        """Return ``program.cpp`` and what it is compiled with.
+
+        Raises:
+            DiagnosticError: the program holds something this emitter lacks; all such
+                places are named.
+        """
+        return emit_artifact(program, self.name)
 
     def build(
         self, artifact: Artifact, constants: Mapping[str, "torch.Tensor"]
     ) -> Artifact:
-        """Return the artifact with its library, kernels and constants."""
-        raise NotImplementedError
+        """Return the artifact with its libraries, and its kernels for GPUs.
+
+        Raises:
+            DiagnosticError: WIR709, there is no compiler, or a source does not build.
+        """
+        from wrapperir_cpp.build import build_artifact  # it imports torch
+        from wrapperir_cpp.targets import targets_to_keep
+
+        return build_artifact(artifact, targets_to_keep())
 
     def load(self, artifact: Artifact, constants: Mapping[str, "torch.Tensor"]) -> Loaded:
-        """Build the library if the artifact has none, and return the program."""
-        raise NotImplementedError
+        """Build the libraries if the artifact has none, and return the program.
+
+        Raises:
+            DiagnosticError: a constant is missing; WIR709, a source does not build; WIR710,
+                the library does not load, or was built for another torch.
+        """
+        from wrapperir_cpp.build import build_artifact  # it imports torch
+        from wrapperir_cpp.load import load_library
+        from wrapperir_cpp.targets import targets_to_run
+
+        if LIBRARY not in artifact.files:
+            artifact = build_artifact(artifact, targets_to_run())
+        return load_library(artifact, constants)
