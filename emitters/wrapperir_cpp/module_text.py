@@ -47,7 +47,8 @@ class CppModule:
             return fragment("nullptr")
         known = self._tables.get(key)
         if known is None:
-            spelled = "_".join(str(value).replace("-", "m") for value in key[:6])
+            shown = ["any" if n == -(2**63) else str(n).replace("-", "m") for n in key[:6]]
+            spelled = "_".join(shown)
             known = self._tables[key] = self.names.claim(f"ints_{spelled}")
         return known
 

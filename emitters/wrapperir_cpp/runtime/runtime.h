@@ -107,8 +107,9 @@ inline int32_t torch_device(Device device) { return static_cast<int32_t>(device)
 // A list of sizes or strides: a static array, or numbers in braces. It is for arguments: the
 // numbers live as long as the call.
 struct Ints {
-  Ints(std::initializer_list<int64_t> given)
-      : data(given.begin()), count(static_cast<int64_t>(given.size())) {}
+  Ints(std::initializer_list<int64_t> given) : count(static_cast<int64_t>(given.size())) {
+    data = given.begin();
+  }
   Ints(const int64_t* numbers, int64_t how_many) : data(numbers), count(how_many) {}
   template <int N>
   Ints(const int64_t (&given)[N]) : data(given), count(N) {}
@@ -154,11 +155,26 @@ void view_memory(
     Tensor& result, char* memory, DType dtype, const Ints& sizes, const Ints& strides,
     int line, Device device = Device::cpu, int32_t index = 0);
 
-// A further handle of the same tensor.
+// A further handle of the same tensor, if there is one.
 inline AtenTensorHandle new_handle(AtenTensorHandle tensor, int line) {
   AtenTensorHandle made = nullptr;
-  check(aoti_torch_new_tensor_handle(tensor, &made), line);
+  if (tensor) check(aoti_torch_new_tensor_handle(tensor, &made), line);
   return made;
+}
+
+// The handle of an input tensor, which the caller no longer has.
+inline AtenTensorHandle take(wrapperir_value& input) {
+  AtenTensorHandle taken = input.as.tensor;
+  input.kind = WRAPPERIR_NONE;
+  input.as.tensor = nullptr;
+  return taken;
+}
+
+// The one element of a bool tensor on any device.
+inline bool item_bool(AtenTensorHandle tensor, int line) {
+  bool value = false;
+  check(aoti_torch_item_bool(tensor, &value), line);
+  return value;
 }
 
 // Hold a tensor that the caller gave against its type, where that mentions symbols.

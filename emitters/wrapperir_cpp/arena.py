@@ -1,0 +1,219 @@
+"""Which storages have a place that is known before the run, and where.
+
+A frame has one arena of CPU memory for all calls that it runs, and a call one block of
+memory on each CUDA device.  A storage lies there if its size is known, nothing of it
+outlives the call, and no operator looks past its tensor at the memory around it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from attrs import define, field, frozen
+
+from wrapperir.analysis.sizes import storage_bytes
+from wrapperir.analysis.storages import (
+    BlockStorages,
+    Entry,
+    Storage,
+    StorageKind,
+    find_storages,
+)
+from wrapperir.ir.line import (
+    Argument,
+    Block,
+    BlockParameter,
+    BodyLine,
+    BufferRef,
+    ConditionalLine,
+    DefinitionLine,
+    ExternKernelLine,
+    KernelArgument,
+    SubgraphCallLine,
+    WhileLoopLine,
+)
+from wrapperir.ir.program import Program
+from wrapperir.ir.storage_operators import looks_at_storage
+from wrapperir.ir.types import CPU, DEFAULT_SPACE, Device, TensorType
+from wrapperir.ir.uses import uses
+from wrapperir.planning.greedy import GreedySolver
+from wrapperir.planning.instance import Buffer
+
+ALIGNMENT = 64
+"""Bytes that every storage in an arena is aligned to, if it promises no more."""
+_MOST_ALIGNED = 4096
+_LARGEST = 2**40
+_SECONDS = 5.0
+
+
+@frozen
+class Region:
+    """The memory of one device: its size, and what of it begins as zero."""
+
+    bytes: int
+    alignment: int
+    zeroed: tuple[tuple[int, int], ...] = ()
+
+
+@frozen
+class ArenaPlan:
+    """Where each name of ``offsets`` begins in the region of its device, in bytes."""
+
+    offsets: Mapping[str, int]
+    regions: Mapping[Device, Region]
+
+
+def plan_arena(program: Program) -> ArenaPlan:
+    """Return the places of the storages that have one, nested blocks included."""
+    found = _Candidates({line.name: line for line in program.definitions})
+    entry = [(given.name, given.type, StorageKind.INPUT) for given in program.inputs]
+    entry += [(c.name, c.type, StorageKind.CONSTANT) for c in program.constants]
+    found.add_block(program.lines, program.outputs, entry, {})
+    offsets: dict[str, int] = {}
+    regions: dict[Device, Region] = {}
+    by_device: dict[Device, list[_Candidate]] = {}
+    for candidate in found.candidates:
+        if candidate.storage not in found.excluded:
+            device = own_device(candidate.storage.type.device)
+            by_device.setdefault(device, []).append(candidate)
+    for device, candidates in by_device.items():
+        buffers = [c.buffer(found.time) for c in candidates]
+        plan = GreedySolver().solve(buffers, seconds=_SECONDS)
+        zeroed: list[tuple[int, int]] = []
+        for candidate, buffer, offset in zip(
+            candidates, buffers, plan.offsets, strict=True
+        ):
+            offsets[candidate.storage.name] = offset
+            if candidate.storage.kind is StorageKind.PROGRAM:
+                zeroed.append((offset, buffer.size))
+        alignment = max(buffer.alignment for buffer in buffers)
+        regions[device] = Region(plan.height, alignment, tuple(zeroed))
+    return ArenaPlan(offsets, regions)
+
+
+def own_device(device: Device) -> Device:
+    """Return a device as regions name it: without an index that is 0."""
+    return Device(device.kind) if device.index == 0 else device
+
+
+@frozen
+class _Candidate:
+    storage: Storage
+    begin: int
+    end: int
+
+    def buffer(self, time: int) -> Buffer:
+        """Return what is to be placed; a workspace of the program lives all the time."""
+        bytes = storage_bytes(self.storage.type)
+        assert isinstance(bytes, int)
+        alignment = max(self.storage.type.alignment or 1, ALIGNMENT)
+        if self.storage.kind is StorageKind.PROGRAM:
+            return Buffer(bytes, 0, time, alignment)
+        return Buffer(bytes, self.begin, self.end, alignment)
+
+
+@define
+class _Candidates:
+    """Walks blocks in the order that their lines run in, and finds what could be placed.
+
+    ``time`` counts the lines of all blocks.
+    """
+
+    definitions: Mapping[str, DefinitionLine]
+    candidates: list[_Candidate] = field(factory=list[_Candidate])
+    excluded: set[Storage] = field(factory=set[Storage])
+    time: int = 0
+    _lenders: dict[Storage, tuple[Storage, ...]] = field(
+        factory=dict[Storage, tuple[Storage, ...]]
+    )
+
+    def add_block(
+        self,
+        lines: Sequence[BodyLine],
+        results: Iterable[Argument],
+        entry: Entry,
+        lent: Mapping[str, tuple[Storage, ...]],
+    ) -> None:
+        """Add the storages of a block; ``lent`` are those of its parameters."""
+        found = find_storages(lines, results, entry, self.definitions)
+        for name, storages in lent.items():
+            for parameter in found.of_name.get(name, ()):
+                self._lenders[parameter] = storages
+        times: list[int] = []
+        for line in lines:
+            times.append(self.time)
+            self.time += 1
+            if isinstance(line, ExternKernelLine):
+                if looks_at_storage(line.operator):
+                    for name in uses(line):
+                        self._exclude_all(found.of_name.get(name, ()))
+            elif isinstance(line, ConditionalLine | WhileLoopLine | SubgraphCallLine):
+                self._add_blocks(line, found)
+        times.append(self.time)
+        for storage in found.storages:
+            if storage.escapes:
+                self._exclude(storage)
+            if storage.kind is StorageKind.PLACED and not isinstance(storage.offset, int):
+                self._exclude(storage)
+            if _is_plain(storage):
+                begin, end = times[storage.begin], times[storage.end]
+                self.candidates.append(_Candidate(storage, begin, end))
+
+    def _add_blocks(
+        self,
+        line: ConditionalLine | WhileLoopLine | SubgraphCallLine,
+        found: BlockStorages,
+    ) -> None:
+        match line:
+            case ConditionalLine():
+                for block in (line.on_true, line.on_false):
+                    self._add_nested(block, line.operands, found)
+            case WhileLoopLine():
+                operands = (*line.carried, *line.invariant)
+                for block in (line.condition, line.body):
+                    self._add_nested(block, operands, found)
+            case SubgraphCallLine():
+                self._add_nested(line.body, line.operands, found)
+
+    def _add_nested(
+        self, block: Block, operands: Sequence[KernelArgument], found: BlockStorages
+    ) -> None:
+        lent = {
+            parameter.name: found.of_name.get(operand.name, ())
+            for parameter, operand in zip(block.parameters, operands, strict=True)
+            if isinstance(operand, BufferRef)
+        }
+        self.add_block(block.lines, block.results, _entry(block.parameters), lent)
+
+    def _exclude_all(self, storages: Iterable[Storage]) -> None:
+        for storage in storages:
+            self._exclude(storage)
+
+    def _exclude(self, storage: Storage) -> None:
+        """Exclude a storage, the pool that it is in, and what a parameter stands for."""
+        if storage not in self.excluded:
+            self.excluded.add(storage)
+            if storage.pool is not None:
+                self._exclude(storage.pool)
+            self._exclude_all(self._lenders.get(storage, ()))
+
+
+def _entry(parameters: Sequence[BlockParameter]) -> Entry:
+    return [(p.name, p.type, StorageKind.PARAMETER) for p in parameters]
+
+
+_PLANNED = frozenset({StorageKind.ALLOCATED, StorageKind.POOL, StorageKind.PROGRAM})
+
+
+def _is_plain(storage: Storage) -> bool:
+    """Say whether nothing but its use could keep a storage from having a place."""
+    type = storage.type
+    bytes = storage_bytes(type)
+    return (
+        storage.kind in _PLANNED
+        and isinstance(bytes, int)
+        and 0 <= bytes <= _LARGEST
+        and own_device(type.device) == CPU
+        and type.space == DEFAULT_SPACE
+        and not type.pinned
+        and (type.alignment or 1) <= _MOST_ALIGNED
+        and not (isinstance(type, TensorType) and type.layout is not None)
+    )

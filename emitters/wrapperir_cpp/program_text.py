@@ -1,0 +1,215 @@
+"""The text of ``program.cpp``: tables, what a call has, its functions, the description."""
+
+from collections.abc import Sequence
+from typing import LiteralString
+
+from wrapperir.emit.fragment import Fragment, fragment, joined
+from wrapperir.emit.source_writer import SourceWriter
+from wrapperir.ir.expr import Expr
+from wrapperir.ir.line import SymbolKind
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import CPU, ScalarType, TensorType, ValueType
+from wrapperir_cpp.arena import ALIGNMENT, Region
+from wrapperir_cpp.constant_places import constant_places
+from wrapperir_cpp.lines import CppLines
+from wrapperir_cpp.literals import format_int, format_string
+from wrapperir_cpp.memory import format_dtype
+from wrapperir_cpp.module_text import source_writer
+from wrapperir_cpp.numbers import kind_of
+
+_ANY = -(2**63)
+_KINDS = {
+    SymbolKind.INT: fragment("WRAPPERIR_INT"),
+    SymbolKind.FLOAT: fragment("WRAPPERIR_FLOAT"),
+    SymbolKind.BOOL: fragment("WRAPPERIR_BOOL"),
+}
+
+
+def format_program(
+    program: Program, lines: CppLines, headers: Sequence[Fragment], remarks: Sequence[str]
+) -> str:
+    """Return the source file, once all lines have been emitted."""
+    module = lines.module
+    facts = source_writer()
+    _emit_facts(facts, program, lines)
+    writer = source_writer()
+    for remark in remarks:
+        writer.emit_comment(remark)
+    for header in headers:
+        writer.emit_line('#include "{}"', header)
+    writer.emit_blank()
+    writer.emit_line("using namespace wrapperir;")
+    writer.emit_blank()
+    module.emit_declarations(writer)
+    writer.emit_blank()
+    writer.emit_line("namespace {{")
+    module.emit_tables(writer)
+    writer.emit_writer(module.statics)
+    blocks = {
+        device.index or 0: region
+        for device, region in lines.arena.regions.items()
+        if device != CPU
+    }
+    lines.streams.emit_plans(writer, blocks, {})
+    _emit_call(writer, program, lines)
+    writer.emit_writer(lines.chunks.functions)
+    writer.emit_line("void run(const Context& context) {{")
+    with writer.indented():
+        lines.streams.emit_begin(writer)
+        writer.emit_line("Call c(context);")
+        lines.streams.emit_guards(writer)
+        writer.emit_writer(lines.writer)
+        lines.streams.emit_end(writer)
+    writer.emit_line("}}")
+    writer.emit_blank()
+    writer.emit_writer(facts)
+    return writer.format_text()
+
+
+def _emit_call(writer: SourceWriter, program: Program, lines: CppLines) -> None:
+    """Append the enumerators of tensors, and ``struct Call``."""
+    call, values = lines.call, lines.module.values
+    constants = [values[constant.name] for constant in program.constants]
+    _emit_enum(writer, fragment("Slot"), list(call.slots))
+    _emit_enum(writer, fragment("Constant"), constants)
+    fixed: list[Fragment] = []
+    for first, *others in call.fixed.values():
+        fixed += [first, *(fragment("{} = {}", other, first) for other in others)]
+    _emit_enum(writer, fragment("Fixed"), fixed)
+    writer.emit_blank()
+    writer.emit_line("struct Call : Context {{")
+    with writer.indented():
+        writer.emit_line("explicit Call(const Context& context) : Context(context) {{}}")
+        if call.slots:
+            count = format_int(len(call.slots))
+            writer.emit_line("Tensor t[{}];", count)
+            writer.emit_line("char* p[{}];  // where the tensors' data begins", count)
+        numbers = [*call.numbers, *lines.symbols.declarations()]
+        for number in (*lines.streams.members(), *numbers):
+            writer.emit_line("{};", number)
+    writer.emit_line("}};")
+    writer.emit_blank()
+
+
+def _emit_enum(writer: SourceWriter, name: Fragment, members: list[Fragment]) -> None:
+    if not members:
+        return
+    writer.emit_line("enum {} : int {{", name)
+    with writer.indented():
+        for begin in range(0, len(members), 10):
+            writer.emit_line("{},", joined(", ", members[begin : begin + 10]))
+    writer.emit_line("}};")
+
+
+def _emit_facts(writer: SourceWriter, program: Program, lines: CppLines) -> None:
+    """Append the description, the tables it is made of, and the end of the namespace."""
+    inputs = [
+        joined(
+            ", ",
+            [
+                format_string(given.name),
+                _format_kind(given.type),
+                _format_tensor(lines, given.type),
+            ],
+        )
+        for given in program.inputs
+    ]
+    constants: list[Fragment] = []
+    for constant, place in zip(
+        program.constants, constant_places(program.constants), strict=True
+    ):
+        parts = [
+            format_string(constant.name),
+            format_string(constant.key),
+            _format_tensor(lines, constant.type),
+            format_int(place.begin),
+            format_int(place.bytes),
+            fragment("true") if constant.mutated else fragment("false"),
+        ]
+        constants.append(joined(", ", parts))
+    fixed = [
+        joined(
+            ", ",
+            [
+                format_int(key.constant),
+                format_int(key.offset),
+                format_dtype(key.dtype),
+                format_int(len(key.size)),
+                lines.module.table(key.size),
+                lines.module.table(key.stride),
+            ],
+        )
+        for key in lines.call.fixed
+    ]
+    region = lines.arena.regions.get(CPU, Region(0, ALIGNMENT))
+    zeroed = [
+        fragment("{}, {}", format_int(offset), format_int(bytes))
+        for offset, bytes in region.zeroed
+    ]
+    tables = [
+        _emit_table(writer, "InputFact", "inputs", inputs),
+        _emit_table(writer, "ConstantFact", "constants", constants),
+        _emit_table(writer, "FixedTensor", "fixed", fixed),
+        _emit_table(writer, "ZeroedRange", "zeroed", zeroed),
+    ]
+    writer.emit_line("}}  // namespace")
+    writer.emit_blank()
+    numbers = [len(program.inputs), len(program.outputs), len(program.constants)]
+    input_count, output_count, constant_count = map(format_int, numbers)
+    parts = [
+        format_string(program.name),
+        *(input_count, tables[0], output_count, constant_count, tables[1]),
+        *(format_int(region.bytes), format_int(region.alignment)),
+        *(format_int(len(fixed)), tables[2], format_int(len(zeroed)), tables[3]),
+        fragment("run"),
+    ]
+    writer.emit_line(
+        "const Description wrapperir_description = {{{}}};", joined(", ", parts)
+    )
+
+
+def _emit_table(
+    writer: SourceWriter,
+    type: LiteralString,
+    name: LiteralString,
+    rows: Sequence[Fragment],
+) -> Fragment:
+    """Append a table, and return its name; there is none without rows."""
+    if not rows:
+        return fragment("nullptr")
+    writer.emit_line("constexpr {} {}_[] = {{", fragment(type), fragment(name))
+    with writer.indented():
+        for row in rows:
+            writer.emit_line("{{{}}},", row)
+    writer.emit_line("}};")
+    return fragment("{}_", fragment(name))
+
+
+def _format_kind(type: ValueType) -> Fragment:
+    if isinstance(type, ScalarType):
+        return _KINDS[kind_of(type.dtype)]
+    return fragment("WRAPPERIR_TENSOR")
+
+
+def _format_tensor(lines: CppLines, type: ValueType) -> Fragment:
+    """Return what the caller is to give; what has symbols is any number."""
+    if not isinstance(type, TensorType):
+        return fragment("{{}}")
+    device = fragment("cuda") if type.device.kind == "cuda" else fragment("cpu")
+    numbers = joined(
+        ", ",
+        [
+            format_dtype(type.dtype),
+            fragment("Device::{}", device),
+            format_int(type.device.index or 0),
+            format_int(len(type.size)),
+            _format_known(lines, type.size),
+            _format_known(lines, type.stride),
+            format_int(type.alignment or 0),
+        ],
+    )
+    return fragment("{{{}}}", numbers)
+
+
+def _format_known(lines: CppLines, values: Sequence[Expr]) -> Fragment:
+    return lines.module.table([n if isinstance(n, int) else _ANY for n in values])
