@@ -102,9 +102,11 @@ class CudaSurvey:
 def survey_cuda(program: Program) -> CudaSurvey:
     """Return what a program uses of CUDA; one look at each line, nested ones included."""
     survey = CudaSurvey()
-    for item in (*program.inputs, *program.constants):
-        if isinstance(item.type, TensorType):
-            survey.note_device(item.type.device)
+    given = [item.type for item in program.inputs]
+    given += [item.type for item in program.constants]
+    for type in given:
+        if isinstance(type, TensorType):
+            survey.note_device(type.device)
     for line in walk_lines(program.lines):
         survey.note(line)
     return survey

@@ -37,6 +37,10 @@ class Streams:
         """Take the devices from the survey."""
         self._lines = lines
         self._survey = lines.survey.cuda
+        self._names = {
+            index: lines.module.names.claim(f"cuda_{index}")
+            for index in self._survey.devices
+        }
 
     @property
     def defers_frees(self) -> bool:
@@ -45,15 +49,15 @@ class Streams:
 
     def call(self, device: Device) -> Fragment:
         """Return what a call has of a device, a ``CudaCall&``."""
-        return fragment("*c.{}", _name(device.index or 0))
+        return fragment("*c.{}", self._names[device.index or 0])
 
     def block(self, device: Device) -> Fragment:
         """Return the address of the memory that a call has on a device."""
-        return fragment("c.{}->block()", _name(device.index or 0))
+        return fragment("c.{}->block()", self._names[device.index or 0])
 
     def workspace(self, device: Device) -> Fragment:
         """Return the address of the memory of a device that is zeroed once and kept."""
-        return fragment("c.{}->workspace()", _name(device.index or 0))
+        return fragment("c.{}->workspace()", self._names[device.index or 0])
 
     def number(self, device: Device, stream: int) -> Fragment:
         """Return a stream's number in the emitted program."""
@@ -63,7 +67,9 @@ class Streams:
 
     def members(self) -> list[Fragment]:
         """Return what ``struct Call`` has: ``CudaCall* cuda_0``."""
-        return [fragment("CudaCall* {}", _name(index)) for index in self._survey.devices]
+        return [
+            fragment("CudaCall* {}", self._names[index]) for index in self._survey.devices
+        ]
 
     def emit_plans(
         self, writer: SourceWriter, blocks: dict[int, Region], kept: dict[int, Region]
@@ -79,7 +85,7 @@ class Streams:
             ]
             writer.emit_line(
                 "constexpr CudaPlan {}_plan = {{{}, {}, {}, {}, {}}};",
-                _name(index),
+                self._names[index],
                 *map(format_int, numbers),
             )
 
@@ -87,20 +93,20 @@ class Streams:
         """Append what comes before ``c`` is there; the first device is then current."""
         for index in reversed(self._survey.devices):
             writer.emit_line(
-                "CudaCall {}(*context.devices, {}_plan);", *([_name(index)] * 2)
+                "CudaCall {}(*context.devices, {}_plan);", *([self._names[index]] * 2)
             )
 
     def emit_guards(self, writer: SourceWriter) -> None:
         """Append what comes after ``c`` is there: the members, and the end of a failure."""
         for index in self._survey.devices:
-            name = _name(index)
+            name = self._names[index]
             writer.emit_line("c.{} = &{};", name, name)
             writer.emit_line("CudaEnd {}_end({});", name, name)
 
     def emit_end(self, writer: SourceWriter) -> None:
         """Append what comes after all lines."""
         for index in self._survey.devices:
-            writer.emit_line("c.{}->end(-1);", _name(index))
+            writer.emit_line("c.{}->end(-1);", self._names[index])
 
     def emit_wait_for_all(self) -> None:
         """Have each stream 0 wait for the others: the host is about to read."""
@@ -128,7 +134,7 @@ class Streams:
 
     @contextmanager
     def allocating(self, name: str) -> Generator[None]:
-        """Put the allocation that is appended meanwhile on the stream that uses it first."""
+        """Put the allocation that is appended meanwhile on the stream of its first use."""
         index, stream = self._survey.homes.get(name, (0, 0))
         with self._on(Device("cuda", index), stream if self.defers_frees else 0):
             yield
@@ -152,7 +158,7 @@ class Streams:
         event = format_int(source.events[line.event])
         stream = self.number(line.device, line.stream)
         waiting = self._survey.devices[line.device.index or 0]
-        recorded = fragment("*c.{}", _name(index))
+        recorded = fragment("*c.{}", self._names[index])
         number = self._lines.line_number()
         self._emit(waiting, "wait", recorded, event, stream, number)
 
@@ -181,9 +187,5 @@ class Streams:
     ) -> None:
         self._lines.writer.emit_line(
             "c.{}->{}({});",
-            *(_name(device.index), fragment(function), joined(", ", arguments)),
+            *(self._names[device.index], fragment(function), joined(", ", arguments)),
         )
-
-
-def _name(index: int) -> Fragment:
-    return fragment("cuda_{}", format_int(index))

@@ -30,6 +30,7 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.types import DType
 from wrapperir_cpp.kernel_arguments import ArgumentFacts
+from wrapperir_cpp.layout import KERNELS
 
 if TYPE_CHECKING:
     from wrapperir_cpp.lines import CppLines
@@ -87,6 +88,9 @@ def declare_triton_kernel(lines: "CppLines", line: KernelDefinitionLine) -> None
     """Add the declaration of a Triton kernel, its source and the facts to compile it by."""
     module = lines.module
     facts = lines.survey.arguments[line.name]
+    for kind in lines.survey.kernel_devices[line.name] - {"cuda"}:
+        lines.report(f"a Triton kernel does not run on {kind}", line.name)
+        return
     given = [item[0] for item in _passed(line)]
     for parameter, fact in zip(runtime_parameters(line.parameters), facts, strict=True):
         if parameter.dtype not in TRITON_TYPES:
@@ -105,9 +109,9 @@ def declare_triton_kernel(lines: "CppLines", line: KernelDefinitionLine) -> None
     name = line.name.removeprefix(_PREFIX)[:_LONGEST_NAME]
     symbol = module.kernels[line.name] = module.names.claim(f"{_PREFIX}{name}")
     module.declare(fragment("extern TritonKernel {}", symbol))
-    source = f"kernels/{symbol}.py"
-    module.files[source] = _format_source(line)
-    module.files[f"kernels/{symbol}{KERNEL_FACTS}"] = _format_facts(line, source, facts)
+    source = f"{KERNELS}{symbol}.py"
+    module.files[source] = format_kernel_source(line)
+    module.files[f"{KERNELS}{symbol}{KERNEL_FACTS}"] = _format_facts(line, source, facts)
 
 
 def emit_triton_launch(
@@ -198,7 +202,8 @@ def _is_constexpr(annotation: ast.expr | None) -> bool:
             return False
 
 
-def _format_source(line: KernelDefinitionLine) -> str:
+def format_kernel_source(line: KernelDefinitionLine) -> str:
+    """Return the file that a kernel's source is compiled from."""
     head = (
         "# The source as the program gives it:\nimport triton\nimport triton.language as tl"
     )
@@ -270,8 +275,8 @@ def _format_argument(
 def _fits(value: int, dtype: DType) -> bool:
     bits = dtype.itemsize * 8
     if dtype.value.startswith("u"):
-        return 0 <= value < 2**bits
-    return -(2 ** (bits - 1)) <= value < 2 ** (bits - 1)
+        return value >= 0 and value.bit_length() <= bits
+    return (value if value >= 0 else ~value).bit_length() < bits
 
 
 def _format_grid(
