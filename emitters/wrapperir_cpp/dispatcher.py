@@ -14,8 +14,10 @@ from wrapperir.ir.types import (
     TupleType,
     ValueType,
 )
+from wrapperir_cpp.homes import Indices
 from wrapperir_cpp.literals import format_float, format_int, format_string
 from wrapperir_cpp.module_text import CppModule
+from wrapperir_cpp.numbers import kind_of
 from wrapperir_cpp.operator_values import (
     ListValue,
     NoValue,
@@ -51,13 +53,11 @@ _KINDS: dict[Kind, LiteralString] = {
 class Slots(Protocol):
     """What results need of the emitter of lines."""
 
-    def slot(self, name: str, indices: tuple[int, ...] = ()) -> Fragment:
+    def slot(self, name: str, indices: Indices = ()) -> Fragment:
         """Return the owner of a tensor that an operator returns."""
         ...
 
-    def define_scalar(
-        self, name: str, kind: SymbolKind, indices: tuple[int, ...] = ()
-    ) -> Fragment:
+    def define_scalar(self, name: str, kind: SymbolKind, indices: Indices = ()) -> Fragment:
         """Return the number that an operator returns."""
         ...
 
@@ -159,7 +159,7 @@ def format_results(
 
 
 def _format_result(
-    lines: Slots, found: SchemaType, name: str, type: ValueType, indices: tuple[int, ...]
+    lines: Slots, found: SchemaType, name: str, type: ValueType, indices: Indices
 ) -> Fragment:
     if found.kind is Kind.OPTIONAL:
         inner = _format_result(lines, found.required, name, type, indices)
@@ -171,9 +171,8 @@ def _format_result(
         case TensorType() if found.kind is Kind.TENSOR:
             return fragment("op::result({})", lines.slot(name, indices))
         case ScalarType(dtype) if found.kind in _SCALARS:
-            kind = SymbolKind.FLOAT if dtype.is_float else SymbolKind.INT
-            kind = SymbolKind.BOOL if dtype is DType.BOOL else kind
-            return fragment("op::result({})", lines.define_scalar(name, kind, indices))
+            number = lines.define_scalar(name, kind_of(dtype), indices)
+            return fragment("op::result({})", number)
         case TupleType(elements) if found.kind is Kind.LIST and found.element is not None:
             items = [
                 _format_result(lines, found.element, name, element, (*indices, position))
@@ -184,9 +183,7 @@ def _format_result(
             raise refused(f"a result of type {found.kind.value} has no form in C++ here")
 
 
-def name_nothing(
-    lines: Slots, type: OpaqueType, name: str, indices: tuple[int, ...]
-) -> None:
+def name_nothing(lines: Slots, type: OpaqueType, name: str, indices: Indices) -> None:
     """Give a result that is none its slot, which stays empty.
 
     Raises:

@@ -103,6 +103,10 @@ class Homes:
         """Return the home of a tensor, pool or opaque value."""
         return self._homes[name][()]
 
+    def element(self, name: str, indices: Indices) -> Home:
+        """Return the home of a part of a value."""
+        return self._homes[name][indices]
+
     def __contains__(self, name: str) -> bool:
         """Say whether a name has a home that is no tuple."""
         return () in self._homes.get(name, ())

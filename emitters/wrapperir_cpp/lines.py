@@ -18,6 +18,7 @@ from wrapperir.ir.line import (
     AssertScalarLine,
     AssertSizeStrideLine,
     BodyLine,
+    BufferRef,
     CommentLine,
     ConditionalLine,
     DefinitionLine,
@@ -107,9 +108,12 @@ class CppLines(LineVisitor[None]):
         self._path: LinePath = ()
         self._index = 0
 
-    def handle(self, name: str) -> Fragment:
-        """Return the handle of a tensor, borrowed; its making is appended if need be."""
-        return self.memory.handle(self.homes[name], name)
+    def handle(self, name: str, indices: Indices = ()) -> Fragment:
+        """Return the handle of a tensor, borrowed; its making is appended if need be.
+
+        ``indices`` are the place of the tensor in a tuple.
+        """
+        return self.memory.handle(self.homes.element(name, indices), name)
 
     def address(self, name: str) -> Fragment:
         """Return the address of a tensor's first element, a ``char*``."""
@@ -126,9 +130,9 @@ class CppLines(LineVisitor[None]):
                 return self.memory.add_slot(name, type, indices)
         raise KeyError(name, indices)
 
-    def scalar(self, name: str) -> Fragment:
-        """Return the number that a name stands for."""
-        return self.homes.scalar(name)
+    def scalar(self, name: str, indices: Indices = ()) -> Fragment:
+        """Return the number that a name, or its part at ``indices``, stands for."""
+        return self.homes.scalar(name, indices)
 
     def define_scalar(self, name: str, kind: SymbolKind, indices: Indices = ()) -> Fragment:
         """Return the lvalue of a new number."""
@@ -143,9 +147,12 @@ class CppLines(LineVisitor[None]):
         """Return the type that a name was defined with."""
         return self.types[name]
 
-    def region(self, device: Device) -> Fragment:
-        """Return the address of the memory of a device that storages have places in."""
-        return fragment("c.arena") if device == CPU else self.streams.block(device)
+    def region(self, device: Device, name: str) -> Fragment:
+        """Return the address of the memory of a device that a storage has its place in."""
+        if device == CPU:
+            return fragment("c.arena")
+        is_kept = name in self.arena.kept_names
+        return self.streams.workspace(device) if is_kept else self.streams.block(device)
 
     def line_number(self) -> Fragment:
         """Return which of the program's lines is being emitted; -1 before the first."""
@@ -210,6 +217,8 @@ class CppLines(LineVisitor[None]):
             self.visit(lines[index])
 
     def _emit_drop(self, slot: Fragment) -> None:
+        if self.streams.defers_frees and len(self.homes.scopes) == 1:
+            return
         self.writer.emit_line("{}.reset();", slot)
 
     def visit_kernel_definition(self, line: KernelDefinitionLine) -> None:
@@ -333,10 +342,13 @@ class CppLines(LineVisitor[None]):
 
     def visit_conditional(self, line: ConditionalLine) -> None:
         """Append ``if`` and ``else``."""
+        if isinstance(line.predicate, BufferRef):
+            self.streams.emit_wait_for_all()
         emit_conditional(self, line)
 
     def visit_while_loop(self, line: WhileLoopLine) -> None:
         """Append a loop."""
+        self.streams.emit_wait_for_all()
         emit_while_loop(self, line)
 
     def visit_subgraph_call(self, line: SubgraphCallLine) -> None:

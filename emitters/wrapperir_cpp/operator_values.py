@@ -21,7 +21,9 @@ from wrapperir.ir.types import (
     ValueType,
 )
 from wrapperir_cpp.expressions import ExpressionFormatter
+from wrapperir_cpp.homes import Indices
 from wrapperir_cpp.literals import format_float, format_int
+from wrapperir_cpp.numbers import kind_of
 from wrapperir_cpp.schemas import Kind, SchemaType, refused
 
 ENUMS: Mapping[str, frozenset[str]] = {
@@ -40,15 +42,11 @@ class Names(Protocol):
 
     expressions: ExpressionFormatter
 
-    def handle(self, name: str) -> Fragment:
+    def handle(self, name: str, indices: Indices = ()) -> Fragment:
         """Return a borrowed handle of a tensor."""
         ...
 
-    def slot(self, name: str, indices: tuple[int, ...] = ()) -> Fragment:
-        """Return the owner of a tensor that an operator returned."""
-        ...
-
-    def scalar(self, name: str) -> Fragment:
+    def scalar(self, name: str, indices: Indices = ()) -> Fragment:
         """Return a number that an operator returned or the caller gave."""
         ...
 
@@ -120,16 +118,12 @@ def tensors_in(value: OperatorValue) -> list[TensorValue]:
     return [value] if isinstance(value, TensorValue) else []
 
 
-def _named(
-    lines: Names, name: str, type: ValueType, indices: tuple[int, ...]
-) -> OperatorValue:
+def _named(lines: Names, name: str, type: ValueType, indices: Indices) -> OperatorValue:
     match type:
         case TensorType():
-            if indices:
-                return TensorValue(fragment("{}.get()", lines.slot(name, indices)), type)
-            return TensorValue(lines.handle(name), type)
+            return TensorValue(lines.handle(name, indices), type)
         case ScalarType(dtype):
-            return NumberValue(lines.scalar(name), _kind_of(dtype))
+            return NumberValue(lines.scalar(name, indices), kind_of(dtype))
         case TupleType(elements):
             return ListValue(
                 tuple(
@@ -181,12 +175,6 @@ def _number(expressions: ExpressionFormatter, expr: Expr) -> NumberValue:
     if constant is not None and kind is SymbolKind.INT:
         return NumberValue(format_int(int(constant)), kind, constant)
     return NumberValue(expressions.format_number(expr, kind), kind, constant)
-
-
-def _kind_of(dtype: DType) -> SymbolKind:
-    if dtype is DType.BOOL:
-        return SymbolKind.BOOL
-    return SymbolKind.FLOAT if dtype.is_float else SymbolKind.INT
 
 
 def _fitted(value: OperatorValue, type: SchemaType) -> OperatorValue | None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit.fragment import Fragment, fragment
 from wrapperir.ir.line import Argument, BufferRef, ExternKernelLine, SymbolKind
 from wrapperir.ir.types import (
@@ -35,7 +36,10 @@ from wrapperir_cpp.dispatcher import (
     is_carried,
     name_nothing,
 )
+from wrapperir_cpp.homes import Indices, leaves
+from wrapperir_cpp.layout import BRIDGE_SOURCE
 from wrapperir_cpp.module_text import CppModule
+from wrapperir_cpp.numbers import kind_of
 from wrapperir_cpp.operator_values import OperatorValue, TensorValue, value_of
 from wrapperir_cpp.schemas import (
     Kind,
@@ -50,38 +54,55 @@ from wrapperir_cpp.shims import find_shim, format_shim_call, returns_nothing
 if TYPE_CHECKING:
     from wrapperir_cpp.lines import CppLines
 
-_RUNTIME = Path(__file__).with_name("runtime")
-BRIDGE = "bridge.cpp"
-"""The file of an artifact that is compiled to ``operators.so``, where one is needed."""
+_BRIDGE = Path(__file__).with_name("runtime") / "bridge.cpp"
 
 
 def emit_operator(lines: "CppLines", line: ExternKernelLine) -> None:
     """Append the call of an operator.
 
-    Raises:
-        DiagnosticError: WIR705, PyTorch has no such operator, or an argument or result is
-            none that it can have.
+    What has no form in C++ is reported: an operator that PyTorch has not, or an argument or
+    result that it cannot have.
     """
     if _emit_product(lines, line):
         return
+    try:
+        _emit_call(lines, line)
+    except DiagnosticError as error:
+        for diagnostic in error.diagnostics:
+            lines.report(diagnostic.message, line.operator)
+        _define_result(lines, line)
+
+
+def _emit_call(lines: "CppLines", line: ExternKernelLine) -> None:
     schema = find_schema(line.operator)
     values = [
         value_of(lines, parameter.type, argument, f"{parameter.name} of {line.operator}")
         for parameter, argument in bind_arguments(schema, line)
     ]
-    if not _emit_shim_call(lines, line, schema, values):
-        results = format_results(lines, schema, line.result, line.type)
-        if not is_carried(schema, values):
-            _need_bridge(lines.module)
-        call = format_dispatched_call(
-            lines.module, schema, values, results, lines.line_number()
-        )
-        lines.writer.emit_line("{}", call)
+    if _emit_shim_call(lines, line, schema, values):
+        return
+    results = format_results(lines, schema, line.result, line.type)
+    if not is_carried(schema, values):
+        _need_bridge(lines.module)
+    number = lines.line_number()
+    call = format_dispatched_call(lines.module, schema, values, results, number)
+    lines.writer.emit_line("{}", call)
+
+
+def _define_result(lines: "CppLines", line: ExternKernelLine) -> None:
+    """Let the lines after one that was reported have its result."""
+    if line.result is None or line.type is None:
+        return
+    for indices, type in leaves(line.type):
+        if isinstance(type, ScalarType):
+            lines.define_scalar(line.result, kind_of(type.dtype), indices)
+        else:
+            lines.slot(line.result, indices)
 
 
 def _need_bridge(module: CppModule) -> None:
-    if BRIDGE not in module.files:
-        module.files[BRIDGE] = (_RUNTIME / BRIDGE).read_text("utf-8")
+    if BRIDGE_SOURCE not in module.files:
+        module.files[BRIDGE_SOURCE] = _BRIDGE.read_text("utf-8")
 
 
 def _emit_shim_call(
@@ -145,7 +166,7 @@ def _returned(
 
 
 def _where(
-    lines: Slots, found: SchemaType, name: str, type: ValueType, indices: tuple[int, ...]
+    lines: Slots, found: SchemaType, name: str, type: ValueType, indices: Indices
 ) -> Fragment:
     match type:
         case OpaqueType():
