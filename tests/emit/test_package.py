@@ -228,7 +228,7 @@ def change_manifest(
 def test_changed_files_are_refused(package: Path) -> None:
     content = package.read_bytes()
     for name, in_archive in {
-        "program.so": f"{MODEL}program.so",
+        "program.so": f"{MODEL}program.wrapper.so",
         "constants.bin": f"{MODEL}constants.bin",
         "kernels/add.cpp": "package/extra/wrapperir/kernels/add.cpp",
     }.items():
@@ -255,7 +255,7 @@ def test_files_that_the_manifest_does_not_name_are_refused(package: Path) -> Non
 
 def test_missing_files_are_refused(package: Path) -> None:
     def drop(files: Files) -> None:
-        del files[f"{MODEL}program.so"]
+        del files[f"{MODEL}program.wrapper.so"]
 
     rewritten(package, drop)
     assert "lacks" in refusal(package)
@@ -290,7 +290,7 @@ def test_sizes_beyond_the_file_are_refused(package: Path) -> None:
 
 def test_files_that_share_bytes_are_refused(package: Path) -> None:
     with zipfile.ZipFile(package) as archive:
-        other = archive.getinfo(f"{MODEL}program.so")
+        other = archive.getinfo(f"{MODEL}program.wrapper.so")
     place = struct.pack("<L", other.header_offset)
     forge(package, f"{MODEL}constants.bin", 42, place)
     assert "outside of its place" in refusal(package)

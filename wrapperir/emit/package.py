@@ -41,8 +41,6 @@ _ROOT = "package/"
 _MODEL = f"{_ROOT}data/aotinductor/model/"
 _EXTRA = f"{_ROOT}extra/wrapperir/"
 _MANIFEST = f"{_EXTRA}{MANIFEST}"
-# What the loaders ask of a model: once by this name, and once by that of its source.
-_MODEL_FACTS = f"{_MODEL}wrapper_metadata.json"
 # What says that an archive is PyTorch's, and of which version.
 _MARKS = {
     f"{_ROOT}archive_format": b"pt2",
@@ -65,9 +63,13 @@ def write_package(directory: Path, path: Path, model: Mapping[str, str]) -> None
     content, manifest = read_manifest(directory)
     with writing_archive(path) as archive:
         _add(archive, _MANIFEST, content)
-        for name in _model_facts(manifest.entry):
-            _add(archive, name, json.dumps(dict(model), indent=2).encode())
-        for name, facts in manifest.files.items():
+        facts_of_model = json.dumps(dict(model), indent=2).encode()
+        _add(archive, f"{_wrapper(manifest)}_metadata.json", facts_of_model)
+        # Of several libraries, older loaders take the last.
+        for name in sorted(
+            manifest.files, key=lambda name: (_is_main(name, manifest), name)
+        ):
+            facts = manifest.files[name]
             _add_file(archive, _place(name, facts, manifest), facts, directory / name)
         for name, mark in _MARKS.items():
             _add(archive, name, mark)
@@ -114,7 +116,7 @@ def read_package(path: Path) -> Package:
     _check_sums([_MANIFEST], parts, entries, path)
     manifest = parse_manifest(bytes(parts[_MANIFEST]), str(path))
     _check_names(manifest, entries.keys(), path)
-    _check_sums([*_model_facts(manifest.entry), *_MARKS], parts, entries, path)
+    _check_sums([f"{_wrapper(manifest)}_metadata.json", *_MARKS], parts, entries, path)
     files: dict[str, str | bytes] = {}
     data = mapped[:0]
     for name, facts in manifest.files.items():
@@ -138,23 +140,27 @@ def is_package(path: Path) -> bool:
         return False
 
 
-def _model_facts(entry: str) -> tuple[str, str]:
-    """Return the names of what PyTorch's loaders ask of a model.
+def _is_main(name: str, manifest: Manifest) -> bool:
+    """Return whether a file is the library, or the source of the host program."""
+    main = PurePosixPath(manifest.entry)
+    return name in {str(main.with_suffix(".cpp")), str(main.with_suffix(".so"))}
 
-    One is found by its ending; the other by the name of the source, which is the entry.
-    """
-    return _MODEL_FACTS, f"{_MODEL}{PurePosixPath(entry).with_suffix('')}_metadata.json"
+
+def _wrapper(manifest: Manifest) -> str:
+    # By this name the loaders know the library among others, its source and its facts.
+    return f"{_MODEL}{PurePosixPath(manifest.entry).with_suffix('.wrapper')}"
 
 
 def _place(name: str, facts: FileFacts, manifest: Manifest) -> str:
-    # The loaders want a source beside the library, and read extra files as text.
-    is_model = not facts.is_text or name == manifest.entry
-    return f"{_MODEL if is_model else _EXTRA}{name}"
+    if _is_main(name, manifest):
+        return f"{_wrapper(manifest)}{PurePosixPath(name).suffix}"
+    # Extra files are read as text.
+    return f"{_EXTRA if facts.is_text else _MODEL}{name}"
 
 
 def _check_names(manifest: Manifest, found: Set[str], path: Path) -> None:
     wanted = {_place(name, facts, manifest) for name, facts in manifest.files.items()}
-    wanted |= {_MANIFEST, *_model_facts(manifest.entry), *_MARKS}
+    wanted |= {_MANIFEST, f"{_wrapper(manifest)}_metadata.json", *_MARKS}
     for name in sorted(wanted ^ found):
         what = "lacks" if name in wanted else "holds, and its manifest does not name,"
         raise invalid(f"{path} {what} {name!a}")
