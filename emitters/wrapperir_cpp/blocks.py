@@ -219,7 +219,7 @@ def _format_values(
             else:
                 assert isinstance(value, BufferRef)  # verified
                 handle = lines.memory.handle(
-                    lines.homes.part(value.name, indices), value.name
+                    lines.homes.element(value.name, indices), value.name
                 )
                 handles[len(given)] = handle
                 given.append(handle)

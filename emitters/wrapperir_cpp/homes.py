@@ -111,10 +111,6 @@ class Homes:
         """Say whether a name has a home that is no tuple."""
         return () in self._homes.get(name, ())
 
-    def part(self, name: str, indices: Indices) -> Home:
-        """Return the home of a part of a value; without indices, of all of it."""
-        return self._homes[name][indices]
-
     def scalar(self, name: str, indices: Indices = ()) -> Fragment:
         """Return the number that a name, or a part of it, stands for."""
         return self._scalars[name][indices]
