@@ -36,6 +36,7 @@ from wrapperir.ir.types import CPU, DEFAULT_SPACE, Device, TensorType
 from wrapperir.ir.uses import uses
 from wrapperir.planning.greedy import GreedySolver
 from wrapperir.planning.instance import Buffer
+from wrapperir_cpp.cuda_survey import survey_cuda
 
 ALIGNMENT = 64
 """Bytes that every storage in an arena is aligned to, if it promises no more."""
@@ -55,10 +56,16 @@ class Region:
 
 @frozen
 class ArenaPlan:
-    """Where each name of ``offsets`` begins in the region of its device, in bytes."""
+    """Where each name of ``offsets`` begins in the region of its device, in bytes.
+
+    The memory that a call has on a GPU is not there for the next, so workspaces of the
+    program, ``kept_names``, lie in a region of their own.
+    """
 
     offsets: Mapping[str, int]
     regions: Mapping[Device, Region]
+    kept: Mapping[Device, Region]
+    kept_names: frozenset[str]
 
 
 def plan_arena(program: Program) -> ArenaPlan:
@@ -69,13 +76,21 @@ def plan_arena(program: Program) -> ArenaPlan:
     found.add_block(program.lines, program.outputs, entry, {})
     offsets: dict[str, int] = {}
     regions: dict[Device, Region] = {}
-    by_device: dict[Device, list[_Candidate]] = {}
+    kept: dict[Device, Region] = {}
+    kept_names: set[str] = set()
+    groups: dict[tuple[Device, bool], list[_Candidate]] = {}
     for candidate in found.candidates:
         if candidate.storage not in found.excluded:
             device = own_device(candidate.storage.type.device)
-            by_device.setdefault(device, []).append(candidate)
-    for device, candidates in by_device.items():
-        buffers = [c.buffer(found.time) for c in candidates]
+            is_kept = device != CPU and candidate.storage.kind is StorageKind.PROGRAM
+            groups.setdefault((device, is_kept), []).append(candidate)
+    # Lines that are in order may run at once on two streams.
+    beside = survey_cuda(program).has_streams
+    for (device, is_kept), candidates in groups.items():
+        buffers = [
+            candidate.buffer(found.time, stays=beside and device != CPU)
+            for candidate in candidates
+        ]
         plan = GreedySolver().solve(buffers, seconds=_SECONDS)
         zeroed: list[tuple[int, int]] = []
         for candidate, buffer, offset in zip(
@@ -85,8 +100,11 @@ def plan_arena(program: Program) -> ArenaPlan:
             if candidate.storage.kind is StorageKind.PROGRAM:
                 zeroed.append((offset, buffer.size))
         alignment = max(buffer.alignment for buffer in buffers)
-        regions[device] = Region(plan.height, alignment, tuple(zeroed))
-    return ArenaPlan(offsets, regions)
+        region = Region(plan.height, alignment, tuple(zeroed))
+        (kept if is_kept else regions)[device] = region
+        if is_kept:
+            kept_names.update(candidate.storage.name for candidate in candidates)
+    return ArenaPlan(offsets, regions, kept, frozenset(kept_names))
 
 
 def own_device(device: Device) -> Device:
@@ -100,12 +118,12 @@ class _Candidate:
     begin: int
     end: int
 
-    def buffer(self, time: int) -> Buffer:
+    def buffer(self, time: int, *, stays: bool) -> Buffer:
         """Return what is to be placed; a workspace of the program lives all the time."""
         bytes = storage_bytes(self.storage.type)
         assert isinstance(bytes, int)
         alignment = max(self.storage.type.alignment or 1, ALIGNMENT)
-        if self.storage.kind is StorageKind.PROGRAM:
+        if stays or self.storage.kind is StorageKind.PROGRAM:
             return Buffer(bytes, 0, time, alignment)
         return Buffer(bytes, self.begin, self.end, alignment)
 
@@ -211,7 +229,7 @@ def _is_plain(storage: Storage) -> bool:
         storage.kind in _PLANNED
         and isinstance(bytes, int)
         and 0 <= bytes <= _LARGEST
-        and own_device(type.device) == CPU
+        and (own_device(type.device) == CPU or type.device.kind == "cuda")
         and type.space == DEFAULT_SPACE
         and not type.pinned
         and (type.alignment or 1) <= _MOST_ALIGNED

@@ -85,7 +85,7 @@ class MemoryEmitter:
         offset = lines.arena.offsets.get(name)
         if offset is not None:
             device = own_device(type.device)
-            memory = Memory(lines.region(device), begin=offset, constant=-1)
+            memory = Memory(lines.region(device, name), begin=offset, constant=-1)
             lines.homes.put(name, Home(memory, type))
             lines.writer.emit_comment(
                 f"{name} is at byte {offset} of the arena: {format_type(type)}"
@@ -97,7 +97,8 @@ class MemoryEmitter:
         memory = self._slot_memory(spelled, root)
         lines.homes.put(name, Home(memory, type))
         assert memory.slot is not None
-        self._emit_allocation(memory.slot, root)
+        with lines.streams.allocating(name, type.device):
+            self._emit_allocation(memory.slot, root)
 
     def emit_copy(self, slot: Fragment, type: TensorType) -> None:
         """Append the replacement of a slot's tensor by a copy of it."""
@@ -269,18 +270,21 @@ class MemoryEmitter:
         lines, home = self._lines, self._lines.homes[name]
         extent = storage_extent(type)
         static = all(isinstance(n, int) for n in (*type.size, *type.stride, type.offset))
-        if static and isinstance(extent, int) and own_device(type.device) == CPU:
-            bytes = (type.offset + extent) * type.dtype.itemsize if extent else 0
-            lines.writer.emit_line(
-                "memset({}, 0, {});",
-                self.address_of_byte(home.memory, home.begin),
-                lines.expressions.format_index(bytes),
-            )
+        if static and isinstance(extent, int):
+            count = (type.offset + extent) * type.dtype.itemsize if extent else 0
+            address = self.address_of_byte(home.memory, home.begin)
+            bytes = lines.expressions.format_index(count)
+            if own_device(type.device) == CPU:
+                lines.writer.emit_line("memset({}, 0, {});", address, bytes)
+            else:
+                lines.streams.emit_zero(type.device, address, bytes)
             return
         handle = self.handle(home, name)
+        lines.streams.emit_wait_for_all()
         lines.writer.emit_line(
             "check(aoti_torch_zero_({}), {});", handle, lines.line_number()
         )
+        lines.streams.emit_go_on()
 
     def _format_layout(self, type: TensorType) -> tuple[Fragment, Fragment]:
         return self.format_ints(type.size), self.format_ints(type.stride)

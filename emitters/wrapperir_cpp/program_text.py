@@ -50,7 +50,8 @@ def format_program(
         for device, region in lines.arena.regions.items()
         if device != CPU
     }
-    lines.streams.emit_plans(writer, blocks, {})
+    kept = {device.index or 0: region for device, region in lines.arena.kept.items()}
+    lines.streams.emit_plans(writer, blocks, kept)
     _emit_call(writer, program, lines)
     writer.emit_writer(lines.chunks.functions)
     writer.emit_line("void run(const Context& context) {{")

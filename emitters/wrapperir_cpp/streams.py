@@ -114,6 +114,12 @@ class Streams:
             if device.streams:
                 self._emit(device, "join", self._lines.line_number())
 
+    def emit_go_on(self) -> None:
+        """Have the others wait for each stream 0."""
+        for device in self._survey.devices.values():
+            if device.streams:
+                self._emit(device, "fork", self._lines.line_number())
+
     def emit_zero(self, device: Device, address: Fragment, bytes: Fragment) -> None:
         """Append the zeroing of memory: after all given before, before all after."""
         with self.on_device(device):
@@ -133,10 +139,10 @@ class Streams:
             yield
 
     @contextmanager
-    def allocating(self, name: str) -> Generator[None]:
+    def allocating(self, name: str, device: Device) -> Generator[None]:
         """Put the allocation that is appended meanwhile on the stream of its first use."""
-        index, stream = self._survey.homes.get(name, (0, 0))
-        with self._on(Device("cuda", index), stream if self.defers_frees else 0):
+        index, stream = self._survey.homes.get(name, (None, 0))
+        with self._on(device, stream if index == (device.index or 0) else 0):
             yield
 
     def emit_record(self, line: RecordEventLine) -> None:
