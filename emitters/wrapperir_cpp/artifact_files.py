@@ -23,7 +23,10 @@ TEXT = "program.wir"
 _RUNTIME = Path(__file__).with_name("runtime")
 _INCLUDED: Sequence[LiteralString] = ("checks.h", "description.h", "operators.h")
 _HEADERS = (*_INCLUDED, "numbers.h", "program.h", "runtime.h", "wrapperir.h")
-_SOURCES = ("api.cpp", "checks.cpp", "numbers.cpp", "operators.cpp", "program.cpp")
+_SOURCES = (
+    *("aoti_interface.cpp", "api.cpp", "checks.cpp"),
+    *("numbers.cpp", "operators.cpp", "program.cpp"),
+)
 
 
 def emit_artifact(program: Program, emitter: str) -> Artifact:

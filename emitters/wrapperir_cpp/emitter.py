@@ -7,8 +7,11 @@ from wrapperir.emit.contract import Artifact, Emitter, Loaded, Support
 from wrapperir.ir.program import Program
 from wrapperir_cpp.artifact_files import emit_artifact
 from wrapperir_cpp.layout import LIBRARY
+from wrapperir_cpp.package import package_library
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import torch
 
 
@@ -41,6 +44,16 @@ class CppEmitter(Emitter):
         from wrapperir_cpp.targets import targets_to_keep
 
         return build_artifact(artifact, targets_to_keep())
+
+    def package(self, directory: "Path", path: "Path") -> None:
+        """Write the built artifact in ``directory`` to one file, a ``.pt2`` of PyTorch's.
+
+        Raises:
+            DiagnosticError: WIR710, the directory holds no artifact, or one that was
+                changed or is not built.
+            OSError: a file cannot be read or written.
+        """
+        package_library(directory, path)
 
     def load(self, artifact: Artifact, constants: Mapping[str, "torch.Tensor"]) -> Loaded:
         """Build the libraries if the artifact has none, and return the program.
