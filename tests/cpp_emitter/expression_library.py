@@ -5,6 +5,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import torch
+
 from wrapperir.emit.fragment import Fragment, fragment
 from wrapperir.ir.expr import Expr, Number
 from wrapperir.ir.line import SymbolKind
@@ -13,7 +15,7 @@ from wrapperir_cpp.module_text import source_writer
 
 RUNTIME = Path(__file__).parents[2] / "emitters" / "wrapperir_cpp" / "runtime"
 FORMS = ("any", "int", "float", "bool", "condition")
-# What the runtime's own functions would be.
+# What the runtime's own function would be.
 _FAIL = """
 #include <stdarg.h>
 #include <stdio.h>
@@ -26,8 +28,11 @@ void fail(int, const char* format, ...) {
   va_end(arguments);
   throw Failure();
 }
+void fail_in_torch(int line) { fail(line, "torch"); }
 }
 extern "C" const char* failure() { return message; }
+"""
+_RUN = """
 extern "C" int run(long index, const Call* c, num::Number* out) {
   try {
     *out = functions[index](*c);
@@ -37,6 +42,18 @@ extern "C" int run(long index, const Call* c, num::Number* out) {
   }
 }
 """
+
+
+def build_runtime(folder: Path, source: str, *parts: str) -> Path:
+    """Compile a source with parts of the runtime, and a function for failures."""
+    file, library = folder / "source.cpp", folder / "source.so"
+    file.write_text(source + _FAIL)
+    command = ["g++", "-std=c++17", "-O1", "-shared", "-fPIC", f"-I{RUNTIME}"]
+    command += [str(file), *(str(RUNTIME / f"{part}.cpp") for part in parts)]
+    torch_libraries = Path(torch.__file__).parent / "lib"
+    command += [f"-L{torch_libraries}", f"-Wl,-rpath,{torch_libraries}", "-ltorch_cpu"]
+    subprocess.run([*command, "-o", str(library)], check=True)
+    return library
 
 
 class _Number(ctypes.Structure):
@@ -54,13 +71,9 @@ class Library:
         """Compile each expression in each of ``FORMS``."""
         self._symbols = symbols
         self.texts: list[Fragment] = []
-        source = folder / "expressions.cpp"
-        source.write_text(self._source(exprs))
-        library = folder / "expressions.so"
-        command = ["g++", "-std=c++17", "-O1", "-shared", "-fPIC", f"-I{RUNTIME}"]
-        command += ["-o", str(library), str(source), str(RUNTIME / "numbers.cpp")]
-        subprocess.run(command, check=True)
-        self._library = ctypes.CDLL(str(library))
+        self._library = ctypes.CDLL(
+            str(build_runtime(folder, self._source(exprs), "numbers"))
+        )
         self._library.failure.restype = ctypes.c_char_p
 
     def _source(self, exprs: Sequence[Expr]) -> str:
@@ -81,7 +94,7 @@ struct Call {{
 {fields}}};
 static num::Number (*const functions[])(const Call&) = {{
 {writer.format_text()}}};
-{_FAIL}"""
+{_RUN}"""
 
     def run(self, index: int, form: str, values: Mapping[str, Number]) -> Number | None:
         """Return the value of an expression in a form; ``None`` where it fails."""
