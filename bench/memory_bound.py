@@ -9,11 +9,11 @@ first line that uses it only writes; else it goes on with the old one, in place.
 are rounded up to ``UNIT``, as allocators do.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from attrs import define, frozen
 
-from wrapperir.ir.kernel import Access, BufferParameter, ScalarParameter
+from wrapperir.ir.kernel import Access, TensorParameter, runtime_parameters
 from wrapperir.ir.line import (
     AllocateLine,
     BodyLine,
@@ -22,7 +22,6 @@ from wrapperir.ir.line import (
     ExternKernelLine,
     FreeLine,
     KernelCallLine,
-    KernelDefinitionLine,
     MultiOutputLine,
     ReinterpretLine,
     ReuseLine,
@@ -219,17 +218,8 @@ def _only_writes(line: BodyLine, name: str, kernels: Mapping[str, DefinitionLine
     accesses = [
         parameter.access
         for parameter, argument in zip(
-            _runtime_parameters(kernels[line.kernel]), line.arguments, strict=True
+            runtime_parameters(kernels[line.kernel].parameters), line.arguments, strict=True
         )
-        if isinstance(parameter, BufferParameter) and argument == BufferRef(name)
+        if isinstance(parameter, TensorParameter) and argument == BufferRef(name)
     ]
     return all(access is Access.WRITE for access in accesses)
-
-
-def _runtime_parameters(
-    kernel: DefinitionLine,
-) -> Sequence[BufferParameter | ScalarParameter]:
-    assert isinstance(kernel, KernelDefinitionLine)
-    return [
-        p for p in kernel.parameters if isinstance(p, BufferParameter | ScalarParameter)
-    ]

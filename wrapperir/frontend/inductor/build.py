@@ -18,7 +18,7 @@ from wrapperir.frontend.inductor.lines import lower_lines
 from wrapperir.frontend.inductor.scope import Scope
 from wrapperir.frontend.lowered import Lowered
 from wrapperir.ir import line as wir
-from wrapperir.ir.kernel import BufferParameter, runtime_parameters
+from wrapperir.ir.kernel import TensorParameter, runtime_parameters
 from wrapperir.ir.program import ConstantInput, Input, Program
 from wrapperir.ir.types import ValueType
 
@@ -76,7 +76,7 @@ def finished_definitions(session: "Session") -> tuple[wir.DefinitionLine, ...]:
     for (name, position), access in session.accesses.items():
         definition = definitions[name]
         parameter = runtime_parameters(definition.parameters)[position]
-        assert isinstance(parameter, BufferParameter)
+        assert isinstance(parameter, TensorParameter)
         known = evolve(parameter, access=access)
         definitions[name] = evolve(
             definition,

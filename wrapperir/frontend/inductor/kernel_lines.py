@@ -22,14 +22,11 @@ from wrapperir.frontend.inductor.layouts import lower_device
 from wrapperir.frontend.inductor.operands import lower_operand
 from wrapperir.frontend.inductor.provenance import provenance_of
 from wrapperir.frontend.inductor.scope import Scope
+from wrapperir.frontend.inductor.tensor_descriptors import described
 from wrapperir.frontend.inductor.triton_kernel import grid_arguments, lower_triton_kernel
 from wrapperir.ir import line as wir
 from wrapperir.ir.expr import Expr, Symbol
-from wrapperir.ir.kernel import (
-    Access,
-    BufferParameter,
-    runtime_parameters,
-)
+from wrapperir.ir.kernel import Access, TensorParameter, runtime_parameters
 from wrapperir.symbolic import lower_sympy
 
 _MAX_NAME = 200
@@ -98,7 +95,7 @@ def lower_call(scope: Scope, line: KernelCallLine) -> None:
     for position, (parameter, value) in enumerate(
         zip(parameters, _runtime_values(line, definition), strict=True)
     ):
-        if not isinstance(parameter, BufferParameter):
+        if not isinstance(parameter, TensorParameter):
             arguments.append(_scalar(scope, value))
             continue
         buffer = _buffer(scope, value, temporaries)
@@ -144,7 +141,7 @@ def _runtime_values(
 def _buffer(scope: Scope, value: Any, temporaries: list[str]) -> str:
     if isinstance(value, str):
         return scope.name(value)
-    operand = lower_operand(scope, value, temporaries, None)
+    operand = lower_operand(scope, described(value), temporaries, None)
     assert isinstance(operand, wir.BufferRef)
     return operand.name
 

@@ -7,6 +7,7 @@ from typing import Any
 from torch._inductor.codegen.wrapper import KernelCallLine
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.frontend.inductor.tensor_descriptors import descriptor_signature
 from wrapperir.frontend.inductor.triton_grid import Grid, fixed_grid, lower_grid
 from wrapperir.frontend.inductor.triton_heuristics import heuristic_configs
 from wrapperir.ir.kernel import (
@@ -14,6 +15,7 @@ from wrapperir.ir.kernel import (
     BufferParameter,
     Constant,
     ConstexprParameter,
+    DescriptorParameter,
     Language,
     Parameter,
     ScalarParameter,
@@ -161,11 +163,18 @@ def _lower_parameters(
         name = argument.arg
         kind = signature.get(name, "constexpr")
         annotated = argument.annotation is not None
+        descriptor = descriptor_signature(kind)
         if annotated or (kind == "constexpr" and constants.get(name, 0) is None):
             parameters.append(ConstexprParameter(name))
         elif kind.startswith("*"):
             access = _access(name, mutated) if written is None else _user(name, written)
             parameters.append(BufferParameter(name, _dtype(function, kind[1:]), access))
+        elif descriptor is not None:
+            dtype, block = descriptor
+            access = _user(name, written or frozenset())
+            parameters.append(
+                DescriptorParameter(name, _dtype(function, dtype), block, access)
+            )
         else:
             parameters.append(ScalarParameter(name, _dtype(function, kind)))
     return tuple(parameters)

@@ -39,6 +39,7 @@ from wrapperir.frontend.inductor.records import (
     SymbolLine,
 )
 from wrapperir.frontend.inductor.session import Subgraph
+from wrapperir.frontend.inductor.tensor_descriptors import described
 from wrapperir.ir.expr import (
     Expr,
     ExprOp,
@@ -233,17 +234,15 @@ class CaptureWrapper(PythonWrapperCodegen):
             prior.node = WorkspaceArg.maximum(prior.node, ws)
 
     def generate_tma_descriptor(self, desc: Any) -> None:
-        """Refuse.
+        """Record nothing: a kernel's parameter says that it takes a descriptor.
 
         Raises:
-            DiagnosticError: WIR651, always.
+            DiagnosticError: WIR651, it is one of the API that came before
+                ``TensorDescriptor``.
         """
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.INDUCTOR_LINE,
-                message=f"TMA descriptor {desc.get_name()} has no form in a program",
-            )
-        )
+        if not isinstance(desc, ir.TMADescriptorStable):
+            message = f"TMA descriptor {desc.get_name()} is no TensorDescriptor of Triton's"
+            raise DiagnosticError(Diagnostic(code=Code.INDUCTOR_LINE, message=message))
 
     def define_user_defined_triton_kernel(self, *args: Any, **kwargs: Any) -> Any:
         """Define a kernel of the user's, and note which parameters it writes."""
@@ -253,7 +252,7 @@ class CaptureWrapper(PythonWrapperCodegen):
         self.session.user_kernels[defined[0]] = frozenset(
             parameter
             for parameter, value in node.kwargs.items()
-            if isinstance(value, ir.IRNode) and value.get_name() in written
+            if isinstance(value, ir.IRNode) and described(value).get_name() in written
         )
         return defined
 
