@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from wrapperir.ir.types import TensorType as TensorType
     from wrapperir.ir.types import tensor as tensor
     from wrapperir.ir.visitor import LineVisitor as LineVisitor
+    from wrapperir.loading import load as load
     from wrapperir.passes import MEMORY_PASSES as MEMORY_PASSES
     from wrapperir.passes import run_passes as run_passes
     from wrapperir.text import format_json as format_json
@@ -77,6 +78,7 @@ _HOMES = {
     "format_json": "wrapperir.text",
     "format_program": "wrapperir.text",
     "interpret": "wrapperir.interp",
+    "load": "wrapperir.loading",
     "parse_json": "wrapperir.text",
     "parse_program": "wrapperir.text",
     "run_passes": "wrapperir.passes",
@@ -114,6 +116,7 @@ __all__ = [
     "format_json",
     "format_program",
     "interpret",
+    "load",
     "parse_json",
     "parse_program",
     "run_passes",

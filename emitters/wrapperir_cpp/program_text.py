@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import LiteralString
 
+from wrapperir.emit.constant_files import place_constants
 from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.source_writer import SourceWriter
 from wrapperir.ir.expr import Expr
@@ -10,7 +11,6 @@ from wrapperir.ir.line import SymbolKind
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import CPU, ScalarType, TensorType, ValueType
 from wrapperir_cpp.arena import ALIGNMENT, Region
-from wrapperir_cpp.constant_places import constant_places
 from wrapperir_cpp.lines import CppLines
 from wrapperir_cpp.literals import format_int, format_string
 from wrapperir_cpp.memory import format_dtype
@@ -116,15 +116,13 @@ def _emit_facts(writer: SourceWriter, program: Program, lines: CppLines) -> None
         for given in program.inputs
     ]
     constants: list[Fragment] = []
-    for constant, place in zip(
-        program.constants, constant_places(program.constants), strict=True
-    ):
+    for constant, place in zip(program.constants, place_constants(program), strict=True):
         parts = [
             format_string(constant.name),
             format_string(constant.key),
             _format_tensor(lines, constant.type),
-            format_int(place.begin),
-            format_int(place.bytes),
+            format_int(0 if place is None else place.begin),
+            format_int(-1 if place is None else place.bytes),
             fragment("true") if constant.mutated else fragment("false"),
         ]
         constants.append(joined(", ", parts))

@@ -22,6 +22,7 @@ from wrapperir.cli.status import reporting, working_on
     name="compile",
     epilog=examples(
         "wrapperir compile model.py:Model -o model_compiled",
+        "wrapperir compile model.py:Model --emitter cpp -o model_library",
         "wrapperir compile model.py:scale --pass remove_dead_lines -o scale_compiled",
         "wrapperir run model_compiled",
     ),
@@ -51,13 +52,21 @@ def command(
 ) -> None:
     """Compile TARGET and write programs, constants and emitted code to a directory.
 
+    What the emitter can compile ahead of time, such as the library of the cpp emitter, is
+    compiled.  wrapperir.load of Python loads the directory.
+
     TARGET is FILE.py:NAME, a function, a torch.nn.Module or a class of modules in a
     Python file that also defines its arguments as example_inputs() or EXAMPLE_INPUTS; or
     a .pt2 file that torch.export.save wrote.
 
     This executes code: the file, and the function or module in it.
     """
-    from wrapperir.emit.pipeline import emit_program, find_emitter, prepare_program
+    from wrapperir.emit.pipeline import (
+        build_artifact,
+        emit_program,
+        find_emitter,
+        prepare_program,
+    )
     from wrapperir.frontend.lowered import Lowered
 
     chosen = find_emitter(emitter)
@@ -76,6 +85,8 @@ def command(
             working_on(printed(lowered.program, f"<program {number}>"))
             program = prepare_program(lowered.program, passes)
             artifact = emit_program(program, chosen)
+        with stage(f"building program {number + 1} of {len(found)} ..."):
+            artifact = build_artifact(program, artifact, chosen, lowered.constants)
             compiled.append(Compiled(Lowered(program, lowered.constants), artifact))
     working_on(NOWHERE)
     write_compiled(compiled, target, Path(output))

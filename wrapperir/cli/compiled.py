@@ -9,13 +9,13 @@ from attrs import frozen
 
 from wrapperir import __version__
 from wrapperir.cli.print import format_as
-from wrapperir.cli.run import CONSTANTS_FILE
-from wrapperir.cli.source import COMPILED_MANIFEST, PROGRAM_TEXT
+from wrapperir.cli.source import PROGRAM_TEXT
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.emit.artifact import write_artifact
+from wrapperir.emit.constant_files import write_with_constants
 from wrapperir.emit.contract import Artifact
 from wrapperir.emit.replacing import replacing
 from wrapperir.frontend.lowered import Lowered
+from wrapperir.loading import COMPILED_MANIFEST
 
 PROGRAM_JSON = "program.json"
 
@@ -70,8 +70,8 @@ def _write_program(compiled: Compiled, folder: Path) -> None:
     program = compiled.lowered.program
     (folder / PROGRAM_TEXT).write_text(format_as(program, "text"), encoding="utf-8")
     (folder / PROGRAM_JSON).write_text(format_as(program, "json"), encoding="utf-8")
-    torch.save(dict(compiled.lowered.constants), folder / CONSTANTS_FILE)
-    write_artifact(compiled.artifact, folder / compiled.artifact.emitter)
+    artifact, constants = compiled.artifact, compiled.lowered.constants
+    write_with_constants(program, artifact, constants, folder / artifact.emitter)
 
 
 def _format_manifest(

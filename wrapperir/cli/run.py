@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from wrapperir.emit.contract import Value
     from wrapperir.ir.program import Program
 
-CONSTANTS_FILE = "constants.pt"
-"""The name of the constants in a directory that ``compile`` wrote."""
-
 
 @click.command(
     name="run",
@@ -125,12 +122,14 @@ def _constants(
 ) -> dict[str, "torch.Tensor"]:
     from wrapperir.cli.random_inputs import random_constants
     from wrapperir.cli.value_files import load_constants
+    from wrapperir.emit.constant_files import read_constants
+    from wrapperir.loading import find_artifacts
 
-    if file is None:
-        beside = Path(path) / CONSTANTS_FILE
-        file = str(beside) if beside.is_file() else None
     if file is not None:
         return load_constants(file)
+    for beside in find_artifacts(Path(path)):
+        if found := read_constants(beside):
+            return found
     if program.constants:
         notice("the constants are random")
     return random_constants(program, seed)

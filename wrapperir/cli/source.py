@@ -8,12 +8,10 @@ from attrs import evolve, field, frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, LinePath, Position
 from wrapperir.ir.program import Program
+from wrapperir.loading import COMPILED_MANIFEST
 
 PROGRAM_TEXT = "program.wir"
 """The name of a program's text in a directory that ``compile`` wrote."""
-
-COMPILED_MANIFEST = "wrapperir.json"
-"""The name of what says what ``compile`` wrote to a directory."""
 
 STANDARD_INPUT = "-"
 

@@ -11,9 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from attrs import asdict, frozen
+from attrs import asdict, evolve, frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.emit.artifact import write_artifact
+from wrapperir.emit.contract import Artifact
 from wrapperir.emit.torch_dtypes import TORCH_DTYPES
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import DType, TensorType, storage_extent
@@ -62,7 +64,8 @@ def place_constants(program: Program) -> tuple[ConstantPlace | None, ...]:
     places: list[ConstantPlace | None] = []
     for constant in program.constants:
         extent = storage_extent(constant.type)
-        if not isinstance(extent, int):
+        strides = constant.type.stride
+        if not isinstance(extent, int) or not all(isinstance(n, int) for n in strides):
             places.append(None)
             continue
         place = ConstantPlace(
@@ -97,6 +100,28 @@ def constant_blocks(
         if item.bytes:
             raw = _raw_bytes(constants[item.key], item.bytes)  # alive until the next
             yield memoryview((ctypes.c_char * item.bytes).from_address(raw.data_ptr()))
+
+
+def write_with_constants(
+    program: Program,
+    artifact: Artifact,
+    constants: Mapping[str, "torch.Tensor"],
+    directory: Path,
+) -> None:
+    """Write a program's artifact as :func:`write_artifact` does, with the constants.
+
+    The constants are as :func:`~wrapperir.emit.constants.check_constants` wants them.
+
+    Raises:
+        DiagnosticError: as :func:`write_artifact`.
+        OSError: the files cannot be written.
+    """
+    if not program.constants:
+        write_artifact(artifact, directory)
+        return
+    files = {**artifact.files, CONSTANTS_LIST: format_constant_list(program, constants)}
+    blocks = constant_blocks(program, constants)
+    write_artifact(evolve(artifact, files=files), directory, {CONSTANTS_DATA: blocks})
 
 
 def read_constants(directory: Path) -> dict[str, "torch.Tensor"]:

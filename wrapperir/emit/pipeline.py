@@ -91,6 +91,23 @@ def emit_program(program: Program, emitter: Emitter) -> Artifact:
     return artifact
 
 
+def build_artifact(
+    program: Program,
+    artifact: Artifact,
+    emitter: Emitter,
+    constants: Mapping[str, "torch.Tensor"],
+) -> Artifact:
+    """Return a program's artifact with what can be compiled ahead of time.
+
+    Raises:
+        DiagnosticError: a constant is missing or of another type; something does not
+            compile; or WIR711, the emitter fails.
+    """
+    _raise_errors(check_constants(program, constants))
+    with _blaming(emitter):
+        return emitter.build(artifact, constants)
+
+
 def load_artifact(
     program: Program,
     artifact: Artifact,
@@ -104,6 +121,18 @@ def load_artifact(
             compile; or WIR711, the emitter fails.
     """
     _raise_errors(check_constants(program, constants))
+    return load_stored(artifact, emitter, constants)
+
+
+def load_stored(
+    artifact: Artifact, emitter: Emitter, constants: Mapping[str, "torch.Tensor"]
+) -> Loaded:
+    """Return the callable of an artifact that was kept with its constants.
+
+    Raises:
+        DiagnosticError: a constant is missing; a kernel does not compile; or WIR711, the
+            emitter fails.
+    """
     with _blaming(emitter):
         return emitter.load(artifact, constants)
 

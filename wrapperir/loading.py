@@ -1,0 +1,112 @@
+"""Loading what ``wrapperir compile`` wrote, or any artifact, as a Python callable."""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from attrs import frozen
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.emit.artifact import MANIFEST, read_artifact
+from wrapperir.emit.constant_files import read_constants
+from wrapperir.emit.contract import Loaded, Value
+from wrapperir.emit.package import is_package, read_package
+from wrapperir.emit.pipeline import find_emitter, load_stored
+
+COMPILED_MANIFEST = "wrapperir.json"
+"""The name of what says what ``compile`` wrote to a directory."""
+
+
+@frozen
+class LoadedProgram:
+    """A program to call with its inputs, in order; it returns a tuple of its outputs.
+
+    ``call`` takes the inputs as a list, which it empties: where the list holds the last
+    reference to an input, its memory is released as soon as the program frees it.
+    """
+
+    call: Loaded
+
+    def __call__(self, *inputs: Value) -> tuple[Value, ...]:
+        """Run the program.
+
+        Raises:
+            RuntimeError: the inputs are not as the program declares, or an operator fails;
+                emitters may raise other errors.
+        """
+        return self.call(list(inputs))
+
+
+def load(path: str | os.PathLike[str]) -> LoadedProgram:
+    """Load a compiled program; this executes its code, so load only what you trust.
+
+    ``path`` is a directory that ``wrapperir compile`` wrote, an emitter's directory in it,
+    or a package.  Where there are several programs, it is the folder of one of them.
+
+    The files are held against the digests in their manifest before any is executed.
+
+    Raises:
+        DiagnosticError: WIR710, there is no program, or a file is missing, malformed or
+            changed; WIR908, there are several programs; WIR700, the emitter that made it
+            is not installed; or what the emitter reports.
+        OSError: a file cannot be read.
+    """
+    path = Path(path)
+    if is_package(path):
+        package = read_package(path)
+        artifact, constants = package.artifact, package.constants
+    else:
+        directory = _find_artifact(path)
+        artifact, constants = read_artifact(directory), read_constants(directory)
+    emitter = find_emitter(artifact.emitter)
+    return LoadedProgram(load_stored(artifact, emitter, constants))
+
+
+def find_artifacts(directory: Path) -> Sequence[Path]:
+    """Return the artifacts in the folder of a program, in the order of their names."""
+    return sorted(manifest.parent for manifest in directory.glob(f"*/{MANIFEST}"))
+
+
+def _find_artifact(path: Path) -> Path:
+    if (path / MANIFEST).is_file():
+        return path
+    if not path.is_dir():
+        raise _nothing(f"{path} is neither a directory nor a package")
+    folders = _program_folders(path)
+    found = [artifact for folder in folders for artifact in find_artifacts(folder)]
+    if not found:
+        raise _nothing(f"{path} holds no compiled program")
+    if len(found) > 1:
+        shown = ", ".join(str(artifact) for artifact in found[:10])
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.NO_PROGRAM,
+                message=f"{path} holds {len(found)} programs",
+                hint=f"load one of {shown}",
+            )
+        )
+    return found[0]
+
+
+def _program_folders(path: Path) -> list[Path]:
+    """Return the folders that a directory of ``compile``'s names, or itself."""
+    listing = path / COMPILED_MANIFEST
+    if not listing.is_file():
+        return [path]
+    try:
+        found = json.loads(listing.read_bytes())
+        names = [_checked_folder(program["folder"]) for program in found["programs"]]
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
+        raise _nothing(f"{listing} is malformed: {type(error).__name__} {error}") from None
+    return [path / name for name in names]
+
+
+def _checked_folder(name: object) -> str:
+    if not isinstance(name, str) or not (name == "." or name.isdecimal()):
+        raise ValueError(f"{name!r:.40} is no folder of a program")
+    return name
+
+
+def _nothing(message: str) -> DiagnosticError:
+    return DiagnosticError(Diagnostic(code=Code.INVALID_ARTIFACT, message=message))
