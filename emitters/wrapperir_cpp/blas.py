@@ -182,7 +182,6 @@ def _exported() -> frozenset[str]:
 
 def format_product(
     product: Product,
-    dtype: DType,
     pointers: tuple[Fragment, Fragment, Fragment],
     scales: tuple[float, float] = (1.0, 0.0),
 ) -> Fragment:
@@ -193,8 +192,7 @@ def format_product(
         format_int,
         (product.m, product.n, product.k, product.lda, product.ldb, product.ldc),
     )
-    kind = format_c_type(dtype)
-    alpha, beta = (fragment("{}({})", kind, format_float(scale)) for scale in scales)
+    alpha, beta = map(_format_scale, scales)
     return fragment(
         'op::gemm("{}", {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {});',
         *(Fragment(product.transposed), m, n, k),
@@ -230,6 +228,11 @@ def format_copy(
         *(pointers[1], format_int(steps[0]), format_int(steps[1])),
         *(format_int(matrix.rows), format_int(matrix.columns)),
     )
+
+
+def _format_scale(scale: float) -> Fragment:
+    is_short = (scale.is_integer() and 0 < abs(scale) < 1000) or repr(scale) == "0.0"
+    return format_int(int(scale)) if is_short else format_float(scale)
 
 
 def static_scale(value: int | float, dtype: DType) -> float | None:

@@ -1,6 +1,6 @@
 """Calls of operators by name: through PyTorch's stable C interface, or its C++ one."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import LiteralString, Protocol
 
 from wrapperir.emit.fragment import Fragment, fragment, joined
@@ -170,7 +170,7 @@ def _format_result(
             return _dropped(found)
         case TensorType() if found.kind is Kind.TENSOR:
             return fragment("op::result({})", lines.slot(name, indices))
-        case ScalarType(dtype) if found.kind in _SCALARS:
+        case ScalarType(dtype) if kind_of(dtype) in _SCALARS.get(found.kind, ()):
             number = lines.define_scalar(name, kind_of(dtype), indices)
             return fragment("op::result({})", number)
         case TupleType(elements) if found.kind is Kind.LIST and found.element is not None:
@@ -194,7 +194,13 @@ def name_nothing(lines: Slots, type: OpaqueType, name: str, indices: Indices) ->
     lines.slot(name, indices)
 
 
-_SCALARS = frozenset({Kind.INT, Kind.FLOAT, Kind.BOOL, Kind.SYM_BOOL, Kind.SCALAR})
+_SCALARS: Mapping[Kind, tuple[SymbolKind, ...]] = {
+    Kind.INT: (SymbolKind.INT,),
+    Kind.FLOAT: (SymbolKind.FLOAT,),
+    Kind.BOOL: (SymbolKind.BOOL,),
+    Kind.SYM_BOOL: (SymbolKind.BOOL,),
+    Kind.SCALAR: (SymbolKind.INT, SymbolKind.FLOAT, SymbolKind.BOOL),
+}
 
 
 def _dropped(found: SchemaType) -> Fragment:

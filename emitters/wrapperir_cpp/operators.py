@@ -234,7 +234,7 @@ def _emit_gemm(
             return False
         lines.writer.emit_line("{}", copy)
     where = pointers[0], pointers[1], pointers[2]
-    lines.writer.emit_line("{}", format_product(product, dtype, where, (first, second)))
+    lines.writer.emit_line("{}", format_product(product, where, (first, second)))
     return True
 
 
