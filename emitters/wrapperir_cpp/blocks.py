@@ -149,7 +149,9 @@ def _bind_parameters(
 ) -> None:
     """Let parameters stand for their operands: they are borrowed, never dropped."""
     for parameter, operand in zip(parameters, operands, strict=True):
-        if isinstance(parameter.type, ScalarType):
+        if isinstance(parameter.type, ScalarType) and not _is_same(
+            lines, operand, parameter.type
+        ):
             number = _format_number(lines, operand, parameter.type)
             target = lines.define_scalar(parameter.name, kind_of(parameter.type.dtype))
             lines.types[parameter.name] = parameter.type
@@ -157,6 +159,14 @@ def _bind_parameters(
         else:
             assert isinstance(operand, BufferRef)  # verified
             _lend(lines, parameter, operand.name)
+
+
+def _is_same(lines: "CppLines", operand: KernelArgument, type: ScalarType) -> bool:
+    """Say whether an operand is a number by name that needs no conversion."""
+    if not isinstance(operand, BufferRef):
+        return False
+    given = lines.types[operand.name]
+    return isinstance(given, ScalarType) and kind_of(given.dtype) is kind_of(type.dtype)
 
 
 def _lend(lines: "CppLines", parameter: BlockParameter, operand: str) -> None:
