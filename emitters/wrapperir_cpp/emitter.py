@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from wrapperir.emit.contract import Artifact, Emitter, Loaded, Support
 from wrapperir.ir.program import Program
-from wrapperir_cpp.artifact_files import emit_artifact
 from wrapperir_cpp.layout import LIBRARY
 from wrapperir_cpp.package import package_library
 
@@ -30,6 +29,9 @@ class CppEmitter(Emitter):
             DiagnosticError: the program holds something this emitter lacks; all such
                 places are named.
         """
+        # Imported late: finding the emitters imports this module, whichever is used.
+        from wrapperir_cpp.artifact_files import emit_artifact
+
         return emit_artifact(program, self.name)
 
     def build(
