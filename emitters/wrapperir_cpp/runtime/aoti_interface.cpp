@@ -125,8 +125,8 @@ int32_t find_cuda_device() {
 // Hold the loader's device against the program's, which is written into its lines.
 void check_device(const std::string& wanted, int32_t cuda_device) {
   std::string own = cuda_device < 0 ? "cpu" : "cuda:" + std::to_string(cuda_device);
-  bool fits = wanted == own || wanted == own.substr(0, own.find(':'));
-  if (!fits) refuse("the program is for " + own + ", and cannot be loaded to " + wanted);
+  if (wanted != own && wanted != own.substr(0, own.find(':')))
+    refuse("the program is for " + own + ", and cannot be loaded to " + wanted);
 }
 
 // Makes a stream the current one of its device; of no stream, nothing.
@@ -238,7 +238,8 @@ void run(Container& container, AtenTensorHandle* input_handles, size_t input_cou
 
 const wrapperir::ConstantFact& constant_at(size_t index) {
   if (index >= static_cast<size_t>(description.constant_count))
-    refuse("the program has " + std::to_string(description.constant_count) + " constants");
+    refuse("there is no constant " + std::to_string(index) + ": the program has " +
+           std::to_string(description.constant_count));
   return description.constants[index];
 }
 
