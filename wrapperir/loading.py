@@ -9,10 +9,7 @@ from attrs import frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit.artifact import MANIFEST, read_artifact
-from wrapperir.emit.constant_files import read_constants
 from wrapperir.emit.contract import Loaded, Value
-from wrapperir.emit.package import is_package, read_package
-from wrapperir.emit.pipeline import find_emitter, load_stored
 
 COMPILED_MANIFEST = "wrapperir.json"
 """The name of what says what ``compile`` wrote to a directory."""
@@ -52,12 +49,17 @@ def load(path: str | os.PathLike[str]) -> LoadedProgram:
             is not installed; or what the emitter reports.
         OSError: a file cannot be read.
     """
+    # What maps files is imported late: naming a directory's files needs none of it.
+    from wrapperir.emit.constant_files import read_constants
+    from wrapperir.emit.package import is_package, read_package
+    from wrapperir.emit.pipeline import find_emitter, load_stored
+
     path = Path(path)
     if is_package(path):
         package = read_package(path)
         artifact, constants = package.artifact, package.constants
     else:
-        directory = _find_artifact(path)
+        directory = find_artifact(path)
         artifact, constants = read_artifact(directory), read_constants(directory)
     emitter = find_emitter(artifact.emitter)
     return LoadedProgram(load_stored(artifact, emitter, constants))
@@ -68,7 +70,12 @@ def find_artifacts(directory: Path) -> Sequence[Path]:
     return sorted(manifest.parent for manifest in directory.glob(f"*/{MANIFEST}"))
 
 
-def _find_artifact(path: Path) -> Path:
+def find_artifact(path: Path) -> Path:
+    """Return the directory of the one artifact in what ``compile`` wrote.
+
+    Raises:
+        DiagnosticError: WIR710, there is none; WIR908, there are several.
+    """
     if (path / MANIFEST).is_file():
         return path
     if not path.is_dir():

@@ -11,7 +11,7 @@ from attrs import evolve
 
 from wrapperir.emit.contract import Artifact
 from wrapperir_cpp.compiler import Compiler, find_compiler
-from wrapperir_cpp.kernels import build_kernels
+from wrapperir_cpp.kernel_build import build_kernels
 from wrapperir_cpp.layout import (
     BRIDGE_LIBRARY,
     BRIDGE_SOURCE,

@@ -1,14 +1,7 @@
-"""C++ kernels: their declarations and files, and their objects.
+"""C++ kernels: their declarations and files."""
 
-Kernels of Inductor's are compiled with Inductor's own flags, so that the same source gives
-the same results as when Inductor compiles it.  Most of the time that one takes is for its
-header, so kernels that include no other are compiled several at a time.
-"""
-
-import os
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import LiteralString
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
@@ -17,18 +10,12 @@ from wrapperir.emit.names import NameTable
 from wrapperir.ir.kernel import RuntimeParameter, ScalarParameter, runtime_parameters
 from wrapperir.ir.line import KernelDefinitionLine
 from wrapperir.ir.types import DType
-from wrapperir_cpp.build_cache import built_once, digest_of
-from wrapperir_cpp.compiler import Compiler, compiler_version, failed
 from wrapperir_cpp.layout import KERNELS
 from wrapperir_cpp.module_text import CppModule
-from wrapperir_cpp.objects import side_by_side, torch_facts
 
 _PREFIX = "cpp_"
 """What C++ kernels' names begin with; no function of the C library's does."""
-_HEADER = "#include <torch/csrc/inductor/cpp_prefix.h>\n"
 _INCLUDES = re.compile(r"(?:[ \t]*#[ \t]*include[ \t][^\n\\]*\n|[ \t]*\n)*")
-_DIRECTIVE = re.compile(r"^[ \t]*(?:#|%:)[ \t]*(?!pragma\b)(.*)$", re.MULTILINE)
-_LARGEST_UNIT = 32
 
 # Numbers as they are passed; the source's own parameter converts them.
 _NUMBERS: Mapping[DType, LiteralString] = {
@@ -124,81 +111,3 @@ def _is_converted(parameter: RuntimeParameter) -> bool:
         isinstance(parameter, ScalarParameter)
         and parameter.dtype not in _PASSED_AS_DECLARED
     )
-
-
-def build_kernels(files: Mapping[str, str | bytes]) -> list[Path]:
-    """Return the objects of an artifact's C++ kernels, in the user's cache.
-
-    Raises:
-        DiagnosticError: WIR709, a kernel does not compile; WIR710, there is no place to
-            keep what is built.
-    """
-    kernels = {
-        path: text
-        for path, text in sorted(files.items())
-        if path.startswith(KERNELS) and path.endswith(".cpp") and isinstance(text, str)
-    }
-    if not kernels:
-        return []
-    compiler = _kernel_compiler()
-    alone = [{path: text} for path, text in kernels.items() if not _is_joinable(text)]
-    joinable = [path for path, text in kernels.items() if _is_joinable(text)]
-    count = max(min(os.cpu_count() or 1, len(joinable)), -(-len(joinable) // _LARGEST_UNIT))
-    units = [{path: kernels[path] for path in joinable[i::count]} for i in range(count)]
-    built = side_by_side(lambda unit: _build_unit(compiler, unit), [*units, *alone])
-    return [path for paths in built for path in paths]
-
-
-def _kernel_compiler() -> Compiler:
-    # Inductor takes a second to import, and only kernels need it.
-    from wrapperir.frontend.inductor.cpp_build import CppBuildError, object_command
-
-    try:
-        command = object_command()
-    except CppBuildError as error:
-        raise failed(str(error)) from None
-    return Compiler(command, compiler_version(command[:1]))
-
-
-def _build_unit(compiler: Compiler, unit: Mapping[str, str]) -> list[Path]:
-    if len(unit) > 1:
-        try:
-            return [_build_object(compiler, "kernels.cpp", _joined_source(unit))]
-        except DiagnosticError:
-            pass  # which it is and why shows when each is compiled alone
-    return [_build_object(compiler, path, text) for path, text in unit.items()]
-
-
-def _is_joinable(text: str) -> bool:
-    """Say whether nothing in the file is to stay outside a namespace but the header."""
-    directives = _DIRECTIVE.findall(text)
-    return text.startswith(_HEADER) and [
-        words.partition(" ")[0] for words in directives
-    ] == ["include", "define", "undef"]
-
-
-def _joined_source(unit: Mapping[str, str]) -> str:
-    parts = [
-        f"namespace of_{index} {{\n{text.removeprefix(_HEADER)}}}\n"
-        for index, text in enumerate(unit.values())
-    ]
-    return _HEADER + "".join(parts)
-
-
-def _build_object(compiler: Compiler, path: str, text: str) -> Path:
-    from wrapperir.frontend.inductor.cpp_build import CppBuildError, precompiled_prefix
-
-    def compile_to(output: Path) -> None:
-        source = output.parent / path
-        source.parent.mkdir(exist_ok=True)
-        source.write_text(text, encoding="utf-8")
-        try:
-            header = precompiled_prefix()
-        except CppBuildError as error:
-            raise failed(str(error)) from None
-        # Of a header's warnings there are thousands, and printing them takes time.
-        arguments = [path, *header, "-w", "-c", "-o", str(output)]
-        compiler.run(arguments, output.parent, path)
-
-    key = digest_of(compiler.command, compiler.version, torch_facts(), path, text)
-    return built_once("objects", key, compile_to)

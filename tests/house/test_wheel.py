@@ -8,7 +8,7 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 
 ROOT = Path(__file__).parents[2]
-SOURCES = {".py", ".cpp"}
+SOURCES = {".py", ".cpp", ".h"}
 
 
 @pytest.fixture(scope="module")
@@ -22,15 +22,21 @@ def test_top_level_names(wheel: zipfile.ZipFile) -> None:
     names = {name.split("/")[0] for name in wheel.namelist()}
     assert {name for name in names if not name.endswith(".dist-info")} == {
         "wrapperir",
+        "wrapperir_cpp",
         "wrapperir_python",
     }
 
 
 def test_every_module_is_in_the_wheel(wheel: zipfile.ZipFile) -> None:
-    packages = {ROOT: "wrapperir", ROOT / "emitters": "wrapperir_python"}
+    emitters = ROOT / "emitters"
+    packages = [
+        (ROOT, "wrapperir"),
+        (emitters, "wrapperir_cpp"),
+        (emitters, "wrapperir_python"),
+    ]
     expected = {
         path.relative_to(root).as_posix()
-        for root, package in packages.items()
+        for root, package in packages
         for path in (root / package).rglob("*")
         if path.suffix in SOURCES
     }

@@ -4,7 +4,6 @@
 can be mapped; ``constants.json`` says where, and of what type.
 """
 
-import ctypes
 import json
 import mmap
 from collections.abc import Iterator, Mapping, Sequence
@@ -93,6 +92,8 @@ def constant_blocks(
     program: Program, constants: Mapping[str, "torch.Tensor"]
 ) -> Iterator[bytes | memoryview]:
     """Yield the content of ``constants.bin``, in parts that are in memory already."""
+    import ctypes  # it loads a library, which reading programs does not
+
     end = 0
     for item in _stored(program, constants):
         yield bytes(item.begin - end)
