@@ -324,12 +324,19 @@ class CppLines(LineVisitor[None]):
         emit_symbol_definition(self, line)
 
     def visit_assert_size_stride(self, line: AssertSizeStrideLine) -> None:
-        """Append a check of a layout."""
-        emit_assert_size_stride(self, line)
+        """Append a check of a layout, unless it was checked or made like this."""
+        type = self.types[line.buffer]
+        if (
+            line.buffer not in self.survey.laid_out
+            or not isinstance(type, TensorType)
+            or (type.size, type.stride) != (line.size, line.stride)
+        ):
+            emit_assert_size_stride(self, line)
 
     def visit_assert_alignment(self, line: AssertAlignmentLine) -> None:
-        """Append a check of the address."""
-        emit_assert_alignment(self, line)
+        """Append a check of the address, unless it is known."""
+        if not self.memory.is_aligned(line.buffer, line.bytes):
+            emit_assert_alignment(self, line)
 
     def visit_assert_scalar(self, line: AssertScalarLine) -> None:
         """Append a check of a condition."""

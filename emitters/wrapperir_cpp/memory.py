@@ -265,6 +265,16 @@ class MemoryEmitter:
             return fragment("{} - {}", memory.base, format_int(-step))
         return fragment("{} + {}", memory.base, lines.expressions.format_index(step))
 
+    def is_aligned(self, name: str, bytes: int) -> bool:
+        """Say whether the address of a tensor is known to be a multiple of ``bytes``."""
+        home = self._lines.homes[name]
+        region = self._lines.arena.regions.get(CPU)
+        if home.memory.constant != -1 or region is None or region.alignment % bytes:
+            return False
+        step = difference(home.first, home.memory.first)
+        on_cpu = isinstance(home.type, TensorType) and own_device(home.type.device) == CPU
+        return on_cpu and isinstance(step, int) and step % bytes == 0
+
     def emit_zero(self, name: str, type: TensorType) -> None:
         """Append the zeroing of a buffer's bytes."""
         lines, home = self._lines, self._lines.homes[name]

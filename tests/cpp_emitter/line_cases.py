@@ -326,13 +326,16 @@ ints_2, ints_1, -1);
     "reinterpret, of a constant": Case(
         """
         %v = reinterpret %w as f32[8, 8; stride 1, 8]
-        assert_size_stride %v (8, 8) (1, 8)
+        %r = extern_kernel aten.sin.default(%v) : f32[8, 8; stride 1, 8]
         free %v
         """,
         """
         // v views w: f32[8, 8; stride 1, 8]
-        num::assert_size_stride(c.fixed[v], ints_8_8, ints_1_8, "%v", 1);
+        op::call(op::Operator{"aten::sin", ""}, {op::tensor(c.fixed[v])}, \
+{op::result(c.t[r])}, 1);
+        c.outputs[0] = output(c.t[r].release());
         """,
+        "%r",
     ),
     "kernel_call": Case(
         """
@@ -441,19 +444,29 @@ num::of_float(0x1.0000000000000p-1)));
     ),
     "assert_size_stride": Case(
         """
-        assert_size_stride %x (s0, 8) (8, 1) "layout"
+        %a = extern_kernel aten.sin.default(%m) : f32[8, 8]
+        assert_size_stride %a (8, 8) (8, 1) "layout"
+        assert_size_stride %x (s0, 8) (8, 1) "known"
+        free %a
         """,
         """
-        num::assert_size_stride(c.t[x].get(), {c.s0, 8}, ints_8_1, "layout: %x", 0);
+        op::call(op::Operator{"aten::sin", ""}, {op::tensor(c.t[m].get())}, \
+{op::result(c.t[a])}, 0);
+        num::assert_size_stride(c.t[a].get(), ints_8_8, ints_8_1, "layout: %a", 1);
+        c.t[a].reset();
         """,
     ),
     "assert_alignment": Case(
         """
         assert_alignment %x 4
+        %a = allocate f32[8]
+        assert_alignment %a 64
+        free %a
         """,
         """
         c.p[x] = data_of(c.t[x].get(), 0);
         num::assert_alignment(c.p[x], 4, "%x is not aligned to 4 bytes", 0);
+        // a is at byte 0 of the arena: f32[8]
         """,
     ),
     "assert_scalar": Case(
