@@ -308,6 +308,18 @@ def test_a_directory_without_an_artifact_is_not_packaged(tmp_path: Path) -> None
     assert not list(tmp_path.iterdir())
 
 
+def test_a_file_that_cannot_be_written_is_named(package: Path) -> None:
+    target = package.parent / "missing" / "model.pt2"
+    with pytest.raises(OSError, match="No such file") as raised:
+        write_package(package.parent / "artifact", target, MODEL_FACTS)
+    assert raised.value.filename == str(target)
+    (package.parent / "folder").mkdir()
+    with pytest.raises(OSError, match="directory") as raised:
+        write_package(package.parent / "artifact", package.parent / "folder", MODEL_FACTS)
+    assert raised.value.filename == str(package.parent / "folder")
+    assert not list(package.parent.glob(".*"))
+
+
 def test_emitters_may_have_no_packages(package: Path) -> None:
     with pytest.raises(DiagnosticError, match="python emitter has no packages") as raised:
         find_emitter("python").package(package.parent / "artifact", package)
@@ -322,7 +334,7 @@ def test_a_changed_artifact_is_not_packaged_and_the_older_package_stays(
     with pytest.raises(DiagnosticError, match="was changed"):
         write_package(package.parent / "artifact", package, MODEL_FACTS)
     (package.parent / "artifact" / "constants.bin").unlink()
-    with pytest.raises(DiagnosticError, match="missing"):
+    with pytest.raises(DiagnosticError, match="cannot be read"):
         write_package(package.parent / "artifact", package, MODEL_FACTS)
     assert package.read_bytes() == before
 

@@ -6,7 +6,10 @@ import click
 
 from wrapperir import __version__
 
-_COMMANDS = ("compile", "emit", "memory", "opt", "plugins", "print", "run", "verify")
+_COMMANDS = (
+    *("compile", "emit", "memory", "opt", "package", "plugins", "print", "run"),
+    "verify",
+)
 
 
 class _LateGroup(click.Group):

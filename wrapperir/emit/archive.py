@@ -73,10 +73,12 @@ def writing_archive(path: Path) -> Generator[ArchiveWriter]:
     """Give an archive to fill, which takes the place of ``path`` at the end.
 
     Raises:
-        OSError: it cannot be written; ``path`` is then as it was before.
+        OSError: it cannot be written, and names ``path``, which is as it was before.
     """
-    descriptor, scratch = tempfile.mkstemp(prefix=f".{path.name[:100]}-", dir=path.parent)
+    scratch: str | None = None
     try:
+        prefix = f".{path.name[:100]}-"
+        descriptor, scratch = tempfile.mkstemp(prefix=prefix, dir=path.parent)
         with (
             os.fdopen(descriptor, "wb") as output,
             zipfile.ZipFile(output, "w", zipfile.ZIP_STORED) as file,
@@ -84,9 +86,13 @@ def writing_archive(path: Path) -> Generator[ArchiveWriter]:
             yield ArchiveWriter(file, output)
         os.chmod(scratch, 0o666 & ~_umask())
         os.replace(scratch, path)
-    except BaseException:
-        os.unlink(scratch)
-        raise
+        scratch = None
+    except OSError as error:
+        cause = error.strerror or str(error)
+        raise OSError(error.errno, cause, str(path)) from error
+    finally:
+        if scratch is not None:
+            os.unlink(scratch)
 
 
 def _umask() -> int:

@@ -8,6 +8,7 @@ that it wants; the artifact's manifest and its other texts are extra files of Py
 import hashlib
 import json
 import mmap
+import os
 import sys
 import zlib
 from collections.abc import Generator, Iterable, Mapping, Set
@@ -184,18 +185,19 @@ def _add(archive: ArchiveWriter, name: str, content: bytes) -> None:
 
 def _add_file(archive: ArchiveWriter, name: str, facts: FileFacts, file: Path) -> None:
     digest = hashlib.sha256()
+    alignment = mmap.PAGESIZE if facts.is_large else ALIGNMENT
+    try:
+        source = file.open("rb")
+    except OSError as error:
+        raise invalid(f"{file} cannot be read: {error.strerror}") from None
+    with source:
 
-    def chunks() -> Generator[bytes]:
-        with file.open("rb") as source:
+        def chunks() -> Generator[bytes]:
             while chunk := source.read(_CHUNK):
                 digest.update(chunk)
                 yield chunk
 
-    alignment = mmap.PAGESIZE if facts.is_large else ALIGNMENT
-    try:
-        archive.add(name, file.stat().st_size, chunks(), alignment)
-    except FileNotFoundError:
-        raise invalid(f"{file} is missing") from None
+        archive.add(name, os.fstat(source.fileno()).st_size, chunks(), alignment)
     if digest.hexdigest() != facts.sha256:
         raise invalid(f"{file} was changed after it was written")
 

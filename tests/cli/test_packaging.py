@@ -1,0 +1,81 @@
+"""``wrapperir package``: from a file of Python to a file that PyTorch loads."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner, Result
+from torch._inductor import aoti_load_package
+
+import wrapperir
+from wrapperir.cli.main import main
+
+MODEL = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.arange(32.0).view(8, 4))
+
+    def forward(self, x):
+        return x @ self.weight
+
+EXAMPLE_INPUTS = (torch.ones(2, 8),)
+"""
+X = torch.arange(16.0).view(2, 8)
+EXPECTED = X @ torch.arange(32.0).view(8, 4)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.py").write_text(MODEL)
+    return tmp_path
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def compiled(emitter: str) -> None:
+    done = run("compile", "model.py:Model", "--emitter", emitter, "-o", "out")
+    assert done.exit_code == 0, done.output
+
+
+def test_a_compiled_model_becomes_a_file_that_is_loaded_everywhere(folder: Path) -> None:
+    compiled("cpp")
+    done = run("package", "out", "model.pt2")
+    assert done.exit_code == 0, done.output
+    assert done.output == f"model.pt2: {(folder / 'model.pt2').stat().st_size} bytes\n"
+    (ours,) = wrapperir.load("model.pt2")(X)
+    (theirs,) = aoti_load_package("model.pt2")(X)
+    assert isinstance(ours, torch.Tensor)
+    assert torch.equal(ours, EXPECTED)
+    assert torch.equal(theirs, EXPECTED)
+
+
+def test_other_emitters_have_no_packages(folder: Path) -> None:
+    compiled("python")
+    done = run("package", "out", "model.pt2")
+    assert done.exit_code == 1
+    assert "WIR705: the python emitter has no packages" in done.output
+    assert not (folder / "model.pt2").exists()
+
+
+def test_what_cannot_be_packaged_is_named(folder: Path) -> None:
+    done = run("package", "missing", "model.pt2")
+    assert done.exit_code == 1
+    assert "WIR710: missing" in done.output
+    (folder / "out").mkdir()
+    done = run("package", "out", "model.pt2")
+    assert done.exit_code == 1
+    assert "WIR710: out holds no compiled program" in done.output
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_file_that_cannot_be_written_is_named() -> None:
+    compiled("cpp")
+    done = run("package", "out", "missing/model.pt2")
+    assert done.exit_code == 3
+    assert "missing/model.pt2: No such file or directory" in done.output
