@@ -1,0 +1,278 @@
+// A CUDA driver, and the CUDA part of PyTorch's C interface, without a GPU: memory is the
+// host's, and kernels of the test library are run as they are launched, from the arguments
+// and the grid that the launch passes. Every call is written to a log.
+//
+// It is preloaded, and its name as a library is that of the driver.
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <map>
+#include <mutex>
+#include <string>
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+std::recursive_mutex lock;
+std::string text;
+int64_t live_bytes = 0;
+int capability = 90;
+std::map<void*, uint64_t> sizes;
+std::map<void*, std::string> functions;
+std::map<void*, int> numbers;
+std::map<char, int> counts;
+thread_local void* current_stream = reinterpret_cast<void*>(0x70);
+thread_local void* current_context = nullptr;
+
+__attribute__((format(printf, 1, 2))) void note(const char* format, ...) {
+  char line[512];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(line, sizeof(line), format, arguments);
+  va_end(arguments);
+  std::lock_guard<std::recursive_mutex> held(lock);
+  text += line;
+  text += "\n";
+}
+
+// Streams, events and modules have small numbers, in the order that they are made.
+void* make(char kind) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  void* made = malloc(1);
+  numbers[made] = counts[kind]++;
+  return made;
+}
+
+std::string name_of(void* stream) {
+  if (stream == current_stream || stream == reinterpret_cast<void*>(0x70)) return "current";
+  std::lock_guard<std::recursive_mutex> held(lock);
+  auto found = numbers.find(stream);
+  if (found == numbers.end()) return "other";
+  return "side" + std::to_string(found->second);
+}
+
+int number_of(void* made) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  return numbers.at(made);
+}
+
+template <typename T>
+T take(void** parameters, int index) {
+  T value;
+  memcpy(&value, parameters[index], sizeof(T));
+  return value;
+}
+
+// The kernels of wrapperir.testing.kernels, for one program of 16 elements.
+void run_program(const std::string& name, void** p, int64_t program) {
+  const int64_t begin = program * 16;
+  const bool one = name == "relu_inplace";
+  const bool two = name == "row_sum";
+  const int buffers = one ? 1 : two ? 2 : 3;
+  const int32_t n = take<int32_t>(p, buffers);
+  float* a = take<float*>(p, 0);
+  float* b = one ? nullptr : take<float*>(p, 1);
+  float* out = one || two ? nullptr : take<float*>(p, 2);
+  for (int64_t i = begin; i < begin + 16 && i < n; ++i) {
+    if (name == "add" || name == "add_reversed") {
+      const int64_t at = name == "add" ? i : n - 1 - i;
+      out[at] = a[at] + b[at];
+    } else if (one) {
+      a[i] = a[i] > 0 ? a[i] : 0;
+    } else if (two) {
+      const int32_t length = take<int32_t>(p, 3);
+      float total = 0;
+      for (int32_t j = 0; j < length; ++j) total += a[i * length + j];
+      b[i] = total;
+    } else if (name == "scratch_write") {
+      b[i] = a[i];
+      out[i] = b[i];
+    } else if (name == "scratch_add") {
+      out[i] = a[i] + b[i];
+      b[i] = 0;
+    } else {
+      note("no such kernel: %s", name.c_str());
+    }
+  }
+}
+
+template <typename F>
+F* real(const char* name) {
+  static void* torch = dlopen("libtorch_cpu.so", RTLD_NOLOAD | RTLD_LAZY);
+  return reinterpret_cast<F*>(dlsym(torch, name));
+}
+
+}  // namespace
+
+// What the tests ask for.
+
+EXPORT const char* fake_log() {
+  static std::string shown;
+  std::lock_guard<std::recursive_mutex> held(lock);
+  shown = text;
+  text.clear();
+  return shown.c_str();
+}
+EXPORT void fake_count_from_zero() { counts.clear(); }
+EXPORT int64_t fake_live_bytes() { return live_bytes; }
+EXPORT void fake_set_capability(int value) { capability = value; }
+EXPORT void fake_set_stream(uint64_t stream) {
+  current_stream = reinterpret_cast<void*>(stream);
+}
+
+// The driver.
+
+EXPORT int cuGetErrorName(int error, const char** name) {
+  *name = error == 1 ? "CUDA_ERROR_INVALID_VALUE" : "CUDA_ERROR_OTHER";
+  return 0;
+}
+EXPORT int cuGetErrorString(int error, const char** name) {
+  *name = error == 1 ? "invalid argument" : "some error";
+  return 0;
+}
+EXPORT int cuDeviceGet(int* device, int index) {
+  *device = index;
+  return 0;
+}
+EXPORT int cuDeviceGetAttribute(int* value, int attribute, int) {
+  *value = attribute == 75 ? capability / 10 : attribute == 76 ? capability % 10 : 232448;
+  return 0;
+}
+EXPORT int cuCtxGetCurrent(void** context) {
+  *context = current_context;
+  return 0;
+}
+EXPORT int cuCtxSetCurrent(void* context) {
+  note("context");
+  current_context = context;
+  return 0;
+}
+EXPORT int cuDevicePrimaryCtxRetain(void** context, int device) {
+  *context = reinterpret_cast<void*>(0x80 + device);
+  return 0;
+}
+EXPORT int cuModuleLoadData(void** module, const void* image) {
+  *module = make('m');
+  note("module %s", memcmp(image, "\177ELF", 4) ? "no ELF" : "ELF");
+  return 0;
+}
+EXPORT int cuModuleGetFunction(void** function, void*, const char* name) {
+  *function = make('f');
+  std::lock_guard<std::recursive_mutex> held(lock);
+  functions[*function] = name;
+  return 0;
+}
+EXPORT int cuFuncSetAttribute(void* function, int attribute, int value) {
+  note("attribute %s %d %d", functions.at(function).c_str(), attribute, value);
+  return 0;
+}
+EXPORT int cuLaunchKernel(
+    void* function, unsigned x, unsigned y, unsigned z, unsigned block, unsigned block_y,
+    unsigned block_z, unsigned shared, void* stream, void** parameters, void** extra) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  const std::string& name = functions.at(function);
+  note(
+      "launch %s grid %u %u %u block %u %u %u shared %u on %s%s", name.c_str(), x, y, z, block,
+      block_y, block_z, shared, name_of(stream).c_str(), extra ? " extra" : "");
+  if (!x || !y || !z) return 1;
+  for (int64_t program = 0; program < int64_t{x} * y * z; ++program)
+    run_program(name, parameters, program);
+  return 0;
+}
+EXPORT int cuMemsetD8Async(uint64_t address, unsigned char value, size_t bytes, void* stream) {
+  note("memset %d %zu on %s", value, bytes, name_of(stream).c_str());
+  memset(reinterpret_cast<void*>(address), value, bytes);
+  return 0;
+}
+EXPORT int cuStreamCreate(void** stream, unsigned flags) {
+  *stream = make('s');
+  note("stream side%d flags %u", number_of(*stream), flags);
+  return 0;
+}
+EXPORT int cuStreamDestroy_v2(void*) { return 0; }
+EXPORT int cuStreamWaitEvent(void* stream, void* event, unsigned) {
+  note("%s waits for event%d", name_of(stream).c_str(), number_of(event));
+  return 0;
+}
+EXPORT int cuEventCreate(void** event, unsigned flags) {
+  *event = make('e');
+  note("event%d flags %u", number_of(*event), flags);
+  return 0;
+}
+EXPORT int cuEventRecord(void* event, void* stream) {
+  note("event%d on %s", number_of(event), name_of(stream).c_str());
+  return 0;
+}
+EXPORT int cuEventSynchronize(void*) { return 0; }
+EXPORT int cuEventDestroy_v2(void*) { return 0; }
+
+// PyTorch's C interface, where it is compiled with CUDA.
+
+EXPORT int aoti_torch_create_cuda_guard(int index, void** guard) {
+  *guard = make('g');
+  note("guard %d", index);
+  return 0;
+}
+EXPORT int aoti_torch_delete_cuda_guard(void*) {
+  note("unguard");
+  return 0;
+}
+EXPORT int aoti_torch_create_cuda_stream_guard(void* stream, int, void** guard) {
+  note("enter %s", name_of(stream).c_str());
+  *guard = stream;
+  return 0;
+}
+EXPORT int aoti_torch_delete_cuda_stream_guard(void* guard) {
+  note("leave %s", name_of(guard).c_str());
+  return 0;
+}
+EXPORT int aoti_torch_get_current_cuda_stream(int, void** stream) {
+  *stream = current_stream;
+  return 0;
+}
+EXPORT int aoti_torch_cuda_caching_allocator_raw_alloc(uint64_t bytes, void** memory) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  if (posix_memalign(memory, 512, bytes)) return 1;
+  memset(*memory, 0xff, bytes);
+  sizes[*memory] = bytes;
+  live_bytes += bytes;
+  note("allocate %lu", static_cast<unsigned long>(bytes));
+  return 0;
+}
+EXPORT int aoti_torch_cuda_caching_allocator_raw_delete(void* memory) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  live_bytes -= sizes.at(memory);
+  note("deallocate %lu", static_cast<unsigned long>(sizes.at(memory)));
+  sizes.erase(memory);
+  free(memory);
+  return 0;
+}
+
+// Tensors on the host pass for tensors on a GPU.
+
+EXPORT int aoti_torch_get_device_type(void*, int32_t* type) {
+  *type = 1;
+  return 0;
+}
+EXPORT int aoti_torch_empty_strided(
+    int64_t ndim, const int64_t* size, const int64_t* stride, int32_t dtype, int32_t, int32_t,
+    void** result) {
+  return real<decltype(aoti_torch_empty_strided)>("aoti_torch_empty_strided")(
+      ndim, size, stride, dtype, 0, 0, result);
+}
+EXPORT int aoti_torch_create_tensor_from_blob(
+    void* data, int64_t ndim, const int64_t* size, const int64_t* stride, int64_t offset,
+    int32_t dtype, int32_t, int32_t, void** result) {
+  return real<decltype(aoti_torch_create_tensor_from_blob)>(
+      "aoti_torch_create_tensor_from_blob")(
+      data, ndim, size, stride, offset, dtype, 0, 0, result);
+}
+EXPORT int aoti_torch_cuda_mm_out(void* out, void* left, void* right) {
+  note("mm");
+  return real<decltype(aoti_torch_cuda_mm_out)>("aoti_torch_cpu_mm_out")(out, left, right);
+}

@@ -1,0 +1,84 @@
+"""A process that runs programs on a made-up GPU, and what to ask it for."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from attrs import evolve
+
+from wrapperir.ir.program import Program
+from wrapperir.text import format_program
+from wrapperir_cpp.compiler import find_compiler
+
+SOURCE = Path(__file__).with_name("fake_cuda.cpp")
+CURRENT = 0x70
+"""The stream that is PyTorch's current one."""
+
+
+class FakeGpu:
+    """Sends requests to the process."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+        self._names = itertools.count()
+
+    def ask(
+        self,
+        program: Program,
+        calls: Sequence[tuple[int, int]] = ((0, CURRENT), (1, CURRENT)),
+        targets: Sequence[str] = ("sm_90",),
+        **facts: Any,
+    ) -> dict[str, Any]:
+        """Run a program, in a library of its own, for each seed and current stream."""
+        program = evolve(program, name=f"of_{next(self._names)}")
+        request = {
+            "program": format_program(program),
+            "calls": calls,
+            "targets": targets,
+            **facts,
+        }
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, "the process ended"
+        return dict(json.loads(line))
+
+    def logs(self, program: Program, **facts: Any) -> list[list[str]]:
+        """Return the driver's log of each call; outputs must be as interpreted."""
+        answer = self.ask(program, **facts)
+        assert "error" not in answer, answer
+        return [log.splitlines() for log in answer["logs"]]
+
+
+@pytest.fixture(scope="module")
+def fake_gpu(tmp_path_factory: pytest.TempPathFactory) -> Generator[FakeGpu]:
+    """Return a process with a driver that is made up."""
+    if torch.cuda.is_available():
+        pytest.skip("a real driver is there")
+    folder = tmp_path_factory.mktemp("driver")
+    library = folder / "libcuda.so.1"
+    flags = ["-std=c++17", "-O1", "-fPIC", "-shared", "-Wl,-soname,libcuda.so.1"]
+    find_compiler().run(
+        [*flags, str(SOURCE), "-o", str(library), "-ldl"], folder, "the driver"
+    )
+    environment = {**os.environ, "LD_PRELOAD": str(library)}
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.cpp_emitter.fake_gpu"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+        cwd=SOURCE.parents[2],
+    ) as process:
+        yield FakeGpu(process)
+        assert process.stdin is not None
+        process.stdin.close()
