@@ -19,6 +19,7 @@ from wrapperir_cpp.objects import side_by_side, torch_facts
 _HEADER = "#include <torch/csrc/inductor/cpp_prefix.h>\n"
 _DIRECTIVE = re.compile(r"^[ \t]*(?:#|%:)[ \t]*(?!pragma\b)(.*)$", re.MULTILINE)
 _LARGEST_UNIT = 32
+_PROCESSOR = Path(__file__).with_name("runtime") / "processor.cpp"
 
 
 def build_kernels(files: Mapping[str, str | bytes]) -> list[Path]:
@@ -40,7 +41,8 @@ def build_kernels(files: Mapping[str, str | bytes]) -> list[Path]:
     joinable = [path for path, text in kernels.items() if _is_joinable(text)]
     count = max(min(os.cpu_count() or 1, len(joinable)), -(-len(joinable) // _LARGEST_UNIT))
     units = [{path: kernels[path] for path in joinable[i::count]} for i in range(count)]
-    built = side_by_side(lambda unit: _build_unit(compiler, unit), [*units, *alone])
+    units += [*alone, {_PROCESSOR.name: _PROCESSOR.read_text("utf-8")}]
+    built = side_by_side(lambda unit: _build_unit(compiler, unit), units)
     return [path for paths in built for path in paths]
 
 
@@ -88,7 +90,7 @@ def _build_object(compiler: Compiler, path: str, text: str) -> Path:
         source.parent.mkdir(exist_ok=True)
         source.write_text(text, encoding="utf-8")
         try:
-            header = precompiled_prefix()
+            header = () if path == _PROCESSOR.name else precompiled_prefix()
         except CppBuildError as error:
             raise failed(str(error)) from None
         # Of a header's warnings there are thousands, and printing them takes time.

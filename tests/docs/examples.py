@@ -2,7 +2,7 @@
 
 ``python`` blocks run, in order, in one namespace a page; ``console`` blocks run each
 ``$`` command and compare what it prints; ``wir`` blocks that hold a whole program are
-read.  A block after ``<!-- file: NAME -->`` is written to that file for the commands
+read.  A block after ``<!-- file: NAME -->``, also one of ``cpp``, is written to that file for the commands
 after it, and the paragraph above names it.  ``sh`` blocks (installing, cloning) are not
 run.
 """
@@ -128,6 +128,11 @@ def _run_console(example: Example) -> None:
         )
 
 
+def _write_if_named(example: Example) -> None:
+    if named_file(example.document.text, example.region.start) is not None:
+        _write_file(example)
+
+
 def _read_program(example: Example) -> None:
     if named_file(example.document.text, example.region.start) is not None:
         _write_file(example)
@@ -152,6 +157,7 @@ SYBIL = Sybil(
         _PythonParser(),
         CodeBlockParser("console", _run_console),
         CodeBlockParser("wir", _read_program),
+        CodeBlockParser("cpp", _write_if_named),
         SkipParser(),
     ]
 )

@@ -19,6 +19,8 @@ using namespace wrapperir;
 
 extern "C" {
 uint64_t aoti_torch_abi_version();
+// Where there are kernels: the name of what they use that this processor has not.
+__attribute__((weak)) const char* processor_lacks();
 }
 
 namespace {
@@ -47,6 +49,11 @@ void check_torch() {
     fail(
         -1, "the library was built for PyTorch %d.%d, and this is %d.%d",
         WRAPPERIR_TORCH_MAJOR, WRAPPERIR_TORCH_MINOR, major, minor);
+}
+
+void check_processor() {
+  const char* missing = processor_lacks ? processor_lacks() : nullptr;
+  if (missing) fail(-1, "the kernels use %s, which this processor has not", missing);
 }
 
 // A file in memory: pages that are written to become the process's own.
@@ -142,6 +149,7 @@ int wrapperir_open(const char* directory, wrapperir_program** program) {
   *program = nullptr;
   return guarded([&] {
     check_torch();
+    check_processor();
     std::unique_ptr<Mapping> mapping;
     std::vector<Tensor> constants;
     if (wrapperir_description.constant_count) {
@@ -168,6 +176,7 @@ int wrapperir_open_with(
   *program = nullptr;
   return guarded([&] {
     check_torch();
+    check_processor();
     if (count != wrapperir_description.constant_count)
       fail(
           -1, "%lld constants are needed, %lld were given",

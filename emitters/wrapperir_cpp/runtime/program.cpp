@@ -9,6 +9,7 @@
 #include <utility>
 
 extern "C" {
+AOTITorchError aoti_torch_get_layout(AtenTensorHandle, int32_t*);
 AOTITorchError aoti_torch_get_dtype(AtenTensorHandle, int32_t*);
 AOTITorchError aoti_torch_get_device_type(AtenTensorHandle, int32_t*);
 AOTITorchError aoti_torch_get_device_index(AtenTensorHandle, int32_t*);
@@ -90,6 +91,9 @@ void check_sizes(
 }
 
 void check_tensor(AtenTensorHandle tensor, const TensorFact& type, const char* name) {
+  int32_t layout = 0;
+  check(aoti_torch_get_layout(tensor, &layout), -1);
+  if (layout) fail(-1, "%s needs to be a tensor with strides", name);
   int32_t dtype = 0;
   check(aoti_torch_get_dtype(tensor, &dtype), -1);
   if (dtype != torch_dtype(type.dtype))
