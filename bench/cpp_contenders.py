@@ -20,7 +20,9 @@ from wrapperir.frontend.inductor.cpp_build import CppBuildError, build_libraries
 from wrapperir.frontend.lowered import Lowered
 from wrapperir.ir.line import (
     AllocateLine,
+    Argument,
     BufferRef,
+    ExternKernelLine,
     FreeLine,
     KernelCallLine,
     KernelDefinitionLine,
@@ -78,14 +80,14 @@ AOTI = "AOTInductor, loader.run"
 PYTHON = "wrapperir, Python emitter"
 CPP_PYTHON = "wrapperir, C++ from Python"
 CPP = "wrapperir, wrapperir_run"
-BARE = "bare loop over the kernels"
+BARE = "bare loop"
 BARE_FRESH = "bare loop, a fresh output"
 
 
 def make(chain: Chain, folder: Path, *, bare: bool) -> Contenders:
     """Compile a chain in every way; files go into ``folder``.
 
-    With ``bare``, the chain must be kernel calls alone.
+    With ``bare``, the chain must be kernels and products of matrices alone.
     """
     given = example_inputs(chain)
     wrapper = inductor_callable(chain)
@@ -146,7 +148,7 @@ def _library(lowered: Lowered, emitter: Emitter, folder: Path) -> tuple[Path, st
 
 
 def bare_loops(program: Program, given: Sequence[torch.Tensor]) -> dict[str, Timed]:
-    """Return loops over the kernels of a program that has nothing but kernel calls.
+    """Return loops over the work of a program: its kernels and products of matrices.
 
     Memory is reused as the program says, so that as much of it is touched.
     """
@@ -154,6 +156,12 @@ def bare_loops(program: Program, given: Sequence[torch.Tensor]) -> dict[str, Tim
     places = list(given)
     place_of = {i.name: number for number, i in enumerate(program.inputs)}
     unused: list[int] = []
+
+    def placed(arguments: Sequence[Argument]) -> list[int]:
+        names = [a.name for a in arguments if isinstance(a, BufferRef)]
+        assert len(names) == len(arguments), arguments
+        return [place_of[name] for name in names]
+
     steps: list[tuple[int, Sequence[int]]] = []
     for step in program.lines:
         match step:
@@ -167,9 +175,12 @@ def bare_loops(program: Program, given: Sequence[torch.Tensor]) -> dict[str, Tim
             case FreeLine(buffer=name) if place_of[name] >= len(given):
                 unused.append(place_of.pop(name))
             case KernelCallLine(kernel=kernel, arguments=arguments):
-                names = [a.name for a in arguments if isinstance(a, BufferRef)]
-                assert len(names) == len(arguments), step
-                steps.append((kernels[kernel], [place_of[name] for name in names]))
+                steps.append((kernels[kernel], placed(arguments)))
+            case ExternKernelLine(operator="aten.mm.out", arguments=arguments):
+                out = dict(step.keywords)["out"]
+                steps.append((cpp_harness.multiply(), placed((*arguments, out))))
+            case ExternKernelLine(operator=operator):
+                raise ValueError(f"no bare loop has {operator}")
     (output,) = program.outputs
     assert isinstance(output, BufferRef)
     last = place_of[output.name]

@@ -80,6 +80,11 @@ def bare_loop(
     return _made("bare_loop", table, len(steps), *counted, keeps=places)
 
 
+def multiply() -> int:
+    """Return the address of what multiplies two matrices in a bare loop, by BLAS."""
+    return ctypes.cast(_library().harness_multiply, ctypes.c_void_p).value or 0
+
+
 def piece(name: str) -> Subject:
     """Return one thing that host programs do, such as ``sgemm_``."""
     return _made("piece", name.encode())
