@@ -16,7 +16,7 @@ EMITTER ?= python
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test fuzz check lint types imports docs bench bench-solvers bench-memory \
-	sweep-ops sweep-models sweep-memory
+	sweep-ops sweep-models sweep-memory sweep-cpp
 
 help:
 	@echo "make setup         the virtual environment; every other target sees to it"
@@ -33,6 +33,7 @@ help:
 	@echo "                   EMITTER=cpp: with another emitter; likewise sweep-models)"
 	@echo "make sweep-models  more model architectures through the compiler (long; resumes)"
 	@echo "make sweep-memory  generated programs through the passes over memory (long; resumes)"
+	@echo "make sweep-cpp     generated programs through the C++ emitter (long; resumes)"
 
 setup: $(STAMP)
 
@@ -88,3 +89,6 @@ sweep-models: $(STAMP)
 
 sweep-memory: $(STAMP)
 	$(BIN)/python -m bench.sweep_memory
+
+sweep-cpp: $(STAMP)
+	$(ONE_THREAD) $(BIN)/python -m bench.sweep_cpp

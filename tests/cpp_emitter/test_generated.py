@@ -1,0 +1,36 @@
+"""Generated programs: interpreter, Python emitter and C++ emitter agree bit for bit."""
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from wrapperir.ir.kernel import Language
+from wrapperir.ir.program import Program
+from wrapperir.testing import Case, Outcome, check_case, programs
+from wrapperir_cpp.emitter import CppEmitter
+from wrapperir_python.emitter import PythonEmitter
+
+CPP = (Language.CPP,)
+SEEDS = st.integers(0, 2**16)
+# Each program is a library, so there are fewer than of what is only interpreted.
+slow = settings(
+    max_examples=40,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+def check(program: Program, seed: int) -> None:
+    case = Case("generated", program, seeds=(seed,))
+    for emitter in (CppEmitter(), PythonEmitter()):
+        assert check_case(emitter, case) is Outcome.PASSED
+
+
+@slow
+@given(programs(languages=CPP), SEEDS)
+def test_emitters_agree(program: Program, seed: int) -> None:
+    check(program, seed)
+
+
+@slow
+@given(programs(languages=(), max_steps=40), SEEDS)
+def test_emitters_agree_on_long_programs(program: Program, seed: int) -> None:
+    check(program, seed)
