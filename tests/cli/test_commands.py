@@ -323,7 +323,10 @@ def test_permissions_and_links_stay(folder: Path) -> None:
     assert stat.S_IMODE((folder / "add.json").stat().st_mode) == 0o640
 
 
-COMMANDS = ["compile", "emit", "memory", "opt", "plugins", "print", "run", "verify"]
+COMMANDS = [
+    *("compile", "emit", "memory", "opt", "package", "plugins", "print", "run"),
+    "verify",
+]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
