@@ -22,6 +22,7 @@ from wrapperir_cpp.layout import (
 from wrapperir_cpp.objects import compile_object, link_library, side_by_side
 from wrapperir_cpp.targets import Target
 from wrapperir_cpp.triton_build import compile_triton_kernels
+from wrapperir_cpp.tuned_artifact import tune_artifact
 
 _HOST_FLAGS = (
     *("-std=c++17", "-O1", "-fPIC"),
@@ -42,7 +43,8 @@ def build_artifact(artifact: Artifact, targets: Sequence[Target]) -> Artifact:
         DiagnosticError: WIR709, there is no compiler, or a source does not build; WIR710,
             there is no place to keep what is built.
     """
-    files = {**artifact.files, **compile_triton_kernels(artifact.files, targets)}
+    tuned = tune_artifact(artifact, targets)
+    files = {**tuned.files, **compile_triton_kernels(tuned.files, targets)}
     libraries = _build_libraries(files)
     built = {name: path.read_bytes() for name, path in libraries.items()}
     return evolve(artifact, files={**files, **built}, entry=LIBRARY)

@@ -56,7 +56,7 @@ class KernelTimer:
         from triton.testing import do_bench
 
         try:
-            launch = self._launch(case, config)
+            launch = self.launch(case, config)
             milliseconds: float = do_bench(
                 launch, warmup=_WARMUP_MS, rep=_TIMED_MS, return_mode="median"
             )
@@ -64,7 +64,8 @@ class KernelTimer:
             return None
         return milliseconds * 1000
 
-    def _launch(self, case: Case, config: KernelConfig) -> Callable[[], object]:
+    def launch(self, case: Case, config: KernelConfig) -> Callable[[], object]:
+        """Return what launches a kernel once; its memory is kept until the next case."""
         function = self._function(case.kernel)
         arguments = self._made_arguments(case)
         grid = case.grid(config)
