@@ -148,11 +148,11 @@ def _literal(
         case bool() | int() | float() | Symbol() | Operation():
             return _number(lines.expressions, argument)
         case tuple():
-            element = type.element or SchemaType(Kind.OTHER)
+            if type.kind is not Kind.LIST or type.element is None:
+                raise refused(f"{what} takes no list (its type is {_spell(type)})")
+            element = type.element
             return ListValue(
                 tuple(value_of(lines, element, item, what) for item in argument)
-                if type.kind is Kind.LIST
-                else tuple(_literal(lines, item, element, what) for item in argument)
             )
         case TorchEnum(kind, name) if name not in ENUMS.get(kind, ()):
             raise refused(f"torch has no {kind[:80]!a} named {name[:80]!a}")
