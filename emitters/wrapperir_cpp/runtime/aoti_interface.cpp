@@ -122,11 +122,12 @@ int32_t find_cuda_device() {
   return found;
 }
 
-// Hold the loader's device against the program's, which is written into its lines.
+// Hold the loader's device against the program's, which are written into its lines.
 void check_device(const std::string& wanted, int32_t cuda_device) {
   std::string own = cuda_device < 0 ? "cpu" : "cuda:" + std::to_string(cuda_device);
-  if (wanted != own && wanted != own.substr(0, own.find(':')))
-    refuse("the program is for " + own + ", and cannot be loaded to " + wanted);
+  // Of a program that uses CUDA within alone, no input tells the device.
+  if (wanted != own && wanted != "cuda")
+    refuse("the program is for the devices it was compiled for, and not for " + wanted);
 }
 
 // Makes a stream the current one of its device; of no stream, nothing.
