@@ -101,7 +101,7 @@ def make(chain: Chain, folder: Path, *, bare: bool) -> Contenders:
         return (list(given),)
 
     cpp = CppEmitter()
-    library, text = _library(lowered, cpp, folder)
+    library, text = write_library(lowered, folder)
     timed: dict[str, Timed] = {
         INDUCTOR: FromPython(wrapper, boxed),
         CPP_WRAPPER: FromPython(cpp_wrapper, boxed),
@@ -137,8 +137,9 @@ def _compiled(lowered: Lowered, emitter: Emitter) -> Callable[..., Any]:
     )
 
 
-def _library(lowered: Lowered, emitter: Emitter, folder: Path) -> tuple[Path, str]:
-    """Write the artifact, built; return its library's path and its program's text."""
+def write_library(lowered: Lowered, folder: Path) -> tuple[Path, str]:
+    """Write our artifact, built; return its library's path and its program's text."""
+    emitter = CppEmitter()
     program = prepare_program(lowered.program, memory_passes(emitter.support.lines))
     artifact = emitter.build(emitter.emit(program), lowered.constants)
     write_artifact(artifact, folder / "wrapperir")

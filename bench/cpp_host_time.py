@@ -42,8 +42,10 @@ from bench.cpp_contenders import (
 )
 from bench.machine import describe_machine
 
-CALLS = 50
-"""Calls timed together: reading the clock costs as much as a line."""
+MOST_CALLS = 50
+TOGETHER = 500_000
+"""Nanoseconds of calls timed together: reading the clock costs as much as a line, and what
+takes long is interrupted."""
 PIECES = (
     "aoti_torch_empty_strided + delete",
     "aoti_torch__alloc_from_pool + delete",
@@ -106,10 +108,14 @@ class Times:
 
 def measure(timed: Mapping[str, Timed], rounds: int) -> dict[str, Times]:
     """Return the times of contenders that take turns."""
+    calls = {
+        name: max(1, min(MOST_CALLS, int(TOGETHER / one.nanoseconds(3))))
+        for name, one in timed.items()
+    }
     found: dict[str, list[float]] = {name: [] for name in timed}
     for number in range(rounds):
         for name in list(timed)[:: 1 if number % 2 else -1]:
-            found[name].append(timed[name].nanoseconds(CALLS) / 1000)
+            found[name].append(timed[name].nanoseconds(calls[name]) / 1000)
     return {
         name: Times(min(values), statistics.median(values))
         for name, values in found.items()
