@@ -273,7 +273,7 @@ class Code(StrEnum):
     KERNEL_BUILD_FAILED = "WIR709"
     """Emitted code did not load: a kernel does not compile or an operator is missing."""
     INVALID_ARTIFACT = "WIR710"
-    """A directory holds no artifact, or one that was changed."""
+    """A directory or package holds no artifact, or one that was changed."""
     EMITTER_FAILED = "WIR711"
     """An emitter raised an error, or gave something other than an artifact."""
     # 8: running a program
