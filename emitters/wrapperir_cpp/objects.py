@@ -88,11 +88,13 @@ def link_library(
         [path.name for path in objects],
     )
 
+    # Before the lock for this library is held: it may be theirs, too.
+    stubs = [str(_stub(compiler, library)) for library in libraries]
+
     def link(output: Path) -> None:
         script = output.parent / "exported"
         names = "".join(f"{pattern}; " for pattern in exported)
         script.write_text(f"{{ global: {names}local: *; }};\n")
-        stubs = [str(_stub(compiler, library)) for library in libraries]
         arguments = [*flags, "-Wl,--version-script=exported", *map(str, objects), *stubs]
         compiler.run([*arguments, "-o", str(output)], output.parent, name)
 
