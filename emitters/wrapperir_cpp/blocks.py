@@ -30,7 +30,7 @@ MAX_NESTING = 16
 
 def emit_conditional(lines: "CppLines", line: ConditionalLine) -> None:
     """Append ``if`` and ``else`` with the lines of both blocks."""
-    if _too_deep(lines):
+    if _too_deep(lines, line.results):
         return
     writer, path = lines.writer, lines.path
     if isinstance(line.predicate, BufferRef):
@@ -53,7 +53,7 @@ def emit_conditional(lines: "CppLines", line: ConditionalLine) -> None:
 
 def emit_subgraph(lines: "CppLines", line: SubgraphCallLine) -> None:
     """Append the lines of the block."""
-    if _too_deep(lines):
+    if _too_deep(lines, line.results):
         return
     lines.writer.emit_comment(f"subgraph {line.name}")
     targets = _define_results(lines, line.results)
@@ -70,7 +70,7 @@ def emit_while_loop(lines: "CppLines", line: WhileLoopLine) -> None:
     What an iteration produced is dropped when the next has replaced it.  With no
     iteration, the results are copies of what was carried in.
     """
-    if _too_deep(lines):
+    if _too_deep(lines, line.results):
         return
     writer, path = lines.writer, lines.path
     given = _format_values(lines, line.carried, line.results, keeps=True)
@@ -277,8 +277,9 @@ def _format_number(
     return format_converted(number, kind_of(given.dtype), kind)
 
 
-def _too_deep(lines: "CppLines") -> bool:
+def _too_deep(lines: "CppLines", results: Sequence[Result]) -> bool:
     deep = sum(part == "lines" for part in lines.path) > MAX_NESTING
     if deep:
         lines.report(f"blocks are nested deeper than {MAX_NESTING}")
+        _define_results(lines, results)
     return deep

@@ -1,0 +1,212 @@
+"""Calls of a program: what it takes and gives, threads, failures, memory."""
+
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.cpp_emitter.running import load, parsed
+from wrapperir.emit.contract import Value
+
+MIXED = """
+program @main(%x: f32[s0, 4] {align = 8}, %n: i64, %f: f64, %b: bool) {
+  symbol s0: int 1.. = size(%x, 0)
+  return %n, %f, %b
+}
+"""
+X = torch.zeros(2, 4)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ([], "4 inputs are needed, 0 were given"),
+        ([X, 1, 1.0, True, 2], "4 inputs are needed, 5 were given"),
+        ([1, 1, 1.0, True], "x needs a tensor"),
+        ([None, 1, 1.0, True], "x needs a tensor"),
+        ([X.double(), 1, 1.0, True], "x needs elements of f32, not f64"),
+        ([X.to("meta"), 1, 1.0, True], "x needs to be on device"),
+        ([X[0], 1, 1.0, True], "x needs 2 dimensions, not 1"),
+        ([torch.zeros(2, 5), 1, 1.0, True], r"x needs size \[\?, 4\], not \[2, 5\]"),
+        ([torch.zeros(4, 2).t(), 1, 1.0, True], r"x needs stride \[4, 1\], not \[1, 2\]"),
+        ([torch.zeros(9)[1:].view(2, 4), 1, 1.0, True], "a multiple of 8"),
+        ([X[:0], 1, 1.0, True], "s0"),
+        ([X, X, 1.0, True], "n needs an int, not a tensor"),
+        ([X, 1.0, 1.0, True], "n needs an int, not a float"),
+        ([X, None, 1.0, True], "n needs an int, not nothing"),
+        ([X, 1, X, True], "f needs a float, not a tensor"),
+        ([X, 1, 1.0, 1.0], "b needs a bool, not a float"),
+    ],
+)
+def test_what_is_not_as_declared_is_refused(inputs: list[Value], message: str) -> None:
+    call = load(parsed(MIXED), {})
+    with pytest.raises(RuntimeError, match=f"main: .*{message}"):
+        call(list(inputs))
+    assert call([X, 2, 3.0, False]) == (2, 3.0, False)
+
+
+def test_whole_numbers_and_bools_become_what_is_declared() -> None:
+    outputs = load(parsed(MIXED), {})([X, True, 3, 2])
+    assert outputs == (1, 3.0, True)
+    assert list(map(type, outputs)) == [int, float, bool]
+
+
+def test_sizes_that_symbols_say_are_checked() -> None:
+    call = load(
+        parsed(
+            """
+            program @main(%x: f32[s0], %y: f32[s0 * 2, s0; stride s0, 1]) {
+              symbol s0: int = size(%x, 0)
+              return s0
+            }
+            """
+        ),
+        {},
+    )
+    assert call([torch.zeros(3), torch.zeros(6, 3)]) == (3,)
+    with pytest.raises(RuntimeError, match=r"y needs size \[6, 3\], not \[6, 4\]"):
+        call([torch.zeros(3), torch.zeros(6, 4)])
+    with pytest.raises(RuntimeError, match=r"y needs stride \[3, 1\], not \[4, 1\]"):
+        call([torch.zeros(3), torch.zeros(6, 4)[:, :3]])
+    with pytest.raises(RuntimeError, match=r"y needs stride \[\?, 1\], not \[1, 6\]"):
+        call([torch.zeros(3), torch.zeros(3, 6).t()])
+
+
+def test_outputs_share_what_they_name() -> None:
+    call = load(
+        parsed(
+            """
+            program @main(%x: f32[4]) {
+              constant %w: f32[4] = "w"
+              %a = extern_kernel aten.neg.default(%x) : f32[4]
+              %v = reinterpret %a as f32[2; offset 2]
+              return %x, %w, %a, %v, %a
+            }
+            """
+        ),
+        {"w": (w := torch.ones(4))},
+    )
+    x = torch.arange(4.0).requires_grad_()
+    given, constant, a, v, b = (t for t in call([x]) if isinstance(t, torch.Tensor))
+    assert given.data_ptr() == x.data_ptr()
+    assert constant.data_ptr() == w.data_ptr()
+    assert a.data_ptr() == b.data_ptr() == v.data_ptr() - 8
+    assert not a.requires_grad
+    assert torch.is_grad_enabled()
+    (_, _, other, *_) = call([x])
+    assert isinstance(other, torch.Tensor)
+    assert other.data_ptr() != a.data_ptr()
+
+
+POLYNOMIAL = """
+program @main(%x: f32[64]) {
+  %a = allocate f32[64]
+  extern_kernel aten.mul.out(%x, %x, out = %a) writes(%a)
+  %b = allocate f32[64]
+  extern_kernel aten.add.out(%a, %x, out = %b) writes(%b)
+  free %a
+  %c = extern_kernel aten.add.Tensor(%b, %b) : f32[64]
+  free %b
+  return %c
+}
+"""
+
+
+def test_threads_have_frames_of_their_own() -> None:
+    call = load(parsed(POLYNOMIAL), {})
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        x = torch.full((64,), float(number))
+        for _ in range(300):
+            (y,) = call([x])
+            if not isinstance(y, torch.Tensor) or (y != 2 * (x * x + x)).any():
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+COUNTER = """
+kernel_definition @count cpp(p: read_write i64*) {
+  entry = count
+  source {
+    | #include <cstdint>
+    | extern "C" void count(int64_t* p) { p[0] += 1; }
+  }
+}
+kernel_definition @reset cpp(p: read_write i64*) {
+  entry = reset
+  source {
+    | #include <cstdint>
+    | extern "C" void reset(int64_t* p) { p[0] = 0; }
+  }
+}
+program @main(%n: i64) {
+  symbol n: int = value(%n)
+  %w = allocate i64[1] workspace(zero_per_program)
+  kernel_call @count(%w)
+  %r = extern_kernel aten.clone.default(%w) : i64[1]
+  assert_scalar n > 0 "too small"
+  kernel_call @reset(%w)
+  return %r
+}
+"""
+
+
+def test_after_a_failure_workspaces_begin_anew() -> None:
+    call = load(parsed(COUNTER), {})
+    for number in (1, 0, 0, 1):
+        if number:
+            (r,) = call([number])
+            assert isinstance(r, torch.Tensor)
+            assert r.item() == 1
+        else:
+            with pytest.raises(RuntimeError, match="main, line 3: too small"):
+                call([number])
+
+
+def resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_calls_leave_no_memory_behind(fails: bool) -> None:
+    call = load(
+        parsed(
+            """
+            program @main(%x: f32[s0], %n: i64) {
+              symbol s0: int = size(%x, 0)
+              symbol n: int = value(%n)
+              %a = allocate f32[s0 * 2]
+              %v = reinterpret %a as f32[s0]
+              free %a
+              extern_kernel aten.neg.out(%x, out = %v) writes(%v)
+              free %x
+              assert_scalar n > 0
+              return %v
+            }
+            """
+        ),
+        {},
+    )
+    x = torch.zeros(1000)
+
+    def run(count: int) -> None:
+        for _ in range(count):
+            if fails:
+                with pytest.raises(RuntimeError):
+                    call([x, 0])
+            else:
+                call([x, 1])
+
+    run(2000)
+    before = resident_bytes()
+    run(3000)
+    assert resident_bytes() - before < 4 * 2**20  # one tensor a call would be 12 MB
