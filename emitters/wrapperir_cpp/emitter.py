@@ -19,7 +19,9 @@ class CppEmitter(Emitter):
 
     name = "cpp"
     support = Support(
-        devices=frozenset({"cpu", "cuda"}), streams=frozenset({"cpu", "cuda"})
+        devices=frozenset({"cpu", "cuda"}),
+        streams=frozenset({"cpu", "cuda"}),
+        descriptors=True,
     )
 
     def emit(self, program: Program) -> Artifact:

@@ -23,7 +23,7 @@ OWN = frozenset(
 CUDA = frozenset(
     {
         *("CudaCall", "CudaEnd", "CudaPlan", "Grid", "OnStream", "TritonKernel"),
-        *("bfloat16_bits", "context", "half_bits", "launch", "narrow", "on"),
+        *("bfloat16_bits", "context", "describe", "half_bits", "launch", "narrow", "on"),
     }
 )
 """What those on CUDA devices call theirs."""

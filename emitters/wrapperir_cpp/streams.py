@@ -25,8 +25,11 @@ from wrapperir_cpp.literals import format_int
 if TYPE_CHECKING:
     from wrapperir_cpp.lines import CppLines
 
-CUDA_HEADERS = ("cuda.h", "cuda_driver.h")
-CUDA_SOURCES = ("cuda.cpp", "cuda_driver.cpp", "triton_launch.cpp")
+CUDA_HEADERS = ("cuda.h", "cuda_driver.h", "triton_descriptors.h")
+CUDA_SOURCES = (
+    *("cuda.cpp", "cuda_driver.cpp"),
+    *("triton_descriptors.cpp", "triton_launch.cpp"),
+)
 """The files of the runtime that programs on CUDA need."""
 
 

@@ -18,6 +18,7 @@ from attrs import evolve, frozen
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.names import NameTable
+from wrapperir.emit.source_writer import SourceWriter
 from wrapperir_cpp.layout import KERNELS
 from wrapperir_cpp.literals import format_int, format_string
 from wrapperir_cpp.module_text import source_writer
@@ -194,14 +195,14 @@ def _format_table(kernels: Mapping[str, Facts], jobs: Sequence[_Job]) -> str:
     for symbol, facts in kernels.items():
         kernel = names.claim(symbol)
         binaries = names.claim(f"{symbol}_binaries")
+        writer.emit_blank()
         rows = [
-            _format_binary(job)
+            _format_binary(job, _emit_maps(writer, names, job))
             for job in jobs
             if job.symbol == symbol
             and job.target.backend == "cuda"
             and "error" not in job.result
         ]
-        writer.emit_blank()
         table = binaries if rows else fragment("nullptr")
         if rows:
             writer.emit_line("static const TritonBinary {}[] = {{", binaries)
@@ -209,21 +210,42 @@ def _format_table(kernels: Mapping[str, Facts], jobs: Sequence[_Job]) -> str:
                 for row in rows:
                     writer.emit_line("{},", row)
             writer.emit_line("}};")
-        checked = sum(1 << position for position in facts["checked"])
+        masks = [
+            Fragment(hex(sum(1 << position for position in facts[kind])))
+            for kind in ("checked", "descriptors")
+        ]
         writer.emit_line('extern "C" {{')
         writer.emit_line(
-            "TritonKernel {} = {{{}, {}, {}, {}u, {{}}}};",
+            "TritonKernel {} = {{{}, {}, {}, {}, {}, {{}}}};",
             kernel,
             format_string(facts["name"]),
             table,
             format_int(len(rows)),
-            Fragment(hex(checked)),
+            *masks,
         )
         writer.emit_line("}}")
     return writer.format_text()
 
 
-def _format_binary(job: _Job) -> Fragment:
+def _emit_maps(writer: SourceWriter, names: NameTable, job: _Job) -> Fragment:
+    """Append how a kernel's descriptors are encoded, and return the table's name."""
+    maps = job.result["maps"]
+    if not maps:
+        return fragment("nullptr")
+    name = names.claim(f"{job.symbol}_maps")
+    rows = [
+        fragment(
+            "{{{}, {}, {}, {{{}}}}}",
+            *(format_int(entry[key]) for key in ("swizzle", "item_bytes", "type")),
+            joined(", ", map(format_int, entry["block"])),
+        )
+        for entry in maps
+    ]
+    writer.emit_line("static const TensorMap {}[] = {{{}}};", name, joined(", ", rows))
+    return name
+
+
+def _format_binary(job: _Job, maps: Fragment) -> Fragment:
     result = job.result
     return fragment(
         "{{{}}}",
@@ -241,6 +263,8 @@ def _format_binary(job: _Job) -> Fragment:
                 format_int(result["scratch_bytes"]),
                 _format_flag(result["is_cooperative"]),
                 _format_flag(result["is_dependent"]),
+                maps,
+                format_int(result["flags"]),
             ],
         ),
     )

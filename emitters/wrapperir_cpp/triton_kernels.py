@@ -15,11 +15,12 @@ from attrs import frozen
 from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.ir.expr import Expr, substitute
 from wrapperir.ir.kernel import (
+    BufferParameter,
     ConfigValue,
     Constant,
+    DescriptorParameter,
     RuntimeParameter,
     ScalarParameter,
-    TensorParameter,
     runtime_parameters,
 )
 from wrapperir.ir.line import (
@@ -28,9 +29,10 @@ from wrapperir.ir.line import (
     KernelCallLine,
     KernelDefinitionLine,
 )
-from wrapperir.ir.types import DType
+from wrapperir.ir.types import DType, TensorType
 from wrapperir_cpp.kernel_arguments import ArgumentFacts
 from wrapperir_cpp.layout import KERNELS
+from wrapperir_cpp.literals import format_int
 
 if TYPE_CHECKING:
     from wrapperir_cpp.lines import CppLines
@@ -221,12 +223,16 @@ def _format_facts(
     constants = {name: f.value for name, f in by_name.items() if name not in given}
     aligned: list[int] = []
     checked: list[int] = []
+    descriptors: list[int] = []
     for position, (name, parameter) in enumerate(passed):
+        if isinstance(parameter, DescriptorParameter):
+            descriptors.append(position)
+            continue
         if isinstance(parameter, ScalarParameter) and parameter.dtype.is_float:
             continue
         if by_name[name].divisor % _VECTOR == 0:
             aligned.append(position)
-        elif isinstance(parameter, TensorParameter) and position < _MOST_CHECKED:
+        elif isinstance(parameter, BufferParameter) and position < _MOST_CHECKED:
             checked.append(position)
     return _json(
         {
@@ -237,6 +243,7 @@ def _format_facts(
             "values": {**bound_values(line), **constants},
             "aligned": aligned,
             "checked": checked,
+            "descriptors": descriptors,
         }
     )
 
@@ -248,28 +255,41 @@ def _json(facts: Mapping[str, object]) -> str:
 
 def _triton_type(parameter: RuntimeParameter) -> str:
     spelled = TRITON_TYPES[parameter.dtype]
-    return spelled if isinstance(parameter, ScalarParameter) else f"*{spelled}"
+    match parameter:
+        case ScalarParameter():
+            return spelled
+        case BufferParameter():
+            return f"*{spelled}"
+        case DescriptorParameter():
+            return f"tensordesc<{spelled}[{', '.join(map(str, parameter.block))}]>"
 
 
 def _format_argument(
     lines: "CppLines", parameter: RuntimeParameter, value: KernelArgument
 ) -> Fragment:
     if isinstance(value, BufferRef):
-        return lines.address(value.name)
+        address = lines.address(value.name)
+        if not isinstance(parameter, DescriptorParameter):
+            return address
+        type = lines.static_type(value.name)
+        assert isinstance(type, TensorType)  # verified
+        sizes, strides = map(lines.memory.format_ints, (type.size, type.stride))
+        item = format_int(parameter.dtype.itemsize)
+        return fragment("describe({}, {}, {}, {})", address, item, sizes, strides)
     dtype = parameter.dtype
     expressions = lines.expressions
     if dtype is DType.BOOL:
         return fragment("int8_t({})", expressions.format_bool(value))
     if dtype in _REAL:
         return fragment(_REAL[dtype], expressions.format_real(value))
-    type = fragment(_WHOLE[dtype])
+    c_type = fragment(_WHOLE[dtype])
     number = expressions.format_index(value)
     constant = expressions.constant(value)
     if isinstance(constant, int) and _fits(constant, dtype):
-        return fragment("{}{{{}}}", type, number)
+        return fragment("{}{{{}}}", c_type, number)
     if dtype in (DType.I64, DType.U64):
-        return fragment("{}({})", type, number)
-    return fragment("narrow<{}>({}, {})", type, number, lines.line_number())
+        return fragment("{}({})", c_type, number)
+    return fragment("narrow<{}>({}, {})", c_type, number, lines.line_number())
 
 
 def _fits(value: int, dtype: DType) -> bool:

@@ -10,12 +10,15 @@ compiled kernels beside, and ``results.json``.  A job that fails has an ``error`
 import importlib.util
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 _LONGEST_ERROR = 1000
+# Triton's numbers of element types in descriptors that differ from the driver's.
+_HOST_TYPES = {8: 10, 9: 8, 10: 9}
 
 
 def compile_jobs(directory: Path) -> None:
@@ -93,6 +96,10 @@ def _compile(directory: Path, job: Mapping[str, Any], function: Any) -> dict[str
     )
     (directory / job["file"]).write_bytes(compiled.asm[job["suffix"]])
     metadata = compiled.metadata
+    maps = getattr(metadata, "tensordesc_meta", None) or []
+    flags = 0
+    if job["suffix"] == "cubin":
+        flags = _flags(compiled.asm["ptx"], metadata.name, list(given.values()), bool(maps))
     cluster = getattr(metadata, "cluster_dims", None) or (metadata.num_ctas,)
     return {
         "triton": triton.__version__,
@@ -103,7 +110,36 @@ def _compile(directory: Path, job: Mapping[str, Any], function: Any) -> dict[str
         "scratch_bytes": getattr(metadata, "global_scratch_size", 0),
         "is_cooperative": bool(getattr(metadata, "launch_cooperative_grid", False)),
         "is_dependent": bool(getattr(metadata, "launch_pdl", False)),
+        "maps": [
+            {
+                "swizzle": entry["swizzle"],
+                "item_bytes": entry["elem_size"],
+                "type": _HOST_TYPES.get(entry["elem_type"], entry["elem_type"]),
+                "block": list(entry["block_size"]),
+            }
+            for entry in maps
+        ],
+        "flags": flags,
     }
+
+
+def _flags(ptx: str, name: str, signature: list[str], are_encoded: bool) -> int:
+    """Return how many flags follow the parts of a descriptor, from what the code takes.
+
+    A kernel takes its arguments and up to two addresses of scratch memory.
+    """
+    head = ptx[ptx.index(f".entry {name}(") :]
+    count = len(re.findall(r"\.param\b", head[: head.index(")")]))
+    ranks = [s.count(",") + 1 for s in signature if s.startswith("tensordesc")]
+    own = len(signature) - len(ranks)
+    parts = sum(1 + (2 if are_encoded else 4) * rank for rank in ranks)
+    flags, scratch = 0, count - own - parts
+    if ranks and not are_encoded:
+        flags = max(scratch - 2, 0) // len(ranks)
+        scratch -= flags * len(ranks)
+    if not 0 <= scratch <= 2:
+        raise TypeError(f"its code takes {count} arguments, not {own + parts}")
+    return flags
 
 
 def _options(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -68,8 +68,49 @@ T take(void** parameters, int index) {
   return value;
 }
 
+// A matrix behind a descriptor, however it was passed; `at` is where its parameters begin.
+struct Matrix {
+  float* base;
+  int64_t rows, columns, step;
+};
+Matrix take_matrix(void** p, int& at) {
+  Matrix made;
+  if (capability >= 90) {
+    const auto* map = static_cast<const uint64_t*>(p[at]);
+    made = {reinterpret_cast<float*>(map[0]), int64_t(map[3]), int64_t(map[2]),
+            int64_t(map[4] / 4)};
+    at += 1;
+  } else {
+    made = {take<float*>(p, at), take<int64_t>(p, at + 1), take<int64_t>(p, at + 2),
+            take<int64_t>(p, at + 3)};
+    if (take<int64_t>(p, at + 4) != 1 || take<bool>(p, at + 5) || take<bool>(p, at + 6))
+      note("a wrong stride or flag");
+    at += 7;
+  }
+  if (take<int32_t>(p, at) != made.rows || take<int32_t>(p, at + 1) != made.columns ||
+      take<int64_t>(p, at + 2) != made.step || take<int64_t>(p, at + 3) != 1)
+    note("wrong sizes or strides");
+  at += 4;
+  return made;
+}
+
+// For one program, of four rows.
+void add_blocks(void** p, int64_t program) {
+  int at = 0;
+  const Matrix left = take_matrix(p, at);
+  const Matrix right = take_matrix(p, at);
+  const Matrix out = take_matrix(p, at);
+  const int32_t rows = take<int32_t>(p, at);
+  const int32_t columns = take<int32_t>(p, at + 1);
+  if (rows != left.rows || columns != left.columns) note("wrong numbers");
+  for (int64_t i = program * 4; i < program * 4 + 4 && i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j)
+      out.base[i * out.step + j] = left.base[i * left.step + j] + right.base[i * right.step + j];
+}
+
 // The kernels of wrapperir.testing.kernels, for one program of 16 elements.
 void run_program(const std::string& name, void** p, int64_t program) {
+  if (name == "add_blocks") return add_blocks(p, program);
   const int64_t begin = program * 16;
   const bool one = name == "relu_inplace";
   const bool two = name == "row_sum";
@@ -182,6 +223,23 @@ EXPORT int cuLaunchKernel(
   if (!x || !y || !z) return 1;
   for (int64_t program = 0; program < int64_t{x} * y * z; ++program)
     run_program(name, parameters, program);
+  return 0;
+}
+EXPORT int cuDriverGetVersion(int* version) {
+  *version = 13000;
+  return 0;
+}
+EXPORT int cuTensorMapEncodeTiled(
+    uint64_t* map, int type, uint32_t rank, void* base, const uint64_t* sizes,
+    const uint64_t* strides, const uint32_t* block, const uint32_t* steps, int interleave,
+    int swizzle, int promotion, int fill) {
+  note(
+      "encode type %d rank %u block %u %u steps %u %u interleave %d swizzle %d promotion %d "
+      "fill %d",
+      type, rank, block[0], block[1], steps[0], steps[1], interleave, swizzle, promotion, fill);
+  const uint64_t made[] = {
+      reinterpret_cast<uint64_t>(base), uint64_t{1} << 21, sizes[0], sizes[1], strides[0]};
+  memcpy(map, made, sizeof(made));
   return 0;
 }
 EXPORT int cuMemsetD8Async(uint64_t address, unsigned char value, size_t bytes, void* stream) {

@@ -23,6 +23,7 @@ from wrapperir.ir.line import KernelDefinitionLine, SizeOf
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import DType, tensor
 from wrapperir.testing import CASES, Case
+from wrapperir.testing.conformance_kernels import DESCRIPTOR_CASES
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir.verify import verify
 from wrapperir_cpp.emitter import CppEmitter
@@ -97,9 +98,9 @@ def test_the_table_has_what_a_launch_needs() -> None:
     rows = [line.strip() for line in str(built[TABLE]).splitlines() if ".cubin" in line]
     assert rows == [
         '{"kernels/triton_add.sm_80.cubin", "add", 80, false, true, '
-        "32, 0, 1, 0, false, false},",
+        "32, 0, 1, 0, false, false, nullptr, 0},",
         '{"kernels/triton_add.any.sm_80.cubin", "add", 80, false, false, '
-        "32, 0, 1, 0, false, false},",
+        "32, 0, 1, 0, false, false, nullptr, 0},",
     ]
     threads = [entry["threads"] for entry in json.loads(built[RECORD])]
     assert threads == [32, 32, 64, 64]
@@ -246,6 +247,28 @@ def test_what_is_known_of_arguments_is_compiled_in() -> None:
 def test_conformance_with_a_driver_that_is_made_up(case: Case, fake_gpu: FakeGpu) -> None:
     answer = fake_gpu.ask(case.program, calls=[(seed, CURRENT) for seed in case.seeds])
     assert "error" not in answer, answer
+
+
+@pytest.mark.parametrize("capability", [80, 90])
+def test_tensor_descriptors(fake_gpu: FakeGpu, capability: int) -> None:
+    target = f"sm_{capability}"
+    for case in DESCRIPTOR_CASES:
+        calls = [(seed, CURRENT) for seed in case.seeds]
+        answer = fake_gpu.ask(
+            case.program, calls=calls, targets=[target], capability=capability
+        )
+        if case.faults:
+            assert "the address of a tensor descriptor is no multiple" in answer["error"]
+            continue
+        assert "error" not in answer, answer
+        log = answer["logs"][0].splitlines()
+        assert not [line for line in log if "wrong" in line]
+        encoded = [line for line in log if line.startswith("encode")]
+        wanted = (
+            "encode type 7 rank 2 block 4 4 steps 1 1 "
+            "interleave 0 swizzle 0 promotion 2 fill 0"
+        )
+        assert encoded == ([wanted] * 6 if capability == 90 else [])
 
 
 def test_a_kernel_is_loaded_once(fake_gpu: FakeGpu) -> None:

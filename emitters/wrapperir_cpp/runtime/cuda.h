@@ -8,6 +8,16 @@ namespace wrapperir {
 
 constexpr int cuda_devices = 32;
 
+constexpr int most_dimensions = 5;
+
+// How a tensor behind a descriptor is cut into blocks, as Triton says.
+struct TensorMap {
+  int32_t swizzle;
+  int32_t item_bytes;
+  int32_t type;
+  uint32_t block[most_dimensions];
+};
+
 // A Triton kernel compiled for one target, and how Triton says that it is launched.
 struct TritonBinary {
   const char* file;      // beside the library
@@ -20,7 +30,9 @@ struct TritonBinary {
   uint32_t cluster;        // programs that share a cluster
   uint64_t scratch_bytes;  // of global memory for each program
   bool is_cooperative;
-  bool is_dependent;  // may begin before the launch before it ends
+  bool is_dependent;      // may begin before the launch before it ends
+  const TensorMap* maps;  // one for each descriptor; without, it takes their parts
+  int32_t flags;          // after the parts of a descriptor
 };
 
 struct LoadedKernel;
@@ -31,6 +43,7 @@ struct TritonKernel {
   const TritonBinary* binaries;
   int32_t count;
   uint64_t checked;  // parameters, by bit, whose addresses say which binary is launched
+  uint64_t descriptors;  // parameters that are a Descriptor
   LoadedKernel* loaded[cuda_devices][2];
 };
 
@@ -47,6 +60,17 @@ struct CudaPlan {
   int64_t block_bytes;      // of memory that each call has
   int64_t workspace_bytes;  // of memory that is zeroed once and kept
 };
+
+// A tensor behind a descriptor, as an argument.
+struct Descriptor {
+  char* base;
+  int64_t item_bytes;
+  int64_t rank;
+  int64_t sizes[most_dimensions];
+  int64_t strides[most_dimensions];
+};
+Descriptor describe(
+    char* base, int64_t item_bytes, const Ints& sizes, const Ints& strides);
 
 struct CudaFrame;
 

@@ -41,7 +41,9 @@ Driver find_driver(int line) {
   need("cuEventRecord", driver.cuEventRecord);
   need("cuEventSynchronize", driver.cuEventSynchronize);
   need("cuEventDestroy_v2", driver.cuEventDestroy);
+  need("cuDriverGetVersion", driver.cuDriverGetVersion);
   find(library, "cuLaunchKernelEx", driver.cuLaunchKernelEx);
+  find(library, "cuTensorMapEncodeTiled", driver.cuTensorMapEncodeTiled);
   if (missing) fail(line, "the CUDA driver has no %s", missing);
   return driver;
 }

@@ -68,8 +68,12 @@ struct Driver {
   CUresult (*cuEventRecord)(CUevent, CUstream);
   CUresult (*cuEventSynchronize)(CUevent);
   CUresult (*cuEventDestroy)(CUevent);
+  CUresult (*cuDriverGetVersion)(int*);
   // Null with older drivers.
   CUresult (*cuLaunchKernelEx)(const LaunchConfig*, CUfunction, void**, void**);
+  CUresult (*cuTensorMapEncodeTiled)(
+      void*, int, uint32_t, void*, const uint64_t*, const uint64_t*, const uint32_t*,
+      const uint32_t*, int, int, int, int);
 };
 
 // The driver; throws Failure where there is none.

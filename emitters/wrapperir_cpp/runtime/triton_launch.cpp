@@ -7,9 +7,11 @@
 #include <cmath>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "cuda.h"
 #include "cuda_driver.h"
+#include "triton_descriptors.h"
 
 namespace wrapperir {
 
@@ -190,6 +192,13 @@ void launch_packed(
           kernel.name, static_cast<long long>(extents[i]), "xyz"[i],
           static_cast<long long>(most_programs_along[i] / factor));
     programs[i] = static_cast<unsigned>(extents[i] * factor);
+  }
+  std::vector<void*> expanded;
+  std::vector<DescriptorParts> parts;
+  if (kernel.descriptors) {
+    expand_descriptors(kernel, binary, parameters, count, parts, expanded, line);
+    parameters = expanded.data();
+    count = static_cast<int>(expanded.size()) - 2;
   }
   void* scratch = nullptr;
   if (binary.scratch_bytes) {
