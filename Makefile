@@ -15,7 +15,8 @@ ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TORCHINDUCTOR_COMPILE_THREADS=
 EMITTER ?= python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test fuzz check lint types imports docs bench bench-solvers bench-memory \
+.PHONY: help setup demo test fuzz check lint types imports docs bench bench-cpp \
+	bench-solvers bench-memory \
 	sweep-ops sweep-models sweep-memory sweep-cpp
 
 help:
@@ -27,6 +28,7 @@ help:
 	@echo "make lint          ruff; likewise make types and make imports, parts of check"
 	@echo "make docs          build the documentation into docs/_build/html"
 	@echo "make bench         run the benchmarks"
+	@echo "make bench-cpp     time the C++ emitter's programs and their build beside AOTInductor"
 	@echo "make bench-solvers plan memory with every solver"
 	@echo "make bench-memory  measure peak memory of models beside the lower bound"
 	@echo "make sweep-ops     PyTorch's operators through the compiler (long; resumes;"
@@ -74,6 +76,9 @@ BENCHES := import_time text_speed verify_speed host_time adapter_speed
 
 bench: $(STAMP)
 	@set -e; for name in $(BENCHES); do echo "== $$name"; $(BIN)/python -m bench.$$name; done
+
+bench-cpp: $(STAMP)
+	$(ONE_THREAD) $(BIN)/python -m bench.cpp_speed
 
 bench-solvers: $(STAMP)
 	$(BIN)/python -m bench.memory_solvers
