@@ -49,7 +49,8 @@ def emit_artifact(program: Program, emitter: str) -> Artifact:
         f"IR schema {SCHEMA_VERSION}; needs PyTorch's libraries and no Python.",
     ]
     devices = ["cpu", "cuda"] if survey.cuda.devices else ["cpu"]
-    included, headers, sources = [*_INCLUDED], [*_HEADERS], [*_SOURCES]
+    included: list[LiteralString] = [*_INCLUDED]
+    headers, sources = [*_HEADERS], [*_SOURCES]
     if survey.cuda.devices:
         included.append("cuda.h")
         headers += CUDA_HEADERS

@@ -67,7 +67,7 @@ def test_a_copy_has_the_offset_of_its_type() -> None:
         torch.tensor(False),
     )
     assert isinstance(r, torch.Tensor)
-    assert r.tolist() == [6, 7]
+    assert torch.equal(r, torch.tensor([6.0, 7.0]))
 
 
 NESTED = """
