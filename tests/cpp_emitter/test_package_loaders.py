@@ -2,7 +2,7 @@
 
 import ctypes
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from torch.export.pt2_archive._package import load_pt2
 
 from wrapperir.emit.constant_files import write_with_constants
 from wrapperir.emit.package import read_package
+from wrapperir.ir.program import Program
 from wrapperir.text import format_program, parse_program
 from wrapperir_cpp.compiler import find_compiler
 from wrapperir_cpp.emitter import CppEmitter
@@ -31,6 +32,11 @@ program @main(%x: f32[3, 8], %n: i64) {
   return %z, s0 + 1, none
 }
 """)
+NUMBERS = parse_program("""wrapperir 1
+program @main(%n: i64, %scale: f64, %flag: bool) {
+  return %flag, %scale, %n
+}
+""")
 WEIGHT = torch.arange(32, dtype=torch.float32).view(8, 4) / 7
 X = torch.arange(24, dtype=torch.float32).view(3, 8)
 PRODUCT = X @ WEIGHT
@@ -40,10 +46,13 @@ Loaded = Callable[..., tuple[torch.Tensor | None, ...]]
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("package")
-    emitter, constants = CppEmitter(), {"fc.weight": WEIGHT}
-    artifact = emitter.build(emitter.emit(PROGRAM), constants)
-    write_with_constants(PROGRAM, artifact, constants, folder / "artifact")
+    return packaged(PROGRAM, {"fc.weight": WEIGHT}, tmp_path_factory.mktemp("package"))
+
+
+def packaged(program: Program, constants: Mapping[str, torch.Tensor], folder: Path) -> Path:
+    emitter = CppEmitter()
+    artifact = emitter.build(emitter.emit(program), constants)
+    write_with_constants(program, artifact, constants, folder / "artifact")
     emitter.package(folder / "artifact", folder / "model.pt2")
     return folder / "model.pt2"
 
@@ -78,6 +87,32 @@ def test_pytorch_loads_and_runs_a_package(package: Path) -> None:
         assert number is not None
         assert number.item() == n + 1
         assert nothing is None
+
+
+def test_numbers_of_each_kind_are_tensors_of_pytorch(tmp_path: Path) -> None:
+    program = in_pytorch(packaged(NUMBERS, {}, tmp_path))
+    number, scale, flag = (
+        torch.tensor(2**62 + 1),
+        torch.tensor(0.1).double(),
+        torch.ones(()),
+    )
+    outputs = program(number, scale, flag.bool())
+    for output, expected in zip(outputs, (flag.bool(), scale, number), strict=True):
+        assert output is not None
+        assert output.dtype == expected.dtype
+        assert torch.equal(output, expected)
+    narrow = program(number.int(), scale.float(), flag.bool())
+    assert narrow[1] is not None
+    assert torch.equal(narrow[1], scale.float().double())
+    for wrong, what in (
+        (
+            (number, scale, flag),
+            "input 2 is a number: pass a tensor of one element of bool",
+        ),
+        ((number, number, flag.bool()), "input 1 .* of float64 or float32"),
+    ):
+        with pytest.raises(RuntimeError, match=what):
+            program(*wrong)
 
 
 def test_the_runner_may_be_of_one_thread_or_of_several(package: Path) -> None:

@@ -1,7 +1,7 @@
 // The functions by which PyTorch's AOTIModelPackageLoader loads and runs a library, on top
 // of wrapperir.h.  What PyTorch calls a container is an open program, which needs no copies
-// of itself to run in several threads.  Its header is not included: it takes long to
-// compile, and its functions are found by name.
+// of itself to run in several threads.  PyTorch's header is not included: it takes long to
+// compile, and the functions are found by name.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
