@@ -13,7 +13,7 @@ from attrs import frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 
-_ERROR = re.compile(r"\berror:|undefined reference|cannot find")
+_ERROR = re.compile(r"\berror:|undefined reference|multiple definition|cannot find")
 _SHOWN_ERRORS = 3
 _LONGEST_ERROR = 2000
 

@@ -16,7 +16,12 @@ from wrapperir_cpp.compiler import Compiler, compiler_version, failed
 from wrapperir_cpp.layout import KERNELS
 from wrapperir_cpp.objects import side_by_side, torch_facts
 
-_HEADER = "#include <torch/csrc/inductor/cpp_prefix.h>\n"
+# A header of the first kind includes the others, so these are the same for every kernel.
+_HEADERS = (
+    "#include <torch/csrc/inductor/cpp_prefix.h>\n",
+    "#include <cmath>\n",
+    "#include <cstdint>\n",
+)
 _DIRECTIVE = re.compile(r"^[ \t]*(?:#|%:)[ \t]*(?!pragma\b)(.*)$", re.MULTILINE)
 _LARGEST_UNIT = 32
 _PROCESSOR = Path(__file__).with_name("runtime") / "processor.cpp"
@@ -67,19 +72,23 @@ def _build_unit(compiler: Compiler, unit: Mapping[str, str]) -> list[Path]:
 
 
 def _is_joinable(text: str) -> bool:
-    """Say whether nothing in the file is to stay outside a namespace but the header."""
-    directives = _DIRECTIVE.findall(text)
-    return text.startswith(_HEADER) and [
-        words.partition(" ")[0] for words in directives
-    ] == ["include", "define", "undef"]
+    """Say whether nothing in the file is to stay outside a namespace but known headers."""
+    directives = _DIRECTIVE.findall(_without_headers(text))
+    return [words.partition(" ")[0] for words in directives] == ["define", "undef"]
 
 
 def _joined_source(unit: Mapping[str, str]) -> str:
     parts = [
-        f"namespace of_{index} {{\n{text.removeprefix(_HEADER)}}}\n"
+        f"namespace of_{index} {{\n{_without_headers(text)}}}\n"
         for index, text in enumerate(unit.values())
     ]
-    return _HEADER + "".join(parts)
+    return "".join((*_HEADERS, *parts))
+
+
+def _without_headers(text: str) -> str:
+    while header := next((h for h in _HEADERS if text.startswith(h)), None):
+        text = text.removeprefix(header)
+    return text
 
 
 def _build_object(compiler: Compiler, path: str, text: str) -> Path:

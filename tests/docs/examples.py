@@ -2,9 +2,9 @@
 
 ``python`` blocks run, in order, in one namespace a page; ``console`` blocks run each
 ``$`` command and compare what it prints; ``wir`` blocks that hold a whole program are
-read.  A block after ``<!-- file: NAME -->``, also one of ``cpp``, is written to that file for the commands
-after it, and the paragraph above names it.  ``sh`` blocks (installing, cloning) are not
-run.
+read.  A block after ``<!-- file: NAME -->``, also one of ``cpp``, is written to that file
+for the commands after it, and the paragraph above names it.  ``sh`` blocks (installing,
+cloning) are not run.
 """
 
 import doctest

@@ -1,0 +1,205 @@
+"""C++ kernels: how they are declared, adapted, joined and compiled."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from attrs import evolve
+
+from tests.cpp_emitter.running import assert_same, load
+from tests.python_emitter.test_kernels import cpp, program_of
+from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.interp import interpret
+from wrapperir.ir.builder import ProgramBuilder
+from wrapperir.ir.kernel import ScalarParameter
+from wrapperir.ir.line import KernelDefinitionLine
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import DType, tensor
+from wrapperir_cpp.compiler import Compiler
+from wrapperir_cpp.emitter import CppEmitter
+from wrapperir_cpp.kernels import declare_kernel
+from wrapperir_cpp.module_text import CppModule, source_writer
+
+
+def files_of(*definitions: KernelDefinitionLine) -> dict[str, str | bytes]:
+    module = CppModule()
+    for definition in definitions:
+        declare_kernel(module, definition)
+    return module.files
+
+
+def renamed(definition: KernelDefinitionLine, name: str) -> KernelDefinitionLine:
+    return evolve(definition, name=name)
+
+
+def calling(*definitions: KernelDefinitionLine) -> Program:
+    """Call each on one f32 buffer of 16, in order."""
+    builder = ProgramBuilder()
+    x = builder.input(tensor("f32", (16,)), name="x", mutated=True)
+    for definition in definitions:
+        builder.call(builder.kernel(definition), x)
+    return builder.build()
+
+
+def assert_runs_as_interpreted(program: Program) -> torch.Tensor:
+    inputs = [torch.arange(16.0), torch.arange(16.0)]
+    interpret(program, [inputs[0]], {})
+    load(program, {})([inputs[1]])
+    assert_same(inputs[1:], inputs[:1])
+    return inputs[0]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "c_type", "value"),
+    [
+        (DType.I64, "int64_t", -(2**62)),
+        (DType.I32, "int32_t", -7),
+        (DType.I16, "int16_t", 300),
+        (DType.I8, "int8_t", -128),
+        (DType.U64, "uint64_t", 2**63 - 1),
+        (DType.U32, "uint32_t", 2**32 - 1),
+        (DType.U16, "uint16_t", 65535),
+        (DType.U8, "uint8_t", 255),
+        (DType.BOOL, "bool", 1),
+        (DType.F32, "float", 0.1),
+        (DType.F64, "double", 0.1),
+        (DType.F32, "float", 3),
+        (DType.I32, "int32_t", 7.0),
+    ],
+)
+def test_a_kernel_takes_numbers_of_any_type(
+    dtype: DType, c_type: str, value: int | float
+) -> None:
+    body = "double v = double(a); p[0] = float(v); p[1] = float((v - p[0]) * 1e12);"
+    kernel = cpp(body, ScalarParameter("a", dtype), types=f", {c_type} a")
+    assert_runs_as_interpreted(program_of(kernel, value))
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("Half", DType.F16), ("BFloat16", DType.BF16)])
+@pytest.mark.parametrize("value", [0.1, 3, 70000])
+def test_a_kernel_takes_numbers_of_16_bits(
+    name: str, dtype: DType, value: int | float
+) -> None:
+    kernel = cpp(
+        "p[0] = a; p[1] = b;",
+        ScalarParameter("a", dtype),
+        ScalarParameter("b", DType.F32),
+        types=f", c10::{name} a, float b",
+    )
+    assert_runs_as_interpreted(program_of(kernel, value, 2))
+
+
+def test_a_complex_number_is_refused() -> None:
+    kernel = cpp("", ScalarParameter("a", DType.C64), types=", int a")
+    with pytest.raises(DiagnosticError, match="c64 cannot be passed") as caught:
+        files_of(kernel)
+    assert caught.value.diagnostics[0].code is Code.UNSUPPORTED_FEATURE
+
+
+def test_an_entry_may_have_any_name() -> None:
+    kernel = cpp("p[0] = 3;", entry="add_things")
+    assert assert_runs_as_interpreted(program_of(kernel))[0] == 3
+
+
+@pytest.mark.parametrize("name", ["memcpy", "run", "wrapperir_run", "class", "kernel"])
+def test_a_kernel_may_have_any_name(name: str) -> None:
+    assert assert_runs_as_interpreted(calling(renamed(cpp("p[1] = 5;"), name)))[1] == 5
+
+
+def test_kernels_of_one_entry_and_helpers_of_one_name_stand_side_by_side() -> None:
+    sources = [
+        "#include <cstdint>\n"
+        f"static float step(float x) {{ return x * {factor} + 1; }}\n"
+        'extern "C" void kernel(float* p) {\n'
+        "  for (int i = 0; i < 16; ++i) p[i] = step(p[i]);\n}"
+        for factor in (2, 3, 5)
+    ]
+    kernels = [
+        evolve(cpp(""), name=f"k{index}", source=source)
+        for index, source in enumerate(sources)
+    ]
+    found = assert_runs_as_interpreted(calling(*kernels))
+    assert torch.equal(found, ((torch.arange(16.0) * 2 + 1) * 3 + 1) * 5 + 1)
+
+
+def test_kernels_are_compiled_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    built: list[str] = []
+    run = Compiler.run
+
+    def recorded(self: Compiler, arguments: list[str], folder: Path, what: str) -> None:
+        built.append(what)
+        run(self, arguments, folder, what)
+
+    monkeypatch.setattr(Compiler, "run", recorded)
+    own_header = cpp("p[3] = 1;")
+    own_header = evolve(
+        own_header, name="own", source="#include <map>\n" + own_header.source
+    )
+    macro = evolve(own_header, name="macro", source="#define ONE 1\n" + cpp("").source)
+    kernels = [renamed(cpp(f"p[{index}] = 1;"), f"k{index}") for index in range(3)]
+    assert_runs_as_interpreted(calling(*kernels, own_header, macro))
+    kernel_units = [what for what in built if "kernels" in what or "processor" in what]
+    assert sorted(kernel_units) == [
+        "kernels.cpp",
+        "kernels/cpp_macro.cpp",
+        "kernels/cpp_own.cpp",
+        "processor.cpp",
+    ]
+
+
+def test_a_kernel_that_does_not_compile_is_named() -> None:
+    kernels = [
+        renamed(cpp("p[0] = 1;"), "good"),
+        renamed(cpp("p[0] = nothing_like_it;"), "bad"),
+        renamed(cpp("p[0] = 2;"), "better"),
+    ]
+    emitter = CppEmitter()
+    with pytest.raises(DiagnosticError) as caught:
+        emitter.load(emitter.emit(calling(*kernels)), {})
+    (found,) = caught.value.diagnostics
+    assert found.code is Code.KERNEL_BUILD_FAILED
+    assert "kernels/cpp_bad.cpp does not build" in found.message
+    assert "nothing_like_it" in found.message
+
+
+def test_the_declaration_and_the_source_are_readable() -> None:
+    module = CppModule()
+    kernel = cpp("p[0] = a;", ScalarParameter("a", DType.I64), types=", int64_t a")
+    declare_kernel(module, kernel)
+    writer = source_writer()
+    module.emit_declarations(writer)
+    assert "void cpp_k(void*, int64_t);" in writer.format_text()
+    assert module.kernels["k"] == "cpp_k"
+    assert module.files == {
+        "kernels/cpp_k.cpp": "#include <cstdint>\n#define kernel cpp_k\n"
+        'extern "C" void kernel(float* p, int64_t a) {\np[0] = a;\n}\n#undef kernel\n'
+    }
+
+
+@pytest.mark.parametrize(
+    "remark", ["'''", '"""', "\\", "é", "\u2028", "\t", ')R"(', "#include \\", "\x0c"]
+)
+def test_any_source_is_kept_as_it_is(remark: str) -> None:
+    definition = cpp(f"p[0] = 3; /* {remark} */")
+    (text,) = files_of(definition).values()
+    assert isinstance(text, str)
+    assert f"/* {remark} */" in text
+    assert assert_runs_as_interpreted(program_of(definition))[0] == 3
+
+
+def test_results_are_those_of_inductor() -> None:
+    from wrapperir.frontend.inductor import capture
+    from wrapperir_python.emitter import PythonEmitter
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(torch.nn.functional.gelu(x) * 3, dim=-1).sum(0)
+
+    given = torch.randn(33, 47)
+    (found,) = capture(function, (given,))
+    python = PythonEmitter()
+    expected = python.load(python.emit(found.program), {})([given])
+    assert_same(load(found.program, {})([given]), expected)
