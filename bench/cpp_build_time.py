@@ -77,7 +77,10 @@ def commands_timed(owner: object, name: str, key: int) -> Iterator[dict[str, flo
 
 
 def aoti_seconds(rounds: int) -> tuple[float, float]:
-    """Return the least seconds of AOTInductor's wrapper file: compiling it, linking."""
+    """Return the seconds of AOTInductor's wrapper file: compiling it, the least; linking.
+
+    The link is that of its own build, which removes some of the objects.
+    """
     task = TASKS["llama"]
     torch.manual_seed(0)
     model, inputs = task.model().eval(), task.inputs()
@@ -88,7 +91,7 @@ def aoti_seconds(rounds: int) -> tuple[float, float]:
             torch._inductor.aoti_compile_and_package(exported, package_path=package)
         (compile_,) = (c for c in commands if ".wrapper.cpp" in c and " -c " in c)
         (link,) = (c for c in commands if ".wrapper.o" in c and " -shared " in c)
-        return least_seconds(compile_, rounds), least_seconds(link, rounds)
+        return least_seconds(compile_, rounds), commands[link]
 
 
 def least_seconds(command: str, rounds: int) -> float:
