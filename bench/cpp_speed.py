@@ -1,6 +1,6 @@
 """Runs the benches of the C++ emitter and writes what they print to ``docs/sweeps``.
 
-    python -m bench.cpp_speed
+python -m bench.cpp_speed
 """
 
 import subprocess
