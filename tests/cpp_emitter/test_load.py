@@ -2,7 +2,7 @@
 
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import cast
 
 import pytest
@@ -155,9 +155,11 @@ def test_other_tensors_are_refused(
 
 
 def test_only_one_list_is_taken(add: Loaded) -> None:
-    for given in ((), ([], []), ((torch.ones(4),),)):
+    call = cast(Callable[..., object], add)
+    calls: list[tuple[object, ...]] = [(), ([], []), ((torch.ones(4),),)]
+    for given in calls:
         with pytest.raises(TypeError, match="one list"):
-            add(*given)  # type: ignore[arg-type]
+            call(*given)
 
 
 def test_a_failing_operator_is_reported_with_its_line() -> None:

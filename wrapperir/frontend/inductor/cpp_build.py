@@ -1,3 +1,5 @@
+# Inductor's own functions are used as it uses them.
+# pyright: reportPrivateUsage=false
 """Build C++ kernels as Inductor builds its own: same compiler, flags and cache.
 
 The same source gives the same machine code, so a kernel's results are Inductor's bit for
