@@ -7,7 +7,7 @@ import importlib.util
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -57,12 +57,12 @@ class KernelTimer:
 
         try:
             launch = self.launch(case, config)
-            milliseconds: float = do_bench(
+            median = do_bench(
                 launch, warmup=_WARMUP_MS, rep=_TIMED_MS, return_mode="median"
             )
         except Exception:  # it is the program's own code that runs: the next config may
             return None
-        return milliseconds * 1000
+        return float(cast(float, median)) * 1000
 
     def launch(self, case: Case, config: KernelConfig) -> Callable[[], object]:
         """Return what launches a kernel once; its memory is kept until the next case."""

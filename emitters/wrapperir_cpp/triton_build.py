@@ -6,8 +6,6 @@ is emitted, and in processes of their own.
 
 import json
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,10 +13,10 @@ from typing import Any, TypeAlias
 
 from attrs import evolve, frozen
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.names import NameTable
 from wrapperir.emit.source_writer import SourceWriter
+from wrapperir_cpp.compiler import failed
 from wrapperir_cpp.layout import KERNELS
 from wrapperir_cpp.literals import format_int, format_string
 from wrapperir_cpp.module_text import source_writer
@@ -26,12 +24,12 @@ from wrapperir_cpp.objects import side_by_side
 from wrapperir_cpp.reserved import RESERVED
 from wrapperir_cpp.targets import Target
 from wrapperir_cpp.triton_kernels import KERNEL_FACTS
+from wrapperir_cpp.triton_workers import WORKERS
 
 TABLE = "kernels.cpp"
 """The table of compiled kernels, a source of the host program."""
 RECORD = f"{KERNELS}launches.json"
 """How each compiled kernel is launched, for readers."""
-_SECONDS = 600
 _JOBS_OF_A_PROCESS = 6
 
 Facts: TypeAlias = Mapping[str, Any]
@@ -130,7 +128,8 @@ def _run(
             (directory / path).write_text(text, encoding="utf-8")
         tasks = [job.task for job in jobs]
         (directory / "jobs.json").write_text(json.dumps(tasks), encoding="utf-8")
-        _run_worker(directory, jobs)
+        names = ", ".join(dict.fromkeys(job.facts["name"] for job in jobs))
+        WORKERS.compile(directory, names)
         results = json.loads((directory / "results.json").read_text(encoding="utf-8"))
         done = [
             evolve(job, result=result) for job, result in zip(jobs, results, strict=True)
@@ -143,38 +142,15 @@ def _run(
     return done, made
 
 
-def _run_worker(directory: Path, jobs: Sequence[_Job]) -> None:
-    command = [sys.executable, "-P", "-m", "wrapperir_cpp.triton_worker", str(directory)]
-    names = ", ".join(dict.fromkeys(job.facts["name"] for job in jobs))
-    try:
-        done = subprocess.run(  # noqa: S603
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_SECONDS,
-        )
-    except subprocess.TimeoutExpired:
-        raise _failed(f"{names}: not compiled after {_SECONDS} seconds") from None
-    if done.returncode:
-        last = "\n".join(done.stderr.strip().splitlines()[-3:])
-        raise _failed(f"{names}: the compiler of kernels ended: {last[-2000:]}")
-
-
 def _check(facts: Facts, jobs: Sequence[_Job]) -> None:
     """Refuse a kernel that has no target, or of whose variants a target has just one."""
-    failed = {job.target: job for job in jobs if "error" in job.result}
-    if len(failed) < len({job.target for job in jobs}):
+    without = {job.target: job for job in jobs if "error" in job.result}
+    if len(without) < len({job.target for job in jobs}):
         return
-    first = next(iter(failed.values()))
-    raise _failed(
+    first = next(iter(without.values()))
+    raise failed(
         f"{facts['name']} does not compile for {first.target.name}: {first.result['error']}"
     )
-
-
-def _failed(message: str) -> DiagnosticError:
-    return DiagnosticError(Diagnostic(code=Code.KERNEL_BUILD_FAILED, message=message))
 
 
 def _format_record(jobs: Sequence[_Job]) -> str:

@@ -3,8 +3,9 @@
 # pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false
 """Compiles Triton kernels, in a process of its own: a kernel's source is executed.
 
-``python -m wrapperir_cpp.triton_worker DIRECTORY`` reads ``jobs.json`` there and writes the
-compiled kernels beside, and ``results.json``.  A job that fails has an ``error``.
+It reads the path of a directory a line, reads ``jobs.json`` there, writes the compiled
+kernels beside it and ``results.json``, and answers with a line.  A job that fails has an
+``error``.
 """
 
 import importlib.util
@@ -154,7 +155,17 @@ def _options(values: Mapping[str, Any]) -> dict[str, Any]:
     return dict(values)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Do what is asked for until there is no more."""
     # Interpreted kernels cannot be compiled.
     os.environ.pop("TRITON_INTERPRET", None)
-    compile_jobs(Path(sys.argv[1]))
+    # What a source prints is no answer.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        compile_jobs(Path(line.rstrip("\n")))
+        print("done", file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
