@@ -97,7 +97,7 @@ def test_constants_are_written_in_their_places(tmp_path: Path) -> None:
 
 def test_a_constant_of_symbolic_size_has_no_place(tmp_path: Path) -> None:
     builder = ProgramBuilder()
-    x = builder.input(tensor("f32", (Symbol("s0"),)), name="x")
+    builder.input(tensor("f32", (Symbol("s0"),)), name="x")
     builder.symbol("s0", SizeOf("x", 0), lower=2, upper=9)
     builder.constant(tensor("f32", (Symbol("s0"),)), key="sized", name="a")
     builder.constant(tensor("f32", (3,)), key="fixed", name="b")
