@@ -14,23 +14,43 @@ def source_writer() -> SourceWriter:
     return SourceWriter(comment_prefix="// ", indentation="  ")
 
 
+_NOT_OURS = ("_", "aoti_torch_", "wrapperir_")
+"""How names of compilers, of PyTorch's C functions and of the runtime begin."""
+
+
+class CppNames(NameTable):
+    """Identifiers of C++.
+
+    Names that belong to others, or may be macros, get another beginning.
+    """
+
+    def claim(self, name: str) -> Fragment:
+        """Return an identifier like ``name`` that nothing else in this table has.
+
+        Raises:
+            DiagnosticError: ``name`` is no identifier.
+        """
+        if name.startswith(_NOT_OURS) or (name.isupper() and len(name) > 1):
+            name = f"v_{name}"
+        return super().claim(name)
+
+
 class CppModule:
     """Collects the parts of ``program.cpp``; each declaration and table is written once.
 
-    ``values``, ``symbols`` and ``kernels`` give a program's names their identifiers, and
-    ``functions`` C functions of PyTorch's; all share one table, as C++ has one namespace
-    for them.  ``statics`` is at file scope, in
-    the unnamed namespace, before all functions.  ``files`` are further files of the
-    artifact.
+    ``values``, ``symbols`` and ``kernels`` give a program's names their identifiers; all
+    share one table, as C++ has one namespace for them.  ``functions`` are C functions of
+    PyTorch's, which keep their names.  ``statics`` is at file scope, in the unnamed
+    namespace, before all functions.  ``files`` are further files of the artifact.
     """
 
     def __init__(self) -> None:
         """Start with an empty file."""
-        self.names = NameTable(RESERVED)
+        self.names = CppNames(RESERVED)
         self.values = Namespace(self.names)
         self.symbols = Namespace(self.names)
         self.kernels = Namespace(self.names)
-        self.functions = Namespace(self.names)
+        self.functions = Namespace(NameTable(()))
         self.statics = source_writer()
         self.files: dict[str, str | bytes] = {}
         self._declared: dict[Fragment, None] = {}

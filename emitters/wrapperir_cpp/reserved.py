@@ -13,13 +13,29 @@ KEYWORDS = frozenset(
     xor_eq
     """.split()  # noqa: SIM905
 )
-MACROS = frozenset({"NULL", "INT64_MIN", "INT64_MAX", "linux", "unix", "assert", "errno"})
-"""What headers or compilers define."""
+MACROS = frozenset({"linux", "unix", "assert", "errno", "strdupa", "strndupa"})
+"""What headers or compilers define; others are all capitals or begin with ``_``."""
 LIBRARY = frozenset({"main", "abort", "exit", "malloc", "free", "memcpy", "memset", "std"})
 OWN = frozenset(
-    {"c", "f", "p", "wrapperir", "num", "op", "Call", "run", "at", "check", "fail"}
+    {
+        *(
+            "c",
+            "f",
+            "p",
+            "t",
+            "wrapperir",
+            "num",
+            "op",
+            "Call",
+            "run",
+            "at",
+            "check",
+            "fail",
+        ),
+        *("arena", "constant_data", "constants", "devices", "fixed", "inputs", "outputs"),
+    }
 )
-"""What emitted programs call their own."""
+"""What emitted programs call their own, members of a call among them."""
 RUNTIME = frozenset(
     """
     AOTITorchError AtenGeneratorHandle AtenTensorHandle ConstantFact Context DType
@@ -30,7 +46,7 @@ RUNTIME = frozenset(
     take torch_device torch_dtype view view_as view_memory
     int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t
     Constant Fixed Slot constants_ fixed_ inputs_ zeroed_
-    """.split()
+    """.split()  # noqa: SIM905
 )
 """What the runtime's headers, and the files that include them, declare."""
 CUDA = frozenset(

@@ -596,8 +596,8 @@ infinity", 0);
         """
         %r = while_loop (%flag) () : bool[] {
           condition (%a: bool[]) {
-            %t = extern_kernel aten.clone.default(%a) : bool[]
-            return %t
+            %go = extern_kernel aten.clone.default(%a) : bool[]
+            return %go
           }
           body (%b: bool[]) {
             %c = allocate bool[] workspace(zero_on_call)
@@ -610,10 +610,10 @@ infinity", 0);
         bool first = true;
         while (true) {
           op::call(op::Operator{"aten::clone", ""}, {op::tensor(c.t[r].get()), \
-op::maybe(op::none())}, {op::result(c.t[t])}, 0);
-          c.p[t] = data_of(c.t[t].get(), 0);
-          bool go_on = *at<bool>(c.p[t]);
-          c.t[t].reset();
+op::maybe(op::none())}, {op::result(c.t[go])}, 0);
+          c.p[go] = data_of(c.t[go].get(), 0);
+          bool go_on = *at<bool>(c.p[go]);
+          c.t[go].reset();
           if (!go_on) break;
           empty(c.t[c_], DType::boolean, nullptr, nullptr, 0);
           c.p[c_] = data_of(c.t[c_].get(), 0);

@@ -1,11 +1,13 @@
 """Calls of a program: what it takes and gives, threads, failures, memory."""
 
+import re
 import threading
 from pathlib import Path
 
 import pytest
 import torch
 
+import wrapperir_cpp
 from tests.cpp_emitter.running import load, parsed
 from wrapperir.emit.contract import Value
 
@@ -97,6 +99,40 @@ def test_outputs_share_what_they_name() -> None:
     (_, _, other, *_) = call([x])
     assert isinstance(other, torch.Tensor)
     assert other.data_ptr() != a.data_ptr()
+
+
+RUNTIME = Path(wrapperir_cpp.__file__).with_name("runtime")
+
+
+@pytest.mark.parametrize("kind", ["f32[1]", "i64"])
+def test_programs_may_use_names_that_the_runtime_has(kind: str) -> None:
+    text = "".join(path.read_text() for path in RUNTIME.glob("*.h"))
+    words = {*re.findall(r"[A-Za-z_]\w*", text), "__x86_64__", "linux", "NULL", "first"}
+    words |= {"aoti_torch_cpu_neg_out", "copy", "next", "go_on", "ints_1", "chunk_0"}
+    names = sorted(words - {"double", "new", "zero"})
+    given = ", ".join(f"%{name}: {kind}" for name in names)
+    returned = ", ".join(f"%{name}" for name in names)
+    call = load(
+        parsed(
+            f"""
+            program @main({given}) {{
+              %new = extern_kernel aten.ones.default([1]) : f32[1]
+              %zero = allocate f32[1] workspace(zero_on_call)
+              extern_kernel aten.neg.out(%new, out = %zero) writes(%zero)
+              %double = extern_kernel aten.add.Tensor(%zero, %new) : f32[1]
+              free %new
+              free %zero
+              return {returned}, %double
+            }}
+            """
+        ),
+        {},
+    )
+    values: list[Value] = [
+        torch.full((1,), float(n)) if kind == "f32[1]" else n for n in range(len(names))
+    ]
+    outputs = call(list(values))
+    assert [float(value or 0) for value in outputs] == [*range(len(names)), 0]
 
 
 POLYNOMIAL = """
