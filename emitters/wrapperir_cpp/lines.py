@@ -327,7 +327,7 @@ class CppLines(LineVisitor[None]):
         """Append a check of a layout, unless it was checked or made like this."""
         type = self.types[line.buffer]
         if (
-            line.buffer not in self.survey.laid_out
+            line.buffer not in self.survey.layouts.exact
             or not isinstance(type, TensorType)
             or (type.size, type.stride) != (line.size, line.stride)
         ):

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attrs import evolve
+
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit.fragment import Fragment, fragment
 from wrapperir.ir.line import Argument, BufferRef, ExternKernelLine, SymbolKind
@@ -21,7 +23,9 @@ from wrapperir.ir.types import (
     TensorType,
     TupleType,
     ValueType,
+    contiguous_stride,
 )
+from wrapperir.ir.uses import uses
 from wrapperir_cpp.blas import (
     format_c_type,
     format_copy,
@@ -57,20 +61,48 @@ if TYPE_CHECKING:
 _BRIDGE = Path(__file__).with_name("runtime") / "bridge.cpp"
 
 
+_PRODUCTS = frozenset(f"aten.{name}.default" for name in ("mm", "addmm", "bmm", "baddbmm"))
+
+
 def emit_operator(lines: "CppLines", line: ExternKernelLine) -> None:
     """Append the call of an operator.
 
     What has no form in C++ is reported: an operator that PyTorch has not, or an argument or
     result that it cannot have.
     """
-    if _emit_product(lines, line):
-        return
     try:
-        _emit_call(lines, line)
+        written = _with_out(lines, line)
+        if not _emit_product(lines, written):
+            _emit_call(lines, written)
     except DiagnosticError as error:
         for diagnostic in error.diagnostics:
             lines.report(diagnostic.message, line.operator)
         _define_result(lines, line)
+
+
+def _with_out(lines: "CppLines", line: ExternKernelLine) -> ExternKernelLine:
+    """Return a product of matrices as one that is written to a tensor that this allocates.
+
+    PyTorch has C functions for those only.  Other lines are returned as they are.
+    """
+    result, type = line.result, line.type
+    if (
+        line.operator not in _PRODUCTS
+        or result is None
+        or not isinstance(type, TensorType)
+        or (type.stride, type.offset) != (contiguous_stride(type.size), 0)
+        or not lines.survey.layouts.special.isdisjoint((result, *uses(line)))
+    ):
+        return line
+    lines.memory.allocate(result, type)
+    lines.survey.layouts.exact.add(result)
+    return evolve(
+        line,
+        operator=line.operator.replace(".default", ".out"),
+        keywords=(*line.keywords, ("out", BufferRef(result))),
+        result=None,
+        type=None,
+    )
 
 
 def _emit_call(lines: "CppLines", line: ExternKernelLine) -> None:
@@ -112,7 +144,7 @@ def _emit_shim_call(
     values: Sequence[OperatorValue],
 ) -> bool:
     function = find_shim(schema, values, line.device)
-    if function is None:
+    if function is None or not lines.survey.layouts.special.isdisjoint(uses(line)):
         return False
     number = lines.line_number()
     if not returns_nothing(schema):
@@ -216,7 +248,7 @@ def _emit_gemm(
     source: Argument = None,
 ) -> bool:
     names = [a.name for a in (out, *factors) if isinstance(a, BufferRef)]
-    if len(names) != 3 or not lines.survey.laid_out.issuperset(names):
+    if len(names) != 3 or not lines.survey.layouts.exact.issuperset(names):
         return False
     types = [type for n in names if isinstance(type := lines.static_type(n), TensorType)]
     product = plan_operands(types) if len(types) == 3 else None
@@ -247,7 +279,7 @@ def _scale(value: Argument, dtype: DType) -> float | None:
 def _format_source(
     lines: "CppLines", source: Argument, out: TensorType, pointer: Fragment
 ) -> Fragment | None:
-    if not isinstance(source, BufferRef) or source.name not in lines.survey.laid_out:
+    if not isinstance(source, BufferRef) or source.name not in lines.survey.layouts.exact:
         return None
     type = lines.static_type(source.name)
     if not isinstance(type, TensorType) or type.dtype is not out.dtype:

@@ -6,19 +6,15 @@ from attrs import define, field
 
 from wrapperir.emit.walking import chosen_kernel, walk_lines
 from wrapperir.ir.line import (
-    AllocateLine,
-    BodyLine,
     DefinitionLine,
     KernelCallLine,
-    PlaceLine,
-    ReinterpretLine,
-    ReuseLine,
     SymbolDefinitionLine,
     SymbolKind,
 )
 from wrapperir.ir.program import Program
 from wrapperir_cpp.cuda_survey import CudaSurvey, survey_cuda
 from wrapperir_cpp.kernel_arguments import ArgumentFacts, survey_arguments
+from wrapperir_cpp.tensor_layouts import TensorLayouts, survey_layouts
 
 
 @define
@@ -27,9 +23,8 @@ class Survey:
 
     ``kernel_devices`` has the kinds of device that each kernel is called on; kernels
     that are never called are not in it.  ``symbols`` has the kind of every symbol.
-    ``laid_out`` are the tensors that surely have the layout of their type, which what an
-    operator returns may not have.  ``arguments`` is what all calls of a kernel share,
-    ``cuda`` what is used of GPUs.
+    ``layouts`` says how tensors lie in memory, ``arguments`` what all calls of a kernel
+    share, ``cuda`` what is used of GPUs.
     """
 
     definitions: Mapping[str, DefinitionLine]
@@ -40,7 +35,7 @@ class Survey:
         factory=dict[str, tuple[ArgumentFacts, ...]]
     )
     cuda: CudaSurvey = field(factory=CudaSurvey)
-    laid_out: set[str] = field(factory=set[str])
+    layouts: TensorLayouts = field(factory=TensorLayouts)
 
     def symbols_of(self, kind: SymbolKind) -> frozenset[str]:
         """Return the symbols of a kind."""
@@ -52,10 +47,7 @@ def survey_program(program: Program) -> Survey:
     survey = Survey(
         {definition.name: definition for definition in program.definitions},
         frozenset(constant.name for constant in program.constants),
-        laid_out={
-            *(input.name for input in program.inputs),
-            *(constant.name for constant in program.constants),
-        },
+        layouts=survey_layouts(program),
         arguments=survey_arguments(program),
         cuda=survey_cuda(program),
     )
@@ -66,19 +58,4 @@ def survey_program(program: Program) -> Survey:
             kernel, _ = chosen_kernel(survey.definitions, line.kernel)
             devices = survey.kernel_devices.setdefault(kernel.name, set())
             devices.add(line.device.kind)
-        else:
-            _note_layout(survey, line)
     return survey
-
-
-def _note_layout(survey: Survey, line: BodyLine) -> None:
-    match line:
-        case AllocateLine(result=result) | PlaceLine(result=result):
-            survey.laid_out.add(result)
-        case (
-            ReuseLine(result=result, source=source)
-            | ReinterpretLine(result=result, source=source)
-        ) if source in survey.laid_out:
-            survey.laid_out.add(result)
-        case _:
-            pass
