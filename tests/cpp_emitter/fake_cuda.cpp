@@ -26,6 +26,7 @@ std::map<void*, uint64_t> sizes;
 std::map<void*, std::string> functions;
 std::map<void*, int> numbers;
 std::map<char, int> counts;
+std::string shown_sizes;  // of the parameters that the log is to show, in bytes
 thread_local void* current_stream = reinterpret_cast<void*>(0x70);
 thread_local void* current_context = nullptr;
 
@@ -66,6 +67,22 @@ T take(void** parameters, int index) {
   T value;
   memcpy(&value, parameters[index], sizeof(T));
   return value;
+}
+
+// The bytes of parameters, where they are asked for.
+void note_parameters(void** parameters) {
+  std::string shown;
+  char digits[4];
+  int index = 0;
+  for (char size : shown_sizes) {
+    const auto* bytes = static_cast<const unsigned char*>(parameters[index++]);
+    for (int i = 0; i < size - '0'; ++i) {
+      snprintf(digits, sizeof(digits), "%02x", bytes[i]);
+      shown += digits;
+    }
+    shown += " ";
+  }
+  if (!shown.empty()) note("parameters %s", shown.c_str());
 }
 
 // A matrix behind a descriptor, however it was passed; `at` is where its parameters begin.
@@ -160,6 +177,7 @@ EXPORT const char* fake_log() {
   return shown.c_str();
 }
 EXPORT void fake_count_from_zero() { counts.clear(); }
+EXPORT void fake_show_parameters(const char* bytes) { shown_sizes = bytes; }
 EXPORT int64_t fake_live_bytes() { return live_bytes; }
 EXPORT void fake_set_capability(int value) { capability = value; }
 EXPORT void fake_set_stream(uint64_t stream) {
@@ -221,10 +239,36 @@ EXPORT int cuLaunchKernel(
       "launch %s grid %u %u %u block %u %u %u shared %u on %s%s", name.c_str(), x, y, z, block,
       block_y, block_z, shared, name_of(stream).c_str(), extra ? " extra" : "");
   if (!x || !y || !z) return 1;
+  note_parameters(parameters);
+  if (!shown_sizes.empty()) return 0;
   for (int64_t program = 0; program < int64_t{x} * y * z; ++program)
     run_program(name, parameters, program);
   return 0;
 }
+struct Attribute {
+  int id;
+  char padding[4];
+  unsigned values[16];
+};
+struct Config {
+  unsigned x, y, z, block, block_y, block_z, shared;
+  void* stream;
+  const Attribute* attributes;
+  unsigned count;
+};
+EXPORT int cuLaunchKernelEx(const Config* c, void* function, void** parameters, void** extra) {
+  for (unsigned i = 0; i < c->count; ++i)
+    note("attribute %d is %u", c->attributes[i].id, c->attributes[i].values[0]);
+  return cuLaunchKernel(
+      function, c->x, c->y, c->z, c->block, c->block_y, c->block_z, c->shared, c->stream,
+      parameters, extra);
+}
+// What Triton's own launcher is linked with, and does not call for a launch.
+EXPORT int cuCtxGetLimit(size_t*, int) { return 1; }
+EXPORT int cuCtxSetLimit(int, size_t) { return 1; }
+EXPORT int cuFuncGetAttribute(int*, int, void*) { return 1; }
+EXPORT int cuFuncSetCacheConfig(void*, int) { return 1; }
+EXPORT int cuPointerGetAttribute(void*, int, uint64_t) { return 0; }
 EXPORT int cuDriverGetVersion(int* version) {
   *version = 13000;
   return 0;

@@ -13,15 +13,19 @@ from typing import Any
 import torch
 
 from tests.cpp_emitter.moved import on_gpu
+from tests.cpp_emitter.tritons_launcher import launch_by_triton
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import Value
+from wrapperir.emit.contract import Artifact, Loaded
 from wrapperir.interp import Interpreter
+from wrapperir.ir.program import Program
 from wrapperir.testing import example_inputs
 from wrapperir.text import parse_program
 from wrapperir_cpp.build import build_artifact
 from wrapperir_cpp.emitter import CppEmitter
 from wrapperir_cpp.load import load_library
 from wrapperir_cpp.targets import parse_targets
+from wrapperir_cpp.triton_build import RECORD
 
 
 def answer(request: dict[str, Any], driver: ctypes.CDLL) -> dict[str, Any]:
@@ -34,6 +38,8 @@ def answer(request: dict[str, Any], driver: ctypes.CDLL) -> dict[str, Any]:
     driver.fake_set_capability(request.get("capability", 90))
     loaded = load_library(artifact, {})
     interpreter = Interpreter(program, {})
+    if request.get("beside_triton"):
+        return _beside_triton(artifact, loaded, program, driver)
     driver.fake_log()
     driver.fake_count_from_zero()
     logs: list[str] = []
@@ -50,6 +56,45 @@ def answer(request: dict[str, Any], driver: ctypes.CDLL) -> dict[str, Any]:
         left = driver.fake_live_bytes() - before
         return {"logs": logs, "error": str(error), "left": left}
     return {"logs": logs, "left": driver.fake_live_bytes() - before}
+
+
+_SIZES = {
+    **dict.fromkeys(("i8", "u8", "u1"), 1),
+    **dict.fromkeys(("i16", "u16", "fp16", "bf16"), 2),
+    **dict.fromkeys(("i32", "u32", "fp32"), 4),
+}
+"""Bytes of numbers; others have 8, as addresses have."""
+
+
+def _beside_triton(
+    artifact: Artifact, loaded: Loaded, program: Program, driver: ctypes.CDLL
+) -> dict[str, Any]:
+    """Return the logs of a launch of the only kernel, and of the same by Triton's own."""
+    (path,) = (path for path in artifact.files if path.endswith(".triton.json"))
+    facts = json.loads(artifact.files[path])
+    types = [type for _, type in facts["signature"]]
+    shown = "".join(str(_SIZES.get(type, 8)) for type in types)
+    driver.fake_log()
+    driver.fake_show_parameters(f"{shown}88".encode())
+    inputs = example_inputs(program, 0)
+    mine, addresses = list(inputs), iter(inputs)
+    loaded(mine)
+    ours = driver.fake_log().decode()
+    values: list[Any] = []
+    numbers = iter(program.lines[0].arguments)  # type: ignore[union-attr]
+    for type in types:
+        number = next(numbers)
+        if type.startswith("*"):
+            tensor = next(addresses)
+            assert isinstance(tensor, torch.Tensor)
+            values.append(tensor.data_ptr())
+        else:
+            values.append(number)
+    record = json.loads(artifact.files[RECORD])[0]
+    launch_by_triton(facts, str(artifact.files[facts["source"]]), record, values)
+    theirs = driver.fake_log().decode()
+    driver.fake_show_parameters(b"")
+    return {"logs": [ours, theirs]}
 
 
 def _inputs(program: Any, seed: int, request: dict[str, Any]) -> list[Value]:

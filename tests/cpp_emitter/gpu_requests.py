@@ -70,7 +70,11 @@ def fake_gpu(tmp_path_factory: pytest.TempPathFactory) -> Generator[FakeGpu]:
     find_compiler().run(
         [*flags, str(SOURCE), "-o", str(library), "-ldl"], folder, "the driver"
     )
-    environment = {**os.environ, "LD_PRELOAD": str(library)}
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": str(library),
+        "TRITON_LIBCUDA_PATH": str(folder),
+    }
     with subprocess.Popen(
         [sys.executable, "-m", "tests.cpp_emitter.fake_gpu"],
         stdin=subprocess.PIPE,

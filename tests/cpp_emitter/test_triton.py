@@ -271,6 +271,69 @@ def test_tensor_descriptors(fake_gpu: FakeGpu, capability: int) -> None:
         assert encoded == ([wanted] * 6 if capability == 90 else [])
 
 
+NUMBERS: dict[DType, int | float] = {
+    DType.I8: -3,
+    DType.I16: -300,
+    DType.I32: -70_000,
+    DType.I64: 2**40 + 1,
+    DType.U8: 250,
+    DType.U16: 65_000,
+    DType.U32: 2**32 - 2,
+    DType.U64: 2**62 + 3,
+    DType.F16: 1.0009765625,
+    DType.BF16: 3.14159,
+    DType.F32: 2.7182818,
+    DType.F64: 1e-300,
+    DType.BOOL: 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "attributes"),
+    [
+        ({}, 0),
+        ({"num_ctas": 2}, 2),
+        ({"launch_cooperative_grid": True, "launch_pdl": True}, 2),
+    ],
+)
+def test_arguments_are_passed_as_triton_passes_them(
+    fake_gpu: FakeGpu, options: Mapping[str, int], attributes: int
+) -> None:
+    names = [f"n{index}" for index in range(len(NUMBERS))]
+    source = f"""\
+@triton.jit
+def k(x, {", ".join(names)}, y, C: tl.constexpr):
+    i = tl.arange(0, 64)
+    tl.store(y + i, tl.load(x + i) + C)
+"""
+    kernel = kernel_of(
+        source,
+        BufferParameter("x", DType.F32, Access.READ),
+        *(ScalarParameter(name, dtype) for name, dtype in zip(names, NUMBERS, strict=True)),
+        BufferParameter("y", DType.F32, Access.WRITE),
+        ConstexprParameter("C"),
+        C=7,
+        num_warps=2,
+        **options,
+    )
+    b = ProgramBuilder()
+    b.kernel(kernel)
+    x, y = b.input(tensor("f32", (64,))), b.input(tensor("f32", (64,)), mutated=True)
+    b.call(kernel, x, *NUMBERS.values(), y)
+    answer = fake_gpu.ask(b.build(), beside_triton=True)
+    assert "error" not in answer, answer
+    ours, theirs = (
+        [
+            line
+            for line in log.splitlines()
+            if line.startswith(("launch", "parameters", "attribute"))
+        ]
+        for log in answer["logs"]
+    )
+    assert ours == theirs
+    assert len(ours) == 2 + attributes
+
+
 def test_a_kernel_is_loaded_once(fake_gpu: FakeGpu) -> None:
     program = next(case.program for case in ON_GPU if case.name == "workspaces_triton")
     first, second = fake_gpu.logs(program)
