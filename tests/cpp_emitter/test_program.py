@@ -8,8 +8,9 @@ import pytest
 import torch
 
 import wrapperir_cpp
-from tests.cpp_emitter.running import load, parsed
+from tests.cpp_emitter.running import assert_same, load, parsed
 from wrapperir.emit.contract import Value
+from wrapperir.interp import interpret
 
 MIXED = """
 program @main(%x: f32[s0, 4] {align = 8}, %n: i64, %f: f64, %b: bool) {
@@ -133,6 +134,32 @@ def test_programs_may_use_names_that_the_runtime_has(kind: str) -> None:
     ]
     outputs = call(list(values))
     assert [float(value or 0) for value in outputs] == [*range(len(names)), 0]
+
+
+def test_views_count_from_where_a_given_tensor_begins() -> None:
+    whole = torch.arange(32.0)
+    weight = torch.arange(32.0)
+    text = """
+    program @main(%x: mutated f32[8; offset 4]) {
+      constant %w: f32[8; offset 4] = "w"
+      %a = reinterpret %x as f32[2; offset 10]
+      %b = reinterpret %x as i32[4; stride 2; offset 2]
+      %c = reinterpret %a as u8[8; offset 20]
+      %d = reinterpret %w as i16[4; offset 8]
+      %e = reinterpret %w as f32[2; offset 6]
+      extern_kernel aten.fill_.Scalar(%a, 7.0) writes(%a)
+      %f = extern_kernel aten.clone.default(%d) : i16[4]
+      %g = extern_kernel aten.clone.default(%e) : f32[2]
+      free %d
+      free %e
+      return %a, %b, %c, %f, %g
+    }
+    """
+    program = parsed(text)
+    wanted = interpret(program, [whole.clone()[11:19]], {"w": weight[5:13]})
+    outputs = load(program, {"w": weight[5:13]})([whole[11:19]])
+    assert_same(outputs, wanted)
+    assert torch.equal(whole[17:19], torch.full((2,), 7.0))
 
 
 POLYNOMIAL = """
