@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.cpp_emitter.operator_calls import Call, program_of
-from tests.cpp_emitter.running import assert_same, load
+from tests.cpp_emitter.running import assert_same, load, parsed
 from wrapperir.verify import verify
 from wrapperir_cpp.emitter import CppEmitter
 from wrapperir_cpp.layout import BRIDGE_SOURCE, PROGRAM
@@ -63,7 +63,7 @@ TO_C_FUNCTIONS = [
     ),
 ]
 BY_NAME = [
-    Call("aten.mm.default", (X, Y)),
+    Call("aten.matmul.default", (X, Y)),
     Call("aten.relu.default", (X,)),
     Call("aten.split.Tensor", (X, 2, 0)),
     Call("aten.index_put_.default", (X, [INTS[:2]], draw(2, 5)), {"accumulate": True}),
@@ -129,3 +129,56 @@ def test_results_are_those_of_pytorch(way: str) -> None:
     call = load(program, {})
     torch.manual_seed(1)
     assert_same(call(list(inputs)), wanted)
+
+
+def test_products_that_are_returned_are_written_to_memory_of_the_program() -> None:
+    a, b, c = draw(2, 3, 4), draw(2, 4, 5), draw(2, 3, 5)
+    calls = [
+        Call("aten.mm.default", (X, Y)),
+        Call("aten.mm.default", (X.bfloat16(), Y.bfloat16())),
+        Call("aten.addmm.default", (draw(6), X, Y)),
+        Call("aten.addmm.default", (draw(4, 1), X, Y), {"beta": 0.5, "alpha": 2}),
+        Call("aten.bmm.default", (a, b)),
+        Call("aten.baddbmm.default", (c, a, b), {"beta": 2}),
+    ]
+    program, inputs, wanted = program_of(calls)
+    files = CppEmitter().emit(program).files
+    text = str(files[PROGRAM])
+    assert BRIDGE_SOURCE not in files
+    assert text.count("op::gemm(") == 3
+    assert text.count("check(aoti_torch_cpu_") == 3
+    assert_same(load(program, {})(list(inputs)), wanted)
+
+
+def test_sparse_tensors_are_given_to_no_c_function() -> None:
+    program = parsed(
+        """
+        program @main(%x: f32[3, 3], %y: f32[3, 3]) {
+          %s = extern_kernel aten.to_sparse.default(%x) : f32[3, 3]
+          %a = extern_kernel aten.abs.default(%s) : f32[3, 3]
+          %p = extern_kernel aten.mm.default(%a, %y) : f32[3, 3]
+          %d = extern_kernel aten.to_dense.default(%a) : f32[3, 3]
+          free %s
+          free %a
+          return %d, %p
+        }
+        """
+    )
+    x, y = torch.eye(3) * -2, draw(3, 3)
+    dense, product = load(program, {})([x, y])
+    assert_same([dense, product], [x.abs(), x.abs().to_sparse() @ y])
+
+
+def test_layouts_that_an_operator_changed_are_left_to_pytorch() -> None:
+    program = parsed(
+        """
+        program @main(%x: mutated f32[2, 3], %y: f32[2, 3]) {
+          extern_kernel aten.t_.default(%x) writes(%x)
+          %r = extern_kernel aten.mm.default(%y, %x) : f32[2, 2]
+          return %r
+        }
+        """
+    )
+    x, y = draw(2, 3), draw(2, 3) + 1
+    (result,) = load(program, {})([x.clone(), y])
+    assert_same([result], [y @ x.t()])
