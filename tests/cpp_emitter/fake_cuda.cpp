@@ -361,12 +361,6 @@ EXPORT int aoti_torch_get_device_type(void*, int32_t* type) {
   *type = 1;
   return 0;
 }
-EXPORT int aoti_torch_empty_strided(
-    int64_t ndim, const int64_t* size, const int64_t* stride, int32_t dtype, int32_t, int32_t,
-    void** result) {
-  return real<decltype(aoti_torch_empty_strided)>("aoti_torch_empty_strided")(
-      ndim, size, stride, dtype, 0, 0, result);
-}
 EXPORT int aoti_torch_create_tensor_from_blob(
     void* data, int64_t ndim, const int64_t* size, const int64_t* stride, int64_t offset,
     int32_t dtype, int32_t, int32_t, void** result) {
@@ -374,7 +368,21 @@ EXPORT int aoti_torch_create_tensor_from_blob(
       "aoti_torch_create_tensor_from_blob")(
       data, ndim, size, stride, offset, dtype, 0, 0, result);
 }
-EXPORT int aoti_torch_cuda_mm_out(void* out, void* left, void* right) {
-  note("mm");
-  return real<decltype(aoti_torch_cuda_mm_out)>("aoti_torch_cpu_mm_out")(out, left, right);
+
+// Memory of a GPU is aligned to 512 bytes. What a tensor has is never freed.
+EXPORT int aoti_torch_empty_strided(
+    int64_t ndim, const int64_t* size, const int64_t* stride, int32_t dtype, int32_t, int32_t,
+    void** result) {
+  void* measured = nullptr;
+  int64_t bytes = 0;
+  if (real<decltype(aoti_torch_empty_strided)>("aoti_torch_empty_strided")(
+          ndim, size, stride, dtype, 0, 0, &measured) ||
+      real<int(void*, int64_t*)>("aoti_torch_get_storage_size")(measured, &bytes))
+    return 1;
+  real<int(void*)>("aoti_torch_delete_tensor_object")(measured);
+  void* memory = nullptr;
+  if (posix_memalign(&memory, 512, bytes + 1)) return 1;
+  memset(memory, 0xff, bytes);
+  return aoti_torch_create_tensor_from_blob(
+      memory, ndim, size, stride, 0, dtype, 0, 0, result);
 }

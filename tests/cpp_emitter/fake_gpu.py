@@ -19,7 +19,7 @@ from wrapperir.emit import Value
 from wrapperir.emit.contract import Artifact, Loaded
 from wrapperir.interp import Interpreter
 from wrapperir.ir.program import Program
-from wrapperir.testing import example_inputs
+from wrapperir.testing import example_constants, example_inputs
 from wrapperir.text import parse_program
 from wrapperir_cpp.build import build_artifact
 from wrapperir_cpp.emitter import CppEmitter
@@ -36,8 +36,9 @@ def answer(request: dict[str, Any], driver: ctypes.CDLL) -> dict[str, Any]:
         emitter.emit(on_gpu(program)), parse_targets(request["targets"])
     )
     driver.fake_set_capability(request.get("capability", 90))
-    loaded = load_library(artifact, {})
-    interpreter = Interpreter(program, {})
+    constants = [example_constants(program, 0) for _ in range(2)]
+    loaded = load_library(artifact, constants[0])
+    interpreter = Interpreter(program, constants[1])
     if request.get("beside_triton"):
         return _beside_triton(artifact, loaded, program, driver)
     driver.fake_log()
@@ -50,6 +51,7 @@ def answer(request: dict[str, Any], driver: ctypes.CDLL) -> dict[str, Any]:
             mine = loaded(_inputs(program, seed, request))
             logs.append(driver.fake_log().decode())
             _compare(mine, interpreter.run(_inputs(program, seed, request)))
+            _compare(tuple(constants[0].values()), tuple(constants[1].values()))
         _run_threads(request.get("threads", 0), loaded, program, request)
     except RuntimeError as error:
         logs.append(driver.fake_log().decode())
@@ -115,7 +117,7 @@ def _compare(mine: tuple[Value, ...], wanted: tuple[Value, ...]) -> None:
         same = (
             torch.equal(got, right)
             if isinstance(got, torch.Tensor) and isinstance(right, torch.Tensor)
-            else got == right
+            else got == right or (got != got and right != right)
         )
         if not same:
             raise RuntimeError(f"output {index} is {got}, not {right}")
@@ -147,6 +149,7 @@ def main() -> None:
     driver.fake_log.restype = ctypes.c_char_p
     driver.fake_live_bytes.restype = ctypes.c_int64
     driver.fake_set_stream.argtypes = [ctypes.c_uint64]
+    driver.fake_bind_operators()
     for line in sys.stdin:
         try:
             result = answer(json.loads(line), driver)

@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import platform
 import subprocess
 import sys
 from collections.abc import Generator, Sequence
@@ -16,6 +17,7 @@ from attrs import evolve
 from wrapperir.ir.program import Program
 from wrapperir.text import format_program
 from wrapperir_cpp.compiler import find_compiler
+from wrapperir_cpp.shims import declared_shims
 
 SOURCE = Path(__file__).with_name("fake_cuda.cpp")
 CURRENT = 0x70
@@ -59,16 +61,45 @@ class FakeGpu:
         return [log.splitlines() for log in answer["logs"]]
 
 
+def format_operators() -> str:
+    """Return C++ whose operators of a GPU are those of the CPU."""
+    prefix = "aoti_torch_cuda_"
+    names = sorted(name for name in declared_shims() if name.startswith(prefix))
+    slots = ", ".join(f'"{name.replace("cuda", "cpu", 1)}"' for name in names)
+    jumps = "\n".join(
+        f'asm(".globl {name}\\n.type {name}, @function\\n{name}:\\n'
+        f'jmp *slots+{8 * index}(%rip)\\n");'
+        for index, name in enumerate(names)
+    )
+    return f"""\
+#include <dlfcn.h>
+extern "C" {{
+__attribute__((visibility("hidden"), used)) void* slots[{len(names)}];
+}}
+static const char* const names[] = {{{slots}}};
+extern "C" __attribute__((visibility("default"))) void fake_bind_operators() {{
+  void* torch = dlopen("libtorch_cpu.so", RTLD_NOLOAD | RTLD_LAZY);
+  for (int i = 0; i < {len(names)}; ++i) slots[i] = dlsym(torch, names[i]);
+}}
+{jumps}
+"""
+
+
 @pytest.fixture(scope="module")
 def fake_gpu(tmp_path_factory: pytest.TempPathFactory) -> Generator[FakeGpu]:
     """Return a process with a driver that is made up."""
     if torch.cuda.is_available():
         pytest.skip("a real driver is there")
+    if platform.machine() != "x86_64":
+        pytest.skip("the made-up operators are of x86-64")
     folder = tmp_path_factory.mktemp("driver")
     library = folder / "libcuda.so.1"
     flags = ["-std=c++17", "-O1", "-fPIC", "-shared", "-Wl,-soname,libcuda.so.1"]
+    operators = folder / "operators.cpp"
+    operators.write_text(format_operators())
+    sources = [str(SOURCE), str(operators)]
     find_compiler().run(
-        [*flags, str(SOURCE), "-o", str(library), "-ldl"], folder, "the driver"
+        [*flags, *sources, "-o", str(library), "-ldl"], folder, "the driver"
     )
     environment = {
         **os.environ,

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import pytest
+from hypothesis import HealthCheck, given, settings
 
 from tests.cpp_emitter.gpu_requests import CURRENT, FakeGpu, fake_gpu
 from tests.cpp_emitter.moved import GPU, on_gpu
@@ -22,7 +23,7 @@ from wrapperir.ir.kernel import (
 from wrapperir.ir.line import KernelDefinitionLine, SizeOf
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import DType, tensor
-from wrapperir.testing import CASES, Case
+from wrapperir.testing import CASES, Case, programs
 from wrapperir.testing.conformance_kernels import DESCRIPTOR_CASES
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir.verify import verify
@@ -41,6 +42,13 @@ __all__ = ["fake_gpu"]
 
 VECTOR = tensor("f32", (64,), device=GPU)
 ON_GPU = [case for case in CASES if case.name.endswith("_triton")]
+
+
+def has_cpp(case: Case) -> bool:
+    return any(
+        isinstance(line, KernelDefinitionLine) and line.language is Language.CPP
+        for line in case.program.definitions
+    )
 
 
 def kernel_of(source: str, *parameters: Any, **values: Any) -> KernelDefinitionLine:
@@ -243,9 +251,23 @@ def test_what_is_known_of_arguments_is_compiled_in() -> None:
 # Launches
 
 
-@pytest.mark.parametrize("case", ON_GPU, ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if not has_cpp(case)], ids=lambda case: case.name
+)
 def test_conformance_with_a_driver_that_is_made_up(case: Case, fake_gpu: FakeGpu) -> None:
     answer = fake_gpu.ask(case.program, calls=[(seed, CURRENT) for seed in case.seeds])
+    assert ("error" in answer) == case.faults, answer
+
+
+@settings(
+    max_examples=20,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    deadline=None,
+)
+@given(programs(languages=(Language.TRITON,)))
+def test_generated_programs(fake_gpu: FakeGpu, program: Program) -> None:
+    assert verify(on_gpu(program)) == ()
+    answer = fake_gpu.ask(program, calls=((0, CURRENT), (1, 0x1230)))
     assert "error" not in answer, answer
 
 
