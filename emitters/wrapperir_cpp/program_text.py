@@ -71,12 +71,12 @@ def _emit_call(writer: SourceWriter, program: Program, lines: CppLines) -> None:
     """Append the enumerators of tensors, and ``struct Call``."""
     call, values = lines.call, lines.module.values
     constants = [values[constant.name] for constant in program.constants]
-    _emit_enum(writer, fragment("Slot"), list(call.slots))
-    _emit_enum(writer, fragment("Constant"), constants)
+    _emit_enum(writer, "Slot", "Tensors of a call's own, in c.t", list(call.slots))
+    _emit_enum(writer, "Constant", "Those in c.constants", constants)
     fixed: list[Fragment] = []
     for first, *others in call.fixed.values():
         fixed += [first, *(fragment("{} = {}", other, first) for other in others)]
-    _emit_enum(writer, fragment("Fixed"), fixed)
+    _emit_enum(writer, "Fixed", "Those in c.fixed, ready in each frame", fixed)
     writer.emit_blank()
     writer.emit_line("struct Call : Context {{")
     with writer.indented():
@@ -92,10 +92,13 @@ def _emit_call(writer: SourceWriter, program: Program, lines: CppLines) -> None:
     writer.emit_blank()
 
 
-def _emit_enum(writer: SourceWriter, name: Fragment, members: list[Fragment]) -> None:
+def _emit_enum(
+    writer: SourceWriter, name: LiteralString, remark: str, members: list[Fragment]
+) -> None:
     if not members:
         return
-    writer.emit_line("enum {} : int {{", name)
+    writer.emit_comment(remark)
+    writer.emit_line("enum {} : int {{", fragment(name))
     with writer.indented():
         for begin in range(0, len(members), 10):
             writer.emit_line("{},", joined(", ", members[begin : begin + 10]))
@@ -153,18 +156,21 @@ def _emit_facts(writer: SourceWriter, program: Program, lines: CppLines) -> None
     ]
     writer.emit_line("}}  // namespace")
     writer.emit_blank()
-    numbers = [len(program.inputs), len(program.outputs), len(program.constants)]
-    input_count, output_count, constant_count = map(format_int, numbers)
-    parts = [
-        format_string(program.name),
-        *(input_count, tables[0], output_count, constant_count, tables[1]),
-        *(format_int(region.bytes), format_int(region.alignment)),
-        *(format_int(len(fixed)), tables[2], format_int(len(zeroed)), tables[3]),
-        fragment("run"),
+    rows: list[tuple[LiteralString, list[Fragment]]] = [
+        ("name", [format_string(program.name)]),
+        ("inputs", [format_int(len(inputs)), tables[0]]),
+        ("outputs", [format_int(len(program.outputs))]),
+        ("constants", [format_int(len(constants)), tables[1]]),
+        ("arena: bytes, alignment", [*map(format_int, (region.bytes, region.alignment))]),
+        ("fixed tensors", [format_int(len(fixed)), tables[2]]),
+        ("parts of the arena that begin as zero", [format_int(len(zeroed)), tables[3]]),
+        ("function", [fragment("run")]),
     ]
-    writer.emit_line(
-        "const Description wrapperir_description = {{{}}};", joined(", ", parts)
-    )
+    writer.emit_line("const Description wrapperir_description = {{")
+    with writer.indented():
+        for remark, values in rows:
+            writer.emit_line("{},  // {}", joined(", ", values), fragment(remark))
+    writer.emit_line("}};")
 
 
 def _emit_table(
