@@ -25,7 +25,7 @@ from wrapperir.ir.types import (
     ValueType,
     contiguous_stride,
 )
-from wrapperir.ir.uses import uses
+from wrapperir.ir.uses import type_symbols, uses
 from wrapperir_cpp.blas import (
     format_c_type,
     format_copy,
@@ -94,6 +94,9 @@ def _with_out(lines: "CppLines", line: ExternKernelLine) -> ExternKernelLine:
         or not lines.survey.layouts.special.isdisjoint((result, *uses(line)))
     ):
         return line
+    known = {s for name in uses(line) for s in type_symbols(lines.static_type(name))}
+    if not known.issuperset(type_symbols(type)):
+        return line  # the lines after define what the type says
     lines.memory.allocate(result, type)
     lines.survey.layouts.exact.add(result)
     return evolve(

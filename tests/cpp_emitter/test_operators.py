@@ -182,3 +182,18 @@ def test_layouts_that_an_operator_changed_are_left_to_pytorch() -> None:
     x, y = draw(2, 3), draw(2, 3) + 1
     (result,) = load(program, {})([x.clone(), y])
     assert_same([result], [y @ x.t()])
+
+
+def test_sizes_that_the_lines_after_name_are_the_operators() -> None:
+    program = parsed(
+        """
+        program @main(%x: f32[2, 3], %y: f32[n, 4]) {
+          symbol n: int = size(%y, 0)
+          %r = extern_kernel aten.mm.default(%x, %y) : f32[m, 4]
+          symbol_definition m: int = size(%r, 0)
+          return %r, m
+        }
+        """
+    )
+    x, y = draw(2, 3), draw(3, 4)
+    assert_same(load(program, {})([x, y]), [x @ y, 2])
