@@ -14,7 +14,13 @@ from attrs import evolve, field, frozen
 
 from wrapperir.emit.walking import chosen_kernel, walk_lines
 from wrapperir.ir.expr import EvaluationError, Expr, Number, evaluate, evaluate_int
-from wrapperir.ir.kernel import KernelConfig, Language, ScalarParameter, runtime_parameters
+from wrapperir.ir.kernel import (
+    DescriptorParameter,
+    KernelConfig,
+    Language,
+    ScalarParameter,
+    runtime_parameters,
+)
 from wrapperir.ir.line import (
     AllocateLine,
     BufferRef,
@@ -191,6 +197,8 @@ def _cases(program: Program) -> dict[str, tuple[Case, ...]]:
             continue
         kernel, positions = chosen_kernel(definitions, line.kernel)
         if kernel.language is not Language.TRITON or len(kernel.configs) < 2:
+            continue
+        if any(isinstance(p, DescriptorParameter) for p in kernel.parameters):
             continue
         cases = found.setdefault(kernel.name, {})
         arguments = line.arguments

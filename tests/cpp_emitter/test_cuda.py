@@ -120,7 +120,7 @@ def test_conformance(case: Case) -> None:
 
 
 @settings(
-    max_examples=10,
+    max_examples=6,
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
     deadline=None,
