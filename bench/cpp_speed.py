@@ -28,9 +28,10 @@ so on are a tenth as long, and 1 is one fused kernel. Ratios are to `loader.run`
     "cpp_build_time": """\
 ## Build time
 
-`python -m bench.cpp_build_time`: seconds to build the host code of a Llama of 12 layers,
+`python -m bench.cpp_build_time`: processor seconds to build the host code of a Llama of 12 layers,
 128 wide, and of the same lines ten times over; kernels and the runtime's objects are built
-before. `all` is emission and the whole build.
+before. `all` is emission and the whole build. Below, chunks against one function when they
+run.
 """,
 }
 
