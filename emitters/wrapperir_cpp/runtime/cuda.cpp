@@ -124,7 +124,8 @@ CudaFrame& find_frame(DeviceFrame& devices, const CudaPlan& plan, CUstream curre
 }  // namespace
 
 CudaCall::CudaCall(DeviceFrame& devices, const CudaPlan& plan) : plan_(plan) {
-  if (!aoti_torch_create_cuda_guard) fail(-1, "this PyTorch is built without CUDA");
+  if (!aoti_torch_create_cuda_guard || !aoti_torch_cuda_caching_allocator_raw_alloc)
+    fail(-1, "this PyTorch is built without CUDA, or is older than 2.10");
   if (plan.index >= cuda_devices) fail(-1, "CUDA device %d is one too many", plan.index);
   try {
     check(aoti_torch_create_cuda_guard(plan.index, &guard_), -1);
