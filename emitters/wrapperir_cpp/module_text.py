@@ -16,6 +16,8 @@ def source_writer() -> SourceWriter:
 
 _NOT_OURS = ("_", "aoti_torch_", "wrapperir_")
 """How names of compilers, of PyTorch's C functions and of the runtime begin."""
+_LONGEST = 200
+"""Characters of an identifier: kernels name files, which have an ending."""
 
 
 class CppNames(NameTable):
@@ -32,7 +34,7 @@ class CppNames(NameTable):
         """
         if name.startswith(_NOT_OURS) or (name.isupper() and len(name) > 1):
             name = f"v_{name}"
-        return super().claim(name)
+        return super().claim(name[:_LONGEST])
 
 
 class CppModule:

@@ -136,6 +136,29 @@ def test_programs_may_use_names_that_the_runtime_has(kind: str) -> None:
     assert [float(value or 0) for value in outputs] == [*range(len(names)), 0]
 
 
+def test_names_may_be_as_long_as_names_are() -> None:
+    names = ["a" * 255, "a" * 254 + "b", "_" * 255, "A" * 255]
+    given = ", ".join(f"%{name}: f32[4]" for name in names)
+    parts, halves = "r" * 255, "(f32[2], f32[2; offset 2])"
+    split = f"aten.split.Tensor(%{names[0]}, 2) aliases(%{names[0]}) : {halves}"
+    call = load(
+        parsed(
+            f"""
+            program @main({given}) {{
+              %{parts} = extern_kernel {split}
+              %s = multi_output %{parts}[1] : f32[2; offset 2]
+              free %{parts}
+              return %s, %{", %".join(names)}
+            }}
+            """
+        ),
+        {},
+    )
+    x = torch.arange(4.0)
+    outputs = call([x, x + 1, x + 2, x + 3])
+    assert_same(outputs, (x[2:], x, x + 1, x + 2, x + 3))
+
+
 def test_views_count_from_where_a_given_tensor_begins() -> None:
     whole = torch.arange(32.0)
     weight = torch.arange(32.0)
