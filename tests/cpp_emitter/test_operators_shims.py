@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.cpp_emitter.operator_calls import Call, program_of
+from tests.cpp_emitter.running import parsed
 from wrapperir_cpp.emitter import CppEmitter
 from wrapperir_cpp.layout import PROGRAM
 from wrapperir_cpp.schemas import Kind, SchemaType, find_schema
@@ -86,3 +87,21 @@ def test_calls_that_would_lose_something_go_through_the_dispatcher(why: str) -> 
     text = str(CppEmitter().emit(program).files[PROGRAM])
     assert text.count("op::call") == 1
     assert "check(aoti_torch_" not in text
+
+
+def test_tensors_on_gpus_are_given_to_the_functions_for_those() -> None:
+    program = parsed(
+        """
+        program @main(%x: f32[4, 4]@cuda:0, %y: f32[]) {
+          %a = extern_kernel aten.cumsum.default(%x, 0) @cuda:0 : f32[4, 4]@cuda:0
+          %b = extern_kernel aten.mul.Tensor(%x, %y) @cuda:0 : f32[4, 4]@cuda:0
+          %c = extern_kernel aten.mm.default(%x, %x) @cuda:0 : f32[4, 4]@cuda:0
+          return %a, %b, %c
+        }
+        """
+    )
+    text = str(CppEmitter().emit(program).files[PROGRAM])
+    assert "check(aoti_torch_cuda_cumsum(" in text
+    assert "check(aoti_torch_cuda_mm_out(" in text
+    assert 'op::call(op::Operator{"aten::mul", "Tensor"}' in text  # on two devices
+    assert "op::gemm(" not in text
