@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -59,10 +60,10 @@ class Workers:
             with self._lock:
                 self._idle.append(worker)
             return
-        worker.process.wait()
+        words = _end(worker)
         if late.is_set():
             raise failed(f"{names}: not compiled after {_SECONDS} seconds")
-        raise failed(f"{names}: the compiler of kernels ended: {_last_words(worker)}")
+        raise failed(f"{names}: the compiler of kernels ended: {words}")
 
     def _take(self) -> _Worker:
         with self._lock:
@@ -86,9 +87,8 @@ class Workers:
             if self._owner != os.getpid():
                 return
             for worker in self._idle:
-                assert worker.process.stdin is not None
-                worker.process.stdin.close()
-                worker.process.wait()
+                worker.process.kill()  # it waits: nothing is lost
+                _end(worker)
             self._idle.clear()
 
 
@@ -104,9 +104,16 @@ def _ask(process: "subprocess.Popen[str]", directory: Path) -> str:
     return process.stdout.readline()
 
 
-def _last_words(worker: _Worker) -> str:
-    worker.errors.seek(0)
-    text = worker.errors.read().decode(errors="replace")
+def _end(worker: _Worker) -> str:
+    """Wait for the end of a process that has no more to do; return its last words."""
+    for pipe in (worker.process.stdin, worker.process.stdout):
+        if pipe is not None:
+            with suppress(BrokenPipeError):
+                pipe.close()
+    worker.process.wait()
+    with worker.errors:
+        worker.errors.seek(0)
+        text = worker.errors.read().decode(errors="replace")
     return "\n".join(text.strip().splitlines()[-3:])[-_SHOWN:]
 
 
