@@ -7,8 +7,10 @@ header, so kernels that include no other are compiled several at a time.
 
 import os
 import re
+import shutil
+import subprocess
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir_cpp.build_cache import built_once, digest_of
@@ -71,6 +73,14 @@ def _build_unit(compiler: Compiler, unit: Mapping[str, str]) -> list[Path]:
     return [_build_object(compiler, path, text) for path, text in unit.items()]
 
 
+def _hide_helpers(compiled: Path, function: str) -> None:
+    """Make a kernel the one name of its object: others' helpers may have the same names."""
+    objcopy = shutil.which("objcopy")
+    if objcopy is not None:
+        command = [objcopy, f"--keep-global-symbol={function}", str(compiled)]
+        subprocess.run(command, check=True, capture_output=True)  # noqa: S603
+
+
 def _is_joinable(text: str) -> bool:
     """Say whether nothing in the file is to stay outside a namespace but known headers."""
     directives = _DIRECTIVE.findall(_without_headers(text))
@@ -79,10 +89,14 @@ def _is_joinable(text: str) -> bool:
 
 def _joined_source(unit: Mapping[str, str]) -> str:
     parts = [
-        f"namespace of_{index} {{\n{_without_headers(text)}}}\n"
-        for index, text in enumerate(unit.values())
+        f"namespace of_{_function_of(path)} {{\n{_without_headers(text)}}}\n"
+        for path, text in unit.items()
     ]
     return "".join((*_HEADERS, *parts))
+
+
+def _function_of(path: str) -> str:
+    return PurePosixPath(path).stem
 
 
 def _without_headers(text: str) -> str:
@@ -105,6 +119,8 @@ def _build_object(compiler: Compiler, path: str, text: str) -> Path:
         # Of a header's warnings there are thousands, and printing them takes time.
         arguments = [path, *header, "-w", "-c", "-o", str(output)]
         compiler.run(arguments, output.parent, path)
+        if path.startswith(KERNELS):
+            _hide_helpers(output, _function_of(path))
 
     key = digest_of(compiler.command, compiler.version, torch_facts(), path, text)
     return built_once("objects", key, compile_to)

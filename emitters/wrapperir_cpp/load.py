@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 import torch
+from attrs import evolve
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit.artifact_store import store_artifact
@@ -37,7 +38,13 @@ def load_library(artifact: Artifact, constants: Mapping[str, torch.Tensor]) -> L
             another torch, or does not take its constants.
     """
     binding = _binding()
-    library = store_artifact(artifact) / LIBRARY
+    # Sources are not needed; kernels for GPUs are found beside the library.
+    binaries = {
+        path: content
+        for path, content in artifact.files.items()
+        if isinstance(content, bytes)
+    }
+    library = store_artifact(evolve(artifact, files=binaries)) / LIBRARY
     # A parameter would come back as an output that is one.
     given = {key: tensor.detach() for key, tensor in constants.items()}
     try:

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
@@ -101,7 +100,6 @@ def link_library(
     return built_once("libraries", key, link)
 
 
-@cache
 def _stub(compiler: Compiler, library: str) -> Path:
     """Return an empty library of this name: linking with torch's own takes longer."""
     flags = ("-shared", "-nostdlib", f"-Wl,-soname,{library}", "-xc++", os.devnull)

@@ -106,12 +106,19 @@ def test_a_kernel_may_have_any_name(name: str) -> None:
     assert assert_runs_as_interpreted(calling(renamed(cpp("p[1] = 5;"), name)))[1] == 5
 
 
-def test_kernels_of_one_entry_and_helpers_of_one_name_stand_side_by_side() -> None:
+@pytest.mark.parametrize(
+    "before", ["", "static ", 'extern "C" ', "#include <map>\n", "#define HALF 0.5\n"]
+)
+@pytest.mark.parametrize("processors", [1, 2])
+def test_helpers_of_one_name_stand_side_by_side(
+    monkeypatch: pytest.MonkeyPatch, before: str, processors: int
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: processors)
     sources = [
         "#include <cstdint>\n"
-        f"static float step(float x) {{ return x * {factor} + 1; }}\n"
+        f"{before}float stepped(float x) {{ return x * {factor} + 1; }}\n"
         'extern "C" void kernel(float* p) {\n'
-        "  for (int i = 0; i < 16; ++i) p[i] = step(p[i]);\n}"
+        "  for (int i = 0; i < 16; ++i) p[i] = stepped(p[i]);\n}"
         for factor in (2, 3, 5)
     ]
     kernels = [
