@@ -1,0 +1,51 @@
+"""Runs programs whose host code reports errors of memory and undefined behaviour.
+
+It is run with the sanitizers loaded, and given a compiler that adds them.
+"""
+
+import os
+import sys
+from importlib import import_module
+
+from hypothesis import HealthCheck, Phase, given, settings
+
+from tests.cpp_emitter.test_conformance import has_triton
+from wrapperir.ir.kernel import Language
+from wrapperir.ir.program import Program
+from wrapperir.testing import CASES, Case, Outcome, check_case, programs
+from wrapperir_cpp.emitter import CppEmitter
+
+GENERATED = 20
+
+
+@settings(
+    max_examples=GENERATED,
+    database=None,
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(programs(languages=(Language.CPP,), max_steps=24))
+def run_generated(program: Program) -> None:
+    run(Case("generated", program, seeds=(0,)))
+
+
+def run(case: Case) -> None:
+    print(case.name, flush=True)
+    assert check_case(CppEmitter(), case) is Outcome.PASSED
+
+
+def main() -> None:
+    # Inductor reads the variable now, and keeps to the plain compiler for kernels: those
+    # take long, and are not ours.
+    import_module("torch._inductor.config")
+    os.environ["CXX"] = sys.argv[1]
+    for case in CASES:
+        if not has_triton(case):
+            run(case)
+    run_generated()
+
+
+if __name__ == "__main__":
+    main()
