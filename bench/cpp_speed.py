@@ -12,7 +12,7 @@ PAGE = ROOT / "docs" / "sweeps" / "cpp-speed.md"
 INTRODUCTION = """\
 # Speed of the C++ emitter
 
-What `make bench-cpp` printed, in one run on a machine that did nothing else.
+What `make bench-cpp` printed, in one run.
 [Host time of emitted C++](../reference/cpp-host-time.md) explains the figures.
 """
 SECTIONS = {
@@ -28,10 +28,10 @@ so on are a tenth as long, and 1 is one fused kernel. Ratios are to `loader.run`
     "cpp_build_time": """\
 ## Build time
 
-`python -m bench.cpp_build_time`: processor seconds to build the host code of a Llama of 12 layers,
-128 wide, and of the same lines ten times over; kernels and the runtime's objects are built
-before. `all` is emission and the whole build. Below, chunks against one function when they
-run.
+`python -m bench.cpp_build_time`: processor seconds to build the host code of a Llama of
+12 layers, 128 wide, and of the same lines ten times over; kernels and the runtime's objects
+are built before. `all` is emission and the whole build. Below, chunks against one function
+when they run.
 """,
 }
 

@@ -214,9 +214,10 @@ std::function<void()> piece(const std::string& name) {
     };
   }
   if (name == "sgemm_") {
-    return [a, b, c]() mutable {
-      multiply(a.data_ptr<float>(), b.data_ptr<float>(), c.data_ptr<float>());
-    };
+    const float* left = a.data_ptr<float>();
+    const float* right = b.data_ptr<float>();
+    float* out = c.data_ptr<float>();
+    return [a, b, c, left, right, out] { multiply(left, right, out); };
   }
   throw std::runtime_error("no piece is named " + name);
 }
