@@ -136,7 +136,8 @@ def test_generated_programs(program: Program) -> None:
 def test_streams_wait_for_events(seed: int) -> None:
     program, operands = on_streams(seed)
     call = loaded(program)
-    inputs = [torch.linalg.qr(torch.randn(SIZE, SIZE, device="cuda"))[0] for _ in range(2)]
+    orthogonal = [torch.linalg.qr(torch.randn(SIZE, SIZE, device="cuda"))[0] for _ in "xy"]
+    inputs = [matrix.contiguous() for matrix in orthogonal]
     values = list(inputs)
     for x, y in operands:
         values.append(values[x] @ values[y])
