@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.program import Program
+from wrapperir.passes import MEMORY_PASSES, PASSES
 from wrapperir.testing import Case, Outcome, check_case, programs
 from wrapperir_cpp.emitter import CppEmitter
 from wrapperir_python.emitter import PythonEmitter
@@ -13,7 +14,7 @@ CPP = (Language.CPP,)
 SEEDS = st.integers(0, 2**16)
 # Each program is a library, so there are fewer than of what is only interpreted.
 slow = settings(
-    max_examples=40,
+    max_examples=30,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
@@ -33,4 +34,14 @@ def test_emitters_agree(program: Program, seed: int) -> None:
 @slow
 @given(programs(languages=(), max_steps=40), SEEDS)
 def test_emitters_agree_on_long_programs(program: Program, seed: int) -> None:
+    check(program, seed)
+
+
+@slow
+@given(programs(languages=(), max_steps=30), SEEDS)
+def test_emitters_agree_on_programs_with_planned_memory(
+    program: Program, seed: int
+) -> None:
+    for name in MEMORY_PASSES:
+        program = PASSES[name](program)
     check(program, seed)
