@@ -13,7 +13,9 @@ from attrs import frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 
-_ERROR = re.compile(r"\berror:|undefined reference|multiple definition|cannot find")
+_ERROR = re.compile(
+    r"\berror:|undefined reference|multiple definition|cannot find|discarded section"
+)
 _SHOWN_ERRORS = 3
 _LONGEST_ERROR = 2000
 
@@ -47,7 +49,8 @@ class Compiler:
 def first_errors(output: str) -> str:
     """Return the first errors in what a compiler printed."""
     lines = [line for line in output.splitlines() if line.strip()]
-    errors = [line for line in lines if _ERROR.search(line)] or lines
+    errors = [line for line in lines if _ERROR.search(line)]
+    errors = [line for line in errors if "ld returned" not in line] or lines
     return "\n".join(errors[:_SHOWN_ERRORS])[:_LONGEST_ERROR] or "the compiler failed"
 
 

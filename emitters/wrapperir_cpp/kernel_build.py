@@ -26,6 +26,8 @@ _HEADERS = (
 )
 _DIRECTIVE = re.compile(r"^[ \t]*(?:#|%:)[ \t]*(?!pragma\b)(.*)$", re.MULTILINE)
 _LARGEST_UNIT = 32
+_UNGROUP = ("-r", "--force-group-allocation")
+_HIDE = ("--weaken",)
 _PROCESSOR = Path(__file__).with_name("runtime") / "processor.cpp"
 
 
@@ -74,11 +76,23 @@ def _build_unit(compiler: Compiler, unit: Mapping[str, str]) -> list[Path]:
 
 
 def _hide_helpers(compiled: Path, function: str) -> None:
-    """Make a kernel the one name of its object: others' helpers may have the same names."""
-    objcopy = shutil.which("objcopy")
-    if objcopy is not None:
-        command = [objcopy, f"--keep-global-symbol={function}", str(compiled)]
-        subprocess.run(command, check=True, capture_output=True)  # noqa: S603
+    """Make a kernel the one name of its object: others' helpers may have the same names.
+
+    The linker first takes functions out of the groups of which it would keep one for all
+    objects: it refuses groups whose names are hidden.  A variable that is to be one in the
+    process is only hidden when it is weak.
+    """
+    linker, objcopy = shutil.which("ld"), shutil.which("objcopy")
+    if linker is None or objcopy is None:
+        return
+    alone = compiled.with_suffix(".alone.o")
+    for command in (
+        [linker, *_UNGROUP, str(compiled), "-o", str(alone)],
+        [objcopy, *_HIDE, f"--keep-global-symbol={function}", str(alone)],
+    ):
+        if subprocess.run(command, capture_output=True).returncode:  # noqa: S603
+            return  # not GNU's: helpers of one name are then an error of linking
+    alone.replace(compiled)
 
 
 def _is_joinable(text: str) -> bool:
@@ -122,5 +136,6 @@ def _build_object(compiler: Compiler, path: str, text: str) -> Path:
         if path.startswith(KERNELS):
             _hide_helpers(output, _function_of(path))
 
-    key = digest_of(compiler.command, compiler.version, torch_facts(), path, text)
+    facts = compiler.command, compiler.version, torch_facts(), _UNGROUP, _HIDE
+    key = digest_of(*facts, path, text)
     return built_once("objects", key, compile_to)

@@ -107,7 +107,8 @@ def test_a_kernel_may_have_any_name(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "before", ["", "static ", 'extern "C" ', "#include <map>\n", "#define HALF 0.5\n"]
+    "before",
+    ["", "static ", "inline ", 'extern "C" ', "#include <map>\n", "#define HALF 0.5\n"],
 )
 @pytest.mark.parametrize("processors", [1, 2])
 def test_helpers_of_one_name_stand_side_by_side(
@@ -127,6 +128,24 @@ def test_helpers_of_one_name_stand_side_by_side(
     ]
     found = assert_runs_as_interpreted(calling(*kernels))
     assert torch.equal(found, ((torch.arange(16.0) * 2 + 1) * 3 + 1) * 5 + 1)
+
+
+def test_kernels_may_use_functions_and_variables_of_pytorchs_headers() -> None:
+    """Both have the same of them, and the linker may be left with neither or two."""
+    sources = [
+        "#include <torch/csrc/inductor/cpp_prefix.h>\n"
+        'extern "C" void kernel(float* p) {\n'
+        '  TORCH_CHECK(p[0] < 1e9, "is ", p[0]);\n'
+        f"  for (int i = 0; i < 16; ++i) p[i] += {added};\n}}"
+        for added in (1, 2)
+    ]
+    kernels = [
+        evolve(cpp(""), name=f"k{index}", source=source)
+        for index, source in enumerate(sources)
+    ]
+    assert torch.equal(
+        assert_runs_as_interpreted(calling(*kernels)), torch.arange(16.0) + 3
+    )
 
 
 def test_kernels_are_compiled_together(
