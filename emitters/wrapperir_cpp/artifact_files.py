@@ -13,6 +13,7 @@ from wrapperir.text import format_program as format_program_text
 from wrapperir_cpp.arena import plan_arena
 from wrapperir_cpp.entry import emit_entry, emit_outputs
 from wrapperir_cpp.layout import BUILD_FACTS, PROGRAM, RUNTIME
+from wrapperir_cpp.line_facts import find_lines
 from wrapperir_cpp.lines import CppLines
 from wrapperir_cpp.module_text import CppModule
 from wrapperir_cpp.program_text import format_program
@@ -56,9 +57,11 @@ def emit_artifact(program: Program, emitter: str) -> Artifact:
         headers += CUDA_HEADERS
         sources += CUDA_SOURCES
     spelled = [fragment("runtime/{}", fragment(name)) for name in included]
+    text = format_program_text(program)
+    places = find_lines(program, text)
     files: dict[str, str | bytes] = {
-        PROGRAM: format_program(program, lines, spelled, remarks),
-        TEXT: format_program_text(program),
+        PROGRAM: format_program(program, lines, places, spelled, remarks),
+        TEXT: text,
         BUILD_FACTS: json.dumps(
             {
                 "devices": devices,

@@ -11,6 +11,7 @@ from wrapperir.ir.line import SymbolKind
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import CPU, ScalarType, TensorType, ValueType
 from wrapperir_cpp.arena import ALIGNMENT, Region
+from wrapperir_cpp.line_facts import LineFact
 from wrapperir_cpp.lines import CppLines
 from wrapperir_cpp.literals import format_int, format_string
 from wrapperir_cpp.memory import format_dtype
@@ -26,12 +27,19 @@ _KINDS = {
 
 
 def format_program(
-    program: Program, lines: CppLines, headers: Sequence[Fragment], remarks: Sequence[str]
+    program: Program,
+    lines: CppLines,
+    places: Sequence[LineFact],
+    headers: Sequence[Fragment],
+    remarks: Sequence[str],
 ) -> str:
-    """Return the source file, once all lines have been emitted."""
+    """Return the source file, once all lines have been emitted.
+
+    ``places`` says where each line is in the program's text.
+    """
     module = lines.module
     facts = source_writer()
-    _emit_facts(facts, program, lines)
+    _emit_facts(facts, program, lines, places)
     writer = source_writer()
     for remark in remarks:
         writer.emit_comment(remark)
@@ -105,7 +113,9 @@ def _emit_enum(
     writer.emit_line("}};")
 
 
-def _emit_facts(writer: SourceWriter, program: Program, lines: CppLines) -> None:
+def _emit_facts(
+    writer: SourceWriter, program: Program, lines: CppLines, places: Sequence[LineFact]
+) -> None:
     """Append the description, the tables it is made of, and the end of the namespace."""
     inputs = [
         joined(
@@ -148,11 +158,16 @@ def _emit_facts(writer: SourceWriter, program: Program, lines: CppLines) -> None
         fragment("{}, {}", format_int(offset), format_int(bytes))
         for offset, bytes in region.zeroed
     ]
+    lines_of_text = [
+        fragment("{}, {}", format_int(place.number), format_string(place.text))
+        for place in places
+    ]
     tables = [
         _emit_table(writer, "InputFact", "inputs", inputs),
         _emit_table(writer, "ConstantFact", "constants", constants),
         _emit_table(writer, "FixedTensor", "fixed", fixed),
         _emit_table(writer, "ZeroedRange", "zeroed", zeroed),
+        _emit_table(writer, "LineFact", "lines", lines_of_text),
     ]
     writer.emit_line("}}  // namespace")
     writer.emit_blank()
@@ -164,6 +179,7 @@ def _emit_facts(writer: SourceWriter, program: Program, lines: CppLines) -> None
         ("arena: bytes, alignment", [*map(format_int, (region.bytes, region.alignment))]),
         ("fixed tensors", [format_int(len(fixed)), tables[2]]),
         ("parts of the arena that begin as zero", [format_int(len(zeroed)), tables[3]]),
+        ("lines of program.wir", [format_int(len(places)), tables[4]]),
         ("function", [fragment("run")]),
     ]
     writer.emit_line("const Description wrapperir_description = {{")

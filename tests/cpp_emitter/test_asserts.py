@@ -56,7 +56,7 @@ def test_alignment() -> None:
     shift = -base.data_ptr() // 4 % 4
     run_both(text, base[shift : shift + 4])
     said = refused(text, base[shift + 1 : shift + 5])
-    assert "line 0: the kernel: %x is not aligned to 16 bytes" in said
+    assert 'program.wir:4, assert_alignment %x 16 "the kernel": the kernel: %x is' in said
 
 
 def test_a_condition() -> None:
@@ -70,8 +70,13 @@ def test_a_condition() -> None:
     }
     """
     run_both(text, 8)
-    assert "line 1: in fours: the condition does not hold" in refused(text, 7)
-    assert "line 2: the condition does not hold" in refused(text, 0)
+    assert (
+        'assert_scalar n % 4 == 0 "in fours": in fours: the condition does not hold'
+        in refused(text, 7)
+    )
+    assert ", program.wir:8, assert_scalar n: the condition does not hold" in refused(
+        text, 0
+    )
 
 
 FLOATS = [dtype for dtype in DType if dtype.is_float and dtype is not DType.F4E2M1FN_X2]

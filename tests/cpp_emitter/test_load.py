@@ -5,6 +5,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import cast
 
+import numpy as np
 import pytest
 import torch
 from attrs import evolve
@@ -116,7 +117,9 @@ def test_numbers_become_what_is_declared(given: list[Value], wanted: tuple[Value
         ([None, 1.0, True], RuntimeError, "n needs an int, not nothing"),
         ([torch.ones(()), 1.0, True], RuntimeError, "n needs an int, not a tensor"),
         ([2**63, 1.0, True], OverflowError, "input 0 does not fit 64 bits"),
-        (["1", 1.0, True], TypeError, "input 0 is a str, neither tensor nor number"),
+        (["1", 1.0, True], TypeError, "input 0 is a str, neither a tensor nor a real"),
+        ([np.ones(2, int), 1.0, True], TypeError, "input 0 is a numpy.ndarray, neither"),
+        ([1, 1j, True], TypeError, "input 1 is a complex, neither"),
         ([1, 1.0], RuntimeError, "3 inputs are needed, 2 were given"),
     ],
 )
@@ -138,10 +141,15 @@ class Subclass(torch.Tensor):
         (torch.ones(2, 2), RuntimeError, "x needs 1 dimensions, not 2"),
         (torch.ones(8)[::2], RuntimeError, r"x needs stride \[1\], not \[2\]"),
         (torch.ones(4).double(), RuntimeError, "x needs elements of f32, not f64"),
-        (torch.ones(4, device="meta"), RuntimeError, "x needs to be on device"),
+        (torch.ones(4, device="meta"), RuntimeError, "x needs to be on cpu, not on meta"),
         (torch.ones(4).to_sparse(), RuntimeError, "x needs to be a tensor with strides"),
-        (1, RuntimeError, "x needs a tensor"),
+        (1, RuntimeError, "x needs a tensor, not an int"),
         (torch.ones(4).as_subclass(Subclass), TypeError, "input 0 is a Subclass: .* plain"),
+        (
+            torch.quantize_per_tensor(torch.ones(4), 1.0, 0, torch.quint8),
+            RuntimeError,
+            "x needs elements of f32, not a dtype that this program does not know",
+        ),
         (FakeTensorMode().from_tensor(torch.ones(4)), TypeError, "input 0 is a FakeTensor"),
     ],
 )
@@ -152,6 +160,24 @@ def test_other_tensors_are_refused(
         add([given])
     (y, _) = tensors(add([torch.zeros(4)]))
     assert torch.equal(y, torch.ones(4))
+
+
+def test_tensors_of_torch_func_are_refused() -> None:
+    kernel = loaded("""
+    kernel_definition @double cpp(p: read f32*, q: write f32*) {
+      entry = twice
+      source {
+        | extern "C" void twice(const float* p, float* q) { *q = 2 * *p; }
+      }
+    }
+    program @main(%x: f32[1]) {
+      %y = allocate f32[1]
+      kernel_call @double(%x, %y)
+      return %y
+    }
+    """)
+    with pytest.raises(TypeError, match="plain tensors only, with memory of their own"):
+        torch.vmap(lambda x: tensors(kernel([x]))[0])(torch.ones(3, 1))
 
 
 def test_only_one_list_is_taken(add: Loaded) -> None:
@@ -169,7 +195,10 @@ def test_a_failing_operator_is_reported_with_its_line() -> None:
       return %y
     }
     """)
-    with pytest.raises(RuntimeError, match=r"main, line 0: .*index out of range"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"main, program.wir:4, .*index_select.default: .*index out of range",
+    ):
         call([torch.arange(2), torch.tensor([0, 7])])
     (y,) = tensors(call([torch.arange(2), torch.tensor([1, 1])]))
     assert y.tolist() == [1, 1]

@@ -3,6 +3,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <dlfcn.h>
+#include <string.h>
 #include <structmember.h>
 
 #include <memory>
@@ -81,6 +82,15 @@ bool refuse_tensor(PyObject* object, Py_ssize_t index) {
   return false;
 }
 
+// What does not become a number, such as an array, has a message of its own.
+bool refuse_other(PyObject* object, Py_ssize_t index) {
+  if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_TypeError)) return false;
+  PyErr_Format(
+      PyExc_TypeError, "input %zd is a %s, neither a tensor nor a real number", index,
+      Py_TYPE(object)->tp_name);
+  return false;
+}
+
 // What is no tensor, int, float or bool, but may be used as one.
 bool take_other(PyObject* object, Py_ssize_t index, wrapperir_value& value) {
   int is_tensor = PyObject_IsInstance(object, tensor_class);
@@ -88,20 +98,18 @@ bool take_other(PyObject* object, Py_ssize_t index, wrapperir_value& value) {
   if (is_tensor) return refuse_tensor(object, index);
   if (PyIndex_Check(object)) {
     PyObject* number = PyNumber_Index(object);
-    bool taken = number && take_whole(number, index, value);
-    Py_XDECREF(number);
+    if (!number) return refuse_other(object, index);
+    bool taken = take_whole(number, index, value);
+    Py_DECREF(number);
     return taken;
   }
   if (PyNumber_Check(object)) {
     value.as.real = PyFloat_AsDouble(object);
-    if (value.as.real == -1.0 && PyErr_Occurred()) return false;
+    if (value.as.real == -1.0 && PyErr_Occurred()) return refuse_other(object, index);
     value.kind = WRAPPERIR_FLOAT;
     return true;
   }
-  PyErr_Format(
-      PyExc_TypeError, "input %zd is a %s, neither tensor nor number", index,
-      Py_TYPE(object)->tp_name);
-  return false;
+  return refuse_other(object, index);
 }
 
 bool take(PyObject* object, Py_ssize_t index, wrapperir_value& value) {
@@ -163,6 +171,16 @@ PyObject* give_all(wrapperir_value* outputs, Py_ssize_t count) {
   return result;
 }
 
+// Tensors of torch.func and of tracing are plain to Python, and have no memory.
+void set_failure(const char* message) {
+  if (strstr(message, "Cannot access data pointer"))
+    PyErr_Format(
+        PyExc_TypeError, "%s: the program takes plain tensors only, with memory of their own",
+        message);
+  else
+    PyErr_SetString(PyExc_RuntimeError, message);
+}
+
 PyObject* call(PyObject* self, PyObject* const* given, size_t flags, PyObject* names) {
   auto* program = reinterpret_cast<Program*>(self);
   if (PyVectorcall_NARGS(flags) != 1 || names || !PyList_CheckExact(given[0])) {
@@ -184,7 +202,7 @@ PyObject* call(PyObject* self, PyObject* const* given, size_t flags, PyObject* n
       program->program, taken, count, outputs.all(), program->output_count);
   PyEval_RestoreThread(state);
   if (failed) {
-    PyErr_SetString(PyExc_RuntimeError, program->error());
+    set_failure(program->error());
     return nullptr;
   }
   return give_all(outputs.all(), program->output_count);

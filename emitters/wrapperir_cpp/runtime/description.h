@@ -55,6 +55,12 @@ struct ZeroedRange {
   int64_t bytes;
 };
 
+// Where a line of the program is in program.wir, and what it begins with.
+struct LineFact {
+  int32_t number;
+  const char* text;
+};
+
 // What a frame keeps of devices, such as streams; a program that has any fills it in.
 struct DeviceFrame {
   void* state = nullptr;
@@ -85,6 +91,8 @@ struct Description {
   const FixedTensor* fixed;
   int64_t zeroed_count;
   const ZeroedRange* zeroed;
+  int64_t line_count;
+  const LineFact* lines;
   void (*run)(const Context& context);
 };
 

@@ -39,12 +39,30 @@ constexpr const char* dtype_names[] = {
     "bool", "c32", "c64", "c128"};
 constexpr int8_t item_sizes[] = {8, 4, 2, 2, 1, 1, 1, 1, 1, 1, 8,
                                  4, 2, 1, 8, 4, 2, 1, 1, 4, 8, 16};
-constexpr const char* kind_names[] = {"a tensor", "an int", "a float", "a bool", "nothing"};
 
 const char* name_of_code(int32_t code) {
   for (int32_t i = 0; i < 22; ++i)
     if (torch_dtype(static_cast<DType>(i)) == code) return dtype_names[i];
-  return "another type";
+  return "a dtype that this program does not know";
+}
+
+const char* name_of_kind(int64_t kind) {
+  constexpr const char* names[] = {"a tensor", "an int", "a float", "a bool", "nothing"};
+  bool is_known = kind >= WRAPPERIR_TENSOR && kind <= WRAPPERIR_NONE;
+  return is_known ? names[kind] : "a value of no kind";
+}
+
+// As PyTorch spells c10::DeviceType.
+std::string name_of_device(int32_t device, int32_t index) {
+  constexpr const char* names[] = {
+      "cpu", "cuda", "mkldnn", "opengl", "opencl", "ideep", "hip", "fpga", "maia", "xla",
+      "vulkan", "metal", "xpu", "mps", "meta", "hpu", "ve", "lazy", "ipu", "mtia",
+      "privateuseone"};
+  constexpr int32_t count = sizeof names / sizeof *names;
+  std::string name = device >= 0 && device < count
+      ? names[device]
+      : "device type " + std::to_string(device);
+  return index < 0 || device == 0 ? name : name + ":" + std::to_string(index);
 }
 
 std::string spelled(const int64_t* numbers, int64_t count) {
@@ -106,8 +124,9 @@ void check_tensor(AtenTensorHandle tensor, const TensorFact& type, const char* n
   check(aoti_torch_get_device_index(tensor, &index), -1);
   if (device != torch_device(type.device) || (index > 0 ? index : 0) != type.index)
     fail(
-        -1, "%s needs to be on device %d:%d of PyTorch's, not %d:%d", name,
-        torch_device(type.device), type.index, device, index);
+        -1, "%s needs to be on %s, not on %s", name,
+        name_of_device(torch_device(type.device), type.index).c_str(),
+        name_of_device(device, index).c_str());
   int64_t ndim = 0;
   check(aoti_torch_get_dim(tensor, &ndim), -1);
   if (ndim != type.ndim)
@@ -124,17 +143,16 @@ void check_tensor(AtenTensorHandle tensor, const TensorFact& type, const char* n
 // A number becomes one of the declared kind; a float is never an int or a bool.
 void check_input(wrapperir_value& value, const InputFact& fact) {
   if (fact.kind == WRAPPERIR_TENSOR) {
-    if (value.kind != WRAPPERIR_TENSOR || !value.as.tensor)
-      fail(-1, "%s needs a tensor", fact.name);
+    if (value.kind != WRAPPERIR_TENSOR)
+      fail(-1, "%s needs a tensor, not %s", fact.name, name_of_kind(value.kind));
+    if (!value.as.tensor) fail(-1, "%s needs a tensor, and its handle is null", fact.name);
     return check_tensor(value.as.tensor, fact.type, fact.name);
   }
   bool is_whole = value.kind == WRAPPERIR_INT || value.kind == WRAPPERIR_BOOL;
-  if (!is_whole && (value.kind != WRAPPERIR_FLOAT || fact.kind != WRAPPERIR_FLOAT)) {
-    bool is_known = value.kind >= WRAPPERIR_TENSOR && value.kind <= WRAPPERIR_NONE;
+  if (!is_whole && (value.kind != WRAPPERIR_FLOAT || fact.kind != WRAPPERIR_FLOAT))
     fail(
-        -1, "%s needs %s, not %s", fact.name, kind_names[fact.kind],
-        is_known ? kind_names[value.kind] : "a value of no kind");
-  }
+        -1, "%s needs %s, not %s", fact.name, name_of_kind(fact.kind),
+        name_of_kind(value.kind));
   if (is_whole && fact.kind == WRAPPERIR_FLOAT)
     value.as.real = static_cast<double>(value.as.integer);
   if (fact.kind == WRAPPERIR_BOOL) value.as.integer = value.as.integer != 0;
@@ -187,7 +205,10 @@ void fail(int line, const char* format, ...) {
   va_end(arguments);
   text.pop_back();
   last_error = wrapperir_description.name;
-  if (line >= 0) last_error += ", line " + std::to_string(line);
+  if (line >= 0 && line < wrapperir_description.line_count) {
+    const LineFact& fact = wrapperir_description.lines[line];
+    last_error += ", program.wir:" + std::to_string(fact.number) + ", " + fact.text;
+  }
   last_error += ": " + text;
   throw Failure();
 }
@@ -196,7 +217,11 @@ void fail_in_torch(int line) {
   const char* what = nullptr;
   if (torch_exception_get_what_without_backtrace)
     what = torch_exception_get_what_without_backtrace();
-  fail(line, "%s", what ? what : "a function of PyTorch failed; it wrote why to stderr");
+  if (!what) what = "a function of PyTorch failed; it wrote why to stderr";
+  bool is_unknown = strstr(what, "Could not find schema");
+  fail(
+      line, "%s%s", what,
+      is_unknown ? "; import or load the library that registers the operator first" : "");
 }
 
 void empty_pinned(
