@@ -70,7 +70,8 @@ def _directory(kind: str) -> Path:
         raise DiagnosticError(
             Diagnostic(
                 code=Code.INVALID_ARTIFACT,
-                message=str(error),
+                message=f"there is no place to keep what is built: {error.filename}:"
+                f" {error.strerror or error}",
                 hint="set XDG_CACHE_HOME to a directory of yours",
             )
         ) from None

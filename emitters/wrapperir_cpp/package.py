@@ -24,7 +24,10 @@ def package_library(directory: Path, path: Path) -> None:
     for file in (LIBRARY, BUILD_FACTS):
         if file not in manifest.files:
             message = f"{directory} has no {file}: it was emitted, but not built"
-            raise DiagnosticError(Diagnostic(code=Code.INVALID_ARTIFACT, message=message))
+            hint = "wrapperir compile PROGRAM.wir --emitter cpp -o DIR builds it"
+            raise DiagnosticError(
+                Diagnostic(code=Code.INVALID_ARTIFACT, message=message, hint=hint)
+            )
     model = {
         "AOTI_DEVICE_KEY": _device(manifest, directory),
         # What PyTorch compares with the machine that loads it.

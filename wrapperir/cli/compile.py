@@ -14,7 +14,7 @@ from wrapperir.cli.options import (
 )
 from wrapperir.cli.progress import stage
 from wrapperir.cli.report import notice
-from wrapperir.cli.source import NOWHERE, printed
+from wrapperir.cli.source import NOWHERE, printed, read_source
 from wrapperir.cli.status import reporting, working_on
 
 
@@ -24,6 +24,7 @@ from wrapperir.cli.status import reporting, working_on
         "wrapperir compile model.py:Model -o model_compiled",
         "wrapperir compile model.py:Model --emitter cpp -o model_library",
         "wrapperir compile model.py:scale --pass remove_dead_lines -o scale_compiled",
+        "wrapperir compile add.wir --emitter cpp --constants weights.pt -o add_library",
         "wrapperir run model_compiled",
     ),
 )
@@ -38,6 +39,12 @@ from wrapperir.cli.status import reporting, working_on
     show_default=True,
     help="export: one operator a line.  inductor: the fused kernels of torch.compile.",
 )
+@click.option(
+    "--constants",
+    metavar="FILE",
+    help="Where TARGET is a program: take its constants from a dict by key.  Otherwise"
+    " they are those that compile wrote beside it.",
+)
 @emitter_option("python", "The emitter; wrapperir plugins lists them.  [default: python]")
 @pass_option
 @diagnostics_format_option
@@ -46,6 +53,7 @@ def command(
     target: str,
     output: str,
     frontend: str,
+    constants: str | None,
     emitter: str,
     passes: tuple[str, ...],
     form: Literal["text", "json"],
@@ -57,9 +65,11 @@ def command(
 
     TARGET is FILE.py:NAME, a function, a torch.nn.Module or a class of modules in a
     Python file that also defines its arguments as example_inputs() or EXAMPLE_INPUTS; or
-    a .pt2 file that torch.export.save wrote.
+    a .pt2 file that torch.export.save wrote; or a program: a .wir or .json file, a
+    directory that compile wrote, or - for standard input.
 
-    This executes code: the file, and the function or module in it.
+    This executes code: the file and the function or module in it; of a program, what
+    building its kernels executes.
     """
     from wrapperir.emit.pipeline import (
         build_artifact,
@@ -74,29 +84,34 @@ def command(
     with stage("loading torch ..."):
         from wrapperir.cli.compiled import Compiled, check_directory, write_compiled
         from wrapperir.cli.lowering import check_target, lower_target
+        from wrapperir.cli.program_target import is_program, read_program
     check_directory(Path(output))
-    file = check_target(target, frontend)
+    if is_program(target):
+        source = read_source(target)
+        working_on(source)
+        found = [read_program(source, target, constants)]
+        notice(f"compile executes the code in {source.name}")
+    else:
+        if constants is not None:
+            raise click.UsageError("--constants is for a program: a .wir or .json file")
+        file = check_target(target)
     notice(f"compile executes the code in {file}")
     with stage(f"lowering {target} ..."):
-        found = lower_target(target, frontend)
-    compiled: list[Compiled] = []
-    for number, lowered in enumerate(found):
-        with stage(f"emitting program {number + 1} of {len(found)} ..."):
-            working_on(printed(lowered.program, f"<program {number}>"))
-            program = prepare_program(lowered.program, passes)
-            artifact = emit_program(program, chosen)
-        with stage(f"building program {number + 1} of {len(found)} ..."):
-            artifact = build_artifact(program, artifact, chosen, lowered.constants)
-            compiled.append(Compiled(Lowered(program, lowered.constants), artifact))
+        lowered = lower_target(target, frontend)
+    with stage("emitting the program ..."):
+        working_on(printed(lowered.program, "<program>"))
+        program = prepare_program(lowered.program, passes)
+        artifact = emit_program(program, chosen)
+    with stage("building the program ..."):
+        artifact = build_artifact(program, artifact, chosen, lowered.constants)
     working_on(NOWHERE)
-    write_compiled(compiled, target, Path(output))
-    for item in compiled:
-        program = item.lowered.program
-        click.echo(
-            f"{output}: {program.name}: {_counted(len(program.lines), 'line')}, "
-            f"{_counted(len(program.definitions), 'kernel')}, "
-            f"{_counted(len(program.constants), 'constant')}"
-        )
+    compiled = Compiled(Lowered(program, lowered.constants), artifact)
+    write_compiled([compiled], target, Path(output))
+    click.echo(
+        f"{output}: {program.name}: {_counted(len(program.lines), 'line')}, "
+        f"{_counted(len(program.definitions), 'kernel')}, "
+        f"{_counted(len(program.constants), 'constant')}"
+    )
 
 
 def _counted(number: int, what: str) -> str:

@@ -9,15 +9,13 @@ from attrs import frozen
 
 from wrapperir import __version__
 from wrapperir.cli.print import format_as
-from wrapperir.cli.source import PROGRAM_TEXT
+from wrapperir.cli.source import PROGRAM_JSON, PROGRAM_TEXT
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit.constant_files import write_with_constants
 from wrapperir.emit.contract import Artifact
 from wrapperir.emit.replacing import replacing
 from wrapperir.frontend.lowered import Lowered
 from wrapperir.loading import COMPILED_MANIFEST
-
-PROGRAM_JSON = "program.json"
 
 
 @frozen

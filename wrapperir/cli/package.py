@@ -7,6 +7,7 @@ import click
 
 from wrapperir.cli.options import diagnostics_format_option, examples
 from wrapperir.cli.status import reporting
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 
 
 @click.command(
@@ -33,6 +34,14 @@ def command(directory: str, file: str, form: Literal["text", "json"]) -> None:
     from wrapperir.emit.pipeline import find_emitter
     from wrapperir.loading import find_artifact
 
+    if Path(file).is_dir():
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.INVALID_ARTIFACT,
+                message=f"{file} is a directory, and a package is a file",
+                hint="give the name of the file to write, such as model.pt2",
+            )
+        )
     artifact = find_artifact(Path(directory))
     _, manifest = read_manifest(artifact)
     target = Path(file)

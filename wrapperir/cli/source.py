@@ -13,6 +13,9 @@ from wrapperir.loading import COMPILED_MANIFEST
 PROGRAM_TEXT = "program.wir"
 """The name of a program's text in a directory that ``compile`` wrote."""
 
+PROGRAM_JSON = "program.json"
+"""The name of its JSON there."""
+
 STANDARD_INPUT = "-"
 
 
@@ -25,6 +28,8 @@ class Source:
     positions: Mapping[LinePath, Position] = field(factory=dict[LinePath, Position])
 
 
+_ARCHIVE = b"PK\3\4"
+
 NOWHERE = Source("wrapperir", "")
 """Where diagnostics are that are about no program."""
 
@@ -33,7 +38,8 @@ def read_source(path: str) -> Source:
     """Return the text of a file, of a compiled directory's program, or of standard input.
 
     Raises:
-        DiagnosticError: WIR908, a directory holds no program, or several.
+        DiagnosticError: WIR908, a directory holds no program, or several; or the file is
+            an archive.
         OSError: it cannot be read.
     """
     if path == STANDARD_INPUT:
@@ -43,8 +49,22 @@ def read_source(path: str) -> Source:
         if file.is_dir():
             file = _program_in(file)
         name, content = str(file), file.read_bytes()
+        if content.startswith(_ARCHIVE):
+            raise _archive(name)
     # Bytes that are no UTF-8 become lone surrogates, which parse_source reports.
     return Source(name, content.decode(errors="surrogateescape"))
+
+
+def _archive(name: str) -> DiagnosticError:
+    return DiagnosticError(
+        Diagnostic(
+            code=Code.NO_PROGRAM,
+            message=f"{name} is an archive, such as a package, not a program's text",
+            hint="wrapperir.load of Python loads a package, and its text is"
+            " extra/wrapperir/program.wir in it; wrapperir compile takes what"
+            " torch.export.save wrote",
+        )
+    )
 
 
 def _program_in(directory: Path) -> Path:

@@ -74,7 +74,10 @@ class Emitter(ABC):
             DiagnosticError: WIR705, it has no such checks.
         """
         message = f"the {self.name} emitter has no checks of memory"
-        raise DiagnosticError(Diagnostic(code=Code.UNSUPPORTED_FEATURE, message=message))
+        hint = "the python emitter has; without an emitter the interpreter always checks"
+        raise DiagnosticError(
+            Diagnostic(code=Code.UNSUPPORTED_FEATURE, message=message, hint=hint)
+        )
 
     @abstractmethod
     def emit(self, program: Program) -> Artifact:

@@ -1,0 +1,46 @@
+"""What ``compile`` is given, where that is a program: its text, and its constants."""
+
+from pathlib import Path
+
+from wrapperir.cli.source import (
+    PROGRAM_JSON,
+    PROGRAM_TEXT,
+    STANDARD_INPUT,
+    Source,
+    parse_source,
+)
+from wrapperir.cli.value_files import load_constants
+from wrapperir.emit.constant_files import read_constants
+from wrapperir.frontend.lowered import Lowered
+from wrapperir.loading import find_artifacts
+
+
+def is_program(target: str) -> bool:
+    """Return whether a target names a program, and no code of Python."""
+    named = target.endswith((".wir", ".json")) or target == STANDARD_INPUT
+    return named or Path(target).is_dir()
+
+
+def read_program(source: Source, target: str, file: str | None) -> Lowered:
+    """Return a program and its constants: those in ``file``, or beside the program.
+
+    Raises:
+        DiagnosticError: the text is malformed; WIR904, the file is no dict of tensors; or
+            WIR710, the constants beside the program are malformed.
+        OSError: a file cannot be read.
+    """
+    program, _ = parse_source(source)
+    if file is not None:
+        return Lowered(program, load_constants(file))
+    folder = _folder(target)
+    beside = find_artifacts(folder) if folder is not None else ()
+    found = (read_constants(artifact) for artifact in beside)
+    return Lowered(program, next(filter(None, found), {}))
+
+
+def _folder(target: str) -> Path | None:
+    """Return the folder that ``compile`` wrote the program to, if it did."""
+    path = Path(target)
+    if target != STANDARD_INPUT and path.is_dir():
+        return path
+    return path.parent if path.name in {PROGRAM_TEXT, PROGRAM_JSON} else None
