@@ -89,17 +89,18 @@ def command(
     if is_program(target):
         source = read_source(target)
         working_on(source)
-        found = [read_program(source, target, constants)]
+        lowered, source = read_program(source, target, constants)
+        working_on(source)
         notice(f"compile executes the code in {source.name}")
     else:
         if constants is not None:
             raise click.UsageError("--constants is for a program: a .wir or .json file")
         file = check_target(target)
-    notice(f"compile executes the code in {file}")
-    with stage(f"lowering {target} ..."):
-        lowered = lower_target(target, frontend)
-    with stage("emitting the program ..."):
+        notice(f"compile executes the code in {file}")
+        with stage(f"lowering {target} ..."):
+            lowered = lower_target(target, frontend)
         working_on(printed(lowered.program, "<program>"))
+    with stage("emitting the program ..."):
         program = prepare_program(lowered.program, passes)
         artifact = emit_program(program, chosen)
     with stage("building the program ..."):

@@ -21,21 +21,21 @@ def is_program(target: str) -> bool:
     return named or Path(target).is_dir()
 
 
-def read_program(source: Source, target: str, file: str | None) -> Lowered:
-    """Return a program and its constants: those in ``file``, or beside the program.
+def read_program(source: Source, target: str, file: str | None) -> tuple[Lowered, Source]:
+    """Return a program with constants, those in ``file`` or beside it, and its text.
 
     Raises:
         DiagnosticError: the text is malformed; WIR904, the file is no dict of tensors; or
             WIR710, the constants beside the program are malformed.
         OSError: a file cannot be read.
     """
-    program, _ = parse_source(source)
+    program, source = parse_source(source)
     if file is not None:
-        return Lowered(program, load_constants(file))
+        return Lowered(program, load_constants(file)), source
     folder = _folder(target)
     beside = find_artifacts(folder) if folder is not None else ()
     found = (read_constants(artifact) for artifact in beside)
-    return Lowered(program, next(filter(None, found), {}))
+    return Lowered(program, next(filter(None, found), {})), source
 
 
 def _folder(target: str) -> Path | None:
