@@ -74,3 +74,11 @@ def test_an_emitter_without_checks_says_so(
     result = invoke(command, "add.wir", "--emitter", "plain", "--check-memory")
     assert result.exit_code == 1
     assert f"{Code.UNSUPPORTED_FEATURE}: the plain emitter has no checks" in result.stderr
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_cpp_emitter_names_the_one_with_checks() -> None:
+    result = invoke("emit", "add.wir", "--emitter", "cpp", "--check-memory", "-o", "out")
+    assert result.exit_code == 1
+    assert "WIR705: the cpp emitter has no checks of memory" in result.stderr
+    assert "hint: the python emitter has" in result.stderr

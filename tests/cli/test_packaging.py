@@ -79,3 +79,42 @@ def test_a_file_that_cannot_be_written_is_named() -> None:
     done = run("package", "out", "missing/model.pt2")
     assert done.exit_code == 3
     assert "missing/model.pt2: No such file or directory" in done.output
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_package_is_not_written_over_a_directory() -> None:
+    compiled("cpp")
+    done = run("package", "out", ".")
+    assert done.exit_code == 1
+    assert "WIR710: . is a directory, and a package is a file" in done.output
+    assert "hint: give the name of the file to write, such as model.pt2" in done.output
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_is_not_built_yet_says_how() -> None:
+    compiled("python")
+    assert run("emit", "out", "--emitter", "cpp", "-o", "emitted").exit_code == 0
+    done = run("package", "emitted", "model.pt2")
+    assert done.exit_code == 1
+    assert "WIR710: emitted has no program.so" in done.output
+    assert "hint: wrapperir compile PROGRAM.wir --emitter cpp -o DIR" in done.output
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("command", ["run", "print"])
+def test_a_package_is_not_read_as_text(command: str) -> None:
+    compiled("cpp")
+    assert run("package", "out", "model.pt2").exit_code == 0
+    done = run(command, "model.pt2")
+    assert done.exit_code == 1
+    assert "WIR908: model.pt2 is an archive, such as a package" in done.output
+    assert "hint: wrapperir.load of Python loads a package" in done.output
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_cache_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/x")
+    done = run("compile", "model.py:Model", "--emitter", "cpp", "-o", "out")
+    assert done.exit_code == 1
+    assert "WIR710: there is no place to keep what is built: /proc/x: " in done.output
+    assert "hint: set XDG_CACHE_HOME to a directory of yours" in done.output
