@@ -1,7 +1,7 @@
-"""From what ``compile`` is given to programs, through a frontend."""
+"""From what ``compile`` is given to a program, through a frontend."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,6 @@ import torch
 from torch.fx.traceback import annotate_fn
 
 from wrapperir.cli.target import Target, guarded, load_target, split_target
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.frontend.lowered import Lowered
 
 
@@ -26,50 +25,34 @@ class _AsModule(torch.nn.Module):
         return self.function(*args, **kwargs)
 
 
-def check_target(text: str, frontend: str) -> Path:
+def check_target(text: str) -> Path:
     """Return the file of ``FILE.py:NAME`` or of an exported program; executes nothing.
 
     Raises:
-        DiagnosticError: WIR900, it is spelled otherwise, or not for the frontend.
+        DiagnosticError: WIR900, it is spelled otherwise.
         OSError: the file cannot be read.
     """
-    exported = text.endswith(".pt2")
-    if exported and frontend != "export":
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.TARGET_SPELLING,
-                message=f"a .pt2 file goes through the export frontend, not {frontend}",
-            )
-        )
-    path = Path(text) if exported else split_target(text)[0]
+    path = Path(text) if text.endswith(".pt2") else split_target(text)[0]
     path.open("rb").close()
     return path
 
 
-def lower_target(text: str, frontend: str) -> Sequence[Lowered]:
-    """Return the programs, at least one, of what :func:`check_target` accepts.
+def lower_target(text: str, frontend: str) -> Lowered:
+    """Return the program of what :func:`check_target` accepts.
 
     Raises:
         DiagnosticError: WIR901 to WIR903, WIR907, or what the frontend reports.
         OSError: the file cannot be read.
     """
-    path = check_target(text, frontend)
+    path = check_target(text)
     if text.endswith(".pt2"):
-        return [_lower(guarded(path, _load, path))]
-    target = load_target(text)
+        exported = guarded(path, _load, path)
+    else:
+        exported = guarded(path, _export, load_target(text))
     if frontend == "export":
-        return [_lower(guarded(path, _export, target))]
-    found = _capture(path, target)
-    if not found:
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.NOTHING_TO_COMPILE,
-                message=f"torch.compile makes no graph of {text}",
-                hint="it computes nothing with tensors, or Dynamo leaves it all to Python:"
-                " TORCH_LOGS=graph_breaks says why",
-            )
-        )
-    return found
+        return _lower(exported)
+    lowered: Lowered = guarded(path, _fuse, exported)
+    return lowered
 
 
 def _load(path: Path) -> torch.export.ExportedProgram:
@@ -96,12 +79,7 @@ def _lower(exported: torch.export.ExportedProgram) -> Lowered:
     return lower_exported(exported)
 
 
-def _capture(path: Path, target: Target) -> Sequence[Lowered]:
-    from wrapperir.frontend.inductor import capture
+def _fuse(exported: torch.export.ExportedProgram) -> Lowered:
+    from wrapperir.frontend.inductor import lower_exported
 
-    def call(*args: Any) -> Any:
-        return target.function(*args, **target.kwargs)
-
-    function = call if target.kwargs else target.function
-    found: Sequence[Lowered] = guarded(path, capture, function, target.args)
-    return found
+    return lower_exported(exported)

@@ -27,7 +27,7 @@ from wrapperir.frontend.lowered import Lowered
 if TYPE_CHECKING:
     from wrapperir.emit.contract import Loaded
 
-_FUNCTORCH: dict[str, Any] = {
+FUNCTORCH: dict[str, Any] = {
     # Programs are made anew each time.
     "enable_autograd_cache": False,
     # A backward is given saved tensors as inputs, and an input's memory is not for reuse.
@@ -50,11 +50,11 @@ def compile_graph(
         DiagnosticError: the graph has something that a program cannot express, or
             ``compile`` raised it.
     """
-    with functorch_config.patch(_FUNCTORCH), own_settings():
+    with functorch_config.patch(FUNCTORCH), own_settings():
         compiled: Any = compile_fx(
             graph,
             list(example_inputs),
-            inner_compile=functools.partial(_compile_inner, compile),
+            inner_compile=functools.partial(compile_inner, compile),
         )
     return _as_callable(compiled)
 
@@ -64,9 +64,10 @@ def _as_callable(compiled: Any) -> Callable[..., Any]:
     return function
 
 
-def _compile_inner(
+def compile_inner(
     compile: "Callable[[Lowered, bool], Loaded]", *args: Any, **kwargs: Any
 ) -> Any:
+    """Compile one traced graph, in the scope that captures it; ``compile`` as above."""
     # A backward graph may come here when the forward has long returned, so each graph
     # enters the scope by itself.
     session = Session(
@@ -154,7 +155,7 @@ def compile_captured(
             return lambda args: ()
 
         with config.patch(chosen):
-            _compile_inner(keep, gm, inputs, **kwargs)
+            compile_inner(keep, gm, inputs, **kwargs)
 
         def run(args: list[Any]) -> Any:
             return original(*args)
@@ -162,7 +163,7 @@ def compile_captured(
         return MockFXGraphCacheOutput(run)
 
     chosen = dict(settings)
-    with functorch_config.patch(_FUNCTORCH), own_settings(), config.patch(chosen):
+    with functorch_config.patch(FUNCTORCH), own_settings(), config.patch(chosen):
         compiled: Any = compile_fx(graph, example_inputs, inner_compile=inner)
     return _as_callable(compiled)
 

@@ -5,9 +5,12 @@ everything else, has no call that writes several outputs and no results that are
 and does not know where in its storage an input begins.
 """
 
+import inspect
+from collections.abc import Sequence
 from typing import Any
 
-from torch._inductor import ir
+import torch
+from torch._inductor import compile_fx, ir
 from torch._inductor.codegen import wrapper
 from torch._inductor.graph import GraphLowering
 
@@ -35,3 +38,16 @@ def is_size_check(text: object, node: object) -> bool:
         and text.startswith(_SIZE_CHECK)
         and isinstance(node, ir.ExternKernel)
     )
+
+
+def run_joint_passes(
+    graph: torch.fx.GraphModule, inputs: Sequence[Any]
+) -> torch.fx.GraphModule:
+    """Run the passes that Inductor runs between tracing and lowering."""
+    device = next((x.device for x in inputs if isinstance(x, torch.Tensor)), None)
+    passes: Any = compile_fx._recursive_joint_graph_passes  # pyright: ignore
+    known = inspect.signature(passes).parameters
+    done: torch.fx.GraphModule = (
+        passes(graph, input_device=device) if "input_device" in known else passes(graph)
+    )
+    return done

@@ -1,0 +1,136 @@
+# Inductor says little of its types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
+# pyright: reportMissingTypeStubs=false
+"""Compilation of exported programs by Inductor: whole graphs, with their signature."""
+
+import contextlib
+from collections.abc import Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._dispatch.python import enable_python_dispatcher
+from torch._functorch import config as functorch_config
+from torch._functorch.aot_autograd import aot_export_module
+from torch._guards import detect_fake_mode
+from torch._inductor import compile_fx
+from torch._inductor.decomposition import select_decomp_table
+from torch._inductor.virtualized import V
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.export import ExportedProgram
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.frontend.inductor import versions
+from wrapperir.frontend.inductor.capture import FUNCTORCH, compile_inner
+from wrapperir.frontend.inductor.capture_scope import own_settings
+from wrapperir.frontend.inductor.guard_lines import with_guards
+from wrapperir.frontend.inductor.signature import plain_graph
+from wrapperir.frontend.lowered import Lowered
+
+if TYPE_CHECKING:
+    from wrapperir.emit.contract import Loaded
+
+
+def lower_exported(exported: ExportedProgram) -> Lowered:
+    """Return the program that Inductor makes of an exported module, and its constants.
+
+    Inputs and outputs are those of the exported module, also the unused ones: the leaves
+    of ``(args, kwargs)`` and of what it returns.  Parameters, buffers and tensors of the
+    module are constants, with the names of ``state_dict`` as keys; they share its memory.
+
+    Raises:
+        DiagnosticError: the graph or its signature has something that a program cannot
+            express; WIR907, it computes nothing.
+    """
+    found: list[Lowered] = []
+
+    def keep(lowered: Lowered, backward: bool) -> "Loaded":
+        found.append(lowered)
+        return lambda args: ()
+
+    graph, signature = plain_graph(exported)
+    given = [node.meta["val"] for node in graph.graph.find_nodes(op="placeholder")]
+    mode = _fake_mode(graph)
+    with _inference(mode):
+        export: Any = aot_export_module
+        traced, kinds = export(
+            graph, given, trace_joint=False, decompositions=select_decomp_table()
+        )
+        _write_back(traced, kinds.user_inputs_to_mutate)
+        _name_inputs(traced, signature.placeholders)
+        _keep_strides(traced)
+        traced = versions.run_joint_passes(traced, given)
+        held = [i for i, n in enumerate(signature.placeholders) if n in signature.keys]
+        compile_inner(keep, traced, given, static_input_idxs=held, is_inference=True)
+    if not found:
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.NOTHING_TO_COMPILE,
+                message="Inductor has nothing to compile: no tensor is computed",
+                hint="give --frontend export, or a function that computes something",
+            )
+        )
+    (lowered,) = found
+    return with_guards(signature.complete(lowered), mode.shape_env)
+
+
+def _fake_mode(graph: torch.fx.GraphModule) -> FakeTensorMode:
+    found = detect_fake_mode([node.meta.get("val") for node in graph.graph.nodes])
+    if found is None or found.shape_env is None:
+        return FakeTensorMode(shape_env=ShapeEnv())
+    mode: FakeTensorMode = found
+    return mode
+
+
+@contextlib.contextmanager
+def _inference(mode: FakeTensorMode) -> Generator[None]:
+    """Enter what ``compile_fx`` sets where it compiles an exported graph."""
+    settings = functorch_config.patch({**FUNCTORCH, "unlift_effect_tokens": True})
+    with contextlib.ExitStack() as stack:
+        for scope in (
+            settings,
+            own_settings(),
+            torch.no_grad(),
+            enable_python_dispatcher(),
+            V.set_fake_mode(mode),
+        ):
+            stack.enter_context(scope)
+        # Else patterns of Inductor's, traced now, would have its casts in them.
+        if torch._C._is_any_autocast_enabled():
+            stack.enter_context(torch._C._DisableAutocast())
+        yield
+
+
+def _write_back(traced: torch.fx.GraphModule, mutated: Mapping[str, str]) -> None:
+    """Write new values of inputs to them, where the graph returns those first."""
+    output = traced.graph.output_node()
+    inputs = {node.name: node for node in traced.graph.find_nodes(op="placeholder")}
+    results: Any = output.args[0]
+    new, kept = results[: len(mutated)], results[len(mutated) :]
+    with traced.graph.inserting_before(output):
+        for value in new:
+            target = inputs[mutated[value.name]]
+            written = traced.graph.call_function(
+                torch.ops.aten.copy_.default, (target, value)
+            )
+            written.meta["val"] = target.meta["val"]
+    output.args = (tuple(kept),)
+    traced.recompile()
+
+
+def _name_inputs(traced: torch.fx.GraphModule, names: Sequence[str]) -> None:
+    # Inductor names its buffers by target; node names stay, which are the graph's own.
+    placeholders = traced.graph.find_nodes(op="placeholder")
+    for node, name in zip(placeholders, names, strict=True):
+        node.target = name
+
+
+def _keep_strides(traced: torch.fx.GraphModule) -> None:
+    """Have Inductor lay out results as the function does."""
+    output = traced.graph.output_node()
+    results: Any = output.args[0]
+    output.meta["user_visible_output_idxs"] = [
+        index for index, value in enumerate(results) if isinstance(value, torch.fx.Node)
+    ]
+    compile_fx._recursive_record_user_visible_output_idxs(traced)

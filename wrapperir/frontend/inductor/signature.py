@@ -1,0 +1,244 @@
+# fx says little of its types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+"""What an exported program takes and returns, beside what Inductor is given of it."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, NoReturn, cast
+
+import torch
+from attrs import define, evolve, field
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.frontend.bound_constants import bind_constants
+from wrapperir.frontend.export.values import NO_VALUE, lower_type
+from wrapperir.frontend.lowered import Lowered
+from wrapperir.ir.expr import ExprOp, Symbol, compare
+from wrapperir.ir.line import (
+    Argument,
+    AssertScalarLine,
+    SymbolDefinitionLine,
+    SymbolKind,
+    ValueOf,
+)
+from wrapperir.ir.program import Input
+
+_HELD = frozenset({InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR})
+_RETURNED = frozenset({OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT})
+_MUTATIONS = frozenset(
+    kind
+    for name in ("BUFFER_MUTATION", "PARAMETER_MUTATION", "USER_INPUT_MUTATION")
+    if (kind := getattr(OutputKind, name, None)) is not None
+)
+_TRACED = (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)
+_FIXED = (bool, int, float, str, type(None))
+
+
+@define
+class Signature:
+    """Inputs and outputs in order, and the tensors that the module holds.
+
+    ``placeholders`` name the graph's, held tensors among them; ``keys`` has the held.
+    An input has the value that the graph was specialised for, else ``None``.  An output
+    is a value that the graph need not return, or ``...`` for one that it returns.
+    """
+
+    placeholders: list[str] = field(factory=list[str])
+    keys: dict[str, str] = field(factory=dict[str, str])
+    tensors: dict[str, torch.Tensor] = field(factory=dict[str, torch.Tensor])
+    inputs: list[tuple[str, Any]] = field(factory=list[tuple[str, Any]])
+    outputs: list[Any] = field(factory=list[Any])
+
+    def complete(self, lowered: Lowered) -> Lowered:
+        """Return the program of the graph with the inputs and outputs of the signature.
+
+        Raises:
+            DiagnosticError: WIR605, the place of a held tensor is not fixed.
+        """
+        own, tensors = _beside(lowered, self.tensors)
+        program = bind_constants(own, self.keys)
+        taken = {input.name: input for input in program.inputs}
+        fixed = [(name, value) for name, value in self.inputs if name not in taken]
+        returned = iter(program.outputs)
+        outputs = [next(returned) if value is ... else value for value in self.outputs]
+        program = evolve(
+            program,
+            inputs=tuple(
+                taken[name] if name in taken else Input(name=name, type=_fixed_type(value))
+                for name, value in self.inputs
+            ),
+            symbols=(*program.symbols, *_fixed_symbols(fixed)),
+            lines=(*_float_checks(fixed), *program.lines),
+            outputs=cast(tuple[Argument, ...], tuple(outputs)),
+        )
+        return Lowered(program, tensors)
+
+
+def _fixed_symbols(fixed: list[tuple[str, Any]]) -> Iterator[SymbolDefinitionLine]:
+    """Yield a symbol for each number; the range of a whole one is the number itself."""
+    for name, value in fixed:
+        source, symbol = ValueOf(name), f"{name}_value"
+        if isinstance(value, float):
+            yield SymbolDefinitionLine(symbol=symbol, kind=SymbolKind.FLOAT, source=source)
+        elif isinstance(value, int):
+            whole = int(value)
+            yield SymbolDefinitionLine(
+                symbol=symbol, lower=whole, upper=whole, source=source
+            )
+
+
+def _float_checks(fixed: list[tuple[str, Any]]) -> Iterator[AssertScalarLine]:
+    for name, value in fixed:
+        if isinstance(value, float):
+            condition = compare(ExprOp.EQ, Symbol(f"{name}_value"), value)
+            message = f"compiled for {value} as %{name}"
+            yield AssertScalarLine(condition=condition, message=message)
+
+
+def _fixed_type(value: Any) -> Any:
+    return NO_VALUE if isinstance(value, str) else lower_type(value)
+
+
+def _beside(
+    lowered: Lowered, held: dict[str, torch.Tensor]
+) -> tuple[Any, dict[str, torch.Tensor]]:
+    """Return the program with keys of its own constants that ``held`` does not have."""
+    tensors, constants = dict(held), list[Any]()
+    for constant in lowered.program.constants:
+        key = constant.key
+        while key in tensors:
+            key += "_"
+        tensors[key] = lowered.constants[constant.key]
+        constants.append(evolve(constant, key=key))
+    return evolve(lowered.program, constants=tuple(constants)), tensors
+
+
+def plain_graph(exported: ExportedProgram) -> tuple[torch.fx.GraphModule, Signature]:
+    """Return the graph with all it needs as inputs, and what to make of its program.
+
+    Values that it was specialised for are neither taken nor returned, and what it says it
+    has mutated is written.
+
+    Raises:
+        DiagnosticError: WIR605, the signature has what a program cannot carry.
+    """
+    signature = Signature()
+    graph = torch.fx.Graph()
+    values: dict[torch.fx.Node, Any] = {}
+    held: dict[Any, torch.fx.Node] = {}
+    specs = iter(exported.graph_signature.input_specs)
+    for node in exported.graph.nodes:
+        if node.op == "placeholder":
+            spec = next(specs)
+            if spec.kind in _HELD:
+                tensor = _held_tensor(exported, node, spec)
+                known = held.get(_place(tensor))
+                if known is None:
+                    known = graph.node_copy(node)
+                    _hold(signature, node, str(spec.target), tensor)
+                    held[_place(tensor)] = known
+                values[node] = known
+            else:
+                values[node] = _take(graph, node, spec, signature)
+        elif node.op != "output":
+            values[node] = graph.node_copy(node, lambda used: values[used])
+        else:
+            graph.output(tuple(_returned(graph, node, values, exported, signature)))
+    return torch.fx.GraphModule(exported.graph_module, graph), signature
+
+
+def _held_tensor(exported: ExportedProgram, node: torch.fx.Node, spec: Any) -> torch.Tensor:
+    key = str(spec.target)
+    tensor: Any = exported.state_dict.get(key)
+    if tensor is None:
+        tensor = exported.constants.get(key)
+    if not isinstance(tensor, torch.Tensor):
+        _refuse(f"input {node.name} is a constant without a tensor, {key}")
+    return tensor.detach()
+
+
+def _place(tensor: torch.Tensor) -> tuple[object, ...]:
+    """Return what tensors have in common that are one, such as weights that are tied."""
+    if tensor.layout is not torch.strided or tensor.numel() == 0:
+        return (id(tensor),)
+    return (tensor.data_ptr(), tensor.dtype, tensor.size(), tensor.stride(), tensor.device)
+
+
+def _hold(
+    signature: Signature, node: torch.fx.Node, key: str, tensor: torch.Tensor
+) -> None:
+    name = _new_name(node.name, signature)
+    signature.placeholders.append(name)
+    signature.keys[name] = key
+    signature.tensors[key] = tensor
+
+
+def _take(
+    graph: torch.fx.Graph, node: torch.fx.Node, spec: Any, signature: Signature
+) -> Any:
+    value = node.meta.get("val")
+    if spec.kind is not InputKind.USER_INPUT or not isinstance(value, _TRACED + _FIXED):
+        _refuse(f"input {node.name} is a {spec.kind.name}")
+    name = _new_name(node.name, signature)
+    signature.inputs.append((name, value))
+    if isinstance(value, _FIXED):
+        return value
+    signature.placeholders.append(name)
+    return graph.node_copy(node)
+
+
+def _new_name(name: str, signature: Signature) -> str:
+    """Return a name that neither an input nor anything of Inductor's has.
+
+    Inductor numbers what it names; what is exported begins names of held tensors so.
+    """
+    taken = {*signature.placeholders, *(given for given, _ in signature.inputs)}
+    if re.search(r"\d|^_", name) and not re.match(r"[pbc]_|(kw)?args_", name):
+        name = f"{name}_"
+    while name in taken:
+        name = f"{name}_"
+    return name
+
+
+def _returned(
+    graph: torch.fx.Graph,
+    output: torch.fx.Node,
+    values: dict[torch.fx.Node, Any],
+    exported: ExportedProgram,
+    signature: Signature,
+) -> list[Any]:
+    inputs = {node.name: node for node in exported.graph.find_nodes(op="placeholder")}
+    held = {
+        str(spec.target): inputs[spec.arg.name]
+        for spec in exported.graph_signature.input_specs
+        if spec.target is not None
+    }
+    returned: list[Any] = []
+    results: Any = output.args[0]
+    for result, spec in zip(results, exported.graph_signature.output_specs, strict=True):
+        value = values[result] if isinstance(result, torch.fx.Node) else result
+        if spec.kind in _MUTATIONS:
+            target = str(spec.target)
+            written = values[inputs[target] if target in inputs else held[target]]
+            graph.call_function(torch.ops.aten.copy_.default, (written, value))
+        elif spec.kind not in _RETURNED or isinstance(value, str):
+            what = "a string" if isinstance(value, str) else f"a {spec.kind.name}"
+            _refuse(f"an output is {what}")
+        elif isinstance(value, torch.fx.Node):
+            signature.outputs.append(...)
+            returned.append(value)
+        else:
+            signature.outputs.append(value)
+    return returned
+
+
+def _refuse(what: str) -> NoReturn:
+    raise DiagnosticError(
+        Diagnostic(
+            code=Code.UNSUPPORTED_SIGNATURE,
+            message=f"{what}, which a program cannot carry",
+        )
+    )
