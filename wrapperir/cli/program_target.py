@@ -34,8 +34,10 @@ def read_program(source: Source, target: str, file: str | None) -> tuple[Lowered
         return Lowered(program, load_constants(file)), source
     folder = _folder(target)
     beside = find_artifacts(folder) if folder is not None else ()
-    found = (read_constants(artifact) for artifact in beside)
-    return Lowered(program, next(filter(None, found), {})), source
+    for artifact in beside:
+        if found := read_constants(artifact):
+            return Lowered(program, found), source
+    return Lowered(program, {}), source
 
 
 def _folder(target: str) -> Path | None:
