@@ -189,6 +189,22 @@ def test_nothing_to_compile(folder: Path, body: str) -> None:
     assert not (folder / "out").exists()
 
 
+@pytest.mark.parametrize("frontend", ["export", "inductor"])
+def test_what_cannot_be_traced_whole_is_named_with_its_place(
+    folder: Path, frontend: str
+) -> None:
+    (folder / "branch.py").write_text(
+        "import torch\nEXAMPLE_INPUTS = torch.ones(2)\n"
+        "def f(x):\n    y = x * 2\n    return y if y.sum() > 0 else x\n"
+    )
+    result = invoke("compile", "branch.py:f", "--frontend", frontend, "-o", "out")
+    assert result.exit_code == 1
+    assert Code.TARGET_FAILED in result.stderr
+    assert "data-dependent" in result.stderr
+    assert "raised at branch.py:5, in f" in result.stderr
+    assert not (folder / "out").exists()
+
+
 def test_directories_without_one_program(folder: Path) -> None:
     (folder / "out").mkdir()
     foreign = invoke("run", "out")
