@@ -72,14 +72,14 @@ def _build_libraries(files: Mapping[str, str | bytes]) -> dict[str, Path]:
     return built
 
 
-def build_extension(source: Path, header: Path, include: Sequence[str]) -> Path:
+def build_extension(source: Path, headers: Sequence[Path], include: Sequence[str]) -> Path:
     """Return the Python module of a source that uses torch's Python bindings.
 
     Raises:
         DiagnosticError: as :func:`build_artifact`.
     """
     compiler = find_compiler()
-    texts = {path.name: path.read_text("utf-8") for path in (source, header)}
+    texts = {path.name: path.read_text("utf-8") for path in (source, *headers)}
     flags = [*_HOST_FLAGS, *(f"-I{path}" for path in include)]
     text = texts.pop(source.name)
     compiled = compile_object(compiler, source.name, text, texts, flags)

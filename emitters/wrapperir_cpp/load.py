@@ -69,7 +69,8 @@ def load_library(artifact: Artifact, constants: Mapping[str, torch.Tensor]) -> L
 @cache
 def _binding() -> _Binding:
     include = sysconfig.get_path("include")
-    path = build_extension(_RUNTIME / "binding.cpp", _RUNTIME / "wrapperir.h", [include])
+    headers = [_RUNTIME / "binding_errors.h", _RUNTIME / "wrapperir.h"]
+    path = build_extension(_RUNTIME / "binding.cpp", headers, [include])
     loader = ExtensionFileLoader("binding", str(path))
     spec = importlib.util.spec_from_loader("binding", loader)
     assert spec is not None

@@ -124,6 +124,7 @@ def _emit_facts(
                 format_string(given.name),
                 _format_kind(given.type),
                 _format_tensor(lines, given.type),
+                fragment("true") if given.mutated else fragment("false"),
             ],
         )
         for given in program.inputs

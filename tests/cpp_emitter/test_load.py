@@ -10,6 +10,7 @@ import pytest
 import torch
 from attrs import evolve
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.testing._internal.two_tensor import TwoTensor
 
 from tests.cpp_emitter.running import load, parsed
 from wrapperir.diagnostics import Code, DiagnosticError
@@ -134,6 +135,92 @@ class Subclass(torch.Tensor):
     pass
 
 
+def two_tensors() -> torch.Tensor:
+    """Return a tensor whose class takes operators itself."""
+    made: torch.Tensor = TwoTensor(torch.ones(4), torch.ones(4))  # type: ignore[no-untyped-call]
+    return made
+
+
+class ParameterSubclass(torch.nn.Parameter):
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+
+
+def without_wrapping(x: torch.Tensor, wanted: type) -> torch.Tensor:
+    return ParameterSubclass(x) if wanted is ParameterSubclass else x.as_subclass(wanted)
+
+
+@pytest.mark.parametrize("wanted", [Subclass, ParameterSubclass])
+def test_subclasses_that_leave_operators_to_pytorch_are_taken(wanted: type) -> None:
+    call = loaded(SUM, {"fc.weight": without_wrapping(torch.ones(4), wanted)})
+    x = without_wrapping(torch.arange(4.0), wanted)
+    for _ in range(2):
+        y, same = tensors(call([x]))
+        assert same is x
+        assert type(y) is torch.Tensor
+        assert y.tolist() == [1, 2, 3, 4]
+
+
+def lazily_negated() -> torch.Tensor:
+    return torch._neg_view(torch.arange(4.0))
+
+
+def lazily_conjugated() -> torch.Tensor:
+    return torch.view_as_complex(torch.arange(4.0).view(2, 2)).conj()
+
+
+LAZY = """
+kernel_definition @copy cpp(p: read f32*, q: write f32*) {
+  entry = copy
+  source {
+    | #include <cstring>
+    | extern "C" void copy(const float* p, float* q) { std::memcpy(q, p, 16); }
+  }
+}
+program @main(%x: TYPE) {
+  %v = reinterpret %x as f32[4]
+  %y = allocate f32[4]
+  kernel_call @copy(%v, %y)
+  free %v
+  return %y, %x
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("x", "type"),
+    [
+        (lazily_negated(), "f32[4]"),
+        (lazily_negated().requires_grad_(), "f32[4]"),
+        (lazily_conjugated(), "c64[2]"),
+        (torch._neg_view(lazily_conjugated()), "c64[2]"),
+    ],
+)
+def test_what_is_lazily_conjugated_or_negated_is_resolved(
+    x: torch.Tensor, type: str
+) -> None:
+    y, same = tensors(loaded(LAZY.replace("TYPE", type))([x]))
+    values = x.detach().clone().resolve_conj().resolve_neg()
+    values = torch.view_as_real(values) if x.is_complex() else values
+    assert y.tolist() == values.flatten().tolist()
+    assert torch.equal(same, x)
+    assert not same.requires_grad
+
+
+def test_a_lazily_negated_tensor_is_not_written_to() -> None:
+    call = loaded("""
+    program @main(%n: i64, %x: mutated f32[4]) {
+      extern_kernel aten.add_.Tensor(%x, 1) writes(%x)
+      return none
+    }
+    """)
+    x = lazily_negated()
+    with pytest.raises(TypeError, match=r"input 1 is .* negated lazily, and the program"):
+        call([1, x])
+    assert x.tolist() == [0, -1, -2, -3]
+    call([1, x := x.clone().resolve_neg()])
+    assert x.tolist() == [1, 0, -1, -2]
+
+
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
@@ -144,7 +231,11 @@ class Subclass(torch.Tensor):
         (torch.ones(4, device="meta"), RuntimeError, "x needs to be on cpu, not on meta"),
         (torch.ones(4).to_sparse(), RuntimeError, "x needs to be a tensor with strides"),
         (1, RuntimeError, "x needs a tensor, not an int"),
-        (torch.ones(4).as_subclass(Subclass), TypeError, "input 0 is a Subclass: .* plain"),
+        (
+            two_tensors(),
+            TypeError,
+            "input 0 is a TwoTensor: .* plain",
+        ),
         (
             torch.quantize_per_tensor(torch.ones(4), 1.0, 0, torch.quint8),
             RuntimeError,
@@ -204,6 +295,70 @@ def test_a_failing_operator_is_reported_with_its_line() -> None:
     assert y.tolist() == [1, 1]
 
 
+RAISED: list[BaseException] = []
+
+
+@torch.library.custom_op("wrapperir_load::raising", mutates_args=())
+def raising(x: torch.Tensor) -> torch.Tensor:
+    raise RAISED[-1]
+
+
+@pytest.mark.parametrize(
+    ("raised", "wanted", "arguments"),
+    [
+        (KeyboardInterrupt(), KeyboardInterrupt, ()),
+        (KeyboardInterrupt("twice"), KeyboardInterrupt, ("twice",)),
+        (SystemExit(), SystemExit, ()),
+        (SystemExit(3), SystemExit, (3,)),
+        (SystemExit("bye"), SystemExit, ("bye",)),
+    ],
+)
+def test_what_ends_the_process_is_not_an_error_of_the_program(
+    raised: BaseException, wanted: type[BaseException], arguments: tuple[object, ...]
+) -> None:
+    call = raising_program()
+    RAISED.append(raised)
+    with pytest.raises(wanted) as caught:
+        call([torch.ones(2)])
+    assert caught.value.args == arguments
+
+
+def test_other_errors_of_python_operators_are_of_the_program() -> None:
+    call = raising_program()
+    RAISED.append(ValueError("KeyboardInterrupt: no"))
+    with pytest.raises(RuntimeError, match=r"main, program.wir:4, .*raising"):
+        call([torch.ones(2)])
+
+
+def raising_program() -> Loaded:
+    return loaded("""
+    program @main(%x: f32[2]) {
+      %y = extern_kernel wrapperir_load.raising.default(%x) : f32[2]
+      return %y
+    }
+    """)
+
+
+def test_a_message_may_be_of_any_bytes() -> None:
+    call = loaded(
+        r"""
+    kernel_definition @fail cpp(p: read f32*) {
+      entry = kernel
+      source {
+        | #include <stdexcept>
+        | extern "C" void kernel(const float* p) { throw std::runtime_error("\xff\xfe"); }
+      }
+    }
+    program @main(%x: f32[2]) {
+      kernel_call @fail(%x)
+      return none
+    }
+    """
+    )
+    with pytest.raises(RuntimeError, match=r"^\ufffd\ufffd$"):
+        call([torch.ones(2)])
+
+
 def test_constants_are_the_caller_s() -> None:
     artifact = artifact_of(COUNTER)
     counts = [torch.zeros(4), torch.nn.Parameter(torch.ones(4))]
@@ -229,7 +384,7 @@ def test_constants_are_checked() -> None:
     for wrong, what in (
         (torch.ones(5), "w needs size [4], not [5]"),
         (torch.ones(4).half(), "w needs elements of f32, not f16"),
-        (torch.ones(4).as_subclass(Subclass), "not a plain tensor"),
+        (two_tensors(), "not a plain tensor"),
     ):
         code, message = refusal(artifact, {"fc.weight": wrong})
         assert code is Code.INVALID_ARTIFACT

@@ -203,6 +203,11 @@ int64_t wrapperir_output_count(const wrapperir_program* program) {
   return program->description.output_count;
 }
 
+int wrapperir_input_is_mutated(const wrapperir_program* program, int64_t index) {
+  const Description& description = program->description;
+  return index >= 0 && index < description.input_count && description.inputs[index].is_mutated;
+}
+
 int wrapperir_close(wrapperir_program* program) {
   return guarded([&] { delete static_cast<OpenProgram*>(program); });
 }

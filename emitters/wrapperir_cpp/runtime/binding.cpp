@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "binding_errors.h"
 #include "wrapperir.h"
 
 extern "C" {
@@ -16,7 +17,12 @@ int32_t aoti_torch_new_tensor_handle(wrapperir_tensor, wrapperir_tensor*);
 int32_t aoti_torch_delete_tensor_object(wrapperir_tensor);
 }
 namespace at {
+class Tensor;
 class TensorBase;
+namespace native {
+bool is_conj(const Tensor&);
+bool is_neg(const Tensor&);
+}
 }
 // Of PyTorch's Python bindings; what it is given is moved from.
 PyObject* THPVariable_Wrap(at::TensorBase&&);
@@ -25,6 +31,19 @@ namespace {
 
 PyObject* tensor_class;
 PyObject* parameter_class;
+PyObject* dispatch_name;
+PyObject* no_dispatch;
+
+struct Program {
+  PyObject_HEAD
+  vectorcallfunc call;
+  wrapperir_program* program;
+  decltype(&wrapperir_run) run;
+  decltype(&wrapperir_close) close;
+  decltype(&wrapperir_error) error;
+  decltype(&wrapperir_input_is_mutated) is_mutated;
+  Py_ssize_t output_count;
+};
 
 // A Python tensor keeps its at::Tensor behind the object's head; loading checks that.
 wrapperir_tensor handle_of(PyObject* object) {
@@ -32,9 +51,24 @@ wrapperir_tensor handle_of(PyObject* object) {
       reinterpret_cast<char*>(object) + sizeof(PyObject));
 }
 
+// Whether a tensor's class leaves operators to PyTorch, which asks the same attribute.
+// Python keeps what it finds of a class.
+bool leaves_dispatch(PyTypeObject* type) {
+  if (!PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(tensor_class))) return false;
+  PyObject* found = PyObject_GetAttr(reinterpret_cast<PyObject*>(type), dispatch_name);
+  if (!found) PyErr_Clear();
+  Py_XDECREF(found);
+  return found == no_dispatch;
+}
+
 bool is_plain(PyObject* object) {
   auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
-  return type == tensor_class || type == parameter_class;
+  return type == tensor_class || type == parameter_class || leaves_dispatch(Py_TYPE(object));
+}
+
+bool is_lazy(PyObject* tensor) {
+  auto& inner = reinterpret_cast<const at::Tensor&>(*handle_of(tensor));
+  return at::native::is_conj(inner) || at::native::is_neg(inner);
 }
 
 // Room for the values of a call; what is in it is dropped at the end.
@@ -112,16 +146,42 @@ bool take_other(PyObject* object, Py_ssize_t index, wrapperir_value& value) {
   return refuse_other(object, index);
 }
 
-bool take(PyObject* object, Py_ssize_t index, wrapperir_value& value) {
-  if (is_plain(object)) {
-    value.as.tensor = nullptr;
-    if (aoti_torch_new_tensor_handle(handle_of(object), &value.as.tensor)) {
-      PyErr_Format(PyExc_RuntimeError, "input %zd is a tensor that cannot be taken", index);
-      return false;
-    }
-    value.kind = WRAPPERIR_TENSOR;
-    return true;
+bool take_tensor(PyObject* tensor, Py_ssize_t index, wrapperir_value& value) {
+  value.as.tensor = nullptr;
+  if (aoti_torch_new_tensor_handle(handle_of(tensor), &value.as.tensor)) {
+    PyErr_Format(PyExc_RuntimeError, "input %zd is a tensor that cannot be taken", index);
+    return false;
   }
+  value.kind = WRAPPERIR_TENSOR;
+  return true;
+}
+
+// The memory of such a tensor does not hold its values, so the program takes a copy that
+// does; what it would write to that would be lost.
+bool take_lazy(
+    const Program& program, PyObject* tensor, Py_ssize_t index, wrapperir_value& value) {
+  if (program.is_mutated(program.program, index)) {
+    PyErr_Format(
+        PyExc_TypeError,
+        "input %zd is conjugated or negated lazily, and the program writes to it: pass one"
+        " that is not, such as its clone",
+        index);
+    return false;
+  }
+  PyObject* steps[] = {Py_NewRef(tensor), nullptr, nullptr, nullptr};
+  const char* methods[] = {"detach", "resolve_conj", "resolve_neg"};
+  for (int i = 0; i < 3 && steps[i]; ++i)
+    steps[i + 1] = PyObject_CallMethod(steps[i], methods[i], nullptr);
+  bool taken = steps[3] && take_tensor(steps[3], index, value);
+  for (PyObject* step : steps) Py_XDECREF(step);
+  return taken;
+}
+
+bool take(
+    const Program& program, PyObject* object, Py_ssize_t index, wrapperir_value& value) {
+  if (is_plain(object))
+    return is_lazy(object) ? take_lazy(program, object, index, value)
+                           : take_tensor(object, index, value);
   if (PyLong_Check(object)) return take_whole(object, index, value);
   if (PyFloat_Check(object)) {
     value.as.real = PyFloat_AS_DOUBLE(object);
@@ -149,16 +209,6 @@ PyObject* give(wrapperir_value& value) {
   }
 }
 
-struct Program {
-  PyObject_HEAD
-  vectorcallfunc call;
-  wrapperir_program* program;
-  decltype(&wrapperir_run) run;
-  decltype(&wrapperir_close) close;
-  decltype(&wrapperir_error) error;
-  Py_ssize_t output_count;
-};
-
 PyObject* give_all(wrapperir_value* outputs, Py_ssize_t count) {
   PyObject* result = PyTuple_New(count);
   for (Py_ssize_t i = 0; result && i < count; ++i) {
@@ -171,16 +221,6 @@ PyObject* give_all(wrapperir_value* outputs, Py_ssize_t count) {
   return result;
 }
 
-// Tensors of torch.func and of tracing are plain to Python, and have no memory.
-void set_failure(const char* message) {
-  if (strstr(message, "Cannot access data pointer"))
-    PyErr_Format(
-        PyExc_TypeError, "%s: the program takes plain tensors only, with memory of their own",
-        message);
-  else
-    PyErr_SetString(PyExc_RuntimeError, message);
-}
-
 PyObject* call(PyObject* self, PyObject* const* given, size_t flags, PyObject* names) {
   auto* program = reinterpret_cast<Program*>(self);
   if (PyVectorcall_NARGS(flags) != 1 || names || !PyList_CheckExact(given[0])) {
@@ -191,7 +231,7 @@ PyObject* call(PyObject* self, PyObject* const* given, size_t flags, PyObject* n
   Py_ssize_t count = PyList_GET_SIZE(list);
   Values inputs(count);
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list) && i < count; ++i)
-    if (!take(PyList_GET_ITEM(list, i), i, inputs.all()[i])) return nullptr;
+    if (!take(*program, PyList_GET_ITEM(list, i), i, inputs.all()[i])) return nullptr;
   Values outputs(program->output_count);
   // Emptied, the list does not keep what the program frees.
   if (PyList_SetSlice(list, 0, PyList_GET_SIZE(list), nullptr)) return nullptr;
@@ -223,11 +263,11 @@ bool find_constants(void* library, PyObject* constants, std::vector<wrapperir_te
       !find(library, "wrapperir_constant_key", key))
     return false;
   for (int64_t i = 0; i < count(); ++i) {
-    PyObject* constant = PyDict_GetItemString(constants, key(i));
-    if (!constant) {
-      PyErr_SetString(PyExc_KeyError, key(i));
-      return false;
-    }
+    PyObject* text = PyUnicode_DecodeUTF8(key(i), strlen(key(i)), "surrogatepass");
+    PyObject* constant = text ? PyDict_GetItemWithError(constants, text) : nullptr;
+    if (!constant && !PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, text);
+    Py_XDECREF(text);
+    if (!constant) return false;
     if (!is_plain(constant)) {
       PyErr_Format(
           PyExc_TypeError, "constant %s is a %s, not a plain tensor", key(i),
@@ -248,11 +288,12 @@ bool open_with(Program* self, void* library, PyObject* constants) {
       !find(library, "wrapperir_run", self->run) ||
       !find(library, "wrapperir_close", self->close) ||
       !find(library, "wrapperir_error", self->error) ||
+      !find(library, "wrapperir_input_is_mutated", self->is_mutated) ||
       !find_constants(library, constants, handles))
     return false;
   auto count = static_cast<int64_t>(handles.size());
   if (open(handles.data(), count, &self->program)) {
-    PyErr_SetString(PyExc_RuntimeError, self->error());
+    set_error(PyExc_RuntimeError, self->error());
     return false;
   }
   self->output_count = static_cast<Py_ssize_t>(output_count(self->program));
@@ -321,7 +362,10 @@ bool find_classes(PyObject* torch) {
   tensor_class = PyObject_GetAttrString(torch, "Tensor");
   parameter_class = nn ? PyObject_GetAttrString(nn, "Parameter") : nullptr;
   Py_XDECREF(nn);
-  return tensor_class && parameter_class;
+  dispatch_name = PyUnicode_InternFromString("__torch_dispatch__");
+  if (!tensor_class || !parameter_class || !dispatch_name) return false;
+  no_dispatch = PyObject_GetAttr(tensor_class, dispatch_name);
+  return no_dispatch;
 }
 
 PyModuleDef definition = {

@@ -25,6 +25,7 @@ struct InputFact {
   const char* name;
   int64_t kind;
   TensorFact type;
+  bool is_mutated;
 };
 
 // A constant. In constants.bin it is the `bytes` at `begin`: its storage from the type's

@@ -65,6 +65,10 @@ WRAPPERIR_EXPORT int wrapperir_run(
 WRAPPERIR_EXPORT int64_t wrapperir_input_count(const wrapperir_program* program);
 WRAPPERIR_EXPORT int64_t wrapperir_output_count(const wrapperir_program* program);
 
+/* Whether the program writes to the memory of an input: 0 or 1. */
+WRAPPERIR_EXPORT int wrapperir_input_is_mutated(
+    const wrapperir_program* program, int64_t index);
+
 /* Close it; no call may be running. An output that is a constant of the directory's is not
  * to be used after. */
 WRAPPERIR_EXPORT int wrapperir_close(wrapperir_program* program);
