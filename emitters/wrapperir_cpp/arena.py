@@ -2,9 +2,11 @@
 
 A frame has one arena of CPU memory for all calls that it runs, and a call one block of
 memory on each CUDA device.  A storage lies there if its size is known, nothing of it
-outlives the call, and no operator looks past its tensor at the memory around it.
+outlives the call, and no operator looks past its tensor at the memory around it, gives the
+tensor another layout, or may keep it.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import define, field, frozen
@@ -31,7 +33,7 @@ from wrapperir.ir.line import (
     WhileLoopLine,
 )
 from wrapperir.ir.program import Program
-from wrapperir.ir.storage_operators import looks_at_storage
+from wrapperir.ir.storage_operators import needs_own_tensors
 from wrapperir.ir.types import CPU, DEFAULT_SPACE, Device, TensorType
 from wrapperir.ir.uses import uses
 from wrapperir.planning.greedy import GreedySolver
@@ -42,7 +44,6 @@ ALIGNMENT = 64
 """Bytes that every storage in an arena is aligned to, if it promises no more."""
 _MOST_ALIGNED = 4096
 _LARGEST = 2**40
-_SECONDS = 5.0
 
 
 @frozen
@@ -91,7 +92,8 @@ def plan_arena(program: Program) -> ArenaPlan:
             candidate.buffer(found.time, stays=beside and device != CPU)
             for candidate in candidates
         ]
-        plan = GreedySolver().solve(buffers, seconds=_SECONDS)
+        # Without a deadline, the plan depends on nothing but the program.
+        plan = GreedySolver().solve(buffers, seconds=math.inf)
         zeroed: list[tuple[int, int]] = []
         for candidate, buffer, offset in zip(
             candidates, buffers, plan.offsets, strict=True
@@ -160,7 +162,7 @@ class _Candidates:
             times.append(self.time)
             self.time += 1
             if isinstance(line, ExternKernelLine):
-                if looks_at_storage(line.operator):
+                if needs_own_tensors(line.operator):
                     for name in uses(line):
                         self._exclude_all(found.of_name.get(name, ()))
             elif isinstance(line, ConditionalLine | WhileLoopLine | SubgraphCallLine):

@@ -46,6 +46,8 @@ def emit_entry(lines: "CppLines", program: Program) -> None:
         lines.types[constant.name] = constant.type
         lines.memory.add_constant(constant.name, constant.type, index)
     lines.emit_symbols(program.symbols)
+    for constant in program.constants:
+        lines.memory.make_changed(constant.name)
     for name, type in (
         *((given.name, given.type) for given in program.inputs),
         *((constant.name, constant.type) for constant in program.constants),

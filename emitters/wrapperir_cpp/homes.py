@@ -24,8 +24,11 @@ from wrapperir.ir.types import (
 
 Indices: TypeAlias = tuple[int, ...]
 """Where a value is in a tuple."""
-Layout: TypeAlias = tuple[Expr, object, tuple[Expr, ...], tuple[Expr, ...]]
-"""The byte of a memory that a tensor's first element is at, dtype, size and stride."""
+Layout: TypeAlias = tuple[Expr, object, tuple[Expr, ...], tuple[Expr, ...], str | None]
+"""The byte of a memory that a tensor's first element is at, dtype, size and stride.
+
+Last is the name of a tensor that is no other name's, too.
+"""
 
 
 @define(eq=False)
@@ -56,11 +59,15 @@ class Memory:
 
 @frozen
 class Home:
-    """A tensor or pool that begins, as its type counts, at a byte of a memory."""
+    """A tensor or pool that begins, as its type counts, at a byte of a memory.
+
+    ``apart`` is the name of what needs a tensor of its own.
+    """
 
     memory: Memory
     type: TensorType | PoolType | None
     begin: Expr = 0
+    apart: str | None = None
 
     @property
     def first(self) -> Expr:
@@ -74,7 +81,7 @@ class Home:
         """What tells it from other tensors of the same memory."""
         if not isinstance(self.type, TensorType):
             return None
-        return self.first, self.type.dtype, self.type.size, self.type.stride
+        return self.first, self.type.dtype, self.type.size, self.type.stride, self.apart
 
 
 @frozen
@@ -123,19 +130,31 @@ class Homes:
         """Let a name stand for a number."""
         self._scalars.setdefault(name, {})[indices] = number
 
-    def view(self, name: str, source: str, type: TensorType) -> None:
-        """Name a view; types' offsets count from where the source's storage begins."""
+    def view(
+        self, name: str, source: str, type: TensorType, *, apart: bool = False
+    ) -> None:
+        """Name a view; types' offsets count from where the source's storage begins.
+
+        ``apart`` says that it needs a tensor of its own.
+        """
         home = self[source]
         home.memory.names += 1
-        self.put(name, evolve(home, type=type))
+        self.put(name, evolve(home, type=type, apart=name if apart else None))
 
     def place(
-        self, name: str, pool: str, offset: Expr, type: TensorType | PoolType
+        self,
+        name: str,
+        pool: str,
+        offset: Expr,
+        type: TensorType | PoolType,
+        *,
+        apart: bool = False,
     ) -> None:
-        """Name what begins at a byte of a pool."""
+        """Name what begins at a byte of a pool; see :meth:`view`."""
         home = self[pool]
         home.memory.names += 1
-        self.put(name, Home(home.memory, type, add(home.begin, offset)))
+        begin = add(home.begin, offset)
+        self.put(name, Home(home.memory, type, begin, name if apart else None))
 
     def take_element(self, name: str, source: str, indices: Indices) -> None:
         """Name an element of a tuple."""
@@ -158,16 +177,6 @@ class Homes:
             home.memory.names -= 1
             if not home.memory.names:
                 self._release(home.memory)
-
-    def forget(self, name: str) -> None:
-        """Drop what is known of a memory whose tensor an operator may have changed."""
-        for home in self._homes.get(name, {}).values():
-            for scope in self.scopes:
-                scope.fetched.discard(home.memory)
-                for view in scope.views.pop(home.memory, ()):
-                    self._emit_drop(view)
-                for key in [key for key in scope.tensors if key[0] is home.memory]:
-                    del scope.tensors[key]
 
     def enter(self) -> None:
         """Begin a nested block."""
@@ -241,7 +250,7 @@ def leaves(
 def layout_of(type: TensorType) -> Layout:
     """Return the layout of a tensor whose storage begins where its memory does."""
     first = mul(type.offset, type.dtype.itemsize)
-    return first, type.dtype, type.size, type.stride
+    return first, type.dtype, type.size, type.stride, None
 
 
 def difference(left: Expr, right: Expr) -> Expr:

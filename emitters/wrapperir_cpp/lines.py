@@ -41,7 +41,6 @@ from wrapperir.ir.line import (
     WhileLoopLine,
     ZeroMode,
 )
-from wrapperir.ir.storage_operators import looks_at_storage
 from wrapperir.ir.types import (
     CPU,
     Device,
@@ -50,7 +49,6 @@ from wrapperir.ir.types import (
     TensorType,
     ValueType,
 )
-from wrapperir.ir.uses import uses
 from wrapperir.ir.visitor import LineVisitor
 from wrapperir.text import format_type
 from wrapperir_cpp.arena import ArenaPlan
@@ -117,6 +115,8 @@ class CppLines(LineVisitor[None]):
 
     def address(self, name: str) -> Fragment:
         """Return the address of a tensor's first element, a ``char*``."""
+        if name in self.survey.layouts.changed:
+            return fragment("data_of({}, {})", self.handle(name), self.line_number())
         return self.memory.address(self.homes[name])
 
     def pointer(self, name: str, c_type: Fragment) -> Fragment:
@@ -245,6 +245,7 @@ class CppLines(LineVisitor[None]):
         """Append ``empty(c.t[buf0], DType::f32, ints_8_8, ints_8_1, 3);`` or a remark."""
         self.types[line.result] = line.type
         self.memory.allocate(line.result, line.type)
+        self.memory.make_changed(line.result)
         planned = line.result in self.arena.offsets
         per_program = line.workspace is ZeroMode.ZERO_PER_PROGRAM
         if line.workspace is ZeroMode.ZERO_ON_CALL or (per_program and not planned):
@@ -256,10 +257,12 @@ class CppLines(LineVisitor[None]):
 
     def visit_place(self, line: PlaceLine) -> None:
         """Append a remark."""
-        self.homes.place(line.result, line.pool, line.offset, line.type)
+        apart = line.result in self.survey.layouts.apart
+        self.homes.place(line.result, line.pool, line.offset, line.type, apart=apart)
         self._remark(line.result, "lies in", line.pool, line.type)
         if isinstance(line.type, TensorType):
             self.types[line.result] = line.type
+            self.memory.make_changed(line.result)
             if line.workspace is ZeroMode.ZERO_ON_CALL:
                 self.memory.emit_zero(line.result, line.type)
 
@@ -280,8 +283,10 @@ class CppLines(LineVisitor[None]):
         self, result: str, source: str, type: TensorType, how: LiteralString
     ) -> None:
         self.types[result] = type
-        self.homes.view(result, source, type)
+        apart = result in self.survey.layouts.apart
+        self.homes.view(result, source, type, apart=apart)
         self._remark(result, how, source, type)
+        self.memory.make_changed(result)
 
     def _remark(
         self, name: str, how: LiteralString, other: str, type: TensorType | PoolType
@@ -298,9 +303,6 @@ class CppLines(LineVisitor[None]):
             self.types[line.result] = line.type
         with self.streams.launching(line):
             emit_operator(self, line)
-        if looks_at_storage(line.operator):
-            for name in dict.fromkeys(uses(line)):
-                self.homes.forget(name)
 
     def visit_record_event(self, line: RecordEventLine) -> None:
         """Append ``c.cuda_0->record(0, 1, 12);``; nothing on the CPU."""

@@ -77,7 +77,9 @@ class MemoryEmitter:
         base = fragment("c.constant_data[{}]", spelled)
         handle = fragment("c.constants[{}]", spelled)
         memory = Memory(base, type, handle, constant=number)
-        self._lines.homes.put(name, Home(memory, type))
+        is_changed = name in self._lines.survey.layouts.changed
+        self._lines.homes.put(name, Home(memory, type, apart=name if is_changed else None))
+        self._roots.add(spelled)
 
     def allocate(self, name: str, type: TensorType | PoolType) -> None:
         """Give a buffer or pool its memory; that of an arena is there."""
@@ -172,6 +174,11 @@ class MemoryEmitter:
         homes.add_tensor(home, handle, slot)
         return handle
 
+    def make_changed(self, name: str) -> None:
+        """Append what makes a tensor that an operator will change, while it is as typed."""
+        if name in self._lines.survey.layouts.changed:
+            self._lines.handle(name)
+
     def format_owned(self, handles: Sequence[Fragment], *, keeps: bool) -> list[Fragment]:
         """Return handles to be owned by another, one for each of ``handles``.
 
@@ -201,7 +208,7 @@ class MemoryEmitter:
 
     def _fixed_key(self, home: Home, type: TensorType) -> FixedKey | None:
         memory = home.memory
-        if memory.constant is None or own_device(type.device) != CPU:
+        if memory.constant is None or home.apart or own_device(type.device) != CPU:
             return None
         offset = difference(home.first, memory.first)
         size = tuple(n for n in type.size if isinstance(n, int))

@@ -22,17 +22,12 @@ from wrapperir.ir.line import (
     WhileLoopLine,
 )
 from wrapperir.ir.program import Program
-from wrapperir.ir.storage_operators import looks_at_storage
+from wrapperir.ir.storage_operators import may_keep, needs_own_tensors
 from wrapperir.ir.uses import blocks_of, uses
+from wrapperir_cpp.sharing import find_sharing
 
 # Parts of the names of operators that return what is no memory with sizes and strides.
 _SPECIAL = re.compile(r"sparse|mkldnn|nested|jagged|quant|_(coo|csr|csc|bsr|bsc)(_|\b)")
-# Operators that change the sizes or strides of their argument.
-_RESHAPING = frozenset(
-    f"aten.{name}_.{overload}"
-    for name in ("t", "transpose", "squeeze", "unsqueeze", "swapaxes", "swapdims")
-    for overload in ("default", "dim", "dims")
-)
 
 
 @define
@@ -41,10 +36,14 @@ class TensorLayouts:
 
     ``exact`` surely have the layout of their type, which what an operator returns may not
     have.  ``special`` may have no strides: sparse tensors, those of other libraries.
+    ``changed`` share storage with one that an operator gives another layout or storage;
+    ``apart`` with that, or with one that an operator may keep.
     """
 
     exact: set[str] = field(factory=set[str])
     special: set[str] = field(factory=set[str])
+    changed: frozenset[str] = frozenset()
+    apart: frozenset[str] = frozenset()
 
 
 def survey_layouts(program: Program) -> TensorLayouts:
@@ -55,6 +54,17 @@ def survey_layouts(program: Program) -> TensorLayouts:
     for line in walk_lines(program.lines):
         _note_exact(layouts.exact, line)
         _note_special(layouts.special, line)
+    changed: set[str] = set()
+    kept: set[str] = set()
+    for line in walk_lines(program.lines):
+        if isinstance(line, ExternKernelLine) and needs_own_tensors(line.operator):
+            changed.update(line.writes)
+            kept.update(uses(line) if may_keep(line.operator) else ())
+    if changed or kept:
+        sharing = find_sharing(program)
+        layouts.changed = sharing.names_with(changed)
+        layouts.apart = layouts.changed | sharing.names_with(kept)
+        layouts.exact -= layouts.changed
     return layouts
 
 
@@ -67,10 +77,6 @@ def _note_exact(exact: set[str], line: BodyLine) -> None:
             | ReinterpretLine(result=result, source=source)
         ) if source in exact:
             exact.add(result)
-        case ExternKernelLine(operator=operator, writes=writes) if (
-            looks_at_storage(operator) or operator in _RESHAPING
-        ):
-            exact.difference_update(writes)
         case _:
             pass
 

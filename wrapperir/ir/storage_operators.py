@@ -1,4 +1,7 @@
-"""Operators that look past a tensor's layout, at the storage that it is in."""
+"""Operators that do more to a tensor than to read and write its elements.
+
+They look past its layout, at the storage that it is in, give it another layout, or keep it.
+"""
 
 # Given a storage offset, or the storage itself.
 _FROM_STORAGE = """
@@ -12,7 +15,28 @@ cholesky_inverse cholesky_solve geqrf lu_solve lu_unpack orgqr ormqr qr svd
 triangular_solve
 """
 
+# Give their argument another layout or storage.
+_RESHAPING = """
+as_strided_ resize_ resize_as_ set_ set_data _resize_output_ t_ transpose_ swapaxes_
+swapdims_ squeeze_ unsqueeze_ detach_ rename_ requires_grad_
+"""
+
+# How large their results are depends on data: where they write to one, they resize it.
+_SIZED_BY_DATA = """
+_ctc_loss _unique _unique2 argwhere bincount index linalg_lstsq masked_select nonzero
+one_hot repeat_interleave unique_consecutive unique_dim unique_dim_consecutive
+"""
+
+# What PyTorch itself registers; none of it keeps a tensor after the call.
+_OWN = """
+aten prim prims inductor inductor_prims rngprims quantized _quantized
+quantized_decomposed sparse mkl mkldnn mkldnn_prepacked onednn xnnpack
+"""
+
 _OPERATORS = frozenset(f"aten.{name}" for name in (_FROM_STORAGE + _COMPARED).split())
+_LAYOUT_CHANGING = frozenset(f"aten.{name}" for name in _RESHAPING.split())
+_SIZING = frozenset(f"aten.{name}" for name in _SIZED_BY_DATA.split())
+_OWN_NAMESPACES = frozenset(_OWN.split())
 _LINEAR_ALGEBRA = ("aten.linalg_", "aten._linalg_")
 
 
@@ -25,3 +49,22 @@ def looks_at_storage(operator: str) -> bool:
     """
     name = operator.rpartition(".")[0]
     return name in _OPERATORS or name.startswith(_LINEAR_ALGEBRA)
+
+
+def changes_layout(operator: str) -> bool:
+    """Say whether an operator gives a tensor that it writes another layout or storage."""
+    name, _, overload = operator.rpartition(".")
+    return name in _LAYOUT_CHANGING or (name in _SIZING and "out" in overload)
+
+
+def may_keep(operator: str) -> bool:
+    """Say whether an operator may have its arguments after the call.
+
+    One that PyTorch has not itself may do so, and may do all else to them, too.
+    """
+    return operator.partition(".")[0] not in _OWN_NAMESPACES
+
+
+def needs_own_tensors(operator: str) -> bool:
+    """Say whether arguments have to be tensors, with storages, that nothing else uses."""
+    return looks_at_storage(operator) or changes_layout(operator) or may_keep(operator)
