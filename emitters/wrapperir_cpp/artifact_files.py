@@ -23,10 +23,13 @@ from wrapperir_cpp.survey import survey_program
 TEXT = "program.wir"
 _RUNTIME = Path(__file__).with_name("runtime")
 _INCLUDED: Sequence[LiteralString] = ("checks.h", "description.h", "operators.h")
-_HEADERS = (*_INCLUDED, "numbers.h", "program.h", "runtime.h", "wrapperir.h")
+_HEADERS = (
+    *(*_INCLUDED, "guarded.h", "numbers.h", "own_folder.h"),
+    *("program.h", "runtime.h", "wrapperir.h"),
+)
 _SOURCES = (
     *("aoti_interface.cpp", "api.cpp", "checks.cpp"),
-    *("numbers.cpp", "operators.cpp", "program.cpp"),
+    *("numbers.cpp", "operators.cpp", "own_folder.cpp", "program.cpp"),
 )
 
 

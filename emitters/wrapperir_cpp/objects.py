@@ -11,7 +11,11 @@ import torch
 from wrapperir_cpp.build_cache import built_once, digest_of
 from wrapperir_cpp.compiler import Compiler
 
-_LINK_FLAGS = ("-shared", "-Wl,--no-as-needed", "-Wl,-Bsymbolic", "-Wl,-z,now")
+_LINK_FLAGS = (
+    *("-shared", "-Wl,--no-as-needed", "-Wl,-Bsymbolic", "-Wl,-z,now"),
+    # Tensors may outlive a program, and what releases their memory is in its library.
+    "-Wl,-z,nodelete",
+)
 
 T = TypeVar("T")
 R = TypeVar("R")

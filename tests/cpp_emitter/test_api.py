@@ -22,6 +22,18 @@ program @main(%x: f32[4], %n: i64) {
   return %y, %n, %t
 }
 """
+BRIDGED = """
+program @main(%x: f32[4]) {
+  %y = extern_kernel aten.rsub.Scalar(%x, 2.5) : f32[4]
+  return %y
+}
+"""
+CONSTANT = """
+program @main() {
+  constant %w: f32[4] = "weight"
+  return %w
+}
+"""
 TENSOR, INT, NONE = 0, 1, 4
 
 
@@ -164,6 +176,38 @@ def test_a_number_of_no_kind_is_refused(opened: Opened) -> None:
     x = Value(TENSOR, opened.handle(torch.zeros(4)))
     assert opened.run([x, Value(99, 1)], (Value * 3)()) == 1
     assert "n needs an int, not a value of no kind" in opened.error()
+
+
+def test_what_lies_beside_the_library_is_found_after_the_directory_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, emitter = parsed(BRIDGED), CppEmitter()
+    artifact = emitter.build(emitter.emit(program), {})
+    assert "operators.so" in artifact.files
+    write_with_constants(program, artifact, {}, tmp_path / "a program")
+    monkeypatch.chdir(tmp_path)
+    opened = Opened(Path("a program"))
+    assert opened.open(Path("a program")) == 0, opened.error()
+    monkeypatch.chdir("/")
+    x, outputs = torch.zeros(4), (Value * 1)()
+    assert opened.run([Value(TENSOR, opened.handle(x))], outputs) == 0, opened.error()
+    assert opened.numbers(outputs[0].bits, 4) == [2.5] * 4
+    assert opened.close() == 0
+
+
+def test_an_output_that_is_a_constant_outlives_the_program(tmp_path: Path) -> None:
+    program, emitter = parsed(CONSTANT), CppEmitter()
+    constants = {"weight": torch.arange(4.0)}
+    artifact = emitter.build(emitter.emit(program), constants)
+    write_with_constants(program, artifact, constants, tmp_path)
+    opened = Opened(tmp_path)
+    assert opened.open(tmp_path) == 0, opened.error()
+    outputs = (Value * 1)()
+    assert opened.run([], outputs) == 0, opened.error()
+    assert opened.close() == 0
+    assert f"{tmp_path}/constants.bin" in Path("/proc/self/maps").read_text()
+    assert opened.numbers(outputs[0].bits, 4) == [0, 1, 2, 3]
+    assert f"{tmp_path}/constants.bin" not in Path("/proc/self/maps").read_text()
 
 
 def test_a_directory_without_constants_is_said(directory: Path, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Packages are loaded by PyTorch's own loaders, and give what they give here."""
 
 import ctypes
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -142,6 +143,28 @@ def test_pytorch_maps_the_constants_until_the_program_goes(package: Path) -> Non
     assert len(mappings("/constants.bin")) == before
 
 
+def test_an_output_that_is_a_constant_outlives_the_program(tmp_path: Path) -> None:
+    text = """wrapperir 1
+    program @main(%x: f32[8]) {
+      constant %w: f32[8] = "w"
+      %v = reinterpret %w as f32[2, 4]
+      %y = extern_kernel aten.add.Tensor(%x, %w) : f32[8]
+      return %v, %y
+    }
+    """
+    constants = {"w": torch.arange(8.0)}
+    program = in_pytorch(packaged(parse_program(text), constants, tmp_path))
+    before = len(mappings("/constants.bin"))
+    (whole, _) = program(torch.zeros(8))
+    assert whole is not None
+    part = whole[1]
+    del program, whole
+    assert len(mappings("/constants.bin")) == before
+    assert part.tolist() == [4, 5, 6, 7]
+    del part
+    assert len(mappings("/constants.bin")) == before - 1
+
+
 def test_inputs_that_need_gradients_give_outputs_that_do_not(package: Path) -> None:
     result = in_pytorch(package)(X.clone().requires_grad_(), torch.tensor(5))[0]
     assert result is not None
@@ -223,6 +246,18 @@ def test_a_directory_without_constants_is_named(package: Path, tmp_path: Path) -
     library = Library(package)
     assert library.create(b"cpu", bytes(tmp_path)) == 1
     assert f"{tmp_path}/constants.bin cannot be read" in library.error()
+
+
+def test_a_library_finds_its_constants_after_the_directory_changed(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shutil.copytree(package.parent / "artifact", tmp_path / "copied")
+    monkeypatch.chdir(tmp_path)
+    library = Library(package)
+    library.functions = ctypes.CDLL(f"./{folder.name}/{LIBRARY}")
+    monkeypatch.chdir("/")
+    assert library.create(b"cpu", None) == 0, library.error()
+    assert library.call("ModelContainerDelete", library.container) == 0
 
 
 def test_loaders_are_told_of_inputs_outputs_and_constants(library: Library) -> None:

@@ -2,17 +2,15 @@
 // of wrapperir.h.  What PyTorch calls a container is an open program, which needs no copies
 // of itself to run in several threads.  PyTorch's header is not included: it takes long to
 // compile, and the functions are found by name.
-#include <dlfcn.h>
 #include <stdio.h>
-#include <string.h>
 
-#include <exception>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "description.h"
+#include "guarded.h"
+#include "own_folder.h"
 #include "runtime.h"
 
 typedef struct AOTInductorModelContainerOpaque* AOTInductorModelContainerHandle;
@@ -55,29 +53,22 @@ struct Container {
   }
 };
 
-thread_local std::string last_error;
-
 // Run `what`, and return PyTorch's code for whether it threw.  The message is printed as
 // PyTorch's own libraries print it: older loaders do not ask for it.
 template <typename What>
-AOTIRuntimeError guarded(What what) {
-  try {
-    last_error.clear();
-    what();
-    return 0;
-  } catch (const std::exception& error) {
-    last_error = error.what();
-  } catch (...) {
-    last_error = "unknown exception";
-  }
-  fprintf(stderr, "Error: %s\n", last_error.c_str());
-  return 1;
+AOTIRuntimeError reported(What what) {
+  const int error = wrapperir::guarded(what);
+  if (error) fprintf(stderr, "Error: %s\n", wrapperir::error_message());
+  return error;
 }
 
-[[noreturn]] void refuse(const std::string& message) { throw std::runtime_error(message); }
+[[noreturn]] void refuse(const std::string& message) {
+  wrapperir::set_error_message(message.c_str());
+  throw wrapperir::Failure();
+}
 
 void check_program(int error) {
-  if (error) refuse(wrapperir_error());
+  if (error) throw wrapperir::Failure();  // its message is kept
 }
 
 Container* container_of(AOTInductorModelContainerHandle handle) {
@@ -98,15 +89,6 @@ std::string format_arguments(int64_t count) {
   return R"([1, {"type": "builtins.tuple", "context": "null", "children_spec": [)" +
       format_tuple(count) +
       R"(, {"type": "builtins.dict", "context": "[]", "children_spec": []}]}])";
-}
-
-// The directory of this library.
-std::string own_directory() {
-  Dl_info info;
-  if (!dladdr(reinterpret_cast<const void*>(&own_directory), &info) || !info.dli_fname)
-    refuse("the library does not find its own directory");
-  const char* slash = strrchr(info.dli_fname, '/');
-  return slash ? std::string(info.dli_fname, slash) : ".";
 }
 
 // The index of the program's CUDA device; -1 for none.
@@ -245,7 +227,7 @@ const wrapperir::ConstantFact& constant_at(size_t index) {
 }
 
 AOTIRuntimeError refuse_update() {
-  return guarded([] {
+  return reported([] {
     refuse("the constants of this package cannot be replaced: package the program with others");
   });
 }
@@ -256,13 +238,13 @@ AOTIRuntimeError refuse_update() {
 
 AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerCreateWithDevice(
     AOTInductorModelContainerHandle* handle, size_t, const char* device, const char* directory) {
-  return guarded([&] {
+  return reported([&] {
     auto container = std::make_unique<Container>();
     container->cuda_device = find_cuda_device();
     check_device(device, container->cuda_device);
     container->in_spec = format_arguments(description.input_count);
     container->out_spec = "[1, " + format_tuple(description.output_count) + "]";
-    std::string found = directory ? directory : own_directory();
+    std::string found = directory ? directory : wrapperir::own_folder();
     check_program(wrapperir_open(found.c_str(), &container->program));
     *handle = reinterpret_cast<AOTInductorModelContainerHandle>(container.release());
   });
@@ -270,14 +252,14 @@ AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerCreateWithDevice(
 
 AOTI_EXPORT AOTIRuntimeError
 AOTInductorModelContainerDelete(AOTInductorModelContainerHandle handle) {
-  return guarded([&] { delete container_of(handle); });
+  return reported([&] { delete container_of(handle); });
 }
 
 AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerRun(
     AOTInductorModelContainerHandle handle, AtenTensorHandle* inputs, size_t input_count,
     AtenTensorHandle* outputs, size_t output_count, AOTInductorStreamHandle stream,
     AOTIProxyExecutorHandle) {
-  return guarded([&] {
+  return reported([&] {
     Container& container = *container_of(handle);
     StreamGuard guard(stream, container.cuda_device);
     run(container, inputs, input_count, outputs, output_count);
@@ -319,17 +301,17 @@ AOTInductorModelContainerGetNumConstants(AOTInductorModelContainerHandle, size_t
 
 AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantName(
     AOTInductorModelContainerHandle, size_t index, const char** name) {
-  return guarded([&] { *name = constant_at(index).key; });
+  return reported([&] { *name = constant_at(index).key; });
 }
 
 AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantOriginalFQN(
     AOTInductorModelContainerHandle, size_t index, const char** name) {
-  return guarded([&] { *name = constant_at(index).key; });
+  return reported([&] { *name = constant_at(index).key; });
 }
 
 AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantDtype(
     AOTInductorModelContainerHandle, size_t index, int32_t* dtype) {
-  return guarded([&] { *dtype = wrapperir::torch_dtype(constant_at(index).type.dtype); });
+  return reported([&] { *dtype = wrapperir::torch_dtype(constant_at(index).type.dtype); });
 }
 
 AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantsBlobSize(
@@ -348,7 +330,7 @@ AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerRunConstantFolding(
 
 AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerExtractConstantsMap(
     AOTInductorModelContainerHandle, AOTInductorConstantMapHandle, bool) {
-  return guarded([] { refuse("the constants of this package cannot be taken out"); });
+  return reported([] { refuse("the constants of this package cannot be taken out"); });
 }
 
 AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerUpdateConstantBuffer(
@@ -387,6 +369,6 @@ AOTInductorModelContainerFreeInactiveConstantBuffer(AOTInductorModelContainerHan
 }
 
 AOTI_EXPORT AOTIRuntimeError AOTInductorGetLastError(const char** message) {
-  *message = last_error.c_str();
+  *message = wrapperir::error_message();
   return 0;
 }

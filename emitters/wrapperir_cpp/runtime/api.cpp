@@ -6,13 +6,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <exception>
 #include <memory>
-#include <new>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "guarded.h"
 #include "program.h"
 
 using namespace wrapperir;
@@ -21,25 +20,14 @@ extern "C" {
 uint64_t aoti_torch_abi_version();
 // Where there are kernels: the name of what they use that this processor has not.
 __attribute__((weak)) const char* processor_lacks();
+int32_t aoti_torch_layout_strided();
+// Since PyTorch 2.11.
+__attribute__((weak)) AOTITorchError torch_from_blob(
+    void*, int64_t, const int64_t*, const int64_t*, int64_t, int32_t, int32_t, int32_t,
+    AtenTensorHandle*, int32_t, const uint8_t*, int64_t, void (*)(void*, void*), void*);
 }
 
 namespace {
-
-template <typename Work>
-int guarded(Work work) {
-  try {
-    work();
-    return 0;
-  } catch (const Failure&) {  // its message is kept
-  } catch (const std::bad_alloc&) {
-    set_error_message("there is no memory left");
-  } catch (const std::exception& error) {
-    set_error_message(error.what());
-  } catch (...) {
-    set_error_message("a kernel or an operator threw what is no exception");
-  }
-  return 1;
-}
 
 // PyTorch keeps its interface within a release; its two highest bytes are the release.
 void check_torch() {
@@ -93,26 +81,34 @@ class Mapping {
   int64_t size_ = 0;
 };
 
-// An open program, and the memory of its constants where it opened them itself.
-struct OpenProgram : wrapperir_program {
-  OpenProgram(std::vector<AtenTensorHandle> constants, std::unique_ptr<Mapping> mapping)
-      : wrapperir_program(wrapperir_description, std::move(constants)),
-        mapping_(std::move(mapping)) {}
+using SharedMapping = std::shared_ptr<Mapping>;
 
- private:
-  std::unique_ptr<Mapping> mapping_;
-};
+void drop_mapping(void*, void* held) { delete static_cast<SharedMapping*>(held); }
 
-// The tensor of a constant: memory of the mapping, or a copy of it on another device.
-Tensor make_constant(const ConstantFact& fact, const Mapping& mapping) {
+// A tensor in the mapping. An output may share its memory and outlive the program, so the
+// mapping goes with the last such tensor; where PyTorch does not tell when that is, never.
+Tensor map_constant(const ConstantFact& fact, const SharedMapping& mapping) {
   static char nowhere[64];
   const TensorFact& type = fact.type;
+  char* data = fact.bytes ? mapping->base() + fact.begin : nowhere;
+  const int32_t dtype = torch_dtype(type.dtype), cpu = torch_device(Device::cpu);
+  auto held = new SharedMapping(mapping);
   Tensor made;
   check(
-      aoti_torch_create_tensor_from_blob(
-          fact.bytes ? mapping.base() + fact.begin : nowhere, type.ndim, type.sizes,
-          type.strides, 0, torch_dtype(type.dtype), torch_device(Device::cpu), 0, made.out()),
+      torch_from_blob
+          ? torch_from_blob(
+                data, type.ndim, type.sizes, type.strides, 0, dtype, cpu, -1, made.out(),
+                aoti_torch_layout_strided(), nullptr, 0, drop_mapping, held)
+          : aoti_torch_create_tensor_from_blob(
+                data, type.ndim, type.sizes, type.strides, 0, dtype, cpu, 0, made.out()),
       -1);
+  return made;
+}
+
+// The tensor of a constant: memory of the mapping, or a copy of it on another device.
+Tensor make_constant(const ConstantFact& fact, const SharedMapping& mapping) {
+  const TensorFact& type = fact.type;
+  Tensor made = map_constant(fact, mapping);
   if (type.device == Device::cpu) return made;
   Tensor copy;
   check(
@@ -136,11 +132,11 @@ void check_constant(const ConstantFact& fact, const Mapping& mapping, const char
 }
 
 // The program takes the handles, also where it cannot be opened.
-wrapperir_program* open_with(std::vector<Tensor>& constants, std::unique_ptr<Mapping> mapping) {
+wrapperir_program* open_with(std::vector<Tensor>& constants) {
   std::vector<AtenTensorHandle> handles;
   handles.reserve(constants.size());
   for (Tensor& constant : constants) handles.push_back(constant.release());
-  return new OpenProgram(std::move(handles), std::move(mapping));
+  return new wrapperir_program(wrapperir_description, std::move(handles));
 }
 
 }  // namespace
@@ -150,18 +146,17 @@ int wrapperir_open(const char* directory, wrapperir_program** program) {
   return guarded([&] {
     check_torch();
     check_processor();
-    std::unique_ptr<Mapping> mapping;
     std::vector<Tensor> constants;
     if (wrapperir_description.constant_count) {
       std::string path = std::string(directory) + "/constants.bin";
-      mapping = std::make_unique<Mapping>(path);
+      auto mapping = std::make_shared<Mapping>(path);
       for (int64_t i = 0; i < wrapperir_description.constant_count; ++i) {
         const ConstantFact& fact = wrapperir_description.constants[i];
         check_constant(fact, *mapping, path.c_str());
-        constants.push_back(make_constant(fact, *mapping));
+        constants.push_back(make_constant(fact, mapping));
       }
     }
-    *program = open_with(constants, std::move(mapping));
+    *program = open_with(constants);
   });
 }
 
@@ -185,7 +180,7 @@ int wrapperir_open_with(
     std::vector<Tensor> handles(count);
     for (int64_t i = 0; i < count; ++i)
       check(aoti_torch_new_tensor_handle(constants[i], handles[i].out()), -1);
-    *program = open_with(handles, nullptr);
+    *program = open_with(handles);
   });
 }
 
@@ -209,7 +204,7 @@ int wrapperir_input_is_mutated(const wrapperir_program* program, int64_t index) 
 }
 
 int wrapperir_close(wrapperir_program* program) {
-  return guarded([&] { delete static_cast<OpenProgram*>(program); });
+  return guarded([&] { delete program; });
 }
 
 const char* wrapperir_error(void) { return error_message(); }

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "own_folder.h"
+
 // Of PyTorch's stable C interface, what calls by name need.
 using StableIValue = uint64_t;
 typedef struct StableListOpaque* StableListHandle;
@@ -220,12 +222,7 @@ using CallOperator = const char* (*)(
 
 // Find operators.so beside the library that this code is in.
 CallOperator find_bridge(int line) {
-  Dl_info self;
-  if (!dladdr(reinterpret_cast<void*>(&find_bridge), &self) || !self.dli_fname) {
-    fail(line, "the program's library does not know where it is");
-  }
-  std::string path = self.dli_fname;
-  path = path.substr(0, path.rfind('/') + 1) + "operators.so";
+  const std::string path = own_folder() + "/operators.so";
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) fail(line, "%s", dlerror());
   void* found = dlsym(library, "wrapperir_call_operator");

@@ -1,8 +1,5 @@
 // Launches of Triton kernels: loading their code, and Triton's own way of passing arguments.
-#include <dlfcn.h>
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include <cmath>
 #include <mutex>
@@ -11,6 +8,7 @@
 
 #include "cuda.h"
 #include "cuda_driver.h"
+#include "own_folder.h"
 #include "triton_descriptors.h"
 
 namespace wrapperir {
@@ -26,20 +24,6 @@ constexpr uint32_t shared_without_asking = 48 * 1024;
 constexpr uint32_t largest_portable_cluster = 8;
 constexpr int64_t most_programs_along[] = {2147483647, 65535, 65535};
 
-// Where this library is; kernels lie beside it. A path that was relative is made absolute
-// before anything can change the working directory.
-std::string find_directory() {
-  Dl_info found;
-  if (!dladdr(reinterpret_cast<void*>(&find_directory), &found) || !found.dli_fname)
-    return ".";
-  char* whole = realpath(found.dli_fname, nullptr);
-  std::string path = whole ? whole : found.dli_fname;
-  free(whole);
-  size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : path.substr(0, slash);
-}
-
-const std::string directory = find_directory();
 std::mutex loading;
 
 std::string read_file(const std::string& path, int line) {
@@ -93,7 +77,7 @@ LoadedKernel* load(TritonKernel& kernel, bool is_aligned, int32_t index, int lin
   const Driver& driver = cuda_driver(line);
   const TritonBinary& binary =
       choose(kernel, is_aligned, capability_of(index, line), line);
-  const std::string code = read_file(directory + "/" + binary.file, line);
+  const std::string code = read_file(own_folder() + "/" + binary.file, line);
   CUmodule module = nullptr;
   CUfunction function = nullptr;
   check_cuda(driver.cuModuleLoadData(&module, code.data()), line, "loading a kernel");

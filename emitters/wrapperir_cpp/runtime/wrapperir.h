@@ -69,8 +69,7 @@ WRAPPERIR_EXPORT int64_t wrapperir_output_count(const wrapperir_program* program
 WRAPPERIR_EXPORT int wrapperir_input_is_mutated(
     const wrapperir_program* program, int64_t index);
 
-/* Close it; no call may be running. An output that is a constant of the directory's is not
- * to be used after. */
+/* Close it; no call may be running. Outputs stay, those that are constants, too. */
 WRAPPERIR_EXPORT int wrapperir_close(wrapperir_program* program);
 
 /* The message of this thread's last failure; it stays until the next. */
