@@ -54,6 +54,10 @@ def emit_entry(lines: "CppLines", program: Program) -> None:
     ):
         if isinstance(type, TensorType):
             _emit_check(lines, program, name, type)
+            if not isinstance(type.offset, int):
+                offset = lines.expressions.format_index(type.offset)
+                parts = lines.handle(name), offset, format_string(name)
+                lines.writer.emit_line("check_offset({}, {}, {});", *parts)
 
 
 def _emit_check(lines: "CppLines", program: Program, name: str, type: TensorType) -> None:

@@ -108,10 +108,6 @@ class ExpressionFormatter:
         """Return the value if it is known before the run."""
         return self._root(expr).constant
 
-    def is_constant(self, expr: Expr) -> bool:
-        """Say whether the value is known before the run."""
-        return self.constant(expr) is not None
-
     def format_index(self, expr: Expr) -> Fragment:
         """Return an ``int64_t`` or an int's literal; the C++ fails where not whole."""
         return self._root(expr).index()

@@ -137,7 +137,6 @@ def _emit_facts(
             _format_tensor(lines, constant.type),
             format_int(0 if place is None else place.begin),
             format_int(-1 if place is None else place.bytes),
-            fragment("true") if constant.mutated else fragment("false"),
         ]
         constants.append(joined(", ", parts))
     fixed = [
@@ -228,6 +227,7 @@ def _format_tensor(lines: CppLines, type: ValueType) -> Fragment:
             _format_known(lines, type.size),
             _format_known(lines, type.stride),
             format_int(type.alignment or 0),
+            format_int(type.offset if isinstance(type.offset, int) else _ANY),
         ],
     )
     return fragment("{{{}}}", numbers)

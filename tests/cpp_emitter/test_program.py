@@ -1,5 +1,6 @@
 """Calls of a program: what it takes and gives, threads, failures, memory."""
 
+import os
 import re
 import threading
 from pathlib import Path
@@ -299,3 +300,103 @@ def test_calls_leave_no_memory_behind(fails: bool) -> None:
     before = resident_bytes()
     run(3000)
     assert resident_bytes() - before < 4 * 2**20  # one tensor a call would be 12 MB
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_calls_in_inference_mode_and_others_share_frames(is_first: bool) -> None:
+    text = """
+    program @main(%x: f32[4]) {
+      constant %w: mutated f32[4] = "w"
+      %v = reinterpret %w as f32[2, 2]
+      extern_kernel aten.add_.Tensor(%v, 1) writes(%v)
+      free %v
+      %a = allocate f32[4]
+      extern_kernel aten.copy_.default(%a, %x) writes(%a)
+      extern_kernel aten.add_.Tensor(%a, %w) writes(%a)
+      %b = extern_kernel aten.clone.default(%a) : f32[4]
+      free %a
+      return %b
+    }
+    """
+    w = torch.zeros(4)
+    with torch.inference_mode(is_first):
+        call = load(parsed(text), {"w": w})
+    x = torch.zeros(4)
+    for number in range(4):
+        with torch.inference_mode((number % 2 == 0) is is_first):
+            (y,) = call([x])
+            assert isinstance(y, torch.Tensor)
+            assert y.tolist() == [number + 1.0] * 4
+
+
+SIZED = """
+program @main(%x: f32[s0]) {
+  symbol s0: int = size(%x, 0)
+  return s0
+}
+"""
+
+
+def test_what_has_no_memory_is_refused() -> None:
+    call = load(parsed(SIZED), {})
+    emptied = torch.ones(4)
+    emptied.untyped_storage().resize_(0)
+    for x in (emptied, torch._efficientzerotensor(4)):
+        with pytest.raises(RuntimeError, match="x has no memory for its elements"):
+            call([x])
+    assert call([torch.empty(0)]) == (0,)
+
+
+@pytest.mark.parametrize("offset", ["4", "n"])
+def test_a_given_storage_begins_where_the_program_counts_from(offset: str) -> None:
+    text = f"""
+    program @main(%x: f32[4; offset {offset}], %n: i64) {{
+      symbol n: int = value(%n)
+      %a = reinterpret %x as f32[4]
+      %b = extern_kernel aten.clone.default(%a) : f32[4]
+      free %a
+      return %b
+    }}
+    """
+    call = load(parsed(text), {})
+    whole = torch.arange(16.0)
+    assert_same(call([whole[5:9], 4]), [whole[1:5]])
+    with pytest.raises(RuntimeError, match="x needs offset 4 or more, not 3"):
+        call([whole[3:7], 4])
+
+
+CALLS = 24
+MEETINGS = [threading.Barrier(1)]
+
+
+@torch.library.custom_op("wrapperir_program::meet", mutates_args=())
+def meet(x: torch.Tensor) -> torch.Tensor:
+    """Wait until all calls are here."""
+    MEETINGS[-1].wait()
+    return x + 1
+
+
+def test_frames_of_many_calls_at_once_are_not_kept() -> None:
+    text = """
+    program @main(%x: f32[4000000], %s: f32[]) {
+      %a = allocate f32[4000000]
+      extern_kernel aten.neg.out(%x, out = %a) writes(%a)
+      %b = extern_kernel wrapperir_program.meet.default(%s) : f32[]
+      free %a
+      return %b
+    }
+    """
+    call = load(parsed(text), {})
+    x, s = torch.zeros(4000000), torch.zeros(())
+    call([x, s])
+    before = resident_bytes()
+    MEETINGS.append(threading.Barrier(CALLS))
+    threads = [threading.Thread(target=call, args=([x, s],)) for _ in range(CALLS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    most = max(os.cpu_count() or 1, 8)
+    if most >= CALLS / 2:
+        pytest.skip("a frame is kept for each processor, and there are many")
+    assert resident_bytes() - before < 16_000_000 * (most + CALLS) / 2

@@ -9,7 +9,8 @@ namespace wrapperir {
 // Stands for a size or stride that mentions symbols.
 constexpr int64_t any_number = INT64_MIN;
 
-// A tensor's type as the caller is to give it; `index` is the device's.
+// A tensor's type as the caller is to give it; `index` is the device's. Its storage begins
+// at least `offset` elements before it.
 struct TensorFact {
   DType dtype;
   Device device;
@@ -18,6 +19,7 @@ struct TensorFact {
   const int64_t* sizes;
   const int64_t* strides;
   int64_t alignment;  // in bytes; 0 promises nothing
+  int64_t offset;
 };
 
 // An input; `type` counts where `kind` is WRAPPERIR_TENSOR.
@@ -36,7 +38,6 @@ struct ConstantFact {
   TensorFact type;
   int64_t begin;
   int64_t bytes;
-  bool is_mutated;
 };
 
 // A tensor that each frame has ready: `offset` bytes into its arena (`constant` is -1), or

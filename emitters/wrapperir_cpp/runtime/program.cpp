@@ -5,7 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <algorithm>
+#include <exception>
 #include <string>
+#include <thread>
 #include <utility>
 
 extern "C" {
@@ -13,6 +16,7 @@ AOTITorchError aoti_torch_get_layout(AtenTensorHandle, int32_t*);
 AOTITorchError aoti_torch_get_dtype(AtenTensorHandle, int32_t*);
 AOTITorchError aoti_torch_get_device_type(AtenTensorHandle, int32_t*);
 AOTITorchError aoti_torch_get_device_index(AtenTensorHandle, int32_t*);
+AOTITorchError aoti_torch_get_numel(AtenTensorHandle, int64_t*);
 AOTITorchError aoti_torch_get_dim(AtenTensorHandle, int64_t*);
 AOTITorchError aoti_torch_get_sizes(AtenTensorHandle, int64_t**);
 AOTITorchError aoti_torch_get_strides(AtenTensorHandle, int64_t**);
@@ -108,6 +112,12 @@ void check_sizes(
         spelled(given_strides, count).c_str());
 }
 
+void check_empty(AtenTensorHandle tensor, const char* name) {
+  int64_t count = 0;
+  check(aoti_torch_get_numel(tensor, &count), -1);
+  if (count) fail(-1, "%s has no memory for its elements", name);
+}
+
 void check_tensor(AtenTensorHandle tensor, const TensorFact& type, const char* name) {
   int32_t layout = 0;
   check(aoti_torch_get_layout(tensor, &layout), -1);
@@ -134,7 +144,10 @@ void check_tensor(AtenTensorHandle tensor, const TensorFact& type, const char* n
         -1, "%s needs %lld dimensions, not %lld", name, static_cast<long long>(type.ndim),
         static_cast<long long>(ndim));
   check_sizes(tensor, ndim, type.sizes, type.strides, name);
-  if (type.alignment && reinterpret_cast<uintptr_t>(data_of(tensor, -1)) % type.alignment)
+  char* data = data_of(tensor, -1);
+  if (!data) check_empty(tensor, name);
+  if (type.offset > 0) check_offset(tensor, type.offset, name);
+  if (type.alignment && reinterpret_cast<uintptr_t>(data) % type.alignment)
     fail(
         -1, "%s needs an address that is a multiple of %lld", name,
         static_cast<long long>(type.alignment));
@@ -224,6 +237,22 @@ void fail_in_torch(int line) {
       is_unknown ? "; import or load the library that registers the operator first" : "");
 }
 
+void in_new_thread(const std::function<void()>& work) {
+  std::exception_ptr thrown;
+  std::string message;
+  std::thread([&] {
+    try {
+      work();
+    } catch (...) {
+      thrown = std::current_exception();
+      message = last_error;
+    }
+  }).join();
+  if (!thrown) return;
+  last_error = message;
+  std::rethrow_exception(thrown);
+}
+
 void empty_pinned(
     Tensor& result, DType dtype, const Ints& sizes, const Ints& strides, int line) {
   check(
@@ -281,6 +310,15 @@ void view_memory(
 void check_layout(
     AtenTensorHandle tensor, const Ints& sizes, const Ints& strides, const char* name) {
   check_sizes(tensor, sizes.count, sizes.data, strides.data, name);
+}
+
+void check_offset(AtenTensorHandle tensor, int64_t offset, const char* name) {
+  int64_t given = 0;
+  check(aoti_torch_get_storage_offset(tensor, &given), -1);
+  if (given < offset)
+    fail(
+        -1, "%s needs offset %lld or more, not %lld", name, static_cast<long long>(offset),
+        static_cast<long long>(given));
 }
 
 }  // namespace wrapperir
@@ -356,8 +394,14 @@ Frame* wrapperir_program::take_frame() {
 void wrapperir_program::give_back(Frame* frame) {
   Frame* none = nullptr;
   if (last_.compare_exchange_strong(none, frame, std::memory_order_release)) return;
-  std::lock_guard<std::mutex> lock(mutex_);
-  free_.push_back(frame);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (free_.size() + 1 < std::max(std::thread::hardware_concurrency(), 8u)) {
+      free_.push_back(frame);
+      return;
+    }
+  }
+  delete_frame(frame);
 }
 
 Frame* wrapperir_program::make_frame() {
@@ -374,27 +418,24 @@ Frame* wrapperir_program::make_frame() {
     for (int64_t i = 0; i < description.zeroed_count; ++i)
       memset(
           frame->arena + description.zeroed[i].offset, 0, description.zeroed[i].bytes);
-    for (int64_t i = 0; i < description.fixed_count; ++i) {
-      const FixedTensor& fixed = description.fixed[i];
-      AtenTensorHandle made = nullptr;
-      if (fixed.constant < 0) {
-        check(
-            aoti_torch_create_tensor_from_blob(
-                frame->arena + fixed.offset, fixed.ndim, fixed.sizes, fixed.strides, 0,
-                torch_dtype(fixed.dtype), torch_device(Device::cpu), 0, &made),
-            -1);
-      } else {
-        Tensor tensor;
-        view_as(
-            tensor, constants_[fixed.constant], fixed.offset, fixed.dtype,
-            Ints(fixed.sizes, fixed.ndim), Ints(fixed.strides, fixed.ndim), -1);
-        made = tensor.release();
-      }
-      frame->fixed.push_back(made);
-    }
+    if (description.fixed_count) in_new_thread([&] { make_tensors(*frame); });
   } catch (...) {
     delete_frame(frame);
     throw;
   }
   return frame;
+}
+
+void wrapperir_program::make_tensors(Frame& frame) {
+  for (int64_t i = 0; i < description.fixed_count; ++i) {
+    const FixedTensor& fixed = description.fixed[i];
+    Ints sizes(fixed.sizes, fixed.ndim), strides(fixed.strides, fixed.ndim);
+    Tensor tensor;
+    if (fixed.constant < 0)
+      view_memory(tensor, frame.arena + fixed.offset, fixed.dtype, sizes, strides, -1);
+    else
+      view_as(
+          tensor, constants_[fixed.constant], fixed.offset, fixed.dtype, sizes, strides, -1);
+    frame.fixed.push_back(tensor.release());
+  }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <mutex>
 #include <vector>
 
@@ -21,10 +22,14 @@ const char* error_message();
 // Give it the message of a failure that was not thrown by fail().
 void set_error_message(const char* message);
 
+// Do work in a thread that ends with it: tensors that are made there are none of the
+// caller's inference mode, so any call may write to them. Throws what the work throws.
+void in_new_thread(const std::function<void()>& work);
+
 }  // namespace wrapperir
 
 // All functions throw Failure. Several threads may run one program at once: each call takes
-// a frame that is free, or makes one.
+// a frame that is free, or makes one. As many are kept as there are processors, or 8.
 struct wrapperir_program {
   // Takes the handles of constants, in the program's order.
   wrapperir_program(
@@ -44,6 +49,7 @@ struct wrapperir_program {
   wrapperir::Frame* take_frame();
   void give_back(wrapperir::Frame* frame);
   wrapperir::Frame* make_frame();
+  void make_tensors(wrapperir::Frame& frame);
 
   std::vector<AtenTensorHandle> constants_;
   std::vector<char*> constant_data_;

@@ -181,6 +181,9 @@ inline bool item_bool(AtenTensorHandle tensor, int line) {
 void check_layout(
     AtenTensorHandle tensor, const Ints& sizes, const Ints& strides, const char* name);
 
+// Likewise that its storage begins `offset` elements before it.
+void check_offset(AtenTensorHandle tensor, int64_t offset, const char* name);
+
 inline wrapperir_value output(AtenTensorHandle tensor) {
   wrapperir_value value;
   value.kind = tensor ? WRAPPERIR_TENSOR : WRAPPERIR_NONE;
