@@ -46,6 +46,7 @@ def emit_artifact(program: Program, emitter: str) -> Artifact:
     emit_entry(lines, program)
     lines.emit_lines(program.lines)
     emit_outputs(lines, program)
+    _check_keys(lines, program)
     if lines.problems:
         raise DiagnosticError(*lines.problems)
     remarks = [
@@ -76,3 +77,13 @@ def emit_artifact(program: Program, emitter: str) -> Artifact:
     for name in (*headers, *sources):
         files[f"{RUNTIME}{name}"] = (_RUNTIME / name).read_text("utf-8")
     return Artifact(emitter, files, PROGRAM)
+
+
+def _check_keys(lines: CppLines, program: Program) -> None:
+    for index, constant in enumerate(program.constants):
+        if "\0" in constant.key:
+            lines.at(("constants",), index)
+            lines.report(
+                "a constant's key has a zero character, where strings of C end",
+                f"%{constant.name}",
+            )

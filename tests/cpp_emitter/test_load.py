@@ -391,6 +391,26 @@ def test_constants_are_checked() -> None:
         assert what in message
 
 
+def test_a_key_with_a_zero_character_is_refused() -> None:
+    program = parsed(SUM.replace("fc.weight", r"fc\u0000weight"))
+    with pytest.raises(DiagnosticError) as caught:
+        CppEmitter().emit(program)
+    (found,) = caught.value.diagnostics
+    assert found.code is Code.UNSUPPORTED_FEATURE
+    assert "a constant's key has a zero character" in found.message
+    assert found.path == ("constants", 0)
+
+
+def test_a_key_may_have_any_other_character() -> None:
+    escaped, key = r"k\"\\\n??/*/\u00e9", 'k"\\\n??/*/\u00e9'
+    text = SUM.replace("fc.weight", escaped)
+    (y, _) = tensors(loaded(text, {key: torch.ones(4)})([torch.zeros(4)]))
+    assert y.tolist() == [1, 1, 1, 1]
+    code, message = refusal(artifact_of(text), {})
+    assert code is Code.MISSING_CONSTANT
+    assert repr(key) in message
+
+
 def test_a_library_for_another_torch_is_refused() -> None:
     emitter = CppEmitter()
     artifact = emitter.emit(parsed(SUM))
