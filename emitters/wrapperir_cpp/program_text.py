@@ -19,6 +19,7 @@ from wrapperir_cpp.module_text import source_writer
 from wrapperir_cpp.numbers import kind_of
 
 _ANY = -(2**63)
+_MOST_ON_STACK = 16 * 1024
 _KINDS = {
     SymbolKind.INT: fragment("WRAPPERIR_INT"),
     SymbolKind.FLOAT: fragment("WRAPPERIR_FLOAT"),
@@ -65,7 +66,11 @@ def format_program(
     writer.emit_line("void run(const Context& context) {{")
     with writer.indented():
         lines.streams.emit_begin(writer)
-        writer.emit_line("Call c(context);")
+        if _is_large(lines):
+            writer.emit_line("Owner<Call> call(new Call(context));")
+            writer.emit_line("Call& c = *call.owned;")
+        else:
+            writer.emit_line("Call c(context);")
         lines.streams.emit_guards(writer)
         writer.emit_writer(lines.writer)
         lines.streams.emit_end(writer)
@@ -73,6 +78,13 @@ def format_program(
     writer.emit_blank()
     writer.emit_writer(facts)
     return writer.format_text()
+
+
+def _is_large(lines: CppLines) -> bool:
+    """Say whether a call's values are too many for the stack of any thread."""
+    call = lines.call
+    values = 2 * len(call.slots) + len(call.numbers) + len(lines.symbols)
+    return 8 * values > _MOST_ON_STACK
 
 
 def _emit_call(writer: SourceWriter, program: Program, lines: CppLines) -> None:

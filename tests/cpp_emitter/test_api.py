@@ -268,3 +268,15 @@ def test_a_constant_of_symbolic_size_needs_the_caller_s(tmp_path: Path) -> None:
     opened = Opened(tmp_path)
     assert opened.open(tmp_path) == 1
     assert "constant weight has no fixed size" in opened.error()
+
+
+def test_constants_may_be_read_in_inference_mode(directory: Path) -> None:
+    opened = Opened(directory)
+    with torch.inference_mode():
+        assert opened.open(directory) == 0, opened.error()
+    x, outputs = torch.zeros(4), (Value * 3)()
+    inputs = [Value(TENSOR, opened.handle(x)), Value(INT, 0)]
+    assert opened.run(inputs, outputs) == 0, opened.error()
+    assert opened.numbers(outputs[0].bits, 4) == [0, 1, 2, 3]
+    opened.numbers(outputs[2].bits, 4)
+    assert opened.close() == 0

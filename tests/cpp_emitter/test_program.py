@@ -400,3 +400,21 @@ def test_frames_of_many_calls_at_once_are_not_kept() -> None:
     if most >= CALLS / 2:
         pytest.skip("a frame is kept for each processor, and there are many")
     assert resident_bytes() - before < 16_000_000 * (most + CALLS) / 2
+
+
+def test_many_values_do_not_take_the_stack() -> None:
+    count = 4500  # 72 KB
+    lines = [f"%b{i} = extern_kernel aten.relu.default(%x) : f32[8]" for i in range(count)]
+    lines += [f"free %b{i}" for i in range(1, count)]
+    body = "\n".join(lines)
+    program = parsed(f"program @main(%x: f32[8]) {{\n{body}\nreturn %b0\n}}\n")
+    call = load(program, {})
+    found: list[Value] = []
+    before = threading.stack_size(64 * 1024)
+    try:
+        thread = threading.Thread(target=lambda: found.extend(call([torch.ones(8)])))
+        thread.start()
+    finally:
+        threading.stack_size(before)
+    thread.join()
+    assert_same(found, [torch.ones(8)])

@@ -150,11 +150,13 @@ int wrapperir_open(const char* directory, wrapperir_program** program) {
     if (wrapperir_description.constant_count) {
       std::string path = std::string(directory) + "/constants.bin";
       auto mapping = std::make_shared<Mapping>(path);
-      for (int64_t i = 0; i < wrapperir_description.constant_count; ++i) {
-        const ConstantFact& fact = wrapperir_description.constants[i];
-        check_constant(fact, *mapping, path.c_str());
-        constants.push_back(make_constant(fact, mapping));
-      }
+      in_new_thread([&] {
+        for (int64_t i = 0; i < wrapperir_description.constant_count; ++i) {
+          const ConstantFact& fact = wrapperir_description.constants[i];
+          check_constant(fact, *mapping, path.c_str());
+          constants.push_back(make_constant(fact, mapping));
+        }
+      });
     }
     *program = open_with(constants);
   });

@@ -76,6 +76,16 @@ class Tensor {
   AtenTensorHandle handle_ = nullptr;
 };
 
+// Owns an object that is too large for the stack.
+template <typename T>
+struct Owner {
+  explicit Owner(T* object) : owned(object) {}
+  Owner(const Owner&) = delete;
+  Owner& operator=(const Owner&) = delete;
+  ~Owner() { delete owned; }
+  T* owned;
+};
+
 // The address of a tensor's first element.
 inline char* data_of(AtenTensorHandle tensor, int line) {
   void* data = nullptr;
