@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from attrs import evolve
 
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Artifact, read_artifact
+from wrapperir.emit.artifact import write_artifact
 from wrapperir.emit.constant_files import (
     place_constants,
     read_constants,
@@ -177,7 +179,11 @@ GOOD = {"key": "w", "dtype": "f32", "size": [2], "stride": [1], "device": "cpu",
                 {"size": [2**61]},
                 {"size": [2**62]},
                 {"stride": [2**40]},
-                {"begin": 4},
+                {"size": [1] * 65, "stride": [0] * 65},
+                {"size": [2**61, 8], "stride": [0, 0]},
+                {"size": [0, 2**61, 8], "stride": [0, 0, 0]},
+                {"begin": 4, "size": [1]},
+                {"begin": 64},
                 {"begin": -4},
                 {"begin": "0"},
                 {"device": "nowhere"},
@@ -188,8 +194,45 @@ GOOD = {"key": "w", "dtype": "f32", "size": [2], "stride": [1], "device": "cpu",
     ids=lambda text: text[:80],
 )
 def test_a_malformed_list_is_refused(tmp_path: Path, listed: str) -> None:
-    (tmp_path / "constants.bin").write_bytes(bytes(8))
-    (tmp_path / "constants.json").write_text(listed)
+    artifact = evolve(ARTIFACT, files={**ARTIFACT.files, "constants.json": listed})
+    write_artifact(artifact, tmp_path, {"constants.bin": [bytes(8)]})
     with pytest.raises(DiagnosticError) as caught:
         read_constants(tmp_path)
     assert caught.value.diagnostics[0].code is Code.INVALID_ARTIFACT
+
+
+def test_a_constant_may_have_many_dimensions(tmp_path: Path) -> None:
+    given = torch.ones([1] * 64)
+    assert torch.equal(read_constants(written({"w": given}, tmp_path))["w"], given)
+
+
+@pytest.mark.parametrize("kept", [[], ["constants.bin"]])
+def test_constants_that_are_not_in_the_manifest_do_not_count(
+    tmp_path: Path, kept: list[str]
+) -> None:
+    directory = written(CONSTANTS, tmp_path)
+    leave_in_manifest(directory, kept)
+    assert read_constants(directory) == {}
+
+
+def test_a_list_without_data_is_refused(tmp_path: Path) -> None:
+    directory = written(CONSTANTS, tmp_path)
+    leave_in_manifest(directory, ["constants.json"])
+    with pytest.raises(DiagnosticError, match=r"has no constants\.bin"):
+        read_constants(directory)
+
+
+def test_a_changed_list_is_refused(tmp_path: Path) -> None:
+    directory = written({"w": torch.ones(2)}, tmp_path)
+    listing = directory / "constants.json"
+    listing.write_text(listing.read_text().replace('"w"', '"v"'))
+    with pytest.raises(DiagnosticError, match="was changed after it was written"):
+        read_constants(directory)
+
+
+def leave_in_manifest(directory: Path, kept: list[str]) -> None:
+    path = directory / "manifest.json"
+    manifest = json.loads(path.read_text())
+    for name in {"constants.json", "constants.bin"} - {*kept}:
+        del manifest["files"][name]
+    path.write_text(json.dumps(manifest))

@@ -7,13 +7,19 @@ can be mapped; ``constants.json`` says where, and of what type.
 import json
 import mmap
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from attrs import asdict, evolve, frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.emit.artifact import write_artifact
+from wrapperir.emit.artifact import (
+    MANIFEST,
+    checked_content,
+    parse_manifest,
+    write_artifact,
+)
 from wrapperir.emit.contract import Artifact
 from wrapperir.emit.torch_dtypes import TORCH_DTYPES
 from wrapperir.ir.program import Program
@@ -27,6 +33,8 @@ CONSTANTS_LIST = "constants.json"
 _VERSION = 1
 _ALIGNMENT = 64
 _LARGEST = 2**62
+_MOST_DIMENSIONS = 64
+"""More than these, PyTorch takes for some tensors and refuses for others."""
 
 
 @frozen
@@ -128,21 +136,28 @@ def write_with_constants(
 def read_constants(directory: Path) -> dict[str, "torch.Tensor"]:
     """Return the constants in the directory of an artifact; none where it has none.
 
-    They are mapped: what is used is read then, and what is written to a constant does not
-    reach the file.  :func:`~wrapperir.emit.artifact.read_artifact` checks the files.
+    Files that are not in its manifest do not count.  The constants are mapped: what is used
+    is read then, and what is written to a constant does not reach the file.
+    :func:`~wrapperir.emit.artifact.read_artifact` checks their bytes.
 
     Raises:
-        DiagnosticError: WIR710, a file is missing or malformed.
+        DiagnosticError: WIR710, the manifest or the list is malformed or was changed, or
+            the data is missing or too short.
         OSError: a file cannot be read.
     """
-    listing = directory / CONSTANTS_LIST
-    if not listing.exists():
+    listing, data = directory / CONSTANTS_LIST, directory / CONSTANTS_DATA
+    manifest = parse_manifest((directory / MANIFEST).read_bytes(), str(directory))
+    facts = manifest.files.get(CONSTANTS_LIST)
+    if facts is None:
         return {}
-    data = directory / CONSTANTS_DATA
+    if CONSTANTS_DATA not in manifest.files:
+        raise _invalid(f"{MANIFEST} of {directory} has no {CONSTANTS_DATA}")
+    content = listing.read_bytes()
+    checked_content(content, facts, listing)
     with data.open("rb") as file:
         size = file.seek(0, 2)
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if size else b""
-    return constants_in(memoryview(mapped), listing.read_bytes(), str(directory))
+    return constants_in(memoryview(mapped), content, str(directory))
 
 
 def constants_in(data: memoryview, listing: bytes, where: str) -> dict[str, "torch.Tensor"]:
@@ -229,12 +244,16 @@ def _parse_list(listing: bytes, where: str) -> list[_Stored]:
 
 def _parse_stored(item: Mapping[str, object]) -> _Stored:
     size, stride = _numbers(item["size"]), _numbers(item["stride"])
-    if len(size) != len(stride):
-        raise ValueError("a constant has other dimensions than strides")
+    if len(size) != len(stride) or len(size) > _MOST_DIMENSIONS:
+        raise ValueError("a constant has too many dimensions, or not as many as strides")
+    if prod(filter(None, size)) >= _LARGEST:
+        raise ValueError("a constant has too many elements")
     key, device = item["key"], item["device"]
     if not isinstance(key, str) or not isinstance(device, str):
         raise TypeError("a string was expected")
     (begin,) = _numbers([item["begin"]])
+    if begin % _ALIGNMENT:
+        raise ValueError(f"{begin} is no multiple of {_ALIGNMENT}")
     return _Stored(key, DType(cast(str, item["dtype"])), size, stride, device, begin)
 
 
