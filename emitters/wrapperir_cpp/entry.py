@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from attrs import evolve
+
 from wrapperir.emit.fragment import Fragment, fragment
 from wrapperir.ir.expr import Expr, Operation, Symbol
 from wrapperir.ir.line import (
@@ -14,6 +16,7 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import ScalarType, TensorType
+from wrapperir_cpp.bounds import bytes_of
 from wrapperir_cpp.literals import format_int, format_string
 from wrapperir_cpp.numbers import kind_of
 
@@ -32,6 +35,8 @@ def emit_entry(lines: "CppLines", program: Program) -> None:
         position = format_int(index)
         if isinstance(given.type, TensorType):
             slot = lines.memory.add_slot(given.name, given.type)
+            home = lines.homes[given.name]
+            lines.homes.put(given.name, evolve(home, room=bytes_of(given.type)))
             lines.writer.emit_line("{}.reset(take(c.inputs[{}]));", slot, position)
         elif isinstance(given.type, ScalarType):
             kind = kind_of(given.type.dtype)

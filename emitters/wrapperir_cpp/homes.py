@@ -21,6 +21,7 @@ from wrapperir.ir.types import (
     TupleType,
     ValueType,
 )
+from wrapperir_cpp.bounds import bytes_of
 
 Indices: TypeAlias = tuple[int, ...]
 """Where a value is in a tuple."""
@@ -61,13 +62,15 @@ class Memory:
 class Home:
     """A tensor or pool that begins, as its type counts, at a byte of a memory.
 
-    ``apart`` is the name of what needs a tensor of its own.
+    ``apart`` is the name of what needs a tensor of its own.  ``room`` is how many bytes of
+    storage there are from ``begin`` on; ``None`` is as many as the memory's tensor has.
     """
 
     memory: Memory
     type: TensorType | PoolType | None
     begin: Expr = 0
     apart: str | None = None
+    room: Expr | None = None
 
     @property
     def first(self) -> Expr:
@@ -153,8 +156,8 @@ class Homes:
         """Name what begins at a byte of a pool; see :meth:`view`."""
         home = self[pool]
         home.memory.names += 1
-        begin = add(home.begin, offset)
-        self.put(name, Home(home.memory, type, begin, name if apart else None))
+        begin, own = add(home.begin, offset), name if apart else None
+        self.put(name, Home(home.memory, type, begin, own, bytes_of(type)))
 
     def take_element(self, name: str, source: str, indices: Indices) -> None:
         """Name an element of a tuple."""

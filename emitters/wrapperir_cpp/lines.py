@@ -59,6 +59,7 @@ from wrapperir_cpp.asserts import (
     emit_assert_size_stride,
 )
 from wrapperir_cpp.blocks import emit_conditional, emit_subgraph, emit_while_loop
+from wrapperir_cpp.bounds import check_place, check_view
 from wrapperir_cpp.call import CallMembers, SymbolMembers
 from wrapperir_cpp.chunks import Chunks
 from wrapperir_cpp.expressions import ExpressionFormatter
@@ -257,6 +258,7 @@ class CppLines(LineVisitor[None]):
 
     def visit_place(self, line: PlaceLine) -> None:
         """Append a remark."""
+        check_place(self, line)
         apart = line.result in self.survey.layouts.apart
         self.homes.place(line.result, line.pool, line.offset, line.type, apart=apart)
         self._remark(line.result, "lies in", line.pool, line.type)
@@ -283,6 +285,7 @@ class CppLines(LineVisitor[None]):
         self, result: str, source: str, type: TensorType, how: LiteralString
     ) -> None:
         self.types[result] = type
+        check_view(self, source, type)
         apart = result in self.survey.layouts.apart
         self.homes.view(result, source, type, apart=apart)
         self._remark(result, how, source, type)

@@ -19,6 +19,7 @@ from wrapperir.ir.types import (
 )
 from wrapperir.text import format_type
 from wrapperir_cpp.arena import own_device
+from wrapperir_cpp.bounds import bytes_of, check_allocation
 from wrapperir_cpp.call import FixedKey
 from wrapperir_cpp.homes import (
     Home,
@@ -78,7 +79,9 @@ class MemoryEmitter:
         handle = fragment("c.constants[{}]", spelled)
         memory = Memory(base, type, handle, constant=number)
         is_changed = name in self._lines.survey.layouts.changed
-        self._lines.homes.put(name, Home(memory, type, apart=name if is_changed else None))
+        apart = name if is_changed else None
+        home = Home(memory, type, apart=apart, room=bytes_of(type))
+        self._lines.homes.put(name, home)
         self._roots.add(spelled)
 
     def allocate(self, name: str, type: TensorType | PoolType) -> None:
@@ -88,16 +91,17 @@ class MemoryEmitter:
         if offset is not None:
             device = own_device(type.device)
             memory = Memory(lines.region(device, name), begin=offset, constant=-1)
-            lines.homes.put(name, Home(memory, type))
+            lines.homes.put(name, Home(memory, type, room=bytes_of(type)))
             lines.writer.emit_comment(
                 f"{name} is at byte {offset} of the arena: {format_type(type)}"
             )
             return
         self._check(type)
+        check_allocation(lines, type)
         spelled = lines.module.values[name]
         root = _root(type)
         memory = self._slot_memory(spelled, root)
-        lines.homes.put(name, Home(memory, type))
+        lines.homes.put(name, Home(memory, type, room=bytes_of(type)))
         assert memory.slot is not None
         with lines.streams.allocating(name, type.device):
             self._emit_allocation(memory.slot, root)

@@ -41,7 +41,8 @@ RUNTIME = frozenset(
     AOTITorchError AtenGeneratorHandle AtenTensorHandle ConstantFact Context DType
     Description Device Failure FixedTensor InputFact Ints LineFact Owner Tensor TensorFact
     ZeroedRange any_number call owned assert_alignment assert_finite assert_size_stride
-    check_layout check_offset check_one check_range data_of empty empty_aligned empty_pinned
+    check_empty_outside check_inside check_layout check_offset check_one check_range
+    data_of empty empty_aligned empty_pinned room_of
     fail_in_torch item_bool item_of
     new_handle offset_of out_of_range output sgemm_ dgemm_ size_of small_float stride_of
     take torch_device torch_dtype view view_as view_memory

@@ -235,6 +235,7 @@ int64_t(0)), 256, 0);
         """,
         """
         empty(c.t[a], DType::f32, {c.s0}, ints_1, 0);
+        check_inside(4, 8, num::mul(c.s0, 4), ints_1, 1);
         // v views a: f32[1; offset 1]
         c.p[a] = data_of(c.t[a].get(), 3);
         cpp_fill(c.p[a] + 4, 1);
@@ -269,9 +270,13 @@ int64_t(0)), 256, 0);
         """
         empty(c.t[p_], DType::u8, {num::greatest(num::add(num::mul(c.s0, 64), 64), \
 int64_t(0))}, ints_1, 0);
+        check_inside(num::mul(c.s0, 32), num::add(num::mul(c.s0, 32), \
+num::mul(num::mul(c.s0, 8), 4)), num::add(num::mul(c.s0, 64), 64), {c.s0, 8}, 1);
         // a lies in p: f32[s0, 8]
         c.p[p_] = data_of(c.t[p_].get(), 2);
         cpp_fill(c.p[p_] + num::mul(c.s0, 32), c.s0);
+        check_inside(num::mul(c.s0, 64), num::add(num::mul(c.s0, 64), 64), \
+num::add(num::mul(c.s0, 64), 64), nullptr, 3);
         // q lies in p: pool[64]
         // r lies in q: f32[2]
         memset(c.p[p_] + num::add(num::mul(c.s0, 64), 8), 0, 8);
@@ -300,6 +305,8 @@ ints_2, ints_1, -1);
         empty(c.t[c_], DType::f32, {c.s0}, ints_1, 5);
         c.p[c_] = data_of(c.t[c_].get(), 6);
         cpp_fill(c.p[c_], c.s0);
+        check_inside(0, num::mul(num::sub(c.s0, 1), 4), num::mul(c.s0, 4), \
+{num::sub(c.s0, 1)}, 7);
         // r takes c: f32[s0 - 1]
         view(c.t[r], c.t[c_].get(), 0, {num::sub(c.s0, 1)}, ints_1, -1);
         c.outputs[0] = output(c.t[r].release());
@@ -314,7 +321,9 @@ ints_2, ints_1, -1);
         free %v
         """,
         """
+        check_inside(32, 64, num::mul(num::mul(c.s0, 8), 4), ints_4_2, 0);
         // v views x: f32[4, 2; offset 8]
+        check_inside(4, 12, num::mul(num::mul(c.s0, 8), 4), ints_8, 1);
         // u views v: u8[8; offset 4]
         c.p[x] = data_of(c.t[x].get(), 2);
         cpp_add_one(c.p[x] + 32, 2);

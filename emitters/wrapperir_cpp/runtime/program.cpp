@@ -17,6 +17,7 @@ AOTITorchError aoti_torch_get_dtype(AtenTensorHandle, int32_t*);
 AOTITorchError aoti_torch_get_device_type(AtenTensorHandle, int32_t*);
 AOTITorchError aoti_torch_get_device_index(AtenTensorHandle, int32_t*);
 AOTITorchError aoti_torch_get_numel(AtenTensorHandle, int64_t*);
+AOTITorchError aoti_torch_get_storage_size(AtenTensorHandle, int64_t*);
 AOTITorchError aoti_torch_get_dim(AtenTensorHandle, int64_t*);
 AOTITorchError aoti_torch_get_sizes(AtenTensorHandle, int64_t**);
 AOTITorchError aoti_torch_get_strides(AtenTensorHandle, int64_t**);
@@ -305,6 +306,26 @@ void view_memory(
           memory, sizes.count, sizes.data, strides.data, 0, torch_dtype(dtype),
           torch_device(device), index, result.out()),
       line);
+}
+
+void check_empty_outside(
+    int64_t begin, int64_t end, int64_t room, const Ints& sizes, int line) {
+  if (begin < 0)
+    fail(
+        line, "it begins at byte %lld of a storage of %lld", static_cast<long long>(begin),
+        static_cast<long long>(room));
+  for (int64_t i = 0; i < sizes.count; ++i)
+    if (sizes.data[i] == 0) return;
+  fail(
+      line, "it needs %lld bytes of a storage of %lld", static_cast<long long>(end),
+      static_cast<long long>(room));
+}
+
+int64_t room_of(AtenTensorHandle tensor, int64_t before, int64_t item_size, int line) {
+  int64_t size = 0, offset = 0;
+  check(aoti_torch_get_storage_size(tensor, &size), line);
+  check(aoti_torch_get_storage_offset(tensor, &offset), line);
+  return size - offset * item_size + before;
 }
 
 void check_layout(

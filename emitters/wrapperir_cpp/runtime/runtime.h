@@ -165,6 +165,18 @@ void view_memory(
     Tensor& result, char* memory, DType dtype, const Ints& sizes, const Ints& strides,
     int line, Device device = Device::cpu, int32_t index = 0);
 
+// Fail unless the bytes up to `end` are in a storage of `room` bytes, or there are no elements.
+void check_empty_outside(
+    int64_t begin, int64_t end, int64_t room, const Ints& sizes, int line);
+// Likewise, and that they begin in it.
+inline void check_inside(
+    int64_t begin, int64_t end, int64_t room, const Ints& sizes, int line) {
+  if (__builtin_expect(begin < 0 || end > room, 0))
+    check_empty_outside(begin, end, room, sizes, line);
+}
+// The bytes of a tensor's storage from `before` bytes before its first element on.
+int64_t room_of(AtenTensorHandle tensor, int64_t before, int64_t item_size, int line);
+
 // A further handle of the same tensor, if there is one.
 inline AtenTensorHandle new_handle(AtenTensorHandle tensor, int line) {
   AtenTensorHandle made = nullptr;
