@@ -9,7 +9,8 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from wrapperir.diagnostics import DiagnosticError
@@ -27,7 +28,8 @@ _HEADERS = (
 _DIRECTIVE = re.compile(r"^[ \t]*(?:#|%:)[ \t]*(?!pragma\b)(.*)$", re.MULTILINE)
 _LARGEST_UNIT = 32
 _UNGROUP = ("-r", "--force-group-allocation")
-_HIDE = ("--weaken",)
+# In two steps: a variable that is to be one in the process is only hidden when it is weak.
+_HIDE = (("--weaken",), ("--keep-global-symbols=functions",))
 _PROCESSOR = Path(__file__).with_name("runtime") / "processor.cpp"
 
 
@@ -66,33 +68,65 @@ def _kernel_compiler() -> Compiler:
     return Compiler(command, compiler_version(command[:1]))
 
 
+@lru_cache
+def target_of(compiler: Compiler) -> str:
+    """Return what a compiler defines for the processor that it compiles for.
+
+    Flags that say "this one" mean others on other machines, which may share the cache.
+    """
+    command = [*compiler.command, "-dM", "-E", "-xc++", os.devnull]
+    return subprocess.run(  # noqa: S603
+        command, capture_output=True, text=True, errors="replace"
+    ).stdout
+
+
 def _build_unit(compiler: Compiler, unit: Mapping[str, str]) -> list[Path]:
     if len(unit) > 1:
         try:
-            return [_build_object(compiler, "kernels.cpp", _joined_source(unit))]
+            return [_build_object(compiler, "kernels.cpp", _joined_source(unit), unit)]
         except DiagnosticError:
             pass  # which it is and why shows when each is compiled alone
-    return [_build_object(compiler, path, text) for path, text in unit.items()]
+    return [_build_object(compiler, path, text, [path]) for path, text in unit.items()]
 
 
-def _hide_helpers(compiled: Path, function: str) -> None:
-    """Make a kernel the one name of its object: others' helpers may have the same names.
+def _check_entries(compiled: Path, path: str, functions: Sequence[str]) -> None:
+    """Hold an object against the functions that programs call in it.
+
+    Without the tool that lists them, loading the program finds what is missing.
+    """
+    nm = shutil.which("nm")
+    if nm is None:
+        return
+    command = [nm, "-P", "-g", str(compiled)]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace")  # noqa: S603
+    if done.returncode:
+        return
+    words = [line.split() for line in done.stdout.splitlines()]
+    defined = {line[0] for line in words if len(line) > 1 and line[1] in "TWi"}
+    if not defined.issuperset(functions):
+        raise failed(
+            f"{path} does not build: it does not define its entry",
+            hint='define the function that `entry` names in the source, as extern "C"',
+        )
+
+
+def _hide_helpers(compiled: Path, functions: Sequence[str]) -> None:
+    """Make kernels the only names of their object: others' helpers may have the same.
 
     The linker first takes functions out of the groups of which it would keep one for all
-    objects: it refuses groups whose names are hidden.  A variable that is to be one in the
-    process is only hidden when it is weak.
+    objects: it refuses groups whose names are hidden.
     """
     linker, objcopy = shutil.which("ld"), shutil.which("objcopy")
     if linker is None or objcopy is None:
         return
-    alone = compiled.with_suffix(".alone.o")
-    for command in (
-        [linker, *_UNGROUP, str(compiled), "-o", str(alone)],
-        [objcopy, *_HIDE, f"--keep-global-symbol={function}", str(alone)],
-    ):
-        if subprocess.run(command, capture_output=True).returncode:  # noqa: S603
+    folder, alone = compiled.parent, "alone.o"
+    (folder / "functions").write_text("\n".join(functions))
+    hiding = [[objcopy, *flags, alone] for flags in _HIDE]
+    for command in ([linker, *_UNGROUP, compiled.name, "-o", alone], *hiding):
+        done = subprocess.run(command, cwd=folder, capture_output=True)  # noqa: S603
+        if done.returncode:
             return  # not GNU's: helpers of one name are then an error of linking
-    alone.replace(compiled)
+    (folder / alone).replace(compiled)
 
 
 def _is_joinable(text: str) -> bool:
@@ -119,7 +153,8 @@ def _without_headers(text: str) -> str:
     return text
 
 
-def _build_object(compiler: Compiler, path: str, text: str) -> Path:
+def _build_object(compiler: Compiler, path: str, text: str, kernels: Iterable[str]) -> Path:
+    """Return the object of a source that holds those of some paths."""
     from wrapperir.frontend.inductor.cpp_build import CppBuildError, precompiled_prefix
 
     def compile_to(output: Path) -> None:
@@ -133,9 +168,11 @@ def _build_object(compiler: Compiler, path: str, text: str) -> Path:
         # Of a header's warnings there are thousands, and printing them takes time.
         arguments = [path, *header, "-w", "-c", "-o", str(output)]
         compiler.run(arguments, output.parent, path)
-        if path.startswith(KERNELS):
-            _hide_helpers(output, _function_of(path))
+        if functions:
+            _check_entries(output, path, functions)
+            _hide_helpers(output, functions)
 
-    facts = compiler.command, compiler.version, torch_facts(), _UNGROUP, _HIDE
-    key = digest_of(*facts, path, text)
+    functions = [_function_of(kernel) for kernel in kernels if kernel.startswith(KERNELS)]
+    facts = compiler.command, compiler.version, target_of(compiler), torch_facts()
+    key = digest_of(*facts, _UNGROUP, _HIDE, path, text)
     return built_once("objects", key, compile_to)

@@ -15,8 +15,9 @@ from wrapperir.ir.kernel import ScalarParameter
 from wrapperir.ir.line import KernelDefinitionLine
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import DType, tensor
-from wrapperir_cpp.compiler import Compiler
+from wrapperir_cpp.compiler import Compiler, find_compiler
 from wrapperir_cpp.emitter import CppEmitter
+from wrapperir_cpp.kernel_build import build_kernels, target_of
 from wrapperir_cpp.kernels import declare_kernel
 from wrapperir_cpp.module_text import CppModule, source_writer
 
@@ -128,6 +129,86 @@ def test_helpers_of_one_name_stand_side_by_side(
     ]
     found = assert_runs_as_interpreted(calling(*kernels))
     assert torch.equal(found, ((torch.arange(16.0) * 2 + 1) * 3 + 1) * 5 + 1)
+
+
+@pytest.mark.parametrize("before", ["", "#define ALONE 1\n"])
+@pytest.mark.parametrize("processors", [1, 2])
+@pytest.mark.parametrize(
+    "helper",
+    [
+        "template <class T> T& counted() {{ static T n = {0}; n += 1; return n; }}",
+        "inline float n = {0};\ntemplate <class T> T counted() {{ return n += 1; }}",
+        "template <class T> T n = {0};\n"
+        "template <class T> T counted() {{ return n<T> += 1; }}",
+        'extern "C" inline float next() {{ static float n = {0}; return n += 1; }}\n'
+        "template <class T> T counted() {{ return next(); }}",
+    ],
+)
+def test_variables_of_one_name_are_a_kernel_s_own(
+    monkeypatch: pytest.MonkeyPatch, before: str, processors: int, helper: str
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: processors)
+    kernels = [
+        evolve(
+            cpp(""),
+            name=f"k{index}",
+            source=f"// For {processors}.\n{before}{helper.format(start)}\n"
+            f'extern "C" void kernel(float* p) {{ p[{index}] = counted<float>(); }}',
+        )
+        for index, start in enumerate((0, 10, 20, 30))
+    ]
+    x = torch.zeros(16)
+    call = load(calling(*kernels), {})
+    for step in (1, 2):
+        call([x])
+        assert x[:4].tolist() == [step, 10 + step, 20 + step, 30 + step]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'extern "C" void kernle(float* p) { *p = 1; }',
+        'extern "C" void kernel(float* p);',
+        "void kernel(float* p) { *p = 1; }",
+        "static void kernel(float* p) { *p = 1; }",
+        'extern "C" float kernel = 1;',
+    ],
+)
+def test_a_kernel_without_its_entry_is_named(source: str) -> None:
+    kernels = [
+        renamed(cpp("p[0] = 1;"), "good"),
+        evolve(cpp(""), name="bad", source=source),
+        renamed(cpp("p[0] = 2;"), "better"),
+    ]
+    emitter = CppEmitter()
+    with pytest.raises(DiagnosticError) as caught:
+        emitter.build(emitter.emit(calling(*kernels)), {})
+    (found,) = caught.value.diagnostics
+    assert found.code is Code.KERNEL_BUILD_FAILED
+    assert "kernels/cpp_bad.cpp does not build: it does not define its" in found.message
+
+
+def test_kernels_are_compiled_anew_for_another_processor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    artifact = CppEmitter().emit(calling(cpp("p[0] = 1;")))
+    first = build_kernels(artifact.files)
+    monkeypatch.setattr(
+        "wrapperir_cpp.kernel_build.target_of", lambda _: "#define __AVX1024__ 1\n"
+    )
+    assert set(build_kernels(artifact.files)).isdisjoint(first)
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert build_kernels(artifact.files) == first
+
+
+def test_the_compiler_says_which_processor_it_compiles_for() -> None:
+    compiler = find_compiler()
+    here = evolve(compiler, command=(*compiler.command, "-DOF_THE_COMMAND=1"))
+    assert "OF_THE_COMMAND" in target_of(here)
+    assert "OF_THE_COMMAND" not in target_of(compiler)
+    assert "__SIZEOF_POINTER__" in target_of(compiler)
 
 
 def test_kernels_may_use_functions_and_variables_of_pytorchs_headers() -> None:
