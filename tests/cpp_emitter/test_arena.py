@@ -1,5 +1,9 @@
 """Which storages have a place in the arena, and that they do not overlap."""
 
+import itertools
+import time
+
+import pytest
 from hypothesis import given
 
 from tests.cpp_emitter.running import parsed
@@ -173,3 +177,21 @@ def test_no_two_storages_that_live_together_share_a_byte(program: Program) -> No
         for other in spans[:index]:
             together = begin < other[1] and other[0] < end
             assert not (together and low < other[3] and other[2] < high)
+
+
+def test_places_do_not_depend_on_how_long_planning_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The first order that is tried is not the best one here.
+    live: list[int] = []
+    lines: list[str] = []
+    for number in range(60):
+        lines.append(f"%b{number} = allocate f32[{16 * (number * 37 % 3 + 1)}]")
+        live.append(number)
+        if len(live) > 5:
+            lines.append(f"free %b{live.pop(number * 7 % 5)}")
+    lines += [f"free %b{number}" for number in live]
+    at_once = placed("\n".join(lines))
+    clock = itertools.count(step=1000.0)
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    assert placed("\n".join(lines)) == at_once
