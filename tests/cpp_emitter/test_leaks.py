@@ -1,6 +1,7 @@
 """Many calls, and calls from several threads, keep their memory and their results."""
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,21 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
+def least_growth(call: Callable[[], None], count: int) -> float:
+    """Return by how many bytes a call grows the process, in the best of some batches.
+
+    What leaks does so in each batch; caches that fill and memory that an allocator keeps
+    do not.
+    """
+    growths: list[float] = []
+    for _ in range(4):
+        before = resident_bytes()
+        for _ in range(count):
+            call()
+        growths.append((resident_bytes() - before) / count)
+    return min(growths)
+
+
 def constants() -> dict[str, torch.Tensor]:
     return {"w": torch.arange(64.0).reshape(8, 8) % 5 - 2}
 
@@ -101,10 +117,7 @@ def test_failing_calls_keep_nothing(everything: Loaded, n: int, message: str) ->
 
     for _ in range(2000):
         fail()
-    before = resident_bytes()
-    for _ in range(20_000):
-        fail()
-    assert resident_bytes() - before < 20_000 * 8
+    assert least_growth(fail, 5000) < 8
 
 
 def test_programs_that_are_dropped_keep_nothing() -> None:
@@ -116,10 +129,7 @@ def test_programs_that_are_dropped_keep_nothing() -> None:
 
     for _ in range(20):
         open_and_drop()
-    before = resident_bytes()
-    for _ in range(100):
-        open_and_drop()
-    assert resident_bytes() - before < 2**20
+    assert least_growth(open_and_drop, 60) < 2**13
 
 
 FRAME = 2**24

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <exception>
@@ -196,10 +197,38 @@ class NoGrad {
   bool was_enabled_;
 };
 
+// Large arenas are the system's, and go back to it when their frame goes; what is freed
+// otherwise may stay with the process.
+constexpr int64_t large = 1 << 20;
+constexpr int64_t page = 4096;
+
+bool is_mapped(const Description& of) {
+  return of.arena_bytes >= large && of.arena_alignment <= page;
+}
+
+char* make_arena(const Description& of) {
+  void* arena = nullptr;
+  if (is_mapped(of)) {
+    arena = mmap(
+        nullptr, of.arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (arena == MAP_FAILED) arena = nullptr;
+  } else if (posix_memalign(&arena, of.arena_alignment, of.arena_bytes)) {
+    arena = nullptr;
+  }
+  if (!arena)
+    fail(
+        -1, "there is no memory for an arena of %lld bytes",
+        static_cast<long long>(of.arena_bytes));
+  return static_cast<char*>(arena);
+}
+
 void delete_frame(Frame* frame) {
   for (AtenTensorHandle tensor : frame->fixed) aoti_torch_delete_tensor_object(tensor);
   if (frame->devices.destroy) frame->devices.destroy(frame->devices.state);
-  free(frame->arena);
+  if (!is_mapped(wrapperir_description))
+    free(frame->arena);
+  else if (frame->arena)
+    munmap(frame->arena, wrapperir_description.arena_bytes);
   delete frame;
 }
 
@@ -428,14 +457,7 @@ void wrapperir_program::give_back(Frame* frame) {
 Frame* wrapperir_program::make_frame() {
   auto frame = new Frame;
   try {
-    if (description.arena_bytes) {
-      void* arena = nullptr;
-      if (posix_memalign(&arena, description.arena_alignment, description.arena_bytes))
-        fail(
-            -1, "there is no memory for an arena of %lld bytes",
-            static_cast<long long>(description.arena_bytes));
-      frame->arena = static_cast<char*>(arena);
-    }
+    if (description.arena_bytes) frame->arena = make_arena(description);
     for (int64_t i = 0; i < description.zeroed_count; ++i)
       memset(
           frame->arena + description.zeroed[i].offset, 0, description.zeroed[i].bytes);
