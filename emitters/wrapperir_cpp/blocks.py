@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from wrapperir.emit.fragment import Fragment, fragment
+from wrapperir.emit.number_kinds import kind_of
 from wrapperir.ir.expr import Operation, Symbol
 from wrapperir.ir.line import (
     Argument,
@@ -19,7 +20,7 @@ from wrapperir.ir.line import (
 from wrapperir.ir.types import CPU, ScalarType, TensorType
 from wrapperir_cpp.arena import own_device
 from wrapperir_cpp.homes import Indices, leaves
-from wrapperir_cpp.numbers import format_converted, kind_of
+from wrapperir_cpp.numbers import format_converted
 
 if TYPE_CHECKING:
     from wrapperir_cpp.lines import CppLines

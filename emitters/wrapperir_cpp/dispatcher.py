@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import LiteralString, Protocol
 
 from wrapperir.emit.fragment import Fragment, fragment, joined
+from wrapperir.emit.number_kinds import kind_of
 from wrapperir.ir.line import ComplexLiteral, SymbolKind, TorchEnum
 from wrapperir.ir.types import (
     Device,
@@ -17,7 +18,6 @@ from wrapperir.ir.types import (
 from wrapperir_cpp.homes import Indices
 from wrapperir_cpp.literals import format_float, format_int, format_string
 from wrapperir_cpp.module_text import CppModule
-from wrapperir_cpp.numbers import kind_of
 from wrapperir_cpp.operator_values import (
     ListValue,
     NoValue,

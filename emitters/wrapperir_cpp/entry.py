@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from attrs import evolve
 
 from wrapperir.emit.fragment import Fragment, fragment
+from wrapperir.emit.number_kinds import kind_of
 from wrapperir.ir.expr import Expr, Operation, Symbol
 from wrapperir.ir.line import (
     Argument,
@@ -18,7 +19,6 @@ from wrapperir.ir.program import Program
 from wrapperir.ir.types import ScalarType, TensorType
 from wrapperir_cpp.bounds import bytes_of
 from wrapperir_cpp.literals import format_int, format_string
-from wrapperir_cpp.numbers import kind_of
 
 if TYPE_CHECKING:
     from wrapperir_cpp.lines import CppLines

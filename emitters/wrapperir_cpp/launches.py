@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from wrapperir.emit.fragment import Fragment, joined
+from wrapperir.emit.number_kinds import kind_of
 from wrapperir.emit.walking import chosen_kernel
 from wrapperir.ir.kernel import (
     Language,
@@ -11,7 +12,6 @@ from wrapperir.ir.kernel import (
     runtime_parameters,
 )
 from wrapperir.ir.line import BufferRef, KernelArgument, KernelCallLine
-from wrapperir_cpp.numbers import kind_of
 from wrapperir_cpp.triton_kernels import emit_triton_launch
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import LiteralString, Protocol, TypeAlias, Union
 from attrs import frozen
 
 from wrapperir.emit.fragment import Fragment, fragment
+from wrapperir.emit.number_kinds import kind_of
 from wrapperir.ir.expr import Expr, Number, Operation, Symbol
 from wrapperir.ir.line import Argument, BufferRef, ComplexLiteral, SymbolKind, TorchEnum
 from wrapperir.ir.types import (
@@ -23,7 +24,6 @@ from wrapperir.ir.types import (
 from wrapperir_cpp.expressions import ExpressionFormatter
 from wrapperir_cpp.homes import Indices
 from wrapperir_cpp.literals import format_float, format_int
-from wrapperir_cpp.numbers import kind_of
 from wrapperir_cpp.schemas import Kind, SchemaType, refused
 
 ENUMS: Mapping[str, frozenset[str]] = {

@@ -15,6 +15,7 @@ from attrs import evolve
 
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit.fragment import Fragment, fragment
+from wrapperir.emit.number_kinds import kind_of
 from wrapperir.ir.line import Argument, BufferRef, ExternKernelLine, SymbolKind
 from wrapperir.ir.types import (
     DType,
@@ -43,7 +44,6 @@ from wrapperir_cpp.dispatcher import (
 from wrapperir_cpp.homes import Indices, leaves
 from wrapperir_cpp.layout import BRIDGE_SOURCE
 from wrapperir_cpp.module_text import CppModule
-from wrapperir_cpp.numbers import kind_of
 from wrapperir_cpp.operator_values import OperatorValue, TensorValue, value_of
 from wrapperir_cpp.schemas import (
     Kind,

@@ -5,6 +5,7 @@ from typing import LiteralString
 
 from wrapperir.emit.constant_files import place_constants
 from wrapperir.emit.fragment import Fragment, fragment, joined
+from wrapperir.emit.number_kinds import kind_of
 from wrapperir.emit.source_writer import SourceWriter
 from wrapperir.ir.expr import Expr
 from wrapperir.ir.line import SymbolKind
@@ -16,7 +17,6 @@ from wrapperir_cpp.lines import CppLines
 from wrapperir_cpp.literals import format_int, format_string
 from wrapperir_cpp.memory import format_dtype
 from wrapperir_cpp.module_text import source_writer
-from wrapperir_cpp.numbers import kind_of
 
 _ANY = -(2**63)
 _MOST_ON_STACK = 16 * 1024

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, LiteralString
 from attrs import frozen
 
 from wrapperir.emit.fragment import Fragment, fragment
+from wrapperir.emit.number_kinds import kind_of
 from wrapperir.ir.expr import Operation, Symbol, product, symbols_in
 from wrapperir.ir.line import (
     ItemOf,
@@ -20,7 +21,7 @@ from wrapperir.ir.line import (
 from wrapperir.ir.types import DType, ScalarType, TensorType
 from wrapperir_cpp.literals import format_float, format_int, format_string
 from wrapperir_cpp.memory import format_dtype
-from wrapperir_cpp.numbers import format_converted, kind_of
+from wrapperir_cpp.numbers import format_converted
 
 if TYPE_CHECKING:
     from wrapperir_cpp.lines import CppLines

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit.contract import Artifact, Emitter, Loaded, Support
 from wrapperir.emit.fragment import joined
+from wrapperir.emit.number_kinds import kind_of
 from wrapperir.emit.source_writer import SourceWriter
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import KernelDefinitionLine
@@ -17,7 +18,7 @@ from wrapperir_python.lines import PythonLines
 from wrapperir_python.literals import format_int, format_string
 from wrapperir_python.memory_checks import checked
 from wrapperir_python.module_text import ModuleText
-from wrapperir_python.numbers import format_given, kind_of
+from wrapperir_python.numbers import format_given
 from wrapperir_python.survey import Survey, survey_program
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from typing import cast
 
 from wrapperir.diagnostics import Code, Diagnostic, LinePath
 from wrapperir.emit.fragment import Fragment, fragment, joined
+from wrapperir.emit.number_kinds import kind_of
 from wrapperir.emit.provenance import format_provenance, provenances_to_show
 from wrapperir.emit.source_writer import SourceWriter
 from wrapperir.emit.walking import choice_index
@@ -70,7 +71,7 @@ from wrapperir_python.launches import emit_launch, find_callee
 from wrapperir_python.literals import format_int
 from wrapperir_python.memory import CPU_ALIGNMENT, MemoryFormatter
 from wrapperir_python.module_text import ModuleText
-from wrapperir_python.numbers import format_converted, kind_of
+from wrapperir_python.numbers import format_converted
 from wrapperir_python.operators import format_call
 from wrapperir_python.pools import PooledMemory
 from wrapperir_python.streams import Streams

@@ -2,16 +2,7 @@
 
 from wrapperir.emit.fragment import Fragment, fragment
 from wrapperir.ir.line import SymbolKind
-from wrapperir.ir.types import DType
 from wrapperir_python.module_text import ModuleText
-
-
-def kind_of(dtype: DType | None) -> SymbolKind:
-    """Return what numbers of a dtype are in Python: floats, bools or ints."""
-    if dtype is DType.BOOL:
-        return SymbolKind.BOOL
-    is_float = dtype is not None and dtype.is_float
-    return SymbolKind.FLOAT if is_float else SymbolKind.INT
 
 
 def format_converted(

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from wrapperir.emit.fragment import Fragment, fragment
+from wrapperir.emit.number_kinds import kind_of
 from wrapperir.emit.source_writer import SourceWriter
 from wrapperir.ir.expr import Expr, symbols_in
 from wrapperir.ir.line import (
@@ -16,7 +17,7 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.types import DType, ScalarType, TensorType
 from wrapperir_python.literals import format_int
-from wrapperir_python.numbers import format_converted, kind_of
+from wrapperir_python.numbers import format_converted
 
 if TYPE_CHECKING:
     from wrapperir_python.lines import PythonLines

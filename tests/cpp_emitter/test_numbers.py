@@ -7,9 +7,10 @@ import torch
 
 from tests.cpp_emitter.running import refused, run_both
 from wrapperir.emit import Value, fragment
+from wrapperir.emit.number_kinds import kind_of
 from wrapperir.ir.line import SymbolKind
 from wrapperir.ir.types import DType
-from wrapperir_cpp.numbers import format_converted, kind_of
+from wrapperir_cpp.numbers import format_converted
 
 BORDERS = """
 program @main(%n: {given}) {{
