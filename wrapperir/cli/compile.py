@@ -107,7 +107,7 @@ def command(
         artifact = build_artifact(program, artifact, chosen, lowered.constants)
     working_on(NOWHERE)
     compiled = Compiled(Lowered(program, lowered.constants), artifact)
-    write_compiled([compiled], target, Path(output))
+    write_compiled(compiled, target, Path(output))
     click.echo(
         f"{output}: {program.name}: {_counted(len(program.lines), 'line')}, "
         f"{_counted(len(program.definitions), 'kernel')}, "

@@ -1,7 +1,6 @@
 """The directory that ``compile`` writes."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -44,37 +43,28 @@ def check_directory(directory: Path) -> None:
         )
 
 
-def write_compiled(compiled: Sequence[Compiled], target: str, directory: Path) -> None:
-    """Write programs, constants and artifacts, all or nothing.
+def write_compiled(compiled: Compiled, target: str, directory: Path) -> None:
+    """Write a program, its constants and its artifact, all or nothing.
 
-    One program is in the directory itself; several are in ``0``, ``1`` and so on.  A
-    directory that ``compile`` wrote earlier is replaced.
+    A directory that ``compile`` wrote earlier is replaced.
 
     Raises:
         DiagnosticError: as :func:`check_directory`.
         OSError: it cannot be written.
     """
     check_directory(directory)
+    program, artifact = compiled.lowered.program, compiled.artifact
     with replacing(directory) as new:
-        folders = [str(i) for i in range(len(compiled))] if len(compiled) != 1 else ["."]
-        for folder, item in zip(folders, compiled, strict=True):
-            _write_program(item, new / folder)
-        manifest = _format_manifest(compiled, folders, target)
+        (new / PROGRAM_TEXT).write_text(format_as(program, "text"), encoding="utf-8")
+        (new / PROGRAM_JSON).write_text(format_as(program, "json"), encoding="utf-8")
+        constants = compiled.lowered.constants
+        write_with_constants(program, artifact, constants, new / artifact.emitter)
+        manifest = _format_manifest(compiled, target)
         (new / COMPILED_MANIFEST).write_text(manifest, encoding="utf-8")
 
 
-def _write_program(compiled: Compiled, folder: Path) -> None:
-    folder.mkdir(exist_ok=True)
-    program = compiled.lowered.program
-    (folder / PROGRAM_TEXT).write_text(format_as(program, "text"), encoding="utf-8")
-    (folder / PROGRAM_JSON).write_text(format_as(program, "json"), encoding="utf-8")
-    artifact, constants = compiled.artifact, compiled.lowered.constants
-    write_with_constants(program, artifact, constants, folder / artifact.emitter)
-
-
-def _format_manifest(
-    compiled: Sequence[Compiled], folders: Sequence[str], target: str
-) -> str:
+def _format_manifest(compiled: Compiled, target: str) -> str:
+    program, artifact = compiled.lowered.program, compiled.artifact
     manifest = {
         "wrapperir_compiled": 1,
         "wrapperir": __version__,
@@ -82,14 +72,13 @@ def _format_manifest(
         "target": target,
         "programs": [
             {
-                "folder": folder,
-                "name": item.lowered.program.name,
-                "emitter": item.artifact.emitter,
-                "entry": f"{item.artifact.emitter}/{item.artifact.entry}",
-                "inputs": [input.name for input in item.lowered.program.inputs],
-                "outputs": len(item.lowered.program.outputs),
+                "folder": ".",
+                "name": program.name,
+                "emitter": artifact.emitter,
+                "entry": f"{artifact.emitter}/{artifact.entry}",
+                "inputs": [input.name for input in program.inputs],
+                "outputs": len(program.outputs),
             }
-            for folder, item in zip(folders, compiled, strict=True)
         ],
     }
     return json.dumps(manifest, indent=2) + "\n"
