@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from attrs import frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.emit.contract import Emitter
+from wrapperir.emit.contract import Emitter, GraphCompiler
 
 if TYPE_CHECKING:
     import torch
@@ -24,16 +24,18 @@ class BackendOptions:
     ``passes`` run in this order on each program; if ``None``, those that plan its memory
     and make only lines that the emitter supports.  Into ``dump_dir``, each program is
     written with what is emitted for it, in a folder of its own.  With ``check_memory``,
-    emitted code checks its memory as it runs.
+    emitted code checks its memory as it runs.  ``compile_graph`` compiles the graph that
+    the emitter makes of each program.
     """
 
     emitter: str | Emitter = "python"
     passes: tuple[str, ...] | None = None
     dump_dir: Path | None = None
     check_memory: bool = False
+    compile_graph: GraphCompiler | None = None
 
 
-OPTIONS = ("emitter", "passes", "dump_dir", "check_memory")
+OPTIONS = ("emitter", "passes", "dump_dir", "check_memory", "compile_graph")
 
 
 def wrapperir_backend(
@@ -88,11 +90,16 @@ def read_options(options: Mapping[str, object]) -> BackendOptions:
     check_memory = options.get("check_memory", False)
     if not isinstance(check_memory, bool):
         raise _invalid("check_memory", "true or false", check_memory)
+    compile_graph = options.get("compile_graph")
+    if compile_graph is not None and not callable(compile_graph):
+        wanted = "a function that takes a torch.fx.GraphModule and returns a callable"
+        raise _invalid("compile_graph", wanted, compile_graph)
     return BackendOptions(
         emitter=emitter,
         passes=names,
         dump_dir=None if dump_dir is None else Path(os.fspath(dump_dir)),
         check_memory=check_memory,
+        compile_graph=cast(GraphCompiler | None, compile_graph),
     )
 
 
@@ -119,13 +126,16 @@ def compile_lowered(lowered: "Lowered", options: BackendOptions, role: str) -> "
 
     Raises:
         DiagnosticError: as :func:`wrapperir.emit.compile_program`; WIR661, the
-            ``dump_dir`` cannot be written.
+            ``dump_dir`` cannot be written; WIR705, the emitter makes no graphs for
+            ``compile_graph``.
     """
     from wrapperir.emit.pipeline import compile_program, find_emitter
     from wrapperir.passes import memory_passes
 
     emitter = options.emitter
     chosen = find_emitter(emitter) if isinstance(emitter, str) else emitter
+    if options.compile_graph is not None:
+        chosen = chosen.compiling_graphs(options.compile_graph)
     passes = options.passes
     root = options.dump_dir
     try:

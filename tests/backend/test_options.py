@@ -24,9 +24,11 @@ def test_what_may_be_given(tmp_path: Path) -> None:
             "passes": ["simplify_expressions"],
             "dump_dir": str(tmp_path),
             "check_memory": True,
+            "compile_graph": id,
         }
     )
     assert options.check_memory
+    assert options.compile_graph is id
     assert options.passes == ("simplify_expressions",)
     assert options.dump_dir == tmp_path
 
@@ -49,6 +51,7 @@ def test_an_unknown_option_is_named_with_the_valid_ones(name: str) -> None:
         ("passes", [3]),
         ("dump_dir", 3),
         ("check_memory", 1),
+        ("compile_graph", "inductor"),
     ],
 )
 def test_a_value_of_the_wrong_type_is_refused(name: str, value: object) -> None:
@@ -63,7 +66,7 @@ def test_a_user_of_torch_compile_sees_the_options() -> None:
         read_options({"dump_dri": "x"})
     expected = (
         "WIR660: backend wrapperir has no option 'dump_dri'"
-        " (the options are emitter, passes, dump_dir, check_memory)"
+        " (the options are emitter, passes, dump_dir, check_memory, compile_graph)"
     )
     assert str(error.value) == expected
 

@@ -1,7 +1,7 @@
 """What an emitter is: it declares what it supports and turns a program into files."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from attrs import field, frozen
@@ -23,6 +23,14 @@ Loaded: TypeAlias = Callable[[list["Value"]], tuple["Value", ...]]
 """A loaded program: takes the inputs as a list, which it empties, and returns outputs.
 
 Emptying the list lets the program release an input's memory where it frees it.
+"""
+
+GraphCompiler: TypeAlias = Callable[
+    ["torch.fx.GraphModule"], Callable[..., Sequence["Value"]]
+]
+"""Compiles a program's graph: a function that takes the inputs one by one.
+
+What it returns gives the outputs as a tuple or a list.
 """
 
 
@@ -77,6 +85,19 @@ class Emitter(ABC):
         hint = "the python emitter has; without an emitter the interpreter always checks"
         raise DiagnosticError(
             Diagnostic(code=Code.UNSUPPORTED_FEATURE, message=message, hint=hint)
+        )
+
+    def compiling_graphs(self, compile_graph: GraphCompiler) -> "Emitter":
+        """Return this emitter, made to run what ``compile_graph`` makes of each graph.
+
+        Raises:
+            DiagnosticError: WIR705, it makes no graphs.
+        """
+        message = f"the {self.name} emitter makes no graphs that could be compiled"
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.UNSUPPORTED_FEATURE, message=message, hint="the fx emitter does"
+            )
         )
 
     @abstractmethod
