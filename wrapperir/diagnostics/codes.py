@@ -276,7 +276,9 @@ class Code(StrEnum):
     """A directory or package holds no artifact, or one that was changed."""
     EMITTER_FAILED = "WIR711"
     """An emitter raised an error, or gave something other than an artifact."""
-    GRAPH_COMPILER_FAILED = "WIR712"
+    UNREGISTERED_KERNEL = "WIR712"
+    """A graph calls a kernel that this process has no function for."""
+    GRAPH_COMPILER_FAILED = "WIR713"
     """A function that compiles graphs raised an error, or made none that can be called."""
     # 8: running a program
     RUN_INPUT_COUNT = "WIR800"
