@@ -1,0 +1,58 @@
+"""What the module of a graph holds: constants, kept workspaces and nested graphs."""
+
+from typing import TYPE_CHECKING
+
+from attrs import define, field
+from torch.fx import Graph, GraphModule
+
+from wrapperir.ir.types import TensorType
+
+_MODULE = GraphModule({}, Graph())
+
+
+@define(eq=False)
+class Attributes:
+    """Attributes of a graph's module, by name.
+
+    ``constants`` gives each its key, ``workspaces`` the type of what is zeroed and kept,
+    ``graphs`` the nested graphs.
+    """
+
+    constants: dict[str, str] = field(factory=dict[str, str])
+    workspaces: dict[str, TensorType] = field(factory=dict[str, TensorType])
+    graphs: dict[str, "GraphParts"] = field(factory=dict[str, "GraphParts"])
+
+    def bind(self, name: str, key: str) -> str:
+        """Return the attribute of a constant."""
+        attribute = self._free(name)
+        self.constants[attribute] = key
+        return attribute
+
+    def keep(self, name: str, type: TensorType) -> str:
+        """Return the attribute of a workspace that is kept from call to call."""
+        attribute = self._free(name)
+        self.workspaces[attribute] = type
+        return attribute
+
+    def nest(self, name: str, parts: "GraphParts") -> str:
+        """Return the attribute of a nested graph."""
+        attribute = self._free(name)
+        self.graphs[attribute] = parts
+        return attribute
+
+    def _free(self, name: str) -> str:
+        # What a module has of its own, such as ``training``, is not to be hidden.
+        while name.startswith("_") or hasattr(_MODULE, name) or self._has(name):
+            name = f"attribute_{name}" if name.startswith("_") else f"{name}_"
+        return name
+
+    def _has(self, name: str) -> bool:
+        return name in self.constants or name in self.workspaces or name in self.graphs
+
+
+@define(eq=False)
+class GraphParts:
+    """A graph that is whole, and what its module is to hold."""
+
+    graph: Graph
+    attributes: Attributes

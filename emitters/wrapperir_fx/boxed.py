@@ -1,0 +1,36 @@
+"""A graph's code as a function that empties the list of its inputs."""
+
+# FX says little of its types.
+# pyright: reportUnknownMemberType=false
+
+from torch.fx import GraphModule
+from torch.fx.graph import CodeGen
+
+from wrapperir.emit.contract import Loaded
+
+
+class _BoxedCode(CodeGen):
+    """Writes ``forward`` with one parameter, a list that it empties.
+
+    So an input's memory goes where the graph's code drops the input, unless the caller
+    holds it too.
+    """
+
+    def gen_fn_def(
+        self, free_vars: list[str], maybe_return_annotation: str, **_: object
+    ) -> str:
+        names = [name.split(":")[0].split("=")[0].strip() for name in free_vars]
+        targets = "".join(f"{name}, " for name in names if name != "self")
+        text = f"def {self._func_name}(self, __inputs){maybe_return_annotation}:"
+        if targets:
+            text += f"\n    {targets}= __inputs"
+        return text + "\n    __inputs.clear()"
+
+
+def boxed(module: GraphModule) -> Loaded:
+    """Return what runs the graph of ``module``, which stays as it is."""
+    graph = type(module.graph)()
+    graph.output(graph.graph_copy(module.graph, {}))
+    graph.set_codegen(_BoxedCode())
+    run: Loaded = GraphModule(module, graph).forward
+    return run

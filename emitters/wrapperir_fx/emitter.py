@@ -1,0 +1,68 @@
+"""The FX emitter: programs as graphs of PyTorch's."""
+
+from collections.abc import Mapping
+from copy import copy
+from typing import TYPE_CHECKING, Self
+
+from wrapperir.emit.contract import Artifact, Emitter, GraphCompiler, Loaded, Support
+from wrapperir.ir.kernel import Language
+from wrapperir.ir.program import Program
+from wrapperir.text import format_program
+
+if TYPE_CHECKING:
+    import torch
+
+ENTRY = "program.wir"
+GRAPH = "graph.py"
+
+
+class FxEmitter(Emitter):
+    """Emits the program, and its graph as it prints; loading builds the graph.
+
+    ``compile_graph`` is given the module of each loaded graph, and returns what runs it;
+    without, the module's own code does.
+    """
+
+    name = "fx"
+    support = Support(
+        languages=frozenset(Language),
+        streams=frozenset({"cpu", "cuda"}),
+        descriptors=True,
+    )
+
+    def __init__(self, *, compile_graph: GraphCompiler | None = None) -> None:
+        """Make an emitter whose graphs are run by what ``compile_graph`` returns."""
+        self.compile_graph = compile_graph
+
+    def compiling_graphs(self, compile_graph: GraphCompiler) -> Self:
+        """Return this emitter, made to run what ``compile_graph`` makes of each graph."""
+        compiling = copy(self)
+        compiling.compile_graph = compile_graph
+        return compiling
+
+    def emit(self, program: Program) -> Artifact:
+        """Return ``program.wir``, and ``graph.py`` to read.
+
+        Raises:
+            DiagnosticError: the program holds what a graph cannot express; all such
+                places are named.
+        """
+        from wrapperir_fx.graph_module import build_graph  # it imports torch
+        from wrapperir_fx.printing import format_graph
+
+        files: dict[str, str | bytes] = {
+            ENTRY: format_program(program),
+            GRAPH: format_graph(program.name, build_graph(program)),
+        }
+        return Artifact(self.name, files, ENTRY)
+
+    def load(self, artifact: Artifact, constants: Mapping[str, "torch.Tensor"]) -> Loaded:
+        """Build the kernels and the graph, and return what runs it.
+
+        Raises:
+            DiagnosticError: a constant is missing, a kernel does not compile, or
+                ``compile_graph`` fails.
+        """
+        from wrapperir_fx.load import load_graph
+
+        return load_graph(artifact, constants, self.compile_graph)

@@ -1,0 +1,189 @@
+"""Functions that graphs call beside PyTorch's own: checks, numbers and notes.
+
+They are plain functions, so that a graph that calls them is pickled, printed and traced
+again like any other.
+"""
+
+# torch says little of its types.
+# pyright: reportUnknownMemberType=false, reportPrivateUsage=false
+
+import functools
+import operator
+
+import torch
+from torch.fx.node import has_side_effect
+
+from wrapperir.ir.expr import Expr, ExprOp, Operation
+from wrapperir.ir.expr import evaluate as evaluate_expression
+from wrapperir.text import parse_expr
+
+Number = int | float | bool
+_check_layout = torch._C._dynamo.guards.assert_size_stride
+
+
+@has_side_effect
+def free(value: object) -> None:
+    """Note that a value is used no more; the graph's code drops it after this."""
+
+
+def whole(number: Number) -> int:
+    """Return a number as an int.
+
+    Raises:
+        ValueError: it is not whole.
+    """
+    if isinstance(number, float) and not number.is_integer():
+        raise ValueError(f"{number} is not a whole number")
+    return int(number)
+
+
+def real(number: Number) -> float:
+    """Return a number as a float."""
+    return float(number)
+
+
+def truth(number: Number) -> bool:
+    """Return whether a number is not zero."""
+    return bool(number)
+
+
+def given_int(number: int) -> int:
+    """Return a number that the caller gave; a float, even a whole one, is a TypeError."""
+    return int(operator.index(number))
+
+
+def given_bool(number: int) -> bool:
+    """Return whether an int that the caller gave is not zero."""
+    return bool(operator.index(number))
+
+
+@has_side_effect
+def check_range(
+    number: Number, lower: int | None, upper: int | None, name: str
+) -> Number:
+    """Return a symbol's value.
+
+    Raises:
+        ValueError: it is not in ``lower..upper``.
+    """
+    low = lower is None or lower <= number
+    if not (low and (upper is None or number <= upper)):
+        ends = ["" if end is None else str(end) for end in (lower, upper)]
+        raise ValueError(f"{name} = {number} is not in {ends[0]}..{ends[1]}")
+    return number
+
+
+def ceildiv(left: Number, right: Number) -> Number:
+    """Return the quotient, rounded up."""
+    return -(-left // right)
+
+
+def evaluate(expression: str, **symbols: Number) -> Number:
+    """Return the value of an expression in the syntax of programs.
+
+    It stands for expressions of which only a part may be evaluated: ``where``, ``and``
+    and ``or`` with an operand that may have no value.
+
+    Raises:
+        EvaluationError: what decides it has no value.
+    """
+    return evaluate_expression(_parsed(expression), symbols)
+
+
+@functools.lru_cache(maxsize=1024)
+def _parsed(expression: str) -> Expr:
+    return parse_expr(expression)
+
+
+def aligned(
+    memory: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...], alignment: int
+) -> torch.Tensor:
+    """Return a view of ``memory`` that begins at a multiple of ``alignment`` bytes.
+
+    ``memory`` has ``alignment`` bytes more than the view needs.
+    """
+    skipped = -memory.data_ptr() % alignment // memory.element_size()
+    return memory.as_strided(size, stride, skipped)
+
+
+@has_side_effect
+def empty_symmetric(
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    *,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> torch.Tensor:
+    """Return uninitialised memory that the GPUs of a group can share.
+
+    Raises:
+        RuntimeError: this build of PyTorch has no symmetric memory.
+    """
+    from torch._C import _distributed_c10d
+
+    return _distributed_c10d._SymmetricMemory.empty_strided_p2p(size, stride, dtype, device)
+
+
+@has_side_effect
+def assert_size_stride(
+    tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...], message: str
+) -> None:
+    """Check a layout: dimensions of size 1, and tensors without elements, have any stride.
+
+    Raises:
+        AssertionError: it is another.
+    """
+    _check_layout(tensor, size, stride, message)
+
+
+def power(base: Number, exponent: Number) -> Number:
+    """Return a power, as expressions have it.
+
+    Raises:
+        EvaluationError: it is too large, or no real number.
+    """
+    return evaluate_expression(Operation(ExprOp.POW, (base, exponent)), {})
+
+
+def shift_left(value: Number, count: Number) -> Number:
+    """Return an int with its bits moved up.
+
+    Raises:
+        EvaluationError: the count is negative or too large.
+    """
+    return evaluate_expression(Operation(ExprOp.SHL, (value, count)), {})
+
+
+def shift_right(value: Number, count: Number) -> int:
+    """Return an int with its bits moved down."""
+    return int(value) >> int(count)
+
+
+def bit_and(left: Number, right: Number) -> int:
+    """Return the bits that both have."""
+    return int(left) & int(right)
+
+
+def bit_or(left: Number, right: Number) -> int:
+    """Return the bits that either has."""
+    return int(left) | int(right)
+
+
+def bit_xor(left: Number, right: Number) -> int:
+    """Return the bits in which they differ."""
+    return int(left) ^ int(right)
+
+
+def every(*conditions: Number) -> bool:
+    """Return whether no condition is zero."""
+    return all(conditions)
+
+
+def some(*conditions: Number) -> bool:
+    """Return whether a condition is not zero."""
+    return any(conditions)
+
+
+def choose(condition: Number, chosen: Number, other: Number) -> Number:
+    """Return ``chosen`` where the condition is not zero, else ``other``."""
+    return chosen if condition else other

@@ -1,0 +1,112 @@
+"""Nodes of one graph, each with its value, its line and where that came from."""
+
+# FX says little of its types.
+# pyright: reportUnknownMemberType=false
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from torch.fx import Graph, Node
+from torch.fx.node import Argument
+
+from wrapperir.emit.provenance import format_provenance
+from wrapperir.ir.line import BodyLine, Provenance
+
+Number: TypeAlias = int | float | bool | Node
+"""A number of a graph: one that is known, or the node that computes it."""
+
+LINES = "wrapperir"
+"""Key of ``node.meta``: the lines whose first node this is."""
+PROVENANCE = "provenance"
+"""Key of ``node.meta``: where the node's line came from."""
+
+_RESERVED = frozenset({"self"})  # FX names the module so in the code that it writes
+
+
+class GraphNodes:
+    """Appends nodes to a graph.
+
+    :meth:`begin` says which line the nodes that follow are of.  A line that makes no node
+    is kept with the next node that is made.
+    """
+
+    def __init__(self) -> None:
+        """Start with an empty graph."""
+        self.graph = Graph()
+        self._begun: list[BodyLine] = []
+        self._provenance: Provenance | None = None
+        self._trace = ""
+
+    def begin(self, line: BodyLine) -> None:
+        """Let the nodes that follow be those of ``line``."""
+        self._begun.append(line)
+        origin = line.provenance
+        if origin is not self._provenance:
+            self._provenance = origin
+            self._trace = "" if origin is None else _stack_trace(origin)
+
+    def call(
+        self,
+        target: Callable[..., object],
+        args: tuple[Argument, ...] = (),
+        kwargs: Mapping[str, Argument] | None = None,
+        *,
+        name: str | None = None,
+        val: object = None,
+    ) -> Node:
+        """Append a call and return its node; ``val`` is what its result looks like."""
+        given = {} if kwargs is None else dict(kwargs)
+        node = self.graph.create_node("call_function", target, args, given, _legal(name))
+        return self._described(node, val)
+
+    def call_module(
+        self, target: str, args: tuple[Argument, ...], *, name: str, val: object
+    ) -> Node:
+        """Append a call of a module that is the attribute ``target``."""
+        node = self.graph.create_node("call_module", target, args, {}, _legal(name))
+        return self._described(node, val)
+
+    def placeholder(self, name: str, val: object) -> Node:
+        """Append an input."""
+        # What is written in the code is the target, so that must be a name Python takes.
+        free = self.graph._graph_namespace.create_name(_legal(name) or name, None)
+        node = self.graph.create_node("placeholder", free, (), {}, free)
+        return self._described(node, val)
+
+    def get_attr(self, target: str, *, name: str | None = None, val: object = None) -> Node:
+        """Append a read of an attribute of the module."""
+        node = self.graph.create_node("get_attr", target, (), {}, _legal(name))
+        return self._described(node, val)
+
+    def output(self, value: Argument) -> None:
+        """Append the output, with which the graph is whole."""
+        self._provenance = None
+        self._described(self.graph.output(value), None)
+
+    def _described(self, node: Node, val: object) -> Node:
+        meta = node.meta
+        if val is not None:
+            meta["val"] = val
+        if self._begun:
+            meta[LINES] = tuple(self._begun)
+            self._begun.clear()
+        if self._provenance is not None:
+            meta[PROVENANCE] = self._provenance
+            if self._trace:
+                meta["stack_trace"] = self._trace
+        return node
+
+
+def _legal(name: str | None) -> str | None:
+    return f"{name}_" if name in _RESERVED else name
+
+
+def _stack_trace(origin: Provenance) -> str:
+    """Return a place in the form in which FX keeps them, and prints them as remarks."""
+    if origin.location is None:
+        return ""
+    place = origin.location
+    # One line a part: FX reads the last "File" line and what follows it.
+    file = place.file.replace("\n", " ").replace('"', "'")
+    said = format_provenance(origin).replace("\n", " ")
+    return f'  File "{file}", line {place.line}, in forward\n    {said}\n'

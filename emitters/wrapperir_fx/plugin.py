@@ -1,0 +1,13 @@
+"""Registers the FX emitter, through the hook that any plugin uses."""
+
+from collections.abc import Sequence
+
+from wrapperir.emit.contract import Emitter
+from wrapperir.plugin.hookspecs import hookimpl
+from wrapperir_fx.emitter import FxEmitter
+
+
+@hookimpl
+def wrapperir_emitters() -> Sequence[Emitter]:
+    """Return the FX emitter."""
+    return (FxEmitter(),)

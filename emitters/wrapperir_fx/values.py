@@ -1,0 +1,48 @@
+"""What a name of a program stands for in a graph."""
+
+from attrs import define, frozen
+from torch.fx import Node
+
+from wrapperir.ir.expr import Expr
+from wrapperir.ir.types import TensorType, ValueType
+
+
+@frozen
+class Storage:
+    """Memory that several values may view.
+
+    ``roots`` are the names of the values it may have begun as; two storages without a
+    common root share no byte.  ``bytes`` counts from where types' offsets count.
+    """
+
+    roots: frozenset[str]
+    bytes: Expr
+
+
+@define(eq=False)
+class Value:
+    """A node and its type; ``storage`` is that of a tensor or pool.
+
+    ``origin`` is what PyTorch's storage offset is more than the type's, in elements (of a
+    pool: in bytes); ``None`` where only the run knows, as for an input, which may begin
+    anywhere in the caller's memory.  There, ``offset`` is the node of PyTorch's storage
+    offset, once it was needed.
+    """
+
+    node: Node
+    type: ValueType
+    storage: Storage | None = None
+    origin: Expr | None = None
+    offset: Node | None = None
+
+    @property
+    def tensor_type(self) -> TensorType:
+        """The type, which a verified program says is a tensor's."""
+        assert isinstance(self.type, TensorType)
+        return self.type
+
+    @property
+    def tensor_storage(self) -> Storage:
+        """The storage, which tensors and pools have."""
+        assert self.storage is not None
+        return self.storage
