@@ -40,16 +40,7 @@ _TOLD_TYPES: Mapping[DType, str] = {
 
 def emit_triton_kernel(module: ModuleText, line: KernelDefinitionLine) -> None:
     """Append a launcher and add the file that holds the kernel's source."""
-    path = f"kernels/{line.name}.py"
-    module.files[path] = _format_kernel_file(line)
-    function = module.names.claim(f"{line.name[:240]}_jit")
-    module.definitions.emit_line(
-        "{} = getattr({}({}), {})",
-        function,
-        module.need("import_file"),
-        format_string(path),
-        format_string(line.entry),
-    )
+    function = emit_jit_function(module, line)
     module.launchers.emit_blank(2)
     names = Namespace(NameTable({*RESERVED, function}))
     runtime = runtime_parameters(line.parameters)
@@ -62,6 +53,21 @@ def emit_triton_kernel(module: ModuleText, line: KernelDefinitionLine) -> None:
             _format_grid(module, line, names),
             joined(", ", _launch_arguments(module, line, names)),
         )
+
+
+def emit_jit_function(module: ModuleText, line: KernelDefinitionLine) -> Fragment:
+    """Add the file that holds the kernel's source; return the name of its function."""
+    path = f"kernels/{line.name}.py"
+    module.files[path] = _format_kernel_file(line)
+    function = module.names.claim(f"{line.name[:240]}_jit")
+    module.definitions.emit_line(
+        "{} = getattr({}({}), {})",
+        function,
+        module.need("import_file"),
+        format_string(path),
+        format_string(line.entry),
+    )
+    return function
 
 
 def bound_values(line: KernelDefinitionLine) -> dict[str, ConfigValue | Constant]:

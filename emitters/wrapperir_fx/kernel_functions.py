@@ -1,0 +1,118 @@
+"""Builds the kernels of programs: C++ ones side by side, Triton ones as jitted functions.
+
+They are built as the Python emitter builds them: in a module of its making, which is
+executed.  A kernel is built once in a process, whatever program it comes from.
+"""
+
+# PyTorch's Triton kernels carry no types.
+# pyright: reportUnknownVariableType=false
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import cast
+
+from attrs import evolve
+
+from wrapperir.emit.contract import Artifact
+from wrapperir.emit.fragment import Fragment
+from wrapperir.emit.source_writer import SourceWriter
+from wrapperir.ir.kernel import Language
+from wrapperir.ir.line import KernelDefinitionLine
+from wrapperir_fx.kernel_keys import definition_key
+from wrapperir_fx.kernel_registry import (
+    Launcher,
+    is_registered,
+    opaque_launcher,
+    register_kernel,
+)
+from wrapperir_python.cpp_kernels import emit_cpp_kernel
+from wrapperir_python.expressions import format_tuple
+from wrapperir_python.load import load_module
+from wrapperir_python.module_text import ModuleText
+from wrapperir_python.triton_kernels import emit_jit_function
+
+_ENTRY = "kernels.py"
+_LOCK = threading.RLock()
+_TRITON: dict[tuple[str, bool], object] = {}
+
+
+def register_kernels(
+    definitions: Iterable[KernelDefinitionLine], *, interpreted: bool = False
+) -> None:
+    """Build kernels that this process has not built, and register the C++ and opaque ones.
+
+    ``torch.ops.wrapperir.call_kernel`` finds them from then on.  ``interpreted`` says that
+    Triton kernels are built to run on the CPU, in Triton's interpreter.
+
+    Raises:
+        DiagnosticError: WIR709, a kernel does not build.
+    """
+    with _LOCK:
+        missing = [
+            definition
+            for definition in dict.fromkeys(definitions)
+            if not _is_built(definition, interpreted)
+        ]
+        written = [d for d in missing if d.language is not Language.OPAQUE]
+        for definition in missing:
+            if definition.language is Language.OPAQUE:
+                register_kernel(definition, opaque_launcher(definition))
+        for definition, function in zip(
+            written, _build(written, interpreted=interpreted), strict=True
+        ):
+            if definition.language is Language.TRITON:
+                _TRITON[definition_key(definition), interpreted] = function
+            else:
+                register_kernel(definition, cast(Launcher, function))
+
+
+def triton_function(definition: KernelDefinitionLine, *, interpreted: bool) -> object:
+    """Return what launches a Triton kernel: a ``JITFunction``, or its stand-in on the CPU.
+
+    Both are launched as ``function[grid](...)``.
+
+    Raises:
+        DiagnosticError: WIR709, it does not build.
+    """
+    register_kernels([definition], interpreted=interpreted)
+    return _TRITON[definition_key(definition), interpreted]
+
+
+def _is_built(definition: KernelDefinitionLine, interpreted: bool) -> bool:
+    if definition.language is Language.TRITON:
+        return (definition_key(definition), interpreted) in _TRITON
+    return is_registered(definition)
+
+
+def _build(
+    definitions: Sequence[KernelDefinitionLine], *, interpreted: bool
+) -> tuple[object, ...]:
+    """Return a launcher for each C++ kernel and the jitted function of each Triton one."""
+    if not definitions:
+        return ()
+    module = ModuleText()
+    compiled = any(line.language is Language.CPP for line in definitions)
+    if compiled:
+        module.need("AsyncCompile")
+        module.definitions.emit_line("async_compile = AsyncCompile()")
+    functions: list[Fragment] = []
+    for index, definition in enumerate(definitions):
+        # Those of two programs may have one name.
+        line = evolve(definition, name=f"{definition.name[:200]}_{index}")
+        if line.language is Language.TRITON:
+            functions.append(emit_jit_function(module, line))
+        else:
+            emit_cpp_kernel(module, line)
+            functions.append(module.kernels[line.name])
+    if compiled:
+        module.awaiting.emit_line("async_compile.wait(globals())")
+    writer = SourceWriter()
+    module.emit_head(writer)
+    writer.emit_blank(2)
+    writer.emit_line("def call(args):")
+    with writer.indented():
+        writer.emit_line("return {}", format_tuple(functions))
+    files: dict[str, str | bytes] = {_ENTRY: writer.format_text(), **module.files}
+    artifact = Artifact("fx", files, _ENTRY)
+    call = load_module(artifact, {}, interpreted=interpreted, checked=False)
+    return cast(Callable[[list[object]], tuple[object, ...]], call)([])

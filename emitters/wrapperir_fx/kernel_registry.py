@@ -1,0 +1,122 @@
+"""The kernels of this process, by key: those of loaded programs, and those users bring."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import torch
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.ir.line import KernelDefinitionLine
+from wrapperir_fx.kernel_keys import argument_order, definition_key, split_key
+
+Number: TypeAlias = int | float | bool
+Launcher: TypeAlias = Callable[..., object]
+"""Runs a kernel; takes its tensors and numbers in the order of its parameters."""
+KernelFunction: TypeAlias = Callable[
+    [Sequence[torch.Tensor], Sequence[torch.Tensor], Sequence[Number]], None
+]
+"""Runs a kernel; takes tensors that are written, tensors that are read, and numbers."""
+
+_LAUNCHERS: dict[str, tuple[KernelDefinitionLine, Launcher]] = {}
+_OPAQUE: dict[str, Launcher] = {}
+
+
+class _KernelFunctions(dict[str, KernelFunction]):
+    """What was called before, so that a call costs one look into a dictionary."""
+
+    def __missing__(self, key: str) -> KernelFunction:
+        kernel, shared = split_key(key)
+        if kernel not in _LAUNCHERS:
+            raise _unregistered(key)
+        definition, launcher = _LAUNCHERS[kernel]
+        made = self[key] = _taking_lists(launcher, argument_order(definition, shared))
+        return made
+
+
+KERNEL_FUNCTIONS = _KernelFunctions()
+"""The function of each key; one that no program registered is a DiagnosticError."""
+
+
+def is_registered(definition: KernelDefinitionLine) -> bool:
+    """Say whether calls of the kernel find it."""
+    return definition_key(definition) in _LAUNCHERS
+
+
+def register_kernel(definition: KernelDefinitionLine, launcher: Launcher) -> None:
+    """Let calls of the kernel run ``launcher``, from now on and in the whole process."""
+    key = definition_key(definition)
+    _LAUNCHERS[key] = definition, launcher
+    for known in [known for known in KERNEL_FUNCTIONS if split_key(known)[0] == key]:
+        del KERNEL_FUNCTIONS[known]
+
+
+def register_opaque_kernel(entry: str, function: Launcher) -> None:
+    """Let opaque kernels with that ``entry`` run ``function`` in this process.
+
+    It is called with the kernel's arguments, tensors and numbers in the order of the
+    parameters, and writes what they say that it writes.  What it returns is dropped.  It
+    takes the place of one that was registered before.
+    """
+    _OPAQUE[entry] = function
+
+
+def opaque_launcher(definition: KernelDefinitionLine) -> Launcher:
+    """Return what runs the function that is registered for an opaque kernel when it runs.
+
+    It raises a ``DiagnosticError``, WIR712, where there is none.
+    """
+
+    def launch(*arguments: torch.Tensor | Number) -> None:
+        function = _OPAQUE.get(definition.entry)
+        if function is None:
+            raise _unknown_opaque(definition)
+        function(*arguments)
+
+    return launch
+
+
+def _taking_lists(launcher: Launcher, order: tuple[int, ...]) -> KernelFunction:
+    if order == tuple(range(len(order))):
+
+        def in_order(
+            written: Sequence[torch.Tensor],
+            read: Sequence[torch.Tensor],
+            numbers: Sequence[Number],
+        ) -> None:
+            launcher(*written, *read, *numbers)
+
+        return in_order
+
+    def reordered(
+        written: Sequence[torch.Tensor],
+        read: Sequence[torch.Tensor],
+        numbers: Sequence[Number],
+    ) -> None:
+        given = *written, *read, *numbers
+        launcher(*[given[place] for place in order])
+
+    return reordered
+
+
+def _unregistered(key: str) -> DiagnosticError:
+    return DiagnosticError(
+        Diagnostic(
+            code=Code.UNREGISTERED_KERNEL,
+            message=f"kernel {key[:160]!a} is not registered in this process",
+            subject=key,
+            hint="load the program with the fx emitter, or the saved graph module, first",
+        )
+    )
+
+
+def _unknown_opaque(definition: KernelDefinitionLine) -> DiagnosticError:
+    return DiagnosticError(
+        Diagnostic(
+            code=Code.UNREGISTERED_KERNEL,
+            message=f"opaque kernel @{definition.name} has no function: none is registered"
+            f" for its entry {definition.entry}",
+            subject=f"@{definition.name}",
+            hint="give wrapperir_fx.kernel_registry.register_opaque_kernel a function for"
+            " that entry, or have compile_graph replace the node",
+        )
+    )
