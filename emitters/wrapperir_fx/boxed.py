@@ -28,9 +28,8 @@ class _BoxedCode(CodeGen):
 
 
 def boxed(module: GraphModule) -> Loaded:
-    """Return what runs the graph of ``module``, which stays as it is."""
-    graph = type(module.graph)()
-    graph.output(graph.graph_copy(module.graph, {}))
-    graph.set_codegen(_BoxedCode())
-    run: Loaded = GraphModule(module, graph).forward
+    """Return what runs the graph of ``module``, which takes such a list from then on."""
+    module.graph.set_codegen(_BoxedCode())
+    module.recompile()
+    run: Loaded = module.forward
     return run

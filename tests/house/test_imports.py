@@ -23,6 +23,7 @@ LIGHT_MODULES = (
     "wrapperir.cli.main",
     "wrapperir.backend",
     "wrapperir_python.plugin",
+    "wrapperir_fx.plugin",
 )
 
 

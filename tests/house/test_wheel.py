@@ -23,6 +23,7 @@ def test_top_level_names(wheel: zipfile.ZipFile) -> None:
     assert {name for name in names if not name.endswith(".dist-info")} == {
         "wrapperir",
         "wrapperir_cpp",
+        "wrapperir_fx",
         "wrapperir_python",
     }
 
@@ -32,6 +33,7 @@ def test_every_module_is_in_the_wheel(wheel: zipfile.ZipFile) -> None:
     packages = [
         (ROOT, "wrapperir"),
         (emitters, "wrapperir_cpp"),
+        (emitters, "wrapperir_fx"),
         (emitters, "wrapperir_python"),
     ]
     expected = {

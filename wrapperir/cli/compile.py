@@ -7,6 +7,7 @@ import click
 
 from wrapperir.cli.opt import check_names
 from wrapperir.cli.options import (
+    EMITTER,
     diagnostics_format_option,
     emitter_option,
     examples,
@@ -23,6 +24,7 @@ from wrapperir.cli.status import reporting, working_on
     epilog=examples(
         "wrapperir compile model.py:Model -o model_compiled",
         "wrapperir compile model.py:Model --emitter cpp -o model_library",
+        "wrapperir compile model.py:Model --emitter fx -o model_graph",
         "wrapperir compile model.py:scale --pass remove_dead_lines -o scale_compiled",
         "wrapperir compile add.wir --emitter cpp --constants weights.pt -o add_library",
         "wrapperir run model_compiled",
@@ -45,7 +47,7 @@ from wrapperir.cli.status import reporting, working_on
     help="Where TARGET is a program: take its constants from a dict by key.  Otherwise"
     " they are those that compile wrote beside it.",
 )
-@emitter_option("python", "The emitter; wrapperir plugins lists them.  [default: python]")
+@emitter_option("python", EMITTER)
 @pass_option
 @diagnostics_format_option
 @reporting

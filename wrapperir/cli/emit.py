@@ -6,6 +6,7 @@ from typing import Literal
 import click
 
 from wrapperir.cli.options import (
+    EMITTER,
     check_memory_option,
     diagnostics_format_option,
     emitter_option,
@@ -23,11 +24,12 @@ from wrapperir.cli.writing import write_output
     epilog=examples(
         "wrapperir emit add.wir",
         "wrapperir emit --emitter python --pass remove_dead_lines add.wir -o add_python",
+        "wrapperir emit --emitter fx add.wir -o add_graph",
         "wrapperir emit --check-memory add.wir -o add_checked",
     ),
 )
 @program_argument
-@emitter_option("python", "The emitter; wrapperir plugins lists them.  [default: python]")
+@emitter_option("python", EMITTER)
 @pass_option
 @check_memory_option
 @click.option(

@@ -8,6 +8,13 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+EMITTER = (
+    "The emitter: python, cpp, fx or another that wrapperir plugins lists."
+    "  [default: python]"
+)
+"""The help of ``--emitter`` where files are emitted."""
+
+
 def program_argument(function: F) -> F:
     """Take the program's file."""
     return click.argument("program", metavar="PROGRAM")(function)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         "wrapperir run add.wir",
         "wrapperir run --seed 7 --emitter python add.wir",
         "wrapperir run --emitter python --pass plan_memory --check-memory add.wir",
+        "wrapperir run --emitter fx add.wir",
         "wrapperir run --inputs inputs.pt --constants weights.pt add.wir",
     ),
 )
@@ -55,7 +56,10 @@ if TYPE_CHECKING:
     show_default=True,
     help="Seed of what is random, from 0 to 2**63 - 1.",
 )
-@emitter_option(None, "Run what this emitter makes; otherwise the interpreter.")
+@emitter_option(
+    None,
+    "Run what this emitter makes (python, cpp, fx or another); otherwise the interpreter.",
+)
 @pass_option
 @check_memory_option
 @diagnostics_format_option

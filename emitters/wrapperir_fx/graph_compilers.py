@@ -1,0 +1,73 @@
+"""Running what a user's function makes of a graph, and saying what it did wrong."""
+
+import traceback
+from collections.abc import Callable
+from typing import cast
+
+from torch.fx import GraphModule
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Note
+from wrapperir.emit.contract import GraphCompiler, Loaded, Value
+
+
+def compiled(module: GraphModule, compile_graph: GraphCompiler, outputs: int) -> Loaded:
+    """Return what runs the graph of a program, which has so many outputs.
+
+    The graph belongs to ``compile_graph``, which may change it.
+
+    Raises:
+        DiagnosticError: WIR713, ``compile_graph`` raises another error, or returns
+            something that cannot be called.
+    """
+    try:
+        made: object = compile_graph(module)
+    except DiagnosticError:
+        raise
+    except Exception as error:
+        raise _failure(compile_graph, error) from error
+    if not callable(made):
+        problem = f"returned a {type(made).__name__}, which cannot be called"
+        raise _fault(compile_graph, problem)
+    call = cast(Callable[..., object], made)
+
+    def run(inputs: list[Value]) -> tuple[Value, ...]:
+        given = tuple(inputs)
+        inputs.clear()
+        results = call(*given)
+        if not isinstance(results, tuple | list):
+            kind = type(results).__name__
+            problem = f"made what returns a {kind}, not a tuple or list of the outputs"
+            raise _fault(compile_graph, problem)
+        values = tuple(cast("tuple[Value, ...] | list[Value]", results))
+        if len(values) != outputs:
+            problem = f"made what returns {len(values)} outputs instead of {outputs}"
+            raise _fault(compile_graph, problem)
+        return values
+
+    return run
+
+
+def _failure(compile_graph: GraphCompiler, error: Exception) -> DiagnosticError:
+    cause = (str(error).strip().splitlines() or ["no message"])[0]
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    note = f"raised at {frame.filename}:{frame.lineno}, in {frame.name}"
+    problem = f"raised {type(error).__name__}: {cause}"[:1000]
+    return _fault(compile_graph, problem, Note(message=note))
+
+
+def _fault(compile_graph: GraphCompiler, problem: str, *notes: Note) -> DiagnosticError:
+    return DiagnosticError(
+        Diagnostic(
+            code=Code.GRAPH_COMPILER_FAILED,
+            message=f"compile_graph {_name(compile_graph)} {problem}",
+            notes=notes,
+            hint="it takes a torch.fx.GraphModule and returns a function of the inputs",
+        )
+    )
+
+
+def _name(function: object) -> str:
+    """Return how messages call a function, or an object that is called like one."""
+    named = function if hasattr(function, "__qualname__") else type(function)
+    module, name = (getattr(named, key, "") for key in ("__module__", "__qualname__"))
+    return f"{module}.{name}"
