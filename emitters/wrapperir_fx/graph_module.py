@@ -14,7 +14,7 @@ from wrapperir.ir.program import Program
 from wrapperir.ir.types import ScalarType
 from wrapperir_fx.attributes import GraphParts
 from wrapperir_fx.fake_values import FakeValues
-from wrapperir_fx.kernel_registry import bind_kernels
+from wrapperir_fx.graph_kernels import bind_kernels
 from wrapperir_fx.lines import Context, FxLines
 from wrapperir_fx.nodes import LINES
 from wrapperir_fx.streams import survey_streams

@@ -51,7 +51,7 @@ from wrapperir_fx.asserts import (
 from wrapperir_fx.attributes import Attributes
 from wrapperir_fx.blocks import emit_conditional, emit_subgraph_call, emit_while_loop
 from wrapperir_fx.fake_values import FakeValues
-from wrapperir_fx.kernel_calls import emit_kernel_call
+from wrapperir_fx.kernel_calls import Callee, emit_kernel_call
 from wrapperir_fx.memory import (
     emit_allocate,
     emit_allocate_pool,
@@ -75,6 +75,7 @@ class Context:
     fakes: FakeValues
     streams: StreamSurvey
     kinds: NumberKinds = field(factory=NumberKinds)
+    callees: dict[str, Callee] = field(factory=dict[str, Callee])
     problems: list[Diagnostic] = field(factory=list[Diagnostic])
 
 
