@@ -229,7 +229,7 @@ def test_memory_stays_the_same() -> None:
 
 def test_a_wrong_device_is_refused() -> None:
     call = loaded(chain(2, None))
-    with pytest.raises(RuntimeError, match="device"):
+    with pytest.raises(RuntimeError, match="needs to be on cuda:0, not on cpu"):
         call([torch.rand(1 << 16)])
 
 
