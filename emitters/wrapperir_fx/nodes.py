@@ -68,9 +68,8 @@ class GraphNodes:
 
     def placeholder(self, name: str, val: object) -> Node:
         """Append an input."""
-        # What is written in the code is the target, so that must be a name Python takes.
-        free = self.graph._graph_namespace.create_name(_legal(name) or name, None)
-        node = self.graph.create_node("placeholder", free, (), {}, free)
+        node = self.graph.create_node("placeholder", name, (), {}, _legal(name))
+        node.target = node.name  # which FX writes as the parameter, so it must be legal
         return self._described(node, val)
 
     def get_attr(self, target: str, *, name: str | None = None, val: object = None) -> Node:
