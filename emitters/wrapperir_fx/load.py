@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 import torch
 
+from wrapperir.diagnostics import DiagnosticError
+from wrapperir.emit.constants import check_constants
 from wrapperir.emit.contract import Artifact, GraphCompiler, Loaded
 from wrapperir.text import parse_program
 from wrapperir_fx.boxed import boxed
@@ -19,12 +21,15 @@ def load_graph(
     """Build the graph of an artifact and return what runs it.
 
     Raises:
-        DiagnosticError: a constant is missing, a kernel does not compile, or WIR713,
-            ``compile_graph`` fails.
+        DiagnosticError: a constant is missing or of another type, a kernel does not
+            compile, or WIR713, ``compile_graph`` fails.
     """
     text = artifact.files[artifact.entry]
     assert isinstance(text, str)
     program = parse_program(text)
+    wrong = check_constants(program, constants)
+    if wrong:
+        raise DiagnosticError(*wrong)
     module = build_graph_module(program, constants)
     if compile_graph is None:
         return boxed(module)

@@ -38,7 +38,7 @@ def compiled(folder: Path, *options: str) -> Path:
     return directory
 
 
-@pytest.fixture(scope="module", params=["python", "cpp"])
+@pytest.fixture(scope="module", params=["python", "cpp", "fx"])
 def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compiled(tmp_path_factory.mktemp("kept"), "--emitter", request.param)
 
@@ -177,7 +177,7 @@ def test_an_emitter_that_is_not_installed_is_named(directory: Path) -> None:
 
 
 def test_run_takes_the_constants_that_compile_wrote(kept: Path) -> None:
-    for options in ([], ["--emitter", "cpp"], ["--emitter", "python"]):
+    for options in ([], ["--emitter", "cpp"], ["--emitter", "python"], ["--emitter", "fx"]):
         done = invoke("run", str(kept), "--seed", "3", *options)
         assert done.exit_code == 0, done.output
         assert "the constants are random" not in done.output
