@@ -1,0 +1,205 @@
+"""What the values of a program look like: PyTorch's fake tensors and symbolic numbers.
+
+A fake tensor has a type's size, strides, offset, element type and device, and a storage
+of no bytes.  All of one program are of one fake mode, which a tracer of the graph uses on.
+
+Fake tensors are made without the dispatcher, which takes many times as long: a tensor on
+the *meta* device is wrapped as ``FakeTensor`` itself does it, and what else a fake tensor
+has is taken from one that PyTorch made for that device.
+"""
+
+# torch says little of its types, and what wraps a tensor is its own.
+# pyright: reportUnknownMemberType=false, reportPrivateUsage=false
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import torch
+from attrs import frozen
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+from wrapperir.emit.torch_dtypes import TORCH_DTYPES
+from wrapperir.ir.expr import Expr, Symbol, add, mul
+from wrapperir.ir.line import SymbolDefinitionLine, SymbolKind
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import (
+    Device,
+    DType,
+    PoolType,
+    ScalarType,
+    TensorType,
+    TupleType,
+    ValueType,
+    storage_extent,
+    tensor,
+)
+from wrapperir_fx import functions
+from wrapperir_fx.fake_arithmetic import FakeNumber
+from wrapperir_fx.fake_numbers import FakeNumbers
+
+_META = torch.device("meta")
+_WithoutModes = torch._C._DisableTorchDispatch  # whoever compiles may be under a mode
+_RESIZE_STORAGE = torch.ops.inductor.resize_storage_bytes_.default
+
+
+_KINDS: Mapping[Callable[..., object], SymbolKind] = {
+    functions.whole: SymbolKind.INT,
+    functions.real: SymbolKind.FLOAT,
+    functions.truth: SymbolKind.BOOL,
+}
+
+
+@frozen
+class _DeviceLook:
+    """A device, and the attributes of each fake tensor that is on it."""
+
+    device: torch.device
+    state: dict[str, object]
+
+
+@frozen
+class _Look:
+    """What a tensor type comes to.
+
+    ``bytes`` are those of the storage; ``None`` is as many as a dense tensor of that size
+    has, which begins where its storage does.
+    """
+
+    size: tuple[Any, ...]
+    stride: tuple[Any, ...]
+    offset: FakeNumber
+    bytes: FakeNumber | None
+    dtype: torch.dtype
+    device: _DeviceLook
+
+
+def _allocated(look: _Look) -> torch.Tensor:
+    if look.bytes is None:
+        return torch.empty_strided(look.size, look.stride, dtype=look.dtype, device=_META)
+    memory = torch.empty(0, dtype=look.dtype, device=_META)
+    _RESIZE_STORAGE(memory, look.bytes)
+    return torch.as_strided(memory, look.size, look.stride, cast(int, look.offset))
+
+
+def _bytes_of(pool: PoolType) -> TensorType:
+    return tensor(DType.U8, (pool.size,), device=pool.device)
+
+
+def _torch_device(device: Device) -> torch.device:
+    """Return a device as torch has it; *meta* for one that torch does not know.
+
+    No graph runs there, but it can be built, printed and read.
+    """
+    try:
+        return torch.device(str(device))
+    except RuntimeError:
+        return _META
+
+
+class FakeValues:
+    """Gives each value of one program its fake tensor, or number."""
+
+    def __init__(self, program: Program) -> None:
+        """Prepare a fake mode of its own for ``program``."""
+        self._numbers = FakeNumbers(program)
+        self.mode = FakeTensorMode(
+            shape_env=self._numbers.shape_env, allow_non_fake_inputs=True
+        )
+        self._looks: dict[TensorType, _Look] = {}
+        self._devices: dict[Device, _DeviceLook] = {}
+        # The meta tensor in each fake tensor, which must live for its id to be its own.
+        self._memory: dict[int, tuple[FakeTensor, torch.Tensor]] = {}
+
+    def of(self, type: ValueType, name: str = "") -> object:
+        """Return what a value of a type looks like: at each call, another value.
+
+        ``name`` is that of the value: a number of that name has one look, which is also
+        that of the symbols that are its value.  What is no tensor, pool, number or tuple
+        looks like ``None``.
+        """
+        match type:
+            case TensorType():
+                look = self._looks.get(type) or self._look(type)
+                with _WithoutModes():
+                    return self._wrapped(_allocated(look), look.device)
+            case PoolType():
+                return self.of(_bytes_of(type))
+            case TupleType():
+                return tuple(self.of(element) for element in type.elements)
+            case ScalarType():
+                return self._numbers.scalar(name, type.dtype)
+            case _:
+                return None
+
+    def view(
+        self,
+        source: object,
+        type: TensorType | PoolType,
+        offset: FakeNumber | None = None,
+    ) -> object:
+        """Return what a view of ``source`` looks like, whose storage it shares.
+
+        ``offset`` counts elements of the view from the start of the storage; it is that
+        of the type unless it is given.
+        """
+        if isinstance(type, PoolType):
+            type = _bytes_of(type)
+        fake, memory = self._memory.get(id(source), (None, None))
+        if memory is None or fake is not source:
+            return self.of(type)
+        look = self._looks.get(type) or self._look(type)
+        begin = look.offset if offset is None else offset
+        with _WithoutModes():
+            if memory.dtype is not look.dtype:
+                memory = torch.as_strided(memory, (0,), (1,), 0).view(look.dtype)
+            viewed = torch.as_strided(memory, look.size, look.stride, cast(int, begin))
+            return self._wrapped(viewed, look.device)
+
+    def define(self, symbol: SymbolDefinitionLine) -> FakeNumber:
+        """Return the number that a symbol is."""
+        return self._numbers.number(Symbol(symbol.symbol))
+
+    def number(self, expr: Expr) -> FakeNumber:
+        """Return what the value of an expression looks like."""
+        return self._numbers.number(expr)
+
+    def converted(self, function: Callable[..., object], expr: Expr) -> FakeNumber:
+        """Return what ``whole``, ``real`` or ``truth`` makes of the value of ``expr``."""
+        return self._numbers.converted(expr, _KINDS[function])
+
+    def unknown(self, kind: SymbolKind = SymbolKind.INT) -> FakeNumber:
+        """Return a number that only the run knows, and like no other."""
+        return self._numbers.unknown(kind)
+
+    def _look(self, type: TensorType) -> _Look:
+        number = self._numbers.number
+        size = tuple([number(entry) for entry in type.size])
+        stride = tuple([number(entry) for entry in type.stride])
+        offset = number(type.offset)
+        static = all(isinstance(entry, int) for entry in (*size, *stride, offset))
+        dtype: torch.dtype = getattr(torch, TORCH_DTYPES[type.dtype])
+        bytes = None
+        if not (static and offset == 0):
+            bytes = number(mul(add(type.offset, storage_extent(type)), type.dtype.itemsize))
+        device = self._devices.get(type.device) or self._device(type.device)
+        look = self._looks[type] = _Look(size, stride, offset, bytes, dtype, device)
+        return look
+
+    def _device(self, device: Device) -> _DeviceLook:
+        """Return what fake tensors of a device have; such as PyTorch makes, once."""
+        with _WithoutModes():
+            meta = torch.empty(0, device=_META)
+            place = _torch_device(device)
+            made = FakeTensor(self.mode, meta, place)
+        look = self._devices[device] = _DeviceLook(made.fake_device, dict(vars(made)))
+        return look
+
+    def _wrapped(self, meta: torch.Tensor, device: _DeviceLook) -> FakeTensor:
+        place = device.device
+        fake = torch.Tensor._make_subclass(
+            FakeTensor, meta, False, dispatch_device=True, device_for_backend_keys=place
+        )
+        torch._C._set_throw_on_mutable_data_ptr(fake)
+        vars(fake).update(device.state)
+        self._memory[id(fake)] = fake, meta
+        return fake
