@@ -1,0 +1,184 @@
+"""Runs a function through Inductor and the FX emitter; each program's graph is kept.
+
+Without a GPU, Inductor is told to write Triton for CPU tensors, which Triton's interpreter
+runs.  Whatever is run here is held against eager PyTorch, and each program, bit for bit,
+against the reference interpreter (on a GPU: against the Python emitter).
+"""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from attrs import define, field
+from torch._dynamo import config as dynamo_config
+from torch._higher_order_ops.triton_kernel_wrap import triton_kernel_wrapper_mutation
+from torch._inductor import config
+from torch.fx import GraphModule, Node
+from torch.utils import _pytree as pytree
+
+from tests.python_emitter.running import assert_same
+from wrapperir import compile_program
+from wrapperir.emit import Loaded, Value
+from wrapperir.frontend.inductor import compile_graph
+from wrapperir.frontend.inductor.cpu_triton import triton_for_cpu
+from wrapperir.frontend.lowered import Lowered
+from wrapperir.interp import interpret
+from wrapperir.ir.line import BodyLine
+from wrapperir.ir.program import Program
+from wrapperir.passes import MEMORY_PASSES
+from wrapperir.text import format_program
+from wrapperir_fx.emitter import FxEmitter
+
+TRITON = triton_kernel_wrapper_mutation
+
+
+@define(eq=False)
+class Ran:
+    """The programs that a function was compiled to, their graphs, and its result."""
+
+    programs: list[Program] = field(factory=list[Program])
+    graphs: list[GraphModule] = field(factory=list[GraphModule])
+    result: Any = None
+
+    @property
+    def program(self) -> Program:
+        """The only program."""
+        (program,) = self.programs
+        return program
+
+    @property
+    def graph(self) -> GraphModule:
+        """The only graph."""
+        (graph,) = self.graphs
+        return graph
+
+
+def run(function: Callable[..., Any], *inputs: Any, dynamic: bool | None = None) -> Ran:
+    """Run a compiled function twice, check all that holds for any, return the graphs."""
+    ran = Ran()
+    compiled = compile_function(function, ran, dynamic=dynamic)
+    for _ in range(2):
+        wanted_inputs, given = copied(inputs), copied(inputs)
+        torch.manual_seed(0)
+        wanted = function(*wanted_inputs)
+        torch.manual_seed(0)
+        ran.result = compiled(*given)
+        assert_close(ran.result, wanted)
+        assert_close(given, wanted_inputs)
+    return ran
+
+
+def compile_function(
+    function: Callable[..., Any], ran: Ran, *, dynamic: bool | None = None
+) -> Callable[..., Any]:
+    """Return a compiled function that adds its programs and graphs to ``ran``."""
+    torch._dynamo.reset()
+
+    def backend(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        return compile_graph(graph, inputs, lambda lowered, _: checked(lowered, ran))
+
+    compiled: Callable[..., Any] = torch.compile(function, backend=backend, dynamic=dynamic)
+
+    def call(*inputs: Any) -> Any:
+        settings = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
+        triton = config.patch(cpu_backend="triton")
+        with triton, triton_for_cpu(), dynamo_config.patch(settings):
+            return compiled(*inputs)
+
+    return call
+
+
+def checked(lowered: Lowered, ran: Ran) -> Loaded:
+    """Load a program's graph; each call of it is compared with the reference's.
+
+    The graph of the program as its memory is planned is run too.
+    """
+
+    def keep(graph: GraphModule) -> GraphModule:
+        ran.graphs.append(graph)
+        return graph
+
+    program, constants = lowered.program, lowered.constants
+    call = compile_program(
+        program, emitter=FxEmitter(compile_graph=keep), constants=constants
+    )
+    ran.programs.append(program)
+    assert_described(ran.graphs[-1], program)
+    copies = [copied(constants) for _ in range(2)]
+    reference = reference_of(program, copies[0])
+    planned = compile_program(
+        program, emitter="fx", passes=MEMORY_PASSES, constants=copies[1]
+    )
+
+    def run(inputs: list[Value]) -> tuple[Value, ...]:
+        outcomes: list[tuple[list[Value], tuple[Value, ...], Mapping[str, Any]]] = []
+        calls = (reference, planned, call)
+        for one, bound in zip(calls, (*copies, constants), strict=True):
+            given = inputs if one is call else copied(inputs)
+            kept = list(given)
+            torch.manual_seed(0)
+            outcomes.append((kept, one(given), bound))
+        for kept, outputs, bound in outcomes[1:]:
+            assert_same(outputs, outcomes[0][1])
+            assert_same(kept, outcomes[0][0])
+            assert_same(list(bound.values()), list(outcomes[0][2].values()))
+        return outcomes[-1][1]
+
+    return run
+
+
+def reference_of(program: Program, constants: Mapping[str, torch.Tensor]) -> Loaded:
+    """Return what a program's graph is held against."""
+    if "@cuda" in format_program(program):
+        return compile_program(program, emitter="python", constants=constants)
+    return lambda inputs: interpret(program, inputs, constants)
+
+
+def assert_described(graph: GraphModule, program: Program) -> None:
+    """Check that a graph has every line of its program, and says what its values are."""
+    assert lines_in(graph) == program.lines
+    graph.graph.lint()
+    for module in modules_of(graph):
+        for node in module.graph.nodes:
+            if node.users and node.op != "get_attr":
+                assert "val" in node.meta, node.format_node()
+
+
+def lines_in(graph: GraphModule) -> tuple[BodyLine, ...]:
+    """Return the lines that the nodes of a graph, nested ones aside, are of."""
+    return tuple(
+        line for node in graph.graph.nodes for line in node.meta.get("wrapperir", ())
+    )
+
+
+def modules_of(graph: GraphModule) -> list[GraphModule]:
+    """Return a module and those of the graphs nested in it."""
+    return [module for module in graph.modules() if isinstance(module, GraphModule)]
+
+
+def calls(graph: GraphModule, target: Callable[..., Any]) -> list[Node]:
+    """Return the nodes that call ``target``, those of nested graphs included."""
+    return [
+        node
+        for module in modules_of(graph)
+        for node in module.graph.find_nodes(op="call_function", target=target)
+    ]
+
+
+def outputs_of(graph: GraphModule) -> tuple[Any, ...]:
+    """Return what a graph's output node holds."""
+    (output,) = graph.graph.find_nodes(op="output")
+    (outputs,) = output.args
+    assert isinstance(outputs, tuple)
+    return outputs
+
+
+def copied(value: Any) -> Any:
+    """Copy tensors, with what they share."""
+    return copy.deepcopy(pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, value))
+
+
+def assert_close(actual: Any, wanted: Any) -> None:
+    """Compare with eager; sums may be in another order."""
+    torch.testing.assert_close(actual, wanted, rtol=1e-4, atol=1e-4, check_stride=False)
