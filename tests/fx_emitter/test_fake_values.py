@@ -345,7 +345,8 @@ _NAMES = ("a", "b", "c")
 def _computed(draw: st.DrawFn, depth: int = 2) -> Expr:
     """Draw an expression of any operator that mostly has a value."""
     if depth == 0 or draw(st.integers(0, 3)) == 0:
-        return draw(st.sampled_from((*map(Symbol, _NAMES), 2, 3, -7, 0.5)))
+        leaves: tuple[Expr, ...] = (*map(Symbol, _NAMES), 2, 3, -7, 0.5)
+        return draw(st.sampled_from(leaves))
     op = draw(st.sampled_from(ExprOp))
     arity = next(count for count in (1, 2, 3) if accepts_arity(op, count))
     return Operation(op, tuple(draw(_computed(depth - 1)) for _ in range(arity)))
@@ -355,7 +356,7 @@ def _computed(draw: st.DrawFn, depth: int = 2) -> Expr:
 @given(_computed())
 def test_expressions_mean_what_the_interpreter_computes(expr: Expr) -> None:
     inputs = tuple(Input(name=f"i{name}", type=ScalarType(DType.I64)) for name in _NAMES)
-    symbols = tuple(defined(name, ValueOf(f"i{name}"), 1, 50) for name in _NAMES)
+    symbols = tuple(defined(name, ValueOf(f"i{name}"), -5, 50) for name in _NAMES)
     values = FakeValues(Program(inputs=inputs, symbols=symbols))
     known = {}
     for name in _NAMES:
