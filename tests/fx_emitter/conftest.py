@@ -1,6 +1,14 @@
-"""Keeps what tests load out of the user's cache."""
+"""Keeps what tests load out of the user's cache; has the devices that features are for."""
+
+from collections.abc import Generator
 
 import pytest
+import torch
+
+_ON_A_GPU = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -8,3 +16,21 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Give this session a cache of its own."""
     patch = pytest.MonkeyPatch()
     patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture(
+    params=[torch.device("cpu"), pytest.param(torch.device("cuda"), marks=_ON_A_GPU)],
+    ids=str,
+)
+def device(request: pytest.FixtureRequest) -> torch.device:
+    """Return the device that a feature is tested on."""
+    assert isinstance(request.param, torch.device)
+    return request.param
+
+
+@pytest.fixture
+def deterministic() -> Generator[None]:
+    """Have PyTorch fall back to operators that sum in one order."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
