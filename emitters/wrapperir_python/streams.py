@@ -15,6 +15,7 @@ from attrs import define, field
 
 from wrapperir.emit.fragment import Fragment, fragment
 from wrapperir.emit.source_writer import SourceWriter
+from wrapperir.emit.stream_survey import Stream, stream_of
 from wrapperir.ir.line import (
     ExternKernelLine,
     KernelCallLine,
@@ -24,7 +25,6 @@ from wrapperir.ir.line import (
 from wrapperir.ir.types import Device, TensorType
 from wrapperir.ir.uses import uses
 from wrapperir_python.literals import format_int
-from wrapperir_python.stream_survey import Stream, stream_of
 
 if TYPE_CHECKING:
     from wrapperir_python.lines import PythonLines

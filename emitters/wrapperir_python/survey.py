@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from attrs import define, field
 
+from wrapperir.emit.stream_survey import StreamSurvey
 from wrapperir.emit.walking import chosen_kernel, walk_lines
 from wrapperir.ir.line import (
     AllocateLine,
@@ -17,7 +18,6 @@ from wrapperir.ir.line import (
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import Device
 from wrapperir_python.pool_survey import PoolSurvey, PoolUse
-from wrapperir_python.stream_survey import StreamSurvey
 
 
 @define
