@@ -5,12 +5,13 @@ executed.  A kernel is built once in a process, whatever program it comes from.
 """
 
 # PyTorch's Triton kernels carry no types.
-# pyright: reportUnknownVariableType=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import cast
+from typing import Protocol, cast
 
+import torch
 from attrs import evolve
 
 from wrapperir.emit.contract import Artifact
@@ -34,6 +35,34 @@ from wrapperir_python.triton_kernels import emit_jit_function
 _ENTRY = "kernels.py"
 _LOCK = threading.RLock()
 _TRITON: dict[tuple[str, bool], object] = {}
+_DEFINITIONS: dict[object, KernelDefinitionLine] = {}
+
+
+_untraced = cast(Callable[[Launcher], object], torch.compiler.disable)
+
+
+class _Kernel(Protocol):
+    arg_names: Sequence[str]
+
+    def __getitem__(self, grid: object) -> Launcher: ...
+
+
+class InterpretedKernel:
+    """Stands for a Triton kernel on the CPU: launched alike, and run by the interpreter.
+
+    ``arg_names`` are the kernel's parameters.  That is all that PyTorch asks of a kernel
+    to launch it.
+    """
+
+    def __init__(self, kernel: _Kernel) -> None:
+        """Stand for a kernel that was loaded to be interpreted."""
+        self.arg_names = list(kernel.arg_names)
+        self._kernel = kernel
+
+    def __getitem__(self, grid: object) -> Launcher:
+        """Return what launches the kernel on a grid."""
+        # Dynamo would trace the interpreter, beneath a graph that it could not trace.
+        return cast(Launcher, _untraced(self._kernel[grid]))
 
 
 def register_kernels(
@@ -61,7 +90,10 @@ def register_kernels(
             written, _build(written, interpreted=interpreted), strict=True
         ):
             if definition.language is Language.TRITON:
+                if interpreted:
+                    function = InterpretedKernel(cast(_Kernel, function))
                 _TRITON[definition_key(definition), interpreted] = function
+                _DEFINITIONS[function] = definition
             else:
                 register_kernel(definition, cast(Launcher, function))
 
@@ -76,6 +108,11 @@ def triton_function(definition: KernelDefinitionLine, *, interpreted: bool) -> o
     """
     register_kernels([definition], interpreted=interpreted)
     return _TRITON[definition_key(definition), interpreted]
+
+
+def triton_definition(function: object) -> KernelDefinitionLine | None:
+    """Return what a Triton kernel was built from; ``None`` if this package did not."""
+    return _DEFINITIONS.get(function)
 
 
 def _is_built(definition: KernelDefinitionLine, interpreted: bool) -> bool:

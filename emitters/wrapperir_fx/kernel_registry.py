@@ -42,6 +42,12 @@ def is_registered(definition: KernelDefinitionLine) -> bool:
     return definition_key(definition) in _LAUNCHERS
 
 
+def registered_definition(key: str) -> KernelDefinitionLine | None:
+    """Return the kernel of a key, without the parameters of a call; ``None`` if none is."""
+    found = _LAUNCHERS.get(key)
+    return None if found is None else found[0]
+
+
 def register_kernel(definition: KernelDefinitionLine, launcher: Launcher) -> None:
     """Let calls of the kernel run ``launcher``, from now on and in the whole process."""
     key = definition_key(definition)
