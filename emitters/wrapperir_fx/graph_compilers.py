@@ -69,5 +69,5 @@ def _fault(compile_graph: GraphCompiler, problem: str, *notes: Note) -> Diagnost
 def _name(function: object) -> str:
     """Return how messages call a function, or an object that is called like one."""
     named = function if hasattr(function, "__qualname__") else type(function)
-    module, name = (getattr(named, key, "") for key in ("__module__", "__qualname__"))
-    return f"{module}.{name}"
+    names = (getattr(named, key, None) for key in ("__module__", "__qualname__"))
+    return ".".join(str(name) for name in names if name)
