@@ -2,19 +2,26 @@
 
 # torch says little of its types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
+# pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
 
 import functools
-from collections.abc import Mapping
+import keyword
+from collections.abc import Callable, Mapping
 
 import torch
 from torch._ops import OpOverload
 from torch.fx.node import Argument as FxArgument
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit.torch_dtypes import TORCH_DTYPES
-from wrapperir.ir.line import Argument, BufferRef, ComplexLiteral, TorchEnum
+from wrapperir.ir.line import (
+    Argument,
+    BufferRef,
+    ComplexLiteral,
+    ExternKernelLine,
+    TorchEnum,
+)
 from wrapperir.ir.types import Device, DType
+from wrapperir_fx import functions
 from wrapperir_fx.numbers import Numbers
 from wrapperir_fx.values import Value
 
@@ -35,44 +42,58 @@ def torch_device(device: Device) -> torch.device:
     return torch.device(device.kind, device.index)
 
 
-def find_operator(name: str) -> OpOverload:
-    """Return the operator of a name such as ``aten.mm.out``.
-
-    Raises:
-        DiagnosticError: WIR705, none is registered with PyTorch.
-    """
+def find_operator(name: str) -> OpOverload | None:
+    """Return the operator of a name such as ``aten.mm.out``, if there is one."""
     found: object = torch.ops
     for part in name.split("."):
         try:
             found = getattr(found, part)
         except (AttributeError, RuntimeError):
-            found = None
-            break
-    if isinstance(found, OpOverload):
-        return found
-    raise DiagnosticError(
-        Diagnostic(
-            code=Code.UNSUPPORTED_FEATURE,
-            message=f"no operator {name[:80]!a} is registered with PyTorch",
-            hint="import the library that registers it; names are namespace.name.overload",
-        )
-    )
+            return None
+    return found if isinstance(found, OpOverload) else None
+
+
+def unknown_operator(*args: object, **kwargs: object) -> None:
+    """Stand for an operator that was reported as unknown."""
 
 
 class Arguments:
-    """Makes arguments of the values and numbers of one graph."""
+    """Makes arguments of the values and numbers of one graph.
 
-    def __init__(self, values: Mapping[str, Value], numbers: Numbers) -> None:
+    What PyTorch lacks is given to ``report``, with what it is and its name.
+    """
+
+    def __init__(
+        self,
+        values: Mapping[str, Value],
+        numbers: Numbers,
+        report: Callable[[str, str], None],
+    ) -> None:
         """Look names up in ``values``."""
         self._values = values
         self._numbers = numbers
+        self._report = report
+
+    def call(
+        self, line: ExternKernelLine
+    ) -> tuple[Callable[..., object], tuple[FxArgument, ...], dict[str, FxArgument]]:
+        """Return the operator of a line, its arguments and its keywords."""
+        args = [self.of(argument) for argument in line.arguments]
+        keywords = {key: self.of(value) for key, value in line.keywords}
+        operator = find_operator(line.operator)
+        if operator is None:
+            name = line.operator[:80]
+            message = f"no operator {name!a} is registered with PyTorch"
+            self._report(message, name)
+            return unknown_operator, tuple(args), keywords
+        if keyword.iskeyword(operator._overloadname) or any(
+            map(keyword.iskeyword, keywords)
+        ):
+            return functions.call_operator, (line.operator, args, keywords), {}
+        return operator, tuple(args), keywords
 
     def of(self, argument: Argument) -> FxArgument:
-        """Return an argument of an operator, or an output of a program.
-
-        Raises:
-            DiagnosticError: WIR705, it names an enum that torch lacks.
-        """
+        """Return an argument of an operator, or an output of a program."""
         match argument:
             case BufferRef():
                 return self._values[argument.name].node
@@ -87,21 +108,18 @@ class Arguments:
             case Device():
                 return torch_device(argument)
             case TorchEnum():
-                return _enum(argument)
+                return self._enum(argument)
             case ComplexLiteral(real, imaginary):
-                return complex(real, imaginary)
+                return self._numbers.complex(real, imaginary)
             case _:
                 return self._numbers.value(argument)
 
-
-def _enum(value: TorchEnum) -> FxArgument:
-    kinds = {"layout": torch.layout, "memory_format": torch.memory_format}
-    found: object = getattr(torch, value.name, None)
-    if value.kind in kinds and isinstance(found, kinds[value.kind]):
-        return found
-    raise DiagnosticError(
-        Diagnostic(
-            code=Code.UNSUPPORTED_FEATURE,
-            message=f"torch has no {value.kind[:80]!a} named {value.name[:80]!a}",
-        )
-    )
+    def _enum(self, value: TorchEnum) -> FxArgument:
+        found: object = getattr(torch, value.name, None)
+        if value.kind == "layout" and isinstance(found, torch.layout):
+            return found
+        if value.kind == "memory_format" and isinstance(found, torch.memory_format):
+            return found
+        name = value.name[:80]
+        self._report(f"torch has no {value.kind[:80]!a} named {name!a}", name)
+        return None

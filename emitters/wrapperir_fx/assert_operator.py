@@ -3,10 +3,14 @@
 # torch says little of its types.
 # pyright: reportUnknownMemberType=false
 
+from typing import Any
+
 import torch
 from torch.fx.node import has_side_effect
 
-_LIBRARY = torch.library.Library("wrapperir", "FRAGMENT")
+# An operator lives as long as its library.
+_torch: Any = torch  # it has no types for libraries
+_LIBRARY = _torch.library.Library("wrapperir", "FRAGMENT")
 _LIBRARY.define("assert_alignment(Tensor tensor, int bytes, str message) -> ()")
 
 

@@ -1,17 +1,19 @@
 """Asserts as nodes."""
 
 # torch says little of its types.
-# pyright: reportUnknownMemberType=false
+# pyright: reportUnknownMemberType=false, reportPrivateUsage=false
 
 from typing import TYPE_CHECKING
 
 import torch
+from attrs import evolve
 
 from wrapperir.ir.line import (
     AssertAlignmentLine,
     AssertNotNanLine,
     AssertScalarLine,
     AssertSizeStrideLine,
+    SymbolKind,
 )
 from wrapperir.ir.types import DType
 from wrapperir_fx import assert_operator as assert_operator  # registers the operator
@@ -50,10 +52,15 @@ def emit_assert_not_nan(lines: "FxLines", line: AssertNotNanLine) -> None:
     lines.streams.wait_for_all()
     value = lines.values[line.buffer]
     message = line.message or f"{line.buffer} has a NaN or an infinity"
-    node = value.node
-    if value.tensor_type.dtype in _NARROW_FLOATS:  # isfinite takes no 8-bit floats
-        node = lines.nodes.call(_aten.to.dtype, (node, torch.float32))
-    node = lines.nodes.call(_aten.isfinite.default, (node,))
-    node = lines.nodes.call(_aten.all.default, (node,))
-    node = lines.nodes.call(_aten.item.default, (node,))
+    node, type = value.node, value.tensor_type
+    if type.dtype in _NARROW_FLOATS:  # isfinite takes no 8-bit floats
+        type = evolve(type, dtype=DType.F32)
+        args = (node, torch.float32)
+        node = lines.nodes.call(_aten.to.dtype, args, val=lines.fakes.of(type))
+    flags = evolve(type, dtype=DType.BOOL)
+    node = lines.nodes.call(_aten.isfinite.default, (node,), val=lines.fakes.of(flags))
+    flag = evolve(flags, size=(), stride=(), offset=0)
+    node = lines.nodes.call(_aten.all.default, (node,), val=lines.fakes.of(flag))
+    val = lines.fakes.unknown(SymbolKind.BOOL)
+    node = lines.nodes.call(_aten.item.default, (node,), val=val)
     lines.nodes.call(_aten._assert_scalar.default, (node, message))

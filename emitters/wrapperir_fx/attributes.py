@@ -1,7 +1,5 @@
 """What the module of a graph holds: constants, kept workspaces and nested graphs."""
 
-from typing import TYPE_CHECKING
-
 from attrs import define, field
 from torch.fx import Graph, GraphModule
 

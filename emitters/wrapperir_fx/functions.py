@@ -9,6 +9,8 @@ again like any other.
 
 import functools
 import operator
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch.fx.node import has_side_effect
@@ -18,7 +20,8 @@ from wrapperir.ir.expr import evaluate as evaluate_expression
 from wrapperir.text import parse_expr
 
 Number = int | float | bool
-_check_layout = torch._C._dynamo.guards.assert_size_stride
+_torch: Any = torch  # it has no types for these functions
+_check_layout = _torch._C._dynamo.guards.assert_size_stride
 
 
 @has_side_effect
@@ -26,46 +29,57 @@ def free(value: object) -> None:
     """Note that a value is used no more; the graph's code drops it after this."""
 
 
+@has_side_effect
 def whole(number: Number) -> int:
     """Return a number as an int.
 
     Raises:
         ValueError: it is not whole.
     """
-    if isinstance(number, float) and not number.is_integer():
+    if isinstance(number, float | torch.SymFloat) and not number.is_integer():
         raise ValueError(f"{number} is not a whole number")
-    return int(number)
+    result: int = _torch.sym_int(number)
+    return result
 
 
 def real(number: Number) -> float:
     """Return a number as a float."""
-    return float(number)
+    result: float = _torch.sym_float(number)
+    return result
 
 
 def truth(number: Number) -> bool:
     """Return whether a number is not zero."""
-    return bool(number)
-
-
-def given_int(number: int) -> int:
-    """Return a number that the caller gave; a float, even a whole one, is a TypeError."""
-    return int(operator.index(number))
-
-
-def given_bool(number: int) -> bool:
-    """Return whether an int that the caller gave is not zero."""
-    return bool(operator.index(number))
+    return number if isinstance(number, bool | torch.SymBool) else number != 0
 
 
 @has_side_effect
-def check_range(
-    number: Number, lower: int | None, upper: int | None, name: str
-) -> Number:
+def given_int(number: int) -> int:
+    """Return a number that the caller gave; a float, even a whole one, is a TypeError."""
+    if type(number) is int or isinstance(number, torch.SymInt):
+        return number
+    return int(operator.index(number))
+
+
+@has_side_effect
+def given_bool(number: int) -> bool:
+    """Return whether an int that the caller gave is not zero."""
+    return given_int(number) != 0
+
+
+@has_side_effect
+def check_range(number: Number, lower: int | None, upper: int | None, name: str) -> Number:
     """Return a symbol's value.
 
     Raises:
         ValueError: it is not in ``lower..upper``.
     """
+    if torch.compiler.is_compiling():  # the compiler checks it when the program runs
+        if lower is not None:
+            _torch._check(number >= lower)
+        if upper is not None:
+            _torch._check(number <= upper)
+        return number
     low = lower is None or lower <= number
     if not (low and (upper is None or number <= upper)):
         ends = ["" if end is None else str(end) for end in (lower, upper)]
@@ -73,12 +87,24 @@ def check_range(
     return number
 
 
+@has_side_effect
+def call_operator(
+    name: str, args: Sequence[object], keywords: Mapping[str, object]
+) -> object:
+    """Call an operator: one whose overload or keywords have names that Python reserves.
+
+    The code of a graph can name no such, as ``from`` in ``aten.random_.from``.
+    """
+    target: Any = functools.reduce(getattr, name.split("."), torch.ops)
+    return target(*args, **keywords)
+
+
 def ceildiv(left: Number, right: Number) -> Number:
     """Return the quotient, rounded up."""
     return -(-left // right)
 
 
-def evaluate(expression: str, **symbols: Number) -> Number:
+def evaluate(expression: str, symbols: Mapping[str, Number]) -> Number:
     """Return the value of an expression in the syntax of programs.
 
     It stands for expressions of which only a part may be evaluated: ``where``, ``and``
@@ -133,7 +159,11 @@ def assert_size_stride(
     Raises:
         AssertionError: it is another.
     """
-    _check_layout(tensor, size, stride, message)
+    if torch.compiler.is_compiling():  # strides are the compiler's own
+        for dim, extent in enumerate(size):
+            _torch._check(tensor.size(dim) == extent)
+    else:
+        _check_layout(tensor, size, stride, message)
 
 
 def power(base: Number, exponent: Number) -> Number:
@@ -172,16 +202,6 @@ def bit_or(left: Number, right: Number) -> int:
 def bit_xor(left: Number, right: Number) -> int:
     """Return the bits in which they differ."""
     return int(left) ^ int(right)
-
-
-def every(*conditions: Number) -> bool:
-    """Return whether no condition is zero."""
-    return all(conditions)
-
-
-def some(*conditions: Number) -> bool:
-    """Return whether a condition is not zero."""
-    return any(conditions)
 
 
 def choose(condition: Number, chosen: Number, other: Number) -> Number:

@@ -5,6 +5,7 @@
 
 import operator
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 from attrs import define, field
 
@@ -41,7 +42,7 @@ from wrapperir.ir.program import Program
 from wrapperir.ir.types import DType, ValueType
 from wrapperir.ir.visitor import LineVisitor
 from wrapperir_fx import functions
-from wrapperir_fx.arguments import Arguments, find_operator
+from wrapperir_fx.arguments import Arguments
 from wrapperir_fx.asserts import (
     emit_assert_alignment,
     emit_assert_not_nan,
@@ -96,7 +97,7 @@ class FxLines(LineVisitor[None]):
         self.pools: dict[tuple[str, DType], Value] = {}
         self.attributes = Attributes()
         self.numbers = Numbers(self.nodes, self.fakes, self.kinds)
-        self.arguments = Arguments(self.values, self.numbers)
+        self.arguments = Arguments(self.values, self.numbers, self.report)
         self.streams = Streams(self)
         self._path: LinePath = ()
         self._index = 0
@@ -178,15 +179,13 @@ class FxLines(LineVisitor[None]):
 
     def visit_extern_kernel(self, line: ExternKernelLine) -> None:
         """Append a call of the operator."""
-        operator = find_operator(line.operator)
-        args = tuple([self.arguments.of(argument) for argument in line.arguments])
-        keywords = {key: self.arguments.of(value) for key, value in line.keywords}
+        operator, args, keywords = self.arguments.call(line)
         with self.streams.launching(line):
             if line.result is None or line.type is None:
                 self.nodes.call(operator, args, keywords)
                 return
             name, type = line.result, line.type
-            val = self.fakes.of(type)
+            val = self.fakes.of(type, name)
             node = self.nodes.call(operator, args, keywords, name=name, val=val)
         storage = storage_of(name, type) or Storage(frozenset({name}), 0)
         for source in line.aliases:
@@ -198,10 +197,10 @@ class FxLines(LineVisitor[None]):
     def visit_multi_output(self, line: MultiOutputLine) -> None:
         """Append ``operator.getitem``, one for each step into nested tuples."""
         source = self.values[line.source]
-        node, val = source.node, source.node.meta.get("val")
+        node, val = source.node, cast(object, source.node.meta.get("val"))
         for depth, index in enumerate(line.indices, start=1):
             name = line.result if depth == len(line.indices) else None
-            val = val[index] if isinstance(val, tuple) else None
+            val = cast(tuple[object, ...], val)[index] if isinstance(val, tuple) else None
             node = self.nodes.call(operator.getitem, (node, index), name=name, val=val)
         self.streams.alias(line.result, line.source)
         own = storage_of(line.result, line.type) or Storage(frozenset({line.result}), 0)
@@ -251,4 +250,3 @@ class FxLines(LineVisitor[None]):
 
     def visit_comment(self, line: CommentLine) -> None:
         """Append nothing: the remark stays with the node that comes next."""
-

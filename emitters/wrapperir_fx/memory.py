@@ -4,14 +4,15 @@
 # pyright: reportUnknownMemberType=false
 
 import operator
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 from attrs import evolve
 from torch.fx import Node
 from torch.fx.node import Argument
 
-from wrapperir.ir.expr import Expr, add, floordiv, mul, sub
+from wrapperir.ir.expr import Expr, add, floordiv, maximum, mul, sub
 from wrapperir.ir.line import (
     AllocateLine,
     AllocatePoolLine,
@@ -27,12 +28,12 @@ from wrapperir.ir.types import (
     TensorType,
     ValueType,
     storage_extent,
-    tensor,
 )
 from wrapperir_fx import functions
 from wrapperir_fx.arguments import torch_device, torch_dtype
+from wrapperir_fx.fake_arithmetic import FakeNumber
 from wrapperir_fx.nodes import Number
-from wrapperir_fx.values import Storage, Value
+from wrapperir_fx.values import Storage, Value, bytes_of
 from wrapperir_fx.workspaces import is_static
 
 if TYPE_CHECKING:
@@ -59,21 +60,76 @@ def storage_of(name: str, type: ValueType) -> Storage | None:
 
 def emit_allocate(lines: "FxLines", line: AllocateLine) -> None:
     """Append ``empty_strided``; a workspace is zeroed, in each call or once and for all."""
-    type = line.type
-    check_memory(lines, type)
-    storage = storage_of(line.result, type)
-    origin: Expr | None
-    if line.workspace is ZeroMode.ZERO_PER_PROGRAM:
-        # Where it is aligned, it begins somewhere in what was allocated for it.
-        node, origin = _kept_workspace(lines, line.result, type), None if type.alignment else 0
-    else:
-        node, origin = allocate(lines, line.result, type)
-    lines.values[line.result] = Value(node, type, storage, origin)
+    kept = line.workspace is ZeroMode.ZERO_PER_PROGRAM
+    value = _allocate(lines, line.result, line.type, _kept if kept else _empty)
+    value.storage = storage_of(line.result, line.type)
+    lines.values[line.result] = value
     if line.workspace is ZeroMode.ZERO_ON_CALL:
         lines.streams.zero(line.result)
 
 
-def check_memory(lines: "FxLines", type: TensorType) -> None:
+def emit_allocate_pool(lines: "FxLines", line: AllocatePoolLine) -> None:
+    """Append ``empty_strided`` of the pool's bytes."""
+    value = _allocate(lines, line.result, bytes_of(line.type), _empty)
+    storage = Storage(frozenset({line.result}), line.type.size)
+    lines.values[line.result] = _seen(value, line.type, storage)
+
+
+def emit_place(lines: "FxLines", line: PlaceLine) -> None:
+    """Append a view of the pool."""
+    pool = lines.values[line.pool]
+    type = line.type
+    if isinstance(type, PoolType):
+        storage = Storage(pool.tensor_storage.roots, type.size)
+        placed = _strided(lines, line.result, pool, bytes_of(type), line.offset)
+    else:
+        storage = Storage(pool.tensor_storage.roots, _bytes(type))
+        source = _typed_pool(lines, line.pool, type.dtype)
+        elements = floordiv(line.offset, type.dtype.itemsize)
+        placed = _strided(lines, line.result, source, type, elements)
+    lines.values[line.result] = _seen(placed, type, storage)
+    if line.workspace is ZeroMode.ZERO_ON_CALL:
+        lines.streams.zero(line.result)
+
+
+def emit_view(lines: "FxLines", line: ReuseLine | ReinterpretLine) -> None:
+    """Append ``as_strided`` of the source, seen in another element type if need be."""
+    source = lines.values[line.source]
+    storage = source.tensor_storage
+    if line.type.dtype is not source.tensor_type.dtype:
+        source = _retyped(lines, None, source, line.type.dtype)
+    view = _strided(lines, line.result, source, line.type, 0)
+    lines.values[line.result] = _seen(view, line.type, storage)
+
+
+_Make: TypeAlias = Callable[["FxLines", str, TensorType, bool], Node]
+"""Appends memory of a type for the result of a line; a flag says to name it so."""
+
+
+def _allocate(lines: "FxLines", name: str, type: TensorType, make: _Make) -> Value:
+    """Append memory of a type from where its offset counts; return it, seen as such."""
+    _check(lines, type)
+    natural = CUDA_ALIGNMENT if type.device.kind == "cuda" else CPU_ALIGNMENT
+    alignment = type.alignment or 0
+    extent = _extent(type)
+    if alignment > natural:
+        spare = -(-alignment // type.dtype.itemsize)
+        flat = _flat(type, extent)
+        room = make(lines, name, _flat(type, add(extent, spare)), False)
+        layout = type if type.offset == 0 else flat
+        node = _aligned(lines, name if layout is type else None, room, layout)
+        value = Value(node, layout)
+    elif type.offset != 0:
+        flat = _flat(type, extent)
+        value = Value(make(lines, name, flat, False), flat, origin=0)
+    else:
+        value = Value(make(lines, name, type, True), type, origin=0)
+    if value.type is type:
+        return value
+    return _strided(lines, name, value, type, 0)
+
+
+def _check(lines: "FxLines", type: TensorType) -> None:
     """Report what no allocator of PyTorch's gives."""
     if type.space not in _SPACES:
         lines.report(f"memory space {type.space[:80]!a} is unknown", type.space)
@@ -84,101 +140,63 @@ def check_memory(lines: "FxLines", type: TensorType) -> None:
         lines.report(f"pinned memory has no alignment beyond {CPU_ALIGNMENT} bytes")
 
 
-def allocate(lines: "FxLines", name: str, type: TensorType) -> tuple[Node, Expr | None]:
-    """Append an uninitialised tensor; return it and its origin."""
-    natural = CUDA_ALIGNMENT if type.device.kind == "cuda" else CPU_ALIGNMENT
-    alignment = type.alignment or 0
-    if alignment > natural:
-        extent = add(type.offset, storage_extent(type))
-        room = _empty(lines, None, _flat(type, add(extent, alignment)))
-        layout = lines.numbers.indices(type.size), lines.numbers.indices(type.stride)
-        val = lines.fakes.of(type)
-        args = (room, *layout, lines.numbers.index(type.offset), alignment)
-        return lines.nodes.call(functions.aligned, args, name=name, val=val), None
-    if type.offset != 0:
-        room = _empty(lines, None, _flat(type, add(type.offset, storage_extent(type))))
-        return as_strided(lines, name, room, type, lines.numbers.index(type.offset)), 0
-    return _empty(lines, name, type), 0
+def _empty(lines: "FxLines", name: str, type: TensorType, named: bool) -> Node:
+    """Append uninitialised memory."""
+    keywords: dict[str, Argument] = {
+        "dtype": torch_dtype(type.dtype),
+        "device": torch_device(type.device),
+    }
+    if type.pinned:
+        keywords["pin_memory"] = True
+    symmetric = type.space == COMM_SPACE and type.device.kind != "cpu"
+    target = functions.empty_symmetric if symmetric else torch.empty_strided
+    val = lines.fakes.of(type)
+    args = _layout(lines, type)
+    return lines.nodes.call(target, args, keywords, name=name if named else None, val=val)
 
 
-def emit_allocate_pool(lines: "FxLines", line: AllocatePoolLine) -> None:
-    """Append ``empty_strided`` of the pool's bytes."""
-    pool = line.type
-    type = TensorType(
-        dtype=DType.U8,
-        size=(pool.size,),
-        stride=(1,),
-        device=pool.device,
-        space=pool.space,
-        pinned=pool.pinned,
-        alignment=pool.alignment,
-    )
-    check_memory(lines, type)
-    node, origin = allocate(lines, line.result, type)
-    storage = storage_of(line.result, pool)
-    lines.values[line.result] = Value(node, pool, storage, origin)
+def _kept(lines: "FxLines", name: str, type: TensorType, named: bool) -> Node:
+    """Append a read of memory that the module keeps, zeroed when it was made."""
+    attribute = lines.attributes.keep(name, type)
+    wanted = name if named else None
+    if is_static(type):
+        return lines.nodes.get_attr(attribute, name=wanted, val=lines.fakes.of(type))
+    args = _layout(lines, type)
+    val = lines.fakes.of(type)
+    return lines.nodes.call_module(attribute, args, name=wanted, val=val)
 
 
-def emit_place(lines: "FxLines", line: PlaceLine) -> None:
-    """Append a view of the pool."""
-    pool = lines.values[line.pool]
-    storage = Storage(pool.tensor_storage.roots, _size(line.type))
-    if isinstance(line.type, PoolType):
-        bytes = tensor(DType.U8, (line.type.size,), device=line.type.device)
-        source = _typed_pool(lines, line.pool, pool, DType.U8)
-        placed = _strided(lines, line.result, source, bytes, line.offset)
-        lines.values[line.result] = evolved(placed, line.type, storage)
-        return
-    check_memory(lines, line.type)
-    source = _typed_pool(lines, line.pool, pool, line.type.dtype)
-    elements = floordiv(line.offset, line.type.dtype.itemsize)
-    placed = _strided(lines, line.result, source, line.type, elements)
-    lines.values[line.result] = evolved(placed, line.type, storage)
-    if line.workspace is ZeroMode.ZERO_ON_CALL:
-        lines.streams.zero(line.result)
-
-
-def emit_view(lines: "FxLines", line: ReuseLine | ReinterpretLine) -> None:
-    """Append ``as_strided`` of the source, seen in another element type if need be."""
-    source = lines.values[line.source]
-    storage = source.tensor_storage
-    if line.type.dtype is not source.tensor_type.dtype:
-        source = _retyped(lines, source, line.type.dtype)
-    view = _strided(lines, line.result, source, line.type, 0)
-    lines.values[line.result] = evolved(view, line.type, storage)
-
-
-def evolved(value: Value, type: ValueType, storage: Storage) -> Value:
-    """Return a value as one of ``type`` in ``storage``."""
-    return Value(value.node, type, storage, value.origin, value.offset)
-
-
-def as_strided(
-    lines: "FxLines", name: str | None, source: Node, type: TensorType, begin: Number
-) -> Node:
-    """Append a view that begins ``begin`` elements after PyTorch's storage does."""
-    numbers = lines.numbers
-    layout = numbers.indices(type.size), numbers.indices(type.stride)
-    val = lines.fakes.view(source.meta["val"], type)
-    return lines.nodes.call(torch.as_strided, (source, *layout, begin), name=name, val=val)
+def _aligned(lines: "FxLines", name: str | None, room: Node, type: TensorType) -> Node:
+    args = (room, *_layout(lines, type), type.alignment)
+    val = lines.fakes.of(type)
+    return lines.nodes.call(functions.aligned, args, name=name, val=val)
 
 
 def _strided(
     lines: "FxLines", name: str | None, source: Value, type: TensorType, place: Expr
 ) -> Value:
-    """Append a view of the elements that begin ``place`` after those of ``source``."""
-    old = source.tensor_type.offset
+    """Append a view of the elements that begin ``place`` after where the source's count.
+
+    ``place`` counts elements, and so does the offset of ``type`` after that.
+    """
+    begin: Number
     if source.origin is not None:
         origin = add(source.origin, place)
+        value = Value(source.node, type, origin=origin)
         begin = lines.numbers.index(add(origin, type.offset))
-        return Value(as_strided(lines, name, source.node, type, begin), type, origin=origin)
-    new = add(place, type.offset)
-    offset = _offset(lines, source)
-    if new != old:
-        step = lines.numbers.index(new if old == 0 else sub(new, old))
-        val = lines.fakes.unknown()
-        offset = lines.nodes.call(operator.add, (offset, step), val=val)
-    return Value(as_strided(lines, name, source.node, type, offset), type, offset=offset)
+    else:
+        old, new = source.tensor_type.offset, add(place, type.offset)
+        node = _offset(lines, source)
+        if new != old:
+            step = lines.numbers.index(new if old == 0 else sub(new, old))
+            val = lines.fakes.unknown()
+            node = lines.nodes.call(operator.add, (node, step), val=val)
+        begin, value = node, Value(source.node, type, offset=node)
+    args = (source.node, *_layout(lines, type), begin)
+    offset: FakeNumber = begin.meta["val"] if isinstance(begin, Node) else begin
+    look = lines.fakes.view(source.node.meta.get("val"), type, offset)
+    value.node = lines.nodes.call(torch.as_strided, args, name=name, val=look)
+    return value
 
 
 def _offset(lines: "FxLines", value: Value) -> Node:
@@ -190,96 +208,63 @@ def _offset(lines: "FxLines", value: Value) -> Node:
     return value.offset
 
 
-def _retyped(lines: "FxLines", source: Value, dtype: DType) -> Value:
+def _retyped(lines: "FxLines", name: str | None, source: Value, dtype: DType) -> Value:
     """Append what is seen of a tensor's memory in another element type."""
     old = source.tensor_type
-    if old.dtype.itemsize == dtype.itemsize:
-        type = evolve(old, dtype=dtype)
-        return Value(
-            _view_dtype(lines, None, source.node, type), type, None, source.origin, source.offset
-        )
     size, new_size = old.dtype.itemsize, dtype.itemsize
-    if size > new_size:
-        count = floordiv(source.tensor_storage.bytes, size)
-    else:  # as many as fill whole elements of the wider type
-        count = mul(floordiv(source.tensor_storage.bytes, new_size), new_size // size)
-    flat = _strided(lines, None, source, evolve(old, size=(count,), stride=(1,), offset=0), 0)
-    length = floordiv(mul(count, size), new_size)
-    type = evolve(old, dtype=dtype, size=(length,), stride=(1,), offset=0)
-    node = _view_dtype(lines, None, flat.node, type)
-    if flat.origin is None:
+    if size == new_size:
+        node = _view_dtype(lines, name, source.node, evolve(old, dtype=dtype))
+        return Value(node, evolve(old, dtype=dtype), None, source.origin, source.offset)
+    bytes = source.tensor_storage.bytes
+    whole = max(size, new_size)  # only what fills whole elements of both can be seen so
+    count = mul(floordiv(bytes, whole), whole // size)
+    if old.size != (count,) or old.stride != (1,) or old.offset != 0:
+        source = _strided(lines, None, source, _flat(old, count), 0)
+    length = mul(floordiv(bytes, whole), whole // new_size)
+    type = _flat(evolve(old, dtype=dtype), length)
+    node = _view_dtype(lines, name, source.node, type)
+    if source.origin is None:
         return Value(node, type)
-    return Value(node, type, origin=floordiv(mul(flat.origin, size), new_size))
+    return Value(node, type, origin=floordiv(mul(source.origin, size), new_size))
 
 
-def _typed_pool(lines: "FxLines", name: str, pool: Value, dtype: DType) -> Value:
+def _typed_pool(lines: "FxLines", name: str, dtype: DType) -> Value:
     """Return a pool's memory as elements of ``dtype``, one value for all its places."""
-    known = lines.pools.get((name, dtype))
-    if known is not None:
-        return known
-    assert isinstance(pool.type, PoolType)
-    bytes = tensor(DType.U8, (pool.type.size,), device=pool.type.device)
-    raw = Value(pool.node, bytes, pool.storage, pool.origin, pool.offset)
-    typed = raw if dtype is DType.U8 else _typed_bytes(lines, name, raw, dtype)
-    lines.pools[name, dtype] = typed
+    pool = lines.values[name]
+    if dtype is DType.U8:
+        return pool
+    typed = lines.pools.get((name, dtype))
+    if typed is None:
+        typed = _retyped(lines, f"{name}_{dtype.value}", pool, dtype)
+        lines.pools[name, dtype] = typed
     return typed
 
 
-def _typed_bytes(lines: "FxLines", name: str, raw: Value, dtype: DType) -> Value:
-    (bytes,) = raw.tensor_type.size
-    whole = isinstance(bytes, int) and bytes % dtype.itemsize == 0
-    if not whole and dtype.itemsize > 1:
-        return _retyped(lines, raw, dtype)
-    size = (floordiv(bytes, dtype.itemsize),)
-    type = evolve(raw.tensor_type, dtype=dtype, size=size)
-    node = _view_dtype(lines, f"{name}_{dtype.value}", raw.node, type)
-    if raw.origin is None:
-        return Value(node, type)
-    return Value(node, type, origin=floordiv(raw.origin, dtype.itemsize))
+def _view_dtype(lines: "FxLines", name: str | None, source: Node, type: TensorType) -> Node:
+    val = lines.fakes.view(source.meta.get("val"), type)
+    args = (source, torch_dtype(type.dtype))
+    return lines.nodes.call(_aten.view.dtype, args, name=name, val=val)
 
 
-def _view_dtype(
-    lines: "FxLines", name: str | None, source: Node, type: TensorType
-) -> Node:
-    val = lines.fakes.of(type)
-    dtype = torch_dtype(type.dtype)
-    return lines.nodes.call(_aten.view.dtype, (source, dtype), name=name, val=val)
+def _layout(lines: "FxLines", type: TensorType) -> tuple[Argument, Argument]:
+    return lines.numbers.indices(type.size), lines.numbers.indices(type.stride)
 
 
-def _empty(lines: "FxLines", name: str | None, type: TensorType) -> Node:
-    numbers = lines.numbers
-    layout = numbers.indices(type.size), numbers.indices(type.stride)
-    keywords: dict[str, Argument] = {
-        "dtype": torch_dtype(type.dtype),
-        "device": torch_device(type.device),
-    }
-    if type.pinned:
-        keywords["pin_memory"] = True
-    symmetric = type.space == COMM_SPACE and type.device.kind != "cpu"
-    target = functions.empty_symmetric if symmetric else torch.empty_strided
-    val = lines.fakes.of(type)
-    return lines.nodes.call(target, layout, keywords, name=name, val=val)
-
-
-def _kept_workspace(lines: "FxLines", name: str, type: TensorType) -> Node:
-    """Append a read of memory that the module keeps, zeroed when it was made."""
-    val = lines.fakes.of(type)
-    attribute = lines.attributes.keep(name, type)
-    if is_static(type):
-        return lines.nodes.get_attr(attribute, name=name, val=val)
-    numbers = lines.numbers
-    layout = numbers.indices(type.size), numbers.indices(type.stride)
-    args = (*layout, numbers.index(type.offset))
-    return lines.nodes.call_module(attribute, args, name=name, val=val)
+def _seen(value: Value, type: ValueType, storage: Storage) -> Value:
+    return Value(value.node, type, storage, value.origin, value.offset)
 
 
 def _flat(type: TensorType, count: Expr) -> TensorType:
-    return evolve(type, size=(count,), stride=(1,), offset=0, alignment=None)
+    return evolve(type, size=(count,), stride=(1,), offset=0)
 
 
-def _size(type: TensorType | PoolType) -> Expr:
-    return type.size if isinstance(type, PoolType) else _bytes(type)
+def _extent(type: TensorType) -> Expr:
+    """Return the elements of a tensor's storage, also where symbols make a size zero."""
+    extent = storage_extent(type)
+    if not isinstance(extent, int) and type.stride != (1,):
+        extent = maximum(extent, 0)
+    return add(type.offset, extent)
 
 
 def _bytes(type: TensorType) -> Expr:
-    return mul(add(type.offset, storage_extent(type)), type.dtype.itemsize)
+    return mul(_extent(type), type.dtype.itemsize)

@@ -60,7 +60,12 @@ class GraphNodes:
         return self._described(node, val)
 
     def call_module(
-        self, target: str, args: tuple[Argument, ...], *, name: str, val: object
+        self,
+        target: str,
+        args: tuple[Argument, ...],
+        *,
+        name: str | None = None,
+        val: object = None,
     ) -> Node:
         """Append a call of a module that is the attribute ``target``."""
         node = self.graph.create_node("call_module", target, args, {}, _legal(name))

@@ -1,13 +1,16 @@
 """Scalar expressions as nodes: one for each operation that a graph computes."""
 
 # torch says little of its types.
-# pyright: reportUnknownMemberType=false, reportPrivateUsage=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import torch
+from torch.fx import Node
+from torch.fx.node import Argument
 
 from wrapperir.emit.number_kinds import NumberKinds
 from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol, symbols_in
@@ -17,7 +20,10 @@ from wrapperir_fx import functions
 from wrapperir_fx.fake_values import FakeValues
 from wrapperir_fx.nodes import GraphNodes, Number
 
-_CALLS: Mapping[ExprOp, Callable[..., object]] = {
+_sym: Any = torch  # it has no types for these functions
+_Target: TypeAlias = Callable[..., Any]
+
+_CALLS: Mapping[ExprOp, _Target] = {
     ExprOp.SUB: operator.sub,
     ExprOp.TRUEDIV: operator.truediv,
     ExprOp.FLOORDIV: operator.floordiv,
@@ -32,35 +38,48 @@ _CALLS: Mapping[ExprOp, Callable[..., object]] = {
     ExprOp.LE: operator.le,
     ExprOp.GT: operator.gt,
     ExprOp.GE: operator.ge,
-    ExprOp.AND: functions.every,
-    ExprOp.OR: functions.some,
-    ExprOp.NOT: operator.not_,
+    ExprOp.NOT: _sym.sym_not,
     ExprOp.WHERE: functions.choose,
     ExprOp.SHL: functions.shift_left,
     ExprOp.SHR: functions.shift_right,
     ExprOp.BITAND: functions.bit_and,
     ExprOp.BITOR: functions.bit_or,
     ExprOp.BITXOR: functions.bit_xor,
-    ExprOp.TO_FLOAT: functions.real,
+    ExprOp.TO_FLOAT: _sym.sym_float,
     ExprOp.FLOOR: math.floor,
     ExprOp.CEIL: math.ceil,
     ExprOp.TRUNC: math.trunc,
     ExprOp.ROUND: round,
     ExprOp.SQRT: math.sqrt,
     ExprOp.LOG2: math.log2,
-}
-_LEFT_TO_RIGHT: Mapping[ExprOp, Callable[..., object]] = {
+    # Those below take two operands at a time, from the left.
     ExprOp.ADD: operator.add,
     ExprOp.MUL: operator.mul,
+    ExprOp.MIN: min,
+    ExprOp.MAX: max,
+    ExprOp.AND: operator.and_,
+    ExprOp.OR: operator.or_,
 }
-_EXTREMES: Mapping[ExprOp, tuple[Callable[..., object], Callable[..., object]]] = {
-    ExprOp.MIN: (torch.sym_min, min),
-    ExprOp.MAX: (torch.sym_max, max),
+_REPEATED = frozenset(
+    {ExprOp.ADD, ExprOp.MUL, ExprOp.MIN, ExprOp.MAX, ExprOp.AND, ExprOp.OR}
+)
+# What a tracer follows better, but has another value or type where not all are ints.
+_OF_INTS: Mapping[ExprOp, _Target] = {
+    ExprOp.MIN: _sym.sym_min,
+    ExprOp.MAX: _sym.sym_max,
+    ExprOp.SHR: operator.rshift,
+    ExprOp.BITAND: operator.and_,
+    ExprOp.BITOR: operator.or_,
+    ExprOp.BITXOR: operator.xor,
 }
-_LAZY = frozenset({ExprOp.WHERE, ExprOp.AND, ExprOp.OR})
+_SMALL_POWER = 16
+"""What ``**`` computes at once, whatever the base."""
+_LOGIC = frozenset({ExprOp.AND, ExprOp.OR})
+_LAZY = frozenset({ExprOp.WHERE, *_LOGIC})
+_DIVISIONS = frozenset({ExprOp.TRUEDIV, ExprOp.FLOORDIV, ExprOp.MOD, ExprOp.CEILDIV})
 _NEVER_FAULT = frozenset(
     {
-        *(ExprOp.ADD, ExprOp.SUB, ExprOp.MUL, ExprOp.NEG, ExprOp.ABS),
+        *(ExprOp.ADD, ExprOp.SUB, ExprOp.MUL, ExprOp.NEG, ExprOp.ABS, ExprOp.TO_FLOAT),
         *(ExprOp.MIN, ExprOp.MAX, ExprOp.NOT, *_LAZY),
         *(ExprOp.EQ, ExprOp.NE, ExprOp.LT, ExprOp.LE, ExprOp.GT, ExprOp.GE),
     }
@@ -76,7 +95,7 @@ class Numbers:
         self._nodes = nodes
         self._fakes = fakes
         self._kinds = kinds
-        self._made: dict[tuple[Callable[..., object] | None, Expr], Number] = {}
+        self._made: dict[tuple[object, ...], Node] = {}
 
     def value(self, expr: Expr) -> Number:
         """Return the value of ``expr``; that of a condition is a ``bool``."""
@@ -84,18 +103,20 @@ class Numbers:
             return self.symbols[expr.name]
         if not isinstance(expr, Operation):
             return expr
-        key = (None, expr)
-        known = self._made.get(key)
-        if known is None:
-            known = self._made[key] = self._operation(expr)
-        return known
+        if expr.op in _LAZY and any(map(_may_fault, expr.args[1:])):
+            return self._evaluated(expr)
+        target = self._target(expr)
+        if expr.op in _REPEATED:
+            return self._chain(target, expr)
+        args = tuple(map(self.value, expr.args))
+        return self._computed(target, args, expr)
 
     def index(self, expr: Expr) -> Number:
-        """Return the value of ``expr`` as an int; the graph faults where it is not whole."""
-        if isinstance(expr, bool | int):
+        """Return the value of ``expr`` as an int; it is a fault where that is not whole."""
+        if isinstance(expr, int) or (isinstance(expr, float) and expr.is_integer()):
             return int(expr)
         if self._kinds.may_be_float(expr) or self._kinds.may_be_bool(expr):
-            return self.converted(functions.whole, expr)
+            return self._converted(functions.whole, expr)
         return self.value(expr)
 
     def indices(self, exprs: Sequence[Expr]) -> tuple[Number, ...]:
@@ -110,9 +131,17 @@ class Numbers:
             case SymbolKind.FLOAT:
                 if isinstance(expr, int | float):
                     return float(expr)
-                return self.converted(functions.real, expr)
+                return self._converted(functions.real, expr)
             case SymbolKind.BOOL:
                 return self.condition(expr)
+
+    def complex(self, real: float, imaginary: float) -> Argument:
+        """Return a complex number."""
+        number = complex(real, imaginary)
+        if math.isfinite(real) and math.isfinite(imaginary) and real and imaginary:
+            return number
+        # Not all that Python writes has the value: -0.0 becomes 0.0, and infj is a name.
+        return self._nodes.call(complex, (real, imaginary), val=number)
 
     def condition(self, expr: Expr) -> Number:
         """Return whether ``expr`` is not zero, as a ``bool``."""
@@ -120,50 +149,76 @@ class Numbers:
             return bool(expr)
         if self._kinds.is_bool(expr):
             return self.value(expr)
-        return self.converted(functions.truth, expr)
+        return self._converted(functions.truth, expr)
 
-    def converted(self, function: Callable[..., object], expr: Expr) -> Number:
-        """Return what ``function`` makes of the value of ``expr``."""
-        key = (function, expr)
+    def _target(self, expr: Operation) -> _Target:
+        """Return the function of two or more numbers that an operation calls."""
+        kinds, op = self._kinds, expr.op
+        if op in _OF_INTS and not any(
+            kinds.may_be_float(arg) or kinds.may_be_bool(arg) for arg in expr.args
+        ):
+            return _OF_INTS[op]
+        if op is ExprOp.POW:
+            exponent = expr.args[1]
+            if isinstance(exponent, int) and 0 <= exponent <= _SMALL_POWER:
+                return operator.pow
+        return _CALLS[op]
+
+    def _chain(self, target: _Target, expr: Operation) -> Number:
+        """Return what an operation on two numbers makes of several, from the left."""
+        of = self.condition if expr.op in _LOGIC else self.value
+        total = of(expr.args[0])
+        for count, arg in enumerate(expr.args[1:], start=2):
+            whole = expr if count == len(expr.args) else None
+            partial = whole or Operation(expr.op, expr.args[:count])
+            total = self._computed(target, (total, of(arg)), partial)
+        return total
+
+    def _evaluated(self, expr: Operation) -> Node:
+        """Return the value of an expression of which only a part may be evaluated."""
+        values = {name: self.symbols[name] for name in symbols_in(expr)}
+        text = format_expr(expr)
+        key = (functions.evaluate, text)  # a graph has one value of a symbol
         known = self._made.get(key)
         if known is None:
-            val = self._fakes.converted(function, expr)
-            known = self._nodes.call(function, (self.value(expr),), val=val)
+            args: tuple[Argument, ...] = (text, values)
+            val = self._fakes.number(expr)
+            known = self._nodes.call(functions.evaluate, args, val=val)
             self._made[key] = known
         return known
 
-    def _operation(self, expr: Operation) -> Number:
-        op = expr.op
-        if op in _LAZY and any(map(_may_fault, expr.args[1:])):
-            symbols = {name: self.symbols[name] for name in symbols_in(expr)}
-            text = format_expr(expr)
+    def _converted(self, function: _Target, expr: Expr) -> Node:
+        """Return what ``whole``, ``real`` or ``truth`` makes of the value of ``expr``."""
+        value = self.value(expr)
+        key = (function, _exact(value))
+        known = self._made.get(key)
+        if known is None:
+            val = self._fakes.converted(function, expr)
+            known = self._made[key] = self._nodes.call(function, (value,), val=val)
+        return known
+
+    def _computed(self, target: _Target, args: tuple[Number, ...], expr: Expr) -> Node:
+        key = (target, *map(_exact, args))
+        known = self._made.get(key)
+        if known is None:
             val = self._fakes.number(expr)
-            return self._nodes.call(functions.evaluate, (text,), symbols, val=val)
-        args = [self.value(arg) for arg in expr.args]
-        if op in _LEFT_TO_RIGHT:
-            total, function = args[0], _LEFT_TO_RIGHT[op]
-            for count, arg in enumerate(args[1:], start=2):
-                partial = Operation(op, expr.args[:count])
-                val = self._fakes.number(partial)
-                total = self._nodes.call(function, (total, arg), val=val)
-            return total
-        val = self._fakes.number(expr)
-        if op in _EXTREMES:
-            of_ints, of_any = _EXTREMES[op]
-            kinds = self._kinds
-            plain = not any(kinds.may_be_float(a) or kinds.may_be_bool(a) for a in expr.args)
-            if not plain or len(args) != 2:
-                return self._nodes.call(of_any, tuple(args), val=val)
-            return self._nodes.call(of_ints, tuple(args), val=val)
-        return self._nodes.call(_CALLS[op], tuple(args), val=val)
+            known = self._made[key] = self._nodes.call(target, args, val=val)
+        return known
+
+
+def _exact(number: Number) -> object:
+    """Return what tells numbers apart: 1, 1.0 and True are equal, and 0.0 and -0.0."""
+    return number if isinstance(number, Node) else (type(number), repr(number))
 
 
 def _may_fault(expr: Expr) -> bool:
     """Say whether evaluating ``expr`` may have no value."""
     if not isinstance(expr, Operation):
         return False
-    if expr.op not in _NEVER_FAULT:
-        divides = expr.op in (ExprOp.FLOORDIV, ExprOp.MOD, ExprOp.CEILDIV)
-        if not divides or not isinstance(expr.args[1], int) or expr.args[1] == 0:
+    if expr.op in _DIVISIONS:
+        divisor = expr.args[1]
+        if not isinstance(divisor, int | float) or divisor == 0:
             return True
+    elif expr.op not in _NEVER_FAULT:
+        return True
     return any(map(_may_fault, expr.args))

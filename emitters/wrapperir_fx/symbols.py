@@ -36,7 +36,6 @@ _CONVERSIONS: Mapping[SymbolKind, Callable[..., object]] = {
 
 def emit_symbol(lines: "FxLines", line: SymbolDefinitionLine) -> None:
     """Append what reads a symbol's value, makes it one of its kind and checks its range."""
-    lines.fakes.define(line)
     value = _source(lines, line)
     if line.lower is not None or line.upper is not None:
         val = lines.fakes.number(Symbol(line.symbol))
@@ -70,8 +69,8 @@ def _source(lines: "FxLines", line: SymbolDefinitionLine) -> Number:
         case ItemOf(buffer):
             lines.streams.wait_for_all()
             old = _kind(lines.values[buffer].type)
-            args = (lines.values[buffer].node,)
-            value = lines.nodes.call(_aten.item.default, args, name=line.symbol, val=val)
+            node = lines.values[buffer].node
+            value = lines.nodes.call(_aten.item.default, (node,), name=line.symbol, val=val)
         case ValueOf(name):
             old = _kind(lines.values[name].type)
             value = lines.values[name].node

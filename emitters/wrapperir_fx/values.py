@@ -4,7 +4,7 @@ from attrs import define, frozen
 from torch.fx import Node
 
 from wrapperir.ir.expr import Expr
-from wrapperir.ir.types import TensorType, ValueType
+from wrapperir.ir.types import DType, PoolType, TensorType, ValueType
 
 
 @frozen
@@ -37,7 +37,9 @@ class Value:
 
     @property
     def tensor_type(self) -> TensorType:
-        """The type, which a verified program says is a tensor's."""
+        """The type of what a verified program says is a tensor; of a pool, its bytes'."""
+        if isinstance(self.type, PoolType):
+            return bytes_of(self.type)
         assert isinstance(self.type, TensorType)
         return self.type
 
@@ -46,3 +48,16 @@ class Value:
         """The storage, which tensors and pools have."""
         assert self.storage is not None
         return self.storage
+
+
+def bytes_of(pool: PoolType) -> TensorType:
+    """Return the type of the tensor that a pool is."""
+    return TensorType(
+        dtype=DType.U8,
+        size=(pool.size,),
+        stride=(1,),
+        device=pool.device,
+        space=pool.space,
+        pinned=pool.pinned,
+        alignment=pool.alignment,
+    )

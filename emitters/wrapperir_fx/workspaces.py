@@ -6,7 +6,6 @@
 from collections.abc import Sequence
 
 import torch
-from attrs import evolve
 
 from wrapperir.ir.expr import evaluate_int
 from wrapperir.ir.types import TensorType, storage_extent
@@ -15,12 +14,17 @@ from wrapperir_fx.arguments import torch_device, torch_dtype
 
 def is_static(type: TensorType) -> bool:
     """Say whether a tensor's layout is known before the program runs."""
-    return all(isinstance(entry, int) for entry in (*type.size, *type.stride, type.offset))
+    return all(isinstance(entry, int) for entry in (*type.size, *type.stride))
 
 
 def make_workspace(type: TensorType) -> "torch.Tensor | KeptWorkspace":
     """Return the memory of a workspace; where sizes are symbolic, what makes it."""
-    return _zeroed(type) if is_static(type) else KeptWorkspace(type)
+    if not is_static(type):
+        return KeptWorkspace(type)
+    size = [evaluate_int(extent, {}) for extent in type.size]
+    stride = [evaluate_int(step, {}) for step in type.stride]
+    memory = _zeros(type, evaluate_int(storage_extent(type), {}))
+    return memory.as_strided(size, stride)
 
 
 class KeptWorkspace(torch.nn.Module):
@@ -32,33 +36,17 @@ class KeptWorkspace(torch.nn.Module):
         self._type = type
         self._kept: dict[object, torch.Tensor] = {}
 
-    def forward(
-        self, size: Sequence[int], stride: Sequence[int], offset: int
-    ) -> torch.Tensor:
+    def forward(self, size: Sequence[int], stride: Sequence[int]) -> torch.Tensor:
         """Return the workspace of a layout, as the last call left it."""
-        layout = (tuple(size), tuple(stride), offset)
+        layout = (tuple(size), tuple(stride))
         kept = self._kept.get(layout)
         if kept is None:
-            type = evolve(self._type, size=layout[0], stride=layout[1], offset=offset)
-            kept = self._kept[layout] = _zeroed(type)
+            extent = 1 + sum((n - 1) * step for n, step in zip(*layout, strict=True))
+            memory = _zeros(self._type, 0 if 0 in layout[0] else extent)
+            kept = self._kept[layout] = memory.as_strided(*layout)
         return kept
 
 
-def _zeroed(type: TensorType) -> torch.Tensor:
-    """Return zeroed memory of static layout; its address is that of a multiple."""
-    offset = evaluate_int(type.offset, {})
-    extent = evaluate_int(storage_extent(type), {}) + offset
-    alignment = type.alignment or 0
-    spare = -(-alignment // type.dtype.itemsize)
-    memory = torch.zeros(
-        extent + spare,
-        dtype=torch_dtype(type.dtype),
-        device=torch_device(type.device),
-        pin_memory=type.pinned,
-    )
-    skipped = 0
-    if alignment:
-        skipped = -memory.data_ptr() % alignment // type.dtype.itemsize
-    size = [evaluate_int(extent, {}) for extent in type.size]
-    stride = [evaluate_int(step, {}) for step in type.stride]
-    return memory.as_strided(size, stride, skipped + offset)
+def _zeros(type: TensorType, extent: int) -> torch.Tensor:
+    dtype, device = torch_dtype(type.dtype), torch_device(type.device)
+    return torch.zeros(extent, dtype=dtype, device=device, pin_memory=type.pinned)
