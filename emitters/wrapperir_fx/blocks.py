@@ -1,23 +1,152 @@
-"""Lines with nested blocks: higher-order operators over nested graphs."""
+"""Lines with nested blocks: higher-order operators over nested graphs.
 
+Each block is a graph of its own.  It is given the line's operands, then the constants and
+the symbols of its surroundings that any block of the line uses.
+"""
+
+# torch says little of its types.
+# pyright: reportUnknownMemberType=false
+
+import operator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from wrapperir.ir.line import ConditionalLine, SubgraphCallLine, WhileLoopLine
+from torch._higher_order_ops.cond import cond_op
+from torch._higher_order_ops.invoke_subgraph import invoke_subgraph
+from torch._higher_order_ops.while_loop import while_loop_op
+from torch.fx import Node
+from torch.fx.node import Argument as FxArgument
+
+from wrapperir.ir.line import (
+    Argument,
+    Block,
+    BufferRef,
+    ConditionalLine,
+    Result,
+    SubgraphCallLine,
+    WhileLoopLine,
+)
+from wrapperir.ir.types import ScalarType
+from wrapperir.ir.uses import uses
+from wrapperir_fx import block_functions
+from wrapperir_fx.block_values import Operand, gather, pass_operand
+from wrapperir_fx.nested_graphs import Nested, give, nest, result_storages
+from wrapperir_fx.values import Storage, Value
 
 if TYPE_CHECKING:
     from wrapperir_fx.lines import FxLines
 
+MAX_NESTING = 16
+"""Blocks inside blocks; each takes some of the depth that Python's calls may have."""
+
 
 def emit_conditional(lines: "FxLines", line: ConditionalLine) -> None:
     """Append ``cond`` and a graph for each branch."""
-    raise NotImplementedError
+    if _too_deep(lines, line.results):
+        return
+    predicate: FxArgument
+    if isinstance(line.predicate, BufferRef):
+        lines.streams.wait_for_all()
+        predicate = lines.values[line.predicate.name].node
+    else:
+        predicate = lines.numbers.condition(line.predicate)
+    lines.streams.use_on_stream_0(uses(line))
+    blocks = (line.on_true, line.on_false)
+    given = give(lines, _operands(lines, line.operands, 0, blocks), blocks)
+    number = len(lines.attributes.graphs)
+    nested = [
+        nest(lines, f"{name}_graph_{number}", block, f"on_{name}", given, line.results)
+        for name, block in zip(("true", "false"), blocks, strict=True)
+    ]
+    graphs = [graph.node for graph in nested]
+    node = lines.nodes.call(cond_op, (predicate, *graphs, given.leaves() + given.lifted))
+    _take_results(lines, node, line.results, nested)
 
 
 def emit_while_loop(lines: "FxLines", line: WhileLoopLine) -> None:
     """Append ``while_loop`` and its two graphs."""
-    raise NotImplementedError
+    if _too_deep(lines, line.results):
+        return
+    lines.streams.wait_for_all()  # the host reads the condition
+    lines.streams.use_on_stream_0(uses(line))
+    blocks = (line.condition, line.body)
+    count = len(line.carried)
+    carried = [
+        pass_operand(lines, argument, [result.type])
+        for argument, result in zip(line.carried, line.results, strict=True)
+    ]
+    invariant = _operands(lines, line.invariant, count, blocks)
+    given = give(lines, [*carried, *invariant], blocks)
+    number = len(lines.attributes.graphs)
+    condition = nest(
+        lines, f"while_loop_cond_graph_{number}", line.condition, "condition", given, None
+    )
+    body = nest(
+        lines, f"while_loop_body_graph_{number}", line.body, "body", given, line.results
+    )
+    rest = given.leaves(count) + given.lifted
+    args = (condition.node, body.node, given.leaves(0, count), rest)
+    node = lines.nodes.call(while_loop_op, args)
+    _take_results(lines, node, line.results, [body], lay_out=True)
 
 
 def emit_subgraph_call(lines: "FxLines", line: SubgraphCallLine) -> None:
     """Append ``invoke_subgraph`` and its graph."""
-    raise NotImplementedError
+    if _too_deep(lines, line.results):
+        return
+    lines.streams.use_on_stream_0(uses(line))
+    blocks = (line.body,)
+    given = give(lines, _operands(lines, line.operands, 0, blocks), blocks)
+    # PyTorch takes graphs of one identifier for the same graph.
+    identifier = lines.context.identifiers.claim(line.name)
+    nested = nest(lines, f"{line.name}_graph", line.body, "body", given, line.results)
+    args = (nested.node, str(identifier), *given.leaves(), *given.lifted)
+    node = lines.nodes.call(invoke_subgraph, args)
+    _take_results(lines, node, line.results, [nested])
+
+
+def _operands(
+    lines: "FxLines", arguments: Sequence[Argument], begin: int, blocks: Sequence[Block]
+) -> list[Operand]:
+    return [
+        pass_operand(lines, argument, [block.parameters[index].type for block in blocks])
+        for index, argument in enumerate(arguments, start=begin)
+    ]
+
+
+def _take_results(
+    lines: "FxLines",
+    node: Node,
+    results: Sequence[Result],
+    nested: Sequence[Nested],
+    *,
+    lay_out: bool = False,
+) -> None:
+    """Append what makes a line's results of what its operator returns."""
+    vals: list[object] = []
+
+    def take(name: str | None, val: object) -> Node:
+        vals.append(val)
+        args = (node, len(vals) - 1)
+        return lines.nodes.call(operator.getitem, args, name=name, val=val)
+
+    storages = result_storages(results, nested)
+    for result, storage in zip(results, storages, strict=True):
+        value = gather(lines, result.name, result.type, take, lay_out=lay_out)
+        lines.values[result.name] = Value(value, result.type, storage)
+    node.meta["val"] = tuple(vals)
+    # What holds memory is freed or returned, and so keeps the operator in the graph.
+    if all(isinstance(result.type, ScalarType) for result in results):
+        lines.nodes.call(block_functions.ran, (node,))
+
+
+def _too_deep(lines: "FxLines", results: Sequence[Result]) -> bool:
+    deep = sum(part == "lines" for part in lines.path) > MAX_NESTING
+    if deep:
+        lines.report(f"blocks are nested deeper than {MAX_NESTING}")
+        for result in results:  # as the lines that follow use them
+            val = lines.fakes.of(result.type, result.name)
+            node = lines.nodes.call(block_functions.ran, (None,), name=result.name, val=val)
+            storage = Storage(frozenset({result.name}), 0)
+            lines.values[result.name] = Value(node, result.type, storage)
+    return deep

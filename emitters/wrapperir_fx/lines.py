@@ -10,6 +10,7 @@ from typing import cast
 from attrs import define, field
 
 from wrapperir.diagnostics import Code, Diagnostic, LinePath
+from wrapperir.emit.names import NameTable
 from wrapperir.emit.number_kinds import NumberKinds, kind_of
 from wrapperir.ir.expr import Expr
 from wrapperir.ir.line import (
@@ -50,6 +51,7 @@ from wrapperir_fx.asserts import (
     emit_assert_size_stride,
 )
 from wrapperir_fx.attributes import Attributes
+from wrapperir_fx.block_needs import BlockNeeds
 from wrapperir_fx.blocks import emit_conditional, emit_subgraph_call, emit_while_loop
 from wrapperir_fx.fake_values import FakeValues
 from wrapperir_fx.kernel_calls import Callee, emit_kernel_call
@@ -78,6 +80,12 @@ class Context:
     kinds: NumberKinds = field(factory=NumberKinds)
     callees: dict[str, Callee] = field(factory=dict[str, Callee])
     problems: list[Diagnostic] = field(factory=list[Diagnostic])
+    identifiers: NameTable = field(factory=lambda: NameTable(()))
+    needs: BlockNeeds = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Know the constants."""
+        self.needs = BlockNeeds(self.program)
 
 
 class FxLines(LineVisitor[None]):

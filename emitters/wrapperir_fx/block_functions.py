@@ -1,0 +1,44 @@
+"""Functions that graphs call around lines with nested blocks."""
+
+# torch says little of its types.
+# pyright: reportUnknownMemberType=false
+
+from collections.abc import Sequence
+
+import torch
+from torch.fx.node import has_side_effect
+
+
+@has_side_effect
+def ran(results: object) -> None:
+    """Note that blocks ran: what they write keeps them from being dead code."""
+
+
+def packed(*elements: object) -> tuple[object, ...]:
+    """Return a tuple: tuples go into blocks, and come out of them, element by element."""
+    return elements
+
+
+def laid_out(
+    tensor: torch.Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    offset: int,
+    *,
+    pinned: bool = False,
+) -> torch.Tensor:
+    """Return a loop's result with its layout.
+
+    Without an iteration, PyTorch returns a copy of what the loop began with, which has
+    neither gaps between elements nor ``offset`` elements before the first.  That is copied
+    once more.
+    """
+    pairs = zip(size, tensor.stride(), stride, strict=True)
+    same = all(extent == 1 or step == wanted for extent, step, wanted in pairs)
+    same = same and tensor.storage_offset() >= offset and (not pinned or tensor.is_pinned())
+    if same or tensor.numel() == 0:
+        return tensor
+    steps = zip(size, stride, strict=True)
+    room = offset + 1 + sum((extent - 1) * step for extent, step in steps)
+    memory = torch.empty(room, dtype=tensor.dtype, device=tensor.device, pin_memory=pinned)
+    return memory.as_strided(size, stride, offset).copy_(tensor)

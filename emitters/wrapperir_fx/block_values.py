@@ -1,0 +1,230 @@
+"""What goes into blocks and comes out of them, as PyTorch's higher-order operators take it.
+
+They take tensors and ints.  A float goes as a tensor of one double, a tuple element by
+element; what is opaque comes out, and does not go in.
+"""
+
+# torch says little of its types.
+# pyright: reportUnknownMemberType=false
+
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import torch
+from attrs import frozen
+from torch.fx import Node
+from torch.fx.node import Argument as FxArgument
+
+from wrapperir.emit.number_kinds import NumberKinds, kind_of
+from wrapperir.ir.expr import Expr, Operation, Symbol
+from wrapperir.ir.line import Argument, BufferRef, SymbolKind
+from wrapperir.ir.types import (
+    DType,
+    OpaqueType,
+    ScalarType,
+    TensorType,
+    TupleType,
+    ValueType,
+    contiguous_stride,
+    tensor,
+)
+from wrapperir_fx import block_functions, functions
+
+if TYPE_CHECKING:
+    from wrapperir_fx.lines import FxLines
+
+_aten = torch.ops.aten
+_CELL = tensor(DType.F64, ())
+_DTYPES: Mapping[SymbolKind, DType] = {
+    SymbolKind.INT: DType.I64,
+    SymbolKind.FLOAT: DType.F64,
+    SymbolKind.BOOL: DType.BOOL,
+}
+_CONVERSIONS: Mapping[SymbolKind, Callable[..., object]] = {
+    SymbolKind.INT: functions.whole,
+    SymbolKind.FLOAT: functions.real,
+    SymbolKind.BOOL: functions.truth,
+}
+
+Take: TypeAlias = Callable[[str | None, object], Node]
+"""Appends the node of the next leaf, by its name and what it looks like."""
+
+
+@frozen(eq=False)
+class Operand:
+    """What a block is given: its leaves, and the type that they are of.
+
+    ``roots`` are those of the storage that the block's parameter then views.
+    """
+
+    leaves: tuple[FxArgument, ...]
+    type: ValueType
+    roots: frozenset[str] | None
+
+
+def pass_operand(
+    lines: "FxLines", argument: Argument, types: Sequence[ValueType]
+) -> Operand:
+    """Append what makes leaves of an operand; ``types`` are those that blocks declare.
+
+    A number becomes one of the declared kind, where all declare the same.
+    """
+    if isinstance(argument, BufferRef):
+        value = lines.values[argument.name]
+        if _has_opaque(value.type):
+            lines.report("a block is given what is no tensor or number", argument.name)
+        roots = None if value.storage is None else value.storage.roots
+        return Operand(leaves_of(lines, argument, value.type), value.type, roots)
+    assert isinstance(argument, int | float | Symbol | Operation)  # verified
+    kinds = {kind_of(type.dtype) for type in types if isinstance(type, ScalarType)}
+    kind = kinds.pop() if len(kinds) == 1 else _natural_kind(lines.kinds, argument)
+    type = ScalarType(_DTYPES[kind])
+    return Operand(leaves_of(lines, argument, type), type, None)
+
+
+def leaves_of(
+    lines: "FxLines", argument: Argument, type: ValueType
+) -> tuple[FxArgument, ...]:
+    """Append what makes leaves of a value of ``type``; a number becomes one of its kind."""
+    if isinstance(type, ScalarType):
+        kind = kind_of(type.dtype)
+        if isinstance(argument, BufferRef):
+            value = lines.values[argument.name]
+            number: FxArgument = _converted(lines, value.node, value.type, type)
+        else:
+            assert isinstance(argument, int | float | Symbol | Operation)  # verified
+            number = lines.numbers.of_kind(argument, kind)
+        return (_boxed(lines, number) if kind is SymbolKind.FLOAT else number,)
+    if isinstance(argument, BufferRef):
+        return tuple(_spread(lines, lines.values[argument.name].node, type))
+    assert argument is None  # verified: the only opaque value without a name
+    return (None,)
+
+
+def gather(
+    lines: "FxLines",
+    name: str,
+    type: ValueType,
+    take: Take,
+    given: ValueType | None = None,
+    *,
+    lay_out: bool = False,
+) -> Node:
+    """Append what makes a value again of its leaves, and return it.
+
+    ``given`` is the type of the leaves, where it may be another kind of number;
+    ``lay_out`` says that tensors may have come in another layout.
+    """
+    look: object
+    match type:
+        case ScalarType():
+            given = type if given is None else given
+            assert isinstance(given, ScalarType)  # verified
+            same = kind_of(given.dtype) is kind_of(type.dtype)
+            look = lines.fakes.of(given, name if same else f"{name} as given")
+            if kind_of(given.dtype) is SymbolKind.FLOAT:
+                cell = take(f"{name}_cell", lines.fakes.of(_CELL))
+                node = lines.nodes.call(_aten.item.default, (cell,), name=name, val=look)
+            else:
+                node = take(name, look)
+            return _converted(lines, node, given, type, lines.fakes.of(type, name))
+        case TupleType(elements):
+            nodes = [
+                gather(lines, f"{name}_{index}", element, take, lay_out=lay_out)
+                for index, element in enumerate(elements)
+            ]
+            val = tuple([node.meta.get("val") for node in nodes])
+            return lines.nodes.call(
+                block_functions.packed, tuple(nodes), name=name, val=val
+            )
+        case TensorType() if lay_out and not _is_plain(type):
+            node = take(None, lines.fakes.of(type))
+            indices = lines.numbers.indices
+            layout = indices(type.size), indices(type.stride), indices((type.offset,))[0]
+            keywords = {"pinned": True} if type.pinned else {}
+            look = lines.fakes.of(type)
+            target = block_functions.laid_out
+            return lines.nodes.call(target, (node, *layout), keywords, name=name, val=look)
+        case _:
+            return take(name, lines.fakes.of(type, name))
+
+
+def pass_symbol(lines: "FxLines", name: str) -> FxArgument:
+    """Append the leaf of a symbol, and return it."""
+    number = lines.numbers.symbols[name]
+    return _boxed(lines, number) if _is_float(lines, name) else number
+
+
+def take_symbol(lines: "FxLines", name: str, take: Take) -> Node:
+    """Append what makes a symbol of its leaf, and return it."""
+    val = lines.fakes.number(Symbol(name))
+    if not _is_float(lines, name):
+        return take(name, val)
+    cell = take(f"{name}_cell", lines.fakes.of(_CELL))
+    return lines.nodes.call(_aten.item.default, (cell,), name=name, val=val)
+
+
+def _is_float(lines: "FxLines", symbol: str) -> bool:
+    return lines.kinds.symbols.get(symbol) is SymbolKind.FLOAT
+
+
+def _spread(lines: "FxLines", node: Node, type: ValueType) -> Iterable[FxArgument]:
+    if isinstance(type, TupleType):
+        for index, element in enumerate(type.elements):
+            val = None if isinstance(element, ScalarType) else lines.fakes.of(element)
+            item = lines.nodes.call(operator.getitem, (node, index), val=val)
+            yield from _spread(lines, item, element)
+    elif isinstance(type, ScalarType) and kind_of(type.dtype) is SymbolKind.FLOAT:
+        yield _boxed(lines, node)
+    else:
+        yield node
+
+
+def _boxed(lines: "FxLines", number: FxArgument) -> Node:
+    keywords: dict[str, FxArgument] = {"dtype": torch.float64}
+    val = lines.fakes.of(_CELL)
+    return lines.nodes.call(_aten.scalar_tensor.default, (number,), keywords, val=val)
+
+
+def _converted(
+    lines: "FxLines", node: Node, given: ValueType, type: ScalarType, val: object = None
+) -> Node:
+    assert isinstance(given, ScalarType)  # verified
+    kind = kind_of(type.dtype)
+    if kind is kind_of(given.dtype):
+        return node
+    return lines.nodes.call(_CONVERSIONS[kind], (node,), val=val)
+
+
+def _natural_kind(kinds: NumberKinds, expr: Expr) -> SymbolKind:
+    if kinds.may_be_float(expr):
+        return SymbolKind.FLOAT
+    return SymbolKind.BOOL if kinds.is_bool(expr) else SymbolKind.INT
+
+
+def _has_opaque(type: ValueType) -> bool:
+    if isinstance(type, TupleType):
+        return any(map(_has_opaque, type.elements))
+    return isinstance(type, OpaqueType)
+
+
+def _is_plain(type: TensorType) -> bool:
+    """Say whether a copy that PyTorch makes surely has the layout of ``type``."""
+    if type.offset != 0 or type.pinned:
+        return False
+    if type.stride == contiguous_stride(type.size):
+        return True
+    step = 1
+    for stride, size in sorted(zip(type.stride, type.size, strict=True), key=_by_stride):
+        if size == 1:
+            continue
+        if not isinstance(size, int) or stride != step:
+            return False
+        step *= size
+    return True
+
+
+def _by_stride(pair: tuple[Expr, Expr]) -> tuple[bool, int]:
+    stride, _ = pair
+    return not isinstance(stride, int), stride if isinstance(stride, int) else 0

@@ -1,0 +1,176 @@
+"""The graph of a block: its inputs, its lines, and what it returns."""
+
+# torch says little of its types.
+# pyright: reportUnknownMemberType=false
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from attrs import frozen
+from torch.fx import Node
+from torch.fx.node import Argument as FxArgument
+
+from wrapperir.ir.expr import Operation, Symbol
+from wrapperir.ir.line import (
+    Argument,
+    Block,
+    BlockParameter,
+    BufferRef,
+    Result,
+)
+from wrapperir.ir.types import PoolType, ScalarType, TensorType, ValueType
+from wrapperir_fx.attributes import GraphParts
+from wrapperir_fx.block_values import Operand, gather, leaves_of, pass_symbol, take_symbol
+from wrapperir_fx.memory import storage_of
+from wrapperir_fx.values import Storage, Value
+
+if TYPE_CHECKING:
+    from wrapperir_fx.lines import FxLines
+
+_view = torch.ops.aten.view.default
+
+
+@frozen(eq=False)
+class Given:
+    """What the blocks of a line are given: operands, constants and symbols."""
+
+    operands: tuple[Operand, ...]
+    constants: tuple[str, ...]
+    symbols: tuple[str, ...]
+    lifted: tuple[FxArgument, ...]
+
+    def leaves(self, begin: int = 0, end: int | None = None) -> tuple[FxArgument, ...]:
+        """Return the leaves of some operands."""
+        return tuple([leaf for item in self.operands[begin:end] for leaf in item.leaves])
+
+
+@frozen(eq=False)
+class Nested:
+    """The node of a nested graph, and what the memory of each of its results began as."""
+
+    node: Node
+    roots: tuple[frozenset[str], ...]
+
+
+def give(lines: "FxLines", operands: Sequence[Operand], blocks: Sequence[Block]) -> Given:
+    """Append what makes the inputs of all blocks of one line."""
+    needs = [lines.context.needs.of(block) for block in blocks]
+    used = frozenset[str]().union(*(need.constants for need in needs))
+    program = lines.context.program
+    constants = [item.name for item in program.constants if item.name in used]
+    used = frozenset[str]().union(*(need.symbols for need in needs))
+    symbols = [name for name in lines.numbers.symbols if name in used]
+    # A number that is known is written where it is used.
+    known = {name for name in symbols if not isinstance(lines.numbers.symbols[name], Node)}
+    symbols = [name for name in symbols if name not in known]
+    lifted = (
+        *(lines.values[name].node for name in constants),
+        *(pass_symbol(lines, name) for name in symbols),
+    )
+    return Given(tuple(operands), tuple(constants), tuple(symbols), lifted)
+
+
+def nest(
+    lines: "FxLines",
+    attribute: str,
+    block: Block,
+    field: str,
+    given: Given,
+    results: Sequence[Result] | None,
+) -> Nested:
+    """Append a read of the graph of a block, the attribute ``field`` of the current line.
+
+    ``results`` are the line's; ``None`` has the block return one truth, for a loop to end.
+    """
+    inner = type(lines)(lines.context)
+    take = _Placeholders(inner)
+    for parameter, operand in zip(block.parameters, given.operands, strict=True):
+        node = gather(inner, parameter.name, parameter.type, take, operand.type)
+        storage = _lent(parameter, operand)
+        inner.values[parameter.name] = Value(node, parameter.type, storage)
+    for name in given.constants:
+        outer = lines.values[name]
+        node = take(name, lines.fakes.of(outer.type))
+        inner.values[name] = Value(node, outer.type, outer.storage)
+    for name, number in lines.numbers.symbols.items():
+        if not isinstance(number, Node):
+            inner.numbers.symbols[name] = number
+    for name in given.symbols:
+        inner.numbers.symbols[name] = take_symbol(inner, name, take)
+    inner.emit_lines(block.lines, (*lines.path, field, "lines"))
+    if results is None:
+        inner.nodes.output(_truth(inner, block.results[0]))
+    else:
+        pairs = zip(block.results, results, strict=True)
+        leaves = [leaves_of(inner, value, result.type) for value, result in pairs]
+        inner.nodes.output(tuple([leaf for several in leaves for leaf in several]))
+    parts = GraphParts(inner.nodes.graph, inner.attributes)
+    node = lines.nodes.get_attr(lines.attributes.nest(attribute, parts))
+    return Nested(node, tuple([_roots(inner, value) for value in block.results]))
+
+
+def result_storages(
+    results: Sequence[Result], nested: Sequence[Nested]
+) -> list[Storage | None]:
+    """Return the storages of a line's results: some may be views of one memory."""
+    storages: list[Storage | None] = []
+    for index, result in enumerate(results):
+        shared = [
+            other.name
+            for place, other in enumerate(results)
+            if any(block.roots[index] & block.roots[place] for block in nested)
+        ]
+        own = _storage(result.name, result.type)
+        if own is not None:
+            own = Storage(own.roots.union(shared), own.bytes)
+        storages.append(own)
+    return storages
+
+
+class _Placeholders:
+    """Makes inputs of a graph, which stay before all else that it has."""
+
+    def __init__(self, lines: "FxLines") -> None:
+        self._nodes = lines.nodes
+        self._last: Node | None = None
+
+    def __call__(self, name: str | None, val: object) -> Node:
+        assert name is not None
+        if self._last is None:
+            self._last = self._nodes.placeholder(name, val)
+        else:
+            with self._nodes.graph.inserting_after(self._last):
+                self._last = self._nodes.placeholder(name, val)
+        return self._last
+
+
+def _lent(parameter: BlockParameter, operand: Operand) -> Storage | None:
+    own = _storage(parameter.name, parameter.type)
+    if own is None or operand.roots is None:
+        return own
+    return Storage(operand.roots, own.bytes)
+
+
+def _storage(name: str, type: ValueType) -> Storage | None:
+    if isinstance(type, TensorType | PoolType):
+        return storage_of(name, type)
+    return None if isinstance(type, ScalarType) else Storage(frozenset({name}), 0)
+
+
+def _roots(lines: "FxLines", result: Argument) -> frozenset[str]:
+    if not isinstance(result, BufferRef):
+        return frozenset()
+    storage = lines.values[result.name].storage
+    return frozenset() if storage is None else storage.roots
+
+
+def _truth(lines: "FxLines", result: Argument) -> FxArgument:
+    """Return a loop's condition as ``while_loop`` takes it: a tensor without dimensions."""
+    if not isinstance(result, BufferRef):
+        assert isinstance(result, int | float | Symbol | Operation)  # verified
+        return lines.numbers.condition(result)
+    value = lines.values[result.name]
+    if not value.tensor_type.size:
+        return value.node
+    return lines.nodes.call(_view, (value.node, []))
