@@ -32,6 +32,8 @@ def lower_argument(scope: Scope, value: Any) -> Argument:
             return lowered_argument(scope, scope.values[value])
         case list() | tuple():
             return tuple(lower_argument(scope, item) for item in leaves_of(value))
+        case torch.SymInt() | torch.SymFloat() | torch.SymBool():
+            return scope.lower_scalar(value)
         case None | bool() | int() | float() | str():
             return value
         case complex():

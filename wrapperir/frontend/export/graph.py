@@ -48,6 +48,9 @@ def _lower_node(scope: Scope, node: torch.fx.Node) -> None:
     from wrapperir.frontend.export.control_flow import lower_higher_order
 
     target: Any = node.target
+    dialect = scope.shared.dialect
+    if dialect is not None and dialect(scope, node):
+        return
     if node.op == "get_attr":
         _lower_attribute(scope, node)
     elif target is operator.getitem and not _is_scalar(node):

@@ -1,6 +1,6 @@
 """What is known while the nodes of one graph are lowered."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, Union
 
 import torch
@@ -50,10 +50,12 @@ Lowering: TypeAlias = Union[Argument, Results, Views, Poison]
 class Shared:
     """What all graphs of a program share: names, constants, ranges, findings.
 
-    ``ranges`` maps sympy symbols to torch's value ranges.
+    ``ranges`` maps sympy symbols to torch's value ranges.  ``dialect``, where there is
+    one, is asked first for each node, and says whether it lowered it.
     """
 
     ranges: Mapping[Any, Any]
+    dialect: "Callable[[Scope, torch.fx.Node], bool] | None" = None
     names: set[str] = field(factory=set[str])
     symbols: set[str] = field(factory=set[str])
     constants: list[ConstantInput] = field(factory=list[ConstantInput])
@@ -78,7 +80,7 @@ class Scope:
     ``roots`` has the inputs, constants and block parameters whose memory a name may
     have, and ``written`` those that are written; ``laid_out`` has the values whose size
     and stride are known to be as declared.  ``visible`` has the symbols that are
-    defined, ``renamed`` those that the graph calls otherwise.
+    defined, ``renamed`` what those are that the graph calls otherwise.
     """
 
     shared: Shared
@@ -90,7 +92,7 @@ class Scope:
     written: set[str] = field(factory=set[str])
     laid_out: set[str] = field(factory=set[str])
     visible: set[str] = field(factory=set[str])
-    renamed: dict[str, Symbol] = field(factory=dict[str, Symbol])
+    renamed: dict[str, Expr] = field(factory=dict[str, Expr])
 
     def nested(self, owner: torch.nn.Module) -> "Scope":
         """Return the scope of a block: it sees the symbols, and no name."""

@@ -89,13 +89,17 @@ def _lower_inputs(
         else:
             _report(scope, f"input {node.name} is a {spec.kind.name}")
             scope.values[node] = Poison()
-    return _lower_given(scope, given)
+    return lower_given(scope, given)
 
 
-def _lower_given(
+def lower_given(
     scope: Scope, given: list[torch.fx.Node]
 ) -> tuple[list[tuple[str, ValueType]], list[SymbolDefinitionLine]]:
-    """Declare the inputs, once the symbols they bring are defined."""
+    """Declare the inputs that nodes stand for, once the symbols they bring are defined.
+
+    Return each input's name and type, and the definitions of the symbols.  What has no
+    type is added to the diagnostics.
+    """
     names = {node: scope.new_name(node.name) for node in given}
     facts = [
         fact

@@ -46,13 +46,13 @@ _DTYPES = {
     "constexpr": DType.I32,
 }
 
-# What Inductor's kernels call; tl and triton are there for every kernel.
-_IMPORTS = {
+IMPORTS = {
     "triton_helpers": "from torch._inductor.runtime import triton_helpers",
     "libdevice": "from torch._inductor.runtime.triton_helpers import libdevice",
     "tl_math": "from torch._inductor.runtime.triton_helpers import math as tl_math",
     "math": "from torch._inductor.runtime.triton_helpers import math",
 }
+"""The imports of what Inductor's kernels call; tl and triton are there for every kernel."""
 
 
 def lower_triton_kernel(
@@ -145,7 +145,7 @@ def _plain_source(
         for node in ast.walk(part)
         if isinstance(node, ast.Name)
     }
-    imports = [text for name, text in _IMPORTS.items() if name in names]
+    imports = [text for name, text in IMPORTS.items() if name in names]
     text = "\n".join(kept).strip("\n") + "\n"
     return "\n".join([*imports, "", text]) if imports else text
 

@@ -1,0 +1,133 @@
+"""Asserts of a graph."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.frontend.export.arguments import lower_argument
+from wrapperir.frontend.export.provenance import provenance_of
+from wrapperir.frontend.export.scope import Scope
+from wrapperir.frontend.fx.numbers import expression, expressions
+from wrapperir.ir.line import (
+    AssertAlignmentLine,
+    AssertNotNanLine,
+    AssertScalarLine,
+    AssertSizeStrideLine,
+    BufferRef,
+)
+
+
+def lower_assert_size_stride(scope: Scope, node: torch.fx.Node) -> None:
+    """Append a check of a layout."""
+    buffer, size, stride, message = _given(node, ("x", "size", "stride", "message"))
+    scope.lines.append(
+        AssertSizeStrideLine(
+            buffer=_name(scope, buffer),
+            size=expressions(scope, size),
+            stride=expressions(scope, stride),
+            message=message or "",
+            provenance=provenance_of(node),
+        )
+    )
+    scope.values[node] = None
+
+
+def lower_assert_alignment(scope: Scope, node: torch.fx.Node) -> None:
+    """Append a check of an address."""
+    buffer, bytes, message = _given(node, ("x", "bytes", "message"))
+    scope.lines.append(
+        AssertAlignmentLine(
+            buffer=_name(scope, buffer),
+            bytes=bytes,
+            message=message or "",
+            provenance=provenance_of(node),
+        )
+    )
+    scope.values[node] = None
+
+
+_NAN_CHECK: tuple[Any, ...] = (
+    torch.ops.aten.isfinite.default,
+    torch.ops.aten.all.default,
+    torch.ops.aten.item.default,
+    torch.ops.aten._assert_scalar.default,
+)
+
+
+def is_in_nan_check(node: torch.fx.Node) -> bool:
+    """Say whether a node is of a check of all elements, and not its last one."""
+    rest = _NAN_CHECK
+    if node.target is torch.ops.aten.to.dtype and len(node.users) == 1:
+        (node,) = node.users
+    while rest and rest[0] is not node.target:
+        rest = rest[1:]
+    while len(rest) > 1 and node.target is rest[0] and len(node.users) == 1:
+        rest = rest[1:]
+        (node,) = node.users
+    return len(rest) == 1 and node.target is rest[0] and _checked_tensor(node) is not None
+
+
+def _checked_tensor(node: torch.fx.Node) -> torch.fx.Node | None:
+    """Return the tensor of which an assert checks all elements, if it does that."""
+    value: Any = node
+    for target in reversed(_NAN_CHECK):
+        own = isinstance(value, torch.fx.Node) and value.target is target
+        if not own or (value is not node and len(value.users) != 1):
+            return None
+        value = value.args[0]
+    if not isinstance(value, torch.fx.Node):
+        return None
+    narrow = value.target is torch.ops.aten.to.dtype and len(value.users) == 1
+    source: Any = value.args[0] if narrow else value
+    return source if isinstance(source, torch.fx.Node) else None
+
+
+def lower_assert_scalar(scope: Scope, node: torch.fx.Node) -> None:
+    """Append a check of a condition, or of all elements of a tensor.
+
+    A condition that holds anyway is left out.
+    """
+    condition, message = _given(node, ("self", "assert_msg"))
+    checked = _checked_tensor(node)
+    if checked is not None:
+        scope.values[node] = None
+        scope.lines.append(
+            AssertNotNanLine(
+                buffer=_name(scope, checked),
+                message=message or "",
+                provenance=provenance_of(node),
+            )
+        )
+        return
+    value = expression(scope, condition)
+    if not isinstance(value, int | float) or not value:
+        scope.lines.append(
+            AssertScalarLine(
+                condition=value, message=message or "", provenance=provenance_of(node)
+            )
+        )
+    scope.values[node] = None
+
+
+def _given(node: torch.fx.Node, names: tuple[str, ...]) -> list[Any]:
+    """Return a call's arguments in order; what is left out is ``None``."""
+    given = dict(zip(names, node.args, strict=False)) | node.kwargs
+    return [given.get(name) for name in names]
+
+
+def _name(scope: Scope, value: Any) -> str:
+    lowered = lower_argument(scope, value)
+    if isinstance(lowered, BufferRef):
+        return lowered.name
+    raise DiagnosticError(
+        Diagnostic(code=Code.UNSUPPORTED_ARGUMENT, message=f"{value} is no tensor")
+    )
+
+
+CHECKS: dict[str, Callable[[Scope, torch.fx.Node], None]] = {
+    "wrapperir::assert_alignment": lower_assert_alignment,
+    "aten::_assert_scalar": lower_assert_scalar,
+}
+"""The operators that check something, by name."""

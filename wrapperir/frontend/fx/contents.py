@@ -1,0 +1,107 @@
+"""Access modes of kernels whose code alone was looked at, from what they are given."""
+
+from collections.abc import Set
+
+from attrs import define, evolve, field
+
+from wrapperir.ir.kernel import (
+    Access,
+    Parameter,
+    TensorParameter,
+    runtime_parameters,
+)
+from wrapperir.ir.line import (
+    AllocateLine,
+    Block,
+    BodyLine,
+    BufferRef,
+    DefinitionLine,
+    ExternKernelLine,
+    KernelCallLine,
+    KernelDefinitionLine,
+    ReinterpretLine,
+    ZeroMode,
+)
+from wrapperir.ir.program import Program
+from wrapperir.passes.nested_blocks import rewrite_blocks
+
+
+def settle_accesses(program: Program, inferred: Set[str]) -> Program:
+    """Return the program with the access modes of the kernels ``inferred`` settled.
+
+    A kernel that writes may leave a part of its argument as it was, so that it reads what
+    has contents; and what has none it reads only after it has written.  Calls that differ
+    in this call two definitions.
+    """
+    settled = _Settled(inferred, {line.name: line for line in program.definitions})
+    lines = settled.lines(program.lines)
+    return evolve(program, definitions=tuple(settled.definitions.values()), lines=lines)
+
+
+@define(eq=False)
+class _Settled:
+    inferred: Set[str]
+    given: dict[str, DefinitionLine]
+    definitions: dict[str, DefinitionLine] = field(factory=dict[str, DefinitionLine])
+
+    def lines(self, lines: tuple[BodyLine, ...]) -> tuple[BodyLine, ...]:
+        """Return the lines of one block, with calls of settled definitions."""
+        owner: dict[str, str] = {}
+        empty: set[str] = set()
+        result: list[BodyLine] = []
+        for line in lines:
+            match line:
+                case AllocateLine(workspace=None | ZeroMode.UNINITIALIZED):
+                    empty.add(line.result)
+                case ReinterpretLine():
+                    owner[line.result] = owner.get(line.source, line.source)
+                case ExternKernelLine():
+                    empty.difference_update(owner.get(n, n) for n in line.writes)
+                case KernelCallLine():
+                    line = self._call(line, owner, empty)
+                case _:
+                    line = rewrite_blocks(line, self._block)
+            result.append(line)
+        return tuple(result)
+
+    def _block(self, block: Block) -> Block:
+        return evolve(block, lines=self.lines(block.lines))
+
+    def _call(
+        self, line: KernelCallLine, owner: dict[str, str], empty: set[str]
+    ) -> KernelCallLine:
+        definition = self.given[line.kernel]
+        modes: dict[str, Access] = {}
+        written: set[str] = set()
+        parameters = runtime_parameters(definition.parameters)
+        for parameter, argument in zip(parameters, line.arguments, strict=True):
+            if not isinstance(parameter, TensorParameter) or not parameter.access.writes:
+                continue
+            assert isinstance(argument, BufferRef)
+            storage = owner.get(argument.name, argument.name)
+            written.add(storage)
+            fresh = storage in empty
+            modes[parameter.name] = Access.WRITE if fresh else Access.READ_WRITE
+        empty -= written
+        if line.kernel not in self.inferred or not isinstance(
+            definition, KernelDefinitionLine
+        ):
+            self.definitions[line.kernel] = definition
+            return line
+        return evolve(line, kernel=self._settled(definition, modes))
+
+    def _settled(self, definition: KernelDefinitionLine, modes: dict[str, Access]) -> str:
+        parameters = tuple(_with_mode(p, modes) for p in definition.parameters)
+        line = evolve(definition, parameters=parameters)
+        number = 0
+        while (known := self.definitions.get(line.name)) is not None and known != line:
+            number += 1
+            line = evolve(line, name=f"{definition.name}_{number}")
+        self.definitions[line.name] = line
+        return line.name
+
+
+def _with_mode(parameter: Parameter, modes: dict[str, Access]) -> Parameter:
+    if isinstance(parameter, TensorParameter) and parameter.name in modes:
+        return evolve(parameter, access=modes[parameter.name])
+    return parameter

@@ -1,0 +1,169 @@
+"""What a node of a graph becomes, where an exported graph has no such nodes."""
+
+import functools
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch._higher_order_ops.triton_kernel_wrap import triton_kernel_wrapper_mutation
+from torch._ops import HigherOrderOperator, OpOverload
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.frontend.export.graph import add_constant
+from wrapperir.frontend.export.operators import lower_operator
+from wrapperir.frontend.export.scope import Scope
+from wrapperir.frontend.export.sharing import returned_arguments, schema_of
+from wrapperir.frontend.export.values import SCALARS
+from wrapperir.frontend.fx.checks import (
+    CHECKS,
+    is_in_nan_check,
+    lower_assert_size_stride,
+)
+from wrapperir.frontend.fx.kernel_calls import lower_kernel_call
+from wrapperir.frontend.fx.memory import (
+    lower_aligned,
+    lower_as_strided,
+    lower_empty,
+    lower_free,
+    lower_kept,
+)
+from wrapperir.frontend.fx.numbers import lower_number
+from wrapperir.frontend.fx.state import example_of, shared_of
+from wrapperir.frontend.fx.streams import STREAMS, on_current_stream
+from wrapperir.frontend.fx.triton_calls import lower_triton_call
+from wrapperir.ir.line import BufferRef
+from wrapperir_fx import functions
+from wrapperir_fx.workspaces import KeptWorkspace
+
+Handler = Callable[[Scope, torch.fx.Node], None]
+
+_FUNCTIONS: Mapping[Any, Handler] = {
+    torch.empty_strided: lower_empty,
+    torch.ops.aten.empty_strided.default: lower_empty,
+    torch.as_strided: lower_as_strided,
+    torch.ops.aten.as_strided.default: lower_as_strided,
+    triton_kernel_wrapper_mutation: lower_triton_call,
+    functions.free: lower_free,
+    functions.aligned: lower_aligned,
+    functions.empty_symmetric: lower_empty,
+    functions.assert_size_stride: lower_assert_size_stride,
+    **STREAMS,
+}
+_OPERATORS: Mapping[str, Handler] = {
+    **CHECKS,
+    "wrapperir::call_kernel": lower_kernel_call,
+}
+
+
+def lower_in_dialect(scope: Scope, node: torch.fx.Node) -> bool:
+    """Lower a node that is not as in an exported graph; return whether it is not.
+
+    Raises:
+        DiagnosticError: WIR602 to WIR607, the node has no form in a program.
+    """
+    target: Any = node.target
+    if node.op == "get_attr":
+        return _lower_held(scope, node)
+    if node.op == "call_module" and isinstance(_held(scope, node), KeptWorkspace):
+        lower_kept(scope, node)
+        return True
+    if node.op != "call_function":
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.UNSUPPORTED_OPERATOR,
+                message=f"a graph that is read has no {node.op} nodes",
+                hint="trace the module with torch.export or make_fx, which inline calls",
+            )
+        )
+    handler = _FUNCTIONS.get(target)
+    if handler is None and isinstance(target, OpOverload):
+        handler = _OPERATORS.get(schema_of(target).name)  # pyright: ignore
+    if handler is not None:
+        scope.values[node] = None
+        handler(scope, node)
+        return True
+    if is_in_nan_check(node):
+        scope.values[node] = None
+        return True
+    if lower_number(scope, node):
+        return True
+    if isinstance(target, OpOverload):
+        _check_examples(node, bool(returned_arguments(target, node)))  # pyright: ignore
+        _lower_call(scope, node, target)
+        return True
+    if target is functions.call_operator:
+        _lower_named_call(scope, node)
+        return True
+    if isinstance(target, HigherOrderOperator):
+        _check_examples(node, False)
+    elif target is not operator.getitem and not isinstance(example_of(node), SCALARS):
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.UNSUPPORTED_OPERATOR,
+                message="this is no registered operator",
+                hint="call operators as torch.ops has them, such as aten.relu.default",
+            )
+        )
+    return False
+
+
+def _check_examples(node: torch.fx.Node, returns_given: bool) -> None:
+    """Check that the graph says what the operator is given, and what it returns."""
+    for source in node.all_input_nodes:
+        if source.op != "get_attr":
+            example_of(source)
+    if node.users and not returns_given:
+        example_of(node)
+
+
+def _lower_call(scope: Scope, node: torch.fx.Node, operator: Any) -> None:
+    begin = len(scope.lines)
+    lower_operator(scope, node, operator)
+    for index in range(begin, len(scope.lines)):
+        scope.lines[index] = on_current_stream(scope, scope.lines[index])
+
+
+def _lower_named_call(scope: Scope, node: torch.fx.Node) -> None:
+    """Lower the call of an operator that is named by a string."""
+    name, args, keywords = node.args
+    operator: Any = functools.reduce(getattr, str(name).split("."), torch.ops)
+    given: Any = args
+    named: Any = keywords
+    call = torch.fx.Graph().create_node(
+        "call_function", operator, tuple(given), dict(named), node.name
+    )
+    call.meta = node.meta
+    try:
+        _check_examples(node, bool(returned_arguments(operator, call)))
+        _lower_call(scope, call, operator)
+        scope.values[node] = scope.values.pop(call)
+    finally:  # the arguments are not used by this node
+        call.args, call.kwargs = (), {}
+
+
+def _held(scope: Scope, node: torch.fx.Node) -> Any:
+    """Return what a node reads or calls of the graph's module."""
+    held: Any = scope.owner
+    for part in str(node.target).split("."):
+        held = getattr(held, part, None)
+    return held
+
+
+def _lower_held(scope: Scope, node: torch.fx.Node) -> bool:
+    """Lower the use of a tensor of the module's that another node uses too."""
+    held = _held(scope, node)
+    if not isinstance(held, torch.Tensor):
+        return False
+    shared = shared_of(scope)
+    name = shared.held.get(id(held))
+    if name is None:
+        name = shared.held[id(held)] = add_constant(
+            scope, str(node.target), node.name, held
+        )
+    elif name not in scope.types:
+        (known,) = [constant for constant in shared.constants if constant.name == name]
+        scope.declare_root(name, known.type)
+        scope.laid_out.add(name)
+    scope.values[node] = BufferRef(name)
+    return True

@@ -1,0 +1,136 @@
+"""Graphs that are still as the FX emitter built them."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from attrs import evolve
+from torch._higher_order_ops.triton_kernel_wrap import (
+    kernel_side_table,
+    triton_kernel_wrapper_mutation,
+)
+from torch.fx import Graph, GraphModule, Node
+
+from wrapperir.diagnostics import DiagnosticError
+from wrapperir.frontend.lowered import Lowered
+from wrapperir.ir.line import BodyLine, DefinitionLine
+from wrapperir.ir.program import Program
+from wrapperir.verify import verify
+from wrapperir_fx.attributes import GraphParts
+from wrapperir_fx.graph_module import build_graph
+from wrapperir_fx.kernel_functions import triton_definition
+from wrapperir_fx.nodes import LINES
+
+
+def lower_exactly(module: GraphModule) -> Lowered | None:
+    """Return the program that a graph was built of; ``None`` if the graph is another.
+
+    The lines in the graph's metadata are the program if they make the same graph again.
+    """
+    header = header_of(module)
+    if header is None:
+        return None
+    program = evolve(header, lines=tuple(_lines(module.graph)))
+    if verify(program):
+        return None
+    try:
+        parts = build_graph(program)
+    except DiagnosticError:
+        return None
+    if not _Comparison(program.definitions).are_same(module, parts):
+        return None
+    tensors = {
+        key: getattr(module, attribute)
+        for attribute, key in parts.attributes.constants.items()
+    }
+    return Lowered(program, tensors)
+
+
+def header_of(module: GraphModule) -> Program | None:
+    """Return the program that a graph was built of, without its lines, if it has one."""
+    header = module.meta.get(LINES)
+    return header if isinstance(header, Program) else None
+
+
+def _lines(graph: Graph) -> Iterator[BodyLine]:
+    for node in graph.nodes:
+        yield from node.meta.get(LINES, ())
+
+
+class _Comparison:
+    """Compares graphs node by node; the second is one that was just built."""
+
+    def __init__(self, definitions: Sequence[DefinitionLine]) -> None:
+        self._definitions: Sequence[DefinitionLine] = definitions
+
+    def are_same(self, module: GraphModule, parts: GraphParts) -> bool:
+        """Say whether a module has the graph of ``parts``, and what that needs."""
+        attributes = parts.attributes
+        held = (*attributes.constants, *attributes.workspaces, *attributes.graphs)
+        if not all(hasattr(module, name) for name in held):
+            return False
+        mine, built = list(module.graph.nodes), list(parts.graph.nodes)
+        if len(mine) != len(built):
+            return False
+        twins: dict[Node, Node] = {}
+        for node, twin in zip(mine, built, strict=True):
+            if not self._same_call(node, twin, twins):
+                return False
+            twins[node] = twin
+        for name, nested in attributes.graphs.items():
+            graph: Any = getattr(module, name)
+            if not isinstance(graph, GraphModule) or not self.are_same(graph, nested):
+                return False
+        return True
+
+    def _same_call(self, node: Node, twin: Node, twins: dict[Node, Node]) -> bool:
+        if node.op != twin.op or node.target != twin.target:
+            return False
+        theirs: dict[str, Any] = dict(twin.kwargs)
+        own: dict[str, Any] = dict(node.kwargs)
+        if node.target is triton_kernel_wrapper_mutation:
+            if not self._same_kernel(own, theirs):
+                return False
+            for key in ("kernel_idx", "constant_args_idx"):
+                del own[key], theirs[key]
+        return _same((node.args, own), (twin.args, theirs), twins)
+
+    def _same_kernel(self, own: dict[str, Any], theirs: dict[str, Any]) -> bool:
+        index, constants = own["kernel_idx"], own["constant_args_idx"]
+        if (index, constants) == (theirs["kernel_idx"], theirs["constant_args_idx"]):
+            return True  # not bound yet
+        try:
+            kernel = kernel_side_table.get_kernel(index)
+            given = kernel_side_table.get_constant_args(constants)
+        except AssertionError:
+            return False
+        place: int = theirs["kernel_idx"]
+        known = triton_definition(kernel)
+        return (
+            not given
+            and known is not None
+            and _same_definition(known, self._definitions[place])
+        )
+
+
+def _same_definition(known: DefinitionLine, definition: DefinitionLine) -> bool:
+    return evolve(known, provenance=None) == evolve(definition, provenance=None)
+
+
+def _same(own: Any, theirs: Any, twins: dict[Node, Node]) -> bool:
+    """Compare arguments: a number is another of the same type, a node its twin."""
+    if isinstance(own, Node):
+        return twins.get(own) is theirs
+    if isinstance(own, list | tuple) and isinstance(theirs, list | tuple):
+        items: list[Any] = list(own)  # pyright: ignore[reportUnknownArgumentType]
+        others: list[Any] = list(theirs)  # pyright: ignore[reportUnknownArgumentType]
+        return len(items) == len(others) and all(
+            _same(item, other, twins) for item, other in zip(items, others, strict=True)
+        )
+    if isinstance(own, dict) and isinstance(theirs, dict):
+        return list(own) == list(theirs) and all(  # pyright: ignore
+            _same(own[key], theirs[key], twins)
+            for key in own  # pyright: ignore
+        )
+    if isinstance(own, float) and isinstance(theirs, float):
+        return own.hex() == theirs.hex()
+    return type(own) is type(theirs) and bool(own == theirs)  # pyright: ignore

@@ -1,0 +1,90 @@
+"""Calls of C++ and opaque kernels, through the one operator that there is for them."""
+
+from typing import Any
+
+import torch
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.frontend.export.blocks import kernel_argument
+from wrapperir.frontend.export.provenance import provenance_of
+from wrapperir.frontend.export.scope import Scope
+from wrapperir.frontend.fx.state import shared_of
+from wrapperir.frontend.fx.streams import on_current_stream
+from wrapperir.ir.kernel import TensorParameter, runtime_parameters
+from wrapperir.ir.line import (
+    BufferRef,
+    KernelArgument,
+    KernelCallLine,
+    KernelDefinitionLine,
+)
+from wrapperir.ir.types import CPU, Device, TensorType
+from wrapperir_fx.kernel_keys import argument_order, definition_key, split_key
+from wrapperir_fx.kernel_registry import registered_definition
+
+
+def lower_kernel_call(scope: Scope, node: torch.fx.Node) -> None:
+    """Append the call of a kernel that the graph names by its key.
+
+    Raises:
+        DiagnosticError: WIR607, no kernel of that key is known.
+    """
+    key, *lists = node.args
+    name, shared = split_key(str(key))
+    definition = _definition(scope, name)
+    given: list[Any] = [value for values in lists for value in list_of(values)]
+    order = argument_order(definition, shared)
+    arguments = tuple(kernel_argument(scope, given[place]) for place in order)
+    append_kernel_call(scope, node, definition, arguments)
+
+
+def list_of(values: Any) -> list[Any]:
+    """Return the elements of a list among a node's arguments."""
+    return list(values)
+
+
+def append_kernel_call(
+    scope: Scope,
+    node: torch.fx.Node,
+    definition: KernelDefinitionLine,
+    arguments: tuple[KernelArgument, ...],
+) -> None:
+    """Append a kernel call, and the kernel's definition where it is new."""
+    name = shared_of(scope).define(definition)
+    parameters = runtime_parameters(definition.parameters)
+    for parameter, argument in zip(parameters, arguments, strict=True):
+        writes = isinstance(parameter, TensorParameter) and parameter.access.writes
+        if writes and isinstance(argument, BufferRef):
+            scope.write(argument.name)
+    line = KernelCallLine(
+        kernel=name,
+        arguments=arguments,
+        device=_device(scope, arguments),
+        provenance=provenance_of(node),
+    )
+    scope.lines.append(on_current_stream(scope, line))
+    scope.values[node] = None
+
+
+def _device(scope: Scope, arguments: tuple[KernelArgument, ...]) -> Device:
+    for argument in arguments:
+        if isinstance(argument, BufferRef):
+            type = scope.types[argument.name]
+            if isinstance(type, TensorType):
+                return type.device
+    return CPU
+
+
+def _definition(scope: Scope, key: str) -> KernelDefinitionLine:
+    for line in shared_of(scope).known.values():
+        if isinstance(line, KernelDefinitionLine) and definition_key(line) == key:
+            return line
+    found = registered_definition(key)
+    if found is None:
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.UNKNOWN_KERNEL,
+                message=f"no kernel {key[:160]!a} is registered in this process",
+                hint="read the graph in the process that made it",
+            )
+        )
+    return found

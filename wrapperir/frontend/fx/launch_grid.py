@@ -1,0 +1,142 @@
+"""Launch grids of calls, as what kernels have: expressions over their parameters."""
+
+import re
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from wrapperir.ir.expr import (
+    EvaluationError,
+    Expr,
+    ExprOp,
+    Operation,
+    Symbol,
+    evaluate,
+    substitute,
+)
+from wrapperir.ir.kernel import ScalarParameter
+from wrapperir.ir.line import KernelDefinitionLine
+from wrapperir.ir.types import DType
+
+
+@frozen
+class Launch:
+    """A kernel's grid, and the parameters that it needs beside those it has.
+
+    ``extra`` are their arguments; ``source`` is the kernel's, with those parameters.
+    """
+
+    grid: tuple[Expr, ...]
+    source: str
+    parameters: tuple[ScalarParameter, ...] = ()
+    extra: Mapping[str, Expr] = {}
+
+
+class _NotOverParametersError(Exception):
+    """A grid counts with a number that no parameter has."""
+
+
+def lower_launch(
+    definition: KernelDefinitionLine, arguments: Mapping[str, Expr], grid: tuple[Expr, ...]
+) -> Launch:
+    """Return the grid of a call with ``arguments`` for the scalar parameters.
+
+    The kernel's own grid stays if it counts the same.  Else what is an argument becomes
+    that parameter, and a count that is not over parameters becomes a parameter itself.
+    """
+    own = (*definition.grid, 1, 1, 1)[:3]
+    if definition.grid and _same(definition, own, arguments, grid):
+        return Launch(definition.grid, definition.source)
+    parameters = {_folded(argument): name for name, argument in arguments.items()}
+    counts: list[Expr] = []
+    extra: dict[str, Expr] = {}
+    taken = {parameter.name for parameter in definition.parameters}
+    for axis, count in zip("xyz", grid, strict=True):
+        try:
+            counts.append(_over_parameters(_folded(count), parameters))
+        except _NotOverParametersError:
+            name = f"grid_{axis}"
+            while name in taken or name in definition.source:
+                name += "_"
+            extra[name] = count
+            counts.append(Symbol(name))
+    return Launch(
+        tuple(counts),
+        _with_parameters(definition, tuple(extra)),
+        tuple(ScalarParameter(name, DType.I32) for name in extra),
+        extra,
+    )
+
+
+def _same(
+    definition: KernelDefinitionLine,
+    own: tuple[Expr, ...],
+    arguments: Mapping[str, Expr],
+    grid: tuple[Expr, ...],
+) -> bool:
+    values: dict[str, Expr] = dict(arguments)
+    bound = (
+        *definition.constants,
+        *(definition.configs[0].values if definition.configs else ()),
+    )
+    values.update((k, v) for k, v in bound if isinstance(v, int | float))
+    return all(
+        _folded(_plain(substitute(mine, values))) == _folded(_plain(theirs))
+        for mine, theirs in zip(own, grid, strict=True)
+    )
+
+
+def _plain(expr: Expr) -> Expr:
+    """Return an expression without conversions, which change no count."""
+    if not isinstance(expr, Operation):
+        return expr
+    args = tuple(map(_plain, expr.args))
+    return args[0] if expr.op in _CONVERSIONS else Operation(expr.op, args)
+
+
+_CONVERSIONS = (ExprOp.TRUNC, ExprOp.TO_FLOAT)
+
+
+def _over_parameters(expr: Expr, parameters: Mapping[Expr, str]) -> Expr:
+    if isinstance(expr, int | float):
+        return expr
+    if expr in parameters:
+        return Symbol(parameters[expr])
+    if isinstance(expr, Symbol):
+        raise _NotOverParametersError
+    return Operation(expr.op, tuple(_over_parameters(a, parameters) for a in expr.args))
+
+
+_PAIRED = (ExprOp.ADD, ExprOp.MUL)
+
+
+def _folded(expr: Expr) -> Expr:
+    """Return an expression with numbers computed, and sums and products of two."""
+    if not isinstance(expr, Operation):
+        return expr
+    args = [_folded(arg) for arg in expr.args]
+    if expr.op in _PAIRED and len(args) > 2:
+        total = args[0]
+        for arg in args[1:]:
+            total = _applied(expr.op, (total, arg))
+        return total
+    return _applied(expr.op, tuple(args))
+
+
+def _applied(op: ExprOp, args: tuple[Expr, ...]) -> Expr:
+    result = Operation(op, args)
+    if all(isinstance(arg, int | float) for arg in args):
+        try:
+            return evaluate(result, {})
+        except EvaluationError:
+            pass  # the error belongs to the run
+    if op in _PAIRED and args[-1] == (0 if op is ExprOp.ADD else 1):
+        return args[0]
+    return result
+
+
+def _with_parameters(definition: KernelDefinitionLine, names: tuple[str, ...]) -> str:
+    if not names:
+        return definition.source
+    head = re.compile(rf"\bdef {re.escape(definition.entry)}\s*\(")
+    return head.sub(lambda found: f"{found[0]}{', '.join(names)}, ", definition.source, 1)

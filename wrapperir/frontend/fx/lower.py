@@ -1,0 +1,25 @@
+"""From a graph module to a program: the one it was built of, or what its nodes say."""
+
+from torch.fx import GraphModule
+
+from wrapperir.frontend.fx.exact import lower_exactly
+from wrapperir.frontend.fx.structure import lower_structure
+from wrapperir.frontend.lowered import Lowered
+
+
+def lower_graph_module(module: GraphModule) -> Lowered:
+    """Return the program of a graph, and the tensors that its module holds.
+
+    A graph of the FX emitter that nothing has changed gives just the program that it was
+    built of.  Any other graph is read node by node: operators as ``torch.ops`` has them,
+    ``torch.empty_strided`` and ``torch.as_strided``, arithmetic, Triton kernels, control
+    flow, and what the FX emitter calls.  So is what Inductor's FX backend makes.
+
+    Values are of the types that ``node.meta["val"]`` has.  An input is taken to begin
+    where its example begins: ``as_strided`` counts from the start of a storage.  Memory
+    that the graph does not free is freed after its last use.
+
+    Raises:
+        DiagnosticError: WIR600 to WIR607, one for each thing that cannot be read.
+    """
+    return lower_exactly(module) or lower_structure(module)

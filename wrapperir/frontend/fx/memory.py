@@ -1,0 +1,163 @@
+"""Memory: allocations, views and frees."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from attrs import evolve
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.frontend.export.arguments import lower_argument
+from wrapperir.frontend.export.provenance import provenance_of
+from wrapperir.frontend.export.scope import Scope
+from wrapperir.frontend.export.values import lower_device, lower_dtype
+from wrapperir.frontend.fx.numbers import expression, expressions
+from wrapperir.frontend.fx.state import example_of
+from wrapperir.ir.line import AllocateLine, BufferRef, FreeLine, ReinterpretLine, ZeroMode
+from wrapperir.ir.types import CPU, DEFAULT_SPACE, TensorType
+from wrapperir_fx import functions
+
+_GIVEN = frozenset({"dtype", "device", "pin_memory"})
+
+
+def lower_empty(scope: Scope, node: torch.fx.Node) -> None:
+    """Append an allocation; memory that is only aligned is allocated as what it becomes.
+
+    Raises:
+        DiagnosticError: WIR603, an argument; WIR604, a dtype that cannot be expressed.
+    """
+    users = list(node.users)
+    if len(users) == 1 and users[0].target is functions.aligned:
+        return
+    _allocate(scope, node, node, node.args, None)
+
+
+def lower_aligned(scope: Scope, node: torch.fx.Node) -> None:
+    """Append the allocation of memory that begins at a multiple of some bytes.
+
+    What a module keeps is viewed where it begins, since no line looks at its address.
+
+    Raises:
+        DiagnosticError: WIR602, the memory is used otherwise too.
+    """
+    memory, *layout, alignment = node.args
+    assert isinstance(memory, torch.fx.Node)
+    assert isinstance(alignment, int)
+    if len(memory.users) > 1:
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.UNSUPPORTED_OPERATOR,
+                message=f"where {memory.name} is aligned is known when it runs only",
+                hint="use the memory in no other node",
+            )
+        )
+    if memory in scope.values:
+        _view(scope, node, memory, (*layout, 0))
+    else:
+        _allocate(scope, node, memory, layout, alignment)
+
+
+def _allocate(
+    scope: Scope,
+    node: torch.fx.Node,
+    call: torch.fx.Node,
+    layout: Sequence[Any],
+    alignment: int | None,
+) -> None:
+    unknown = call.kwargs.keys() - _GIVEN
+    if unknown or len(layout) != 2:
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.UNSUPPORTED_ARGUMENT,
+                message="an allocation has just a size, a stride, a dtype, a device and"
+                " pin_memory",
+            )
+        )
+    dtype: Any = call.kwargs.get("dtype") or torch.get_default_dtype()
+    device: Any = call.kwargs.get("device")
+    size, stride = layout
+    type = TensorType(
+        dtype=lower_dtype(dtype),
+        size=expressions(scope, size),
+        stride=expressions(scope, stride),
+        device=CPU if device is None else lower_device(torch.device(device)),
+        space="comm" if call.target is functions.empty_symmetric else DEFAULT_SPACE,
+        pinned=bool(call.kwargs.get("pin_memory")),
+        alignment=alignment,
+    )
+    _append_allocation(scope, node, type, None)
+
+
+def lower_kept(scope: Scope, node: torch.fx.Node) -> None:
+    """Append a workspace that the module keeps, zeroed, for each size it is asked for."""
+    type = scope.lower_type(example_of(node))
+    assert isinstance(type, TensorType)
+    size, stride = node.args
+    layout = expressions(scope, size), expressions(scope, stride)
+    type = evolve(type, size=layout[0], stride=layout[1])
+    _append_allocation(scope, node, type, ZeroMode.ZERO_PER_PROGRAM)
+
+
+def _append_allocation(
+    scope: Scope, node: torch.fx.Node, type: TensorType, workspace: ZeroMode | None
+) -> None:
+    name = scope.new_name(node.name)
+    scope.declare(name, type)
+    scope.laid_out.add(name)
+    scope.values[node] = BufferRef(name)
+    scope.lines.append(
+        AllocateLine(
+            result=name, type=type, workspace=workspace, provenance=provenance_of(node)
+        )
+    )
+
+
+def lower_as_strided(scope: Scope, node: torch.fx.Node) -> None:
+    """Append a view; its offset counts from the start of the source's storage.
+
+    Raises:
+        DiagnosticError: WIR603, the source is no tensor or an argument no number.
+    """
+    given: dict[str, Any] = dict(zip(_AS_STRIDED, node.args, strict=False))
+    given.update(node.kwargs)
+    source = given.get("self", given.get("input"))
+    _view(scope, node, source, [given.get(name) for name in _AS_STRIDED[1:]])
+
+
+_AS_STRIDED = ("self", "size", "stride", "storage_offset")
+
+
+def _view(scope: Scope, node: torch.fx.Node, value: Any, layout: Sequence[Any]) -> None:
+    source = lower_argument(scope, value)
+    type = scope.types[source.name] if isinstance(source, BufferRef) else None
+    if not isinstance(source, BufferRef) or not isinstance(type, TensorType):
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.UNSUPPORTED_ARGUMENT, message=f"{value} is no strided tensor"
+            )
+        )
+    size, stride, offset = layout
+    viewed = evolve(
+        type,
+        size=expressions(scope, size),
+        stride=expressions(scope, stride),
+        offset=type.offset if offset is None else expression(scope, offset),
+        alignment=None,
+    )
+    name = scope.new_name(node.name)
+    scope.declare(name, viewed, (source.name,))
+    scope.laid_out.add(name)
+    scope.values[node] = BufferRef(name)
+    scope.lines.append(
+        ReinterpretLine(
+            result=name, source=source.name, type=viewed, provenance=provenance_of(node)
+        )
+    )
+
+
+def lower_free(scope: Scope, node: torch.fx.Node) -> None:
+    """Append a free; :func:`~wrapperir.frontend.fx.frees.keep_last_frees` checks it."""
+    scope.values[node] = None
+    value = lower_argument(scope, node.args[0])
+    if isinstance(value, BufferRef):
+        scope.lines.append(FreeLine(buffer=value.name, provenance=provenance_of(node)))

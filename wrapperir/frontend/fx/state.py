@@ -1,0 +1,80 @@
+"""What all graphs of a program share while they are read, beside what exports share."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from attrs import define, evolve, field, frozen
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.frontend.export.scope import Scope, Shared, take
+from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine
+from wrapperir.ir.types import Device
+
+
+@frozen
+class Stream:
+    """A stream of a device."""
+
+    device: Device
+    number: int
+
+
+@define(eq=False)
+class FxShared(Shared):
+    """Names, constants and findings, and the kernels that calls named so far.
+
+    ``known`` are definitions that came with the graph, by their names.  ``inferred`` are
+    kernels whose accesses are what their code does, whatever they are given.  ``held`` has
+    the name of each constant by the tensor's identity.  ``streams`` are those that nodes
+    stand for; ``current`` are those that were entered, the last one innermost.
+    """
+
+    known: Mapping[str, DefinitionLine] = field(factory=dict[str, DefinitionLine])
+    definitions: dict[str, DefinitionLine] = field(factory=dict[str, DefinitionLine])
+    kernel_names: set[str] = field(factory=set[str])
+    inferred: set[str] = field(factory=set[str])
+    held: dict[int, str] = field(factory=dict[int, str])
+    streams: dict[torch.fx.Node, Stream] = field(factory=dict[torch.fx.Node, Stream])
+    current: list[Stream] = field(factory=list[Stream])
+
+    def define(self, definition: KernelDefinitionLine) -> str:
+        """Add a kernel, under a name that no other has; return that name."""
+        for name, line in self.definitions.items():
+            if isinstance(line, KernelDefinitionLine) and _same(line, definition):
+                return name
+        name = take(self.kernel_names, definition.name)
+        self.definitions[name] = _renamed(definition, name)
+        return name
+
+
+def _renamed(definition: KernelDefinitionLine, name: str) -> KernelDefinitionLine:
+    return evolve(definition, name=name)
+
+
+def _same(line: KernelDefinitionLine, other: KernelDefinitionLine) -> bool:
+    return _renamed(line, "") == _renamed(other, "")
+
+
+def shared_of(scope: Scope) -> FxShared:
+    """Return what the scope shares with the other graphs."""
+    assert isinstance(scope.shared, FxShared)
+    return scope.shared
+
+
+def example_of(node: torch.fx.Node) -> Any:
+    """Return what a node's value looks like.
+
+    Raises:
+        DiagnosticError: WIR606, the graph does not say.
+    """
+    if "val" not in node.meta:
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.MISSING_EXAMPLE,
+                message=f'%{node.name} has no meta["val"], so its type is not known',
+                hint="run torch.fx.passes.fake_tensor_prop.FakeTensorProp on the graph"
+                " module first",
+            )
+        )
+    return node.meta["val"]

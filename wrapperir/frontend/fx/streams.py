@@ -1,0 +1,126 @@
+"""Streams and events of a graph: which stream is current is a fact of each launch."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from attrs import evolve
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.frontend.export.provenance import provenance_of
+from wrapperir.frontend.export.scope import Scope
+from wrapperir.frontend.export.values import lower_device
+from wrapperir.frontend.fx.state import Stream, shared_of
+from wrapperir.ir.line import (
+    BodyLine,
+    BufferRef,
+    ExternKernelLine,
+    KernelCallLine,
+    RecordEventLine,
+    WaitEventLine,
+)
+from wrapperir.ir.types import Device, EventType
+from wrapperir_fx import stream_functions
+
+
+def on_current_stream(scope: Scope, line: BodyLine) -> BodyLine:
+    """Return a line as one that is launched on the stream that is current."""
+    if not isinstance(line, ExternKernelLine | KernelCallLine):
+        return line
+    for stream in reversed(shared_of(scope).current):
+        if _is_same_device(stream.device, line.device):
+            return evolve(line, stream=stream.number)
+    return line
+
+
+def _is_same_device(left: Device, right: Device) -> bool:
+    return left.kind == right.kind and (left.index or 0) == (right.index or 0)
+
+
+def _lower_stream(scope: Scope, node: torch.fx.Node) -> None:
+    device, number = node.args
+    assert isinstance(device, torch.device)
+    assert isinstance(number, int)
+    shared_of(scope).streams[node] = Stream(lower_device(device), number)
+
+
+def _lower_enter(scope: Scope, node: torch.fx.Node) -> None:
+    shared_of(scope).current.append(_stream(scope, node.args[0]))
+
+
+def _lower_exit(scope: Scope, node: torch.fx.Node) -> None:
+    shared_of(scope).current.pop()
+
+
+def _lower_wait_stream(scope: Scope, node: torch.fx.Node) -> None:
+    """Append a wait for all that a stream was given so far."""
+    waits, other = (_stream(scope, value) for value in node.args)
+    name = _record(scope, node, other)
+    _wait(scope, node, waits, name)
+
+
+def _lower_record_event(scope: Scope, node: torch.fx.Node) -> None:
+    name = _record(scope, node, _stream(scope, node.args[0]))
+    scope.values[node] = BufferRef(name)
+
+
+def _lower_wait_event(scope: Scope, node: torch.fx.Node) -> None:
+    stream, event = node.args
+    assert isinstance(event, torch.fx.Node)
+    recorded = scope.values[event]
+    assert isinstance(recorded, BufferRef)
+    _wait(scope, node, _stream(scope, stream), recorded.name)
+
+
+def _lower_record_stream(scope: Scope, node: torch.fx.Node) -> None:
+    """Append nothing: what memory's later use waits for is not a program's business."""
+
+
+def _record(scope: Scope, node: torch.fx.Node, stream: Stream) -> str:
+    name = scope.new_name(node.name)
+    scope.declare(name, EventType(stream.device))
+    scope.lines.append(
+        RecordEventLine(
+            result=name,
+            device=stream.device,
+            stream=stream.number,
+            provenance=provenance_of(node),
+        )
+    )
+    return name
+
+
+def _wait(scope: Scope, node: torch.fx.Node, stream: Stream, event: str) -> None:
+    scope.lines.append(
+        WaitEventLine(
+            event=event,
+            device=stream.device,
+            stream=stream.number,
+            provenance=provenance_of(node),
+        )
+    )
+
+
+def _stream(scope: Scope, value: Any) -> Stream:
+    found = shared_of(scope).streams.get(value)
+    if found is None:
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.UNSUPPORTED_ARGUMENT,
+                message=f"{value} is no stream that the graph asked for",
+                hint="get streams from wrapperir_fx.stream_functions.stream",
+            )
+        )
+    return found
+
+
+STREAMS: Mapping[Any, Callable[[Scope, torch.fx.Node], None]] = {
+    stream_functions.stream: _lower_stream,
+    stream_functions.enter_stream: _lower_enter,
+    stream_functions.exit_stream: _lower_exit,
+    stream_functions.wait_stream: _lower_wait_stream,
+    stream_functions.record_event: _lower_record_event,
+    stream_functions.wait_event: _lower_wait_event,
+    stream_functions.record_stream: _lower_record_stream,
+}
+"""What the functions of streams become."""

@@ -1,0 +1,97 @@
+"""A graph's inputs, nodes and outputs, as those of a program."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from attrs import evolve
+from torch.fx import GraphModule
+from torch.utils import _pytree as pytree
+
+from wrapperir.diagnostics import DiagnosticError
+from wrapperir.frontend.export.arguments import lower_argument
+from wrapperir.frontend.export.graph import lower_nodes
+from wrapperir.frontend.export.scope import Poison, Scope
+from wrapperir.frontend.export.signature import lower_given
+from wrapperir.frontend.export.values import is_symbolic, leaves_of
+from wrapperir.frontend.fx.contents import settle_accesses
+from wrapperir.frontend.fx.dialect import lower_in_dialect
+from wrapperir.frontend.fx.exact import header_of
+from wrapperir.frontend.fx.frees import keep_last_frees
+from wrapperir.frontend.fx.state import FxShared, example_of
+from wrapperir.frontend.lowered import Lowered
+from wrapperir.ir.line import Argument
+from wrapperir.ir.program import Input, Program
+from wrapperir.passes import insert_frees
+
+
+def lower_structure(module: GraphModule) -> Lowered:
+    """Return what the nodes of a graph say.
+
+    Raises:
+        DiagnosticError: one for each thing that cannot be read.
+    """
+    header = header_of(module)
+    known = {} if header is None else {line.name: line for line in header.definitions}
+    shared = FxShared(_ranges(module), lower_in_dialect, known=known)
+    scope = Scope(shared, module)
+    given = _placeholders(scope, module)
+    inputs, symbols = lower_given(scope, given)
+    lower_nodes(scope, module.graph.nodes)
+    outputs = _outputs(scope, module)
+    if shared.diagnostics:
+        raise DiagnosticError(*shared.diagnostics)
+    program = Program(
+        name="main" if header is None else header.name,
+        inputs=tuple(
+            Input(name=name, type=type, mutated=name in scope.written)
+            for name, type in inputs
+        ),
+        symbols=tuple(symbols),
+        constants=tuple(
+            evolve(constant, mutated=constant.name in scope.written)
+            for constant in shared.constants
+        ),
+        definitions=tuple(shared.definitions.values()),
+        lines=tuple(scope.lines),
+        outputs=outputs,
+    )
+    settled = settle_accesses(keep_last_frees(program), shared.inferred)
+    return Lowered(insert_frees(settled), shared.tensors)
+
+
+def _placeholders(scope: Scope, module: GraphModule) -> list[torch.fx.Node]:
+    """Return the inputs; those of which the graph does not say the type are reported."""
+    given: list[torch.fx.Node] = []
+    for node in module.graph.find_nodes(op="placeholder"):
+        try:
+            example_of(node)
+            given.append(node)
+        except DiagnosticError as error:
+            scope.shared.diagnostics.extend(error.diagnostics)
+            scope.values[node] = Poison()
+    return given
+
+
+def _outputs(scope: Scope, module: GraphModule) -> tuple[Argument, ...]:
+    node = next(iter(reversed(module.graph.nodes)))
+    if any(isinstance(scope.values.get(n), Poison) for n in node.all_input_nodes):
+        return ()
+    return tuple(lower_argument(scope, value) for value in leaves_of(node.args[0]))
+
+
+def _ranges(module: GraphModule) -> Mapping[Any, Any]:
+    """Return the range of each symbol, by what the graph's examples know of symbols."""
+    for node in module.graph.nodes:
+        for leaf in pytree.tree_leaves(node.meta.get("val")):
+            for number in _numbers_of(leaf):
+                if is_symbolic(number):
+                    ranges: Mapping[Any, Any] = number.node.shape_env.var_to_range
+                    return ranges
+    return {}
+
+
+def _numbers_of(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, torch.Tensor) and value.layout is torch.strided:
+        return (*value.size(), *value.stride(), value.storage_offset())
+    return (value,)
