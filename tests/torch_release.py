@@ -3,3 +3,4 @@
 import torch
 
 BEFORE_2_12 = tuple(int(n) for n in torch.__version__.split(".")[:2]) < (2, 12)
+BEFORE_2_13 = tuple(int(n) for n in torch.__version__.split(".")[:2]) < (2, 13)

@@ -34,7 +34,7 @@ from wrapperir.ir.line import (
     KernelDefinitionLine,
     SymbolKind,
 )
-from wrapperir_fx.kernel_keys import call_key, split_arguments
+from wrapperir_fx.kernel_keys import call_key, definition_key, split_arguments
 from wrapperir_fx.kernel_operator import call_kernel
 from wrapperir_fx.nodes import Number
 from wrapperir_python.triton_kernels import bound_values
@@ -51,13 +51,14 @@ class Callee:
     """The kernel that calls of a name run.
 
     ``positions`` are the arguments of a call that it takes, ``None`` if all in order;
-    ``index`` is its place among the program's definitions; ``devices`` are the kinds of
-    device that it was called on.
+    ``index`` is its place among the program's definitions, ``key`` its key for
+    ``call_kernel``; ``devices`` are the kinds of device that it was called on.
     """
 
     definition: KernelDefinitionLine
     positions: tuple[int, ...] | None
     index: int
+    key: str
     parameters: tuple[RuntimeParameter, ...]
     devices: set[str] = field(factory=set[str])
 
@@ -81,7 +82,8 @@ def _find_callee(lines: "FxLines", line: KernelCallLine) -> Callee:
         definition, positions = chosen_kernel(lines.context.definitions, line.kernel)
         index = list(lines.context.definitions).index(definition.name)
         parameters = runtime_parameters(definition.parameters)
-        callee = Callee(definition, positions, index, parameters)
+        key = "" if definition.language is Language.TRITON else definition_key(definition)
+        callee = Callee(definition, positions, index, key, parameters)
         callees[line.kernel] = callee
         if any("\ud800" <= character <= "\udfff" for character in definition.source):
             lines.report("the source of a kernel is no Unicode text", definition.name)
@@ -120,9 +122,8 @@ def _emit_operator(
         _given(lines, parameter, argument)
         for parameter, argument in zip(callee.parameters, arguments, strict=True)
     ]
-    key = call_key(callee.definition, shared)
     lists = split_arguments(callee.definition, given, frozenset(shared))
-    lines.nodes.call(call_kernel, (key, *lists))
+    lines.nodes.call(call_kernel, (call_key(callee.key, shared), *lists))
 
 
 def _shared_parameters(

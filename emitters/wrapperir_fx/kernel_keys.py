@@ -36,14 +36,12 @@ def definition_key(definition: KernelDefinitionLine) -> str:
     return f"{definition.name}:{digest[:16]}"
 
 
-def call_key(definition: KernelDefinitionLine, shared: Sequence[str]) -> str:
-    """Return the key of a call that has read-only parameters ``shared`` among the written.
+def call_key(kernel: str, shared: Sequence[str]) -> str:
+    """Return the key of a call of ``kernel``, a kernel's key.
 
-    Raises:
-        DiagnosticError: the definition has no text.
+    ``shared`` are the read-only parameters whose arguments stand among the written.
     """
-    key = definition_key(definition)
-    return f"{key}:{','.join(shared)}" if shared else key
+    return f"{kernel}:{','.join(shared)}" if shared else kernel
 
 
 def split_key(key: str) -> tuple[str, frozenset[str]]:

@@ -163,7 +163,7 @@ def test_what_may_share_memory_with_what_is_written_is_written(
     program = builder.free(given["view"]).build()
     module = assert_runs_as_interpreted(program)
     ((key, written, read, numbers),) = calls(module)
-    assert key == call_key(PREFIX, shared)
+    assert key == call_key(definition_key(PREFIX), shared)
     roles = [("left", left), ("out", out), ("right", right)]
     assert written == [name for role, name in roles if role in (*shared, "out")]
     assert read == [name for role, name in roles if role not in (*shared, "out")]
@@ -187,7 +187,7 @@ def test_a_key_tells_which_argument_is_which(
     definition = evolve(ADD, parameters=parameters)
     arguments = [parameter.name for parameter in runtime_parameters(parameters)]
     shared = [f"p{place}" for place in sorted(places) if place < len(parameters)]
-    key, told = split_key(call_key(definition, shared))
+    key, told = split_key(call_key(definition_key(definition), shared))
     assert (key, told) == (definition_key(definition), frozenset(shared))
     written, read, numbers = split_arguments(definition, arguments, told)
     listed = [*written, *read, *numbers]
@@ -309,7 +309,7 @@ def test_fake_tensors_pass_through() -> None:
     assert out.shape == (16,)
 
 
-ADD_KEY, PREFIX_KEY = definition_key(ADD), call_key(PREFIX, ["left"])
+ADD_KEY, PREFIX_KEY = definition_key(ADD), call_key(definition_key(PREFIX), ["left"])
 
 
 class Calls(torch.nn.Module):
