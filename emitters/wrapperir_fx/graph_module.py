@@ -35,9 +35,9 @@ def build_graph(program: Program) -> GraphParts:
     context = Context(program, definitions, FakeValues(program), survey_streams(program))
     lines = FxLines(context)
     for given in program.inputs:
-        lines.give(given.name, given.type, lines.nodes.placeholder(
-            given.name, lines.fakes.of(given.type)
-        ))
+        val = lines.fakes.of(given.type, given.name)
+        node = lines.nodes.placeholder(given.name, val)
+        lines.give(given.name, given.type, node)
     for constant in program.constants:
         attribute = lines.attributes.bind(constant.name, constant.key)
         val = lines.fakes.of(constant.type)
