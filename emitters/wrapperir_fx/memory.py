@@ -3,6 +3,7 @@
 # torch says little of its types.
 # pyright: reportUnknownMemberType=false
 
+import functools
 import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
@@ -111,8 +112,8 @@ def _allocate(lines: "FxLines", name: str, type: TensorType, make: _Make) -> Val
     _check(lines, type)
     natural = CUDA_ALIGNMENT if type.device.kind == "cuda" else CPU_ALIGNMENT
     alignment = type.alignment or 0
-    extent = _extent(type)
     if alignment > natural:
+        extent = _extent(type)
         spare = -(-alignment // type.dtype.itemsize)
         flat = _flat(type, extent)
         room = make(lines, name, _flat(type, add(extent, spare)), False)
@@ -120,7 +121,7 @@ def _allocate(lines: "FxLines", name: str, type: TensorType, make: _Make) -> Val
         node = _aligned(lines, name if layout is type else None, room, layout)
         value = Value(node, layout)
     elif type.offset != 0:
-        flat = _flat(type, extent)
+        flat = _flat(type, _extent(type))
         value = Value(make(lines, name, flat, False), flat, origin=0)
     else:
         value = Value(make(lines, name, type, True), type, origin=0)
@@ -258,6 +259,7 @@ def _flat(type: TensorType, count: Expr) -> TensorType:
     return evolve(type, size=(count,), stride=(1,), offset=0)
 
 
+@functools.lru_cache(maxsize=256)  # a program has many values of few types
 def _extent(type: TensorType) -> Expr:
     """Return the elements of a tensor's storage, also where symbols make a size zero."""
     extent = storage_extent(type)

@@ -14,7 +14,7 @@ which it is given: streams are named, and do nothing.
 """
 
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 import torch
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from wrapperir_fx.lines import FxLines
 
 _ZERO = torch.ops.aten.zero_.default
+_ANYWHERE: AbstractContextManager[None] = nullcontext()
 
 
 @frozen
@@ -129,26 +130,35 @@ class Streams:
         if source in self._memory:
             self._memory[name] = self._memory[source]
 
-    @contextmanager
-    def allocating(self, name: str) -> Generator[None]:
+    def allocating(self, name: str) -> AbstractContextManager[None]:
         """Put what is appended meanwhile on the stream that first uses the memory."""
-        home, *others = self._survey.gpu.users[name] or (None,)
+        users = self._survey.gpu.users[name]
+        if not users:
+            self._memory[name] = _Memory(None)
+            return _ANYWHERE
+        return self._allocating(name, *users)
+
+    @contextmanager
+    def _allocating(self, name: str, home: Stream, *others: Stream) -> Generator[None]:
         self._memory[name] = _Memory(home)
-        with self._on(home if home is not None and home.number else None):
+        with self._on(home if home.number else None):
             yield
-        if home is not None and isinstance(self._lines.values[name].type, PoolType):
+        if isinstance(self._lines.values[name].type, PoolType):
             # Places of a pool may be used by streams that have not met since its memory,
             # which had another use before, was allocated.
             for stream in others:
                 self._wait(stream, home)
 
-    @contextmanager
-    def launching(self, line: KernelCallLine | ExternKernelLine) -> Generator[None]:
+    def launching(
+        self, line: KernelCallLine | ExternKernelLine
+    ) -> AbstractContextManager[None]:
         """Put what is appended meanwhile on the line's stream."""
-        if not _on_gpu(line.device):
-            with self._named(line):
-                yield
-            return
+        if _on_gpu(line.device):
+            return self._launching(line)
+        return self._named(line) if line.stream else _ANYWHERE
+
+    @contextmanager
+    def _launching(self, line: KernelCallLine | ExternKernelLine) -> Generator[None]:
         stream = stream_of(line.device, line.stream)
         with self._on(stream if stream.number or self._is_elsewhere(line) else None):
             yield
@@ -216,12 +226,9 @@ class Streams:
 
     @contextmanager
     def _named(self, line: KernelCallLine | ExternKernelLine) -> Generator[None]:
-        entered = None
-        if line.stream:
-            entered = self._enter(self._stream(line.device, line.stream))
+        entered = self._enter(self._stream(line.device, line.stream))
         yield
-        if entered is not None:
-            self._exit(entered)
+        self._exit(entered)
 
     def _enter(self, stream: Node) -> Node:
         return self._lines.nodes.call(stream_functions.enter_stream, (stream,))
