@@ -5,8 +5,9 @@ runs.  Whatever is run here is held against eager PyTorch, and each program, bit
 against the reference interpreter (on a GPU: against the Python emitter).
 """
 
+import contextlib
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -82,11 +83,17 @@ def compile_function(
 
     def call(*inputs: Any) -> Any:
         settings = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
-        triton = config.patch(cpu_backend="triton")
-        with triton, triton_for_cpu(), dynamo_config.patch(settings):
+        with triton_for_all(), dynamo_config.patch(settings):
             return compiled(*inputs)
 
     return call
+
+
+@contextlib.contextmanager
+def triton_for_all() -> Generator[None]:
+    """Have Inductor write Triton for CPU tensors too."""
+    with config.patch(cpu_backend="triton"), triton_for_cpu():
+        yield
 
 
 def checked(lowered: Lowered, ran: Ran) -> Loaded:
@@ -175,8 +182,13 @@ def outputs_of(graph: GraphModule) -> tuple[Any, ...]:
 
 
 def copied(value: Any) -> Any:
-    """Copy tensors, with what they share."""
-    return copy.deepcopy(pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, value))
+    """Copy tensors; copies share memory, and are one tensor, where the originals do."""
+    detached: dict[int, torch.Tensor] = {}
+
+    def detach(tensor: torch.Tensor) -> torch.Tensor:
+        return detached.setdefault(id(tensor), tensor.detach())
+
+    return copy.deepcopy(pytree.tree_map_only(torch.Tensor, detach, value))
 
 
 def assert_close(actual: Any, wanted: Any) -> None:
