@@ -17,6 +17,7 @@ from wrapperir_fx.fake_values import FakeValues
 from wrapperir_fx.graph_kernels import bind_kernels
 from wrapperir_fx.lines import Context, FxLines
 from wrapperir_fx.nodes import LINES
+from wrapperir_fx.saved_graphs import ProgramModule
 from wrapperir_fx.streams import survey_streams
 from wrapperir_fx.symbols import convert_input
 from wrapperir_fx.workspaces import make_workspace
@@ -83,4 +84,4 @@ def assemble(parts: GraphParts, constants: Mapping[str, torch.Tensor]) -> GraphM
     }
     held |= {name: make_workspace(type) for name, type in attributes.workspaces.items()}
     held |= {name: assemble(graph, {}) for name, graph in attributes.graphs.items()}
-    return GraphModule(held, parts.graph)
+    return ProgramModule(held, parts.graph)

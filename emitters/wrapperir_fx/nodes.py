@@ -11,6 +11,7 @@ from torch.fx.node import Argument
 
 from wrapperir.emit.provenance import format_provenance
 from wrapperir.ir.line import BodyLine, Provenance
+from wrapperir_fx.tracing import NoTracer
 
 Number: TypeAlias = int | float | bool | Node
 """A number of a graph: one that is known, or the node that computes it."""
@@ -32,7 +33,7 @@ class GraphNodes:
 
     def __init__(self) -> None:
         """Start with an empty graph."""
-        self.graph = Graph()
+        self.graph = Graph(tracer_cls=NoTracer)
         self._begun: list[BodyLine] = []
         self._provenance: Provenance | None = None
         self._trace = ""

@@ -1,0 +1,104 @@
+"""Graph modules that are pickled node by node."""
+
+# FX says little of its types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import torch
+from attrs import frozen
+from torch._ops import HigherOrderOperator, OpOverload
+from torch.fx import Graph, GraphModule, Node, map_arg
+from torch.fx.node import map_aggregate
+
+from wrapperir_fx.nodes import LINES, PROVENANCE
+from wrapperir_fx.tracing import NoTracer
+
+_KEPT = (LINES, PROVENANCE, "stack_trace")
+"""What of ``node.meta`` is saved; fake values belong to the process that made them."""
+_STATE = ("meta", "training", "_wrapperir_kernels")
+
+
+class ProgramModule(GraphModule):
+    """The module of a graph; a pickle of it has the graph's nodes, with their lines."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what restores the module."""
+        names = {
+            node.target: functools.reduce(getattr, str(node.target).split("."), self)
+            for node in self.graph.nodes
+            if node.op in ("get_attr", "call_module")
+        }
+        state = {key: vars(self)[key] for key in _STATE if key in vars(self)}
+        nodes = tuple([_saved(node) for node in self.graph.nodes])
+        return restored_module, (nodes, names, state)
+
+
+@frozen
+class SavedNode:
+    """A node as data: its arguments have a :class:`NodeName` for each node."""
+
+    op: str
+    name: str
+    target: object
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    meta: Mapping[str, object]
+
+
+@frozen
+class NodeName:
+    """The name of a node that is an argument."""
+
+    name: str
+
+
+@frozen
+class OperatorName:
+    """The name of an operator of the dispatcher: ``aten.mm.out``."""
+
+    name: str
+
+
+def restored_module(
+    nodes: Sequence[SavedNode], held: Mapping[str, object], state: Mapping[str, object]
+) -> ProgramModule:
+    """Return the module of saved nodes; ``held`` has the attributes that these name."""
+    graph = Graph(tracer_cls=NoTracer)
+    known: dict[str, Node] = {}
+
+    def named(value: object) -> Any:
+        return known[value.name] if isinstance(value, NodeName) else value
+
+    for saved in nodes:
+        args: Any = map_aggregate(saved.args, named)
+        kwargs: Any = map_aggregate(dict(saved.kwargs), named)
+        target = saved.target
+        if isinstance(target, OperatorName):
+            target = functools.reduce(getattr, target.name.split("."), torch.ops)
+        node = graph.create_node(
+            saved.op, cast(Callable[..., Any], target), args, kwargs, saved.name
+        )
+        node.meta.update(saved.meta)
+        known[saved.name] = node
+    module = ProgramModule(dict(held), graph)
+    vars(module).update(state)
+    return module
+
+
+def _saved(node: Node) -> SavedNode:
+    target: object = node.target
+    if isinstance(target, OpOverload | HigherOrderOperator):
+        namespace = "" if isinstance(target, OpOverload) else f"{target.namespace}."
+        target = OperatorName(f"{namespace}{target}")
+    meta = {key: node.meta[key] for key in _KEPT if key in node.meta}
+    args: Any = map_arg(node.args, _name)
+    kwargs: Any = map_arg(node.kwargs, _name)
+    return SavedNode(node.op, node.name, target, args, dict(kwargs), meta)
+
+
+def _name(node: Node) -> Any:
+    return NodeName(node.name)

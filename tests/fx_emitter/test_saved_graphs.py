@@ -1,0 +1,103 @@
+"""Graph modules in pickles: node by node, with their lines, and never traced again."""
+
+import pickle
+from typing import Any
+
+import pytest
+import torch
+from torch.fx import GraphModule, Node, map_arg
+
+from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.testing import CASES, Case, Outcome, check_case
+from wrapperir.testing.inputs import example_constants
+from wrapperir.text import parse_program
+from wrapperir_fx.emitter import FxEmitter
+from wrapperir_fx.graph_module import build_graph_module
+
+SAVED = [
+    case
+    for case in CASES
+    # A copy of a constant is another tensor, and Triton kernels are of one process.
+    if not any(constant.mutated for constant in case.program.constants)
+    and not any(".TRITON" in repr(line) for line in case.program.definitions)
+]
+TEXT = """\
+wrapperir 1
+
+program @main(%x: f32[s0, 4]) {
+  symbol s0: int 2..16 = size(%x, 0)
+  constant %w: f32[4] = "w"
+  %y = allocate f32[s0, 4]
+  comment "scaled"
+  extern_kernel aten.mul.out(%x, %w, out = %y) writes(%y) from(nodes("mul"), at("m.py", 3))
+  free %x
+  return %y, s0
+}
+"""
+
+
+def saved(module: GraphModule) -> GraphModule:
+    loaded: GraphModule = pickle.loads(pickle.dumps(module))  # noqa: S301 its own
+    return loaded
+
+
+@pytest.mark.parametrize("case", SAVED, ids=lambda case: case.name)
+def test_a_saved_graph_does_the_same(case: Case) -> None:
+    assert check_case(FxEmitter(compile_graph=saved), case) is Outcome.PASSED
+
+
+def described(module: GraphModule) -> list[tuple[object, ...]]:
+    """Return each node of a module as data, with the nodes of nested modules."""
+
+    def name(node: Node) -> Any:
+        return node.name
+
+    nodes: list[tuple[object, ...]] = []
+    for path, owner in module.named_modules():
+        if isinstance(owner, GraphModule):
+            for node in owner.graph.nodes:
+                keys = ("wrapperir", "provenance", "stack_trace")
+                meta = [node.meta.get(key) for key in keys]
+                args, kwargs = map_arg((node.args, node.kwargs), name)
+                nodes.append((path, node.op, node.name, node.target, args, kwargs, meta))
+    return nodes
+
+
+@pytest.mark.parametrize("case", SAVED, ids=lambda case: case.name)
+def test_a_saved_graph_has_the_same_nodes_and_lines(case: Case) -> None:
+    module = build_graph_module(case.program, example_constants(case.program, 0))
+    loaded = saved(module)
+    assert described(loaded) == described(module)
+    assert loaded.code == module.code
+    assert loaded.meta["wrapperir"] == module.meta["wrapperir"]
+    assert saved(loaded).code == module.code
+
+
+def module() -> GraphModule:
+    return build_graph_module(parse_program(TEXT), {"w": torch.arange(4.0)})
+
+
+def test_what_was_changed_is_saved() -> None:
+    changed = module()
+    (product,) = changed.graph.find_nodes(op="call_function", target=torch.ops.aten.mul.out)
+    product.target = torch.ops.aten.add.out
+    changed.recompile()
+    y, rows = saved(changed)(torch.ones(2, 4))
+    assert y.tolist() == [[1, 2, 3, 4]] * 2
+    assert rows == 2
+
+
+def test_memory_of_two_calls_is_not_shared() -> None:
+    loaded = saved(module())
+    first, _ = loaded(torch.ones(2, 4))
+    second, _ = loaded(torch.zeros(2, 4))
+    assert first.data_ptr() != second.data_ptr()
+    assert first.sum() == 12
+
+
+def test_the_code_of_a_graph_is_not_traced_again() -> None:
+    built = module()
+    plain = GraphModule(built, built.graph)
+    with pytest.raises(DiagnosticError) as caught:
+        saved(plain)
+    assert caught.value.diagnostics[0].code is Code.UNSUPPORTED_FEATURE
