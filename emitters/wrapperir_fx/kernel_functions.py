@@ -22,9 +22,9 @@ from wrapperir.ir.line import KernelDefinitionLine
 from wrapperir_fx.kernel_keys import definition_key
 from wrapperir_fx.kernel_registry import (
     Launcher,
-    is_registered,
     opaque_launcher,
     register_kernel,
+    registered_definition,
 )
 from wrapperir_python.cpp_kernels import emit_cpp_kernel
 from wrapperir_python.expressions import format_tuple
@@ -77,25 +77,27 @@ def register_kernels(
         DiagnosticError: WIR709, a kernel does not build.
     """
     with _LOCK:
-        missing = [
-            definition
-            for definition in dict.fromkeys(definitions)
-            if not _is_built(definition, interpreted)
-        ]
-        written = [d for d in missing if d.language is not Language.OPAQUE]
-        for definition in missing:
+        # By key: definitions are equal where one has 1 and another 1.0 or true.
+        missing = {
+            key: definition
+            for definition in definitions
+            if not _is_built(key := definition_key(definition), definition, interpreted)
+        }
+        written: dict[str, KernelDefinitionLine] = {}
+        for key, definition in missing.items():
             if definition.language is Language.OPAQUE:
-                register_kernel(definition, opaque_launcher(definition))
-        for definition, function in zip(
-            written, _build(written, interpreted=interpreted), strict=True
-        ):
-            if definition.language is Language.TRITON:
-                if interpreted:
-                    function = InterpretedKernel(cast(_Kernel, function))
-                _TRITON[definition_key(definition), interpreted] = function
-                _DEFINITIONS[function] = definition
+                register_kernel(key, definition, opaque_launcher(definition))
             else:
-                register_kernel(definition, cast(Launcher, function))
+                written[key] = definition
+        functions = _build(tuple(written.values()), interpreted=interpreted)
+        for (key, definition), function in zip(written.items(), functions, strict=True):
+            if definition.language is not Language.TRITON:
+                register_kernel(key, definition, cast(Launcher, function))
+                continue
+            if interpreted:
+                function = InterpretedKernel(cast(_Kernel, function))
+            _TRITON[key, interpreted] = function
+            _DEFINITIONS[function] = definition
 
 
 def triton_function(definition: KernelDefinitionLine, *, interpreted: bool) -> object:
@@ -115,10 +117,10 @@ def triton_definition(function: object) -> KernelDefinitionLine | None:
     return _DEFINITIONS.get(function)
 
 
-def _is_built(definition: KernelDefinitionLine, interpreted: bool) -> bool:
+def _is_built(key: str, definition: KernelDefinitionLine, interpreted: bool) -> bool:
     if definition.language is Language.TRITON:
-        return (definition_key(definition), interpreted) in _TRITON
-    return is_registered(definition)
+        return (key, interpreted) in _TRITON
+    return registered_definition(key) is not None
 
 
 def _build(

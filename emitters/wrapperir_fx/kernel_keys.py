@@ -10,7 +10,6 @@ share memory with one that is written.  The key of such a call names these param
 ``add:0f3c4b5a69788796:left,right``.
 """
 
-import functools
 import hashlib
 from collections.abc import Sequence, Set
 from typing import TypeVar
@@ -24,7 +23,6 @@ from wrapperir.text import format_line
 _T = TypeVar("_T")
 
 
-@functools.lru_cache(maxsize=1024)
 def definition_key(definition: KernelDefinitionLine) -> str:
     """Return the key of a kernel; where the kernel came from makes no difference.
 

@@ -7,7 +7,7 @@ import torch
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.ir.line import KernelDefinitionLine
-from wrapperir_fx.kernel_keys import argument_order, definition_key, split_key
+from wrapperir_fx.kernel_keys import argument_order, split_key
 
 Number: TypeAlias = int | float | bool
 Launcher: TypeAlias = Callable[..., object]
@@ -37,23 +37,15 @@ KERNEL_FUNCTIONS = _KernelFunctions()
 """The function of each key; one that no program registered is a DiagnosticError."""
 
 
-def is_registered(definition: KernelDefinitionLine) -> bool:
-    """Say whether calls of the kernel find it."""
-    return definition_key(definition) in _LAUNCHERS
-
-
 def registered_definition(key: str) -> KernelDefinitionLine | None:
     """Return the kernel of a key, without the parameters of a call; ``None`` if none is."""
     found = _LAUNCHERS.get(key)
     return None if found is None else found[0]
 
 
-def register_kernel(definition: KernelDefinitionLine, launcher: Launcher) -> None:
-    """Let calls of the kernel run ``launcher``, from now on and in the whole process."""
-    key = definition_key(definition)
+def register_kernel(key: str, definition: KernelDefinitionLine, launcher: Launcher) -> None:
+    """Let calls of the kernel of ``key`` run ``launcher``, in the whole process."""
     _LAUNCHERS[key] = definition, launcher
-    for known in [known for known in KERNEL_FUNCTIONS if split_key(known)[0] == key]:
-        del KERNEL_FUNCTIONS[known]
 
 
 def register_opaque_kernel(entry: str, function: Launcher) -> None:

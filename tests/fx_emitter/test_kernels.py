@@ -212,6 +212,17 @@ def test_kernels_of_one_name_are_told_apart() -> None:
 PLACES = (0, 2, 3, 1)
 
 
+def test_kernels_that_compare_equal_are_told_apart() -> None:
+    alike = [evolve(ADD, metadata=(("a.b", value),)) for value in (1, 1.0, True)]
+    assert alike[0] == alike[1] == alike[2]
+    register_kernels(alike)
+    for key in {definition_key(definition) for definition in alike}:
+        out = torch.zeros(2)
+        call_kernel(key, [out], [torch.ones(2), torch.ones(2)], [2])
+        assert out.tolist() == [2, 2]
+    assert len({definition_key(definition) for definition in alike}) == 3
+
+
 def test_a_multi_kernel_runs_its_choice() -> None:
     left, n, out, right = runtime_parameters(PREFIX.parameters)
     many = MultiKernelLine(
