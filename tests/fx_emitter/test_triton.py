@@ -22,6 +22,7 @@ from tests.torch_release import BEFORE_2_13
 from wrapperir import compile_program
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.interp import interpret
+from wrapperir.ir.block_builder import BlockBuilder
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.ir.expr import Expr, Symbol, ceildiv
 from wrapperir.ir.kernel import (
@@ -37,6 +38,7 @@ from wrapperir.ir.kernel import (
     runtime_parameters,
 )
 from wrapperir.ir.line import KernelDefinitionLine, MultiKernelLine
+from wrapperir.ir.operands import Value
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import CPU, Device, DType, tensor
 from wrapperir.testing.descriptor_kernels import descriptor_kernel
@@ -250,6 +252,31 @@ def test_kernels_of_nested_graphs_are_found() -> None:
     for each in (module, inner):
         with pytest.raises(DiagnosticError, match="cannot be saved"):
             pickle.dumps(each)
+
+
+@pytest.mark.parametrize("language", [Language.CPP, Language.TRITON])
+def test_kernels_are_called_from_blocks(language: Language) -> None:
+    kernel = library_kernel(KernelKind.SCRATCH_WRITE, language)
+    builder = ProgramBuilder()
+    builder.kernel(kernel)
+    x = builder.input(ROW, name="x")
+
+    def copied(block: BlockBuilder, x: Value) -> Value:
+        total, unused = block.allocate(ROW), block.allocate(ROW)
+        block.call(kernel, x, unused, total, 16)
+        block.free(unused)
+        return total
+
+    chosen = builder.input(tensor("bool", ()), name="chosen")
+    (out,) = builder.conditional(
+        chosen,
+        [x],
+        copied,
+        lambda block, x: block.extern("aten.neg.default", x, type=ROW),
+        results=[ROW],
+    )
+    module = assert_runs_as_interpreted(builder.build(out))
+    assert len(list(triton_calls(module))) == (language is Language.TRITON)
 
 
 @pytest.mark.skipif(
