@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import torch
+from torch.fx import Node
+from torch.fx.node import Argument
 
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.ir.expr import Symbol, symbols_in
@@ -35,50 +37,70 @@ _CONVERSIONS: Mapping[SymbolKind, Callable[..., object]] = {
 
 
 def emit_symbol(lines: "FxLines", line: SymbolDefinitionLine) -> None:
-    """Append what reads a symbol's value, makes it one of its kind and checks its range."""
-    value = _source(lines, line)
-    if line.lower is not None or line.upper is not None:
-        val = lines.fakes.number(Symbol(line.symbol))
+    """Append what reads a symbol's value, makes it one of its kind and checks its range.
+
+    The last of these nodes has the symbol's name.
+    """
+    val = lines.fakes.number(Symbol(line.symbol))
+    checked = line.lower is not None or line.upper is not None
+    value = _source(lines, line, None if checked else line.symbol, val)
+    if checked:
         args = (value, line.lower, line.upper, line.symbol)
         value = lines.nodes.call(functions.check_range, args, name=line.symbol, val=val)
     lines.kinds.symbols[line.symbol] = line.kind
     lines.numbers.symbols[line.symbol] = value
 
 
-def _source(lines: "FxLines", line: SymbolDefinitionLine) -> Number:
-    val = lines.fakes.number(Symbol(line.symbol))
-    old: SymbolKind | None = SymbolKind.INT
+def _source(
+    lines: "FxLines", line: SymbolDefinitionLine, name: str | None, val: object
+) -> Number:
+    """Return a symbol's value as a number of its kind."""
+    kind: SymbolKind | None = SymbolKind.INT
+    target: Callable[..., object]
+    args: tuple[Argument, ...]
     match line.source:
         case SizeOf(buffer, dim):
-            args = (lines.values[buffer].node, dim)
-            value = lines.nodes.call(_aten.sym_size.int, args, name=line.symbol, val=val)
+            target, args = _aten.sym_size.int, (lines.values[buffer].node, dim)
         case StrideOf(buffer, dim):
-            args = (lines.values[buffer].node, dim)
-            value = lines.nodes.call(_aten.sym_stride.int, args, name=line.symbol, val=val)
+            target, args = _aten.sym_stride.int, (lines.values[buffer].node, dim)
         case OffsetOf(buffer):
-            type = lines.values[buffer].tensor_type
             # Unless the offset is what PyTorch is asked for, it is that of the type.
-            if lines.numbers.symbols.keys() >= set(symbols_in(type.offset)):
-                return lines.numbers.of_kind(type.offset, line.kind)
-            value = lines.nodes.call(
-                _aten.sym_storage_offset.default,
-                (lines.values[buffer].node,),
-                name=line.symbol,
-                val=val,
-            )
+            offset = lines.values[buffer].tensor_type.offset
+            if lines.numbers.symbols.keys() >= set(symbols_in(offset)):
+                return lines.numbers.of_kind(offset, line.kind)
+            target = _aten.sym_storage_offset.default
+            args = (lines.values[buffer].node,)
         case ItemOf(buffer):
             lines.streams.wait_for_all()
-            old = _kind(lines.values[buffer].type)
-            node = lines.values[buffer].node
-            value = lines.nodes.call(_aten.item.default, (node,), name=line.symbol, val=val)
-        case ValueOf(name):
-            old = _kind(lines.values[name].type)
-            value = lines.values[name].node
-        case _:
-            return lines.numbers.of_kind(line.source, line.kind)
-    if old is line.kind:
-        return value
-    return lines.nodes.call(_CONVERSIONS[line.kind], (value,), name=line.symbol, val=val)
+            kind = _kind(lines.values[buffer].type)
+            target, args = _aten.item.default, (lines.values[buffer].node,)
+        case ValueOf(scalar):
+            value = lines.values[scalar]
+            return _converted(lines, line, value.node, _kind(value.type), name, val)
+        case expr:
+            return lines.numbers.of_kind(expr, line.kind)
+    if kind is line.kind:
+        return lines.nodes.call(target, args, name=name, val=val)
+    number = lines.nodes.call(target, args, val=_unknown(lines, kind))
+    return _converted(lines, line, number, kind, name, val)
+
+
+def _converted(
+    lines: "FxLines",
+    line: SymbolDefinitionLine,
+    number: Node,
+    kind: SymbolKind | None,
+    name: str | None,
+    val: object,
+) -> Node:
+    if kind is line.kind:
+        return number
+    return lines.nodes.call(_CONVERSIONS[line.kind], (number,), name=name, val=val)
+
+
+def _unknown(lines: "FxLines", kind: SymbolKind | None) -> object:
+    """Return what a number of a kind looks like; complex ones have no look."""
+    return None if kind is None else lines.fakes.unknown(kind)
 
 
 def _kind(type: object) -> SymbolKind | None:
