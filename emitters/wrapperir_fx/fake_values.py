@@ -10,9 +10,10 @@ has is taken from one that PyTorch made for that device.
 
 # torch says little of its types, and what wraps a tensor is its own.
 # pyright: reportUnknownMemberType=false, reportPrivateUsage=false
+# pyright: reportPrivateImportUsage=false
 
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any
 
 import torch
 from attrs import frozen
@@ -59,26 +60,13 @@ class _DeviceLook:
 
 @frozen
 class _Look:
-    """What a tensor type comes to.
-
-    ``bytes`` are those of the storage; ``None`` is as many as a dense tensor of that size
-    has, which begins where its storage does.
-    """
+    """What a tensor type comes to; ``meta`` is such a tensor on the *meta* device."""
 
     size: tuple[Any, ...]
     stride: tuple[Any, ...]
-    offset: FakeNumber
-    bytes: FakeNumber | None
-    dtype: torch.dtype
+    offset: Any
+    meta: torch.Tensor
     device: _DeviceLook
-
-
-def _allocated(look: _Look) -> torch.Tensor:
-    if look.bytes is None:
-        return torch.empty_strided(look.size, look.stride, dtype=look.dtype, device=_META)
-    memory = torch.empty(0, dtype=look.dtype, device=_META)
-    _RESIZE_STORAGE(memory, look.bytes)
-    return torch.as_strided(memory, look.size, look.stride, cast(int, look.offset))
 
 
 def _bytes_of(pool: PoolType) -> TensorType:
@@ -108,7 +96,7 @@ class FakeValues:
         self._looks: dict[TensorType, _Look] = {}
         self._devices: dict[Device, _DeviceLook] = {}
         # The meta tensor in each fake tensor, which must live for its id to be its own.
-        self._memory: dict[int, tuple[FakeTensor, torch.Tensor]] = {}
+        self._metas: dict[int, tuple[FakeTensor, torch.Tensor]] = {}
 
     def of(self, type: ValueType, name: str = "") -> object:
         """Return what a value of a type looks like: at each call, another value.
@@ -121,7 +109,8 @@ class FakeValues:
             case TensorType():
                 look = self._looks.get(type) or self._look(type)
                 with _WithoutModes():
-                    return self._wrapped(_allocated(look), look.device)
+                    # It has a storage of its own, and is quicker than any other copy.
+                    return self._wrapped(torch._lazy_clone(look.meta), look.device)
             case PoolType():
                 return self.of(_bytes_of(type))
             case TupleType():
@@ -144,16 +133,17 @@ class FakeValues:
         """
         if isinstance(type, PoolType):
             type = _bytes_of(type)
-        fake, memory = self._memory.get(id(source), (None, None))
-        if memory is None or fake is not source:
+        fake, meta = self._metas.get(id(source), (None, None))
+        if meta is None or fake is not source:
             return self.of(type)
         look = self._looks.get(type) or self._look(type)
-        begin = look.offset if offset is None else offset
+        begin: Any = look.offset if offset is None else offset
+        dtype = look.meta.dtype
         with _WithoutModes():
-            if memory.dtype is not look.dtype:
-                memory = torch.as_strided(memory, (0,), (1,), 0).view(look.dtype)
-            viewed = torch.as_strided(memory, look.size, look.stride, cast(int, begin))
-            return self._wrapped(viewed, look.device)
+            if meta.dtype is not dtype:
+                meta = torch.as_strided(meta, (0,), (1,), 0).view(dtype)
+            meta = torch.as_strided(meta, look.size, look.stride, begin)
+            return self._wrapped(meta, look.device)
 
     def define(self, symbol: SymbolDefinitionLine) -> FakeNumber:
         """Return the number that a symbol is."""
@@ -173,16 +163,18 @@ class FakeValues:
 
     def _look(self, type: TensorType) -> _Look:
         number = self._numbers.number
-        size = tuple([number(entry) for entry in type.size])
-        stride = tuple([number(entry) for entry in type.stride])
-        offset = number(type.offset)
-        static = all(isinstance(entry, int) for entry in (*size, *stride, offset))
+        size: tuple[Any, ...] = tuple([number(entry) for entry in type.size])
+        stride: tuple[Any, ...] = tuple([number(entry) for entry in type.stride])
+        offset: Any = number(type.offset)
+        bytes = number(mul(add(type.offset, storage_extent(type)), type.dtype.itemsize))
         dtype: torch.dtype = getattr(torch, TORCH_DTYPES[type.dtype])
-        bytes = None
-        if not (static and offset == 0):
-            bytes = number(mul(add(type.offset, storage_extent(type)), type.dtype.itemsize))
+        with _WithoutModes():
+            meta = torch.empty(0, dtype=dtype, device=_META)
+            # Not empty_strided, which decides that symbolic sizes are not zero.
+            _RESIZE_STORAGE(meta, bytes)
+            meta = torch.as_strided(meta, size, stride, offset)
         device = self._devices.get(type.device) or self._device(type.device)
-        look = self._looks[type] = _Look(size, stride, offset, bytes, dtype, device)
+        look = self._looks[type] = _Look(size, stride, offset, meta, device)
         return look
 
     def _device(self, device: Device) -> _DeviceLook:
@@ -201,5 +193,5 @@ class FakeValues:
         )
         torch._C._set_throw_on_mutable_data_ptr(fake)
         vars(fake).update(device.state)
-        self._memory[id(fake)] = fake, meta
+        self._metas[id(fake)] = fake, meta
         return fake

@@ -1,7 +1,7 @@
 """Nodes of one graph, each with its value, its line and where that came from."""
 
 # FX says little of its types.
-# pyright: reportUnknownMemberType=false
+# pyright: reportUnknownMemberType=false, reportPrivateUsage=false
 
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
@@ -34,6 +34,7 @@ class GraphNodes:
     def __init__(self) -> None:
         """Start with an empty graph."""
         self.graph = Graph(tracer_cls=NoTracer)
+        self._stems: dict[Callable[..., object], str] = {}
         self._begun: list[BodyLine] = []
         self._provenance: Provenance | None = None
         self._trace = ""
@@ -57,6 +58,10 @@ class GraphNodes:
     ) -> Node:
         """Append a call and return its node; ``val`` is what its result looks like."""
         given = {} if kwargs is None else dict(kwargs)
+        if name is None:
+            name = self._stems.get(target)
+            if name is None:  # what FX would find anew for each node
+                name = self._stems[target] = self.graph._target_to_str(target)
         node = self.graph.create_node("call_function", target, args, given, _legal(name))
         return self._described(node, val)
 
