@@ -5,6 +5,7 @@
 
 import operator
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import cast
 
 from attrs import define, field
@@ -38,6 +39,7 @@ from wrapperir.ir.line import (
     SymbolDefinitionLine,
     WaitEventLine,
     WhileLoopLine,
+    ZeroMode,
 )
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import DType, ValueType
@@ -152,8 +154,9 @@ class FxLines(LineVisitor[None]):
         """Append nothing: calls go straight to the choice."""
 
     def visit_allocate(self, line: AllocateLine) -> None:
-        """Append ``torch.empty_strided``."""
-        with self.streams.allocating(line.result):
+        """Append ``torch.empty_strided``; what is kept was made before the call."""
+        kept = line.workspace is ZeroMode.ZERO_PER_PROGRAM
+        with nullcontext() if kept else self.streams.allocating(line.result):
             emit_allocate(self, line)
 
     def visit_allocate_pool(self, line: AllocatePoolLine) -> None:

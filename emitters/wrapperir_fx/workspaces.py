@@ -49,4 +49,7 @@ class KeptWorkspace(torch.nn.Module):
 
 def _zeros(type: TensorType, extent: int) -> torch.Tensor:
     dtype, device = torch_dtype(type.dtype), torch_device(type.device)
-    return torch.zeros(extent, dtype=dtype, device=device, pin_memory=type.pinned)
+    memory = torch.zeros(extent, dtype=dtype, device=device, pin_memory=type.pinned)
+    if memory.is_cuda:  # any stream may use it at once
+        torch.cuda.current_stream(memory.device).synchronize()
+    return memory

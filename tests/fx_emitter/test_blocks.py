@@ -1,0 +1,646 @@
+"""Nested blocks as nested graphs: what they are given, what they return, what they keep."""
+
+import operator
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch.fx import GraphModule, Node
+
+from tests.fx_emitter.running import built, lines_of, load, parsed, refuse_both, run_both
+from tests.python_emitter.running import assert_same
+from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.emit import Value
+from wrapperir.emit.walking import walk_lines
+from wrapperir.interp import interpret
+from wrapperir.ir.line import ConditionalLine, SubgraphCallLine, WhileLoopLine
+from wrapperir.ir.program import Program
+from wrapperir.testing import Case, Outcome, check_case, programs
+from wrapperir.testing.conformance_blocks import BLOCK_CASES
+from wrapperir_fx import block_functions
+from wrapperir_fx.blocks import MAX_NESTING
+from wrapperir_fx.emitter import FxEmitter
+from wrapperir_fx.graph_module import build_graph, build_graph_module
+from wrapperir_fx.nodes import LINES
+
+COUNT = """
+program @main(%x: f32[4], %n: i64, %k: i64) {
+  %r, %a, %b = while_loop (%x, 0, %k) (%n) : f32[4], i64, i64 {
+    condition (%c: f32[4], %ca: i64, %cb: i64, %cn: i64) {
+      symbol_definition i: int = value(%ca)
+      symbol_definition most: int = value(%cn)
+      return i < most
+    }
+    body (%d: f32[4], %da: i64, %db: i64, %dn: i64) {
+      symbol_definition first: int = value(%da)
+      symbol_definition second: int = value(%db)
+      %e = extern_kernel aten.add.Tensor(%d, %d) : f32[4]
+      return %e, second + 1, first
+    }
+  }
+  return %r, %a, %b
+}
+"""
+NESTED = """
+program @main(%x: f32[4], %n: i64) {
+  %a = allocate f32[4]
+  extern_kernel aten.neg.out(%x, out = %a) writes(%a)
+  %r, %i = while_loop (%a, 0) (%n) : f32[4], i64 {
+    condition (%b: f32[4], %bi: i64, %bn: i64) {
+      symbol_definition c0: int = value(%bi)
+      symbol_definition c1: int = value(%bn)
+      return c0 < c1
+    }
+    body (%d: f32[4], %di: i64, %dn: i64) {
+      symbol_definition c2: int = value(%di)
+      %e = allocate f32[4]
+      extern_kernel aten.add.out(%d, %d, out = %e) writes(%e)
+      comment "one of two"
+      %f, %g = conditional c2 % 2 > 0 (%e, c2) : f32[4], i64 {
+        true (%h: f32[4], %hi: i64) {
+          %j = allocate f32[8] workspace(zero_on_call)
+          %k = reinterpret %j as f32[4]
+          extern_kernel aten.copy_.default(%k, %h) writes(%k)
+          free %j
+          comment "that is all"
+          return %k, 1
+        }
+        false (%l: f32[4], %li: i64) {
+          symbol_definition c3: int = value(%li)
+          %m = subgraph_call @add(%l, c3) : f32[4] {
+            body (%o: f32[4], %oi: f64) {
+              symbol_definition c4: float = value(%oi)
+              %p = extern_kernel aten.add.Scalar(%o, c4) : f32[4]
+              return %p
+            }
+          }
+          return %m, c3 + 2
+        }
+      }
+      free %e
+      symbol_definition c5: int = value(%g)
+      free %g
+      return %f, c2 + c5
+    }
+  }
+  free %a
+  return %r, %i
+}
+"""
+
+
+def without_dead_code(module: GraphModule) -> GraphModule:
+    for graph in graphs_in(module):
+        graph.graph.eliminate_dead_code()
+        graph.graph.lint()
+        graph.recompile()
+    return module
+
+
+def graphs_in(module: GraphModule) -> list[GraphModule]:
+    return [found for found in module.modules() if isinstance(found, GraphModule)]
+
+
+def operators_of(module: GraphModule) -> list[str]:
+    return [
+        str(node.target)
+        for graph in graphs_in(module)
+        for node in graph.graph.nodes
+        if node.op == "call_function"
+    ]
+
+
+def inputs_of(graph: GraphModule) -> list[str]:
+    return [node.name for node in graph.graph.nodes if node.op == "placeholder"]
+
+
+@pytest.mark.parametrize("case", BLOCK_CASES, ids=lambda case: case.name)
+def test_conformance_without_dead_code(case: Case) -> None:
+    assert check_case(FxEmitter(compile_graph=without_dead_code), case) is Outcome.PASSED
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@given(programs(languages=(), max_steps=24), st.integers(0, 99))
+def test_generated_programs_run_as_interpreted(program: Program, seed: int) -> None:
+    case = Case("generated", program, seeds=(seed,))
+    assert check_case(FxEmitter(compile_graph=without_dead_code), case) is Outcome.PASSED
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@given(programs(languages=(), max_steps=24))
+def test_every_line_of_every_block_is_in_a_graph_once(program: Program) -> None:
+    module = build_graph_module(
+        program, {item.key: torch.empty(0) for item in program.constants}
+    )
+    found = [line for graph in graphs_in(module) for line in lines_of(graph)]
+    # A block's graph follows that of the block around it, so the order may differ.
+    wanted = list(walk_lines(program.lines))
+    assert sorted(map(id, found)) == sorted(map(id, wanted))
+
+
+@pytest.mark.parametrize("most", [-1, 0, 1, 2, 7])
+def test_a_loop_computes_all_next_values_before_it_takes_them(most: int) -> None:
+    run_both(COUNT, torch.arange(4.0), most, 2**60 + 1)
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("most", [0, 1, 5, 9])
+def test_blocks_inside_blocks(most: int, grad: bool) -> None:
+    with torch.set_grad_enabled(grad):
+        run_both(NESTED, torch.arange(4.0), most)
+
+
+def test_each_block_is_a_module_with_the_lines_that_it_holds() -> None:
+    module = built(NESTED)
+    line = parsed(NESTED).lines[2]
+    assert isinstance(line, WhileLoopLine)
+    (loop,) = [n for n in module.graph.nodes if line in n.meta.get(LINES, ())]
+    # The first node of a line has it: here, what makes the first operand.
+    assert loop.op == "get_attr"
+    body = module.while_loop_body_graph_0
+    assert isinstance(body, GraphModule)
+    assert lines_of(body)[: len(line.body.lines)] == line.body.lines
+    branch = body.true_graph_0
+    assert isinstance(branch, GraphModule)
+    inner = line.body.lines[4]
+    assert isinstance(inner, ConditionalLine)
+    assert lines_of(branch) == inner.on_true.lines
+    (output,) = branch.graph.find_nodes(op="output")
+    assert output.meta[LINES] == inner.on_true.lines[-1:]
+    assert isinstance(output.args[0], tuple)
+    assert output.args[0][1] == 1
+
+
+def test_floats_are_carried_exactly() -> None:
+    text = """
+    program @main(%s: f64, %n: i64) {
+      symbol most: int 0..64 = value(%n)
+      symbol begin: float = value(%s)
+      %r, %i, %b = while_loop (begin, 0, begin > 1.0) () : f64, i64, bool {
+        condition (%c: f64, %ci: i64, %cb: bool) {
+          symbol_definition i0: int = value(%ci)
+          return i0 < most
+        }
+        body (%d: f64, %di: i64, %db: bool) {
+          symbol_definition s: float = value(%d)
+          symbol_definition i1: int = value(%di)
+          symbol_definition b: bool = value(%db)
+          return where(b, s / 3, s * 7 + 0.1), i1 + 1, not b
+        }
+      }
+      return %r, %i, %b
+    }
+    """
+    for begin in (0.1, -0.0, 1e308, float("inf"), float("nan")):
+        for count in (0, 1, 5):
+            outputs = run_both(text, begin, count)
+            assert [type(value) for value in outputs] == [float, int, bool]
+
+
+def test_numbers_become_what_a_block_declares() -> None:
+    text = """
+    program @main(%x: f64) {
+      symbol s: float = value(%x)
+      %i, %f, %b = subgraph_call @convert(s, s > 1.0) : i64, f32, bool {
+        body (%n: i64, %c: f64) {
+          symbol_definition t: int = value(%n)
+          symbol_definition u: float = value(%c)
+          return t + 1, t, u
+        }
+      }
+      return %i, %f, %b
+    }
+    """
+    assert run_both(text, 3.0) == (4, 3.0, True)
+    assert "whole" in refuse_both(text, 0.5)
+
+
+def test_blocks_of_one_line_may_declare_a_number_each_their_own_way() -> None:
+    text = """
+    program @main(%x: f64, %go: bool[]) {
+      symbol s: float = value(%x)
+      %r = conditional %go (s, 3) : f64 {
+        true (%a: i64, %b: f64) {
+          symbol_definition p: int = value(%a)
+          symbol_definition q: float = value(%b)
+          return p + q
+        }
+        false (%c: bool, %d: bool) {
+          symbol_definition t: bool = value(%c)
+          symbol_definition u: bool = value(%d)
+          return t + u * 2
+        }
+      }
+      return %r
+    }
+    """
+    assert run_both(text, 4.0, torch.tensor(True)) == (7.0,)
+    assert run_both(text, 0.5, torch.tensor(False)) == (3.0,)
+    assert "whole" in refuse_both(text, 0.5, torch.tensor(True))
+
+
+LAYOUTS = {
+    "padded": "f32[3, 4; stride 8, 1]",
+    "transposed": "f32[4, 3; stride 1, 4]",
+    "behind others": "f32[4; offset 4]",
+    "padded and behind others": "f32[2, 4; stride 8, 1; offset 3]",
+    "of one row": "f32[1, 4; stride 9, 1]",
+    "empty": "f32[0, 4]",
+}
+
+
+@pytest.mark.parametrize("go", [False, True])
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_a_loop_returns_the_declared_layout(layout: str, go: bool) -> None:
+    text = """
+    program @main(%x: f32[24], %go: bool[1]) {
+      %v = reinterpret %x as LAYOUT
+      %h, %r = while_loop (%go, %v) () : bool[1], LAYOUT {
+        condition (%t: bool[1], %a: LAYOUT) {
+          %u = extern_kernel aten.clone.default(%t) : bool[1]
+          return %u
+        }
+        body (%w: bool[1], %b: LAYOUT) {
+          %f = extern_kernel aten.logical_not.default(%w) : bool[1]
+          %e = allocate LAYOUT
+          extern_kernel aten.neg.out(%b, out = %e) writes(%e)
+          return %f, %e
+        }
+      }
+      free %v
+      free %h
+      return %r
+    }
+    """.replace("LAYOUT", layout)
+    (r,) = run_both(text, torch.arange(24.0), torch.tensor([go]))
+    assert isinstance(r, torch.Tensor)
+
+
+@pytest.mark.parametrize("go", [False, True])
+def test_what_lies_before_a_loops_result_is_there(go: bool) -> None:
+    run_both(
+        """
+        program @main(%x: f32[8], %go: bool[]) {
+          %v = reinterpret %x as f32[4; offset 4]
+          %h, %r = while_loop (%go, %v) () : bool[], f32[4; offset 4] {
+            condition (%c: bool[], %a: f32[4; offset 4]) {
+              %t = extern_kernel aten.clone.default(%c) : bool[]
+              return %t
+            }
+            body (%d: bool[], %b: f32[4; offset 4]) {
+              %f = extern_kernel aten.logical_not.default(%d) : bool[]
+              %e = allocate f32[4; offset 4]
+              extern_kernel aten.neg.out(%b, out = %e) writes(%e)
+              return %f, %e
+            }
+          }
+          free %v
+          free %h
+          %w = reinterpret %r as f32[2; offset 6]
+          %z = reinterpret %r as f32[4]
+          extern_kernel aten.zero_.default(%z) writes(%z)
+          free %r
+          return %w, %z
+        }
+        """,
+        torch.arange(8.0),
+        torch.tensor(go),
+    )
+
+
+def test_a_plain_result_of_a_loop_is_not_checked() -> None:
+    for text, count in ((COUNT, 0), (COUNT.replace("f32[4]", "f32[4; offset 1]"), 1)):
+        if count:
+            text = text.replace("aten.add.Tensor(%d, %d)", "aten.clone.default(%d)")
+        graph = build_graph(parsed(text)).graph
+        nodes = graph.find_nodes(op="call_function", target=block_functions.laid_out)
+        assert len(nodes) == count
+
+
+LIFTED = """
+program @main(%x: f32[s0, 4], %y: f32[2], %n: i64, %q: f64, %t: bool) {
+  symbol s0: int 1..64 = size(%x, 0)
+  symbol n: int 0..9 = value(%n)
+  symbol q: float = value(%q)
+  symbol t: bool = value(%t)
+  constant %w: f32[4] = "w"
+  constant %v: f32[4] = "v"
+  symbol_definition unused: int = n + 5
+  symbol_definition five: int = 5
+  %r = subgraph_call @outer(%x) : f32[s0, 4] {
+    body (%a: f32[s0, 4]) {
+      symbol_definition own: int = n + 1
+      %b = conditional t (%a) : f32[s0, 4] {
+        true (%c: f32[s0, 4]) {
+          %d = allocate f32[s0, 4]
+          extern_kernel aten.add.out(%c, %w, alpha = own + five, out = %d) writes(%d)
+          return %d
+        }
+        false (%e: f32[s0, 4]) {
+          %f = extern_kernel aten.add.Scalar(%e, q) : f32[s0, 4]
+          return %f
+        }
+      }
+      return %b
+    }
+  }
+  return %r, unused
+}
+"""
+
+
+def test_blocks_are_given_the_constants_and_symbols_that_they_use() -> None:
+    program = parsed(LIFTED)
+    constants = {"w": torch.arange(4.0), "v": torch.zeros(4)}
+    module = build_graph_module(program, constants)
+    outer = module.outer_graph
+    assert isinstance(outer, GraphModule)
+    assert inputs_of(outer) == ["a", "w", "s0", "n", "q_cell", "t"]
+    for name in ("true_graph_0", "false_graph_0"):
+        branch = getattr(outer, name)
+        first = "c" if name == "true_graph_0" else "e"
+        assert inputs_of(branch) == [first, "w", "s0", "q_cell", "own"]
+    x, y = torch.arange(12.0).reshape(3, 4), torch.zeros(2)
+    call = load(program, constants)
+    for t in (False, True):
+        given: list[Value] = [x, y, 3, 0.25, t]
+        assert_same(call(list(given)), interpret(program, given, constants))
+
+
+def test_tuples_go_in_and_come_out() -> None:
+    run_both(
+        """
+        program @main(%x: f32[4, 3], %go: bool[]) {
+          %p = extern_kernel aten.max.dim(%x, 0) : (f32[3], i64[3])
+          %r = conditional %go (%p) : (f32[3], i64[3]) {
+            true (%a: (f32[3], i64[3])) {
+              %b = multi_output %a[0] : f32[3]
+              %c = extern_kernel aten.sort.default(%b) : (f32[3], i64[3])
+              free %b
+              return %c
+            }
+            false (%d: (f32[3], i64[3])) {
+              %e = multi_output %d[0] : f32[3]
+              %f = extern_kernel aten.sort.default(%e, 0, true) : (f32[3], i64[3])
+              free %e
+              return %f
+            }
+          }
+          free %p
+          %v = multi_output %r[0] : f32[3]
+          %i = multi_output %r[1] : i64[3]
+          free %r
+          return %v, %i
+        }
+        """,
+        torch.tensor([[3.0, 1, 2], [0, 5, 1], [7, 2, 4], [1, 1, 9]]),
+        torch.tensor(True),
+    )
+
+
+@pytest.mark.parametrize("go", [False, True])
+def test_operands_may_share_memory_and_be_written(go: bool) -> None:
+    x = torch.arange(8.0)
+    (y,) = run_both(
+        """
+        program @main(%x: mutated f32[8], %go: bool[1, 1]) {
+          %v = reinterpret %x as f32[4; offset 2]
+          conditional %go (%x, %x, %v) {
+            true (%a: f32[8], %b: f32[8], %c: f32[4; offset 2]) {
+              extern_kernel aten.add_.Scalar(%a, 1) writes(%a)
+              extern_kernel aten.mul_.Tensor(%c, %c) writes(%c)
+              extern_kernel aten.add_.Scalar(%b, 1) writes(%b)
+              return
+            }
+            false (%d: f32[8], %e: f32[8], %f: f32[4; offset 2]) {
+              extern_kernel aten.zero_.default(%f) writes(%f)
+              return
+            }
+          }
+          free %v
+          %y = extern_kernel aten.clone.default(%x) : f32[8]
+          return %y
+        }
+        """,
+        x,
+        torch.tensor([[go]]),
+    )
+    assert isinstance(y, torch.Tensor)
+    assert y.tolist() != x.tolist()
+
+
+def test_blocks_that_only_write_are_no_dead_code() -> None:
+    text = """
+    program @main(%x: mutated f32[4], %n: i64) {
+      symbol n: int = value(%n)
+      subgraph_call @write(%x) {
+        body (%a: f32[4]) {
+          extern_kernel aten.add_.Scalar(%a, 1) writes(%a)
+          return
+        }
+      }
+      %i = while_loop (0) (%x) : i64 {
+        condition (%b: i64, %c: f32[4]) {
+          symbol_definition i0: int = value(%b)
+          return i0 < n
+        }
+        body (%d: i64, %e: f32[4]) {
+          symbol_definition i1: int = value(%d)
+          extern_kernel aten.mul_.Scalar(%e, 2) writes(%e)
+          return i1 + 1
+        }
+      }
+      return
+    }
+    """
+    call = without_dead_code(built(text))
+    x = torch.arange(4.0)
+    assert call(x, 2) == ()
+    assert x.tolist() == [4, 8, 12, 16]
+
+
+def test_two_results_of_one_buffer_are_views_of_it() -> None:
+    text = """
+    program @main(%x: f32[8]) {
+      %r, %q, %s, %o = subgraph_call @half(%x) : f32[8], f32[4; offset 4], f32[8], f32[8] {
+        body (%y: f32[8]) {
+          %a = extern_kernel aten.neg.default(%y) : f32[8]
+          %b = extern_kernel aten.neg.default(%y) : f32[8]
+          %v = reinterpret %a as f32[4; offset 4]
+          return %a, %v, %a, %b
+        }
+      }
+      return %r, %q, %s, %o
+    }
+    """
+    r, q, s, o = run_both(text, torch.arange(8.0))
+    assert isinstance(r, torch.Tensor)
+    assert isinstance(q, torch.Tensor)
+    assert isinstance(s, torch.Tensor)
+    assert isinstance(o, torch.Tensor)
+    assert q.data_ptr() == r.data_ptr() + 16 == s.data_ptr() + 16
+    assert o.data_ptr() != r.data_ptr()
+
+
+ALIASED = """
+kernel_definition @copy cpp(to: write f32*, source: read f32*) {
+  entry = copy
+  source {
+    | extern "C" void copy(float* to, const float* source) {
+    |   for (int i = 0; i < 4; ++i) to[i] = source[i] + 1; }
+  }
+}
+
+program @main(%x: f32[4]) {
+  %r, %s, %o = subgraph_call @same(%x) : f32[4], f32[4], f32[4] {
+    body (%y: f32[4]) {
+      %a = extern_kernel aten.neg.default(%y) : f32[4]
+      %b = extern_kernel aten.neg.default(%y) : f32[4]
+      return %a, %a, %b
+    }
+  }
+  kernel_call @copy(%r, %s)
+  kernel_call @copy(%r, %o)
+  subgraph_call @inner(%r, %s, %o) {
+    body (%c: f32[4], %d: f32[4], %e: f32[4]) {
+      kernel_call @copy(%c, %d)
+      kernel_call @copy(%c, %e)
+      return
+    }
+  }
+  free %s
+  free %o
+  return %r
+}
+"""
+
+
+def test_kernels_are_told_which_operands_share_memory() -> None:
+    run_both(ALIASED, torch.arange(4.0))
+    module = built(ALIASED)
+    for graph in (module, module.inner_graph):
+        assert isinstance(graph, GraphModule)
+        calls = [n for n in graph.graph.nodes if "call_kernel" in str(n.target)]
+        assert [len(call.args[1]) for call in calls] == [2, 1]
+
+
+def test_graphs_of_one_name_have_different_identifiers() -> None:
+    text = """
+    program @main(%x: f32[4]) {
+      %a = subgraph_call @same(%x) : f32[4] {
+        body (%y: f32[4]) {
+          %b = extern_kernel aten.neg.default(%y) : f32[4]
+          return %b
+        }
+      }
+      %c = subgraph_call @same(%a) : f32[4] {
+        body (%z: f32[4]) {
+          %d = extern_kernel aten.abs.default(%z) : f32[4]
+          return %d
+        }
+      }
+      free %a
+      return %c
+    }
+    """
+    run_both(text, torch.arange(4.0))
+    module = built(text)
+    calls = [n for n in module.graph.nodes if "invoke_subgraph" in str(n.target)]
+    assert [call.args[1] for call in calls] == ["same", "same_"]
+    assert [module.get_submodule(n.args[0].target) for n in calls] == graphs_in(module)[1:]
+
+
+def test_a_workspace_of_a_block_is_kept_between_calls() -> None:
+    text = """
+    program @main(%x: f32[4]) {
+      %r = subgraph_call @sum(%x) : f32[4] {
+        body (%y: f32[4]) {
+          %w = allocate f32[4] workspace(zero_per_program)
+          %a = extern_kernel aten.add.Tensor(%y, %w) : f32[4]
+          return %a
+        }
+      }
+      return %r
+    }
+    """
+    run_both(text, torch.arange(4.0))
+    module = built(text)
+    assert "sum_graph.w" in dict(module.named_buffers()) or hasattr(module.sum_graph, "w")
+
+
+def test_a_block_lies_in_the_callers_pool() -> None:
+    run_both(
+        """
+        program @main(%x: f32[8], %n: i64) {
+          symbol n: int 1..9 = value(%n)
+          %p = allocate_pool pool[n * 64 + 128]
+          %q = place pool[64] in %p at n * 64
+          %r = subgraph_call @use(%x, %q, %p) : f32[8] {
+            body (%y: f32[8], %b: pool[64], %c: pool[n * 64 + 128]) {
+              %d = place f32[8] in %b at 32
+              %e = place i64[4] in %c at 0
+              extern_kernel aten.neg.out(%y, out = %d) writes(%d)
+              extern_kernel aten.fill_.Scalar(%e, n) writes(%e)
+              %f = extern_kernel aten.add.Tensor(%d, %d) : f32[8]
+              free %d
+              free %e
+              return %f
+            }
+          }
+          free %q
+          free %p
+          return %r
+        }
+        """,
+        torch.arange(8.0),
+        3,
+    )
+
+
+def deep(depth: int) -> str:
+    text = "return 1\n"
+    for level in range(depth):
+        text = (
+            f"%r{level} = conditional n > 0 () : i64 {{\ntrue () {{\n{text}}}\n"
+            f"false () {{\nreturn 0\n}}\n}}\n"
+            f"symbol_definition v{level}: int = value(%r{level})\nreturn v{level} + 1\n"
+        )
+    return f"program @main(%n: i64) {{\nsymbol n: int = value(%n)\n{text}}}\n"
+
+
+def test_blocks_may_be_nested_deep() -> None:
+    assert run_both(deep(MAX_NESTING), 1) == (MAX_NESTING + 1,)
+
+
+def test_blocks_that_are_nested_too_deep_are_refused() -> None:
+    with pytest.raises(DiagnosticError, match=f"deeper than {MAX_NESTING}") as caught:
+        FxEmitter().emit(parsed(deep(MAX_NESTING + 4)))
+    (problem,) = caught.value.diagnostics
+    assert problem.code is Code.UNSUPPORTED_FEATURE
+
+
+def test_what_is_opaque_is_not_given_to_a_block() -> None:
+    text = """
+    program @main(%x: opaque("a stream")) {
+      subgraph_call @use(%x) {
+        body (%y: opaque("a stream")) {
+          return
+        }
+      }
+      return %x
+    }
+    """
+    with pytest.raises(DiagnosticError, match="no tensor or number"):
+        FxEmitter().emit(parsed(text))
+
+
+def test_the_operators_are_those_of_pytorch() -> None:
+    module = built(NESTED)
+    found = [name for name in operators_of(module) if name in ("cond", "while_loop")]
+    assert sorted(found) == ["cond", "while_loop"]
+    (loop,) = [n for n in module.graph.nodes if str(n.target) == "while_loop"]
+    taken = [node for node in loop.users if node.target is operator.getitem]
+    assert [node.name for node in taken] == ["r", "i"]
+    assert isinstance(loop.args[0], Node)
+    assert isinstance(parsed(NESTED).lines[2], WhileLoopLine | SubgraphCallLine)
