@@ -1,12 +1,13 @@
 """Runs a function through Inductor and the FX emitter; each program's graph is kept.
 
 Without a GPU, Inductor is told to write Triton for CPU tensors, which Triton's interpreter
-runs.  Whatever is run here is held against eager PyTorch, and each program, bit for bit,
-against the reference interpreter (on a GPU: against the Python emitter).
+runs.  Whatever is run here is held against eager PyTorch; and each program, bit for bit,
+against the reference interpreter and emitted Python.
 """
 
 import contextlib
 import copy
+import functools
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
@@ -82,7 +83,10 @@ def compile_function(
     compiled: Callable[..., Any] = torch.compile(function, backend=backend, dynamic=dynamic)
 
     def call(*inputs: Any) -> Any:
-        settings = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
+        settings = {
+            "capture_scalar_outputs": True,
+            "capture_dynamic_output_shape_ops": True,
+        }
         with triton_for_all(), dynamo_config.patch(settings):
             return compiled(*inputs)
 
@@ -97,9 +101,10 @@ def triton_for_all() -> Generator[None]:
 
 
 def checked(lowered: Lowered, ran: Ran) -> Loaded:
-    """Load a program's graph; each call of it is compared with the reference's.
+    """Load a program's graph; each call of it is compared with others of the program.
 
-    The graph of the program as its memory is planned is run too.
+    These are the interpreter, emitted Python, and the graph of the program whose memory is
+    planned; on a GPU, where the interpreter has no kernels, the other two.
     """
 
     def keep(graph: GraphModule) -> GraphModule:
@@ -107,39 +112,33 @@ def checked(lowered: Lowered, ran: Ran) -> Loaded:
         return graph
 
     program, constants = lowered.program, lowered.constants
-    call = compile_program(
-        program, emitter=FxEmitter(compile_graph=keep), constants=constants
-    )
+    emitter = FxEmitter(compile_graph=keep)
+    call = compile_program(program, emitter=emitter, constants=constants)
     ran.programs.append(program)
     assert_described(ran.graphs[-1], program)
-    copies = [copied(constants) for _ in range(2)]
-    reference = reference_of(program, copies[0])
-    planned = compile_program(
-        program, emitter="fx", passes=MEMORY_PASSES, constants=copies[1]
-    )
+    others: list[tuple[Loaded, Mapping[str, torch.Tensor]]] = []
+    for one, passes in (("python", ()), ("fx", MEMORY_PASSES)):
+        bound = copied(constants)
+        other = compile_program(program, emitter=one, passes=passes, constants=bound)
+        others.append((other, bound))
+    if "@cuda" not in format_program(program):
+        bound = copied(constants)
+        others.append((functools.partial(interpret, program, constants=bound), bound))
 
     def run(inputs: list[Value]) -> tuple[Value, ...]:
-        outcomes: list[tuple[list[Value], tuple[Value, ...], Mapping[str, Any]]] = []
-        calls = (reference, planned, call)
-        for one, bound in zip(calls, (*copies, constants), strict=True):
-            given = inputs if one is call else copied(inputs)
-            kept = list(given)
+        copies = [copied(inputs) for _ in others]
+        given = list(inputs)
+        torch.manual_seed(0)
+        outputs = call(inputs)
+        for (other, bound), inputs in zip(others, copies, strict=True):
+            kept = list(inputs)
             torch.manual_seed(0)
-            outcomes.append((kept, one(given), bound))
-        for kept, outputs, bound in outcomes[1:]:
-            assert_same(outputs, outcomes[0][1])
-            assert_same(kept, outcomes[0][0])
-            assert_same(list(bound.values()), list(outcomes[0][2].values()))
-        return outcomes[-1][1]
+            assert_same(outputs, other(inputs))
+            assert_same(given, kept)
+            assert_same(list(constants.values()), list(bound.values()))
+        return outputs
 
     return run
-
-
-def reference_of(program: Program, constants: Mapping[str, torch.Tensor]) -> Loaded:
-    """Return what a program's graph is held against."""
-    if "@cuda" in format_program(program):
-        return compile_program(program, emitter="python", constants=constants)
-    return lambda inputs: interpret(program, inputs, constants)
 
 
 def assert_described(graph: GraphModule, program: Program) -> None:

@@ -17,7 +17,8 @@ from tests.fx_emitter.features import (
     modules_of,
     outputs_of,
     run,
-)from wrapperir import compile_program
+)
+from wrapperir import compile_program
 from wrapperir.text import parse_program
 from wrapperir_fx.graph_module import build_graph_module
 
@@ -153,9 +154,7 @@ def test_nested_cond(device: torch.device) -> None:
 def test_cond_on_sizes(device: torch.device, length: int) -> None:
     def function(x: torch.Tensor, y: torch.Tensor) -> Any:
         flat, size = x.reshape(-1), y.shape[0]
-        return choose(
-            x.shape[0] > 5, lambda x: x + size, lambda x: (x + size) / 2, (flat,)
-        )
+        return choose(x.shape[0] > 5, lambda x: x + size, lambda x: (x + size) / 2, (flat,))
 
     x, y = torch.randn(length, length, device=device), torch.randn(length, device=device)
     ran = run(function, x, y, dynamic=True)

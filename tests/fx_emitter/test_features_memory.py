@@ -1,31 +1,27 @@
 """What PyTorch's tests of its FX backend cover: views, frees, and other memory."""
 
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from torch.fx import GraphModule, Interpreter, Node
+from torch.fx import Node
 
 from tests.fx_emitter.features import (
     TRITON,
-    Ran,
     calls,
-    compile_function,
     lines_in,
     outputs_of,
     run,
-    triton_for_all,
 )
 from wrapperir import compile_program
 from wrapperir.interp import interpret
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.line import FreeLine, ReinterpretLine
+from wrapperir.ir.line import FreeLine
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import Device, tensor
 from wrapperir_fx import functions
-from wrapperir_fx.graph_module import build_graph, build_graph_module
+from wrapperir_fx.graph_module import build_graph
 
 aten = torch.ops.aten
 
@@ -174,9 +170,7 @@ def test_a_comm_buffer(passes: tuple[str, ...]) -> None:
 
 def test_a_comm_buffer_of_a_gpu_is_symmetric_memory() -> None:
     graph = build_graph(through_comm_buffer(Device("cuda", 0))).graph
-    (allocated,) = graph.find_nodes(
-        op="call_function", target=functions.empty_symmetric
-    )
+    (allocated,) = graph.find_nodes(op="call_function", target=functions.empty_symmetric)
     assert allocated.args == ((4, 4), (4, 1))
     assert allocated.kwargs["device"] == torch.device("cuda:0")
 

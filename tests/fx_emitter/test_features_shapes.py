@@ -55,7 +55,9 @@ def test_dynamic_strides(device: torch.device) -> None:
 def test_padded_strides_are_kept() -> None:
     b = ProgramBuilder()
     x = b.input(tensor("f32", (Symbol("rows"), Symbol("columns"))))
-    rows, columns = (b.symbol(n, SizeOf(x.name, i)) for i, n in enumerate(("rows", "columns")))
+    rows, columns = (
+        b.symbol(n, SizeOf(x.name, i)) for i, n in enumerate(("rows", "columns"))
+    )
     padded = mul(8, ceildiv(columns, 8))
     y = b.allocate(tensor("f32", (rows, columns), stride=(padded, 1)))
     b.extern_out("aten.neg.out", x, out=y)
@@ -136,7 +138,10 @@ def test_nonzero(device: torch.device) -> None:
 
 def test_scalar_inputs(device: torch.device) -> None:
     ran = run(
-        lambda x, n: (x * n, n // 3, n * 2 + 1), torch.randn(4, device=device), 7, dynamic=True
+        lambda x, n: (x * n, n // 3, n * 2 + 1),
+        torch.randn(4, device=device),
+        7,
+        dynamic=True,
     )
     assert calls(ran.graph, operator.floordiv)
     assert any(
