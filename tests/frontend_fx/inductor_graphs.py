@@ -1,8 +1,5 @@
 """Gets the graphs that Inductor's own FX backend makes, on a CPU without a GPU."""
 
-# Inductor and Dynamo say little of their types.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportPrivateUsage=false
 import contextlib
 import copy
 from collections.abc import Callable, Generator, Sequence

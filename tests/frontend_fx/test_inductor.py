@@ -102,7 +102,7 @@ def test_a_size_that_only_the_operator_knows_is_a_symbol() -> None:
 
 def test_an_item_is_a_symbol() -> None:
     def counted(n: torch.Tensor) -> torch.Tensor:
-        return torch.ones(n.item()) * 2
+        return torch.ones(int(n.item())) * 2
 
     (module,) = graphs_of(counted, (torch.tensor(3),), triton=True).modules
     program = check_run(module, [torch.tensor(5)], torch.full((5,), 2.0))

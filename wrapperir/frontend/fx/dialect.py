@@ -10,6 +10,7 @@ from torch._higher_order_ops.triton_kernel_wrap import triton_kernel_wrapper_mut
 from torch._ops import HigherOrderOperator, OpOverload
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.frontend.export.arguments import lower_argument
 from wrapperir.frontend.export.graph import add_constant
 from wrapperir.frontend.export.operators import lower_operator
 from wrapperir.frontend.export.scope import Scope
@@ -27,16 +28,22 @@ from wrapperir.frontend.fx.memory import (
     lower_empty,
     lower_free,
     lower_kept,
+    lower_laid_out,
 )
-from wrapperir.frontend.fx.numbers import lower_number
+from wrapperir.frontend.fx.number_nodes import lower_number
 from wrapperir.frontend.fx.state import example_of, shared_of
 from wrapperir.frontend.fx.streams import STREAMS, on_current_stream
 from wrapperir.frontend.fx.triton_calls import lower_triton_call
 from wrapperir.ir.line import BufferRef
-from wrapperir_fx import functions
+from wrapperir_fx import block_functions, functions
 from wrapperir_fx.workspaces import KeptWorkspace
 
 Handler = Callable[[Scope, torch.fx.Node], None]
+
+
+def _lower_nothing(scope: Scope, node: torch.fx.Node) -> None:
+    """Append nothing: the node keeps others from being dead code."""
+
 
 _FUNCTIONS: Mapping[Any, Handler] = {
     torch.empty_strided: lower_empty,
@@ -48,6 +55,8 @@ _FUNCTIONS: Mapping[Any, Handler] = {
     functions.aligned: lower_aligned,
     functions.empty_symmetric: lower_empty,
     functions.assert_size_stride: lower_assert_size_stride,
+    block_functions.ran: _lower_nothing,
+    block_functions.laid_out: lower_laid_out,
     **STREAMS,
 }
 _OPERATORS: Mapping[str, Handler] = {
@@ -91,6 +100,9 @@ def lower_in_dialect(scope: Scope, node: torch.fx.Node) -> bool:
     if isinstance(target, OpOverload):
         _check_examples(node, bool(returned_arguments(target, node)))  # pyright: ignore
         _lower_call(scope, node, target)
+        return True
+    if target is block_functions.packed:
+        scope.values[node] = lower_argument(scope, node.args)
         return True
     if target is functions.call_operator:
         _lower_named_call(scope, node)
@@ -158,9 +170,8 @@ def _lower_held(scope: Scope, node: torch.fx.Node) -> bool:
     shared = shared_of(scope)
     name = shared.held.get(id(held))
     if name is None:
-        name = shared.held[id(held)] = add_constant(
-            scope, str(node.target), node.name, held
-        )
+        key = shared.keys.get(str(node.target), str(node.target))
+        name = shared.held[id(held)] = add_constant(scope, key, node.name, held)
     elif name not in scope.types:
         (known,) = [constant for constant in shared.constants if constant.name == name]
         scope.declare_root(name, known.type)

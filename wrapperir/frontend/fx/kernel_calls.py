@@ -18,7 +18,7 @@ from wrapperir.ir.line import (
     KernelDefinitionLine,
 )
 from wrapperir.ir.types import CPU, Device, TensorType
-from wrapperir_fx.kernel_keys import argument_order, definition_key, split_key
+from wrapperir_fx.kernel_keys import argument_order, split_key
 from wrapperir_fx.kernel_registry import registered_definition
 
 
@@ -75,10 +75,7 @@ def _device(scope: Scope, arguments: tuple[KernelArgument, ...]) -> Device:
 
 
 def _definition(scope: Scope, key: str) -> KernelDefinitionLine:
-    for line in shared_of(scope).known.values():
-        if isinstance(line, KernelDefinitionLine) and definition_key(line) == key:
-            return line
-    found = registered_definition(key)
+    found = shared_of(scope).known_kernels.get(key) or registered_definition(key)
     if found is None:
         raise DiagnosticError(
             Diagnostic(

@@ -13,7 +13,14 @@ from wrapperir.frontend.export.scope import Scope
 from wrapperir.frontend.export.values import lower_device, lower_dtype
 from wrapperir.frontend.fx.numbers import expression, expressions
 from wrapperir.frontend.fx.state import example_of
-from wrapperir.ir.line import AllocateLine, BufferRef, FreeLine, ReinterpretLine, ZeroMode
+from wrapperir.ir.line import (
+    AllocateLine,
+    BufferRef,
+    ExternKernelLine,
+    FreeLine,
+    ReinterpretLine,
+    ZeroMode,
+)
 from wrapperir.ir.types import CPU, DEFAULT_SPACE, TensorType
 from wrapperir_fx import functions
 
@@ -51,7 +58,7 @@ def lower_aligned(scope: Scope, node: torch.fx.Node) -> None:
                 hint="use the memory in no other node",
             )
         )
-    if memory in scope.values:
+    if scope.values.get(memory) is not None:
         _view(scope, node, memory, (*layout, 0))
     else:
         _allocate(scope, node, memory, layout, alignment)
@@ -151,6 +158,37 @@ def _view(scope: Scope, node: torch.fx.Node, value: Any, layout: Sequence[Any]) 
     scope.lines.append(
         ReinterpretLine(
             result=name, source=source.name, type=viewed, provenance=provenance_of(node)
+        )
+    )
+
+
+def lower_laid_out(scope: Scope, node: torch.fx.Node) -> None:
+    """Append a copy of a tensor that has another layout; the same tensor if it has not."""
+    given, size, stride, offset = node.args
+    source = lower_argument(scope, given)
+    assert isinstance(source, BufferRef)
+    type = scope.types[source.name]
+    assert isinstance(type, TensorType)
+    wanted = evolve(
+        type,
+        size=expressions(scope, size),
+        stride=expressions(scope, stride),
+        offset=expression(scope, offset),
+        pinned=bool(node.kwargs.get("pinned")),
+    )
+    if wanted == type:
+        scope.values[node] = source
+        return
+    _append_allocation(scope, node, wanted, None)
+    copy = lower_argument(scope, node)
+    assert isinstance(copy, BufferRef)
+    scope.lines.append(
+        ExternKernelLine(
+            operator="aten.copy_.default",
+            arguments=(copy, source),
+            writes=(copy.name,),
+            device=type.device,
+            provenance=provenance_of(node),
         )
     )
 

@@ -1,6 +1,7 @@
 """What all graphs of a program share while they are read, beside what exports share."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.frontend.export.scope import Scope, Shared, take
 from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine
 from wrapperir.ir.types import Device
+from wrapperir_fx.kernel_keys import definition_key
 
 
 @frozen
@@ -24,19 +26,35 @@ class Stream:
 class FxShared(Shared):
     """Names, constants and findings, and the kernels that calls named so far.
 
-    ``known`` are definitions that came with the graph, by their names.  ``inferred`` are
+    ``known`` are definitions that came with the graph, by their names, and ``keys`` those
+    of constants, by the attributes that hold them.  ``inferred`` are
     kernels whose accesses are what their code does, whatever they are given.  ``held`` has
     the name of each constant by the tensor's identity.  ``streams`` are those that nodes
     stand for; ``current`` are those that were entered, the last one innermost.
     """
 
     known: Mapping[str, DefinitionLine] = field(factory=dict[str, DefinitionLine])
+    keys: Mapping[str, str] = field(factory=dict[str, str])
     definitions: dict[str, DefinitionLine] = field(factory=dict[str, DefinitionLine])
     kernel_names: set[str] = field(factory=set[str])
     inferred: set[str] = field(factory=set[str])
     held: dict[int, str] = field(factory=dict[int, str])
     streams: dict[torch.fx.Node, Stream] = field(factory=dict[torch.fx.Node, Stream])
     current: list[Stream] = field(factory=list[Stream])
+
+    @cached_property
+    def known_kernels(self) -> Mapping[str, KernelDefinitionLine]:
+        """The kernels that came with the graph, by their keys in calls."""
+        return {
+            definition_key(line): line
+            for line in self.known.values()
+            if isinstance(line, KernelDefinitionLine)
+        }
+
+    @cached_property
+    def graph_symbols(self) -> frozenset[str]:
+        """The names of all symbols that the graph's examples may mention."""
+        return frozenset(symbol.name for symbol in self.ranges)
 
     def define(self, definition: KernelDefinitionLine) -> str:
         """Add a kernel, under a name that no other has; return that name."""

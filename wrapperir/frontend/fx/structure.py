@@ -18,6 +18,7 @@ from wrapperir.frontend.fx.contents import settle_accesses
 from wrapperir.frontend.fx.dialect import lower_in_dialect
 from wrapperir.frontend.fx.exact import header_of
 from wrapperir.frontend.fx.frees import keep_last_frees
+from wrapperir.frontend.fx.pools import recover_pools
 from wrapperir.frontend.fx.state import FxShared, example_of
 from wrapperir.frontend.lowered import Lowered
 from wrapperir.ir.line import Argument
@@ -33,7 +34,8 @@ def lower_structure(module: GraphModule) -> Lowered:
     """
     header = header_of(module)
     known = {} if header is None else {line.name: line for line in header.definitions}
-    shared = FxShared(_ranges(module), lower_in_dialect, known=known)
+    keys = {} if header is None else {held.name: held.key for held in header.constants}
+    shared = FxShared(_ranges(module), lower_in_dialect, known=known, keys=keys)
     scope = Scope(shared, module)
     given = _placeholders(scope, module)
     inputs, symbols = lower_given(scope, given)
@@ -57,7 +59,7 @@ def lower_structure(module: GraphModule) -> Lowered:
         outputs=outputs,
     )
     settled = settle_accesses(keep_last_frees(program), shared.inferred)
-    return Lowered(insert_frees(settled), shared.tensors)
+    return Lowered(recover_pools(insert_frees(settled)), shared.tensors)
 
 
 def _placeholders(scope: Scope, module: GraphModule) -> list[torch.fx.Node]:

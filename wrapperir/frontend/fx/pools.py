@@ -1,0 +1,222 @@
+"""Memory that a graph only places buffers in, as pools again."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from attrs import define, evolve, field
+
+from wrapperir.ir.expr import Expr, ExprOp, Operation, add, mul, sub
+from wrapperir.ir.line import (
+    AllocateLine,
+    AllocatePoolLine,
+    Argument,
+    AssertSizeStrideLine,
+    Block,
+    BlockParameter,
+    BodyLine,
+    BufferRef,
+    ConditionalLine,
+    FreeLine,
+    KernelArgument,
+    PlaceLine,
+    ReinterpretLine,
+    SubgraphCallLine,
+    WhileLoopLine,
+)
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import POOL_ALIGNMENT, DType, PoolType, TensorType, ValueType
+from wrapperir.ir.uses import blocks_of, buffers_in, uses
+from wrapperir.passes.nested_blocks import rewrite_blocks
+from wrapperir.verify import verify
+
+
+def recover_pools(program: Program) -> Program:
+    """Return the program with pools for the bytes that it only makes views of.
+
+    A view of a pool is then memory of its own, which other memory in the pool does not
+    depend on.  Where that is not so, as where views overlap, the program stays as it is.
+
+    Before::
+
+        %pool0 = allocate u8[64]
+        %pool0_f32 = reinterpret %pool0 as f32[16]
+        %buf0 = reinterpret %pool0_f32 as f32[4; offset 8]
+
+    After::
+
+        %pool0 = allocate_pool pool[64]
+        %buf0 = place f32[4] in %pool0 at 32
+    """
+    scope = _Scope({})
+    lines = scope.lines(program.lines, program.outputs)
+    if lines == program.lines:
+        return program
+    recovered = evolve(program, lines=lines)
+    return program if verify(recovered) else recovered
+
+
+@define(eq=False)
+class _Scope:
+    """The pools of one block, and where what was placed in them begins, in bytes.
+
+    ``pools`` has for each name of a pool, or of a view of all of it, the pool's name.
+    """
+
+    pools: dict[str, str]
+    types: dict[str, PoolType] = field(factory=dict[str, PoolType])
+    begins: dict[str, Expr] = field(factory=dict[str, Expr])
+
+    def lines(
+        self, lines: Sequence[BodyLine], results: Iterable[Argument]
+    ) -> tuple[BodyLine, ...]:
+        """Return the lines of the block with pools."""
+        found = _pools(lines, results, self.pools)
+        return tuple(new for line in lines if (new := self._line(line, found)) is not None)
+
+    def _line(self, line: BodyLine, found: Mapping[str, str]) -> BodyLine | None:
+        match line:
+            case AllocateLine(result=name) if found.get(name) == name:
+                type = _pool_type(line.type)
+                self.pools[name], self.types[name] = name, type
+                return AllocatePoolLine(result=name, type=type, provenance=line.provenance)
+            case ReinterpretLine(source=source) if source in self.pools:
+                return self._placed(line, found)
+            case ReinterpretLine(source=source) if source in self.begins:
+                begin = self.begins[line.result] = self.begins[source]
+                return evolve(line, type=_moved(line.type, begin))
+            case FreeLine(buffer=name) if self.pools.get(name, name) != name:
+                return None
+            case AssertSizeStrideLine(buffer=name) if name in self.pools:
+                return None
+            case ConditionalLine() | WhileLoopLine() | SubgraphCallLine():
+                return self._with_blocks(line)
+            case _:
+                return line
+
+    def _placed(self, line: ReinterpretLine, found: Mapping[str, str]) -> BodyLine | None:
+        pool, type = self.pools[line.source], line.type
+        if line.result in found and found[line.result] == pool:
+            self.pools[line.result] = pool
+            return None
+        begin = mul(type.offset, type.dtype.itemsize)
+        inner = found.get(line.result) == line.result
+        if inner:
+            placed: TensorType | PoolType = _pool_type(type)
+            self.pools[line.result], self.types[line.result] = line.result, _pool_type(type)
+        else:
+            placed = evolve(type, offset=0)
+        self.begins[line.result] = begin
+        if pool in self.begins:  # offsets count from the outermost pool
+            begin = _difference(begin, self.begins[pool])
+        return PlaceLine(
+            result=line.result,
+            type=placed,
+            pool=pool,
+            offset=begin,
+            provenance=line.provenance,
+        )
+
+    def _with_blocks(self, line: BodyLine) -> BodyLine:
+        given = _operands(line)
+
+        def rewrite(block: Block) -> Block:
+            inner = _Scope({})
+            parameters: list[BlockParameter] = []
+            for parameter, argument in zip(block.parameters, given, strict=True):
+                type: ValueType = parameter.type
+                if isinstance(argument, BufferRef) and argument.name in self.types:
+                    type = inner.types[parameter.name] = self.types[argument.name]
+                    inner.pools[parameter.name] = parameter.name
+                parameters.append(evolve(parameter, type=type))
+            lines = inner.lines(block.lines, block.results)
+            return evolve(block, parameters=tuple(parameters), lines=lines)
+
+        return rewrite_blocks(line, rewrite)
+
+
+def _operands(line: BodyLine) -> tuple[KernelArgument, ...]:
+    match line:
+        case ConditionalLine() | SubgraphCallLine():
+            return line.operands
+        case WhileLoopLine():
+            return (*line.carried, *line.invariant)
+        case _:
+            return ()
+
+
+_LEFT = (ReinterpretLine, FreeLine, AssertSizeStrideLine)
+"""Lines that may name what is a pool: they are made others, or left out."""
+
+
+def _pools(
+    lines: Sequence[BodyLine], results: Iterable[Argument], given: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the names that only views are made of: pools, and views of all of one."""
+    used = {name for result in results for name in buffers_in(result)}
+    for line in lines:
+        if not isinstance(line, _LEFT) and not blocks_of(line):
+            used.update(uses(line))
+        if isinstance(line, WhileLoopLine):
+            used.update(a.name for a in line.carried if isinstance(a, BufferRef))
+    viewed = {line.source for line in lines if isinstance(line, ReinterpretLine)}
+    viewed.update(name for line in lines if blocks_of(line) for name in uses(line))
+    found: dict[str, str] = dict(given)
+    for line in lines:
+        if isinstance(line, AllocateLine) and line.workspace is None:
+            if _is_bytes(line.type) and line.result not in used:
+                found[line.result] = line.result
+        elif isinstance(line, ReinterpretLine) and line.source in found:
+            if line.result in used or line.result not in viewed:
+                continue
+            whole = found[line.source]
+            if _is_flat(line.type) and line.type.offset == 0:
+                found[line.result] = whole
+            elif _is_bytes(line.type):
+                found[line.result] = line.result
+    return found
+
+
+def _is_bytes(type: TensorType) -> bool:
+    return type.dtype is DType.U8 and _is_flat(type)
+
+
+def _is_flat(type: TensorType) -> bool:
+    return len(type.size) == 1 and type.stride == (1,)
+
+
+def _pool_type(type: TensorType) -> PoolType:
+    return PoolType(
+        size=type.size[0],
+        device=type.device,
+        space=type.space,
+        pinned=type.pinned,
+        alignment=type.alignment or POOL_ALIGNMENT,
+    )
+
+
+def _moved(type: TensorType, begin: Expr) -> TensorType:
+    """Return a type that counts from a place ``begin`` bytes further on."""
+    elements = _divided(begin, type.dtype.itemsize)
+    return evolve(type, offset=_difference(type.offset, elements))
+
+
+def _divided(bytes: Expr, itemsize: int) -> Expr:
+    if (
+        isinstance(bytes, Operation)
+        and bytes.op is ExprOp.MUL
+        and bytes.args[1] == itemsize
+    ):
+        return bytes.args[0]
+    if isinstance(bytes, int):
+        return bytes // itemsize
+    return Operation(ExprOp.FLOORDIV, (bytes, itemsize)) if itemsize > 1 else bytes
+
+
+def _difference(whole: Expr, part: Expr) -> Expr:
+    if whole == part:
+        return 0
+    if isinstance(whole, Operation) and whole.op is ExprOp.ADD and whole.args[0] == part:
+        rest: Expr = 0
+        for term in whole.args[1:]:
+            rest = add(rest, term)
+        return rest
+    return sub(whole, part)
