@@ -21,7 +21,7 @@ EMITTER ?= python
 
 help:
 	@echo "make setup         the virtual environment; every other target sees to it"
-	@echo "make demo          compile BERT, GPT-2 and Llama; check them against eager"
+	@echo "make demo          compile BERT, GPT-2 and Llama; check all emitters against eager"
 	@echo "make test          run the tests"
 	@echo "make fuzz          run the tests with new random examples"
 	@echo "make check         lint, types, import contracts, docs build"
@@ -32,7 +32,7 @@ help:
 	@echo "make bench-solvers plan memory with every solver"
 	@echo "make bench-memory  measure peak memory of models beside the lower bound"
 	@echo "make sweep-ops     PyTorch's operators through the compiler (long; resumes;"
-	@echo "                   EMITTER=cpp: with another emitter; likewise sweep-models)"
+	@echo "                   EMITTER=cpp or fx: with that emitter; likewise sweep-models)"
 	@echo "make sweep-models  more model architectures through the compiler (long; resumes)"
 	@echo "make sweep-memory  generated programs through the passes over memory (long; resumes)"
 	@echo "make sweep-cpp     generated programs through the C++ emitter (long; resumes)"
