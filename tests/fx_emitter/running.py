@@ -75,3 +75,13 @@ def copied(inputs: tuple[Value, ...]) -> list[Value]:
 def lines_of(module: GraphModule) -> tuple[BodyLine, ...]:
     """Return the lines in the metas of a graph's nodes, those of nested graphs left out."""
     return tuple(line for node in module.graph.nodes for line in node.meta.get(LINES, ()))
+
+
+def without_dead_code(module: GraphModule) -> GraphModule:
+    """Drop what FX takes for unused, in a graph and in those nested in it."""
+    for owner in module.modules():
+        if isinstance(owner, GraphModule):
+            owner.graph.eliminate_dead_code()
+            owner.graph.lint()
+            owner.recompile()
+    return module

@@ -1,4 +1,4 @@
-"""Generated programs: interpreter, Python emitter and C++ emitter agree bit for bit."""
+"""Generated programs: interpreter, Python, C++ and FX emitter agree bit for bit."""
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -8,6 +8,7 @@ from wrapperir.ir.program import Program
 from wrapperir.passes import MEMORY_PASSES, PASSES
 from wrapperir.testing import Case, Outcome, check_case, programs
 from wrapperir_cpp.emitter import CppEmitter
+from wrapperir_fx.emitter import FxEmitter
 from wrapperir_python.emitter import PythonEmitter
 
 CPP = (Language.CPP,)
@@ -21,7 +22,7 @@ slow = settings(
 
 def check(program: Program, seed: int) -> None:
     case = Case("generated", program, seeds=(seed,))
-    for emitter in (CppEmitter(), PythonEmitter()):
+    for emitter in (CppEmitter(), PythonEmitter(), FxEmitter()):
         assert check_case(emitter, case) is Outcome.PASSED
 
 
