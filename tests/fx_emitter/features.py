@@ -32,6 +32,10 @@ from wrapperir.passes import MEMORY_PASSES
 from wrapperir.text import format_program
 from wrapperir_fx.emitter import FxEmitter
 
+DATA_DEPENDENT = {
+    "capture_scalar_outputs": True,
+    "capture_dynamic_output_shape_ops": True,
+}
 TRITON = triton_kernel_wrapper_mutation
 
 
@@ -71,6 +75,11 @@ def run(function: Callable[..., Any], *inputs: Any, dynamic: bool | None = None)
     return ran
 
 
+def options(**chosen: object) -> Any:
+    """Return options of the backend, for the FX emitter."""
+    return {"emitter": "fx", **chosen}
+
+
 def compile_function(
     function: Callable[..., Any], ran: Ran, *, dynamic: bool | None = None
 ) -> Callable[..., Any]:
@@ -83,11 +92,7 @@ def compile_function(
     compiled: Callable[..., Any] = torch.compile(function, backend=backend, dynamic=dynamic)
 
     def call(*inputs: Any) -> Any:
-        settings = {
-            "capture_scalar_outputs": True,
-            "capture_dynamic_output_shape_ops": True,
-        }
-        with triton_for_all(), dynamo_config.patch(settings):
+        with triton_for_all(), dynamo_config.patch(DATA_DEPENDENT):
             return compiled(*inputs)
 
     return call
@@ -170,6 +175,11 @@ def calls(graph: GraphModule, target: Callable[..., Any]) -> list[Node]:
         for module in modules_of(graph)
         for node in module.graph.find_nodes(op="call_function", target=target)
     ]
+
+
+def argument(node: Node, place: int | str) -> Any:
+    """Return a positional or a keyword argument of a call."""
+    return node.args[place] if isinstance(place, int) else node.kwargs[place]
 
 
 def outputs_of(graph: GraphModule) -> tuple[Any, ...]:

@@ -13,8 +13,10 @@ from torch.fx import GraphModule, Node
 from tests.fx_emitter.features import (
     TRITON,
     Ran,
+    argument,
     calls,
     compile_function,
+    options,
     outputs_of,
     run,
     triton_for_all,
@@ -35,9 +37,7 @@ def test_basic(device: torch.device) -> None:
     assert allocated.args == ((8,), (1,))
     assert outputs_of(ran.graph) == (allocated,)
     inputs = ran.graph.graph.find_nodes(op="placeholder")
-    arguments = launch.kwargs["kwargs"]
-    assert isinstance(arguments, dict)
-    assert list(arguments.values())[:3] == [*inputs, allocated]
+    assert list(argument(launch, "kwargs").values())[:3] == [*inputs, allocated]
     assert launch.kwargs["grid"] == [(1, 1, 1)]
 
 
@@ -72,7 +72,7 @@ def test_random_numbers(device: torch.device) -> None:
     with config.patch(fallback_random=True):
         ran = run(lambda x: x + torch.rand(8, device=device), torch.ones(8, device=device))
     (drawn,) = calls(ran.graph, aten.rand.default)
-    assert drawn.kwargs["device"].type == device.type
+    assert argument(drawn, "device").type == device.type
     assert drawn.meta["val"].shape == (8,)
 
 
@@ -149,7 +149,7 @@ def test_backward(device: torch.device) -> None:
         made: torch.Tensor = torch.nn.functional.mse_loss(linear(x).tanh(), wanted)
         return made
 
-    loss(x).backward()
+    torch.autograd.backward(loss(x))
     gradients = [p.grad for p in linear.parameters()]
     linear.zero_grad()
     ran = Ran()
@@ -170,8 +170,8 @@ def test_custom_compiler(device: torch.device) -> None:
         return lambda *args: tuple(output + 1 for output in graph(*args))
 
     torch._dynamo.reset()
-    options = {"emitter": "fx", "compile_graph": compile_graph}
-    compiled = torch.compile(torch.add, backend="wrapperir", options=options)
+    chosen = options(compile_graph=compile_graph)
+    compiled = torch.compile(torch.add, backend="wrapperir", options=chosen)
     x, y = torch.randn(8, device=device), torch.randn(8, device=device)
     with triton_for_all():
         torch.testing.assert_close(compiled(x, y), x + y + 1)
@@ -179,8 +179,8 @@ def test_custom_compiler(device: torch.device) -> None:
 
 def test_debug(device: torch.device, tmp_path: Path) -> None:
     torch._dynamo.reset()
-    options = {"emitter": "fx", "dump_dir": tmp_path, "passes": ()}
-    compiled = torch.compile(torch.sub, backend="wrapperir", options=options)
+    chosen = options(dump_dir=tmp_path, passes=())
+    compiled = torch.compile(torch.sub, backend="wrapperir", options=chosen)
     x, y = torch.randn(11, device=device), torch.randn(11, device=device)
     with triton_for_all():
         torch.testing.assert_close(compiled(x, y), x - y)
@@ -257,8 +257,8 @@ def test_a_kernel_in_cpp() -> None:
         return graph
 
     torch._dynamo.reset()
-    options = {"emitter": "fx", "compile_graph": keep}
-    compiled = torch.compile(torch.add, backend="wrapperir", options=options)
+    chosen = options(compile_graph=keep)
+    compiled = torch.compile(torch.add, backend="wrapperir", options=chosen)
     x, y = torch.randn(8), torch.randn(8)
     assert torch.equal(compiled(x, y), x + y)
     (launch,) = calls(graphs[0], call_kernel)

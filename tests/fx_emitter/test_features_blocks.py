@@ -1,7 +1,7 @@
 """What PyTorch's tests of its FX backend cover: graphs within graphs."""
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,12 +12,14 @@ from tests.frontend_inductor.captured import while_loop
 from tests.fx_emitter.features import (
     TRITON,
     Ran,
+    argument,
     calls,
     compile_function,
     modules_of,
     outputs_of,
     run,
 )
+from tests.python_emitter.running import assert_same
 from wrapperir import compile_program
 from wrapperir.text import parse_program
 from wrapperir_fx.graph_module import build_graph_module
@@ -43,7 +45,10 @@ program @main(%n: i64[], %x: f32[4]) {
 
 
 def choose(
-    choice: Any, on_true: Any, on_false: Any, operands: Sequence[torch.Tensor]
+    choice: Any,
+    on_true: Any,
+    on_false: Any,
+    operands: tuple[torch.Tensor, ...] | list[torch.Tensor],
 ) -> Any:
     """Be ``torch.cond`` where it is traced; run by itself, that compiles its branches."""
     if torch.compiler.is_compiling():
@@ -109,7 +114,7 @@ def test_cond_without_operands(device: torch.device) -> None:
     choices = [(torch.tensor([choice], device=device),) for choice in (False, True)]
     ran = run_with(function, *choices)
     (chosen,) = calls(ran.graph, cond)
-    assert chosen.args[3] == ()
+    assert argument(chosen, 3) == ()
     for branch in nested_graphs(ran.graph, chosen):
         assert not branch.graph.find_nodes(op="placeholder")
         assert len(calls(branch, TRITON)) == 1
@@ -131,7 +136,7 @@ def test_cond_of_several_values(device: torch.device) -> None:
     (chosen,) = calls(ran.graph, cond)
     assert [item.args for item in chosen.users] == [(chosen, 0), (chosen, 1)]
     assert outputs_of(ran.graph) == tuple(chosen.users)
-    assert [operand.op for operand in chosen.args[3]] == ["placeholder"] * 2  # type: ignore[union-attr]
+    assert [operand.op for operand in argument(chosen, 3)] == ["placeholder"] * 2
 
 
 def test_nested_cond(device: torch.device) -> None:
@@ -165,8 +170,8 @@ def test_cond_on_a_number_that_only_the_run_knows() -> None:
     program = parse_program(ON_AN_ITEM)
     call = compile_program(program, emitter="fx")
     x = torch.randn(4)
-    assert torch.equal(call([torch.tensor(2), x])[0], x.cos())  # type: ignore[arg-type]
-    assert torch.equal(call([torch.tensor(5), x])[0], x.sin())  # type: ignore[arg-type]
+    assert_same(call([torch.tensor(2), x]), (x.cos(),))
+    assert_same(call([torch.tensor(5), x]), (x.sin(),))
     graph = build_graph_module(program, {})
     (chosen,) = calls(graph, cond)
     (predicate, *_) = chosen.args
@@ -183,7 +188,7 @@ def test_a_branch_sees_sizes_without_being_given_them(device: torch.device) -> N
     yes = torch.tensor(True, device=device)
     ran = run(function, yes, torch.randn(6, 4, device=device), dynamic=True)
     (chosen,) = calls(ran.graph, cond)
-    values = [operand.meta["val"] for operand in chosen.args[3]]  # type: ignore[union-attr]
+    values = [operand.meta["val"] for operand in argument(chosen, 3)]
     assert any(isinstance(value, torch.SymInt) for value in values)
 
 
@@ -198,8 +203,8 @@ def test_while_loop(device: torch.device) -> None:
     (decided,) = condition.graph.find_nodes(op="output")
     assert isinstance(decided.args[0], Node)
     assert len(outputs_of(body)) == 2
-    assert len(looped.args[2]) == 2  # type: ignore[arg-type]
-    assert looped.args[3] == ()
+    assert len(argument(looped, 2)) == 2
+    assert argument(looped, 3) == ()
     assert calls(body, torch.ops.aten.mm.out)
 
 
@@ -212,7 +217,7 @@ def test_while_loop_sees_what_it_does_not_carry(device: torch.device) -> None:
     x, w = torch.randn(4, 4, device=device), torch.randn(4, 4, device=device)
     ran = run(function, x, w)
     (looped,) = calls(ran.graph, loop)
-    (seen,) = looped.args[3]  # type: ignore[misc]
+    (seen,) = argument(looped, 3)
     assert seen in ran.graph.graph.find_nodes(op="placeholder")
     for graph in nested_graphs(ran.graph, looped):
         assert len(graph.graph.find_nodes(op="placeholder")) == 3

@@ -1,14 +1,21 @@
-"""What PyTorch's tests of its FX backend cover: sizes and numbers that only a call knows."""
+"""What PyTorch's tests of its FX backend cover: sizes and numbers that a call brings."""
 
 import operator
-from typing import Any
 
 import pytest
 import torch
 from torch.fx import Node
 
 from tests.frontend_inductor.captured import check
-from tests.fx_emitter.features import TRITON, Ran, calls, compile_function, outputs_of, run
+from tests.fx_emitter.features import (
+    TRITON,
+    Ran,
+    argument,
+    calls,
+    compile_function,
+    outputs_of,
+    run,
+)
 from wrapperir import compile_program
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.ir.expr import Symbol, ceildiv, mul
@@ -20,7 +27,7 @@ aten = torch.ops.aten
 
 
 def symbols_of(ran: Ran) -> dict[str, Node]:
-    """Return the nodes that are the symbols of a program, by what their values are called."""
+    """Return the nodes that are a program's symbols, by what their values are called."""
     names = {symbol.symbol for symbol in ran.program.symbols}
     found = [node for node in ran.graph.graph.nodes if node.name in names]
     assert len(found) == len(names)
@@ -77,7 +84,7 @@ def test_precomputed_sizes(device: torch.device) -> None:
     x, y = torch.randn(7, 12, 9, device=device), torch.randn(7, 1, 1, device=device)
     ran = run(torch.add, x, y, dynamic=True)
     (launch,) = calls(ran.graph, TRITON)
-    arguments: Any = launch.kwargs["kwargs"]
+    arguments = argument(launch, "kwargs")
     assert arguments["ks0"].target is operator.mul
     assert str(arguments["ks0"].meta["val"]) == "*".join(
         sorted(str(node.meta["val"]) for node in arguments["ks0"].all_input_nodes)
@@ -88,8 +95,8 @@ def test_dynamic_launch_grid(device: torch.device) -> None:
     x, y = torch.randn(7, 12, device=device), torch.randn(7, 1, device=device)
     ran = run(torch.add, x, y, dynamic=True)
     (launch,) = calls(ran.graph, TRITON)
-    arguments: Any = launch.kwargs["kwargs"]
-    ((across, *rest),) = launch.kwargs["grid"]  # type: ignore[misc,union-attr]
+    arguments = argument(launch, "kwargs")
+    ((across, *rest),) = argument(launch, "grid")
     assert rest == [1, 1]
     assert isinstance(across, Node)
     numel, block = arguments["xnumel"].meta["val"], arguments["XBLOCK"]
@@ -110,7 +117,7 @@ def test_a_size_is_an_item(device: torch.device) -> None:
         rows = n.item()
         check(rows >= 2)
         check(rows <= 20)
-        return torch.full((rows, 3), 2.0, device=device) + x.sum()
+        return torch.full((int(rows), 3), 2.0, device=device) + x.sum()
 
     ran = run(function, torch.tensor(5, device=device), torch.randn(3, device=device))
     (item,) = calls(ran.graph, aten.item.default)
