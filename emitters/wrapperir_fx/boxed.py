@@ -7,6 +7,7 @@ from torch.fx import GraphModule
 from torch.fx.graph import CodeGen
 
 from wrapperir.emit.contract import Loaded
+from wrapperir_fx.idle_nodes import erase_idle_nodes
 
 
 class _BoxedCode(CodeGen):
@@ -28,7 +29,11 @@ class _BoxedCode(CodeGen):
 
 
 def boxed(module: GraphModule) -> Loaded:
-    """Return what runs the graph of ``module``, which takes such a list from then on."""
+    """Return what runs the graph of ``module``, which takes such a list from then on.
+
+    The graph keeps the nodes that a run needs.
+    """
+    erase_idle_nodes(module.graph)
     module.graph.set_codegen(_BoxedCode())
     module.recompile()
     run: Loaded = module.forward

@@ -1,0 +1,52 @@
+"""Erases the nodes that a run of a graph's own code does not need.
+
+They say something to readers of the graph, and other compilers make nothing of them; the
+code of a long graph of small operators would spend most of its time on them.
+"""
+
+# FX says little of its types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
+import torch
+from torch.fx import Graph, Node
+
+from wrapperir.ir.line import ReuseLine
+from wrapperir_fx import functions
+from wrapperir_fx.nodes import LINES
+
+
+def erase_idle_nodes(graph: Graph) -> None:
+    """Erase frees and reuses that keep the layout.
+
+    The code drops a value after its last use, so without a free it does so no later.
+    """
+    for node in list(graph.nodes):
+        if node.target is functions.free:
+            (source,) = node.args
+            # The code keeps an input that nothing uses until it returns.
+            if isinstance(source, Node) and len(source.users) > 1:
+                graph.erase_node(node)
+        elif node.target is torch.as_strided and _is_reuse(node):
+            source = node.args[0]
+            if isinstance(source, Node) and _same_layout(source, node):
+                node.replace_all_uses_with(source)
+                graph.erase_node(node)
+
+
+def _is_reuse(node: Node) -> bool:
+    lines = node.meta.get(LINES, ())
+    return bool(lines) and isinstance(lines[-1], ReuseLine)
+
+
+def _same_layout(one: Node, other: Node) -> bool:
+    looks = one.meta.get("val"), other.meta.get("val")
+    first, second = (_layout(look) for look in looks if isinstance(look, torch.Tensor))
+    return first == second
+
+
+def _layout(look: torch.Tensor) -> list[object]:
+    numbers = (*look.size(), *look.stride(), look.storage_offset())
+    # To compare symbolic numbers would decide whether they are equal.
+    exact = [n.node.expr if isinstance(n, torch.SymInt) else n for n in numbers]
+    return [look.dtype, look.dim(), *exact]
