@@ -128,6 +128,8 @@ def aligned(
 
     ``memory`` has ``alignment`` bytes more than the view needs.
     """
+    if torch.compiler.is_compiling():  # no address is known, and memory is the compiler's
+        return memory.as_strided(size, stride, 0)
     skipped = -memory.data_ptr() % alignment // memory.element_size()
     return memory.as_strided(size, stride, skipped)
 

@@ -1,0 +1,229 @@
+"""What becomes of graph modules: copies, saved files, exports, and compiled again."""
+
+import copy
+import io
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch._dynamo import config as dynamo_config
+from torch._inductor import config as inductor_config
+from torch.fx import GraphModule
+
+from tests.fx_emitter.running import built, copied, lines_of
+from tests.python_emitter.running import assert_same
+from wrapperir.emit import Value
+
+
+def numbers(*size: int) -> torch.Tensor:
+    """Return whole numbers, of which sums and products are exact."""
+    return torch.arange(torch.Size(size).numel(), dtype=torch.float32).reshape(size) % 7 - 3
+
+
+STATIC = """
+program @main(%x: f32[4, 8], %w: f32[8, 8]) {
+  %a = allocate f32[4, 8]
+  extern_kernel aten.mm.out(%x, %w, out = %a) writes(%a)
+  assert_size_stride %x (4, 8) (8, 1)
+  assert_alignment %x 4
+  %v = reinterpret %a as f32[32]
+  free %a
+  %r = extern_kernel aten.relu.default(%v) : f32[32]
+  free %v
+  return %r
+}
+"""
+DYNAMIC = """
+program @main(%x: f32[s, 8], %n: i64) {
+  symbol s: int 2..100 = size(%x, 0)
+  symbol n: int 0..9 = value(%n)
+  %a = allocate f32[s, 16]
+  extern_kernel aten.fill_.Scalar(%a, 1) writes(%a)
+  %v = reinterpret %a as f32[s, 8; stride 16, 1; offset 8]
+  %r = extern_kernel aten.add.Tensor(%v, %x, alpha = n) : f32[s, 8]
+  free %v
+  return %r, %a, s * 2 + n, min(s, n), where(n > 3, s, n), n / 2
+}
+"""
+ITEMS = """
+program @main(%x: i64[], %y: f32[4]) {
+  symbol_definition u: int 1..4 = item(%x)
+  assert_scalar u < 100
+  %a = allocate f32[u]
+  extern_kernel aten.fill_.Scalar(%a, 2.5) writes(%a)
+  %r = extern_kernel aten.mul.Tensor(%y, %y) : f32[4]
+  assert_not_nan %r
+  return %a, %r, u * 2
+}
+"""
+WORKSPACES = """
+program @main(%x: mutated f32[4]) {
+  %w = allocate f32[4] workspace(zero_per_program)
+  %z = allocate f32[4] workspace(zero_on_call)
+  extern_kernel aten.add_.Tensor(%x, %w) writes(%x)
+  extern_kernel aten.add_.Scalar(%x, 1) writes(%x)
+  %r = extern_kernel aten.add.Tensor(%z, %x) : f32[4]
+  free %z
+  return %r
+}
+"""
+BLOCKS = """
+program @main(%x: f32[4], %flag: bool[]) {
+  %r = conditional %flag (%x) : f32[4] {
+    true (%a: f32[4]) {
+      %b = extern_kernel aten.neg.default(%a) : f32[4]
+      return %b
+    }
+    false (%c: f32[4]) {
+      %d = extern_kernel aten.abs.default(%c) : f32[4]
+      return %d
+    }
+  }
+  return %r
+}
+"""
+POOLS = """
+program @main(%x: f32[4, 8], %w: f32[8, 8]) {
+  %p = allocate_pool pool[512] {align = 256}
+  %a = place f32[4, 8] in %p at 0
+  %b = place f64[4] in %p at 256
+  free %p
+  extern_kernel aten.mm.out(%x, %w, out = %a) writes(%a)
+  extern_kernel aten.fill_.Scalar(%b, 2.5) writes(%b)
+  return %a, %b
+}
+"""
+KEPT = """
+program @main(%n: i64) {
+  symbol s: int 1..9 = value(%n)
+  %w = allocate i64[s] {align = 256} workspace(zero_per_program)
+  %u = allocate i64[3] {align = 256} workspace(zero_per_program)
+  assert_alignment %w 256
+  assert_alignment %u 256
+  %r = extern_kernel aten.add.Tensor(%u, 2) : i64[3]
+  %q = extern_kernel aten.add.Tensor(%w, 2) : i64[s]
+  return %r, %q
+}
+"""
+KERNEL = """
+kernel_definition @twice cpp(p: read_write f32*, n: i64) {
+  entry = twice
+  source {
+    | extern "C" void twice(float* p, long n) { for (long i = 0; i < n; ++i) p[i] *= 2; }
+  }
+}
+
+program @main(%x: mutated f32[8]) {
+  kernel_call @twice(%x, 8)
+  return %x
+}
+"""
+FLAG = torch.tensor(True)
+COMPILABLE: dict[str, tuple[str, tuple[Value, ...]]] = {
+    "static": (STATIC, (numbers(4, 8), numbers(8, 8))),
+    "dynamic": (DYNAMIC, (numbers(5, 8), 4)),
+    "items": (ITEMS, (torch.tensor(3), numbers(4))),
+    "workspaces": (WORKSPACES, (numbers(4),)),
+    "blocks": (BLOCKS, (numbers(4), FLAG)),
+}
+PROGRAMS = COMPILABLE | {
+    "pools": (POOLS, (numbers(4, 8), numbers(8, 8))),
+    "kept": (KEPT, (4,)),
+    "kernel": (KERNEL, (numbers(8),)),
+}
+
+
+def saved(module: GraphModule) -> GraphModule:
+    file = io.BytesIO()
+    torch.save(module, file)
+    file.seek(0)
+    loaded = torch.load(file, weights_only=False)
+    assert isinstance(loaded, GraphModule)
+    return loaded
+
+
+def exported(module: GraphModule, inputs: list[Any], *, strict: bool) -> Callable[..., Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.export.export(module, tuple(inputs), strict=strict)
+        return program.module()
+
+
+def compiled(module: GraphModule, backend: str) -> Callable[..., Any]:
+    torch._dynamo.reset()
+    return torch.compile(module, backend=backend, fullgraph=True)
+
+
+def check(
+    name: str, further: Callable[[GraphModule, list[Any]], Callable[..., Any]]
+) -> None:
+    """Check that what ``further`` makes of a module runs as the module does, twice."""
+    text, inputs = PROGRAMS[name]
+    module = built(text)
+    with (
+        dynamo_config.patch(capture_scalar_outputs=True),
+        inductor_config.patch(fallback_random=True),
+    ):
+        call = further(module, copied(inputs))
+        for _ in range(2):
+            ours, theirs = copied(inputs), copied(inputs)
+            assert_same(tuple(call(*ours)), module(*theirs))
+            assert_same(ours, theirs)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_copy_runs(name: str) -> None:
+    def deep(module: GraphModule, _: list[Any]) -> GraphModule:
+        other = copy.deepcopy(module)
+        assert other.meta["wrapperir"] == module.meta["wrapperir"]
+        assert lines_of(other) == lines_of(module)
+        return other
+
+    check(name, deep)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_was_saved_runs(name: str) -> None:
+    check(name, lambda module, _: saved(module))
+
+
+def test_a_copy_has_memory_of_its_own() -> None:
+    text = """
+    program @main() {
+      %w = allocate i64[2] workspace(zero_per_program)
+      extern_kernel aten.add_.Scalar(%w, 1) writes(%w)
+      %r = extern_kernel aten.clone.default(%w) : i64[2]
+      return %r
+    }
+    """
+    module = built(text)
+    module()
+    others = [copy.deepcopy(module), saved(module)]
+    module()
+    for other in others:
+        assert other()[0].tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "kept"])
+def test_what_was_exported_runs(name: str, strict: bool) -> None:
+    check(name, lambda module, inputs: exported(module, inputs, strict=strict))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor", "wrapperir"])
+@pytest.mark.parametrize("name", COMPILABLE)
+def test_what_was_compiled_again_runs(name: str, backend: str) -> None:
+    check(name, lambda module, _: compiled(module, backend))
+
+
+def test_sizes_stay_symbols_where_a_graph_is_exported() -> None:
+    text, (x, _) = PROGRAMS["dynamic"]
+    module = built(text)
+    rows = torch.export.Dim("rows", min=2, max=100)
+    sizes = ({0: rows}, torch.export.Dim.DYNAMIC)
+    program = torch.export.export(module, (x, 4), dynamic_shapes=sizes)
+    for count, n in ((5, 4), (9, 7)):
+        given = numbers(count, 8), n
+        assert_same(tuple(program.module()(*given)), module(*given))
