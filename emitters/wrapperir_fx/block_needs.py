@@ -1,9 +1,11 @@
 """Which constants and symbols of its surroundings a block uses."""
 
-from collections.abc import Iterator, Mapping
+import functools
+from collections.abc import Iterable, Iterator, Mapping
 
 from attrs import frozen
 
+from wrapperir.emit.walking import walk_lines
 from wrapperir.ir.expr import Operation, Symbol
 from wrapperir.ir.line import (
     AllocateLine,
@@ -31,7 +33,7 @@ from wrapperir.ir.uses import argument_symbols, blocks_of, buffers_in, type_symb
 
 
 @frozen
-class Needs:
+class _Needs:
     """Constants, and the symbols of types and expressions, whoever defines them."""
 
     constants: frozenset[str]
@@ -42,27 +44,47 @@ class BlockNeeds:
     """What blocks use, those nested in them included; each block is looked at once."""
 
     def __init__(self, program: Program) -> None:
-        """Know the constants of ``program``, whose blocks are asked for."""
+        """Know the constants and symbols of ``program``, whose blocks are asked for."""
         self._constants: Mapping[str, TensorType] = {
             constant.name: constant.type for constant in program.constants
         }
-        self._known: dict[int, Needs] = {}
+        self._program = program
+        self._known: dict[int, _Needs] = {}
 
-    def of(self, block: Block) -> Needs:
-        """Return what a block uses."""
+    def constants(self, blocks: Iterable[Block]) -> list[str]:
+        """Return the constants that blocks use, in the order of their definitions."""
+        used = {name for block in blocks for name in self._of(block).constants}
+        return sorted(used, key=self._constant_places.__getitem__)
+
+    def symbols(self, blocks: Iterable[Block]) -> list[str]:
+        """Return the symbols that blocks use, their own too, in the order of definition."""
+        used = {name for block in blocks for name in self._of(block).symbols}
+        return sorted(used, key=self._symbol_places.__getitem__)
+
+    @functools.cached_property
+    def _constant_places(self) -> Mapping[str, int]:
+        return {name: place for place, name in enumerate(self._constants)}
+
+    @functools.cached_property
+    def _symbol_places(self) -> Mapping[str, int]:
+        lines = (*self._program.symbols, *walk_lines(self._program.lines))
+        names = [line.symbol for line in lines if isinstance(line, SymbolDefinitionLine)]
+        return {name: place for place, name in enumerate(names)}
+
+    def _of(self, block: Block) -> _Needs:
         known = self._known.get(id(block))
         if known is None:
             known = self._known[id(block)] = self._find(block)
         return known
 
-    def _find(self, block: Block) -> Needs:
-        inner = [self.of(nested) for line in block.lines for nested in blocks_of(line)]
+    def _find(self, block: Block) -> _Needs:
+        inner = [self._of(nested) for line in block.lines for nested in blocks_of(line)]
         names = {name for line in block.lines for name in uses(line)}
         names.update(buffers_in(block.results))
         own = frozenset(self._constants.keys() & names)
         types = [self._constants[name] for name in own]
         symbols = frozenset(_block_symbols(block)).union(*map(type_symbols, types))
-        return Needs(
+        return _Needs(
             own.union(*(needs.constants for needs in inner)),
             symbols.union(*(needs.symbols for needs in inner)),
         )

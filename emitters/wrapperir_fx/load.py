@@ -11,6 +11,7 @@ from wrapperir.text import parse_program
 from wrapperir_fx.boxed import boxed
 from wrapperir_fx.graph_compilers import compiled
 from wrapperir_fx.graph_module import build_graph_module
+from wrapperir_fx.kept_streams import keep_streams
 
 
 def load_graph(
@@ -32,5 +33,6 @@ def load_graph(
         raise DiagnosticError(*wrong)
     module = build_graph_module(program, constants)
     if compile_graph is None:
-        return boxed(module)
-    return compiled(module, compile_graph, len(program.outputs))
+        return keep_streams(boxed(module), module.graph)
+    call = compiled(module, compile_graph, len(program.outputs))
+    return keep_streams(call, module.graph)

@@ -3,7 +3,7 @@
 # torch says little of its types.
 # pyright: reportUnknownMemberType=false
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -23,6 +23,7 @@ from wrapperir.ir.types import PoolType, ScalarType, TensorType, ValueType
 from wrapperir_fx.attributes import GraphParts
 from wrapperir_fx.block_values import Operand, gather, leaves_of, pass_symbol, take_symbol
 from wrapperir_fx.memory import storage_of
+from wrapperir_fx.nodes import Number
 from wrapperir_fx.values import Storage, Value
 
 if TYPE_CHECKING:
@@ -33,12 +34,17 @@ _view = torch.ops.aten.view.default
 
 @frozen(eq=False)
 class Given:
-    """What the blocks of a line are given: operands, constants and symbols."""
+    """What the blocks of a line are given: operands, constants and symbols.
+
+    ``lifted`` are the leaves of the constants and symbols; ``numbers`` are the symbols
+    whose values are known.
+    """
 
     operands: tuple[Operand, ...]
     constants: tuple[str, ...]
     symbols: tuple[str, ...]
     lifted: tuple[FxArgument, ...]
+    numbers: Mapping[str, Number]
 
     def leaves(self, begin: int = 0, end: int | None = None) -> tuple[FxArgument, ...]:
         """Return the leaves of some operands."""
@@ -55,20 +61,17 @@ class Nested:
 
 def give(lines: "FxLines", operands: Sequence[Operand], blocks: Sequence[Block]) -> Given:
     """Append what makes the inputs of all blocks of one line."""
-    needs = [lines.context.needs.of(block) for block in blocks]
-    used = frozenset[str]().union(*(need.constants for need in needs))
-    program = lines.context.program
-    constants = [item.name for item in program.constants if item.name in used]
-    used = frozenset[str]().union(*(need.symbols for need in needs))
-    symbols = [name for name in lines.numbers.symbols if name in used]
-    # A number that is known is written where it is used.
-    known = {name for name in symbols if not isinstance(lines.numbers.symbols[name], Node)}
-    symbols = [name for name in symbols if name not in known]
+    needs, known = lines.context.needs, lines.numbers.symbols
+    constants = needs.constants(blocks)
+    used = [name for name in needs.symbols(blocks) if name in known]
+    symbols = [name for name in used if isinstance(known[name], Node)]
     lifted = (
         *(lines.values[name].node for name in constants),
         *(pass_symbol(lines, name) for name in symbols),
     )
-    return Given(tuple(operands), tuple(constants), tuple(symbols), lifted)
+    # A number that is known is written where it is used.
+    numbers = {name: known[name] for name in used if not isinstance(known[name], Node)}
+    return Given(tuple(operands), tuple(constants), tuple(symbols), lifted, numbers)
 
 
 def nest(
@@ -93,9 +96,7 @@ def nest(
         outer = lines.values[name]
         node = take(name, lines.fakes.of(outer.type))
         inner.values[name] = Value(node, outer.type, outer.storage)
-    for name, number in lines.numbers.symbols.items():
-        if not isinstance(number, Node):
-            inner.numbers.symbols[name] = number
+    inner.numbers.symbols.update(given.numbers)
     for name in given.symbols:
         inner.numbers.symbols[name] = take_symbol(inner, name, take)
     inner.emit_lines(block.lines, (*lines.path, field, "lines"))

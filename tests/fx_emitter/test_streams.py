@@ -29,6 +29,7 @@ from wrapperir.text import parse_program
 from wrapperir_fx import functions, stream_functions
 from wrapperir_fx.emitter import FxEmitter
 from wrapperir_fx.graph_module import build_graph
+from wrapperir_fx.kept_streams import keep_streams
 
 OWN = {
     stream_functions.enter_stream: "enter",
@@ -340,6 +341,52 @@ program @main(%x: f32[8]@mps) {
     )
     with pytest.raises(DiagnosticError, match="mps has no stream 1"):
         FxEmitter().emit(program)
+
+
+def test_a_call_that_fails_leaves_the_streams_as_they_were(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    current: dict[object, object] = {"device": 3, 0: "first", 1: "second", 3: "third"}
+
+    def fail(inputs: list[Value]) -> tuple[Value, ...]:
+        current.update({"device": 1, 0: "side", 1: "side"})
+        raise ValueError("out of memory")
+
+    def set_stream(stream: str) -> None:
+        current[{"first": 0, "second": 1}[stream]] = stream
+
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: current["device"])
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda index: current[index])
+    monkeypatch.setattr(torch.cuda, "set_stream", set_stream)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda n: current.update(device=n))
+    before = dict(current)
+    graph = build_graph(adding(Device("cuda", 0), Device("cuda", 1))).graph
+    with pytest.raises(ValueError, match="out of memory"):
+        keep_streams(fail, graph)([])
+    assert current == before
+
+
+def test_a_call_without_streams_is_left_as_it_is() -> None:
+    program = parsed("program @main(%x: f32[8]) {\n  return %x\n}\n")
+
+    def call(inputs: list[Value]) -> tuple[Value, ...]:
+        return tuple(inputs)
+
+    assert keep_streams(call, build_graph(program).graph) is call
+
+
+@pytest.mark.gpu
+@on_a_gpu
+def test_a_call_that_fails_on_a_stream() -> None:
+    call = load(parse_program(PROGRAM), {})
+    before = torch.cuda.current_stream()
+    x, w = (torch.rand(512, 512, device="cuda") for _ in range(2))
+    with pytest.raises(RuntimeError):
+        call([x, w[:3, :7]])
+    assert torch.cuda.current_stream() == before
+    out, _ = call([x, w])
+    assert isinstance(out, torch.Tensor)
+    assert torch.equal(out, (x * w - (w + x)).neg().abs())
 
 
 @pytest.mark.gpu
