@@ -16,7 +16,7 @@ EMITTER ?= python
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test fuzz check lint types imports docs bench bench-cpp \
-	bench-solvers bench-memory \
+	bench-fx bench-solvers bench-memory \
 	sweep-ops sweep-models sweep-memory sweep-cpp
 
 help:
@@ -29,6 +29,7 @@ help:
 	@echo "make docs          build the documentation into docs/_build/html"
 	@echo "make bench         run the benchmarks"
 	@echo "make bench-cpp     time the C++ emitter's programs and their build beside AOTInductor"
+	@echo "make bench-fx      time the FX emitter's graphs and their making beside PyTorch's"
 	@echo "make bench-solvers plan memory with every solver"
 	@echo "make bench-memory  measure peak memory of models beside the lower bound"
 	@echo "make sweep-ops     PyTorch's operators through the compiler (long; resumes;"
@@ -79,6 +80,9 @@ bench: $(STAMP)
 
 bench-cpp: $(STAMP)
 	$(ONE_THREAD) $(BIN)/python -m bench.cpp_speed
+
+bench-fx: $(STAMP)
+	$(ONE_THREAD) $(BIN)/python -m bench.fx_speed
 
 bench-solvers: $(STAMP)
 	$(BIN)/python -m bench.memory_solvers

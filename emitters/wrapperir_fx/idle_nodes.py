@@ -17,7 +17,7 @@ from wrapperir_fx.nodes import LINES
 
 
 def erase_idle_nodes(graph: Graph) -> None:
-    """Erase frees and reuses that keep the layout.
+    """Erase frees, and reuses with the layout that the source has or is a view of.
 
     The code drops a value after its last use, so without a free it does so no later.
     """
@@ -28,9 +28,9 @@ def erase_idle_nodes(graph: Graph) -> None:
             if isinstance(source, Node) and len(source.users) > 1:
                 graph.erase_node(node)
         elif node.target is torch.as_strided and _is_reuse(node):
-            source = node.args[0]
-            if isinstance(source, Node) and _same_layout(source, node):
-                node.replace_all_uses_with(source)
+            known = _seen_before(node)
+            if known is not None:
+                node.replace_all_uses_with(known)
                 graph.erase_node(node)
 
 
@@ -39,13 +39,23 @@ def _is_reuse(node: Node) -> bool:
     return bool(lines) and isinstance(lines[-1], ReuseLine)
 
 
-def _same_layout(one: Node, other: Node) -> bool:
-    looks = one.meta.get("val"), other.meta.get("val")
-    first, second = (_layout(look) for look in looks if isinstance(look, torch.Tensor))
-    return first == second
+def _seen_before(node: Node) -> Node | None:
+    """Return what a view of memory is a view of, if that has its layout."""
+    layout, source = _layout(node), node
+    while source.target is torch.as_strided:
+        viewed = source.args[0]
+        assert isinstance(viewed, Node)
+        source = viewed
+        if _layout(source) == layout:
+            # Outputs stay tensors of their own.
+            returned = any(user.op == "output" for user in source.users)
+            return None if returned else source
+    return None
 
 
-def _layout(look: torch.Tensor) -> list[object]:
+def _layout(node: Node) -> list[object]:
+    look = node.meta.get("val")
+    assert isinstance(look, torch.Tensor)
     numbers = (*look.size(), *look.stride(), look.storage_offset())
     # To compare symbolic numbers would decide whether they are equal.
     exact = [n.node.expr if isinstance(n, torch.SymInt) else n for n in numbers]

@@ -81,6 +81,31 @@ def test_an_input_that_nothing_uses_keeps_its_free() -> None:
     assert "x = " in module.code.split("relu")[0]
 
 
+def test_a_reuse_of_a_view_as_what_it_is_a_view_of() -> None:
+    text = """
+    program @main(%w: f32[4, 4]) {
+      %a = allocate f32[4, 4]
+      extern_kernel aten.mm.out(%w, %w, out=%a) writes (%a)
+      %one = reinterpret %a as f32[16]
+      %other = reinterpret %a as f32[16]
+      FREE
+      %b = reuse %one as f32[4, 4]
+      extern_kernel aten.mul.out(%w, %b, out=%b) writes (%b)
+      %c = reuse %other as f32[4, 4]
+      free %w
+      return %b, %cMORE
+    }
+    """
+    for free, more, count in (("free %a", "", 3), ("", ", %a", 4)):
+        module = built(text.replace("FREE", free).replace("MORE", more))
+        outputs = boxed(module)([torch.ones(4, 4)])
+        assert targets(module).count(torch.as_strided) == count
+        assert len({id(output) for output in outputs}) == len(outputs)
+        for output in outputs:
+            assert isinstance(output, torch.Tensor)
+            assert torch.equal(output, torch.full((4, 4), 4.0))
+
+
 def test_a_graph_for_others_keeps_them() -> None:
     given: list[torch.fx.GraphModule] = []
 
