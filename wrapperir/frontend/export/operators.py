@@ -17,6 +17,7 @@ from wrapperir.frontend.export.sharing import (
     returned_arguments,
     schema_of,
     shared_arguments,
+    shared_results,
     written_arguments,
 )
 from wrapperir.frontend.export.symbols import (
@@ -32,9 +33,10 @@ from wrapperir.frontend.export.values import (
     is_symbolic,
     leaves_of,
     lower_device,
+    lower_extent,
     original_expr_of,
 )
-from wrapperir.ir.expr import Expr, ExprOp, compare
+from wrapperir.ir.expr import Expr, ExprOp, add, compare
 from wrapperir.ir.line import (
     Argument,
     AssertScalarLine,
@@ -141,26 +143,42 @@ def _lower_views(scope: Scope, node: torch.fx.Node, operator: OpOverload) -> boo
     leaves = pytree.tree_leaves(value)
     if written_arguments(operator, node) or not leaves:
         return False
-    shared = shared_arguments(operator, node)
+    shared = shared_results(operator, node)
     if shared is None or len(shared) != len(leaves):
         return False
     sources: list[str] = []
-    for source, leaf in zip(shared, leaves, strict=True):
+    types: list[TensorType] = []
+    for (result, source), leaf in zip(shared, leaves, strict=True):
         name = None if source is None else _plain_name(scope, source)
-        if name is None or _is_lazy(leaf):
+        if source is None or name is None or _is_lazy(leaf):
             return False
         sources.append(name)
+        types.append(_view_type(scope, name, source.meta["val"], result, leaf))
     if isinstance(value, torch.Tensor):
-        type = scope.lower_type(value)
-        assert isinstance(type, TensorType)
-        result = view(scope, node.name, sources[0], type, provenance_of(node))
-        scope.values[node] = BufferRef(result)
-        return True
-    type = scope.lower_type(list(leaves))
-    assert isinstance(type, TupleType)
-    types = tuple(item for item in type.elements if isinstance(item, TensorType))
-    scope.values[node] = Views(tuple(sources), types, node)
+        named = view(scope, node.name, sources[0], types[0], provenance_of(node))
+        scope.values[node] = BufferRef(named)
+    else:
+        scope.values[node] = Views(tuple(sources), tuple(types), node)
     return True
+
+
+def _view_type(
+    scope: Scope, name: str, source: torch.Tensor, result: torch.Tensor, leaf: Any
+) -> TensorType:
+    """Return the type of ``leaf``, a view of ``name``, that begins where ``result`` does.
+
+    ``result`` is the view of the example ``source``, which may begin elsewhere in its
+    storage than ``name`` does in its own.
+    """
+    type, own = scope.lower_type(leaf), scope.types[name]
+    assert isinstance(type, TensorType)
+    assert isinstance(own, TensorType)
+    if source.itemsize != result.itemsize:
+        return type
+    begin, end = source.storage_offset(), result.storage_offset()
+    if own.offset == scope.resolve(lower_extent(begin)):
+        return evolve(type, offset=scope.resolve(lower_extent(end)))
+    return evolve(type, offset=add(own.offset, scope.resolve(lower_extent(end - begin))))
 
 
 def _plain_name(scope: Scope, node: torch.fx.Node) -> str | None:

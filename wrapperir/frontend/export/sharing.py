@@ -71,6 +71,17 @@ def shared_arguments(
     ``None`` for all means that running the operator on fake tensors failed, so it is
     not known.
     """
+    shared = shared_results(operator, node)
+    return None if shared is None else [source for _, source in shared]
+
+
+def shared_results(
+    operator: OpOverload, node: torch.fx.Node
+) -> list[tuple[Any, torch.fx.Node | None]] | None:
+    """Return each result and its argument, as :func:`shared_arguments` does.
+
+    The results are what the operator returns for the fake tensors of the graph.
+    """
     sources = [arg for arg in node.all_input_nodes if _is_fake(arg.meta.get("val"))]
     if not sources:
         return None
@@ -81,7 +92,7 @@ def shared_arguments(
     strided = [source for source in sources if _is_strided(source.meta["val"])]
     owners = {_storage(source.meta["val"]): source for source in reversed(strided)}
     return [
-        owners.get(_storage(result)) if _is_strided(result) else None
+        (result, owners.get(_storage(result)) if _is_strided(result) else None)
         for result in pytree.tree_leaves(results)
     ]
 

@@ -29,6 +29,7 @@ from wrapperir.frontend.fx.memory import (
     lower_free,
     lower_kept,
     lower_laid_out,
+    lower_retyped,
 )
 from wrapperir.frontend.fx.number_nodes import lower_number
 from wrapperir.frontend.fx.state import example_of, shared_of
@@ -96,6 +97,8 @@ def lower_in_dialect(scope: Scope, node: torch.fx.Node) -> bool:
         scope.values[node] = None
         return True
     if lower_number(scope, node):
+        return True
+    if target is torch.ops.aten.view.dtype and lower_retyped(scope, node):
         return True
     if isinstance(target, OpOverload):
         _check_examples(node, bool(returned_arguments(target, node)))  # pyright: ignore

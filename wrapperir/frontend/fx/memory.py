@@ -13,6 +13,7 @@ from wrapperir.frontend.export.scope import Scope
 from wrapperir.frontend.export.values import lower_device, lower_dtype
 from wrapperir.frontend.fx.numbers import expression, expressions
 from wrapperir.frontend.fx.state import example_of
+from wrapperir.ir.expr import floordiv, mul
 from wrapperir.ir.line import (
     AllocateLine,
     BufferRef,
@@ -151,13 +152,44 @@ def _view(scope: Scope, node: torch.fx.Node, value: Any, layout: Sequence[Any]) 
         offset=type.offset if offset is None else expression(scope, offset),
         alignment=None,
     )
+    _append_view(scope, node, source.name, viewed)
+
+
+def lower_retyped(scope: Scope, node: torch.fx.Node) -> bool:
+    """Append a view in another dtype; return whether it is one of plain layout.
+
+    Where elements have another number of bytes, that is a list without gaps.
+    """
+    source = lower_argument(scope, node.args[0])
+    type = scope.types[source.name] if isinstance(source, BufferRef) else None
+    dtype: Any = node.args[1]
+    if not isinstance(source, BufferRef) or not isinstance(type, TensorType):
+        return False
+    retyped = evolve(type, dtype=lower_dtype(dtype), alignment=None)
+    old, new = type.dtype.itemsize, retyped.dtype.itemsize
+    if old != new:
+        if type.stride != (1,):
+            return False
+        (size,) = type.size
+        retyped = evolve(
+            retyped,
+            size=(floordiv(mul(size, old), new),),
+            offset=floordiv(mul(type.offset, old), new),
+        )
+    _append_view(scope, node, source.name, retyped)
+    return True
+
+
+def _append_view(
+    scope: Scope, node: torch.fx.Node, source: str, viewed: TensorType
+) -> None:
     name = scope.new_name(node.name)
-    scope.declare(name, viewed, (source.name,))
+    scope.declare(name, viewed, (source,))
     scope.laid_out.add(name)
     scope.values[node] = BufferRef(name)
     scope.lines.append(
         ReinterpretLine(
-            result=name, source=source.name, type=viewed, provenance=provenance_of(node)
+            result=name, source=source, type=viewed, provenance=provenance_of(node)
         )
     )
 

@@ -69,7 +69,7 @@ class _Scope:
         self, lines: Sequence[BodyLine], results: Iterable[Argument]
     ) -> tuple[BodyLine, ...]:
         """Return the lines of the block with pools."""
-        found = _pools(lines, results, self.pools)
+        found = _pools(lines, results, self.pools, self.begins)
         return tuple(new for line in lines if (new := self._line(line, found)) is not None)
 
     def _line(self, line: BodyLine, found: Mapping[str, str]) -> BodyLine | None:
@@ -123,9 +123,16 @@ class _Scope:
             parameters: list[BlockParameter] = []
             for parameter, argument in zip(block.parameters, given, strict=True):
                 type: ValueType = parameter.type
-                if isinstance(argument, BufferRef) and argument.name in self.types:
+                if not isinstance(argument, BufferRef):
+                    pass
+                elif argument.name in self.types:
                     type = inner.types[parameter.name] = self.types[argument.name]
                     inner.pools[parameter.name] = parameter.name
+                    if argument.name in self.begins:
+                        inner.begins[parameter.name] = self.begins[argument.name]
+                elif argument.name in self.begins and isinstance(type, TensorType):
+                    begin = inner.begins[parameter.name] = self.begins[argument.name]
+                    type = _moved(type, begin)
                 parameters.append(evolve(parameter, type=type))
             lines = inner.lines(block.lines, block.results)
             return evolve(block, parameters=tuple(parameters), lines=lines)
@@ -148,7 +155,10 @@ _LEFT = (ReinterpretLine, FreeLine, AssertSizeStrideLine)
 
 
 def _pools(
-    lines: Sequence[BodyLine], results: Iterable[Argument], given: Mapping[str, str]
+    lines: Sequence[BodyLine],
+    results: Iterable[Argument],
+    given: Mapping[str, str],
+    begins: Mapping[str, Expr],
 ) -> dict[str, str]:
     """Return the names that only views are made of: pools, and views of all of one."""
     used = {name for result in results for name in buffers_in(result)}
@@ -158,20 +168,22 @@ def _pools(
         if isinstance(line, WhileLoopLine):
             used.update(a.name for a in line.carried if isinstance(a, BufferRef))
     viewed = {line.source for line in lines if isinstance(line, ReinterpretLine)}
-    viewed.update(name for line in lines if blocks_of(line) for name in uses(line))
+    lent = {name for line in lines if blocks_of(line) for name in uses(line)}
     found: dict[str, str] = dict(given)
+    starts: dict[str, Expr] = {name: begins.get(name, 0) for name in given}
     for line in lines:
         if isinstance(line, AllocateLine) and line.workspace is None:
             if _is_bytes(line.type) and line.result not in used:
-                found[line.result] = line.result
+                found[line.result], starts[line.result] = line.result, 0
         elif isinstance(line, ReinterpretLine) and line.source in found:
-            if line.result in used or line.result not in viewed:
+            name, type, pool = line.result, line.type, found[line.source]
+            if name in used or name not in viewed | lent or not _is_flat(type):
                 continue
-            whole = found[line.source]
-            if _is_flat(line.type) and line.type.offset == 0:
-                found[line.result] = whole
-            elif _is_bytes(line.type):
-                found[line.result] = line.result
+            begin = _divided(starts[pool], type.dtype.itemsize)
+            if name not in lent and type.offset == begin:
+                found[name] = pool
+            elif _is_bytes(type):
+                found[name], starts[name] = name, type.offset
     return found
 
 
