@@ -84,6 +84,12 @@ def _torch_device(device: Device) -> torch.device:
         return _META
 
 
+def _present(place: torch.device) -> torch.device:
+    """Return a GPU that there is in place of one that is not: PyTorch allocates on it."""
+    count = torch.cuda.device_count() if place.type == "cuda" else 0
+    return torch.device("cuda", 0) if 0 < count <= (place.index or 0) else place
+
+
 class FakeValues:
     """Gives each value of one program its fake tensor, or number."""
 
@@ -182,8 +188,13 @@ class FakeValues:
         with _WithoutModes():
             meta = torch.empty(0, device=_META)
             place = _torch_device(device)
-            made = FakeTensor(self.mode, meta, place)
-        look = self._devices[device] = _DeviceLook(made.fake_device, dict(vars(made)))
+            made = FakeTensor(self.mode, meta, _present(place))
+        state: dict[str, object] = dict(vars(made))
+        if _present(place) is place:
+            place = made.fake_device
+        else:
+            state.update({key: place for key in state if state[key] == made.fake_device})
+        look = self._devices[device] = _DeviceLook(place, state)
         return look
 
     def _wrapped(self, meta: torch.Tensor, device: _DeviceLook) -> FakeTensor:

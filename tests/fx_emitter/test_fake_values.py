@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from wrapperir.emit.torch_dtypes import TORCH_DTYPES
@@ -222,6 +223,20 @@ def test_a_device_that_torch_does_not_know_is_meta() -> None:
     look = fake(values.of(tensor("f32", (2, N), device=Device("acme", 0))))
     assert look.device == torch.device("meta")
     assert written(look.size(1)) == written(values.number(N))
+
+
+def test_a_gpu_that_is_not_there_is_not_touched(monkeypatch: pytest.MonkeyPatch) -> None:
+    touched: list[torch.device] = []
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(fake_tensor, "init_gpu_context", touched.append)
+    fakes = FakeValues(Program())
+    for index in (1, 2):
+        place = torch.device("cuda", index)
+        found = fakes.of(tensor("f32", (2,), device=Device("cuda", index)))
+        assert isinstance(found, FakeTensor)
+        assert found.device == found.fake_device == place
+    assert torch.device("cuda", 2) not in touched
+    assert torch.device("cuda", 1) in touched
 
 
 def test_values_are_made_under_any_mode() -> None:
