@@ -9,7 +9,8 @@ their ranges let them, so that a reader that compares hints finds none equal.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from itertools import chain, count
 
 import torch
@@ -32,7 +33,7 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import DType, ScalarType, TensorType, ValueType
-from wrapperir.ir.uses import blocks_of, definitions
+from wrapperir.ir.uses import blocks_of, definitions, source_buffer
 from wrapperir_fx.fake_arithmetic import FakeNumber, apply, convert, kind_of_result
 
 _FIRST_HINT = 16
@@ -119,7 +120,7 @@ class FakeNumbers:
 
     def _decided(self, compute: Callable[[], FakeNumber], kind: SymbolKind) -> FakeNumber:
         try:
-            with self.shape_env.error_on_new_guards():
+            with _deciding_nothing(self.shape_env):
                 return compute()
         except Exception:  # torch and sympy raise what they like
             return self.unknown(kind)
@@ -244,6 +245,23 @@ class FakeNumbers:
         return self._found
 
 
+@contextmanager
+def _deciding_nothing(env: ShapeEnv) -> Generator[None]:
+    """Make it an error to decide something for all runs.
+
+    Raises:
+        Exception: something was, or would have been, decided.
+    """
+    if hasattr(env, "error_on_new_guards"):
+        with env.error_on_new_guards():
+            yield
+        return
+    guards = len(env.guards)  # torch 2.11 only says afterwards
+    yield
+    if len(env.guards) != guards:
+        raise RuntimeError("a guard was made")
+
+
 def _exact(expr: Expr) -> object:
     """Return what is equal only for expressions of the same numbers: 1.0 is not 1."""
     if isinstance(expr, Operation):
@@ -253,14 +271,17 @@ def _exact(expr: Expr) -> object:
 
 def _search(program: Program) -> _Facts:
     facts = _Facts()
-    facts.types.update((item.name, item.type) for item in program.inputs)
-    facts.types.update((item.name, item.type) for item in program.constants)
     for line in chain(program.symbols, walk_lines(program.lines)):
         if isinstance(line, SymbolDefinitionLine):
             facts.definitions[line.symbol] = line
             if isinstance(line.source, ValueOf):
                 facts.readers.setdefault(line.source.name, line)
-        facts.types.update(definitions(line))
-        for block in blocks_of(line):
-            facts.types.update((item.name, item.type) for item in block.parameters)
+    facts.types.update((item.name, item.type) for item in program.inputs)
+    facts.types.update((item.name, item.type) for item in program.constants)
+    read = {source_buffer(line.source) for line in facts.definitions.values()} - {None}
+    if not read <= facts.types.keys():
+        for line in walk_lines(program.lines):
+            facts.types.update(definitions(line))
+            for block in blocks_of(line):
+                facts.types.update((item.name, item.type) for item in block.parameters)
     return facts

@@ -5,6 +5,7 @@ import operator
 import pytest
 import torch
 from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from tests.frontend_inductor.captured import check
 from tests.fx_emitter.features import (
@@ -101,6 +102,19 @@ def test_dynamic_launch_grid(device: torch.device) -> None:
     assert isinstance(across, Node)
     numel, block = arguments["xnumel"].meta["val"], arguments["XBLOCK"]
     assert across.meta["val"] == -(-numel // block)
+
+
+def test_sizes_are_computed_before_torch_2_12_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(ShapeEnv, "error_on_new_guards", raising=False)
+    b = ProgramBuilder()
+    x = b.input(tensor("f32", (Symbol("n"),)))
+    n = b.symbol("n", SizeOf(x.name, 0))
+    y = b.extern("aten.cat.default", [x, x], type=tensor("f32", (mul(2, n),)))
+    (cat,) = build_graph(b.build(y)).graph.find_nodes(
+        op="call_function", target=aten.cat.default
+    )
+    given = cat.all_input_nodes[0].meta["val"].shape[0]
+    assert str(cat.meta["val"].shape[0]) == f"2*{given}"
 
 
 @pytest.mark.parametrize("given", [1.5, 2, False])
