@@ -180,23 +180,26 @@ def _strided(
 
     ``place`` counts elements, and so does the offset of ``type`` after that.
     """
-    begin: Number
+    begin: tuple[Number, ...]
+    old, new = source.tensor_type.offset, add(place, type.offset)
     if source.origin is not None:
         origin = add(source.origin, place)
         value = Value(source.node, type, origin=origin)
-        begin = lines.numbers.index(add(origin, type.offset))
+        begin = (lines.numbers.index(add(origin, type.offset)),)
+    elif new == old:  # as_strided begins where the source does unless told otherwise
+        value, begin = Value(source.node, type, offset=source.offset), ()
     else:
-        old, new = source.tensor_type.offset, add(place, type.offset)
-        node = _offset(lines, source)
-        if new != old:
-            step = lines.numbers.index(new if old == 0 else sub(new, old))
-            val = lines.fakes.unknown()
-            node = lines.nodes.call(operator.add, (node, step), val=val)
-        begin, value = node, Value(source.node, type, offset=node)
-    args = (source.node, *_layout(lines, type), begin)
-    offset: FakeNumber = begin.meta["val"] if isinstance(begin, Node) else begin
-    look = lines.fakes.view(source.node.meta.get("val"), type, offset)
-    value.node = lines.nodes.call(torch.as_strided, args, name=name, val=look)
+        step = sub(new, old) if old != 0 else new
+        args = _offset(lines, source), lines.numbers.index(step)
+        val = args[0].meta["val"] + lines.fakes.number(step)
+        node = lines.nodes.call(operator.add, args, val=val)
+        value, begin = Value(node, type, offset=node), (node,)
+    look = lines.fakes.view(source.node.meta.get("val"), type, _fake_offset(lines, value))
+    layout = _layout(lines, type)
+    target = torch.as_strided
+    value.node = lines.nodes.call(
+        target, (source.node, *layout, *begin), name=name, val=look
+    )
     return value
 
 
@@ -204,9 +207,20 @@ def _offset(lines: "FxLines", value: Value) -> Node:
     """Return the node of a tensor's offset in PyTorch's storage."""
     if value.offset is None:
         target = _aten.sym_storage_offset.default
-        val = lines.fakes.unknown()
+        val = _fake_offset(lines, value)
         value.offset = lines.nodes.call(target, (value.node,), val=val)
     return value.offset
+
+
+def _fake_offset(lines: "FxLines", value: Value) -> FakeNumber:
+    """Return what a tensor's offset in PyTorch's storage looks like.
+
+    Where only the run knows it, the fake storage begins where the type's offset counts.
+    """
+    if value.offset is not None:
+        known: FakeNumber = value.offset.meta["val"]
+        return known
+    return lines.fakes.number(add(value.origin or 0, value.tensor_type.offset))
 
 
 def _retyped(lines: "FxLines", name: str | None, source: Value, dtype: DType) -> Value:
@@ -214,8 +228,10 @@ def _retyped(lines: "FxLines", name: str | None, source: Value, dtype: DType) ->
     old = source.tensor_type
     size, new_size = old.dtype.itemsize, dtype.itemsize
     if size == new_size:
-        node = _view_dtype(lines, name, source.node, evolve(old, dtype=dtype))
-        return Value(node, evolve(old, dtype=dtype), None, source.origin, source.offset)
+        value = Value(
+            source.node, evolve(old, dtype=dtype), None, source.origin, source.offset
+        )
+        return _seen_as(lines, name, value)
     bytes = source.tensor_storage.bytes
     whole = max(size, new_size)  # only what fills whole elements of both can be seen so
     count = mul(floordiv(bytes, whole), whole // size)
@@ -223,10 +239,20 @@ def _retyped(lines: "FxLines", name: str | None, source: Value, dtype: DType) ->
         source = _strided(lines, None, source, _flat(old, count), 0)
     length = mul(floordiv(bytes, whole), whole // new_size)
     type = _flat(evolve(old, dtype=dtype), length)
-    node = _view_dtype(lines, name, source.node, type)
-    if source.origin is None:
-        return Value(node, type)
-    return Value(node, type, origin=floordiv(mul(source.origin, size), new_size))
+    value = Value(source.node, type)
+    if source.origin is not None:
+        value.origin = floordiv(mul(source.origin, size), new_size)
+    return _seen_as(lines, name, value)
+
+
+def _seen_as(lines: "FxLines", name: str | None, value: Value) -> Value:
+    """Append the view of a value's node in the element type of the value."""
+    type = value.tensor_type
+    offset = _fake_offset(lines, value)
+    val = lines.fakes.view(value.node.meta.get("val"), type, offset)
+    args = (value.node, torch_dtype(type.dtype))
+    value.node = lines.nodes.call(_aten.view.dtype, args, name=name, val=val)
+    return value
 
 
 def _typed_pool(lines: "FxLines", name: str, dtype: DType) -> Value:
@@ -239,12 +265,6 @@ def _typed_pool(lines: "FxLines", name: str, dtype: DType) -> Value:
         typed = _retyped(lines, f"{name}_{dtype.value}", pool, dtype)
         lines.pools[name, dtype] = typed
     return typed
-
-
-def _view_dtype(lines: "FxLines", name: str | None, source: Node, type: TensorType) -> Node:
-    val = lines.fakes.view(source.meta.get("val"), type)
-    args = (source, torch_dtype(type.dtype))
-    return lines.nodes.call(_aten.view.dtype, args, name=name, val=val)
 
 
 def _layout(lines: "FxLines", type: TensorType) -> tuple[Argument, Argument]:

@@ -26,8 +26,7 @@ empty_strided = torch.empty_strided((1052,), (1,), dtype = torch.float32, device
 a = wrapperir_fx_functions_aligned(empty_strided, (4, 4), (8, 1), 4096)
 assert_alignment_default = torch.ops.wrapperir.assert_alignment.default(a, 4096, 'a is not aligned to 4096 bytes')
 r = torch.ops.aten.zeros_like.default(a)
-sym_storage_offset_default = torch.ops.aten.sym_storage_offset.default(a)
-v = torch.as_strided(a, (4,), (1,), sym_storage_offset_default)
+v = torch.as_strided(a, (4,), (1,))
 free = wrapperir_fx_functions_free(a)
 fill__scalar = torch.ops.aten.fill_.Scalar(v, 2)
 free_1 = wrapperir_fx_functions_free(v)
@@ -233,23 +232,19 @@ return (r,)
 """,
     "reuse, same layout": """
 a = torch.ops.aten.clone.default(m)
-sym_storage_offset_default = torch.ops.aten.sym_storage_offset.default(a)
-r = torch.as_strided(a, (8, 8), (8, 1), sym_storage_offset_default)
+r = torch.as_strided(a, (8, 8), (8, 1))
 return (r,)
 """,
     "reuse, other layout": """
 a = torch.ops.aten.clone.default(m)
-sym_storage_offset_default = torch.ops.aten.sym_storage_offset.default(a)
-r = torch.as_strided(a, (9,), (1,), sym_storage_offset_default)
+r = torch.as_strided(a, (9,), (1,))
 return (r,)
 """,
     "reuse, other dtype": """
 a = torch.ops.aten.clone.default(m)
-sym_storage_offset_default = torch.ops.aten.sym_storage_offset.default(a)
-as_strided = torch.as_strided(a, (64,), (1,), sym_storage_offset_default)
+as_strided = torch.as_strided(a, (64,), (1,))
 view_dtype = torch.ops.aten.view.dtype(as_strided, torch.float64)
-sym_storage_offset_default_1 = torch.ops.aten.sym_storage_offset.default(view_dtype)
-r = torch.as_strided(view_dtype, (4, 8), (8, 1), sym_storage_offset_default_1)
+r = torch.as_strided(view_dtype, (4, 8), (8, 1))
 return (r,)
 """,
     "reinterpret": """
@@ -265,12 +260,11 @@ return (r,)
 """,
     "reinterpret, other dtype": """
 view_dtype = torch.ops.aten.view.dtype(m, torch.int32)
-sym_storage_offset_default = torch.ops.aten.sym_storage_offset.default(view_dtype)
-v = torch.as_strided(view_dtype, (8, 8), (8, 1), sym_storage_offset_default)
-as_strided = torch.as_strided(v, (64,), (1,), sym_storage_offset_default)
+v = torch.as_strided(view_dtype, (8, 8), (8, 1))
+as_strided = torch.as_strided(v, (64,), (1,))
 view_dtype_1 = torch.ops.aten.view.dtype(as_strided, torch.uint8)
-sym_storage_offset_default_1 = torch.ops.aten.sym_storage_offset.default(view_dtype_1)
-add = sym_storage_offset_default_1 + 12
+sym_storage_offset_default = torch.ops.aten.sym_storage_offset.default(view_dtype_1)
+add = sym_storage_offset_default + 12
 u = torch.as_strided(view_dtype_1, (8,), (1,), add)
 r = torch.ops.aten.clone.default(u)
 free = wrapperir_fx_functions_free(v)
@@ -311,8 +305,7 @@ free = wrapperir_fx_functions_free(v)
 return (r,)
 """,
     "extern_kernel, out of batches": """
-sym_storage_offset_default = torch.ops.aten.sym_storage_offset.default(m)
-b = torch.as_strided(m, (2, 4, 4), (16, 4, 1), sym_storage_offset_default)
+b = torch.as_strided(m, (2, 4, 4), (16, 4, 1))
 r = torch.empty_strided((2, 4, 4), (16, 4, 1), dtype = torch.float32, device = device(type='cpu'))
 q = torch.empty_strided((2, 4, 4), (16, 4, 1), dtype = torch.float32, device = device(type='cpu'))
 bmm_out = torch.ops.aten.bmm.out(b, b, out = r)
@@ -421,14 +414,12 @@ return (r,)
 """,
     "provenance of memory": """
 a = torch.empty_strided((8, 8), (8, 1), dtype = torch.float32, device = device(type='cpu'))
-sym_storage_offset_default = torch.ops.aten.sym_storage_offset.default(m)
-v = torch.as_strided(m, (8, 8), (1, 8), sym_storage_offset_default)
+v = torch.as_strided(m, (8, 8), (1, 8))
 mm_out = torch.ops.aten.mm.out(m, v, out = a)
 free = wrapperir_fx_functions_free(v)
 r = torch.ops.aten.neg.default(a)
 free_1 = wrapperir_fx_functions_free(a)
-sym_storage_offset_default_1 = torch.ops.aten.sym_storage_offset.default(r)
-q = torch.as_strided(r, (64,), (1,), sym_storage_offset_default_1)
+q = torch.as_strided(r, (64,), (1,))
 return (r, q)
 """,
     "pool, of several types at one place": """

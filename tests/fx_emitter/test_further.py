@@ -86,13 +86,34 @@ program @main(%x: f32[4], %flag: bool[]) {
 """
 POOLS = """
 program @main(%x: f32[4, 8], %w: f32[8, 8]) {
-  %p = allocate_pool pool[512] {align = 256}
+  %p = allocate_pool pool[512]
   %a = place f32[4, 8] in %p at 0
   %b = place f64[4] in %p at 256
   free %p
   extern_kernel aten.mm.out(%x, %w, out = %a) writes(%a)
   extern_kernel aten.fill_.Scalar(%b, 2.5) writes(%b)
   return %a, %b
+}
+"""
+VIEWS = """
+program @main(%x: f32[4, 8; offset 1]) {
+  %v = reinterpret %x as i32[32; offset 1]
+  %r = extern_kernel aten.neg.default(%v) : i32[32]
+  free %v
+  %q = reuse %r as f64[4, 2]
+  %s = extern_kernel aten.neg.default(%q) : f64[4, 2]
+  free %q
+  return %s
+}
+"""
+ALIGNED = """
+program @main(%x: f32[4]) {
+  %a = allocate f32[4] {align = 256}
+  extern_kernel aten.neg.out(%x, out = %a) writes(%a)
+  %v = reinterpret %a as f32[2, 2]
+  %r = extern_kernel aten.clone.default(%v) : f32[2, 2]
+  free %v
+  return %a, %r
 }
 """
 KEPT = """
@@ -127,7 +148,10 @@ COMPILABLE: dict[str, tuple[str, tuple[Value, ...]]] = {
     "items": (ITEMS, (torch.tensor(3), numbers(4))),
     "workspaces": (WORKSPACES, (numbers(4),)),
     "blocks": (BLOCKS, (numbers(4), FLAG)),
+    "views": (VIEWS, (numbers(40)[3:35].view(4, 8),)),
+    "aligned": (ALIGNED, (numbers(4),)),
 }
+# PyTorch does not compile what writes to a view of a view, as to what is placed in pools.
 PROGRAMS = COMPILABLE | {
     "pools": (POOLS, (numbers(4, 8), numbers(8, 8))),
     "kept": (KEPT, (4,)),
