@@ -3,6 +3,8 @@
 import random
 from pathlib import Path
 
+import pytest
+
 from bench.op_sample import sample_names
 from bench.results import Record, ResultFile
 from bench.sweep_ops import COMPARED, format_table, sweep
@@ -11,9 +13,16 @@ SEED = 20
 SIZE = 12
 
 
-def test_a_draw_of_operators(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder for compiled kernels, which are those of all emitters."""
+    return tmp_path_factory.mktemp("kernels")
+
+
+@pytest.mark.parametrize("emitter", ["python", "fx"])
+def test_a_draw_of_operators(emitter: str, kernels: Path) -> None:
     names = random.Random(SEED).sample(sample_names(), SIZE)
-    records = sweep(names, jobs=1, kernels=tmp_path)
+    records = sweep(names, jobs=1, kernels=kernels, emitter=emitter)
     assert records.keys() == set(names)
     compared = [r for r in records.values() if r["status"] in COMPARED]
     assert len(compared) > SIZE // 2
