@@ -44,13 +44,20 @@ def torch_device(device: Device) -> torch.device:
 
 def find_operator(name: str) -> OpOverload | None:
     """Return the operator of a name such as ``aten.mm.out``, if there is one."""
+    try:
+        return _operator(name)
+    except (AttributeError, RuntimeError):
+        return None
+
+
+@functools.lru_cache(maxsize=1024)  # not of an error: it may be registered later
+def _operator(name: str) -> OpOverload:
     found: object = torch.ops
     for part in name.split("."):
-        try:
-            found = getattr(found, part)
-        except (AttributeError, RuntimeError):
-            return None
-    return found if isinstance(found, OpOverload) else None
+        found = getattr(found, part)
+    if not isinstance(found, OpOverload):
+        raise AttributeError(name)
+    return found
 
 
 def unknown_operator(*args: object, **kwargs: object) -> None:
