@@ -72,6 +72,23 @@ def lower_in_dialect(scope: Scope, node: torch.fx.Node) -> bool:
     Raises:
         DiagnosticError: WIR602 to WIR607, the node has no form in a program.
     """
+    try:
+        return _lower(scope, node)
+    except _MALFORMED as error:
+        text = str(error).partition("\n")[0]
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.UNSUPPORTED_ARGUMENT,
+                message=f"its arguments are not what it takes: {text[:200]}",
+            )
+        ) from error
+
+
+_MALFORMED = (AssertionError, IndexError, KeyError, TypeError, ValueError)
+"""What a call with missing or wrong arguments leads to."""
+
+
+def _lower(scope: Scope, node: torch.fx.Node) -> bool:
     target: Any = node.target
     if node.op == "get_attr":
         return _lower_held(scope, node)

@@ -1,5 +1,6 @@
 """Memory that a graph only places buffers in, as pools again."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import define, evolve, field
@@ -98,15 +99,14 @@ class _Scope:
             self.pools[line.result] = pool
             return None
         begin = mul(type.offset, type.dtype.itemsize)
-        inner = found.get(line.result) == line.result
-        if inner:
-            placed: TensorType | PoolType = _pool_type(type)
-            self.pools[line.result], self.types[line.result] = line.result, _pool_type(type)
-        else:
-            placed = evolve(type, offset=0)
         self.begins[line.result] = begin
         if pool in self.begins:  # offsets count from the outermost pool
             begin = _difference(begin, self.begins[pool])
+        placed: TensorType | PoolType = evolve(type, offset=0)
+        if found.get(line.result) == line.result:
+            alignment = math.gcd(self.types[pool].alignment, _factor(begin))
+            placed = evolve(_pool_type(type), alignment=alignment)
+            self.pools[line.result], self.types[line.result] = line.result, placed
         return PlaceLine(
             result=line.result,
             type=placed,
@@ -221,6 +221,22 @@ def _divided(bytes: Expr, itemsize: int) -> Expr:
     if isinstance(bytes, int):
         return bytes // itemsize
     return Operation(ExprOp.FLOORDIV, (bytes, itemsize)) if itemsize > 1 else bytes
+
+
+def _factor(expr: Expr) -> int:
+    """Return an int that divides an expression, whatever its symbols are; 0 for 0."""
+    if isinstance(expr, int):
+        return expr
+    if not isinstance(expr, Operation):
+        return 1
+    factors = [_factor(arg) for arg in expr.args]
+    match expr.op:
+        case ExprOp.MUL:
+            return math.prod(factors)
+        case ExprOp.ADD | ExprOp.SUB:
+            return math.gcd(*factors)
+        case _:
+            return 1
 
 
 def _difference(whole: Expr, part: Expr) -> Expr:

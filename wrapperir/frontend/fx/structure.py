@@ -8,7 +8,7 @@ from attrs import evolve
 from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
 
-from wrapperir.diagnostics import DiagnosticError
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.frontend.export.arguments import lower_argument
 from wrapperir.frontend.export.graph import lower_nodes
 from wrapperir.frontend.export.scope import Poison, Scope
@@ -76,7 +76,13 @@ def _placeholders(scope: Scope, module: GraphModule) -> list[torch.fx.Node]:
 
 
 def _outputs(scope: Scope, module: GraphModule) -> tuple[Argument, ...]:
-    node = next(iter(reversed(module.graph.nodes)))
+    node = next(iter(reversed(module.graph.nodes)), None)
+    if node is None or node.op != "output":
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.UNSUPPORTED_SIGNATURE, message="the graph has no output node"
+            )
+        )
     if any(isinstance(scope.values.get(n), Poison) for n in node.all_input_nodes):
         return ()
     return tuple(lower_argument(scope, value) for value in leaves_of(node.args[0]))

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch._higher_order_ops.triton_kernel_wrap import identify_accessed_tensors
-from torch._inductor import config
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
@@ -18,7 +16,7 @@ from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.frontend.export.values import lower_dtype
 from wrapperir.frontend.fx.state import example_of
 from wrapperir.frontend.fx.triton_source import stand_alone_source
-from wrapperir.frontend.inductor.cpu_triton import triton_for_cpu
+from wrapperir.frontend.inductor.triton_accesses import written_tensors
 from wrapperir.ir.kernel import (
     Access,
     BufferParameter,
@@ -179,14 +177,8 @@ def _blocks(node: torch.fx.Node) -> dict[str, tuple[int, ...]]:
 def _accesses(
     node: torch.fx.Node, kernel: Any, given: Mapping[str, Any]
 ) -> dict[str, Access]:
-    """Return what the kernel does with each tensor, as PyTorch finds in its code."""
     examples = {
         name: example_of(value) if isinstance(value, torch.fx.Node) else value
         for name, value in given.items()
     }
-    descriptors: Any = node.kwargs["tma_descriptor_metadata"]
-    with config.patch("cpu_backend", "triton"), triton_for_cpu():
-        found = identify_accessed_tensors(kernel, examples, descriptors)
-    read = {access.name for access in found.read_writes.reads}
-    written = {access.name for access in found.read_writes.writes}
-    return {name: (Access.READ_WRITE if name in read else Access.WRITE) for name in written}
+    return written_tensors(kernel, examples, node.kwargs["tma_descriptor_metadata"])
