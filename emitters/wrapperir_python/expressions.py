@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import LiteralString
 
 from wrapperir.emit.fragment import Fragment, fragment, joined
+from wrapperir.emit.number_kinds import NumberKinds
 from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
 from wrapperir.ir.line import SymbolKind
 from wrapperir_python.literals import format_float, format_int
@@ -53,39 +54,25 @@ _CALLS: Mapping[ExprOp, LiteralString] = {
     ExprOp.LOG2: "math.log2({})",
 }
 _FROM_MATH = frozenset({ExprOp.FLOOR, ExprOp.CEIL, ExprOp.TRUNC, ExprOp.SQRT, ExprOp.LOG2})
-_ALWAYS_FLOAT = frozenset({ExprOp.TRUEDIV, ExprOp.TO_FLOAT, ExprOp.SQRT, ExprOp.LOG2})
-_ALWAYS_BOOL = frozenset({ExprOp.NOT, *_COMPARISONS, *_LOGIC})
-_ALWAYS_WHOLE = frozenset(
-    {
-        *(ExprOp.FLOOR, ExprOp.CEIL, ExprOp.TRUNC, ExprOp.ROUND),
-        *_ALWAYS_BOOL,
-        *_BITS,
-    }
-)
-# Their value is that of one of their arguments.
-_CHOOSING = frozenset({ExprOp.MIN, ExprOp.MAX, ExprOp.WHERE})
 
 
 class ExpressionFormatter:
     """Formats expressions over symbols with known identifiers.
 
     ``need`` is called with the name of a support function or module that the text uses:
-    ``math``, ``ceildiv`` or ``whole``.  ``float_symbols`` are those that may not be whole,
-    ``bool_symbols`` those that are a ``bool``.
+    ``math``, ``ceildiv`` or ``whole``.  ``kinds`` has the symbols that are no ints.
     """
 
     def __init__(
         self,
         symbols: Mapping[str, Fragment],
         need: Callable[[LiteralString], object],
-        float_symbols: frozenset[str] = frozenset(),
-        bool_symbols: frozenset[str] = frozenset(),
+        kinds: NumberKinds,
     ) -> None:
         """Format over ``symbols``."""
         self._symbols = symbols
         self._need = need
-        self._float_symbols = float_symbols
-        self._bool_symbols = bool_symbols
+        self._kinds = kinds
         self._tuples: dict[tuple[Expr, ...], Fragment] = {}
 
     def format_value(self, expr: Expr) -> Fragment:
@@ -96,10 +83,10 @@ class ExpressionFormatter:
         """Return Python with the value of ``expr`` as an int; it raises if not whole."""
         if isinstance(expr, int):
             return format_int(expr)
-        if self._may_be_float(expr):
+        if self._kinds.may_be_float(expr):
             self._need("whole")
             return fragment("whole({})", self.format_value(expr))
-        if self._may_be_bool(expr):
+        if self._kinds.may_be_bool(expr):
             return fragment("int({})", self.format_value(expr))
         return self.format_value(expr)
 
@@ -154,7 +141,7 @@ class ExpressionFormatter:
             if op in _FROM_MATH:
                 self._need("math")
             return fragment(_CALLS[op], joined(", ", map(self.format_value, args))), _ATOM
-        if op in _ALWAYS_BOOL:
+        if op is ExprOp.NOT or op in _COMPARISONS or op in _LOGIC:
             condition, level = self._condition(expr)
             if self._has_bool_text(expr):
                 return condition, level
@@ -197,7 +184,7 @@ class ExpressionFormatter:
         return text if own >= level else fragment("({})", text)
 
     def _bits(self, expr: Expr, level: int) -> Fragment:
-        if self._may_be_float(expr) or self._may_be_bool(expr):
+        if self._kinds.may_be_float(expr) or self._kinds.may_be_bool(expr):
             return fragment("int({})", self.format_value(expr))
         return self._operand(expr, level)
 
@@ -219,36 +206,12 @@ class ExpressionFormatter:
         text, own = self._condition(expr)
         return text if own >= level else fragment("({})", text)
 
-    def _may_be_float(self, expr: Expr) -> bool:
-        if isinstance(expr, Symbol):
-            return expr.name in self._float_symbols
-        if not isinstance(expr, Operation):
-            return isinstance(expr, float)
-        if expr.op in _ALWAYS_FLOAT or expr.op in _ALWAYS_WHOLE:
-            return expr.op in _ALWAYS_FLOAT
-        if expr.op is ExprOp.POW:
-            exponent = expr.args[1]
-            if not isinstance(exponent, int) or exponent < 0:
-                return True
-        return any(map(self._may_be_float, expr.args))
-
-    def _may_be_bool(self, expr: Expr) -> bool:
-        if isinstance(expr, Operation) and expr.op in _CHOOSING:
-            chosen = expr.args[1:] if expr.op is ExprOp.WHERE else expr.args
-            return any(map(self._may_be_bool, chosen))
-        return self._is_bool(expr)
-
     def _has_bool_text(self, expr: Expr) -> bool:
         """Say whether the condition's text gives a ``bool`` by itself."""
         # Python's ``and`` and ``or`` give one of their operands.
         if isinstance(expr, Operation) and expr.op in _LOGIC:
             return all(map(self._has_bool_text, expr.args))
-        return self._is_bool(expr)
-
-    def _is_bool(self, expr: Expr) -> bool:
-        if isinstance(expr, Symbol):
-            return expr.name in self._bool_symbols
-        return isinstance(expr, Operation) and expr.op in _ALWAYS_BOOL
+        return self._kinds.is_bool(expr)
 
 
 def format_tuple(parts: list[Fragment]) -> Fragment:

@@ -101,12 +101,7 @@ class PythonLines(LineVisitor[None]):
         self.defined_symbols: set[str] = set()
         self.owned: set[str] = set()  # names of memory that the program allocates
         self.problems: list[Diagnostic] = []
-        self.expressions = ExpressionFormatter(
-            module.symbols,
-            module.need,
-            frozenset(survey.float_symbols),
-            frozenset(survey.bool_symbols),
-        )
+        self.expressions = ExpressionFormatter(module.symbols, module.need, survey.kinds)
         self.pools = PooledMemory(self)
         self.streams = Streams(self)
         self.arguments = ArgumentFormatter(module, self.expressions)

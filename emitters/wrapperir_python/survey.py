@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from attrs import define, field
 
+from wrapperir.emit.number_kinds import NumberKinds
 from wrapperir.emit.stream_survey import StreamSurvey
 from wrapperir.emit.walking import chosen_kernel, walk_lines
 from wrapperir.ir.line import (
@@ -13,7 +14,6 @@ from wrapperir.ir.line import (
     ExternKernelLine,
     KernelCallLine,
     SymbolDefinitionLine,
-    SymbolKind,
 )
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import Device
@@ -26,15 +26,15 @@ class Survey:
 
     ``kernel_devices`` has the kinds of device that each kernel is called on; kernels
     that are never called are not in it.  ``device`` is the first CUDA device with an
-    index: the one that is made current for the whole call.  ``pools`` has how each
+    index: the one that is made current for the whole call.  ``kinds`` has what each
+    symbol is, ``pools`` how each
     allocated pool is used, ``streams`` what runs beside stream 0.
     """
 
     definitions: Mapping[str, DefinitionLine]
     constants: frozenset[str]
     device: Device | None = None
-    float_symbols: set[str] = field(factory=set[str])
-    bool_symbols: set[str] = field(factory=set[str])
+    kinds: NumberKinds = field(factory=NumberKinds)
     kernel_devices: dict[str, set[str]] = field(factory=dict[str, set[str]])
     pools: Mapping[str, PoolUse] = field(factory=dict[str, PoolUse])
     streams: StreamSurvey = field(factory=StreamSurvey)
@@ -47,7 +47,7 @@ def survey_program(program: Program) -> Survey:
         frozenset(constant.name for constant in program.constants),
     )
     for symbol in program.symbols:
-        _note_kind(survey, symbol)
+        survey.kinds.symbols[symbol.symbol] = symbol.kind
     pools = PoolSurvey()
     survey.pools = pools.uses
     for line in walk_lines(program.lines):
@@ -64,17 +64,10 @@ def survey_program(program: Program) -> Survey:
             case ExternKernelLine():
                 device = line.device
             case SymbolDefinitionLine():
-                _note_kind(survey, line)
+                survey.kinds.symbols[line.symbol] = line.kind
                 continue
             case _:
                 continue
         if survey.device is None and device.kind == "cuda" and device.index is not None:
             survey.device = device
     return survey
-
-
-def _note_kind(survey: Survey, line: SymbolDefinitionLine) -> None:
-    if line.kind is SymbolKind.FLOAT:
-        survey.float_symbols.add(line.symbol)
-    elif line.kind is SymbolKind.BOOL:
-        survey.bool_symbols.add(line.symbol)

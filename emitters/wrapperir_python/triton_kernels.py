@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.names import Namespace, NameTable
+from wrapperir.emit.number_kinds import NumberKinds, kind_of
 from wrapperir.emit.source_writer import SourceWriter
 from wrapperir.ir.expr import EvaluationError, Expr, evaluate_int, substitute
 from wrapperir.ir.kernel import (
@@ -119,12 +120,10 @@ def _format_grid(
         for key, value in bound_values(line).items()
         if isinstance(value, int | float)
     }
-    floats = frozenset(
-        p.name
-        for p in line.parameters
-        if isinstance(p, ScalarParameter) and p.dtype in (DType.F64, DType.F32)
-    )
-    expressions = ExpressionFormatter(names, module.need, floats)
+    kinds = {
+        p.name: kind_of(p.dtype) for p in line.parameters if isinstance(p, ScalarParameter)
+    }
+    expressions = ExpressionFormatter(names, module.need, NumberKinds(kinds))
     grid = [_folded(substitute(extent, numbers)) for extent in line.grid or (1,)]
     return format_tuple([expressions.format_index(extent) for extent in grid])
 

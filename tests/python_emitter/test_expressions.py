@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wrapperir.emit import Namespace, NameTable
+from wrapperir.emit.number_kinds import NumberKinds
 from wrapperir.ir.expr import (
     MAX_DEPTH,
     VARIADIC,
@@ -19,6 +20,7 @@ from wrapperir.ir.expr import (
     accepts_arity,
     evaluate,
 )
+from wrapperir.ir.line import SymbolKind
 from wrapperir_python.expressions import ExpressionFormatter
 
 VALUES: dict[str, Number] = {
@@ -44,9 +46,8 @@ EXPRESSIONS: st.SearchStrategy[Expr] = st.recursive(LEAVES, operations, max_leav
 
 def formatter() -> ExpressionFormatter:
     names = Namespace(NameTable({"class"}))
-    return ExpressionFormatter(
-        names, lambda name: None, frozenset({"f"}), frozenset({"yes", "no"})
-    )
+    kinds = {"f": SymbolKind.FLOAT, "yes": SymbolKind.BOOL, "no": SymbolKind.BOOL}
+    return ExpressionFormatter(names, lambda name: None, NumberKinds(kinds))
 
 
 def whole(value: Number) -> int:
