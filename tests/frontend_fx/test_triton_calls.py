@@ -226,6 +226,22 @@ def test_two_calls_of_one_kernel_share_a_definition() -> None:
     assert modes == [[Access.READ, Access.WRITE], [Access.READ, Access.READ_WRITE]]
 
 
+def test_calls_with_other_constants_have_definitions_of_their_own() -> None:
+    caller = Caller()
+    arguments: dict[str, Any] = {"x": caller.x, "out": caller.out, "n": caller.n}
+    caller.launch(scale, (3,), shift=1.5, block=16, kind="", **arguments)
+    caller.graph.erase_node(caller.graph.output_node())
+    module = caller.launch(scale, (2,), shift=0.5, block=32, kind="abs", **arguments)
+    x = torch.randn(40)
+    program = check_run(module, [x], (x * 6 + 0.5).abs())
+    assert [line.name for line in program.definitions] == ["scale", "scale_1"]
+    modes = [
+        [p.access for p in line.parameters if isinstance(p, BufferParameter)]
+        for line in program.definitions
+    ]
+    assert modes == [[Access.READ, Access.WRITE], [Access.READ, Access.READ_WRITE]]
+
+
 def test_a_tensor_descriptor_is_a_parameter() -> None:
     caller = Caller((40, 4))
     blocks = {"x": ("stable", ([4, 4],)), "out": ("stable", ([4, 4],))}

@@ -47,9 +47,15 @@ def append_kernel_call(
     node: torch.fx.Node,
     definition: KernelDefinitionLine,
     arguments: tuple[KernelArgument, ...],
+    *,
+    inferred: bool = False,
 ) -> None:
-    """Append a kernel call, and the kernel's definition where it is new."""
-    name = shared_of(scope).define(definition)
+    """Append a kernel call, and the kernel's definition where it is new.
+
+    ``inferred`` says that the access modes are what the kernel's code does, whatever it
+    is given.
+    """
+    name = shared_of(scope).define(definition, inferred=inferred)
     parameters = runtime_parameters(definition.parameters)
     for parameter, argument in zip(parameters, arguments, strict=True):
         writes = isinstance(parameter, TensorParameter) and parameter.access.writes

@@ -37,6 +37,9 @@ class FxShared(Shared):
     keys: Mapping[str, str] = field(factory=dict[str, str])
     definitions: dict[str, DefinitionLine] = field(factory=dict[str, DefinitionLine])
     kernel_names: set[str] = field(factory=set[str])
+    _names: dict[KernelDefinitionLine, str] = field(
+        factory=dict[KernelDefinitionLine, str], init=False
+    )
     inferred: set[str] = field(factory=set[str])
     held: dict[int, str] = field(factory=dict[int, str])
     streams: dict[torch.fx.Node, Stream] = field(factory=dict[torch.fx.Node, Stream])
@@ -56,22 +59,16 @@ class FxShared(Shared):
         """The names of all symbols that the graph's examples may mention."""
         return frozenset(symbol.name for symbol in self.ranges)
 
-    def define(self, definition: KernelDefinitionLine) -> str:
+    def define(self, definition: KernelDefinitionLine, *, inferred: bool) -> str:
         """Add a kernel, under a name that no other has; return that name."""
-        for name, line in self.definitions.items():
-            if isinstance(line, KernelDefinitionLine) and _same(line, definition):
-                return name
-        name = take(self.kernel_names, definition.name)
-        self.definitions[name] = _renamed(definition, name)
+        content = evolve(definition, name="")
+        name = self._names.get(content)
+        if name is None:
+            name = self._names[content] = take(self.kernel_names, definition.name)
+            self.definitions[name] = evolve(definition, name=name)
+            if inferred:
+                self.inferred.add(name)
         return name
-
-
-def _renamed(definition: KernelDefinitionLine, name: str) -> KernelDefinitionLine:
-    return evolve(definition, name=name)
-
-
-def _same(line: KernelDefinitionLine, other: KernelDefinitionLine) -> bool:
-    return _renamed(line, "") == _renamed(other, "")
 
 
 def shared_of(scope: Scope) -> FxShared:

@@ -17,7 +17,6 @@ from wrapperir.frontend.export.scope import Scope
 from wrapperir.frontend.fx.kernel_calls import append_kernel_call
 from wrapperir.frontend.fx.launch_grid import Launch, lower_launch
 from wrapperir.frontend.fx.numbers import expressions
-from wrapperir.frontend.fx.state import shared_of
 from wrapperir.frontend.fx.triton_kernel import lower_triton_definition
 from wrapperir.ir.expr import Expr
 from wrapperir.ir.kernel import Constant, KernelConfig, ScalarParameter, runtime_parameters
@@ -45,7 +44,6 @@ def lower_triton_call(scope: Scope, node: torch.fx.Node) -> None:
     known = triton_definition(kernel)
     if known is None:
         definition = lower_triton_definition(node, kernel, given)
-        shared_of(scope).inferred.add(definition.name)
     else:
         definition = _with_values(known, given)
     arguments = {
@@ -60,6 +58,7 @@ def lower_triton_call(scope: Scope, node: torch.fx.Node) -> None:
         node,
         definition,
         tuple(arguments[p.name] for p in runtime_parameters(definition.parameters)),
+        inferred=known is None,
     )
 
 
