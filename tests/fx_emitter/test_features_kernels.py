@@ -157,6 +157,40 @@ def test_custom_triton_autotuned(device: torch.device) -> None:
     assert arguments["num_warps"] == {16: 2, 8: 4}[arguments["BLOCK"]]
 
 
+@pytest.mark.usefixtures("traced_kernels")
+@pytest.mark.parametrize("name", ["add", "add_tuned"])
+def test_custom_triton_of_any_size(device: torch.device, name: str) -> None:
+    ran = Ran()
+    compiled = compile_function(getattr(user_kernels, name), ran, dynamic=True)
+    for size in (40, 9, 100):
+        x, y = torch.randn(size, device=device), torch.randn(size, device=device)
+        torch.testing.assert_close(compiled(x, y), x + y)
+    (launch,) = calls(ran.graph, TRITON)
+    ((across, *rest),) = argument(launch, "grid")
+    n, block = (argument(launch, "kwargs")[key] for key in ("n", "BLOCK"))
+    assert across.meta["val"] == (n.meta["val"] + block - 1) // block
+    assert rest == [1, 1]
+
+
+@pytest.mark.usefixtures("traced_kernels")
+def test_custom_triton_with_two_grids(device: torch.device) -> None:
+    ran = Ran()
+    x, y = torch.ones(16, device=device), torch.ones(32, device=device)
+    counted = compile_function(user_kernels.count_twice, ran)(x, y)
+    for actual, size in zip(counted, (16, 32), strict=True):
+        torch.testing.assert_close(actual, torch.arange(size, device=device).float())
+    grids = [launch.kwargs["grid"] for launch in calls(ran.graph, TRITON)]
+    assert grids == [[(2, 1, 1)], [(4, 1, 1)]]
+
+
+@pytest.mark.usefixtures("traced_kernels")
+def test_a_grid_of_a_size_that_the_kernel_is_not_given_is_refused() -> None:
+    ran = Ran()
+    with pytest.raises(Exception, match="WIR654: a launch grid depends on sizes"):
+        compile_function(user_kernels.count, ran, dynamic=True)(torch.ones(40))
+    assert not ran.graphs
+
+
 def test_custom_triton_in_an_operator(device: torch.device) -> None:
     ran = assert_launches_of(
         lambda x, y: user_kernels.add_operator(x, y / 2) + y / 2, device

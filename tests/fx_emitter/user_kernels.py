@@ -36,6 +36,27 @@ def add(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return out
 
 
+@triton.jit
+def fill_kernel(out_ptr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, at)
+
+
+def count_twice(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Launch one kernel with two grids, of 16 and of 32 elements."""
+    first, second = torch.empty_like(x), torch.empty_like(y)
+    fill_kernel[(2,)](first, BLOCK=8)
+    fill_kernel[(4,)](second, BLOCK=8)
+    return first, second
+
+
+def count(x: torch.Tensor) -> torch.Tensor:
+    """Launch a kernel that is not given the size that its grid is made of."""
+    out = torch.empty_like(x)
+    fill_kernel[(x.numel() // 8,)](out, BLOCK=8)
+    return out
+
+
 def add_tuned(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Add with a kernel that is tuned."""
     out = torch.empty_like(x)

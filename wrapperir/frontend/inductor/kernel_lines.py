@@ -5,9 +5,11 @@
 """Lowering of kernel definitions and calls."""
 
 import ast
+import itertools
 from typing import Any
 
 import sympy
+from attrs import evolve
 from torch._inductor.codegen.wrapper import (
     KernelCallLine,
     SymbolicCallArg,
@@ -23,10 +25,14 @@ from wrapperir.frontend.inductor.operands import lower_operand
 from wrapperir.frontend.inductor.provenance import provenance_of
 from wrapperir.frontend.inductor.scope import Scope
 from wrapperir.frontend.inductor.tensor_descriptors import described
-from wrapperir.frontend.inductor.triton_kernel import grid_arguments, lower_triton_kernel
+from wrapperir.frontend.inductor.triton_kernel import (
+    launch_grid,
+    lower_triton_kernel,
+    runtime_values,
+)
 from wrapperir.ir import line as wir
 from wrapperir.ir.expr import Expr, Symbol
-from wrapperir.ir.kernel import Access, TensorParameter, runtime_parameters
+from wrapperir.ir.kernel import Access, Language, TensorParameter, runtime_parameters
 from wrapperir.symbolic import lower_sympy
 
 _MAX_NAME = 200
@@ -78,7 +84,8 @@ def lower_call(scope: Scope, line: KernelCallLine) -> None:
     """Lower a kernel call; its grid and constants are the definition's.
 
     Raises:
-        DiagnosticError: WIR654, the kernel's definition was not seen.
+        DiagnosticError: WIR654, the kernel's definition was not seen, or its grid depends
+            on a size that it is not given.
     """
     name = kernel_name(line.kernel_name)
     definition = scope.session.definitions.get(name)
@@ -88,12 +95,14 @@ def lower_call(scope: Scope, line: KernelCallLine) -> None:
                 code=Code.INDUCTOR_KERNEL, message=f"kernel {name} has no definition"
             )
         )
+    definition = _launched(scope, definition, line)
+    name = definition.name
     parameters = runtime_parameters(definition.parameters)
     arguments: list[wir.KernelArgument] = []
     written: list[str] = []
     temporaries: list[str] = []
     for position, (parameter, value) in enumerate(
-        zip(parameters, _runtime_values(line, definition), strict=True)
+        zip(parameters, runtime_values(line, dict(definition.constants)), strict=True)
     ):
         if not isinstance(parameter, TensorParameter):
             arguments.append(_scalar(scope, value))
@@ -122,20 +131,25 @@ def lower_call(scope: Scope, line: KernelCallLine) -> None:
     scope.free_all(temporaries)
 
 
-def _runtime_values(
-    line: KernelCallLine, definition: wir.KernelDefinitionLine
-) -> list[Any]:
-    """Return a call's arguments for runtime parameters; the grid's are the definition's.
+def _launched(
+    scope: Scope, definition: wir.KernelDefinitionLine, line: KernelCallLine
+) -> wir.KernelDefinitionLine:
+    """Return the definition with the grid of a call.
 
-    Inductor leaves out constexpr parameters but passes a number for one that is None.
+    Calls of one kernel of the user's may each have another grid.
     """
-    values = list(line.call_args)
-    values = values[: len(values) - grid_arguments(line)]
-    nones = {name for name, value in definition.constants if value is None}
-    if nones:
-        keys = line.raw_keys[: len(values)]
-        values = [v for v, key in zip(values, keys, strict=True) if key not in nones]
-    return values
+    if definition.language is not Language.TRITON:
+        return definition
+    grid = launch_grid(line, definition.parameters, dict(definition.constants))
+    definitions, found = scope.session.definitions, definition
+    for number in itertools.count(2):
+        if found.grid == grid:
+            break
+        other = evolve(definition, name=f"{definition.name}_grid{number}", grid=grid)
+        known = definitions.setdefault(other.name, other)
+        assert isinstance(known, wir.KernelDefinitionLine)
+        found = known
+    return found
 
 
 def _buffer(scope: Scope, value: Any, temporaries: list[str]) -> str:

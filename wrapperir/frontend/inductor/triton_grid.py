@@ -1,3 +1,5 @@
+# sympy has no types.
+# pyright: reportMissingTypeStubs=false
 """Launch grids of Triton kernels as expressions.
 
 Each function is one of Inductor's strategies (``GridExpr`` of its Triton heuristics),
@@ -8,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any, TypeAlias
 
+import sympy
 from torch._inductor.runtime.runtime_utils import get_max_y_grid
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
@@ -18,7 +21,11 @@ from wrapperir.ir.expr import (
     ceildiv,
     maximum,
     mul,
+    substitute,
+    symbols_in,
 )
+from wrapperir.symbolic import lower_size
+from wrapperir.text import parse_expr
 
 Grid: TypeAlias = tuple[Expr, Expr, Expr]
 
@@ -165,19 +172,33 @@ _STRATEGIES: dict[str, Callable[[_Sizes], Grid]] = {
 }
 
 
-def fixed_grid(values: Sequence[Any]) -> Grid:
-    """Return a grid that a call gives as numbers.
+def given_grid(values: Sequence[Any], sizes: Mapping[str, Expr]) -> Grid:
+    """Return a grid that a call gives, as numbers, sympy's expressions or their text.
+
+    ``sizes`` has what stands in the kernel for the sizes that the numbers are made of.
 
     Raises:
-        DiagnosticError: WIR654, a number is not known when the kernel is defined.
+        DiagnosticError: WIR654, the kernel is not given a size that its grid depends on.
     """
     try:
-        x, y, z = (int(value) for value in values)
-    except (TypeError, ValueError):
+        grid = [_given(value) for value in values]
+    except (DiagnosticError, TypeError):
+        grid = None
+    if grid is None or not sizes.keys() >= {name for e in grid for name in symbols_in(e)}:
         raise DiagnosticError(
             Diagnostic(
                 code=Code.INDUCTOR_KERNEL,
-                message=f"a launch grid depends on sizes of the call: {tuple(values)}",
+                message="a launch grid depends on sizes that the kernel is not given:"
+                f" {tuple(values)}",
             )
-        ) from None
+        )
+    x, y, z = (substitute(expr, sizes) for expr in grid)
     return x, y, z
+
+
+def _given(value: Any) -> Expr:
+    if isinstance(value, str):
+        return parse_expr(value)
+    if not isinstance(value, int | sympy.Expr):
+        raise TypeError(f"{type(value).__name__} in a grid")
+    return lower_size(value)

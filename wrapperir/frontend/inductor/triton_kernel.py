@@ -1,15 +1,19 @@
+# sympy has no types.
+# pyright: reportMissingTypeStubs=false
 """Triton kernels: plain ``@triton.jit`` source, with grid and configs as data."""
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import sympy
 from torch._inductor.codegen.wrapper import KernelCallLine
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.frontend.inductor.tensor_descriptors import descriptor_signature
-from wrapperir.frontend.inductor.triton_grid import Grid, fixed_grid, lower_grid
+from wrapperir.frontend.inductor.triton_grid import Grid, given_grid, lower_grid
 from wrapperir.frontend.inductor.triton_heuristics import heuristic_configs
+from wrapperir.ir.expr import Expr, Symbol
 from wrapperir.ir.kernel import (
     Access,
     BufferParameter,
@@ -19,6 +23,7 @@ from wrapperir.ir.kernel import (
     Language,
     Parameter,
     ScalarParameter,
+    runtime_parameters,
 )
 from wrapperir.ir.line import KernelDefinitionLine
 from wrapperir.ir.types import DType
@@ -83,7 +88,7 @@ def lower_triton_kernel(
         name=name,
         language=Language.TRITON,
         parameters=parameters,
-        grid=_grid(inductor_meta, constexprs, call),
+        grid=launch_grid(call, parameters, bound),
         constants=tuple(bound.items()),
         configs=heuristic_configs(decorator, triton_meta, inductor_meta),
         entry=function.name,
@@ -92,9 +97,57 @@ def lower_triton_kernel(
     )
 
 
-def grid_arguments(call: KernelCallLine) -> int:
-    """Return how many of a call's last arguments are the launch grid's."""
-    return len((call.inductor_meta or {}).get("extra_launcher_args", ()))
+def launch_grid(
+    call: KernelCallLine,
+    parameters: tuple[Parameter, ...],
+    constants: Mapping[str, Constant],
+) -> Grid:
+    """Return the grid of a call, over the kernel's scalar parameters and its configs.
+
+    Raises:
+        DiagnosticError: WIR654, the grid is of an unknown form, or depends on a size that
+            the kernel is not given.
+    """
+    meta: Mapping[str, Any] = call.inductor_meta or {}
+    kind = meta.get("grid_type")
+    if kind not in ("FixedGrid", "PrecomputedGrid"):
+        constexprs = [p.name for p in parameters if isinstance(p, ConstexprParameter)]
+        return lower_grid(meta, frozenset(constexprs))
+    sizes: dict[str, Expr] = {}
+    values = runtime_values(call, constants)
+    for parameter, value in zip(runtime_parameters(parameters), values, strict=True):
+        if isinstance(parameter, ScalarParameter) and isinstance(value, sympy.Symbol):
+            sizes.setdefault(value.name, Symbol(parameter.name))
+    names = grid_arguments(call)
+    last = list(call.call_args)[len(call.call_args) - len(names) :]
+    if kind == "FixedGrid":
+        return given_grid(last, sizes)
+    own = {
+        name: sizes.get(value.name) if isinstance(value, sympy.Symbol) else value
+        for name, value in zip(names, last, strict=True)
+    }
+    known = {name: value for name, value in own.items() if isinstance(value, int | Symbol)}
+    return given_grid(meta["precomputed_grids"][0]["python"], known)
+
+
+def grid_arguments(call: KernelCallLine) -> Sequence[str]:
+    """Return the names of a call's last arguments, those that are the launch grid's."""
+    names: Sequence[str] = (call.inductor_meta or {}).get("extra_launcher_args", ())
+    return names
+
+
+def runtime_values(call: KernelCallLine, constants: Mapping[str, Constant]) -> list[Any]:
+    """Return a call's arguments for runtime parameters, without the grid's.
+
+    Inductor leaves out constexpr parameters but passes a number for one that is None.
+    """
+    values = list(call.call_args)
+    values = values[: len(values) - len(grid_arguments(call))]
+    nones = {name for name, value in constants.items() if value is None}
+    if nones:
+        keys = call.raw_keys[: len(values)]
+        values = [v for v, key in zip(values, keys, strict=True) if key not in nones]
+    return values
 
 
 def _entry(name: str, module: ast.Module) -> tuple[ast.FunctionDef, ast.Call]:
@@ -203,14 +256,3 @@ def _dtype(function: ast.FunctionDef, kind: str) -> DType:
                 message=f"Triton kernel {function.name} has a parameter of type {kind}",
             )
         ) from None
-
-
-def _grid(
-    meta: Mapping[str, Any], constexprs: frozenset[str], call: KernelCallLine
-) -> Grid:
-    kind = meta.get("grid_type")
-    if kind == "FixedGrid":
-        return fixed_grid(list(call.call_args)[-3:])
-    if kind == "PrecomputedGrid":
-        return fixed_grid(meta["precomputed_grids"][0]["python"])
-    return lower_grid(meta, constexprs)
