@@ -169,6 +169,12 @@ def test_a_graph_without_an_output_is_refused() -> None:
         lower_graph_module(GraphModule({}, nodes.graph))
 
 
+def test_a_graph_that_returns_lists_in_a_list_is_refused() -> None:
+    nodes = Nodes()
+    with pytest.raises(DiagnosticError, match="WIR605"):
+        lower_graph_module(nodes.module((nodes.x, (nodes.x,))))
+
+
 def test_constants_keep_their_names() -> None:
     class Scaled(torch.nn.Module):
         def __init__(self) -> None:
@@ -188,3 +194,35 @@ def test_constants_keep_their_names() -> None:
     assert list(found.constants) == ["scale"]
     (value,) = interpret(found.program, [x], found.constants)
     torch.testing.assert_close(value, x * 4)
+
+
+def test_a_constant_that_a_block_writes_is_mutated() -> None:
+    class Counted(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", torch.tensor(0.0))
+
+    def branch() -> GraphModule:
+        nodes = Nodes()
+        count = nodes.graph.get_attr("count")
+        count.meta["val"] = torch.tensor(0.0)
+        nodes.graph.call_function(_aten.add_.Scalar, (count, 1))
+        result = nodes.graph.call_function(_aten.neg.default, (nodes.x,))
+        result.meta["val"] = x
+        nodes.graph.output((result,))
+        return GraphModule(owner, nodes.graph)
+
+    owner = Counted()
+    nodes = Nodes()
+    owner.add_module("on_true", branch())
+    owner.add_module("on_false", branch())
+    graphs = [nodes.graph.get_attr(name) for name in ("on_true", "on_false")]
+    results = nodes.graph.call_function(
+        torch.ops.higher_order.cond, (True, *graphs, (nodes.x,))
+    )
+    results.meta["val"] = (x,)
+    nodes.graph.output(results)
+    found = lowered(GraphModule(owner, nodes.graph))
+    assert [constant.mutated for constant in found.program.constants] == [True]
+    interpret(found.program, [x], found.constants)
+    assert owner.get_buffer("count") == 1

@@ -140,6 +140,7 @@ def lower_block(
     results = _block_results(scope, module, types)
     for name in scope.written & given.keys():
         outer.write(given[name])
+    outer.written |= scope.written & {held.name for held in scope.shared.constants}
     return Block(parameters=tuple(parameters), lines=tuple(scope.lines), results=results)
 
 

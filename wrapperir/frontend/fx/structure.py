@@ -13,7 +13,7 @@ from wrapperir.frontend.export.arguments import lower_argument
 from wrapperir.frontend.export.graph import lower_nodes
 from wrapperir.frontend.export.scope import Poison, Scope
 from wrapperir.frontend.export.signature import lower_given
-from wrapperir.frontend.export.values import is_symbolic, leaves_of
+from wrapperir.frontend.export.values import is_symbolic
 from wrapperir.frontend.fx.contents import settle_accesses
 from wrapperir.frontend.fx.dialect import lower_in_dialect
 from wrapperir.frontend.fx.exact import header_of
@@ -85,7 +85,17 @@ def _outputs(scope: Scope, module: GraphModule) -> tuple[Argument, ...]:
         )
     if any(isinstance(scope.values.get(n), Poison) for n in node.all_input_nodes):
         return ()
-    return tuple(lower_argument(scope, value) for value in leaves_of(node.args[0]))
+    returned = lower_argument(scope, node.args[0])
+    outputs = returned if isinstance(returned, tuple) else (returned,)
+    if any(isinstance(value, tuple) for value in outputs):
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.UNSUPPORTED_SIGNATURE,
+                message="the graph returns lists in a list",
+                hint="return all values in one tuple",
+            )
+        )
+    return outputs
 
 
 def _ranges(module: GraphModule) -> Mapping[Any, Any]:
