@@ -104,7 +104,7 @@ class VendorLayout:
 DEFAULT_SPACE = "global"
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, cache_hash=True)
 class TensorType:
     """A strided tensor in memory.
 
