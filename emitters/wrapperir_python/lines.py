@@ -367,11 +367,14 @@ class PythonLines(LineVisitor[None]):
 
     def visit_conditional(self, line: ConditionalLine) -> None:
         """Append ``if`` and ``else``."""
+        if isinstance(line.predicate, BufferRef):
+            self.streams.emit_wait_for_all()
         self.streams.emit_uses_of_stream_0(uses(line))
         emit_conditional(self, line)
 
     def visit_while_loop(self, line: WhileLoopLine) -> None:
         """Append a ``while`` loop."""
+        self.streams.emit_wait_for_all()
         self.streams.emit_uses_of_stream_0(uses(line))
         emit_while_loop(self, line)
 

@@ -130,6 +130,51 @@ program @main(%x: f32[8]@cuda:0) {
     assert "event" not in emitted
 
 
+CONDITIONAL = """\
+  conditional %p () {
+    true () {
+      return
+    }
+    false () {
+      return
+    }
+  }
+"""
+WHILE_LOOP = """\
+  %r = while_loop (%y) () : bool[]@cuda:0 {
+    condition (%c: bool[]@cuda:0) {
+      %go = extern_kernel aten.any.default(%c) @cuda:0 : bool[]@cuda:0
+      return %go
+    }
+    body (%b: bool[]@cuda:0) {
+      %next = extern_kernel aten.logical_not.default(%b) @cuda:0 : bool[]@cuda:0
+      return %next
+    }
+  }
+  free %r
+"""
+
+
+@pytest.mark.parametrize(
+    ("block", "begin"), [(CONDITIONAL, "if p:"), (WHILE_LOOP, "r = y\n")]
+)
+def test_a_block_that_the_host_decides_on_waits_for_all(block: str, begin: str) -> None:
+    program = parse_program(f"""\
+wrapperir 1
+
+program @main(%x: f32[8]@cuda:0, %y: bool[]@cuda:0) {{
+  %p = extern_kernel aten.any.default(%x) @cuda:0 stream(1) : bool[]@cuda:0
+{block}  free %p
+  return
+}}
+""")
+    assert verify(program) == ()
+    text = str(PythonEmitter().emit(program).files["program.py"])
+    before, _ = text.split(f"        {begin}")
+    launched = before.rindex("p = ")
+    assert "cuda_0_stream_0.wait_stream(cuda_0_stream_1)" in before[launched:]
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_memory_is_not_given_away_too_early() -> None:
     emitter = PythonEmitter()
