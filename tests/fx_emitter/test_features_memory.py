@@ -87,6 +87,17 @@ def test_cat_inputs(device: torch.device) -> None:
     assert output.meta["val"].shape == (16,)
 
 
+def test_cat_to_alloc(device: torch.device) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        halves = [torch.arange(4, device=device) for _ in range(2)]
+        return x + torch.cat(halves)
+
+    ran = run(function, torch.randn(8, device=device))
+    allocated = calls(ran.graph, torch.empty_strided)
+    assert {node.args[0] for node in allocated} == {(8,)}  # none for a half
+    assert {view.args[0] for view in calls(ran.graph, torch.as_strided)} <= {*allocated}
+
+
 def test_cat_views(device: torch.device) -> None:
     def function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
         a, b = x - 2, y.sum(0, keepdim=True)
