@@ -1,10 +1,10 @@
 """Compiles a BERT, a GPT-2 and a Llama and checks everything about them.
 
 Each model runs in eager mode, under plain Inductor and under ``backend="wrapperir"``,
-the last one in training too.  Every program captured on the way must verify, survive
-both round trips, and do the same, bit for bit, in the reference interpreter, as emitted
-Python, as emitted C++ and as an FX graph; one whose kernels sum in any order, which is only
-so in training, nearly the same.  Text, JSON and Python of each are left in
+the last one in training too.  Every program captured on the way must verify, survive the
+round trips through text, JSON and an FX graph, and do the same, bit for bit, in the
+reference interpreter, as emitted Python, as emitted C++ and as an FX graph; one whose
+kernels sum in any order, which is only so in training, nearly the same.  Text, JSON and Python of each are left in
 ``out/demo`` for reading.
 """
 
@@ -29,12 +29,14 @@ from bench.demo_models import DEMO
 from bench.model_run import ModelTask, max_error, run_step
 from bench.recording import Recorded, RecordingEmitter, copied, copy_tensor
 from wrapperir.emit import Value, compile_program, write_artifact
+from wrapperir.frontend.fx import lower_graph_module
 from wrapperir.interp import interpret
 from wrapperir.ir.line import KernelDefinitionLine
 from wrapperir.ir.program import Program
 from wrapperir.plugin import plugin_manager
 from wrapperir.text import format_json, format_program, parse_json, parse_program
 from wrapperir.verify import verify
+from wrapperir_fx.graph_module import build_graph_module
 
 OUT = Path("out") / "demo"
 ROUNDS = 20
@@ -147,6 +149,9 @@ def _check(recorded: Recorded) -> list[str]:
         wrong.append("its JSON reads back as another program")
     if recorded.inputs is None:
         return [*wrong, "it was never called"]
+    module = build_graph_module(program, recorded.constants)
+    if lower_graph_module(module).program != program:
+        wrong.append("its FX graph reads back as another program")
     inputs = recorded.inputs
 
     def constants() -> dict[str, torch.Tensor]:
