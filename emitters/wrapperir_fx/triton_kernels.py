@@ -1,9 +1,16 @@
-"""Triton kernels in PyTorch's side table, where graphs find them by index."""
+"""Triton kernels in PyTorch's side table, where graphs find them by index.
+
+The table is the process's.  PyTorch counts its indices from the table's size, and
+``torch._dynamo.reset`` empties it: from then on a graph's index would be that of another
+kernel, or of none.  So each kernel of ours has an index made from its definition, which no
+other kernel has in any process; and a reset leaves those that graphs were bound to.
+"""
 
 # torch says little of its types.
 # pyright: reportUnknownMemberType=false, reportPrivateUsage=false
 # pyright: reportUnknownArgumentType=false
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
@@ -15,6 +22,10 @@ from torch.fx import GraphModule, Node
 
 from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine
 from wrapperir_fx.kernel_functions import triton_function
+from wrapperir_fx.kernel_keys import definition_key
+
+_ENTERED: dict[int, Any] = {}
+_NO_CONSTANTS = 1 << 62  # index of the constants of all our calls; PyTorch's count from 0
 
 
 def bind_triton_kernels(
@@ -23,28 +34,43 @@ def bind_triton_kernels(
     """Put the Triton kernels that a built graph calls into PyTorch's side table.
 
     In the calls, in nested graphs too, indices into ``definitions`` become indices into
-    that table.  It is the process's, and ``torch._dynamo.reset`` empties it: a graph that
-    was bound before then is to be built again.
+    that table.
 
     Raises:
         DiagnosticError: WIR709, a kernel does not build.
     """
     calls = list(triton_calls(module))
-    if not calls:
-        return
     table: dict[int, int] = {}
-    constant_args = kernel_side_table.add_constant_args({})
     for _, node in calls:
         index = cast(int, node.kwargs["kernel_idx"])
         if index not in table:
             definition = definitions[index]
             assert isinstance(definition, KernelDefinitionLine)
-            function = triton_function(definition, interpreted=interpreted)
-            table[index] = kernel_side_table.add_kernel(cast(Any, function))
+            table[index] = enter_triton_kernel(definition, interpreted=interpreted)
         node.update_kwarg("kernel_idx", table[index])
-        node.update_kwarg("constant_args_idx", constant_args)
+        node.update_kwarg("constant_args_idx", _NO_CONSTANTS)
     for owner in dict.fromkeys(owner for owner, _ in calls):
         owner.recompile()
+
+
+def enter_triton_kernel(definition: KernelDefinitionLine, *, interpreted: bool) -> int:
+    """Put a Triton kernel into PyTorch's side table for good, and return its index there.
+
+    The index is that of the kernel in other processes too.
+
+    Raises:
+        DiagnosticError: WIR709, the kernel does not build.
+    """
+    function = triton_function(definition, interpreted=interpreted)
+    key = f"{definition_key(definition)}:{interpreted}"
+    index = int(hashlib.sha256(key.encode()).hexdigest()[:15], 16)
+    with kernel_side_table.lock:
+        if not _ENTERED:
+            _keep_over_resets()
+        known = _ENTERED.setdefault(index, function)
+        assert known is function
+        _write_entries()
+    return index
 
 
 def triton_calls(module: GraphModule) -> Iterator[tuple[GraphModule, Node]]:
@@ -55,3 +81,22 @@ def triton_calls(module: GraphModule) -> Iterator[tuple[GraphModule, Node]]:
                 op="call_function", target=triton_kernel_wrapper_mutation
             ):
                 yield owner, node
+
+
+def _keep_over_resets() -> None:
+    # Not put back where a graph is run: what others traced or compiled of it has its
+    # indices too, and runs without code of ours.
+    reset_table = kernel_side_table.reset_table
+
+    def reset() -> None:
+        reset_table()
+        with kernel_side_table.lock:
+            _write_entries()
+
+    vars(kernel_side_table)["reset_table"] = reset
+
+
+def _write_entries() -> None:
+    kernel_side_table.id_to_kernel.update(_ENTERED)
+    kernel_side_table.kernel_to_id.update({kernel: i for i, kernel in _ENTERED.items()})
+    kernel_side_table.constant_args[_NO_CONSTANTS] = {}

@@ -16,6 +16,7 @@ from torch.func import functionalize
 from torch.fx import Graph, GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from tests.fx_emitter.running import load
 from tests.fx_emitter.test_kernels import ROW, assert_runs_as_interpreted
 from tests.python_emitter.running import assert_same
 from tests.torch_release import BEFORE_2_13
@@ -254,8 +255,8 @@ def test_kernels_of_nested_graphs_are_found() -> None:
             pickle.dumps(each)
 
 
-@pytest.mark.parametrize("language", [Language.CPP, Language.TRITON])
-def test_kernels_are_called_from_blocks(language: Language) -> None:
+def nested_program(language: Language) -> Program:
+    """Return a program that calls a kernel in one branch of a conditional."""
     kernel = library_kernel(KernelKind.SCRATCH_WRITE, language)
     builder = ProgramBuilder()
     builder.kernel(kernel)
@@ -275,7 +276,12 @@ def test_kernels_are_called_from_blocks(language: Language) -> None:
         lambda block, x: block.extern("aten.neg.default", x, type=ROW),
         results=[ROW],
     )
-    module = assert_runs_as_interpreted(builder.build(out))
+    return builder.build(out)
+
+
+@pytest.mark.parametrize("language", [Language.CPP, Language.TRITON])
+def test_kernels_are_called_from_blocks(language: Language) -> None:
+    module = assert_runs_as_interpreted(nested_program(language))
     assert len(list(triton_calls(module))) == (language is Language.TRITON)
 
 
@@ -357,3 +363,61 @@ def test_descriptors_on_a_gpu(backend: str | None) -> None:
     x, y = (torch.rand(8, 12, device="cuda") for _ in range(2))
     wanted = compile_program(program)([x, y])
     assert_same(compiled(build_graph_module(program, {}), backend, x, y)(x, y), wanted)
+
+
+def twice_program() -> Program:
+    """Return a program whose kernel computes something else, of the same parameters."""
+    source = ADD.source.replace("left + right", "left + right * 3")
+    assert source != ADD.source
+    return sum_program(evolve(ADD, source=source))
+
+
+@pytest.mark.parametrize("between", [False, True])
+def test_resetting_dynamo_leaves_a_graph_its_kernels(between: bool) -> None:
+    module, call = build_graph_module(sum_program(), {}), load(sum_program(), {})
+    torch._dynamo.reset()
+    if between:  # PyTorch counts its indices from the size of its table
+        kernel_side_table.add_kernel(object())  # type: ignore[arg-type]
+        kernel_side_table.add_constant_args({"out_ptr0": None})
+        build_graph_module(twice_program(), {})
+    x, y = torch.rand(16), torch.rand(16)
+    for run in (module, module.forward, torch.compile(module, backend="aot_eager")):
+        assert_same(run(x, y), [x + y])
+    assert_same(call([x, y]), [x + y])
+
+
+def test_resetting_dynamo_leaves_a_compiled_graph_its_kernels() -> None:
+    compiled = torch.compile(build_graph_module(sum_program(), {}), backend="aot_eager")
+    x, y = torch.rand(16), torch.rand(16)
+    for _ in range(2):
+        assert_same(compiled(x, y), [x + y])
+        torch._dynamo.reset()
+        build_graph_module(twice_program(), {})
+
+
+def test_resetting_dynamo_leaves_nested_graphs_their_kernels() -> None:
+    program = nested_program(Language.TRITON)
+    module = build_graph_module(program, {})
+    torch._dynamo.reset()
+    build_graph_module(twice_program(), {})
+    given = [torch.rand(16), torch.tensor(True)]
+    assert_same(module(*given), interpret(program, list(given), {}))
+
+
+def test_building_again_leaves_pytorchs_tables_as_they_are() -> None:
+    first = build_graph_module(sum_program(), {})
+    sizes = [len(kernel_side_table.id_to_kernel), len(kernel_side_table.constant_args)]
+    second = build_graph_module(sum_program(), {})
+    for key in ("kernel_idx", "constant_args_idx"):
+        assert the_call(first)[key] == the_call(second)[key]
+    tables = kernel_side_table.id_to_kernel, kernel_side_table.constant_args
+    assert [len(table) for table in tables] == sizes
+
+
+def test_kernels_of_pytorchs_own_keep_indices_of_their_own() -> None:
+    build_graph_module(sum_program(), {})
+    torch._dynamo.reset()
+    others: list[Any] = [object() for _ in range(3)]
+    indices = [kernel_side_table.add_kernel(other) for other in others]
+    build_graph_module(twice_program(), {})
+    assert [kernel_side_table.get_kernel(index) for index in indices] == others
