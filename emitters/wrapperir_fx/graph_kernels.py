@@ -8,7 +8,6 @@ from typing import Self
 from torch.fx import GraphModule
 from torch.fx.graph_module import _USER_PRESERVED_ATTRIBUTES_KEY
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit.walking import chosen_kernel, walk_lines
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import KernelCallLine, KernelDefinitionLine
@@ -18,9 +17,8 @@ from wrapperir.ir.program import Program
 from wrapperir_fx import assert_operator as assert_operator
 from wrapperir_fx import kernel_operator as kernel_operator
 from wrapperir_fx.kernel_functions import register_kernels
-from wrapperir_fx.triton_kernels import bind_triton_kernels
-
-_ATTRIBUTE = "_wrapperir_kernels"  # no name of a program's begins so
+from wrapperir_fx.saved_graphs import KERNELS
+from wrapperir_fx.triton_kernels import bind_triton_kernels, enter_triton_kernel
 
 
 def bind_kernels(module: GraphModule, program: Program) -> None:
@@ -43,29 +41,25 @@ def bind_kernels(module: GraphModule, program: Program) -> None:
                 interpreted = True
     register_kernels(called.values(), interpreted=interpreted)
     bind_triton_kernels(module, program.definitions, interpreted=interpreted)
-    keep_kernels(module, SavedKernels(tuple(called.values())))
+    keep_kernels(module, SavedKernels(tuple(called.values()), interpreted=interpreted))
 
 
 class SavedKernels:
     """Kernels that are registered again where a module that holds them is unpickled.
 
-    Those of Triton are not: a graph calls them by an index into a table of this process.
+    ``interpreted`` says that the Triton kernels among them run on the CPU.
     """
 
-    def __init__(self, definitions: tuple[KernelDefinitionLine, ...]) -> None:
+    def __init__(
+        self, definitions: tuple[KernelDefinitionLine, ...], *, interpreted: bool
+    ) -> None:
         """Hold the definitions of kernels that are registered."""
         self.definitions = definitions
+        self.interpreted = interpreted
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Return what registers the kernels again.
-
-        Raises:
-            DiagnosticError: WIR705, there are Triton kernels among them.
-        """
-        for definition in self.definitions:
-            if definition.language is Language.TRITON:
-                raise _refused(definition)
-        return restored_kernels, (self.definitions,)
+        """Return what registers the kernels again."""
+        return restored_kernels, (self.definitions, self.interpreted)
 
     def __copy__(self) -> Self:
         """Return this object: it does not change."""
@@ -76,32 +70,25 @@ class SavedKernels:
         return self
 
 
-def restored_kernels(definitions: tuple[KernelDefinitionLine, ...]) -> SavedKernels:
+def restored_kernels(
+    definitions: tuple[KernelDefinitionLine, ...], interpreted: bool
+) -> SavedKernels:
     """Register kernels; a graph module that was saved calls this where it is loaded.
 
     Raises:
         DiagnosticError: WIR709, a kernel does not build.
     """
-    register_kernels(definitions)
-    return SavedKernels(definitions)
+    register_kernels(definitions, interpreted=interpreted)
+    for definition in definitions:
+        if definition.language is Language.TRITON:  # a saved graph has its index
+            enter_triton_kernel(definition, interpreted=interpreted)
+    return SavedKernels(definitions, interpreted=interpreted)
 
 
 def keep_kernels(module: GraphModule, kernels: SavedKernels) -> None:
     """Let a module and its nested graphs hold kernels, in copies and when saved."""
     for owner in module.modules():
         if isinstance(owner, GraphModule):
-            setattr(owner, _ATTRIBUTE, kernels)
+            setattr(owner, KERNELS, kernels)
             kept = owner.meta.setdefault(_USER_PRESERVED_ATTRIBUTES_KEY, {})
-            kept[_ATTRIBUTE] = kernels  # a copy gets its attributes from there
-
-
-def _refused(definition: KernelDefinitionLine) -> DiagnosticError:
-    return DiagnosticError(
-        Diagnostic(
-            code=Code.UNSUPPORTED_FEATURE,
-            message=f"a graph that calls Triton kernel @{definition.name} cannot be saved:"
-            " another process has another kernel of its index",
-            subject=f"@{definition.name}",
-            hint="save the program, and build the graph again where it is loaded",
-        )
-    )
+            kept[KERNELS] = kernels  # a copy gets its attributes from there

@@ -19,7 +19,9 @@ from wrapperir_fx.tracing import NoTracer
 
 _KEPT = (LINES, PROVENANCE, "stack_trace")
 """What of ``node.meta`` is saved; fake values belong to the process that made them."""
-_STATE = ("meta", "training", "_wrapperir_kernels")
+KERNELS = "_wrapperir_kernels"
+"""The attribute of a module that has its kernels; no name of a program's begins so."""
+_STATE = ("meta", "training", KERNELS)
 
 
 class ProgramModule(GraphModule):

@@ -1,8 +1,10 @@
 """Triton kernels in graphs: calls through PyTorch's own operator."""
 
 import copy
-import pickle
+import subprocess
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,9 +46,10 @@ from wrapperir.ir.program import Program
 from wrapperir.ir.types import CPU, Device, DType, tensor
 from wrapperir.testing.descriptor_kernels import descriptor_kernel
 from wrapperir.testing.kernels import KernelKind, library_kernel
-from wrapperir.text import parse_program
-from wrapperir_fx.graph_kernels import bind_kernels
+from wrapperir.text import format_program, parse_program
+from wrapperir_fx.graph_kernels import SavedKernels, bind_kernels
 from wrapperir_fx.graph_module import assemble, build_graph, build_graph_module
+from wrapperir_fx.saved_graphs import KERNELS
 from wrapperir_fx.triton_kernels import triton_calls
 
 ADD = library_kernel(KernelKind.ADD, Language.TRITON)
@@ -251,8 +254,7 @@ def test_kernels_of_nested_graphs_are_found() -> None:
     given = torch.rand(16)
     assert torch.equal(module(given)[0], given + given)
     for each in (module, inner):
-        with pytest.raises(DiagnosticError, match="cannot be saved"):
-            pickle.dumps(each)
+        assert isinstance(getattr(each, KERNELS), SavedKernels)
 
 
 def nested_program(language: Language) -> Program:
@@ -317,14 +319,37 @@ def test_a_source_that_does_not_parse_is_a_diagnostic() -> None:
     assert caught.value.diagnostics[0].code is Code.KERNEL_BUILD_FAILED
 
 
-def test_a_module_with_triton_kernels_is_copied_but_not_saved() -> None:
-    module = copy.deepcopy(build_graph_module(sum_program(), {}))
+def test_a_copy_runs_its_kernels() -> None:
+    module = build_graph_module(sum_program(), {})
     x, y = torch.rand(16), torch.rand(16)
-    assert torch.equal(module(x, y)[0], x + y)
-    for each in (module, copy.copy(module)):
-        with pytest.raises(DiagnosticError, match="cannot be saved") as caught:
-            pickle.dumps(each)
-        assert caught.value.diagnostics[0].code is Code.UNSUPPORTED_FEATURE
+    for each in (copy.deepcopy(module), copy.copy(module)):
+        assert_same(each(x, y), [x + y])
+
+
+_LOAD = """
+import sys, torch
+from pathlib import Path
+from wrapperir.text import format_program, parse_program
+from wrapperir_fx.graph_module import build_graph_module
+other = build_graph_module(parse_program(Path(sys.argv[1]).read_text()), {})
+saved = torch.load(sys.argv[2], weights_only=False)
+torch.save([module(*given) for module, given in saved], sys.argv[3])
+"""
+
+
+def test_saved_modules_run_their_kernels_in_another_process(tmp_path: Path) -> None:
+    x, y = torch.rand(16), torch.rand(16)
+    nested = nested_program(Language.TRITON)
+    pairs = [(sum_program(), [x, y]), (nested, [x, torch.tensor(True)])]
+    other, saved, outputs = (tmp_path / name for name in ("other", "saved", "outputs"))
+    other.write_text(format_program(twice_program()))
+    torch.save([(build_graph_module(each, {}), given) for each, given in pairs], saved)
+    command = [sys.executable, "-c", _LOAD, str(other), str(saved), str(outputs)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    wanted = [interpret(each, list(given), {}) for each, given in pairs]
+    for ours, theirs in zip(torch.load(outputs), wanted, strict=True):
+        assert_same(ours, theirs)
 
 
 def test_a_launch_is_traced_again() -> None:
