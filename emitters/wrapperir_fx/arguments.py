@@ -25,6 +25,8 @@ from wrapperir_fx import functions
 from wrapperir_fx.numbers import Numbers
 from wrapperir_fx.values import Value
 
+_KEYWORDS = frozenset(keyword.kwlist)
+
 
 @functools.cache
 def torch_dtype(dtype: DType) -> torch.dtype:
@@ -93,9 +95,7 @@ class Arguments:
             message = f"no operator {name!a} is registered with PyTorch"
             self._report(message, name)
             return unknown_operator, tuple(args), keywords
-        if keyword.iskeyword(operator._overloadname) or any(
-            map(keyword.iskeyword, keywords)
-        ):
+        if operator._overloadname in _KEYWORDS or not _KEYWORDS.isdisjoint(keywords):
             return functions.call_operator, (line.operator, args, keywords), {}
         return operator, tuple(args), keywords
 
@@ -104,7 +104,7 @@ class Arguments:
         match argument:
             case BufferRef():
                 return self._values[argument.name].node
-            case None | bool():
+            case None | int() | float():
                 return argument
             case DType():  # before str, of which it is a subclass
                 return torch_dtype(argument)

@@ -142,7 +142,7 @@ def gather(
             node = take(None, lines.fakes.of(type))
             indices = lines.numbers.indices
             layout = indices(type.size), indices(type.stride), indices((type.offset,))[0]
-            keywords = {"pinned": True} if type.pinned else {}
+            keywords: dict[str, FxArgument] = {"pinned": True} if type.pinned else {}
             look = lines.fakes.of(type)
             target = block_functions.laid_out
             return lines.nodes.call(target, (node, *layout), keywords, name=name, val=look)

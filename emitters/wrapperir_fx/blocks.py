@@ -147,6 +147,6 @@ def _too_deep(lines: "FxLines", results: Sequence[Result]) -> bool:
         for result in results:  # as the lines that follow use them
             val = lines.fakes.of(result.type, result.name)
             node = lines.nodes.call(block_functions.ran, (None,), name=result.name, val=val)
-            storage = Storage(frozenset({result.name}), 0)
+            storage = Storage(frozenset((result.name,)), result.type)
             lines.values[result.name] = Value(node, result.type, storage)
     return deep

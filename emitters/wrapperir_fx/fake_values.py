@@ -99,7 +99,7 @@ class FakeValues:
         self.mode = FakeTensorMode(
             shape_env=self._numbers.shape_env, allow_non_fake_inputs=True
         )
-        self._looks: dict[TensorType, _Look] = {}
+        self._looks: dict[ValueType, _Look] = {}
         self._devices: dict[Device, _DeviceLook] = {}
         # The meta tensor in each fake tensor, which must live for its id to be its own.
         self._metas: dict[int, tuple[FakeTensor, torch.Tensor]] = {}
@@ -111,12 +111,15 @@ class FakeValues:
         that of the symbols that are its value.  What is no tensor, pool, number or tuple
         looks like ``None``.
         """
+        look = self._looks.get(type)
+        if look is not None:
+            with _WithoutModes():
+                # It has a storage of its own, and is quicker than any other copy.
+                return self._wrapped(torch._lazy_clone(look.meta), look.device)
         match type:
             case TensorType():
-                look = self._looks.get(type) or self._look(type)
-                with _WithoutModes():
-                    # It has a storage of its own, and is quicker than any other copy.
-                    return self._wrapped(torch._lazy_clone(look.meta), look.device)
+                self._look(type)
+                return self.of(type, name)
             case PoolType():
                 return self.of(_bytes_of(type))
             case TupleType():
@@ -203,6 +206,6 @@ class FakeValues:
             FakeTensor, meta, False, dispatch_device=True, device_for_backend_keys=place
         )
         torch._C._set_throw_on_mutable_data_ptr(fake)
-        vars(fake).update(device.state)
+        fake.__dict__ = device.state.copy()
         self._metas[id(fake)] = fake, meta
         return fake

@@ -52,7 +52,8 @@ class Callee:
 
     ``positions`` are the arguments of a call that it takes, ``None`` if all in order;
     ``index`` is its place among the program's definitions, ``key`` its key for
-    ``call_kernel``; ``devices`` are the kinds of device that it was called on.
+    ``call_kernel``; ``devices`` are the kinds of device that it was called on;
+    ``writes_all`` says that no tensor is only read.
     """
 
     definition: KernelDefinitionLine
@@ -60,6 +61,7 @@ class Callee:
     index: int
     key: str
     parameters: tuple[RuntimeParameter, ...]
+    writes_all: bool
     devices: set[str] = field(factory=set[str])
 
 
@@ -83,7 +85,10 @@ def _find_callee(lines: "FxLines", line: KernelCallLine) -> Callee:
         index = list(lines.context.definitions).index(definition.name)
         parameters = runtime_parameters(definition.parameters)
         key = "" if definition.language is Language.TRITON else definition_key(definition)
-        callee = Callee(definition, positions, index, key, parameters)
+        writes_all = all(
+            isinstance(item, ScalarParameter) or item.access.writes for item in parameters
+        )
+        callee = Callee(definition, positions, index, key, parameters, writes_all)
         callees[line.kernel] = callee
         if any("\ud800" <= character <= "\udfff" for character in definition.source):
             lines.report("the source of a kernel is no Unicode text", definition.name)
@@ -122,7 +127,7 @@ def _emit_operator(
         _given(lines, parameter, argument)
         for parameter, argument in zip(callee.parameters, arguments, strict=True)
     ]
-    lists = split_arguments(callee.definition, given, frozenset(shared))
+    lists = split_arguments(callee.parameters, given, shared)
     lines.nodes.call(call_kernel, (call_key(callee.key, shared), *lists))
 
 
@@ -130,6 +135,8 @@ def _shared_parameters(
     lines: "FxLines", callee: Callee, arguments: Sequence[KernelArgument]
 ) -> list[str]:
     """Return the read parameters whose memory may be that of a written one."""
+    if callee.writes_all:
+        return []
     written: set[str] = set()
     read: list[tuple[str, frozenset[str]]] = []
     for parameter, argument in zip(callee.parameters, arguments, strict=True):

@@ -11,7 +11,7 @@ share memory with one that is written.  The key of such a call names these param
 """
 
 import hashlib
-from collections.abc import Sequence, Set
+from collections.abc import Collection, Sequence, Set
 from typing import TypeVar
 
 import attrs
@@ -50,11 +50,12 @@ def split_key(key: str) -> tuple[str, frozenset[str]]:
 
 
 def split_arguments(
-    definition: KernelDefinitionLine, arguments: Sequence[_T], shared: Set[str]
+    parameters: Sequence[RuntimeParameter],
+    arguments: Sequence[_T],
+    shared: Collection[str],
 ) -> tuple[list[_T], list[_T], list[_T]]:
     """Return the arguments of a call as those written, those only read, and numbers."""
     lists: tuple[list[_T], list[_T], list[_T]] = ([], [], [])
-    parameters = runtime_parameters(definition.parameters)
     for parameter, argument in zip(parameters, arguments, strict=True):
         lists[_list_of(parameter, shared)].append(argument)
     return lists
@@ -63,13 +64,13 @@ def split_arguments(
 def argument_order(definition: KernelDefinitionLine, shared: Set[str]) -> tuple[int, ...]:
     """Return where each argument stands in the three lists, laid end to end."""
     parameters = runtime_parameters(definition.parameters)
-    written, read, numbers = split_arguments(definition, range(len(parameters)), shared)
+    written, read, numbers = split_arguments(parameters, range(len(parameters)), shared)
     listed = [*written, *read, *numbers]
     place = {index: position for position, index in enumerate(listed)}
     return tuple(place[index] for index in range(len(parameters)))
 
 
-def _list_of(parameter: RuntimeParameter, shared: Set[str]) -> int:
+def _list_of(parameter: RuntimeParameter, shared: Collection[str]) -> int:
     if isinstance(parameter, ScalarParameter):
         return 2
     return 0 if parameter.access.writes or parameter.name in shared else 1

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from typing import cast
 
 from attrs import define, field
+from torch.fx.node import Argument
 
 from wrapperir.diagnostics import Code, Diagnostic, LinePath
 from wrapperir.emit.names import NameTable
@@ -42,7 +43,7 @@ from wrapperir.ir.line import (
     ZeroMode,
 )
 from wrapperir.ir.program import Program
-from wrapperir.ir.types import DType, ValueType
+from wrapperir.ir.types import DType, TensorType, ValueType
 from wrapperir.ir.visitor import LineVisitor
 from wrapperir_fx import functions
 from wrapperir_fx.arguments import Arguments
@@ -104,6 +105,7 @@ class FxLines(LineVisitor[None]):
         self.kinds = context.kinds
         self.nodes = GraphNodes()
         self.values: dict[str, Value] = {}
+        self.layouts: dict[TensorType, tuple[Argument, Argument]] = {}
         self.pools: dict[tuple[str, DType], Value] = {}
         self.attributes = Attributes()
         self.numbers = Numbers(self.nodes, self.fakes, self.kinds)
@@ -198,11 +200,11 @@ class FxLines(LineVisitor[None]):
             name, type = line.result, line.type
             val = self.fakes.of(type, name)
             node = self.nodes.call(operator, args, keywords, name=name, val=val)
-        storage = storage_of(name, type) or Storage(frozenset({name}), 0)
+        storage = Storage(frozenset((name,)), type)
         for source in line.aliases:
             shared = self.values[source].storage
             if shared is not None:
-                storage = Storage(storage.roots | shared.roots, storage.bytes)
+                storage = Storage(storage.roots | shared.roots, type)
         self.values[name] = Value(node, type, storage)
 
     def visit_multi_output(self, line: MultiOutputLine) -> None:
@@ -214,9 +216,8 @@ class FxLines(LineVisitor[None]):
             val = cast(tuple[object, ...], val)[index] if isinstance(val, tuple) else None
             node = self.nodes.call(operator.getitem, (node, index), name=name, val=val)
         self.streams.alias(line.result, line.source)
-        own = storage_of(line.result, line.type) or Storage(frozenset({line.result}), 0)
         shared = source.storage.roots if source.storage is not None else frozenset[str]()
-        storage = Storage(own.roots | shared, own.bytes)
+        storage = Storage(shared.union((line.result,)), line.type)
         self.values[line.result] = Value(node, line.type, storage)
 
     def visit_record_event(self, line: RecordEventLine) -> None:

@@ -3,7 +3,6 @@
 # torch says little of its types.
 # pyright: reportUnknownMemberType=false
 
-import functools
 import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
@@ -13,7 +12,7 @@ from attrs import evolve
 from torch.fx import Node
 from torch.fx.node import Argument
 
-from wrapperir.ir.expr import Expr, add, floordiv, maximum, mul, sub
+from wrapperir.ir.expr import Expr, add, floordiv, mul, sub
 from wrapperir.ir.line import (
     AllocateLine,
     AllocatePoolLine,
@@ -28,13 +27,12 @@ from wrapperir.ir.types import (
     PoolType,
     TensorType,
     ValueType,
-    storage_extent,
 )
 from wrapperir_fx import functions
 from wrapperir_fx.arguments import torch_device, torch_dtype
 from wrapperir_fx.fake_arithmetic import FakeNumber
 from wrapperir_fx.nodes import Number
-from wrapperir_fx.values import Storage, Value, bytes_of
+from wrapperir_fx.values import Storage, Value, bytes_of, extent_of
 from wrapperir_fx.workspaces import is_static
 
 if TYPE_CHECKING:
@@ -47,15 +45,14 @@ CUDA_ALIGNMENT = 512
 COMM_SPACE = "comm"
 """The space of symmetric memory, which the GPUs of a group read from one another."""
 _SPACES = frozenset({DEFAULT_SPACE, COMM_SPACE})
+_MEMORY = (TensorType, PoolType)
 _aten = torch.ops.aten
 
 
 def storage_of(name: str, type: ValueType) -> Storage | None:
     """Return storage of its own for a value of ``type``; ``None`` if it holds none."""
-    if isinstance(type, TensorType):
-        return Storage(frozenset({name}), _bytes(type))
-    if isinstance(type, PoolType):
-        return Storage(frozenset({name}), type.size)
+    if isinstance(type, _MEMORY):
+        return Storage(frozenset((name,)), type)
     return None
 
 
@@ -72,7 +69,7 @@ def emit_allocate(lines: "FxLines", line: AllocateLine) -> None:
 def emit_allocate_pool(lines: "FxLines", line: AllocatePoolLine) -> None:
     """Append ``empty_strided`` of the pool's bytes."""
     value = _allocate(lines, line.result, bytes_of(line.type), _empty)
-    storage = Storage(frozenset({line.result}), line.type.size)
+    storage = storage_of(line.result, line.type)
     lines.values[line.result] = _seen(value, line.type, storage)
 
 
@@ -80,11 +77,10 @@ def emit_place(lines: "FxLines", line: PlaceLine) -> None:
     """Append a view of the pool."""
     pool = lines.values[line.pool]
     type = line.type
+    storage = Storage(pool.tensor_storage.roots, type)
     if isinstance(type, PoolType):
-        storage = Storage(pool.tensor_storage.roots, type.size)
         placed = _strided(lines, line.result, pool, bytes_of(type), line.offset)
     else:
-        storage = Storage(pool.tensor_storage.roots, _bytes(type))
         source = _typed_pool(lines, line.pool, type.dtype)
         elements = floordiv(line.offset, type.dtype.itemsize)
         placed = _strided(lines, line.result, source, type, elements)
@@ -113,7 +109,7 @@ def _allocate(lines: "FxLines", name: str, type: TensorType, make: _Make) -> Val
     natural = CUDA_ALIGNMENT if type.device.kind == "cuda" else CPU_ALIGNMENT
     alignment = type.alignment or 0
     if alignment > natural:
-        extent = _extent(type)
+        extent = extent_of(type)
         spare = -(-alignment // type.dtype.itemsize)
         flat = _flat(type, extent)
         room = make(lines, name, _flat(type, add(extent, spare)), False)
@@ -121,7 +117,7 @@ def _allocate(lines: "FxLines", name: str, type: TensorType, make: _Make) -> Val
         node = _aligned(lines, name if layout is type else None, room, layout)
         value = Value(node, layout)
     elif type.offset != 0:
-        flat = _flat(type, _extent(type))
+        flat = _flat(type, extent_of(type))
         value = Value(make(lines, name, flat, False), flat, origin=0)
     else:
         value = Value(make(lines, name, type, True), type, origin=0)
@@ -268,25 +264,17 @@ def _typed_pool(lines: "FxLines", name: str, dtype: DType) -> Value:
 
 
 def _layout(lines: "FxLines", type: TensorType) -> tuple[Argument, Argument]:
-    return lines.numbers.indices(type.size), lines.numbers.indices(type.stride)
+    layout = lines.layouts.get(type)
+    if layout is None:
+        layout = lines.numbers.indices(type.size), lines.numbers.indices(type.stride)
+        lines.layouts[type] = layout
+    return layout
 
 
-def _seen(value: Value, type: ValueType, storage: Storage) -> Value:
-    return Value(value.node, type, storage, value.origin, value.offset)
+def _seen(value: Value, type: ValueType, storage: Storage | None) -> Value:
+    value.type, value.storage = type, storage
+    return value
 
 
 def _flat(type: TensorType, count: Expr) -> TensorType:
     return evolve(type, size=(count,), stride=(1,), offset=0)
-
-
-@functools.lru_cache(maxsize=256)  # a program has many values of few types
-def _extent(type: TensorType) -> Expr:
-    """Return the elements of a tensor's storage, also where symbols make a size zero."""
-    extent = storage_extent(type)
-    if not isinstance(extent, int) and type.stride != (1,):
-        extent = maximum(extent, 0)
-    return add(type.offset, extent)
-
-
-def _bytes(type: TensorType) -> Expr:
-    return mul(_extent(type), type.dtype.itemsize)

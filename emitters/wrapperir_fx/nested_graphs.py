@@ -19,10 +19,9 @@ from wrapperir.ir.line import (
     BufferRef,
     Result,
 )
-from wrapperir.ir.types import PoolType, ScalarType, TensorType, ValueType
+from wrapperir.ir.types import ScalarType, ValueType
 from wrapperir_fx.attributes import GraphParts
 from wrapperir_fx.block_values import Operand, gather, leaves_of, pass_symbol, take_symbol
-from wrapperir_fx.memory import storage_of
 from wrapperir_fx.nodes import Number
 from wrapperir_fx.values import Storage, Value
 
@@ -124,7 +123,7 @@ def result_storages(
         ]
         own = _storage(result.name, result.type)
         if own is not None:
-            own = Storage(own.roots.union(shared), own.bytes)
+            own = Storage(own.roots.union(shared), own.type)
         storages.append(own)
     return storages
 
@@ -150,13 +149,11 @@ def _lent(parameter: BlockParameter, operand: Operand) -> Storage | None:
     own = _storage(parameter.name, parameter.type)
     if own is None or operand.roots is None:
         return own
-    return Storage(operand.roots, own.bytes)
+    return Storage(operand.roots, own.type)
 
 
 def _storage(name: str, type: ValueType) -> Storage | None:
-    if isinstance(type, TensorType | PoolType):
-        return storage_of(name, type)
-    return None if isinstance(type, ScalarType) else Storage(frozenset({name}), 0)
+    return None if isinstance(type, ScalarType) else Storage(frozenset((name,)), type)
 
 
 def _roots(lines: "FxLines", result: Argument) -> frozenset[str]:

@@ -3,7 +3,7 @@
 # FX says little of its types.
 # pyright: reportUnknownMemberType=false, reportPrivateUsage=false
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeAlias
 
 from torch.fx import Graph, Node
@@ -51,18 +51,19 @@ class GraphNodes:
         self,
         target: Callable[..., object],
         args: tuple[Argument, ...] = (),
-        kwargs: Mapping[str, Argument] | None = None,
+        kwargs: dict[str, Argument] | None = None,
         *,
         name: str | None = None,
         val: object = None,
     ) -> Node:
         """Append a call and return its node; ``val`` is what its result looks like."""
-        given = {} if kwargs is None else dict(kwargs)
         if name is None:
             name = self._stems.get(target)
             if name is None:  # what FX would find anew for each node
                 name = self._stems[target] = self.graph._target_to_str(target)
-        node = self.graph.create_node("call_function", target, args, given, _legal(name))
+        elif name in _RESERVED:
+            name = _legal(name)
+        node = self.graph.create_node("call_function", target, args, kwargs, name)
         return self._described(node, val)
 
     def call_module(

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from wrapperir_fx.lines import FxLines
 
 _ZERO = torch.ops.aten.zero_.default
+_ON_DEVICE = (KernelCallLine, ExternKernelLine, RecordEventLine, WaitEventLine)
 _ANYWHERE: AbstractContextManager[None] = nullcontext()
 
 
@@ -60,9 +61,12 @@ class StreamSurvey:
 def survey_streams(program: Program) -> StreamSurvey:
     """Return which streams a program uses."""
     gpu = GpuStreams()
+    lines = list(walk_lines(program.lines))
+    if not any(isinstance(line, _ON_DEVICE) and _on_gpu(line.device) for line in lines):
+        return StreamSurvey(gpu, None)
     current: int | None = None
     unnamed = False
-    for line in walk_lines(program.lines):
+    for line in lines:
         gpu.note(line)
         if isinstance(line, KernelCallLine | ExternKernelLine) and _on_gpu(line.device):
             unnamed = unnamed or line.device.index is None
@@ -132,9 +136,10 @@ class Streams:
 
     def allocating(self, name: str) -> AbstractContextManager[None]:
         """Put what is appended meanwhile on the stream that first uses the memory."""
-        users = self._survey.gpu.users[name]
+        users = self._survey.gpu.users.get(name)
         if not users:
-            self._memory[name] = _Memory(None)
+            if self._side:
+                self._memory[name] = _Memory(None)
             return _ANYWHERE
         return self._allocating(name, *users)
 

@@ -1,22 +1,29 @@
 """What a name of a program stands for in a graph."""
 
-from attrs import define, frozen
+from attrs import define
 from torch.fx import Node
 
-from wrapperir.ir.expr import Expr
-from wrapperir.ir.types import DType, PoolType, TensorType, ValueType
+from wrapperir.ir.expr import Expr, add, maximum, mul
+from wrapperir.ir.types import DType, PoolType, TensorType, ValueType, storage_extent
 
 
-@frozen
+@define(eq=False)
 class Storage:
     """Memory that several values may view.
 
     ``roots`` are the names of the values it may have begun as; two storages without a
-    common root share no byte.  ``bytes`` counts from where types' offsets count.
+    common root share no byte.  ``type`` is that of what fills it.
     """
 
     roots: frozenset[str]
-    bytes: Expr
+    type: ValueType
+
+    @property
+    def bytes(self) -> Expr:
+        """The bytes from where types' offsets count; none of what is no memory."""
+        if isinstance(self.type, TensorType):
+            return mul(extent_of(self.type), self.type.dtype.itemsize)
+        return self.type.size if isinstance(self.type, PoolType) else 0
 
 
 @define(eq=False)
@@ -48,6 +55,14 @@ class Value:
         """The storage, which tensors and pools have."""
         assert self.storage is not None
         return self.storage
+
+
+def extent_of(type: TensorType) -> Expr:
+    """Return the elements of a tensor's storage, also where symbols make a size zero."""
+    extent = storage_extent(type)
+    if not isinstance(extent, int) and type.stride != (1,):
+        extent = maximum(extent, 0)
+    return add(type.offset, extent)
 
 
 def bytes_of(pool: PoolType) -> TensorType:

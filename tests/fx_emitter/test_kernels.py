@@ -189,7 +189,9 @@ def test_a_key_tells_which_argument_is_which(
     shared = [f"p{place}" for place in sorted(places) if place < len(parameters)]
     key, told = split_key(call_key(definition_key(definition), shared))
     assert (key, told) == (definition_key(definition), frozenset(shared))
-    written, read, numbers = split_arguments(definition, arguments, told)
+    written, read, numbers = split_arguments(
+        runtime_parameters(parameters), arguments, told
+    )
     listed = [*written, *read, *numbers]
     assert [listed[place] for place in argument_order(definition, told)] == arguments
 

@@ -1,7 +1,7 @@
 """The one exhaustive visitor over line kinds, shared by every reader of a program."""
 
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar, cast
+from typing import Generic, TypeVar
 
 from wrapperir.ir.line import (
     KEYWORDS,
@@ -43,7 +43,8 @@ class LineVisitor(ABC, Generic[T]):
 
     def visit(self, line: AnyLine) -> T:
         """Return the result of the method for the kind of ``line``."""
-        return cast(T, getattr(self, _METHODS[type(line)])(line))
+        result: T = getattr(self, _METHODS[type(line)])(line)
+        return result
 
     @abstractmethod
     def visit_kernel_definition(self, line: KernelDefinitionLine) -> T:
