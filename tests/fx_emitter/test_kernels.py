@@ -308,6 +308,46 @@ def test_an_opaque_kernel_without_a_function_is_a_diagnostic(opaque: GraphModule
     assert "register_opaque_kernel" in str(diagnostic.hint)
 
 
+def test_compilers_pass_over_what_runs_a_kernel() -> None:
+    seen: list[GraphModule] = []
+
+    def backend(module: GraphModule, inputs: object) -> object:
+        seen.append(module)
+        return module.forward
+
+    def double(x: torch.Tensor, out: torch.Tensor) -> None:
+        out.copy_(2 * x)
+
+    definition = KernelDefinitionLine(
+        name="double",
+        language=Language.OPAQUE,
+        parameters=(
+            BufferParameter("x", DType.F32, Access.READ),
+            BufferParameter("out", DType.F32, Access.WRITE),
+        ),
+        entry="double",
+        source="",
+    )
+
+    def call(x: torch.Tensor, outs: Sequence[torch.Tensor]) -> None:
+        for out in outs:  # a break in a loop: all of this function runs as it is
+            torch._dynamo.graph_break()
+            call_kernel(definition_key(ADD), [out], [x, x], [16])
+            call_kernel(definition_key(definition), [out], [x], [])
+
+    register_kernels([ADD, definition])
+    register_opaque_kernel("double", double)
+    torch._dynamo.reset()
+    x, outs = torch.rand(16), [torch.empty(16) for _ in range(2)]
+    try:
+        torch.compile(call, backend=backend)(x, outs)
+    finally:
+        torch._dynamo.reset()
+        kernel_registry._OPAQUE.pop("double")
+    assert seen == []
+    assert all(torch.equal(out, 2 * x) for out in outs)
+
+
 def test_dead_code_elimination_leaves_calls() -> None:
     module = build_graph_module(sum_program(), {})
     module.graph.eliminate_dead_code()
