@@ -1,5 +1,7 @@
 """What the module of a graph holds: constants, kept workspaces and nested graphs."""
 
+import keyword
+
 from attrs import define, field
 from torch.fx import Graph, GraphModule
 
@@ -40,12 +42,13 @@ class Attributes:
 
     def _free(self, name: str) -> str:
         # What a module has of its own, such as ``training``, is not to be hidden.
-        while name.startswith("_") or hasattr(_MODULE, name) or self._has(name):
+        while name.startswith("_") or self._is_taken(name):
             name = f"attribute_{name}" if name.startswith("_") else f"{name}_"
         return name
 
-    def _has(self, name: str) -> bool:
-        return name in self.constants or name in self.workspaces or name in self.graphs
+    def _is_taken(self, name: str) -> bool:
+        own = name in self.constants or name in self.workspaces or name in self.graphs
+        return own or hasattr(_MODULE, name) or keyword.iskeyword(name)
 
 
 @define(eq=False)

@@ -21,7 +21,8 @@ LINES = "wrapperir"
 PROVENANCE = "provenance"
 """Key of ``node.meta``: where the node's line came from."""
 
-_RESERVED = frozenset({"self"})  # FX names the module so in the code that it writes
+# FX names the module so in the code that it writes, and takes the other for a name.
+_RESERVED = frozenset({"self", "None"})
 
 
 class GraphNodes:
@@ -117,7 +118,13 @@ def _stack_trace(origin: Provenance) -> str:
     if origin.location is None:
         return ""
     place = origin.location
-    # One line a part: FX reads the last "File" line and what follows it.
-    file = place.file.replace("\n", " ").replace('"', "'")
-    said = format_provenance(origin).replace("\n", " ")
+    file = _remark(place.file).replace('"', "'")
+    said = _remark(format_provenance(origin))
     return f'  File "{file}", line {place.line}, in forward\n    {said}\n'
+
+
+def _remark(text: str) -> str:
+    """Return a text that stays one line of a remark, whatever Python ends a line at."""
+    if text.isprintable():
+        return text
+    return "".join([letter if letter.isprintable() else " " for letter in text])

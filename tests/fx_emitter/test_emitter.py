@@ -1,21 +1,26 @@
 """What the FX emitter writes."""
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from attrs import evolve
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from tests.cli.files import invoke
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Artifact, check_support, emit_program, read_artifact
 from wrapperir.emit.pipeline import build_artifact, find_emitter
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.line import LINES
+from wrapperir.ir.line import LINES, Provenance, SourceLocation
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import VendorLayout, tensor
 from wrapperir.text import parse_program
 from wrapperir_fx.emitter import FxEmitter
+from wrapperir_fx.graph_module import build_graph
 
 TEXT = """\
 wrapperir 1
@@ -127,3 +132,32 @@ def test_the_command_line_writes_and_runs_it(tmp_path: Path) -> None:
     )
     assert ours == theirs
     assert ours.startswith("output 0: float32[")
+
+
+def noted(text: str) -> Program:
+    """Return a program, each line of which comes from where ``text`` says."""
+    program = parse_program(TEXT)
+    origin = Provenance(nodes=(text,), operator=text, location=SourceLocation(text, 3))
+    lines = tuple(evolve(line, provenance=origin) for line in program.lines)
+    return evolve(program, lines=lines)
+
+
+def statements(program: Program) -> str:
+    code = build_graph(program).graph.python_code("self", verbose=True).src
+    return ast.dump(ast.parse(code))
+
+
+@given(st.text())
+@example("a\rraise SystemExit")
+@example("a\n#\x0craise SystemExit")
+@example("\0\x85\u2028raise SystemExit\ud800\"'\\")
+def test_where_a_line_comes_from_is_a_remark(text: str) -> None:
+    assert statements(noted(text)) == statements(parse_program(TEXT))
+
+
+def test_where_a_line_comes_from_is_to_be_read() -> None:
+    code = build_graph(noted("m\u00f6del")).graph.python_code("self", verbose=True).src
+    assert (
+        "# File: m\u00f6del:3 in forward, code: m\u00f6del; m\u00f6del; m\u00f6del:3"
+        in code
+    )
