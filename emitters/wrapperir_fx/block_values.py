@@ -29,7 +29,8 @@ from wrapperir.ir.types import (
     contiguous_stride,
     tensor,
 )
-from wrapperir_fx import block_functions, functions
+from wrapperir_fx import block_functions
+from wrapperir_fx.numbers import CONVERSIONS
 
 if TYPE_CHECKING:
     from wrapperir_fx.lines import FxLines
@@ -40,11 +41,6 @@ _DTYPES: Mapping[SymbolKind, DType] = {
     SymbolKind.INT: DType.I64,
     SymbolKind.FLOAT: DType.F64,
     SymbolKind.BOOL: DType.BOOL,
-}
-_CONVERSIONS: Mapping[SymbolKind, Callable[..., object]] = {
-    SymbolKind.INT: functions.whole,
-    SymbolKind.FLOAT: functions.real,
-    SymbolKind.BOOL: functions.truth,
 }
 
 Take: TypeAlias = Callable[[str | None, object], Node]
@@ -194,7 +190,7 @@ def _converted(
     kind = kind_of(type.dtype)
     if kind is kind_of(given.dtype):
         return node
-    return lines.nodes.call(_CONVERSIONS[kind], (node,), val=val)
+    return lines.nodes.call(CONVERSIONS[kind], (node,), val=val)
 
 
 def _natural_kind(kinds: NumberKinds, expr: Expr) -> SymbolKind:

@@ -4,7 +4,6 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 
-import functools
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -18,12 +17,12 @@ from wrapperir.ir.line import SymbolKind
 FakeNumber: TypeAlias = int | float | bool | torch.SymInt | torch.SymFloat | torch.SymBool
 """A number that is known, or what stands for one that only the run knows."""
 
-_Arithmetic: TypeAlias = Mapping[ExprOp, Callable[..., Any]]
+_LARGEST_POWER = 16
 _sym: Any = torch  # it has no types for these functions
 
 
 def apply(op: ExprOp, args: Sequence[FakeNumber]) -> FakeNumber:
-    """Return what an operator makes of numbers.
+    """Return what an operator makes of numbers, of two where it takes two or more.
 
     Raises:
         EvaluationError: the numbers are known, and the operation has no value.
@@ -36,11 +35,7 @@ def apply(op: ExprOp, args: Sequence[FakeNumber]) -> FakeNumber:
     if logic is not None:
         return logic(args)
     counted = [_counted(arg) for arg in args]
-    repeated = _REPEATED.get(op)
-    if repeated is not None:
-        result: FakeNumber = functools.reduce(repeated, counted)
-    else:
-        result = _ARITHMETIC[op](*counted)
+    result: FakeNumber = _ARITHMETIC[op](*counted)
     return result
 
 
@@ -84,6 +79,12 @@ def _counted(number: FakeNumber) -> Any:
     return _sym.sym_ite(number, 1, 0) if isinstance(number, torch.SymBool) else number
 
 
+def _power(base: Any, exponent: Any) -> Any:
+    if isinstance(exponent, int) and abs(exponent) <= _LARGEST_POWER:
+        return base**exponent
+    raise OverflowError("what it comes to is large, and PyTorch computes it")
+
+
 def _choose(args: Sequence[FakeNumber]) -> FakeNumber:
     condition = _truth(args[0])
     if isinstance(condition, bool):
@@ -92,23 +93,21 @@ def _choose(args: Sequence[FakeNumber]) -> FakeNumber:
 
 
 _LOGIC: Mapping[ExprOp, Callable[[Sequence[FakeNumber]], FakeNumber]] = {
-    ExprOp.AND: lambda args: functools.reduce(operator.and_, map(_truth, args)),
-    ExprOp.OR: lambda args: functools.reduce(operator.or_, map(_truth, args)),
+    ExprOp.AND: lambda args: operator.and_(*map(_truth, args)),
+    ExprOp.OR: lambda args: operator.or_(*map(_truth, args)),
     ExprOp.NOT: lambda args: _sym.sym_not(_truth(args[0])),
     ExprOp.WHERE: _choose,
 }
-_REPEATED: _Arithmetic = {
+_ARITHMETIC: Mapping[ExprOp, Callable[..., Any]] = {
     ExprOp.ADD: operator.add,
     ExprOp.MUL: operator.mul,
     ExprOp.MIN: _sym.sym_min,
     ExprOp.MAX: _sym.sym_max,
-}
-_ARITHMETIC: _Arithmetic = {
     ExprOp.SUB: operator.sub,
     ExprOp.TRUEDIV: operator.truediv,
     ExprOp.FLOORDIV: operator.floordiv,
     ExprOp.MOD: operator.mod,
-    ExprOp.POW: operator.pow,
+    ExprOp.POW: _power,
     ExprOp.NEG: operator.neg,
     ExprOp.CEILDIV: lambda left, right: -(-left // right),
     ExprOp.ABS: operator.abs,

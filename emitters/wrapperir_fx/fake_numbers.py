@@ -1,27 +1,19 @@
-"""The numbers of a program as PyTorch's symbolic ints, floats and bools.
-
-A symbol that the caller's inputs decide has a *hint*, as a value that PyTorch met while
-it traced would be; one that only the run knows has none.  No two have one hint, where
-their ranges let them, so that a reader that compares hints finds none equal.
-"""
+"""The numbers of a program as PyTorch's symbolic ints, floats and bools."""
 
 # torch says little of its types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from itertools import chain, count
+from itertools import chain
 
 import torch
 from attrs import define, field
-from torch._dynamo.source import ConstantSource
-from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
-from torch.utils._sympy.numbers import int_oo
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.emit.walking import walk_lines
-from wrapperir.ir.expr import Expr, Operation, Symbol
+from wrapperir.ir.expr import VARIADIC, Expr, ExprOp, Operation, Symbol
 from wrapperir.ir.line import (
     ItemOf,
     OffsetOf,
@@ -34,12 +26,22 @@ from wrapperir.ir.line import (
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import DType, ScalarType, TensorType, ValueType
 from wrapperir.ir.uses import blocks_of, definitions, source_buffer
-from wrapperir_fx.fake_arithmetic import FakeNumber, apply, convert, kind_of_result
+from wrapperir_fx.fake_arithmetic import (
+    FakeNumber,
+    apply,
+    convert,
+    kind_of_result,
+)
+from wrapperir_fx.fresh_numbers import FreshNumbers
 
-_FIRST_HINT = 16
-"""Hints begin here where the range lets them: no number that is a case of its own."""
-_SMALL_HINT = 2
-"""Hints begin here in a range of small numbers."""
+_HEAVIEST = 32
+"""How many symbols and operators but sums a number may have: sympy takes long for more."""
+_WEIGHT_OF_TRUTH = 4
+"""What a truth that is computed with adds to that."""
+
+
+_OF_SUMS = frozenset({ExprOp.ADD, ExprOp.SUB, ExprOp.MUL, ExprOp.NEG})
+_OF_TRUTHS = frozenset({ExprOp.AND, ExprOp.OR})
 
 
 @define
@@ -55,45 +57,66 @@ class _Facts:
 
 
 class FakeNumbers:
-    """Gives what stands for each number of one program, always the same."""
+    """Gives what stands for each number of one program, always the same.
+
+    What PyTorch cannot compute without deciding something for all runs, or not at once,
+    is a fresh number that only the run knows.
+    """
 
     def __init__(self, program: Program) -> None:
         """Find nothing yet: a program without symbols is never searched."""
         self.shape_env = ShapeEnv(duck_shape=False)
+        self._fresh_numbers = FreshNumbers(self.shape_env)
         self._program = program
         self._found: _Facts | None = None
         self._given = {item.name for item in program.inputs}
         self._given.update(item.name for item in program.constants)
         self._symbols: dict[str, FakeNumber] = {}
         self._scalars: dict[str, FakeNumber] = {}
-        self._operations: dict[object, FakeNumber] = {}
+        # By the identities of what each was computed of, which is kept to stay alive.
+        self._computed: dict[object, tuple[FakeNumber, Sequence[FakeNumber]]] = {}
+        self._weights: dict[int, int] = {}
         self._resolving: set[str] = set()
-        self._hints: set[int] = set()
 
     def number(self, expr: Expr) -> FakeNumber:
-        """Return the value of an expression.
-
-        What PyTorch cannot compute without deciding something for all runs is a fresh
-        number that only the run knows.
-        """
+        """Return the value of an expression."""
         if isinstance(expr, Symbol):
             return self._symbol(expr.name)
         if not isinstance(expr, Operation):
             return expr
-        key = _exact(expr)
-        known = self._operations.get(key)
-        if known is None:
-            args = [self.number(arg) for arg in expr.args]
-            known = self._decided(
-                lambda: apply(expr.op, args), kind_of_result(expr.op, args)
-            )
-            self._operations[key] = known
-        return known
+        op = expr.op
+        args = [self.number(arg) for arg in expr.args]
+        if op in _OF_TRUTHS:
+            args = [self.converted(arg, SymbolKind.BOOL) for arg in args]
+        if op not in VARIADIC:
+            return self.computed(op, args)
+        total = args[0]
+        for arg in args[1:]:  # as a graph computes it, so that it has the same values
+            total = self.computed(op, (total, arg))
+        return total
 
-    def converted(self, expr: Expr, kind: SymbolKind) -> FakeNumber:
-        """Return the value of an expression as a number of a kind."""
-        number = self.number(expr)
-        return self._decided(lambda: convert(number, kind), kind)
+    def computed(self, op: ExprOp, args: Sequence[FakeNumber]) -> FakeNumber:
+        """Return what an operator makes of numbers."""
+        key = (op, *map(_identity, args))
+        known = self._computed.get(key)
+        if known is None:
+            weight = sum(map(self._weight, args)) + (op not in _OF_SUMS)
+            weight += _WEIGHT_OF_TRUTH * sum(isinstance(arg, torch.SymBool) for arg in args)
+            kind = kind_of_result(op, args)
+            result = self._decided(lambda: apply(op, args), kind, weight)
+            known = self._computed[key] = result, args
+        return known[0]
+
+    def converted(self, number: FakeNumber, kind: SymbolKind) -> FakeNumber:
+        """Return a number as one of a kind."""
+        key = (kind, _identity(number))
+        known = self._computed.get(key)
+        if known is None:
+            truth = isinstance(number, torch.SymBool)
+            weight = self._weight(number) + _WEIGHT_OF_TRUTH * truth
+            result = self._decided(lambda: convert(number, kind), kind, weight)
+            known = self._computed[key] = result, (number,)
+        return known[0]
 
     def scalar(self, name: str, dtype: DType) -> FakeNumber:
         """Return the value that a name of scalar type has."""
@@ -108,22 +131,25 @@ class FakeNumbers:
 
     def unknown(self, kind: SymbolKind) -> FakeNumber:
         """Return a fresh number that only the run knows."""
-        env = self.shape_env
-        with env.ignore_fresh_unbacked_symbols():
-            match kind:
-                case SymbolKind.INT:
-                    return env.create_unbacked_symint()
-                case SymbolKind.FLOAT:
-                    return env.create_unbacked_symfloat()
-                case SymbolKind.BOOL:
-                    return env.create_unbacked_symbool()
+        return self._fresh_numbers.unknown(kind)
 
-    def _decided(self, compute: Callable[[], FakeNumber], kind: SymbolKind) -> FakeNumber:
+    def _weight(self, number: FakeNumber) -> int:
+        """Return how much a number was computed of, repeats included."""
+        known = isinstance(number, int | float)
+        return 0 if known else self._weights.get(id(number), 1)
+
+    def _decided(
+        self, compute: Callable[[], FakeNumber], kind: SymbolKind, weight: int
+    ) -> FakeNumber:
+        if weight > _HEAVIEST:
+            return self.unknown(kind)
         try:
             with _deciding_nothing(self.shape_env):
-                return compute()
+                result = compute()
         except Exception:  # torch and sympy raise what they like
             return self.unknown(kind)
+        self._weights.setdefault(id(result), weight)
+        return result
 
     def _symbol(self, name: str) -> FakeNumber:
         known = self._symbols.get(name)
@@ -155,7 +181,7 @@ class FakeNumbers:
                 number = self._of_layout(line, types.get(name))
             case _:
                 number = self.number(source)
-        return self._decided(lambda: convert(number, line.kind), line.kind)
+        return self.converted(number, line.kind)
 
     def _of_layout(self, line: SymbolDefinitionLine, type: ValueType | None) -> FakeNumber:
         match line.source, type:
@@ -181,62 +207,8 @@ class FakeNumbers:
         if isinstance(line.source, SizeOf | StrideOf | OffsetOf):
             lower = max(lower or 0, 0)
         if given:
-            match line.kind:
-                case SymbolKind.INT:
-                    return self._given_int(line.symbol, lower, upper)
-                case SymbolKind.FLOAT:
-                    return self._given_float(line.symbol)
-                case SymbolKind.BOOL:
-                    return self._given_int(line.symbol, 0, 1) == 1
-        number = self.unknown(line.kind)
-        if isinstance(number, torch.SymInt):
-            self._constrain(number, lower, upper)
-        return number
-
-    def _given_int(self, name: str, lower: int | None, upper: int | None) -> torch.SymInt:
-        hint = self._hint(lower, upper)
-        env = self.shape_env
-        symbol = env.create_symbol(
-            hint,
-            ConstantSource(name),
-            DimDynamic.DYNAMIC,
-            positive=None,  # or it would be taken for at least one
-            do_not_specialize_zero_one=True,
-        )
-        number = env.create_symintnode(symbol, hint=hint)
-        assert isinstance(number, torch.SymInt)
-        self._constrain(number, lower, upper)
-        return number
-
-    def _given_float(self, name: str) -> FakeNumber:
-        hint = self._hint(None, None) + 0.5
-        env = self.shape_env
-        symbol = env.create_symbol(
-            hint, ConstantSource(name), DimDynamic.DYNAMIC, positive=None
-        )
-        return env.create_symfloatnode(symbol, hint=hint)
-
-    def _constrain(
-        self, number: torch.SymInt, lower: int | None, upper: int | None
-    ) -> None:
-        self.shape_env.constrain_symbol_range(
-            number.node.expr,
-            -int_oo if lower is None else lower,
-            int_oo if upper is None else upper,
-        )
-
-    def _hint(self, lower: int | None, upper: int | None) -> int:
-        """Return a number in a range that is no other symbol's hint, if there is one."""
-        low = -_FIRST_HINT if lower is None else lower
-        low = low if upper is None else min(low, upper)
-        first = max(low, _FIRST_HINT)
-        if upper is not None and upper < first:
-            first = max(low, min(_SMALL_HINT, upper))
-        used = self._hints
-        above = count(first) if upper is None else range(first, upper + 1)
-        hint = next((n for n in chain(above, range(low, first)) if n not in used), first)
-        used.add(hint)
-        return hint
+            return self._fresh_numbers.given(line.symbol, line.kind, lower, upper)
+        return self._fresh_numbers.unknown(line.kind, lower, upper)
 
     @property
     def _facts(self) -> _Facts:
@@ -262,11 +234,10 @@ def _deciding_nothing(env: ShapeEnv) -> Generator[None]:
         raise RuntimeError("a guard was made")
 
 
-def _exact(expr: Expr) -> object:
-    """Return what is equal only for expressions of the same numbers: 1.0 is not 1."""
-    if isinstance(expr, Operation):
-        return expr.op, *map(_exact, expr.args)
-    return expr if isinstance(expr, Symbol) else (type(expr), expr)
+def _identity(number: FakeNumber) -> object:
+    """Return what tells numbers apart: 1, 1.0 and True are equal, and 0.0 and -0.0."""
+    known = isinstance(number, int | float)
+    return (type(number), repr(number)) if known else id(number)
 
 
 def _search(program: Program) -> _Facts:

@@ -12,7 +12,7 @@ has is taken from one that PyTorch made for that device.
 # pyright: reportUnknownMemberType=false, reportPrivateUsage=false
 # pyright: reportPrivateImportUsage=false
 
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -20,34 +20,25 @@ from attrs import frozen
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from wrapperir.emit.torch_dtypes import TORCH_DTYPES
-from wrapperir.ir.expr import Expr, Symbol, add, mul
-from wrapperir.ir.line import SymbolDefinitionLine, SymbolKind
+from wrapperir.ir.expr import Expr, ExprOp, add, mul
+from wrapperir.ir.line import SymbolKind
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import (
     Device,
-    DType,
     PoolType,
     ScalarType,
     TensorType,
     TupleType,
     ValueType,
     storage_extent,
-    tensor,
 )
-from wrapperir_fx import functions
 from wrapperir_fx.fake_arithmetic import FakeNumber
 from wrapperir_fx.fake_numbers import FakeNumbers
+from wrapperir_fx.values import bytes_of
 
 _META = torch.device("meta")
 _WithoutModes = torch._C._DisableTorchDispatch  # whoever compiles may be under a mode
 _RESIZE_STORAGE = torch.ops.inductor.resize_storage_bytes_.default
-
-
-_KINDS: Mapping[Callable[..., object], SymbolKind] = {
-    functions.whole: SymbolKind.INT,
-    functions.real: SymbolKind.FLOAT,
-    functions.truth: SymbolKind.BOOL,
-}
 
 
 @frozen
@@ -67,10 +58,6 @@ class _Look:
     offset: Any
     meta: torch.Tensor
     device: _DeviceLook
-
-
-def _bytes_of(pool: PoolType) -> TensorType:
-    return tensor(DType.U8, (pool.size,), device=pool.device)
 
 
 def _torch_device(device: Device) -> torch.device:
@@ -121,7 +108,7 @@ class FakeValues:
                 self._look(type)
                 return self.of(type, name)
             case PoolType():
-                return self.of(_bytes_of(type))
+                return self.of(bytes_of(type))
             case TupleType():
                 return tuple(self.of(element) for element in type.elements)
             case ScalarType():
@@ -141,7 +128,7 @@ class FakeValues:
         of the type unless it is given.
         """
         if isinstance(type, PoolType):
-            type = _bytes_of(type)
+            type = bytes_of(type)
         fake, meta = self._metas.get(id(source), (None, None))
         if meta is None or fake is not source:
             return self.of(type)
@@ -154,17 +141,17 @@ class FakeValues:
             meta = torch.as_strided(meta, look.size, look.stride, begin)
             return self._wrapped(meta, look.device)
 
-    def define(self, symbol: SymbolDefinitionLine) -> FakeNumber:
-        """Return the number that a symbol is."""
-        return self._numbers.number(Symbol(symbol.symbol))
-
     def number(self, expr: Expr) -> FakeNumber:
         """Return what the value of an expression looks like."""
         return self._numbers.number(expr)
 
-    def converted(self, function: Callable[..., object], expr: Expr) -> FakeNumber:
-        """Return what ``whole``, ``real`` or ``truth`` makes of the value of ``expr``."""
-        return self._numbers.converted(expr, _KINDS[function])
+    def computed(self, op: ExprOp, args: Sequence[FakeNumber]) -> FakeNumber:
+        """Return what an operator makes of numbers: of two, where it takes several."""
+        return self._numbers.computed(op, args)
+
+    def converted(self, number: FakeNumber, kind: SymbolKind) -> FakeNumber:
+        """Return what a number looks like as one of a kind."""
+        return self._numbers.converted(number, kind)
 
     def unknown(self, kind: SymbolKind = SymbolKind.INT) -> FakeNumber:
         """Return a number that only the run knows, and like no other."""

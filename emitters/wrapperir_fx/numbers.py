@@ -6,7 +6,7 @@
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import torch
 from torch.fx import Node
@@ -17,12 +17,19 @@ from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol, symbols_in
 from wrapperir.ir.line import SymbolKind
 from wrapperir.text import format_expr
 from wrapperir_fx import functions
+from wrapperir_fx.fake_arithmetic import FakeNumber
 from wrapperir_fx.fake_values import FakeValues
 from wrapperir_fx.nodes import GraphNodes, Number
 
 _sym: Any = torch  # it has no types for these functions
 _Target: TypeAlias = Callable[..., Any]
 
+CONVERSIONS: Mapping[SymbolKind, _Target] = {
+    SymbolKind.INT: functions.whole,
+    SymbolKind.FLOAT: functions.real,
+    SymbolKind.BOOL: functions.truth,
+}
+"""What makes a number one of a kind."""
 _CALLS: Mapping[ExprOp, _Target] = {
     ExprOp.SUB: operator.sub,
     ExprOp.TRUEDIV: operator.truediv,
@@ -109,14 +116,14 @@ class Numbers:
         if expr.op in _REPEATED:
             return self._chain(target, expr)
         args = tuple(map(self.value, expr.args))
-        return self._computed(target, args, expr)
+        return self._computed(target, args, expr.op)
 
     def index(self, expr: Expr) -> Number:
         """Return the value of ``expr`` as an int; it is a fault where that is not whole."""
         if isinstance(expr, int) or (isinstance(expr, float) and expr.is_integer()):
             return int(expr)
         if self._kinds.may_be_float(expr) or self._kinds.may_be_bool(expr):
-            return self._converted(functions.whole, expr)
+            return self._converted(SymbolKind.INT, expr)
         return self.value(expr)
 
     def indices(self, exprs: Sequence[Expr]) -> tuple[Number, ...]:
@@ -131,7 +138,7 @@ class Numbers:
             case SymbolKind.FLOAT:
                 if isinstance(expr, int | float):
                     return float(expr)
-                return self._converted(functions.real, expr)
+                return self._converted(SymbolKind.FLOAT, expr)
             case SymbolKind.BOOL:
                 return self.condition(expr)
 
@@ -149,7 +156,7 @@ class Numbers:
             return bool(expr)
         if self._kinds.is_bool(expr):
             return self.value(expr)
-        return self._converted(functions.truth, expr)
+        return self._converted(SymbolKind.BOOL, expr)
 
     def _target(self, expr: Operation) -> _Target:
         """Return the function of two or more numbers that an operation calls."""
@@ -168,10 +175,8 @@ class Numbers:
         """Return what an operation on two numbers makes of several, from the left."""
         of = self.condition if expr.op in _LOGIC else self.value
         total = of(expr.args[0])
-        for count, arg in enumerate(expr.args[1:], start=2):
-            whole = expr if count == len(expr.args) else None
-            partial = whole or Operation(expr.op, expr.args[:count])
-            total = self._computed(target, (total, of(arg)), partial)
+        for arg in expr.args[1:]:
+            total = self._computed(target, (total, of(arg)), expr.op)
         return total
 
     def _evaluated(self, expr: Operation) -> Node:
@@ -187,23 +192,28 @@ class Numbers:
             self._made[key] = known
         return known
 
-    def _converted(self, function: _Target, expr: Expr) -> Node:
-        """Return what ``whole``, ``real`` or ``truth`` makes of the value of ``expr``."""
-        value = self.value(expr)
-        key = (function, _exact(value))
+    def _converted(self, kind: SymbolKind, expr: Expr) -> Node:
+        """Return the value of ``expr`` as a number of a kind."""
+        value, target = self.value(expr), CONVERSIONS[kind]
+        key = (target, _exact(value))
         known = self._made.get(key)
         if known is None:
-            val = self._fakes.converted(function, expr)
-            known = self._made[key] = self._nodes.call(function, (value,), val=val)
+            val = self._fakes.converted(_look(value), kind)
+            known = self._made[key] = self._nodes.call(target, (value,), val=val)
         return known
 
-    def _computed(self, target: _Target, args: tuple[Number, ...], expr: Expr) -> Node:
+    def _computed(self, target: _Target, args: tuple[Number, ...], op: ExprOp) -> Node:
         key = (target, *map(_exact, args))
         known = self._made.get(key)
         if known is None:
-            val = self._fakes.number(expr)
+            val = self._fakes.computed(op, [_look(arg) for arg in args])
             known = self._made[key] = self._nodes.call(target, args, val=val)
         return known
+
+
+def _look(number: Number) -> FakeNumber:
+    """Return what a number looks like; each node of one has a ``val``."""
+    return cast(FakeNumber, number.meta["val"]) if isinstance(number, Node) else number
 
 
 def _exact(number: Number) -> object:

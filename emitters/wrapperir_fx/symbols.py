@@ -24,16 +24,12 @@ from wrapperir.ir.line import (
 from wrapperir.ir.types import ScalarType, TensorType
 from wrapperir_fx import functions
 from wrapperir_fx.nodes import Number
+from wrapperir_fx.numbers import CONVERSIONS
 
 if TYPE_CHECKING:
     from wrapperir_fx.lines import FxLines
 
 _aten = torch.ops.aten
-_CONVERSIONS: Mapping[SymbolKind, Callable[..., object]] = {
-    SymbolKind.INT: functions.whole,
-    SymbolKind.FLOAT: functions.real,
-    SymbolKind.BOOL: functions.truth,
-}
 
 
 def emit_symbol(lines: "FxLines", line: SymbolDefinitionLine) -> None:
@@ -94,8 +90,9 @@ def _converted(
     val: object,
 ) -> Node:
     if kind is line.kind:
+        number.meta["val"] = val  # that of an element of a tuple has another
         return number
-    return lines.nodes.call(_CONVERSIONS[line.kind], (number,), name=name, val=val)
+    return lines.nodes.call(CONVERSIONS[line.kind], (number,), name=name, val=val)
 
 
 def _unknown(lines: "FxLines", kind: SymbolKind | None) -> object:

@@ -43,7 +43,6 @@ from wrapperir.ir.types import (
 from wrapperir.ir.uses import definitions
 from wrapperir.testing import programs
 from wrapperir.testing.arbitrary_types import exprs
-from wrapperir_fx import functions
 from wrapperir_fx.fake_arithmetic import FakeNumber
 from wrapperir_fx.fake_values import FakeValues
 
@@ -144,7 +143,7 @@ def test_values_look_as_the_types_of_a_program_say(program: Program) -> None:
     for line in walk_lines(program.lines):
         entries += definitions(line)
         if isinstance(line, SymbolDefinitionLine):
-            values.define(line)
+            values.number(Symbol(line.symbol))
     for name, type in entries:
         check_look(values, type, values.of(type, name))
     check_undecided(values)
@@ -291,7 +290,7 @@ def test_a_symbol_is_what_it_is_read_from() -> None:
         defined("positive", Operation(ExprOp.GT, (K, 0)), kind=SymbolKind.BOOL),
     )
     values = dynamic(*lines)
-    known = {line.symbol: values.define(line) for line in lines}
+    known = {line.symbol: values.number(Symbol(line.symbol)) for line in lines}
     assert written(known["twice"]) == written(values.number(N * 2))
     assert written(known["rows"]) == written(values.number(N))
     assert known["begin"] == 0
@@ -337,19 +336,24 @@ def test_one_and_one_point_zero_are_two_numbers() -> None:
     assert isinstance(values.number(N + 1.0), torch.SymFloat)
 
 
+def test_zeros_of_two_signs_are_two_numbers() -> None:
+    values = dynamic()
+    zeros = [Operation(ExprOp.MUL, (zero, 1)) for zero in (0.0, -0.0)]
+    assert [repr(values.number(expr)) for expr in zeros] == ["0.0", "-0.0"]
+
+
 @pytest.mark.parametrize(
-    ("function", "kind"),
+    ("kind", "look"),
     [
-        (functions.whole, torch.SymInt),
-        (functions.real, torch.SymFloat),
-        (functions.truth, torch.SymBool),
+        (SymbolKind.INT, torch.SymInt),
+        (SymbolKind.FLOAT, torch.SymFloat),
+        (SymbolKind.BOOL, torch.SymBool),
     ],
 )
-def test_conversions_give_numbers_of_their_kind(function: object, kind: type) -> None:
+def test_conversions_give_numbers_of_their_kind(kind: SymbolKind, look: type) -> None:
     values = dynamic()
-    assert callable(function)
     for expr in (K, Operation(ExprOp.TRUEDIV, (K, 2)), Operation(ExprOp.LT, (K, N))):
-        assert isinstance(values.converted(function, expr), kind)
+        assert isinstance(values.converted(values.number(expr), kind), look)
     check_undecided(values)
 
 

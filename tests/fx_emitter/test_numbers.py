@@ -1,7 +1,7 @@
 """Numbers in graphs: expressions have the interpreter's value, conversions its faults."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
@@ -16,6 +16,7 @@ from wrapperir.emit import Value
 from wrapperir.emit.number_kinds import NumberKinds
 from wrapperir.ir.expr import (
     MAX_DEPTH,
+    VARIADIC,
     EvaluationError,
     Expr,
     ExprOp,
@@ -28,7 +29,9 @@ from wrapperir.ir.expr import (
 from wrapperir.ir.line import SymbolDefinitionLine, SymbolKind, ValueOf
 from wrapperir.ir.program import Input, Program
 from wrapperir.ir.types import DType, ScalarType
+from wrapperir_fx import fake_arithmetic, fake_numbers
 from wrapperir_fx import nodes as graph_nodes
+from wrapperir_fx.fake_arithmetic import FakeNumber
 from wrapperir_fx.fake_values import FakeValues
 from wrapperir_fx.nodes import GraphNodes
 from wrapperir_fx.numbers import Numbers
@@ -161,6 +164,53 @@ def test_the_deepest_expression_runs(op: ExprOp) -> None:
             run(expr)
         return
     assert_equal(run(expr), wanted)
+
+
+def operands_seen(monkeypatch: pytest.MonkeyPatch, expr: Expr) -> list[int]:
+    """Return how many symbols and operators there are in each number that is met."""
+    seen: list[int] = []
+    compute = fake_arithmetic.apply
+
+    def counted(op: ExprOp, args: Sequence[FakeNumber]) -> FakeNumber:
+        for arg in args:
+            seen.append(0 if isinstance(arg, int | float) else arg.node.expr.count_ops())
+        return compute(op, args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fake_numbers, "apply", counted)
+        graph_of(expr)
+    return seen
+
+
+@pytest.mark.parametrize("op", sorted(VARIADIC))
+def test_a_wide_expression_takes_time_that_grows_with_it(
+    op: ExprOp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("a", "b", "yes", "f")
+    terms = [Symbol(names[index % 4]) * (index + 2) for index in range(400)]
+    seen = operands_seen(monkeypatch, Operation(op, tuple(terms)))
+    assert len(seen) <= 4 * len(terms)  # two for each term and each step
+    assert max(seen) <= 150
+
+
+def test_a_deep_number_takes_time_that_grows_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    expr: Expr = Symbol("a")
+    for index in range(MAX_DEPTH // 2):
+        expr = (expr * 3 + 1) // (index + 2)
+    seen = operands_seen(monkeypatch, expr)
+    assert len(seen) <= 2 * 3 * MAX_DEPTH // 2
+    assert max(seen) <= 150
+
+
+def test_steps_of_an_expression_have_the_number_of_the_expression_so_far() -> None:
+    a, b = Symbol("a"), Symbol("b")
+    graph = graph_of(Operation(ExprOp.ADD, (a, b, a, 3))).graph
+    vals = [str(node.meta["val"]) for node in graph.nodes if node.op == "call_function"]
+    fakes = FakeValues(PROGRAM)
+    sums = [a + b, a + b + a, a + b + a + 3]
+    assert vals == [str(fakes.number(expr)) for expr in sums]
 
 
 @pytest.mark.parametrize("line", [SUBGRAPH, LOOP, COND])
