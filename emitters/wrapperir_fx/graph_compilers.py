@@ -13,7 +13,8 @@ from wrapperir.emit.contract import GraphCompiler, Loaded, Value
 def compiled(module: GraphModule, compile_graph: GraphCompiler, outputs: int) -> Loaded:
     """Return what runs the graph of a program, which has so many outputs.
 
-    The graph belongs to ``compile_graph``, which may change it.
+    The graph belongs to ``compile_graph``, which may change it.  What it returns is called
+    with the inputs, or with the list of them if its attribute ``_boxed_call`` is true.
 
     Raises:
         DiagnosticError: WIR713, ``compile_graph`` raises another error, or returns
@@ -29,11 +30,12 @@ def compiled(module: GraphModule, compile_graph: GraphCompiler, outputs: int) ->
         problem = f"returned a {type(made).__name__}, which cannot be called"
         raise _fault(compile_graph, problem)
     call = cast(Callable[..., object], made)
+    boxed = getattr(made, "_boxed_call", False) is True  # PyTorch's mark of such a function
 
     def run(inputs: list[Value]) -> tuple[Value, ...]:
-        given = tuple(inputs)
+        # Held by the call alone, so that memory goes when it is through with it.
+        results = call(inputs) if boxed else call(*_taken(inputs))
         inputs.clear()
-        results = call(*given)
         if not isinstance(results, tuple | list):
             kind = type(results).__name__
             problem = f"made what returns a {kind}, not a tuple or list of the outputs"
@@ -45,6 +47,13 @@ def compiled(module: GraphModule, compile_graph: GraphCompiler, outputs: int) ->
         return values
 
     return run
+
+
+def _taken(inputs: list[Value]) -> tuple[Value, ...]:
+    """Return inputs that their list no longer holds."""
+    given = tuple(inputs)
+    inputs.clear()
+    return given
 
 
 def _failure(compile_graph: GraphCompiler, error: Exception) -> DiagnosticError:

@@ -2,11 +2,14 @@
 
 import copy
 import functools
+import gc
 import importlib.util
 import re
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -109,6 +112,46 @@ def test_another_compiler_may_take_the_graph() -> None:
         return compiled
 
     assert_result(run(again))
+
+
+def test_a_boxed_function_is_given_the_list() -> None:
+    alive: list[bool] = []
+
+    def boxing(module: GraphModule) -> Run:
+        def call(inputs: list[Value]) -> tuple[Value, ...]:
+            x, y = inputs
+            inputs.clear()
+            assert isinstance(x, torch.Tensor)
+            seen, outputs = weakref.ref(x), module(x, y)
+            del x
+            alive.append(seen() is not None)
+            return tuple(outputs)
+
+        vars(call)["_boxed_call"] = True
+        return call
+
+    gc.disable()
+    try:
+        assert_result(run(boxing))
+    finally:
+        gc.enable()
+    assert alive == [False]
+
+
+@pytest.mark.parametrize("boxed", [False, True])
+def test_a_call_empties_the_list_of_inputs(boxed: bool) -> None:
+    def compile_graph(module: GraphModule) -> Run:
+        def call(*given: Any) -> tuple[Value, ...]:
+            outputs: tuple[Value, ...] = module(*given[0]) if boxed else module(*given)
+            return outputs
+
+        vars(call)["_boxed_call"] = boxed
+        return call
+
+    inputs: list[Value] = [torch.ones(3, 4), torch.ones(4, 8)]
+    emitter = FxEmitter(compile_graph=compile_graph)
+    assert_result(compile_program(PROGRAM, emitter=emitter)(inputs))
+    assert inputs == []
 
 
 def test_each_load_has_a_graph_of_its_own() -> None:
