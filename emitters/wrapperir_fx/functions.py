@@ -129,7 +129,22 @@ def aligned(
     ``memory`` has ``alignment`` bytes more than the view needs.
     """
     if torch.compiler.is_compiling():  # no address is known, and memory is the compiler's
+        return memory.new_empty_strided(size, stride)
+    return _aligned(memory, size, stride, alignment)
+
+
+def aligned_part(
+    memory: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...], alignment: int
+) -> torch.Tensor:
+    """Return what :func:`aligned` does, of memory that is kept from call to call."""
+    if torch.compiler.is_compiling():
         return memory.as_strided(size, stride, 0)
+    return _aligned(memory, size, stride, alignment)
+
+
+def _aligned(
+    memory: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...], alignment: int
+) -> torch.Tensor:
     skipped = -memory.data_ptr() % alignment // memory.element_size()
     return memory.as_strided(size, stride, skipped)
 

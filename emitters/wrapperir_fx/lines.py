@@ -67,6 +67,7 @@ from wrapperir_fx.memory import (
 )
 from wrapperir_fx.nodes import GraphNodes, Number
 from wrapperir_fx.numbers import Numbers
+from wrapperir_fx.pool_dtypes import PoolDtypes
 from wrapperir_fx.streams import Streams, StreamSurvey
 from wrapperir_fx.symbols import emit_symbol
 from wrapperir_fx.values import Storage, Value
@@ -106,7 +107,7 @@ class FxLines(LineVisitor[None]):
         self.nodes = GraphNodes()
         self.values: dict[str, Value] = {}
         self.layouts: dict[TensorType, tuple[Argument, Argument]] = {}
-        self.pools: dict[tuple[str, DType], Value] = {}
+        self.pools = PoolDtypes(())
         self.attributes = Attributes()
         self.numbers = Numbers(self.nodes, self.fakes, self.kinds)
         self.arguments = Arguments(self.values, self.numbers, self.report)
@@ -134,6 +135,7 @@ class FxLines(LineVisitor[None]):
         """Append lines; ``path`` is the place of their tuple."""
         outer = self._path, self._index
         self._path = path
+        self.pools = PoolDtypes(lines)
         for index, line in enumerate(lines):
             self._index = index
             self.nodes.begin(line)

@@ -1,9 +1,8 @@
-"""Memory in a graph: allocations, pools and what is placed in them, views."""
+"""Lines of memory: allocations, pools and what is placed in them, views."""
 
 # torch says little of its types.
 # pyright: reportUnknownMemberType=false
 
-import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -12,7 +11,7 @@ from attrs import evolve
 from torch.fx import Node
 from torch.fx.node import Argument
 
-from wrapperir.ir.expr import Expr, add, floordiv, mul, sub
+from wrapperir.ir.expr import add
 from wrapperir.ir.line import (
     AllocateLine,
     AllocatePoolLine,
@@ -30,9 +29,8 @@ from wrapperir.ir.types import (
 )
 from wrapperir_fx import functions
 from wrapperir_fx.arguments import torch_device, torch_dtype
-from wrapperir_fx.fake_arithmetic import FakeNumber
-from wrapperir_fx.nodes import Number
-from wrapperir_fx.values import Storage, Value, bytes_of, extent_of
+from wrapperir_fx.values import Root, Storage, Value, bytes_of, extent_of
+from wrapperir_fx.views import divided, flat, layout_of, view_of
 from wrapperir_fx.workspaces import is_static
 
 if TYPE_CHECKING:
@@ -46,7 +44,6 @@ COMM_SPACE = "comm"
 """The space of symmetric memory, which the GPUs of a group read from one another."""
 _SPACES = frozenset({DEFAULT_SPACE, COMM_SPACE})
 _MEMORY = (TensorType, PoolType)
-_aten = torch.ops.aten
 
 
 def storage_of(name: str, type: ValueType) -> Storage | None:
@@ -68,23 +65,29 @@ def emit_allocate(lines: "FxLines", line: AllocateLine) -> None:
 
 def emit_allocate_pool(lines: "FxLines", line: AllocatePoolLine) -> None:
     """Append ``empty_strided`` of the pool's bytes."""
-    value = _allocate(lines, line.result, bytes_of(line.type), _empty)
-    storage = storage_of(line.result, line.type)
-    lines.values[line.result] = _seen(value, line.type, storage)
+    type = bytes_of(line.type)
+    dtype = lines.pools.dtype(line.result)
+    if dtype is not DType.U8:
+        type = flat(evolve(type, dtype=dtype), divided(line.type.size, dtype.itemsize))
+    value = _allocate(lines, line.result, type, _empty)
+    value.type, value.storage = line.type, storage_of(line.result, line.type)
+    lines.values[line.result] = value
 
 
 def emit_place(lines: "FxLines", line: PlaceLine) -> None:
     """Append a view of the pool."""
     pool = lines.values[line.pool]
     type = line.type
-    storage = Storage(pool.tensor_storage.roots, type)
     if isinstance(type, PoolType):
-        placed = _strided(lines, line.result, pool, bytes_of(type), line.offset)
+        dtype = DType.U8 if pool.root is None else pool.root.type.dtype
+        count = divided(type.size, dtype.itemsize)
+        whole = flat(evolve(bytes_of(type), dtype=dtype), count)
+        value = view_of(lines, line.result, pool, whole, line.offset)
+        value.type = type
     else:
-        source = _typed_pool(lines, line.pool, type.dtype)
-        elements = floordiv(line.offset, type.dtype.itemsize)
-        placed = _strided(lines, line.result, source, type, elements)
-    lines.values[line.result] = _seen(placed, type, storage)
+        value = view_of(lines, line.result, pool, type, line.offset)
+    value.storage = Storage(pool.tensor_storage.roots, type)
+    lines.values[line.result] = value
     if line.workspace is ZeroMode.ZERO_ON_CALL:
         lines.streams.zero(line.result)
 
@@ -92,11 +95,8 @@ def emit_place(lines: "FxLines", line: PlaceLine) -> None:
 def emit_view(lines: "FxLines", line: ReuseLine | ReinterpretLine) -> None:
     """Append ``as_strided`` of the source, seen in another element type if need be."""
     source = lines.values[line.source]
-    storage = source.tensor_storage
-    if line.type.dtype is not source.tensor_type.dtype:
-        source = _retyped(lines, None, source, line.type.dtype)
-    view = _strided(lines, line.result, source, line.type, 0)
-    lines.values[line.result] = _seen(view, line.type, storage)
+    value = lines.values[line.result] = view_of(lines, line.result, source, line.type)
+    value.storage = source.storage
 
 
 _Make: TypeAlias = Callable[["FxLines", str, TensorType, bool], Node]
@@ -111,19 +111,18 @@ def _allocate(lines: "FxLines", name: str, type: TensorType, make: _Make) -> Val
     if alignment > natural:
         extent = extent_of(type)
         spare = -(-alignment // type.dtype.itemsize)
-        flat = _flat(type, extent)
-        room = make(lines, name, _flat(type, add(extent, spare)), False)
-        layout = type if type.offset == 0 else flat
-        node = _aligned(lines, name if layout is type else None, room, layout)
-        value = Value(node, layout)
+        room = make(lines, name, flat(type, add(extent, spare)), False)
+        layout = type if type.offset == 0 else flat(type, extent)
+        wanted = name if layout is type else None
+        node = _aligned(lines, wanted, room, layout, kept=make is _kept)
+        root = Root(node, layout)
     elif type.offset != 0:
-        flat = _flat(type, extent_of(type))
-        value = Value(make(lines, name, flat, False), flat, origin=0)
+        layout = flat(type, extent_of(type))
+        root = Root(make(lines, name, layout, False), layout, origin=0)
     else:
-        value = Value(make(lines, name, type, True), type, origin=0)
-    if value.type is type:
-        return value
-    return _strided(lines, name, value, type, 0)
+        root = Root(make(lines, name, type, True), type, origin=0)
+    value = Value(root.node, root.type, None, root)
+    return value if root.type is type else view_of(lines, name, value, type)
 
 
 def _check(lines: "FxLines", type: TensorType) -> None:
@@ -148,7 +147,7 @@ def _empty(lines: "FxLines", name: str, type: TensorType, named: bool) -> Node:
     symmetric = type.space == COMM_SPACE and type.device.kind != "cpu"
     target = functions.empty_symmetric if symmetric else torch.empty_strided
     val = lines.fakes.of(type)
-    args = _layout(lines, type)
+    args = layout_of(lines, type)
     return lines.nodes.call(target, args, keywords, name=name if named else None, val=val)
 
 
@@ -158,123 +157,14 @@ def _kept(lines: "FxLines", name: str, type: TensorType, named: bool) -> Node:
     wanted = name if named else None
     if is_static(type):
         return lines.nodes.get_attr(attribute, name=wanted, val=lines.fakes.of(type))
-    args = _layout(lines, type)
+    args = layout_of(lines, type)
     val = lines.fakes.of(type)
     return lines.nodes.call_module(attribute, args, name=wanted, val=val)
 
 
-def _aligned(lines: "FxLines", name: str | None, room: Node, type: TensorType) -> Node:
-    args = (room, *_layout(lines, type), type.alignment)
-    val = lines.fakes.of(type)
-    return lines.nodes.call(functions.aligned, args, name=name, val=val)
-
-
-def _strided(
-    lines: "FxLines", name: str | None, source: Value, type: TensorType, place: Expr
-) -> Value:
-    """Append a view of the elements that begin ``place`` after where the source's count.
-
-    ``place`` counts elements, and so does the offset of ``type`` after that.
-    """
-    begin: tuple[Number, ...]
-    old, new = source.tensor_type.offset, add(place, type.offset)
-    if source.origin is not None:
-        origin = add(source.origin, place)
-        value = Value(source.node, type, origin=origin)
-        begin = (lines.numbers.index(add(origin, type.offset)),)
-    elif new == old:  # as_strided begins where the source does unless told otherwise
-        value, begin = Value(source.node, type, offset=source.offset), ()
-    else:
-        step = sub(new, old) if old != 0 else new
-        args = _offset(lines, source), lines.numbers.index(step)
-        val = args[0].meta["val"] + lines.fakes.number(step)
-        node = lines.nodes.call(operator.add, args, val=val)
-        value, begin = Value(node, type, offset=node), (node,)
-    look = lines.fakes.view(source.node.meta.get("val"), type, _fake_offset(lines, value))
-    layout = _layout(lines, type)
-    target = torch.as_strided
-    value.node = lines.nodes.call(
-        target, (source.node, *layout, *begin), name=name, val=look
-    )
-    return value
-
-
-def _offset(lines: "FxLines", value: Value) -> Node:
-    """Return the node of a tensor's offset in PyTorch's storage."""
-    if value.offset is None:
-        target = _aten.sym_storage_offset.default
-        val = _fake_offset(lines, value)
-        value.offset = lines.nodes.call(target, (value.node,), val=val)
-    return value.offset
-
-
-def _fake_offset(lines: "FxLines", value: Value) -> FakeNumber:
-    """Return what a tensor's offset in PyTorch's storage looks like.
-
-    Where only the run knows it, the fake storage begins where the type's offset counts.
-    """
-    if value.offset is not None:
-        known: FakeNumber = value.offset.meta["val"]
-        return known
-    return lines.fakes.number(add(value.origin or 0, value.tensor_type.offset))
-
-
-def _retyped(lines: "FxLines", name: str | None, source: Value, dtype: DType) -> Value:
-    """Append what is seen of a tensor's memory in another element type."""
-    old = source.tensor_type
-    size, new_size = old.dtype.itemsize, dtype.itemsize
-    if size == new_size:
-        value = Value(
-            source.node, evolve(old, dtype=dtype), None, source.origin, source.offset
-        )
-        return _seen_as(lines, name, value)
-    bytes = source.tensor_storage.bytes
-    whole = max(size, new_size)  # only what fills whole elements of both can be seen so
-    count = mul(floordiv(bytes, whole), whole // size)
-    if old.size != (count,) or old.stride != (1,) or old.offset != 0:
-        source = _strided(lines, None, source, _flat(old, count), 0)
-    length = mul(floordiv(bytes, whole), whole // new_size)
-    type = _flat(evolve(old, dtype=dtype), length)
-    value = Value(source.node, type)
-    if source.origin is not None:
-        value.origin = floordiv(mul(source.origin, size), new_size)
-    return _seen_as(lines, name, value)
-
-
-def _seen_as(lines: "FxLines", name: str | None, value: Value) -> Value:
-    """Append the view of a value's node in the element type of the value."""
-    type = value.tensor_type
-    offset = _fake_offset(lines, value)
-    val = lines.fakes.view(value.node.meta.get("val"), type, offset)
-    args = (value.node, torch_dtype(type.dtype))
-    value.node = lines.nodes.call(_aten.view.dtype, args, name=name, val=val)
-    return value
-
-
-def _typed_pool(lines: "FxLines", name: str, dtype: DType) -> Value:
-    """Return a pool's memory as elements of ``dtype``, one value for all its places."""
-    pool = lines.values[name]
-    if dtype is DType.U8:
-        return pool
-    typed = lines.pools.get((name, dtype))
-    if typed is None:
-        typed = _retyped(lines, f"{name}_{dtype.value}", pool, dtype)
-        lines.pools[name, dtype] = typed
-    return typed
-
-
-def _layout(lines: "FxLines", type: TensorType) -> tuple[Argument, Argument]:
-    layout = lines.layouts.get(type)
-    if layout is None:
-        layout = lines.numbers.indices(type.size), lines.numbers.indices(type.stride)
-        lines.layouts[type] = layout
-    return layout
-
-
-def _seen(value: Value, type: ValueType, storage: Storage | None) -> Value:
-    value.type, value.storage = type, storage
-    return value
-
-
-def _flat(type: TensorType, count: Expr) -> TensorType:
-    return evolve(type, size=(count,), stride=(1,), offset=0)
+def _aligned(
+    lines: "FxLines", name: str | None, room: Node, type: TensorType, *, kept: bool
+) -> Node:
+    target = functions.aligned_part if kept else functions.aligned
+    args = (room, *layout_of(lines, type), type.alignment)
+    return lines.nodes.call(target, args, name=name, val=lines.fakes.of(type))

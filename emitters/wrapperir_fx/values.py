@@ -1,6 +1,9 @@
 """What a name of a program stands for in a graph."""
 
-from attrs import define
+# The factory is plain ``dict``: to call ``dict[...]`` takes many times as long.
+# pyright: reportUnknownVariableType=false
+
+from attrs import define, field
 from torch.fx import Node
 
 from wrapperir.ir.expr import Expr, add, maximum, mul
@@ -27,20 +30,35 @@ class Storage:
 
 
 @define(eq=False)
+class Root:
+    """A node of which all views of its memory are made; ``type`` is what it looks like.
+
+    ``origin`` is what PyTorch's storage offset is more than the type's; ``None`` where only
+    the run knows, as for an input, which may begin anywhere in the caller's memory.  There,
+    ``offsets`` has the nodes of PyTorch's offsets of places that count from the storage's
+    start.  ``retyped`` has the same memory as elements of other types.
+    """
+
+    node: Node
+    type: TensorType
+    origin: Expr | None = None
+    offsets: dict[Expr, Node] = field(factory=dict)
+    retyped: "dict[DType, Root]" = field(factory=dict)
+
+
+@define(eq=False)
 class Value:
     """A node and its type; ``storage`` is that of a tensor or pool.
 
-    ``origin`` is what PyTorch's storage offset is more than the type's, in elements (of a
-    pool: in bytes); ``None`` where only the run knows, as for an input, which may begin
-    anywhere in the caller's memory.  There, ``offset`` is the node of PyTorch's storage
-    offset, once it was needed.
+    ``root`` is what the node is a view of, once it is known that there are views: where
+    its type's offset counts is ``begin`` bytes after where that of the root's counts.
     """
 
     node: Node
     type: ValueType
     storage: Storage | None = None
-    origin: Expr | None = None
-    offset: Node | None = None
+    root: Root | None = None
+    begin: Expr = 0
 
     @property
     def tensor_type(self) -> TensorType:

@@ -54,6 +54,7 @@ _FUNCTIONS: Mapping[Any, Handler] = {
     triton_kernel_wrapper_mutation: lower_triton_call,
     functions.free: lower_free,
     functions.aligned: lower_aligned,
+    functions.aligned_part: lower_aligned,
     functions.empty_symmetric: lower_empty,
     functions.assert_size_stride: lower_assert_size_stride,
     block_functions.ran: _lower_nothing,
