@@ -42,6 +42,6 @@ def provenances_to_show(lines: Sequence[AnyLine]) -> list[Provenance | None]:
 def format_provenance(provenance: Provenance) -> str:
     """Return ``relu, add; aten.relu.default; model.py:12``; empty if nothing is known."""
     place = provenance.location
-    parts = [", ".join(provenance.nodes), provenance.operator or ""]
-    parts.append(f"{place.file}:{place.line}" if place else "")
-    return "; ".join(part for part in parts if part)
+    where = f"{place.file}:{place.line}" if place else ""
+    parts = (", ".join(provenance.nodes), provenance.operator, where)
+    return "; ".join([part for part in parts if part])
