@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from attrs import evolve
 
+from wrapperir.ir.expr import symbols_in
 from wrapperir.ir.line import (
     AssertAlignmentLine,
     AssertNotNanLine,
@@ -18,6 +19,7 @@ from wrapperir.ir.line import (
 from wrapperir.ir.types import DType
 from wrapperir_fx import assert_operator as assert_operator  # registers the operator
 from wrapperir_fx import functions
+from wrapperir_fx.dense_layouts import dense_type
 
 if TYPE_CHECKING:
     from wrapperir_fx.lines import FxLines
@@ -53,11 +55,14 @@ def emit_assert_not_nan(lines: "FxLines", line: AssertNotNanLine) -> None:
     value = lines.values[line.buffer]
     message = line.message or f"{line.buffer} has a NaN or an infinity"
     node, type = value.node, value.tensor_type
+    names = {name for entry in (*type.size, *type.stride) for name in symbols_in(entry)}
+    samples = {name: lines.fakes.sample(name) for name in names}
     if type.dtype in _NARROW_FLOATS:  # isfinite takes no 8-bit floats
+        type = dense_type(torch.Tensor.float, type, samples)
         type = evolve(type, dtype=DType.F32)
         args = (node, torch.float32)
         node = lines.nodes.call(_aten.to.dtype, args, val=lines.fakes.of(type))
-    flags = evolve(type, dtype=DType.BOOL)
+    flags = evolve(dense_type(torch.isfinite, type, samples), dtype=DType.BOOL)
     node = lines.nodes.call(_aten.isfinite.default, (node,), val=lines.fakes.of(flags))
     flag = evolve(flags, size=(), stride=(), offset=0)
     node = lines.nodes.call(_aten.all.default, (node,), val=lines.fakes.of(flag))

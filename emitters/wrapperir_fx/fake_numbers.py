@@ -32,7 +32,7 @@ from wrapperir_fx.fake_arithmetic import (
     convert,
     kind_of_result,
 )
-from wrapperir_fx.fresh_numbers import FreshNumbers
+from wrapperir_fx.fresh_numbers import FIRST_HINT, FreshNumbers
 
 _HEAVIEST = 32
 """How many symbols and operators but sums a number may have: sympy takes long for more."""
@@ -128,6 +128,14 @@ class FakeNumbers:
                 reader = SymbolDefinitionLine(symbol=name, kind=kind, source=ValueOf(name))
             known = self._scalars[name] = self._fresh(reader, name in self._given)
         return known
+
+    def sample(self, symbol: str) -> int:
+        """Return a number that an int symbol may be: its hint, if it has one."""
+        number = self._symbol(symbol)
+        if isinstance(number, int):
+            return number
+        assert isinstance(number, torch.SymInt)
+        return number.node.hint if number.node.has_hint() else FIRST_HINT
 
     def unknown(self, kind: SymbolKind) -> FakeNumber:
         """Return a fresh number that only the run knows."""

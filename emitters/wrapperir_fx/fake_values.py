@@ -153,6 +153,10 @@ class FakeValues:
         """Return what a number looks like as one of a kind."""
         return self._numbers.converted(number, kind)
 
+    def sample(self, symbol: str) -> int:
+        """Return a number that an int symbol may be."""
+        return self._numbers.sample(symbol)
+
     def unknown(self, kind: SymbolKind = SymbolKind.INT) -> FakeNumber:
         """Return a number that only the run knows, and like no other."""
         return self._numbers.unknown(kind)

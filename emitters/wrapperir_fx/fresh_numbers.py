@@ -18,7 +18,7 @@ from torch.utils._sympy.numbers import int_oo
 from wrapperir.ir.line import SymbolKind
 from wrapperir_fx.fake_arithmetic import FakeNumber
 
-_FIRST_HINT = 16
+FIRST_HINT = 16
 """Hints begin here where the range lets them: no number that is a case of its own."""
 _SMALL_HINT = 2
 """Hints begin here in a range of small numbers."""
@@ -92,9 +92,9 @@ class FreshNumbers:
 
     def _hint(self, lower: int | None, upper: int | None) -> int:
         """Return a number in a range that is no other symbol's hint, if there is one."""
-        low = -_FIRST_HINT if lower is None else lower
+        low = -FIRST_HINT if lower is None else lower
         low = low if upper is None else min(low, upper)
-        first = max(low, _FIRST_HINT)
+        first = max(low, FIRST_HINT)
         if upper is not None and upper < first:
             first = max(low, min(_SMALL_HINT, upper))
         used = self._hints
