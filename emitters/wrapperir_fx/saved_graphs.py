@@ -12,6 +12,7 @@ import torch
 from attrs import frozen
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Graph, GraphModule, Node, map_arg
+from torch.fx.graph import PythonCode
 from torch.fx.node import map_aggregate
 
 from wrapperir_fx.nodes import LINES, PROVENANCE
@@ -21,11 +22,25 @@ _KEPT = (LINES, PROVENANCE, "stack_trace")
 """What of ``node.meta`` is saved; fake values belong to the process that made them."""
 KERNELS = "_wrapperir_kernels"
 """The attribute of a module that has its kernels; no name of a program's begins so."""
+_DYNAMO = cast(Any, torch)._C._dynamo.eval_frame
+_DEFAULT = _DYNAMO._FrameAction.DEFAULT
 _STATE = ("meta", "training", KERNELS)
 
 
 class ProgramModule(GraphModule):
     """The module of a graph; a pickle of it has the graph's nodes, with their lines."""
+
+    def recompile(self) -> PythonCode:
+        """Write the code of the graph anew, and let Dynamo compile it.
+
+        Dynamo passes over code of graphs that is written while it compiles, as this is
+        under ``torch.compile``. Then what another ``torch.compile`` makes of this module
+        would run as it is.
+        """
+        code = super().recompile()
+        strategy = _DYNAMO._FrameExecStrategy(_DEFAULT, _DEFAULT)
+        _DYNAMO.set_code_exec_strategy(type(self).forward.__code__, strategy)
+        return code
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what restores the module."""

@@ -154,6 +154,34 @@ def test_a_call_empties_the_list_of_inputs(boxed: bool) -> None:
     assert inputs == []
 
 
+@pytest.mark.parametrize("changed", [lambda module: module, copy.deepcopy])
+def test_another_compiler_takes_the_graph_while_dynamo_compiles(
+    changed: Callable[[GraphModule], GraphModule],
+) -> None:
+    seen: list[GraphModule] = []
+
+    def backend(module: GraphModule, inputs: object) -> Run:
+        seen.append(module)
+        return forward(module)
+
+    def again(module: GraphModule) -> Run:
+        compiled: Run = torch.compile(changed(module), backend=backend, fullgraph=True)
+        return compiled
+
+    def product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return (x @ y).relu()
+
+    torch._dynamo.reset()
+    options = {"emitter": "fx", "compile_graph": again}
+    compiled: Any = torch.compile(product, backend="wrapperir", options=options)
+    x, y = torch.ones(3, 4), torch.ones(4, 8)
+    assert torch.equal(compiled(x, y), product(x, y))
+    (module,) = seen
+    targets = [node.target for node in module.graph.nodes]
+    assert torch.ops.aten.mm.out in targets
+    assert torch.ops.wrapperir.call_kernel.default in targets
+
+
 def test_each_load_has_a_graph_of_its_own() -> None:
     seen: list[GraphModule] = []
 
