@@ -11,6 +11,7 @@ import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from attrs import evolve
 from torch._higher_order_ops.cond import cond_op
 from torch._higher_order_ops.invoke_subgraph import invoke_subgraph
 from torch._higher_order_ops.while_loop import while_loop_op
@@ -30,6 +31,7 @@ from wrapperir.ir.types import ScalarType
 from wrapperir.ir.uses import uses
 from wrapperir_fx import block_functions
 from wrapperir_fx.block_values import Operand, gather, pass_operand
+from wrapperir_fx.loop_memory import carried_roots
 from wrapperir_fx.nested_graphs import Nested, give, nest, result_storages
 from wrapperir_fx.values import Storage, Value
 
@@ -76,7 +78,13 @@ def emit_while_loop(lines: "FxLines", line: WhileLoopLine) -> None:
         for argument, result in zip(line.carried, line.results, strict=True)
     ]
     invariant = _operands(lines, line.invariant, count, blocks)
-    given = give(lines, [*carried, *invariant], blocks)
+    operands = [*carried, *invariant]
+    roots = carried_roots(line.body, [operand.roots or frozenset() for operand in operands])
+    operands = [
+        operand if operand.roots is None else evolve(operand, roots=shared)
+        for operand, shared in zip(operands, roots, strict=True)
+    ]
+    given = give(lines, operands, blocks)
     number = len(lines.attributes.graphs)
     condition = nest(
         lines, f"while_loop_cond_graph_{number}", line.condition, "condition", given, None

@@ -38,7 +38,9 @@ class Comparing(Interpreter):
     def _compare_tensors(self, node: Node, val: torch.Tensor, result: torch.Tensor) -> None:
         assert val.dtype is result.dtype, node
         assert val.dim() == result.dim(), node
-        pairs = list(zip(val.size(), result.size(), strict=True))
+        pairs: list[tuple[object, object]] = list(
+            zip(val.size(), result.size(), strict=True)
+        )
         if result.numel():
             steps = zip(val.stride(), result.stride(), result.size(), strict=True)
             pairs += [(look, step) for look, step, size in steps if size != 1]

@@ -22,6 +22,7 @@ from wrapperir_fx import block_functions
 from wrapperir_fx.blocks import MAX_NESTING
 from wrapperir_fx.emitter import FxEmitter
 from wrapperir_fx.graph_module import build_graph, build_graph_module
+from wrapperir_fx.kernel_registry import register_opaque_kernel
 from wrapperir_fx.nodes import LINES
 
 COUNT = """
@@ -523,6 +524,59 @@ def test_kernels_are_told_which_operands_share_memory() -> None:
         assert isinstance(graph, GraphModule)
         calls = [n for n in graph.graph.nodes if "call_kernel" in str(n.target)]
         assert [len(call.args[1]) for call in calls] == [2, 1]
+
+
+SWAPPED = """
+kernel_definition @k opaque(x: read f32*, out: read_write f32*) {
+  entry = acme_read_and_add
+  source {
+    | none
+  }
+}
+
+program @main(%x: mutated f32[4], %y: mutated f32[4]) {
+  %r, %s, %i = while_loop (%x, %y, 0) () : f32[4], f32[4], i64 {
+    condition (%a: f32[4], %a2: f32[4], %k: i64) {
+      symbol_definition k: int = value(%k)
+      return k < 3
+    }
+    body (%b: f32[4], %b2: f32[4], %l: i64) {
+      symbol_definition l: int = value(%l)
+      %n = extern_kernel aten.add.Tensor(%b, %b2) : f32[4]
+      %n2 = <second>
+      kernel_call @k(<given>)
+      return %n, %n2, l + 1
+    }
+  }
+  return %r, %s, %i
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("second", "given", "shared"),
+    [
+        ("reinterpret %n as f32[4]", "%b2, %b", True),
+        ("extern_kernel aten.view.default(%n, [4]) aliases(%n) : f32[4]", "%b2, %b", True),
+        ("extern_kernel aten.neg.default(%n) : f32[4]", "%b2, %b", False),
+        ("reinterpret %n as f32[4]", "%b2, %n", False),
+    ],
+)
+def test_what_a_loop_carries_may_share_memory_from_the_second_iteration(
+    second: str, given: str, *, shared: bool
+) -> None:
+    register_opaque_kernel("acme_read_and_add", lambda x, out: None)
+    module = built(SWAPPED.replace("<second>", second).replace("<given>", given))
+    calls = [
+        node
+        for graph in module.modules()
+        if isinstance(graph, GraphModule)
+        for node in graph.graph.nodes
+        if "call_kernel" in str(node.target)
+    ]
+    (call,) = calls
+    _, written, read, _ = call.args
+    assert (len(written), len(read)) == ((2, 0) if shared else (1, 1))
 
 
 def test_graphs_of_one_name_have_different_identifiers() -> None:
