@@ -7,6 +7,7 @@ their ranges let them, so that a reader that compares hints finds none equal.
 
 # torch says little of its types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
 
 from itertools import chain, count
 

@@ -1,5 +1,7 @@
 """Asserts in graphs; what the nodes of any graph look like is what they then are."""
 
+from typing import Any
+
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -29,7 +31,8 @@ class Comparing(Interpreter):
     def _compare(self, node: Node, val: object, result: object) -> None:
         if isinstance(val, tuple):
             assert isinstance(result, tuple | list)
-            for part, element in zip(val, result, strict=True):
+            pairs: Any = zip(val, result, strict=True)
+            for part, element in pairs:
                 self._compare(node, part, element)
         elif isinstance(val, torch.Tensor):
             assert isinstance(result, torch.Tensor), node
