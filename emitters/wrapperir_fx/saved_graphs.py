@@ -9,17 +9,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import torch
-from attrs import frozen
+from attrs import evolve, frozen
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Graph, GraphModule, Node, map_arg
 from torch.fx.graph import PythonCode
 from torch.fx.node import map_aggregate
 
 from wrapperir_fx.nodes import LINES, PROVENANCE
+from wrapperir_fx.restored_values import restore_values
 from wrapperir_fx.tracing import NoTracer
 
 _KEPT = (LINES, PROVENANCE, "stack_trace")
-"""What of ``node.meta`` is saved; fake values belong to the process that made them."""
+"""What of ``node.meta`` is saved; fake values are made anew where a graph is loaded."""
 KERNELS = "_wrapperir_kernels"
 """The attribute of a module that has its kernels; no name of a program's begins so."""
 _DYNAMO = cast(Any, torch)._C._dynamo.eval_frame
@@ -103,6 +104,7 @@ def restored_module(
         known[saved.name] = node
     module = ProgramModule(dict(held), graph)
     vars(module).update(state)
+    restore_values(module, _called)
     return module
 
 
@@ -115,6 +117,10 @@ def _saved(node: Node) -> SavedNode:
     args: Any = map_arg(node.args, _name)
     kwargs: Any = map_arg(node.kwargs, _name)
     return SavedNode(node.op, node.name, target, args, dict(kwargs), meta)
+
+
+def _called(node: Node) -> SavedNode:
+    return evolve(_saved(node), meta={})
 
 
 def _name(node: Node) -> Any:

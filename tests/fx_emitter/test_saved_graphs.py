@@ -1,5 +1,6 @@
 """Graph modules in pickles: node by node, with their lines, and never traced again."""
 
+import io
 import pickle
 from typing import Any
 
@@ -8,11 +9,14 @@ import torch
 from torch.fx import GraphModule, Node, map_arg
 
 from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.frontend.fx import lower_graph_module
+from wrapperir.interp import interpret
 from wrapperir.testing import CASES, Case, Outcome, check_case
 from wrapperir.testing.inputs import example_constants
 from wrapperir.text import parse_program
 from wrapperir_fx.emitter import FxEmitter
 from wrapperir_fx.graph_module import build_graph_module
+from wrapperir_fx.tracing import NoTracer
 
 SAVED = [
     case
@@ -94,9 +98,73 @@ def test_memory_of_two_calls_is_not_shared() -> None:
     assert first.sum() == 12
 
 
-def test_the_code_of_a_graph_is_not_traced_again() -> None:
+def test_a_module_that_cannot_be_loaded_is_not_saved() -> None:
     built = module()
     plain = GraphModule(built, built.graph)
+    for save in (pickle.dumps, lambda value: torch.save(value, io.BytesIO())):
+        with pytest.raises(DiagnosticError) as caught:
+            save(plain)
+        assert caught.value.diagnostics[0].code is Code.UNSUPPORTED_FEATURE
+
+
+def test_the_code_of_a_graph_is_not_traced_again() -> None:
     with pytest.raises(DiagnosticError) as caught:
-        saved(plain)
+        NoTracer().trace(module())
     assert caught.value.diagnostics[0].code is Code.UNSUPPORTED_FEATURE
+
+
+def values(module: GraphModule) -> dict[str, str]:
+    """Return what each node's value looks like, nested ones too, as text."""
+    return {
+        f"{path}.{node.name}": repr(node.meta["val"])
+        for path, owner in module.named_modules()
+        if isinstance(owner, GraphModule)
+        for node in owner.graph.nodes
+        if "val" in node.meta
+    }
+
+
+@pytest.mark.parametrize("case", SAVED, ids=lambda case: case.name)
+def test_a_saved_graph_has_its_values_again(case: Case) -> None:
+    module = build_graph_module(case.program, example_constants(case.program, 0))
+    assert values(saved(module)) == values(module)
+
+
+def doubled(module: GraphModule) -> Node:
+    """Add the first output to itself in the graph; return the new node."""
+    (output,) = module.graph.find_nodes(op="output")
+    y, *rest = output.args[0]
+    with module.graph.inserting_before(output):
+        twice = module.graph.call_function(torch.ops.aten.add.Tensor, (y, y))
+    output.args = ((twice, *rest),)
+    module.recompile()
+    return twice
+
+
+def test_a_saved_graph_may_be_changed_and_read_as_a_program() -> None:
+    loaded = saved(module())
+    (product,) = loaded.graph.find_nodes(op="call_function", target=torch.ops.aten.mul.out)
+    doubled(loaded).meta["val"] = product.kwargs["out"].meta["val"]
+    lowered = lower_graph_module(loaded)
+    y, rows = interpret(lowered.program, [torch.ones(2, 4)], lowered.constants)
+    assert isinstance(y, torch.Tensor)
+    assert y.tolist() == [[0, 2, 4, 6]] * 2
+    assert rows == 2
+
+
+def test_what_was_changed_has_no_value_after_it_was_saved() -> None:
+    changed = module()
+    (product,) = changed.graph.find_nodes(op="call_function", target=torch.ops.aten.mul.out)
+    product.kwargs["out"].update_arg(0, (3, 4))
+    wanted = values(changed)
+    del wanted[".y"], wanted[".mul_out"]
+    assert values(saved(changed)) == wanted
+
+
+def test_a_graph_whose_lines_are_no_program_has_no_values() -> None:
+    changed = module()
+    doubled(changed)
+    for node in changed.graph.nodes:
+        if node.target is torch.empty_strided:
+            del node.meta["wrapperir"]
+    assert values(saved(changed)) == {}
