@@ -2,12 +2,18 @@
 
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import cast
 
+import torch
 from torch.fx import GraphModule
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Note
 from wrapperir.emit.contract import GraphCompiler, Loaded, Value
+
+_PYTORCH = str(Path(torch.__file__).parent)
+_MOST_LINES = 20
+_MOST_CHARACTERS = 2000
 
 
 def compiled(module: GraphModule, compile_graph: GraphCompiler, outputs: int) -> Loaded:
@@ -57,11 +63,18 @@ def _taken(inputs: list[Value]) -> tuple[Value, ...]:
 
 
 def _failure(compile_graph: GraphCompiler, error: Exception) -> DiagnosticError:
-    cause = (str(error).strip().splitlines() or ["no message"])[0]
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    note = f"raised at {frame.filename}:{frame.lineno}, in {frame.name}"
-    problem = f"raised {type(error).__name__}: {cause}"[:1000]
-    return _fault(compile_graph, problem, Note(message=note))
+    _, *frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(_PYTORCH)]
+    said = "\n".join(str(error).strip().splitlines()[:_MOST_LINES])[:_MOST_CHARACTERS]
+    # All in the message: Dynamo shows that, but neither the notes nor the cause.
+    place = f" at {_place(own[-1])}" if own else ""
+    problem = f"raised {type(error).__name__}{place}: {said or 'no message'}"
+    notes = [Note(message=f"raised at {_place(frame)}") for frame in frames[-1:]]
+    return _fault(compile_graph, problem, *notes)
+
+
+def _place(frame: traceback.FrameSummary) -> str:
+    return f"{frame.filename}:{frame.lineno}, in {frame.name}"
 
 
 def _fault(compile_graph: GraphCompiler, problem: str, *notes: Note) -> DiagnosticError:

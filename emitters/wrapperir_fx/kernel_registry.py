@@ -1,7 +1,7 @@
 """The kernels of this process, by key: those of loaded programs, and those users bring."""
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import torch
 
@@ -53,8 +53,17 @@ def register_opaque_kernel(entry: str, function: Launcher) -> None:
 
     It is called with the kernel's arguments, tensors and numbers in the order of the
     parameters, and writes what they say that it writes.  What it returns is dropped.  It
-    takes the place of one that was registered before.
+    takes the place of one that was registered before.  What it raises is raised, with a
+    note that names the kernel.
+
+    Raises:
+        TypeError: ``function`` cannot be called.
     """
+    if not callable(cast(object, function)):
+        raise TypeError(
+            f"the function for opaque kernels with entry {entry!a} is a"
+            f" {type(function).__name__}, which cannot be called"
+        )
     _OPAQUE[entry] = function
 
 
@@ -68,7 +77,11 @@ def opaque_launcher(definition: KernelDefinitionLine) -> Launcher:
         function = _OPAQUE.get(definition.entry)
         if function is None:
             raise _unknown_opaque(definition)
-        function(*arguments)
+        try:
+            function(*arguments)
+        except Exception as error:
+            error.add_note(f"in opaque kernel @{definition.name}, entry {definition.entry}")
+            raise
 
     return launch
 

@@ -172,7 +172,7 @@ def test_another_compiler_takes_the_graph_while_dynamo_compiles(
         return (x @ y).relu()
 
     torch._dynamo.reset()
-    options = {"emitter": "fx", "compile_graph": again}
+    options: Any = {"emitter": "fx", "compile_graph": again}
     compiled: Any = torch.compile(product, backend="wrapperir", options=options)
     x, y = torch.ones(3, 4), torch.ones(4, 8)
     assert torch.equal(compiled(x, y), product(x, y))
@@ -210,10 +210,39 @@ def fails(module: GraphModule) -> Run:
 
 def test_an_error_in_it_names_it_and_the_place() -> None:
     diagnostic = found(fails)
-    name = "test_compile_graph.fails raised ValueError: no such instruction"
-    assert diagnostic.message.endswith(name)
+    place = r"\S+test_compile_graph\.py:\d+, in fails"
+    error = rf"test_compile_graph\.fails raised ValueError at {place}: "
+    assert re.search(error + r"no such instruction\nand more$", diagnostic.message)
     (note,) = diagnostic.notes
-    assert re.search(r"test_compile_graph\.py:\d+, in fails$", note.message)
+    assert re.search(place + "$", note.message)
+
+
+def test_an_error_in_pytorch_names_the_place_that_called_it() -> None:
+    def erases(module: GraphModule) -> Run:
+        module.graph.erase_node(next(iter(module.graph.nodes)))
+        return forward(module)
+
+    diagnostic = found(erases)
+    assert re.search(r"test_compile_graph\.py:\d+, in erases: ", diagnostic.message)
+    (note,) = diagnostic.notes
+    assert re.search(r"graph\.py:\d+, in erase_node$", note.message)
+
+
+def test_a_user_of_torch_compile_sees_the_place() -> None:
+    options: Any = {"emitter": "fx", "compile_graph": fails}
+    torch._dynamo.reset()
+    compiled: Any = torch.compile(torch.sin, backend="wrapperir", options=options)
+    with pytest.raises(
+        Exception, match=r"WIR713: .*_graph\.py:\d+, in fails: .*\nand more"
+    ):
+        compiled(torch.ones(2))
+
+
+def test_a_message_without_end_is_cut() -> None:
+    def wordy(module: GraphModule) -> Run:
+        raise ValueError("line\n" * 1000 + "word" * 10000)
+
+    assert len(found(wordy).message) < 3000
 
 
 def test_its_error_is_the_cause() -> None:

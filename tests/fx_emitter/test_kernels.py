@@ -300,6 +300,21 @@ def test_an_opaque_kernel_runs_the_function_of_its_entry(opaque: GraphModule) ->
     assert opaque(x, y)[0].tolist() == [3] * 16
 
 
+def test_what_an_opaque_kernel_raises_says_which_it_was(opaque: GraphModule) -> None:
+    def run(*arguments: object) -> None:
+        raise ZeroDivisionError("on the device")
+
+    register_opaque_kernel("run", run)
+    with pytest.raises(ZeroDivisionError, match="on the device") as caught:
+        opaque(torch.ones(16), torch.zeros(16))
+    assert caught.value.__notes__ == ["in opaque kernel @vendor, entry run"]
+
+
+def test_a_function_of_an_opaque_kernel_is_one() -> None:
+    with pytest.raises(TypeError, match="entry 'run' is a str, which cannot be called"):
+        register_opaque_kernel("run", "acme_run")  # type: ignore[arg-type]
+
+
 def test_an_opaque_kernel_without_a_function_is_a_diagnostic(opaque: GraphModule) -> None:
     with pytest.raises(DiagnosticError, match="@vendor has no function") as caught:
         opaque(torch.ones(16), torch.zeros(16))
