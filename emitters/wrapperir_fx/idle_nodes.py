@@ -21,15 +21,16 @@ def erase_idle_nodes(graph: Graph) -> None:
 
     The code drops a value after its last use, so without a free it does so no later.
     """
+    seen: dict[object, Node] = {}
     for node in list(graph.nodes):
         if node.target is functions.free:
             (source,) = node.args
             # The code keeps an input that nothing uses until it returns.
             if isinstance(source, Node) and len(source.users) > 1:
                 graph.erase_node(node)
-        elif node.target is torch.as_strided and _is_reuse(node):
-            known = _seen_before(node)
-            if known is not None:
+        elif node.target is torch.as_strided:
+            known = _seen_before(node, seen)
+            if known is not None and _is_reuse(node):
                 node.replace_all_uses_with(known)
                 graph.erase_node(node)
 
@@ -39,24 +40,28 @@ def _is_reuse(node: Node) -> bool:
     return bool(lines) and isinstance(lines[-1], ReuseLine)
 
 
-def _seen_before(node: Node) -> Node | None:
-    """Return what a view of memory is a view of, if that has its layout."""
-    layout, source = _layout(node), node
-    while source.target is torch.as_strided:
-        viewed = source.args[0]
-        assert isinstance(viewed, Node)
-        source = viewed
-        if _layout(source) == layout:
-            # Outputs stay tensors of their own.
-            returned = any(user.op == "output" for user in source.users)
-            return None if returned else source
-    return None
+def _seen_before(node: Node, seen: dict[object, Node]) -> Node | None:
+    """Return an earlier node of the same memory and layout, and note this one.
+
+    Outputs stay tensors of their own.
+    """
+    root = node.args[0]
+    assert isinstance(root, Node)
+    layout = _layout(node)
+    if _layout(root) == layout and not _is_returned(root):
+        return root
+    known = seen.setdefault((root, layout), node)
+    return None if known is node or _is_returned(known) else known
 
 
-def _layout(node: Node) -> list[object]:
+def _is_returned(node: Node) -> bool:
+    return any(user.op == "output" for user in node.users)
+
+
+def _layout(node: Node) -> tuple[object, ...]:
     look = node.meta.get("val")
     assert isinstance(look, torch.Tensor)
     numbers = (*look.size(), *look.stride(), look.storage_offset())
     # To compare symbolic numbers would decide whether they are equal.
     exact = [n.node.expr if isinstance(n, torch.SymInt) else n for n in numbers]
-    return [look.dtype, look.dim(), *exact]
+    return (look.dtype, look.dim(), *exact)

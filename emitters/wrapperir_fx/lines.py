@@ -67,6 +67,7 @@ from wrapperir_fx.memory import (
 )
 from wrapperir_fx.nodes import GraphNodes, Number
 from wrapperir_fx.numbers import Numbers
+from wrapperir_fx.operator_values import look_of_result, look_of_written
 from wrapperir_fx.pool_dtypes import PoolDtypes
 from wrapperir_fx.streams import Streams, StreamSurvey
 from wrapperir_fx.symbols import emit_symbol
@@ -197,10 +198,11 @@ class FxLines(LineVisitor[None]):
         operator, args, keywords = self.arguments.call(line)
         with self.streams.launching(line):
             if line.result is None or line.type is None:
-                self.nodes.call(operator, args, keywords)
+                val = look_of_written(operator, args, keywords)
+                self.nodes.call(operator, args, keywords, val=val)
                 return
             name, type = line.result, line.type
-            val = self.fakes.of(type, name)
+            val = look_of_result(self, line, operator, type)
             node = self.nodes.call(operator, args, keywords, name=name, val=val)
         storage = Storage(frozenset((name,)), type)
         for source in line.aliases:

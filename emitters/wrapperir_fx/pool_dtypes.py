@@ -67,18 +67,17 @@ def _dtype_of(pool: _Pool) -> DType:
         return DType.U8
     counts = Counter(place.type.dtype for place in pool.places)
     for dtype, _ in counts.most_common():
-        if quotient(pool.bytes, dtype.itemsize) is not None and _holds(
-            dtype.itemsize, pool.places, pool.bytes
-        ):
+        whole = quotient(pool.bytes, dtype.itemsize)
+        if whole is not None and _holds(dtype.itemsize, pool.places):
             return dtype
     return DType.U8
 
 
-def _holds(itemsize: int, places: Iterable[_Place], bytes: Expr) -> bool:
+def _holds(itemsize: int, places: Iterable[_Place]) -> bool:
     """Say whether all places can be made of elements of so many bytes."""
     return all(
         place.type.dtype.itemsize >= itemsize
-        or run_of(place.type, _first_byte(place), itemsize, bytes) is not None
+        or run_of(place.type, _first_byte(place), itemsize) is not None
         for place in places
     )
 

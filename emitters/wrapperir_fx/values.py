@@ -36,13 +36,14 @@ class Root:
     ``origin`` is what PyTorch's storage offset is more than the type's; ``None`` where only
     the run knows, as for an input, which may begin anywhere in the caller's memory.  There,
     ``offsets`` has the nodes of PyTorch's offsets of places that count from the storage's
-    start.  ``retyped`` has the same memory as elements of other types.
+    start.  ``rows`` is the same memory as a list, ``retyped`` as elements of other types.
     """
 
     node: Node
     type: TensorType
     origin: Expr | None = None
     offsets: dict[Expr, Node] = field(factory=dict)
+    rows: Node | None = None
     retyped: "dict[DType, Root]" = field(factory=dict)
 
 

@@ -60,32 +60,37 @@ def flat(type: TensorType, count: Expr) -> TensorType:
 
 @frozen
 class Run:
-    """Whole elements of a root that a list of elements of another type lies in."""
+    """Elements of a root that elements of another type lie in, and those left out."""
 
     begin: Expr
     count: Expr
-    spare: bool
-    """Whether the list ends before they do."""
+    skipped: int = 0
+    """Elements of the other type before the first one of the tensor."""
+    spare: bool = False
+    """Whether there are others than those of the tensor."""
 
 
-def run_of(type: TensorType, begin: Expr, itemsize: int, bytes: Expr) -> Run | None:
+def run_of(type: TensorType, begin: Expr, itemsize: int) -> Run | None:
     """Return the elements of ``itemsize`` bytes that hold a row-major tensor, if any do.
 
-    ``begin`` is where it begins in memory of ``bytes``, its own offset included.
+    ``begin`` is its first byte in memory that has whole elements of so many bytes.
     """
     if type.stride != contiguous_stride(type.size):
         return None
     own = mul(product(type.size), type.dtype.itemsize)
     first, count = quotient(begin, itemsize), quotient(own, itemsize)
-    if first is None:
+    if first is not None and count is not None:
+        return Run(first, count)
+    if not isinstance(own, int):
         return None
-    if count is not None:
-        return Run(first, count, spare=False)
-    if not (isinstance(own, int) and isinstance(begin, int) and isinstance(bytes, int)):
+    if first is not None:
+        return Run(first, -(-own // itemsize), 0, spare=True)
+    if not isinstance(begin, int):
         return None
-    count = -(-own // itemsize)
-    fits = begin + count * itemsize <= bytes
-    return Run(first, count, spare=True) if fits else None
+    first, before = divmod(begin, itemsize)
+    skipped, rest = divmod(before, type.dtype.itemsize)
+    count = -(-(before + own) // itemsize)
+    return None if rest else Run(first, count, skipped, spare=True)
 
 
 def quotient(expr: Expr, divisor: int) -> Expr | None:
@@ -135,19 +140,19 @@ def _view(
         same = (type.size, type.stride, first) == (old.size, old.stride, old.offset)
         node = root.node if same else _elements(lines, None, root, layout, first)
         return _seen_as(lines, name, node, type)
-    node = _resized(lines, name, root, type, first)
+    byte = add(begin, mul(type.offset, type.dtype.itemsize))
+    node = _resized(lines, name, root, type, byte)
     if node is not None:
         return node
     return _view(lines, name, _retyped(lines, root, type.dtype), type, first, begin)
 
 
 def _resized(
-    lines: "FxLines", name: str | None, root: Root, type: TensorType, first: Expr
+    lines: "FxLines", name: str | None, root: Root, type: TensorType, byte: Expr
 ) -> Node | None:
-    """Append a view whose elements have another number of bytes than the root's."""
+    """Append a view from a byte on, of elements of another size than the root's."""
     size, itemsize = root.type.dtype.itemsize, type.dtype.itemsize
-    bytes = mul(extent_of(root.type), size)
-    run = run_of(type, mul(first, itemsize), size, bytes)
+    run = run_of(type, byte, size)
     wider = itemsize // size
     rank = len(type.size)
     if run is not None:
@@ -161,10 +166,11 @@ def _resized(
             seen = evolve(seen, size=(run.count * size // itemsize,))
         node = _seen_as(lines, name if only else None, node, seen)
         if run.spare:
-            args: tuple[Argument, ...] = (node, 0, 0, lines.numbers.index(count))
+            assert isinstance(count, int)
+            args: tuple[Argument, ...] = (node, 0, run.skipped, run.skipped + count)
             part = evolve(type, size=(count,), stride=(1,))
             wanted = name if rank == 1 else None
-            node = _viewed(lines, _aten.slice.Tensor, wanted, args, part)
+            node = _viewed(lines, _aten.slice.Tensor, wanted, args, part, run.skipped)
         if rank != 1:
             args = (node, lines.numbers.indices(type.size))
             node = _viewed(lines, _aten.view.default, name, args, type)
@@ -172,7 +178,7 @@ def _resized(
     if wider > 1:
         strides = [mul(stride, wider) for stride in type.stride]
         layout = evolve(root.type, size=(*type.size, wider), stride=(*strides, 1))
-        node = _elements(lines, None, root, layout, mul(first, wider))
+        node = _elements(lines, None, root, layout, divided(byte, size))
         seen = evolve(type, size=(*type.size, 1), stride=(*type.stride, 1))
         node = _seen_as(lines, None, node, seen)
         return _viewed(lines, _aten.squeeze.dim, name, (node, -1), type)
@@ -226,8 +232,10 @@ def _part(
         return None
     node = root.node
     if old.stride != (1,):
-        args = (node, (extent,), (1,))
-        node = _viewed(lines, torch.as_strided, None, args, flat(old, extent))
+        if root.rows is None:
+            args = (node, (extent,), (1,))
+            root.rows = _viewed(lines, torch.as_strided, None, args, flat(old, extent))
+        node = root.rows
     run = evolve(type, size=(count,), stride=(1,))
     one = len(type.size) == 1
     taken = (node, 0, step, step + count)

@@ -59,29 +59,27 @@ free = wrapperir_fx_functions_free(x)
 return (r,)
 """,
     "pool, one tensor for a place and type": """
-p = torch.empty_strided((512,), (1,), dtype = torch.uint8, device = device(type='cpu'))
-p_f32 = torch.ops.aten.view.dtype(p, torch.float32)
-a = torch.as_strided(p_f32, (8, 8), (8, 1), 0)
+p = torch.empty_strided((128,), (1,), dtype = torch.float32, device = device(type='cpu'))
+a = torch.as_strided(p, (8, 8), (8, 1), 0)
 mm_out = torch.ops.aten.mm.out(m, m, out = a)
-b = torch.as_strided(p_f32, (8, 8), (8, 1), 64)
+b = torch.as_strided(p, (8, 8), (8, 1), 64)
 mm_out_1 = torch.ops.aten.mm.out(a, m, out = b)
 free = wrapperir_fx_functions_free(a)
-c = torch.as_strided(p_f32, (8, 8), (8, 1), 0)
+c = torch.as_strided(p, (8, 8), (8, 1), 0)
 mm_out_2 = torch.ops.aten.mm.out(b, m, out = c)
-r = torch.as_strided(b, (8, 8), (8, 1), 64)
+r = torch.as_strided(p, (8, 8), (8, 1), 64)
 mm_out_3 = torch.ops.aten.mm.out(c, m, out = r)
 free_1 = wrapperir_fx_functions_free(c)
 free_2 = wrapperir_fx_functions_free(p)
 return (r,)
 """,
     "pool, of one layout": """
-p = torch.empty_strided((256,), (1,), dtype = torch.uint8, device = device(type='cpu'))
-p_f32 = torch.ops.aten.view.dtype(p, torch.float32)
-a = torch.as_strided(p_f32, (8, 8), (8, 1), 0)
+p = torch.empty_strided((64,), (1,), dtype = torch.float32, device = device(type='cpu'))
+a = torch.as_strided(p, (8, 8), (8, 1), 0)
 mm_out = torch.ops.aten.mm.out(m, m, out = a)
 q = torch.ops.aten.clone.default(a)
 free = wrapperir_fx_functions_free(a)
-b = torch.as_strided(p_f32, (8, 8), (8, 1), 0)
+b = torch.as_strided(p, (8, 8), (8, 1), 0)
 free_1 = wrapperir_fx_functions_free(p)
 mm_out_1 = torch.ops.aten.mm.out(q, m, out = b)
 r = torch.ops.aten.clone.default(b)
@@ -89,35 +87,28 @@ free_2 = wrapperir_fx_functions_free(b)
 return (r, q)
 """,
     "pool, of dtypes and views": """
-empty_strided = torch.empty_strided((1152,), (1,), dtype = torch.uint8, device = device(type='cpu'))
-p = wrapperir_fx_functions_aligned(empty_strided, (1024,), (1,), 128)
-p_f32 = torch.ops.aten.view.dtype(p, torch.float32)
-sym_storage_offset_default = torch.ops.aten.sym_storage_offset.default(p_f32)
-add = sym_storage_offset_default + 8
-a = torch.as_strided(p_f32, (8, 2), (2, 1), add)
-p_i32 = torch.ops.aten.view.dtype(p, torch.int32)
-sym_storage_offset_default_1 = torch.ops.aten.sym_storage_offset.default(p_i32)
-add_1 = sym_storage_offset_default_1 + 32
-b = torch.as_strided(p_i32, (3,), (1,), add_1)
-p_i64 = torch.ops.aten.view.dtype(p, torch.int64)
-sym_storage_offset_default_2 = torch.ops.aten.sym_storage_offset.default(p_i64)
-add_2 = sym_storage_offset_default_2 + 24
-c = torch.as_strided(p_i64, (3,), (1,), add_2)
-p_f64 = torch.ops.aten.view.dtype(p, torch.float64)
-sym_storage_offset_default_3 = torch.ops.aten.sym_storage_offset.default(p_f64)
-add_3 = sym_storage_offset_default_3 + 32
-d = torch.as_strided(p_f64, (), (), add_3)
+empty_strided = torch.empty_strided((288,), (1,), dtype = torch.float32, device = device(type='cpu'))
+p = wrapperir_fx_functions_aligned(empty_strided, (256,), (1,), 128)
+slice_tensor = torch.ops.aten.slice.Tensor(p, 0, 8, 24)
+a = torch.ops.aten.view.default(slice_tensor, (8, 2))
+slice_tensor_1 = torch.ops.aten.slice.Tensor(p, 0, 32, 35)
+b = torch.ops.aten.view.dtype(slice_tensor_1, torch.int32)
+slice_tensor_2 = torch.ops.aten.slice.Tensor(p, 0, 48, 54)
+c = torch.ops.aten.view.dtype(slice_tensor_2, torch.int64)
+slice_tensor_3 = torch.ops.aten.slice.Tensor(p, 0, 64, 66)
+view_dtype = torch.ops.aten.view.dtype(slice_tensor_3, torch.float64)
+d = torch.ops.aten.view.default(view_dtype, ())
 zero__default = torch.ops.aten.zero_.default(d)
-add_4 = sym_storage_offset_default + 128
-e = torch.as_strided(p_f32, (2, 8), (8, 1), add_4)
+slice_tensor_4 = torch.ops.aten.slice.Tensor(p, 0, 128, 144)
+e = torch.ops.aten.view.default(slice_tensor_4, (2, 8))
 zero__default_1 = torch.ops.aten.zero_.default(e)
 fill__scalar = torch.ops.aten.fill_.Scalar(a, 1.5)
 fill__scalar_1 = torch.ops.aten.fill_.Scalar(b, 2)
 fill__scalar_2 = torch.ops.aten.fill_.Scalar(c, 3)
-add_5 = add + 1
-v = torch.as_strided(a, (2,), (2,), add_5)
-add_6 = add + 1
-w2 = torch.as_strided(a, (2,), (2,), add_6)
+sym_storage_offset_default = torch.ops.aten.sym_storage_offset.default(p)
+add = sym_storage_offset_default + 9
+v = torch.as_strided(p, (2,), (2,), add)
+w2 = torch.as_strided(p, (2,), (2,), add)
 free = wrapperir_fx_functions_free(a)
 r = torch.ops.aten.clone.default(v)
 free_1 = wrapperir_fx_functions_free(v)
@@ -127,31 +118,28 @@ free_3 = wrapperir_fx_functions_free(p)
 return (r, q, b, c, d, e)
 """,
     "pool, of a symbolic size": """
-mul = s0 * 64
-add = mul + 64
-p = torch.empty_strided((add,), (1,), dtype = torch.uint8, device = device(type='cpu'))
-floordiv = add // 4
-mul_1 = floordiv * 4
-as_strided = torch.as_strided(p, (mul_1,), (1,), 0)
-p_f32 = torch.ops.aten.view.dtype(as_strided, torch.float32)
-a = torch.as_strided(p_f32, (s0, 8), (8, 1), 0)
-mul_2 = s0 * 32
-floordiv_1 = mul_2 // 4
-b = torch.as_strided(p_f32, (s0, 8), (8, 1), floordiv_1)
+mul = s0 * 16
+add = mul + 16
+p = torch.empty_strided((add,), (1,), dtype = torch.float32, device = device(type='cpu'))
+a = torch.as_strided(p, (s0, 8), (8, 1), 0)
+mul_1 = s0 * 8
+b = torch.as_strided(p, (s0, 8), (8, 1), mul_1)
 mm_out = torch.ops.aten.mm.out(x, w, out = a)
 mm_out_1 = torch.ops.aten.mm.out(a, w, out = b)
 free = wrapperir_fx_functions_free(a)
-sym_max = torch.sym_max(mul, 128)
-floordiv_2 = sym_max // 4
-c = torch.as_strided(p_f32, (2,), (1,), floordiv_2)
+mul_2 = s0 * 64
+sym_max = torch.sym_max(mul_2, 128)
+floordiv = sym_max // 4
+c = torch.as_strided(p, (2,), (1,), floordiv)
 free_1 = wrapperir_fx_functions_free(p)
 fill__scalar = torch.ops.aten.fill_.Scalar(c, 3)
 return (b, c)
 """,
     "pool, in a pool and for blocks": """
 p = torch.empty_strided((1024,), (1,), dtype = torch.uint8, device = device(type='cpu'))
-p_f32 = torch.ops.aten.view.dtype(p, torch.float32)
-a = torch.as_strided(p_f32, (8, 8), (8, 1), 0)
+as_strided = torch.as_strided(p, (256,), (1,), 0)
+view_dtype = torch.ops.aten.view.dtype(as_strided, torch.float32)
+a = torch.ops.aten.view.default(view_dtype, (8, 8))
 mm_out = torch.ops.aten.mm.out(m, m, out = a)
 i = torch.as_strided(p, (512,), (1,), 512)
 true_graph_0 = self.true_graph_0
@@ -159,33 +147,32 @@ false_graph_0 = self.false_graph_0
 cond = torch.ops.higher_order.cond(flag, true_graph_0, false_graph_0, (i, a, w))
 r = cond[0]
 free = wrapperir_fx_functions_free(a)
-i_f32 = torch.ops.aten.view.dtype(i, torch.float32)
-g = torch.as_strided(i_f32, (4,), (1,), 128)
+as_strided_1 = torch.as_strided(p, (16,), (1,), 512)
+g = torch.ops.aten.view.dtype(as_strided_1, torch.float32)
 fill__scalar = torch.ops.aten.fill_.Scalar(g, 3)
 free_1 = wrapperir_fx_functions_free(i)
 free_2 = wrapperir_fx_functions_free(p)
 return (r, g)
 self.true_graph_0:
-j_f32 = torch.ops.aten.view.dtype(j, torch.float32)
-sym_storage_offset_default = torch.ops.aten.sym_storage_offset.default(j_f32)
-add = sym_storage_offset_default + 64
-c = torch.as_strided(j_f32, (8, 8), (8, 1), add)
+slice_tensor = torch.ops.aten.slice.Tensor(j, 0, 256, 512)
+view_dtype = torch.ops.aten.view.dtype(slice_tensor, torch.float32)
+c = torch.ops.aten.view.default(view_dtype, (8, 8))
 mm_out = torch.ops.aten.mm.out(b, w, out = c)
 d = torch.ops.aten.neg.default(c)
 free = wrapperir_fx_functions_free(c)
 return (d,)
 self.false_graph_0:
-own = torch.empty_strided((512,), (1,), dtype = torch.uint8, device = device(type='cpu'))
-own_f32 = torch.ops.aten.view.dtype(own, torch.float32)
-f = torch.as_strided(own_f32, (8, 8), (8, 1), 64)
+own = torch.empty_strided((128,), (1,), dtype = torch.float32, device = device(type='cpu'))
+f = torch.as_strided(own, (8, 8), (8, 1), 64)
 free = wrapperir_fx_functions_free(own)
 mm_out = torch.ops.aten.mm.out(e, w, out = f)
 return (f,)
 """,
     "pool, in a loop": """
 p = torch.empty_strided((4096,), (1,), dtype = torch.uint8, device = device(type='cpu'))
-p_i64 = torch.ops.aten.view.dtype(p, torch.int64)
-a = torch.as_strided(p_i64, (), (), 0)
+as_strided = torch.as_strided(p, (8,), (1,), 0)
+view_dtype = torch.ops.aten.view.dtype(as_strided, torch.int64)
+a = torch.ops.aten.view.default(view_dtype, ())
 fill__scalar = torch.ops.aten.fill_.Scalar(a, 0)
 while_loop_cond_graph_0 = self.while_loop_cond_graph_0
 while_loop_body_graph_0 = self.while_loop_body_graph_0
@@ -195,17 +182,15 @@ free = wrapperir_fx_functions_free(a)
 free_1 = wrapperir_fx_functions_free(p)
 return (r,)
 self.while_loop_cond_graph_0:
-o = torch.empty_strided((64,), (1,), dtype = torch.uint8, device = device(type='cpu'))
-o_bool = torch.ops.aten.view.dtype(o, torch.bool)
-t = torch.as_strided(o_bool, (), (), 0)
+o = torch.empty_strided((64,), (1,), dtype = torch.bool, device = device(type='cpu'))
+t = torch.as_strided(o, (), (), 0)
 free = wrapperir_fx_functions_free(o)
 lt_scalar_out = torch.ops.aten.lt.Scalar_out(c, 3, out = t)
 return t
 self.while_loop_body_graph_0:
-bp_i64 = torch.ops.aten.view.dtype(bp, torch.int64)
-sym_storage_offset_default = torch.ops.aten.sym_storage_offset.default(bp_i64)
-add = sym_storage_offset_default + 8
-q = torch.as_strided(bp_i64, (), (), add)
+slice_tensor = torch.ops.aten.slice.Tensor(bp, 0, 64, 72)
+view_dtype = torch.ops.aten.view.dtype(slice_tensor, torch.int64)
+q = torch.ops.aten.view.default(view_dtype, ())
 fill__scalar = torch.ops.aten.fill_.Scalar(q, 1)
 z = torch.ops.aten.add.Tensor(b, q)
 free = wrapperir_fx_functions_free(q)
@@ -244,28 +229,24 @@ return (r,)
 a = torch.ops.aten.clone.default(m)
 as_strided = torch.as_strided(a, (64,), (1,))
 view_dtype = torch.ops.aten.view.dtype(as_strided, torch.float64)
-r = torch.as_strided(view_dtype, (4, 8), (8, 1))
+r = torch.ops.aten.view.default(view_dtype, (4, 8))
 return (r,)
 """,
     "reinterpret": """
-sym_storage_offset_default = torch.ops.aten.sym_storage_offset.default(m)
-add = sym_storage_offset_default + 8
-v = torch.as_strided(m, (4, 2), (2, 1), add)
-add_1 = add + -4
-w2 = torch.as_strided(v, (2,), (1,), add_1)
+as_strided = torch.as_strided(m, (64,), (1,))
+slice_tensor = torch.ops.aten.slice.Tensor(as_strided, 0, 8, 16)
+v = torch.ops.aten.view.default(slice_tensor, (4, 2))
+w2 = torch.ops.aten.slice.Tensor(as_strided, 0, 4, 6)
 r = torch.ops.aten.add.Tensor(v, w2)
 free = wrapperir_fx_functions_free(v)
 free_1 = wrapperir_fx_functions_free(w2)
 return (r,)
 """,
     "reinterpret, other dtype": """
-view_dtype = torch.ops.aten.view.dtype(m, torch.int32)
-v = torch.as_strided(view_dtype, (8, 8), (8, 1))
-as_strided = torch.as_strided(v, (64,), (1,))
-view_dtype_1 = torch.ops.aten.view.dtype(as_strided, torch.uint8)
-sym_storage_offset_default = torch.ops.aten.sym_storage_offset.default(view_dtype_1)
-add = sym_storage_offset_default + 12
-u = torch.as_strided(view_dtype_1, (8,), (1,), add)
+v = torch.ops.aten.view.dtype(m, torch.int32)
+as_strided = torch.as_strided(m, (64,), (1,))
+slice_tensor = torch.ops.aten.slice.Tensor(as_strided, 0, 3, 5)
+u = torch.ops.aten.view.dtype(slice_tensor, torch.uint8)
 r = torch.ops.aten.clone.default(u)
 free = wrapperir_fx_functions_free(v)
 free_1 = wrapperir_fx_functions_free(u)
@@ -334,9 +315,8 @@ t = torch.ops.aten.split.Tensor(m, 4)
 h = t[1]
 free = wrapperir_fx_functions_free(t)
 r = torch.ops.aten.clone.default(h)
-sym_storage_offset_default = torch.ops.aten.sym_storage_offset.default(h)
-add = sym_storage_offset_default + 24
-v = torch.as_strided(h, (8,), (1,), add)
+as_strided = torch.as_strided(h, (32,), (1,))
+v = torch.ops.aten.slice.Tensor(as_strided, 0, 24, 32)
 free_1 = wrapperir_fx_functions_free(h)
 r2 = torch.ops.aten.clone.default(v)
 free_2 = wrapperir_fx_functions_free(v)
@@ -423,19 +403,17 @@ q = torch.as_strided(r, (64,), (1,))
 return (r, q)
 """,
     "pool, of several types at one place": """
-p = torch.empty_strided((256,), (1,), dtype = torch.uint8, device = device(type='cpu'))
-p_f32 = torch.ops.aten.view.dtype(p, torch.float32)
-a = torch.as_strided(p_f32, (8, 8), (8, 1), 0)
+p = torch.empty_strided((64,), (1,), dtype = torch.float32, device = device(type='cpu'))
+a = torch.as_strided(p, (8, 8), (8, 1), 0)
 fill__scalar = torch.ops.aten.fill_.Scalar(a, 1)
 free = wrapperir_fx_functions_free(a)
-b = torch.as_strided(p_f32, (64,), (1,), 0)
+b = torch.as_strided(p, (64,), (1,), 0)
 fill__scalar_1 = torch.ops.aten.fill_.Scalar(b, 2)
 free_1 = wrapperir_fx_functions_free(b)
-p_i32 = torch.ops.aten.view.dtype(p, torch.int32)
-c = torch.as_strided(p_i32, (64,), (1,), 0)
+c = torch.ops.aten.view.dtype(p, torch.int32)
 fill__scalar_2 = torch.ops.aten.fill_.Scalar(c, 3)
 free_2 = wrapperir_fx_functions_free(c)
-d = torch.as_strided(p_f32, (16,), (1,), 0)
+d = torch.as_strided(p, (16,), (1,), 0)
 free_3 = wrapperir_fx_functions_free(p)
 fill__scalar_3 = torch.ops.aten.fill_.Scalar(d, 4)
 return (d,)

@@ -84,6 +84,78 @@ program @main(%x: f32[4], %flag: bool[]) {
   return %r
 }
 """
+POOL = """
+program @main(%x: f32[4, 8], %w: f32[8, 8]) {
+  %p = allocate_pool pool[512]
+  %a = place f32[4, 8] in %p at 0
+  %b = place f32[4, 8] in %p at 256 workspace(zero_on_call)
+  extern_kernel aten.mm.out(%x, %w, out = %a) writes(%a)
+  extern_kernel aten.mm.out(%a, %w, out = %b) writes(%b)
+  %c = reuse %a as f32[8, 4]
+  %t = extern_kernel aten.t.default(%b) aliases(%b) : f32[8, 4; stride 1, 8]
+  extern_kernel aten.neg.out(%t, out = %c) writes(%c)
+  free %t
+  %d = reuse %b as i32[16]
+  extern_kernel aten.fill_.Scalar(%d, 7) writes(%d)
+  free %p
+  return %c, %d
+}
+"""
+MIXED_POOL = """
+program @main(%x: f32[n, 8]) {
+  symbol n: int 2..100 = size(%x, 0)
+  %p = allocate_pool pool[n * 64 + 320]
+  %q = place pool[n * 64 + 64] in %p at 64
+  %a = place f32[n, 8] in %q at 64
+  %b = place i64[n, 2; stride 4, 2] in %q at n * 32 + 64
+  %c = place bool[7] in %q at 8
+  %d = place f64[] in %q at 0
+  %e = place i16[2, 3] in %p at 0
+  %g = place f32[8, 4; stride 1, 8] in %p at n * 64 + 192
+  free %q
+  free %p
+  extern_kernel aten.neg.out(%x, out = %a) writes(%a)
+  extern_kernel aten.fill_.Scalar(%b, 5) writes(%b)
+  extern_kernel aten.fill_.Scalar(%c, true) writes(%c)
+  extern_kernel aten.fill_.Scalar(%d, 2.5) writes(%d)
+  extern_kernel aten.fill_.Scalar(%e, 3) writes(%e)
+  extern_kernel aten.fill_.Scalar(%g, 4) writes(%g)
+  extern_kernel aten.add_.Scalar(%a, 1) writes(%a)
+  return %a, %b, %c, %d, %e, %g
+}
+"""
+REUSES = """
+program @main(%x: f32[4, 8], %w: mutated f32[4, 8]) {
+  %a = allocate f32[4, 8]
+  extern_kernel aten.neg.out(%x, out = %a) writes(%a)
+  %b = reuse %a as f64[4, 4]
+  extern_kernel aten.fill_.Scalar(%b, 1.5) writes(%b)
+  %c = reuse %b as i16[2, 9]
+  extern_kernel aten.fill_.Scalar(%c, 7) writes(%c)
+  %d = reinterpret %c as i16[9; offset 9]
+  extern_kernel aten.add_.Scalar(%d, 1) writes(%d)
+  free %d
+  %e = reinterpret %w as f32[4, 2; stride 8, 1; offset 2]
+  extern_kernel aten.fill_.Scalar(%e, 4) writes(%e)
+  %f = reinterpret %e as i32[2, 4; offset 16]
+  extern_kernel aten.fill_.Scalar(%f, 9) writes(%f)
+  %g = reinterpret %f as f64[2, 4; stride 1, 2]
+  extern_kernel aten.fill_.Scalar(%g, 8) writes(%g)
+  %h = allocate f32[3; offset 2]
+  %i = reinterpret %h as f32[5]
+  extern_kernel aten.fill_.Scalar(%i, 6) writes(%i)
+  free %i
+  %j = extern_kernel aten.clone.default(%w) : f32[4, 8]
+  %k = reuse %j as i64[2, 8]
+  %kt = reinterpret %k as i64[8, 2; stride 1, 8]
+  extern_kernel aten.fill_.Scalar(%kt, 3) writes(%kt)
+  free %kt
+  free %e
+  free %f
+  free %g
+  return %c, %h, %k
+}
+"""
 POOLS = """
 program @main(%x: f32[4, 8], %w: f32[8, 8]) {
   %p = allocate_pool pool[512]
@@ -150,10 +222,12 @@ COMPILABLE: dict[str, tuple[str, tuple[Value, ...]]] = {
     "blocks": (BLOCKS, (numbers(4), FLAG)),
     "views": (VIEWS, (numbers(40)[3:35].view(4, 8),)),
     "aligned": (ALIGNED, (numbers(4),)),
-}
-# PyTorch does not compile what writes to a view of a view, as to what is placed in pools.
-PROGRAMS = COMPILABLE | {
+    "pool": (POOL, (numbers(4, 8), numbers(8, 8))),
     "pools": (POOLS, (numbers(4, 8), numbers(8, 8))),
+    "mixed pool": (MIXED_POOL, (numbers(4, 8),)),
+    "reuses": (REUSES, (numbers(4, 8), numbers(44)[6:38].view(4, 8))),
+}
+PROGRAMS = COMPILABLE | {
     "kept": (KEPT, (4,)),
     "kernel": (KERNEL, (numbers(8),)),
 }

@@ -464,3 +464,78 @@ def test_an_input_that_begins_between_elements_of_a_view_is_refused() -> None:
     }
     """
     refuse_both(text, torch.arange(8, dtype=torch.int32)[1:5])
+
+
+def look(module: torch.fx.GraphModule, name: str) -> torch.Tensor:
+    """Return what the node of a name looks like."""
+    (value,) = [n.meta["val"] for n in module.graph.nodes if n.name == name]
+    assert isinstance(value, torch.Tensor)
+    return value
+
+
+def test_an_offset_that_only_the_run_knows_is_no_number_in_the_graph() -> None:
+    module = built(
+        """
+        program @main(%x: f32[8]) {
+          %v = reinterpret %x as f32[2, 2; stride 1, 4; offset 3]
+          %w = reinterpret %x as f32[4; offset 4]
+          return %v, %w
+        }
+        """
+    )
+    (begin,) = module.graph.find_nodes(
+        op="call_function", target=torch.ops.aten.sym_storage_offset.default
+    )
+    assert isinstance(begin.meta["val"], torch.SymInt)
+    assert isinstance(look(module, "v").storage_offset(), torch.SymInt)
+    storage = torch.arange(16.0)
+    v, w = module(storage[5:13])
+    assert (v[0].tolist(), w.tolist()) == ([8, 12], [9, 10, 11, 12])
+
+
+@pytest.mark.parametrize(
+    "view",
+    ["f32[4; offset 4]", "f32[2, 2; offset 3]", "i32[4; offset 1]", "f64[2; offset 2]"],
+)
+def test_a_part_of_an_input_is_exported_wherever_the_input_begins(view: str) -> None:
+    module = built(
+        f"""
+        program @main(%x: f32[2, 4]) {{
+          %v = reinterpret %x as {view}
+          %r = extern_kernel aten.clone.default(%v) : {view.partition(";")[0]}]
+          free %v
+          return %r
+        }}
+        """
+    )
+    storage = torch.arange(24.0)
+    exported = torch.export.export(module, (storage[2:10].view(2, 4),)).module()
+    given = storage[6:14].view(2, 4)
+    assert torch.equal(exported(given)[0], module(given)[0])
+
+
+def test_results_that_are_views_look_so() -> None:
+    module = built(
+        """
+        program @main(%x: f32[8]) {
+          %p = allocate_pool pool[128]
+          %a = place f32[2, 4] in %p at 32
+          free %p
+          extern_kernel aten.zero_.default(%a) writes(%a)
+          %t = extern_kernel aten.t.default(%a) aliases(%a) : f32[4, 2; stride 1, 4]
+          %s = extern_kernel aten.split.Tensor(%a, 1, 0) aliases(%a) \
+: (f32[1, 4], f32[1, 4; offset 4])
+          %b = multi_output %s[1] : f32[1, 4; offset 4]
+          free %s
+          free %a
+          free %x
+          return %t, %b
+        }
+        """
+    )
+    storage = look(module, "p").untyped_storage()._cdata
+    for name, offset in (("a", 8), ("t", 8), ("b", 12), ("zero__default", 8)):
+        assert look(module, name).untyped_storage()._cdata == storage
+        assert look(module, name).storage_offset() == offset
+    t, b = module(torch.empty(8))
+    assert (t.storage_offset(), b.storage_offset()) == (8, 12)

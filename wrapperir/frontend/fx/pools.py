@@ -31,16 +31,15 @@ from wrapperir.verify import verify
 
 
 def recover_pools(program: Program) -> Program:
-    """Return the program with pools for the bytes that it only makes views of.
+    """Return the program with pools for the memory that it only makes views of.
 
     A view of a pool is then memory of its own, which other memory in the pool does not
     depend on.  Where that is not so, as where views overlap, the program stays as it is.
 
     Before::
 
-        %pool0 = allocate u8[64]
-        %pool0_f32 = reinterpret %pool0 as f32[16]
-        %buf0 = reinterpret %pool0_f32 as f32[4; offset 8]
+        %pool0 = allocate f32[16]
+        %buf0 = reinterpret %pool0 as f32[4; offset 8]
 
     After::
 
@@ -173,7 +172,8 @@ def _pools(
     starts: dict[str, Expr] = {name: begins.get(name, 0) for name in given}
     for line in lines:
         if isinstance(line, AllocateLine) and line.workspace is None:
-            if _is_bytes(line.type) and line.result not in used:
+            known = _is_bytes(line.type) or line.result in viewed
+            if known and _is_flat(line.type) and line.result not in used:
                 found[line.result], starts[line.result] = line.result, 0
         elif isinstance(line, ReinterpretLine) and line.source in found:
             name, type, pool = line.result, line.type, found[line.source]
@@ -197,7 +197,7 @@ def _is_flat(type: TensorType) -> bool:
 
 def _pool_type(type: TensorType) -> PoolType:
     return PoolType(
-        size=type.size[0],
+        size=mul(type.size[0], type.dtype.itemsize),
         device=type.device,
         space=type.space,
         pinned=type.pinned,
