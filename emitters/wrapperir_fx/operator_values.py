@@ -5,13 +5,14 @@
 
 import functools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 from torch.fx.node import Argument
 
+from wrapperir.ir.expr import sub
 from wrapperir.ir.line import ExternKernelLine
 from wrapperir.ir.types import TensorType, TupleType, ValueType
 
@@ -53,7 +54,7 @@ def _view(
         return lines.fakes.of(type)
     if type.dtype.itemsize != source.dtype.itemsize:
         return lines.fakes.view(given, type)
-    step = lines.fakes.number(type.offset) - lines.fakes.number(source.offset)
+    step: Any = lines.fakes.number(sub(type.offset, source.offset))
     return lines.fakes.view(given, type, given.storage_offset() + step)
 
 

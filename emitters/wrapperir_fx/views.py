@@ -10,7 +10,7 @@ for those that change the element type, which come last.
 
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from attrs import evolve, frozen
@@ -32,7 +32,7 @@ _aten = torch.ops.aten
 def view_of(
     lines: "FxLines", name: str, source: Value, type: TensorType, place: Expr = 0
 ) -> Value:
-    """Append a view of the memory that begins ``place`` bytes after where the source's does.
+    """Append a view of memory that begins ``place`` bytes after where the source's does.
 
     The offset of ``type`` counts from there, and so do those of the view's own views.
     """
@@ -141,9 +141,9 @@ def _view(
         node = root.node if same else _elements(lines, None, root, layout, first)
         return _seen_as(lines, name, node, type)
     byte = add(begin, mul(type.offset, type.dtype.itemsize))
-    node = _resized(lines, name, root, type, byte)
-    if node is not None:
-        return node
+    resized = _resized(lines, name, root, type, byte)
+    if resized is not None:
+        return resized
     return _view(lines, name, _retyped(lines, root, type.dtype), type, first, begin)
 
 
@@ -242,8 +242,8 @@ def _part(
     node = _viewed(lines, _aten.slice.Tensor, name if one else None, taken, run, step)
     if one:
         return node
-    args = (node, type.size)
-    return _viewed(lines, _aten.view.default, name, args, type)
+    shape = (node, lines.numbers.indices(type.size))
+    return _viewed(lines, _aten.view.default, name, shape, type)
 
 
 def _slice(
@@ -309,7 +309,7 @@ def _retyped(lines: "FxLines", root: Root, dtype: DType) -> Root:
 def _seen_as(lines: "FxLines", name: str | None, node: Node, type: TensorType) -> Node:
     """Append the view of a node in the element type of ``type``."""
     look: object = node.meta.get("val")
-    begin: FakeNumber | None = None
+    begin: Any = None
     if isinstance(look, torch.Tensor):
         begin = look.storage_offset()
         old, new = look.dtype.itemsize, type.dtype.itemsize

@@ -533,9 +533,10 @@ def test_results_that_are_views_look_so() -> None:
         }
         """
     )
-    storage = look(module, "p").untyped_storage()._cdata
+    storage = look(module, "p").untyped_storage()._cdata  # pyright: ignore
     for name, offset in (("a", 8), ("t", 8), ("b", 12), ("zero__default", 8)):
-        assert look(module, name).untyped_storage()._cdata == storage
+        own = look(module, name).untyped_storage()._cdata  # pyright: ignore
+        assert own == storage
         assert look(module, name).storage_offset() == offset
     t, b = module(torch.empty(8))
     assert (t.storage_offset(), b.storage_offset()) == (8, 12)
