@@ -121,7 +121,10 @@ program @main(%x: f32[n, 8]) {
   extern_kernel aten.fill_.Scalar(%e, 3) writes(%e)
   extern_kernel aten.fill_.Scalar(%g, 4) writes(%g)
   extern_kernel aten.add_.Scalar(%a, 1) writes(%a)
-  return %a, %b, %c, %d, %e, %g
+  %r = extern_kernel aten.clone.default(%b, memory_format = memory_format(contiguous_format)) \
+: i64[n, 2]
+  free %b
+  return %a, %r, %c, %d, %e, %g
 }
 """
 REUSES = """
