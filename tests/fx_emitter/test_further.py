@@ -121,8 +121,8 @@ program @main(%x: f32[n, 8]) {
   extern_kernel aten.fill_.Scalar(%e, 3) writes(%e)
   extern_kernel aten.fill_.Scalar(%g, 4) writes(%g)
   extern_kernel aten.add_.Scalar(%a, 1) writes(%a)
-  %r = extern_kernel aten.clone.default(%b, memory_format = memory_format(contiguous_format)) \
-: i64[n, 2]
+  %r = extern_kernel aten.clone.default(%b, \
+memory_format = memory_format(contiguous_format)) : i64[n, 2]
   free %b
   return %a, %r, %c, %d, %e, %g
 }
