@@ -151,6 +151,20 @@ def test_what_has_no_form_in_a_program_is_refused(name: str) -> None:
     assert "node " in diagnostic.message
 
 
+def test_a_function_that_is_unknown_is_refused_without_an_example_too() -> None:
+    nodes = Nodes()
+    result = nodes.graph.call_function(refused, (nodes.x,))
+    with pytest.raises(DiagnosticError, match="WIR602: node refused"):
+        lower_graph_module(nodes.module(result))
+
+
+def test_guards_of_an_exported_module_are_refused_with_advice() -> None:
+    exported = torch.export.export(torch.nn.ReLU(), (torch.ones(3),))
+    with pytest.raises(DiagnosticError, match=r"module\(check_guards=False\)"):
+        lower_graph_module(exported.module())
+    lower_graph_module(exported.module(check_guards=False))
+
+
 def test_each_node_that_cannot_be_read_is_named() -> None:
     nodes = Nodes()
     first = nodes.graph.call_method("relu", (nodes.x,))

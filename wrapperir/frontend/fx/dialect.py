@@ -101,7 +101,9 @@ def _lower(scope: Scope, node: torch.fx.Node) -> bool:
             Diagnostic(
                 code=Code.UNSUPPORTED_OPERATOR,
                 message=f"a graph that is read has no {node.op} nodes",
-                hint="trace the module with torch.export or make_fx, which inline calls",
+                hint="trace the module with torch.export or make_fx, which inline calls"
+                if node.target != "_guards_fn"
+                else "make the module with ExportedProgram.module(check_guards=False)",
             )
         )
     handler = _FUNCTIONS.get(target)
@@ -130,7 +132,7 @@ def _lower(scope: Scope, node: torch.fx.Node) -> bool:
         return True
     if isinstance(target, HigherOrderOperator):
         _check_examples(node, False)
-    elif target is not operator.getitem and not isinstance(example_of(node), SCALARS):
+    elif target is not operator.getitem and not isinstance(node.meta.get("val"), SCALARS):
         raise DiagnosticError(
             Diagnostic(
                 code=Code.UNSUPPORTED_OPERATOR,

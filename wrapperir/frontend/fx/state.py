@@ -88,8 +88,8 @@ def example_of(node: torch.fx.Node) -> Any:
             Diagnostic(
                 code=Code.MISSING_EXAMPLE,
                 message=f'%{node.name} has no meta["val"], so its type is not known',
-                hint="run torch.fx.passes.fake_tensor_prop.FakeTensorProp on the graph"
-                " module first",
+                hint="set it, or run torch.fx.passes.fake_tensor_prop.FakeTensorProp on the"
+                " module, with a FakeTensorMode that has allow_non_fake_inputs=True",
             )
         )
     return node.meta["val"]
