@@ -11,7 +11,7 @@ from typing import Any, cast
 import torch
 from attrs import evolve, frozen
 from torch._ops import HigherOrderOperator, OpOverload
-from torch.fx import Graph, GraphModule, Node, map_arg
+from torch.fx import Graph, GraphModule, Node
 from torch.fx.graph import PythonCode
 from torch.fx.node import map_aggregate
 
@@ -81,6 +81,13 @@ class OperatorName:
     name: str
 
 
+@frozen
+class FormatName:
+    """The name of a memory format of torch's, which older protocols of pickle refuse."""
+
+    name: str
+
+
 def restored_module(
     nodes: Sequence[SavedNode], held: Mapping[str, object], state: Mapping[str, object]
 ) -> ProgramModule:
@@ -89,6 +96,8 @@ def restored_module(
     known: dict[str, Node] = {}
 
     def named(value: object) -> Any:
+        if isinstance(value, FormatName):
+            return getattr(torch, value.name)
         return known[value.name] if isinstance(value, NodeName) else value
 
     for saved in nodes:
@@ -114,8 +123,8 @@ def _saved(node: Node) -> SavedNode:
         namespace = "" if isinstance(target, OpOverload) else f"{target.namespace}."
         target = OperatorName(f"{namespace}{target}")
     meta = {key: node.meta[key] for key in _KEPT if key in node.meta}
-    args: Any = map_arg(node.args, _name)
-    kwargs: Any = map_arg(node.kwargs, _name)
+    args: Any = map_aggregate(node.args, _name)
+    kwargs: Any = map_aggregate(node.kwargs, _name)
     return SavedNode(node.op, node.name, target, args, dict(kwargs), meta)
 
 
@@ -123,5 +132,7 @@ def _called(node: Node) -> SavedNode:
     return evolve(_saved(node), meta={})
 
 
-def _name(node: Node) -> Any:
-    return NodeName(node.name)
+def _name(value: object) -> Any:
+    if isinstance(value, torch.memory_format):
+        return FormatName(str(value).removeprefix("torch."))
+    return NodeName(value.name) if isinstance(value, Node) else value

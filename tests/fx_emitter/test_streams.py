@@ -74,7 +74,6 @@ p
 exit
 wait_stream cuda_0.2 cuda_0.1
 wait_stream cuda_0.0 cuda_0.1
-p_f32
 a
 enter cuda_0.1
 mul_out
