@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 from unittest import mock
 
-from torch._higher_order_ops.triton_kernel_wrap import identify_accessed_tensors
+from torch._higher_order_ops import triton_kernel_wrap
 from torch._inductor import config
 from torch.utils import _triton
 
 from wrapperir.frontend.inductor.cpu_triton import triton_for_cpu
 from wrapperir.ir.kernel import Access
+
+_FIND_ACCESSES: Any = getattr(triton_kernel_wrap, "identify_accessed_tensors", None)
+"""PyTorch's analysis; 2.11 has one that tells only what is written."""
 
 
 def written_tensors(
@@ -29,7 +32,11 @@ def written_tensors(
         _triton, "has_triton_tensor_descriptor_host_tma", return_value=bool(descriptors)
     )
     with config.patch("cpu_backend", "triton"), triton_for_cpu(), knows_descriptors:
-        found = identify_accessed_tensors(kernel, dict(arguments), descriptors)
+        if _FIND_ACCESSES is None:
+            find_written: Any = triton_kernel_wrap.identify_mutated_tensors
+            names = find_written(kernel, dict(arguments), descriptors)
+            return dict.fromkeys(names, Access.READ_WRITE)
+        found = _FIND_ACCESSES(kernel, dict(arguments), descriptors)
     read = {access.name for access in found.read_writes.reads}
     return {
         access.name: Access.READ_WRITE if access.name in read else Access.WRITE
