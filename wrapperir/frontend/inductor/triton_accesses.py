@@ -15,7 +15,7 @@ from wrapperir.frontend.inductor.cpu_triton import triton_for_cpu
 from wrapperir.ir.kernel import Access
 
 _FIND_ACCESSES: Any = getattr(triton_kernel_wrap, "identify_accessed_tensors", None)
-"""PyTorch's analysis; 2.11 has one that tells only what is written."""
+_FIND_WRITTEN = "identify_mutated_tensors"  # what torch 2.11 has instead
 
 
 def written_tensors(
@@ -33,8 +33,9 @@ def written_tensors(
     )
     with config.patch("cpu_backend", "triton"), triton_for_cpu(), knows_descriptors:
         if _FIND_ACCESSES is None:
-            find_written: Any = triton_kernel_wrap.identify_mutated_tensors
-            names = find_written(kernel, dict(arguments), descriptors)
+            names = getattr(triton_kernel_wrap, _FIND_WRITTEN)(
+                kernel, dict(arguments), descriptors
+            )
             return dict.fromkeys(names, Access.READ_WRITE)
         found = _FIND_ACCESSES(kernel, dict(arguments), descriptors)
     read = {access.name for access in found.read_writes.reads}
