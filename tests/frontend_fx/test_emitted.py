@@ -168,6 +168,39 @@ program @main(%x: f32[4]) {
     assert any(isinstance(line, AllocatePoolLine) for line in found.program.lines)
 
 
+def test_parts_of_lent_bytes_that_streams_write_are_placed_apart() -> None:
+    program = parse_program(
+        """
+wrapperir 1
+program @main(%x: f32[s0, 1]) {
+  symbol s0: int 2..6 = size(%x, 0)
+
+  %pool = allocate_pool pool[64]
+  %buf0 = place f32[s0, 1] in %pool at 0
+  extern_kernel aten.relu.out(%x, out = %buf0) writes(%buf0)
+  %buf1 = place f32[s0, 1] in %pool at 32
+  extern_kernel aten.neg.out(%x, out = %buf1) writes(%buf1) stream(1)
+  %event0 = record_event stream(1)
+  wait_event %event0
+  %buf2 = subgraph_call @block(%x, %pool) : f32[s0, 1] {
+    body (%y: f32[s0, 1], %bytes: pool[64]) {
+      %buf3 = extern_kernel aten.neg.default(%y) : f32[s0, 1]
+      return %buf3
+    }
+  }
+  free %x
+  free %buf0
+  free %buf1
+  free %pool
+  return %buf2
+}
+"""
+    )
+    found = lowered(without_lines(emitted(program, {})))
+    placed = {line.result for line in found.program.lines if isinstance(line, PlaceLine)}
+    assert placed >= {"buf0", "buf1"}
+
+
 def test_a_check_of_all_elements_is_one_line() -> None:
     program = parse_program(
         """

@@ -13,7 +13,7 @@ from wrapperir.frontend.export.scope import Scope
 from wrapperir.frontend.export.values import lower_device, lower_dtype
 from wrapperir.frontend.fx.numbers import expression, expressions
 from wrapperir.frontend.fx.state import example_of
-from wrapperir.ir.expr import floordiv, mul
+from wrapperir.ir.expr import mul
 from wrapperir.ir.line import (
     AllocateLine,
     BufferRef,
@@ -24,6 +24,7 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.types import CPU, DEFAULT_SPACE, TensorType
 from wrapperir_fx import functions
+from wrapperir_fx.views import divided
 
 _GIVEN = frozenset({"dtype", "device", "pin_memory"})
 
@@ -173,8 +174,8 @@ def lower_retyped(scope: Scope, node: torch.fx.Node) -> bool:
         (size,) = type.size
         retyped = evolve(
             retyped,
-            size=(floordiv(mul(size, old), new),),
-            offset=floordiv(mul(type.offset, old), new),
+            size=(divided(mul(size, old), new),),
+            offset=divided(mul(type.offset, old), new),
         )
     _append_view(scope, node, source.name, retyped)
     return True

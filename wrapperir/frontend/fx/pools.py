@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import define, evolve, field
 
+from wrapperir.frontend.fx.frees import keep_last_frees
 from wrapperir.ir.expr import Expr, ExprOp, Operation, add, mul, sub
 from wrapperir.ir.line import (
     AllocateLine,
@@ -26,15 +27,17 @@ from wrapperir.ir.line import (
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import POOL_ALIGNMENT, DType, PoolType, TensorType, ValueType
 from wrapperir.ir.uses import blocks_of, buffers_in, uses
+from wrapperir.passes import insert_frees
 from wrapperir.passes.nested_blocks import rewrite_blocks
 from wrapperir.verify import verify
 
 
 def recover_pools(program: Program) -> Program:
-    """Return the program with pools for the memory that it only makes views of.
+    """Return the program with pools for the memory that it only makes views of, and frees.
 
     A view of a pool is then memory of its own, which other memory in the pool does not
-    depend on.  Where that is not so, as where views overlap, the program stays as it is.
+    depend on.  Where that is not so, as where views overlap, the memory stays as it is.
+    Frees that the program lacks come last, as other names are used after this.
 
     Before::
 
@@ -48,10 +51,11 @@ def recover_pools(program: Program) -> Program:
     """
     scope = _Scope({})
     lines = scope.lines(program.lines, program.outputs)
-    if lines == program.lines:
-        return program
-    recovered = evolve(program, lines=lines)
-    return program if verify(recovered) else recovered
+    if lines != program.lines:
+        recovered = insert_frees(keep_last_frees(evolve(program, lines=lines)))
+        if not verify(recovered):
+            return recovered
+    return insert_frees(program)
 
 
 @define(eq=False)

@@ -23,7 +23,6 @@ from wrapperir.frontend.fx.state import FxShared, example_of
 from wrapperir.frontend.lowered import Lowered
 from wrapperir.ir.line import Argument
 from wrapperir.ir.program import Input, Program
-from wrapperir.passes import insert_frees
 
 
 def lower_structure(module: GraphModule) -> Lowered:
@@ -59,7 +58,7 @@ def lower_structure(module: GraphModule) -> Lowered:
         outputs=outputs,
     )
     settled = settle_accesses(keep_last_frees(program), shared.inferred)
-    return Lowered(recover_pools(insert_frees(settled)), shared.tensors)
+    return Lowered(recover_pools(settled), shared.tensors)
 
 
 def _placeholders(scope: Scope, module: GraphModule) -> list[torch.fx.Node]:
