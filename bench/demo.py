@@ -4,8 +4,8 @@ Each model runs in eager mode, under plain Inductor and under ``backend="wrapper
 the last one in training too.  Every program captured on the way must verify, survive the
 round trips through text, JSON and an FX graph, and do the same, bit for bit, in the
 reference interpreter, as emitted Python, as emitted C++ and as an FX graph; one whose
-kernels sum in any order, which is only so in training, nearly the same.  Text, JSON and Python of each are left in
-``out/demo`` for reading.
+kernels sum in any order, which is only so in training, nearly the same.  Text, JSON and
+Python of each are left in ``out/demo`` for reading.
 """
 
 import shutil

@@ -197,6 +197,6 @@ class FakeValues:
             FakeTensor, meta, False, dispatch_device=True, device_for_backend_keys=place
         )
         torch._C._set_throw_on_mutable_data_ptr(fake)
-        fake.__dict__ = device.state.copy()
+        vars(fake).update(device.state)
         self._metas[id(fake)] = fake, meta
         return fake

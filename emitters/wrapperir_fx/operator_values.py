@@ -2,6 +2,7 @@
 
 # torch says little of its types.
 # pyright: reportUnknownMemberType=false, reportPrivateUsage=false
+# pyright: reportUnknownArgumentType=false
 
 import functools
 from collections.abc import Mapping
