@@ -201,6 +201,31 @@ program @main(%x: f32[s0, 1]) {
     assert placed >= {"buf0", "buf1"}
 
 
+def test_a_placed_buffer_that_is_viewed_again_keeps_its_elements() -> None:
+    program = parse_program(
+        """
+wrapperir 1
+program @main(%x: f32[s0, 1]) {
+  symbol s0: int 2..6 = size(%x, 0)
+
+  %pool = allocate_pool pool[64]
+  %buf0 = place f32[s0, 1] in %pool at 32
+  extern_kernel aten.neg.out(%x, out = %buf0) writes(%buf0)
+  free %x
+  %buf1 = reuse %buf0 as f32[s0, 1]
+  %buf2 = extern_kernel aten.relu.default(%buf1) : f32[s0, 1]
+  free %buf1
+  free %pool
+  return %buf2
+}
+"""
+    )
+    found = lowered(without_lines(emitted(program, {})))
+    x = torch.tensor([[-1.0], [2.0]])
+    (result,) = interpret(found.program, [x], {})
+    torch.testing.assert_close(result, (-x).relu())
+
+
 def test_a_check_of_all_elements_is_one_line() -> None:
     program = parse_program(
         """

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from attrs import define, evolve, field
 
 from wrapperir.frontend.fx.frees import keep_last_frees
+from wrapperir.frontend.fx.living import Living
 from wrapperir.ir.expr import Expr, ExprOp, Operation, add, mul, sub
 from wrapperir.ir.line import (
     AllocateLine,
@@ -30,6 +31,7 @@ from wrapperir.ir.uses import blocks_of, buffers_in, uses
 from wrapperir.passes import insert_frees
 from wrapperir.passes.nested_blocks import rewrite_blocks
 from wrapperir.verify import verify
+from wrapperir_fx.views import quotient
 
 
 def recover_pools(program: Program) -> Program:
@@ -68,27 +70,36 @@ class _Scope:
     pools: dict[str, str]
     types: dict[str, PoolType] = field(factory=dict[str, PoolType])
     begins: dict[str, Expr] = field(factory=dict[str, Expr])
+    outermost: dict[str, str] = field(factory=dict[str, str])
+    living: Living = field(factory=lambda: Living({}))
 
     def lines(
         self, lines: Sequence[BodyLine], results: Iterable[Argument]
     ) -> tuple[BodyLine, ...]:
         """Return the lines of the block with pools."""
+        results = list(results)
         found = _pools(lines, results, self.pools, self.begins)
-        return tuple(new for line in lines if (new := self._line(line, found)) is not None)
+        self.living = Living.of(lines, results)
+        made = (self._line(line, found, at) for at, line in enumerate(lines))
+        return tuple(line for line in made if line is not None)
 
-    def _line(self, line: BodyLine, found: Mapping[str, str]) -> BodyLine | None:
+    def _line(self, line: BodyLine, found: Mapping[str, str], at: int) -> BodyLine | None:
         match line:
             case AllocateLine(result=name) if found.get(name) == name:
                 type = _pool_type(line.type)
                 self.pools[name], self.types[name] = name, type
                 return AllocatePoolLine(result=name, type=type, provenance=line.provenance)
             case ReinterpretLine(source=source) if source in self.pools:
-                return self._placed(line, found)
+                return self._placed(line, found, at)
             case ReinterpretLine(source=source) if source in self.begins:
                 begin = self.begins[line.result] = self.begins[source]
+                self.living.see(line.result, source)
                 return evolve(line, type=_moved(line.type, begin))
             case FreeLine(buffer=name) if self.pools.get(name, name) != name:
                 return None
+            case FreeLine():
+                self.living.free(line)
+                return line
             case AssertSizeStrideLine(buffer=name) if name in self.pools:
                 return None
             case ConditionalLine() | WhileLoopLine() | SubgraphCallLine():
@@ -96,12 +107,23 @@ class _Scope:
             case _:
                 return line
 
-    def _placed(self, line: ReinterpretLine, found: Mapping[str, str]) -> BodyLine | None:
+    def _placed(
+        self, line: ReinterpretLine, found: Mapping[str, str], at: int
+    ) -> BodyLine | None:
         pool, type = self.pools[line.source], line.type
         if line.result in found and found[line.result] == pool:
             self.pools[line.result] = pool
             return None
         begin = mul(type.offset, type.dtype.itemsize)
+        outermost = self.outermost.get(pool, pool)
+        held = self.living.holding(outermost, type, begin, at)
+        if (
+            held is not None
+            and quotient(self.begins[held], type.dtype.itemsize) is not None
+        ):
+            self.begins[line.result] = self.begins[held]
+            self.living.see(line.result, held)
+            return evolve(line, source=held, type=_moved(type, self.begins[held]))
         self.begins[line.result] = begin
         if pool in self.begins:  # offsets count from the outermost pool
             begin = _difference(begin, self.begins[pool])
@@ -110,6 +132,9 @@ class _Scope:
             alignment = math.gcd(self.types[pool].alignment, _factor(begin))
             placed = evolve(_pool_type(type), alignment=alignment)
             self.pools[line.result], self.types[line.result] = line.result, placed
+            self.outermost[line.result] = outermost
+        else:
+            self.living.place(line.result, outermost, type, begin)
         return PlaceLine(
             result=line.result,
             type=placed,
