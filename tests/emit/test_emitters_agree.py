@@ -15,7 +15,7 @@ CPP = (Language.CPP,)
 SEEDS = st.integers(0, 2**16)
 # Each program is a library, so there are fewer than of what is only interpreted.
 slow = settings(
-    max_examples=30,
+    max_examples=20,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 

@@ -63,7 +63,7 @@ def compare(module: GraphModule, *inputs: object) -> int:
     return interpreter.compared
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(programs(languages=(), max_steps=40), st.integers(0, 2**16))
 def test_values_look_as_they_are(program: Program, seed: int) -> None:
     module = build_graph_module(program, example_constants(program, seed))

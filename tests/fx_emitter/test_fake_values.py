@@ -371,7 +371,7 @@ def _computed(draw: st.DrawFn, depth: int = 2) -> Expr:
     return Operation(op, tuple(draw(_computed(depth - 1)) for _ in range(arity)))
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(_computed())
 def test_expressions_mean_what_the_interpreter_computes(expr: Expr) -> None:
     inputs = tuple(Input(name=f"i{name}", type=ScalarType(DType.I64)) for name in _NAMES)

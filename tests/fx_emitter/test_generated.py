@@ -20,10 +20,10 @@ from wrapperir_fx.graph_module import build_graph_module
 SEEDS = st.integers(0, 2**16)
 TRITON = (Language.TRITON,)
 quick = settings(
-    max_examples=150,
+    max_examples=80,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-slow = settings(quick, max_examples=50)
+slow = settings(quick, max_examples=30)
 
 
 def check(program: Program, seed: int) -> None:
