@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve
 
+from wrapperir.emit.allocations import natural_alignment, unsupported_memory
 from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.ir.expr import Expr, add, maximum, mul
 from wrapperir.ir.types import (
     CPU,
-    DEFAULT_SPACE,
     Device,
     DType,
     OpaqueType,
@@ -33,11 +33,6 @@ from wrapperir_cpp.literals import format_int
 
 if TYPE_CHECKING:
     from wrapperir_cpp.lines import CppLines
-
-CPU_ALIGNMENT = 64
-"""Bytes to which PyTorch aligns every allocation on the CPU."""
-CUDA_ALIGNMENT = 512
-"""Bytes to which PyTorch's caching allocator aligns every allocation on a GPU."""
 
 
 class MemoryEmitter:
@@ -136,7 +131,7 @@ class MemoryEmitter:
         if type.pinned:
             call = fragment("empty_pinned({}, {}", slot, format_dtype(type.dtype))
             lines.writer.emit_line("{}, {}, {}, {});", call, sizes, strides, number)
-        elif (type.alignment or 0) > _natural(type.device):
+        elif (type.alignment or 0) > natural_alignment(type.device):
             lines.writer.emit_line(
                 "empty_aligned({}, {}, {}, {}{});",
                 slot,
@@ -151,14 +146,8 @@ class MemoryEmitter:
             )
 
     def _check(self, type: TensorType | PoolType) -> None:
-        report = self._lines.report
-        if type.space != DEFAULT_SPACE:
-            report(f"memory space {type.space[:80]!a} is unknown", type.space)
-        if isinstance(type, TensorType) and type.layout is not None:
-            name = type.layout.name
-            report(f"vendor layout {name[:80]!a} is unknown", name)
-        if type.pinned and (type.alignment or 0) > CPU_ALIGNMENT:
-            report("pinned memory has no alignment beyond 64 bytes")
+        for message, subject in unsupported_memory(type):
+            self._lines.report(message, subject)
 
     def handle(self, home: Home, name: str) -> Fragment:
         """Return a tensor's handle; where there is none, append what makes the tensor."""
@@ -327,7 +316,7 @@ class MemoryEmitter:
 
 def _root(type: TensorType | PoolType) -> TensorType:
     """Return the type of the tensor that holds a storage: bytes, if it is no plain one."""
-    aligned = (type.alignment or 0) > _natural(type.device)
+    aligned = (type.alignment or 0) > natural_alignment(type.device)
     if isinstance(type, TensorType):
         if type.offset == 0 and not aligned:
             return evolve(type, alignment=None)
@@ -347,10 +336,6 @@ def _root(type: TensorType | PoolType) -> TensorType:
         pinned=type.pinned,
         alignment=type.alignment if aligned else None,
     )
-
-
-def _natural(device: Device) -> int:
-    return CUDA_ALIGNMENT if device.kind == "cuda" else CPU_ALIGNMENT
 
 
 def format_dtype(dtype: DType) -> Fragment:

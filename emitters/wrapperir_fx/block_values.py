@@ -51,12 +51,12 @@ Take: TypeAlias = Callable[[str | None, object], Node]
 class Operand:
     """What a block is given: its leaves, and the type that they are of.
 
-    ``roots`` are those of the storage that the block's parameter then views.
+    ``roots`` are those of the value; what is no named value has none.
     """
 
     leaves: tuple[FxArgument, ...]
     type: ValueType
-    roots: frozenset[str] | None
+    roots: frozenset[str] = frozenset()
 
 
 def pass_operand(
@@ -70,13 +70,12 @@ def pass_operand(
         value = lines.values[argument.name]
         if _has_opaque(value.type):
             lines.report("a block is given what is no tensor or number", argument.name)
-        roots = None if value.storage is None else value.storage.roots
-        return Operand(leaves_of(lines, argument, value.type), value.type, roots)
+        return Operand(leaves_of(lines, argument, value.type), value.type, value.roots)
     assert isinstance(argument, int | float | Symbol | Operation)  # verified
     kinds = {kind_of(type.dtype) for type in types if isinstance(type, ScalarType)}
     kind = kinds.pop() if len(kinds) == 1 else _natural_kind(lines.kinds, argument)
     type = ScalarType(_DTYPES[kind])
-    return Operand(leaves_of(lines, argument, type), type, None)
+    return Operand(leaves_of(lines, argument, type), type)
 
 
 def leaves_of(

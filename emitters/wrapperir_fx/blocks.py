@@ -32,8 +32,8 @@ from wrapperir.ir.uses import uses
 from wrapperir_fx import block_functions
 from wrapperir_fx.block_values import Operand, gather, pass_operand
 from wrapperir_fx.loop_memory import carried_roots
-from wrapperir_fx.nested_graphs import Nested, give, nest, result_storages
-from wrapperir_fx.values import Storage, Value
+from wrapperir_fx.nested_graphs import Nested, give, nest, result_roots
+from wrapperir_fx.values import Value
 
 if TYPE_CHECKING:
     from wrapperir_fx.lines import FxLines
@@ -79,9 +79,9 @@ def emit_while_loop(lines: "FxLines", line: WhileLoopLine) -> None:
     ]
     invariant = _operands(lines, line.invariant, count, blocks)
     operands = [*carried, *invariant]
-    roots = carried_roots(line.body, [operand.roots or frozenset() for operand in operands])
+    roots = carried_roots(line.body, [operand.roots for operand in operands])
     operands = [
-        operand if operand.roots is None else evolve(operand, roots=shared)
+        evolve(operand, roots=shared)
         for operand, shared in zip(operands, roots, strict=True)
     ]
     given = give(lines, operands, blocks)
@@ -138,10 +138,10 @@ def _take_results(
         args = (node, len(vals) - 1)
         return lines.nodes.call(operator.getitem, args, name=name, val=val)
 
-    storages = result_storages(results, nested)
-    for result, storage in zip(results, storages, strict=True):
+    roots = result_roots(results, nested)
+    for result, shared in zip(results, roots, strict=True):
         value = gather(lines, result.name, result.type, take, lay_out=lay_out)
-        lines.values[result.name] = Value(value, result.type, storage)
+        lines.values[result.name] = Value(value, result.type, shared)
     node.meta["val"] = tuple(vals)
     # What holds memory is freed or returned, and so keeps the operator in the graph.
     if all(isinstance(result.type, ScalarType) for result in results):
@@ -155,6 +155,5 @@ def _too_deep(lines: "FxLines", results: Sequence[Result]) -> bool:
         for result in results:  # as the lines that follow use them
             val = lines.fakes.of(result.type, result.name)
             node = lines.nodes.call(block_functions.ran, (None,), name=result.name, val=val)
-            storage = Storage(frozenset((result.name,)), result.type)
-            lines.values[result.name] = Value(node, result.type, storage)
+            lines.give(result.name, result.type, node)
     return deep

@@ -143,7 +143,7 @@ def _shared_parameters(
         if isinstance(parameter, ScalarParameter):
             continue
         assert isinstance(argument, BufferRef)
-        roots = lines.values[argument.name].tensor_storage.roots
+        roots = lines.values[argument.name].roots
         if parameter.access.writes:
             written |= roots
         else:

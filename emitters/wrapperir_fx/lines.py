@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import cast
 
-from attrs import define, field
+from attrs import Factory, define, field
 from torch.fx.node import Argument
 
 from wrapperir.diagnostics import Code, Diagnostic, LinePath
@@ -63,7 +63,6 @@ from wrapperir_fx.memory import (
     emit_allocate_pool,
     emit_place,
     emit_view,
-    storage_of,
 )
 from wrapperir_fx.nodes import GraphNodes, Number
 from wrapperir_fx.numbers import Numbers
@@ -71,7 +70,7 @@ from wrapperir_fx.operator_values import look_of_result, look_of_written
 from wrapperir_fx.pool_dtypes import PoolDtypes
 from wrapperir_fx.streams import Streams, StreamSurvey
 from wrapperir_fx.symbols import emit_symbol
-from wrapperir_fx.values import Storage, Value
+from wrapperir_fx.values import Value
 
 
 @define(eq=False)
@@ -86,11 +85,9 @@ class Context:
     callees: dict[str, Callee] = field(factory=dict[str, Callee])
     problems: list[Diagnostic] = field(factory=list[Diagnostic])
     identifiers: NameTable = field(factory=lambda: NameTable(()))
-    needs: BlockNeeds = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        """Know the constants."""
-        self.needs = BlockNeeds(self.program)
+    needs: BlockNeeds = field(
+        default=Factory(lambda self: BlockNeeds(self.program), takes_self=True)
+    )
 
 
 class FxLines(LineVisitor[None]):
@@ -146,7 +143,7 @@ class FxLines(LineVisitor[None]):
     def give(self, name: str, type: ValueType, target: Number) -> None:
         """Let ``name`` stand for a node that is an input or an operator's result."""
         assert not isinstance(target, int | float)
-        self.values[name] = Value(target, type, storage_of(name, type))
+        self.values[name] = Value(target, type, frozenset((name,)))
 
     def number(self, value: Expr, dtype: DType | None) -> Number:
         """Return an expression as a number of a dtype: a float, a bool or an int."""
@@ -204,12 +201,8 @@ class FxLines(LineVisitor[None]):
             name, type = line.result, line.type
             val = look_of_result(self, line, operator, type)
             node = self.nodes.call(operator, args, keywords, name=name, val=val)
-        storage = Storage(frozenset((name,)), type)
-        for source in line.aliases:
-            shared = self.values[source].storage
-            if shared is not None:
-                storage = Storage(storage.roots | shared.roots, type)
-        self.values[name] = Value(node, type, storage)
+        shared = [self.values[source].roots for source in line.aliases]
+        self.values[name] = Value(node, type, frozenset((name,)).union(*shared))
 
     def visit_multi_output(self, line: MultiOutputLine) -> None:
         """Append ``operator.getitem``, one for each step into nested tuples."""
@@ -220,9 +213,7 @@ class FxLines(LineVisitor[None]):
             val = cast(tuple[object, ...], val)[index] if isinstance(val, tuple) else None
             node = self.nodes.call(operator.getitem, (node, index), name=name, val=val)
         self.streams.alias(line.result, line.source)
-        shared = source.storage.roots if source.storage is not None else frozenset[str]()
-        storage = Storage(shared.union((line.result,)), line.type)
-        self.values[line.result] = Value(node, line.type, storage)
+        self.values[line.result] = Value(node, line.type, source.roots | {line.result})
 
     def visit_record_event(self, line: RecordEventLine) -> None:
         """Append ``record_event``."""

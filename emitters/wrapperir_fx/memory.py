@@ -11,6 +11,7 @@ from attrs import evolve
 from torch.fx import Node
 from torch.fx.node import Argument
 
+from wrapperir.emit.allocations import natural_alignment, unsupported_memory
 from wrapperir.ir.expr import add
 from wrapperir.ir.line import (
     AllocateLine,
@@ -20,44 +21,32 @@ from wrapperir.ir.line import (
     ReuseLine,
     ZeroMode,
 )
+from wrapperir.ir.quotients import divided
 from wrapperir.ir.types import (
     DEFAULT_SPACE,
     DType,
     PoolType,
     TensorType,
-    ValueType,
 )
 from wrapperir_fx import functions
 from wrapperir_fx.arguments import torch_device, torch_dtype
-from wrapperir_fx.values import Root, Storage, Value, bytes_of, extent_of
-from wrapperir_fx.views import divided, flat, layout_of, view_of
+from wrapperir_fx.values import Root, Value, bytes_of, extent_of
+from wrapperir_fx.views import flat, layout_of, view_of
 from wrapperir_fx.workspaces import is_static
 
 if TYPE_CHECKING:
     from wrapperir_fx.lines import FxLines
 
-CPU_ALIGNMENT = 64
-"""Bytes to which PyTorch aligns every allocation on the CPU."""
-CUDA_ALIGNMENT = 512
-"""Bytes to which PyTorch's caching allocator aligns every allocation on a GPU."""
 COMM_SPACE = "comm"
 """The space of symmetric memory, which the GPUs of a group read from one another."""
 _SPACES = frozenset({DEFAULT_SPACE, COMM_SPACE})
-_MEMORY = (TensorType, PoolType)
-
-
-def storage_of(name: str, type: ValueType) -> Storage | None:
-    """Return storage of its own for a value of ``type``; ``None`` if it holds none."""
-    if isinstance(type, _MEMORY):
-        return Storage(frozenset((name,)), type)
-    return None
 
 
 def emit_allocate(lines: "FxLines", line: AllocateLine) -> None:
     """Append ``empty_strided``; a workspace is zeroed, in each call or once and for all."""
     kept = line.workspace is ZeroMode.ZERO_PER_PROGRAM
     value = _allocate(lines, line.result, line.type, _kept if kept else _empty)
-    value.storage = storage_of(line.result, line.type)
+    value.roots = frozenset((line.result,))
     lines.values[line.result] = value
     if line.workspace is ZeroMode.ZERO_ON_CALL:
         lines.streams.zero(line.result)
@@ -70,7 +59,7 @@ def emit_allocate_pool(lines: "FxLines", line: AllocatePoolLine) -> None:
     if dtype is not DType.U8:
         type = flat(evolve(type, dtype=dtype), divided(line.type.size, dtype.itemsize))
     value = _allocate(lines, line.result, type, _empty)
-    value.type, value.storage = line.type, storage_of(line.result, line.type)
+    value.type, value.roots = line.type, frozenset((line.result,))
     lines.values[line.result] = value
 
 
@@ -86,7 +75,7 @@ def emit_place(lines: "FxLines", line: PlaceLine) -> None:
         value.type = type
     else:
         value = view_of(lines, line.result, pool, type, line.offset)
-    value.storage = Storage(pool.tensor_storage.roots, type)
+    value.roots = pool.roots
     lines.values[line.result] = value
     if line.workspace is ZeroMode.ZERO_ON_CALL:
         lines.streams.zero(line.result)
@@ -96,7 +85,7 @@ def emit_view(lines: "FxLines", line: ReuseLine | ReinterpretLine) -> None:
     """Append ``as_strided`` of the source, seen in another element type if need be."""
     source = lines.values[line.source]
     value = lines.values[line.result] = view_of(lines, line.result, source, line.type)
-    value.storage = source.storage
+    value.roots = source.roots
 
 
 _Make: TypeAlias = Callable[["FxLines", str, TensorType, bool], Node]
@@ -105,10 +94,10 @@ _Make: TypeAlias = Callable[["FxLines", str, TensorType, bool], Node]
 
 def _allocate(lines: "FxLines", name: str, type: TensorType, make: _Make) -> Value:
     """Append memory of a type from where its offset counts; return it, seen as such."""
-    _check(lines, type)
-    natural = CUDA_ALIGNMENT if type.device.kind == "cuda" else CPU_ALIGNMENT
+    for message, subject in unsupported_memory(type, _SPACES):
+        lines.report(message, subject)
     alignment = type.alignment or 0
-    if alignment > natural:
+    if alignment > natural_alignment(type.device):
         extent = extent_of(type)
         spare = -(-alignment // type.dtype.itemsize)
         room = make(lines, name, flat(type, add(extent, spare)), False)
@@ -121,19 +110,8 @@ def _allocate(lines: "FxLines", name: str, type: TensorType, make: _Make) -> Val
         root = Root(make(lines, name, layout, False), layout, origin=0)
     else:
         root = Root(make(lines, name, type, True), type, origin=0)
-    value = Value(root.node, root.type, None, root)
+    value = Value(root.node, root.type, root=root)
     return value if root.type is type else view_of(lines, name, value, type)
-
-
-def _check(lines: "FxLines", type: TensorType) -> None:
-    """Report what no allocator of PyTorch's gives."""
-    if type.space not in _SPACES:
-        lines.report(f"memory space {type.space[:80]!a} is unknown", type.space)
-    if type.layout is not None:
-        name = type.layout.name
-        lines.report(f"vendor layout {name[:80]!a} is unknown", name)
-    if type.pinned and (type.alignment or 0) > CPU_ALIGNMENT:
-        lines.report(f"pinned memory has no alignment beyond {CPU_ALIGNMENT} bytes")
 
 
 def _empty(lines: "FxLines", name: str, type: TensorType, named: bool) -> Node:

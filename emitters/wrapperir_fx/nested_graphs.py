@@ -12,18 +12,11 @@ from torch.fx import Node
 from torch.fx.node import Argument as FxArgument
 
 from wrapperir.ir.expr import Operation, Symbol
-from wrapperir.ir.line import (
-    Argument,
-    Block,
-    BlockParameter,
-    BufferRef,
-    Result,
-)
-from wrapperir.ir.types import ScalarType, ValueType
+from wrapperir.ir.line import Argument, Block, BufferRef, Result
 from wrapperir_fx.attributes import GraphParts
 from wrapperir_fx.block_values import Operand, gather, leaves_of, pass_symbol, take_symbol
 from wrapperir_fx.nodes import Number
-from wrapperir_fx.values import Storage, Value
+from wrapperir_fx.values import Value
 
 if TYPE_CHECKING:
     from wrapperir_fx.lines import FxLines
@@ -89,12 +82,12 @@ def nest(
     take = _Placeholders(inner)
     for parameter, operand in zip(block.parameters, given.operands, strict=True):
         node = gather(inner, parameter.name, parameter.type, take, operand.type)
-        storage = _lent(parameter, operand)
-        inner.values[parameter.name] = Value(node, parameter.type, storage)
+        roots = operand.roots or frozenset((parameter.name,))
+        inner.values[parameter.name] = Value(node, parameter.type, roots)
     for name in given.constants:
         outer = lines.values[name]
         node = take(name, lines.fakes.of(outer.type))
-        inner.values[name] = Value(node, outer.type, outer.storage)
+        inner.values[name] = Value(node, outer.type, outer.roots)
     inner.numbers.symbols.update(given.numbers)
     for name in given.symbols:
         inner.numbers.symbols[name] = take_symbol(inner, name, take)
@@ -110,22 +103,18 @@ def nest(
     return Nested(node, tuple([_roots(inner, value) for value in block.results]))
 
 
-def result_storages(
+def result_roots(
     results: Sequence[Result], nested: Sequence[Nested]
-) -> list[Storage | None]:
-    """Return the storages of a line's results: some may be views of one memory."""
-    storages: list[Storage | None] = []
-    for index, result in enumerate(results):
-        shared = [
+) -> list[frozenset[str]]:
+    """Return the roots of a line's results: some may be views of one memory."""
+    return [
+        frozenset((result.name,)).union(
             other.name
             for place, other in enumerate(results)
             if any(block.roots[index] & block.roots[place] for block in nested)
-        ]
-        own = _storage(result.name, result.type)
-        if own is not None:
-            own = Storage(own.roots.union(shared), own.type)
-        storages.append(own)
-    return storages
+        )
+        for index, result in enumerate(results)
+    ]
 
 
 class _Placeholders:
@@ -145,22 +134,8 @@ class _Placeholders:
         return self._last
 
 
-def _lent(parameter: BlockParameter, operand: Operand) -> Storage | None:
-    own = _storage(parameter.name, parameter.type)
-    if own is None or operand.roots is None:
-        return own
-    return Storage(operand.roots, own.type)
-
-
-def _storage(name: str, type: ValueType) -> Storage | None:
-    return None if isinstance(type, ScalarType) else Storage(frozenset((name,)), type)
-
-
 def _roots(lines: "FxLines", result: Argument) -> frozenset[str]:
-    if not isinstance(result, BufferRef):
-        return frozenset()
-    storage = lines.values[result.name].storage
-    return frozenset() if storage is None else storage.roots
+    return lines.values[result.name].roots if isinstance(result, BufferRef) else frozenset()
 
 
 def _truth(lines: "FxLines", result: Argument) -> FxArgument:

@@ -8,9 +8,10 @@ from attrs import define, field, frozen
 
 from wrapperir.ir.expr import Expr, add, mul
 from wrapperir.ir.line import AllocatePoolLine, BodyLine, PlaceLine
+from wrapperir.ir.quotients import quotient
 from wrapperir.ir.types import DType, PoolType, TensorType
 from wrapperir.ir.uses import blocks_of, uses
-from wrapperir_fx.views import quotient, run_of
+from wrapperir_fx.views import run_of
 
 
 class PoolDtypes:

@@ -6,27 +6,8 @@
 from attrs import define, field
 from torch.fx import Node
 
-from wrapperir.ir.expr import Expr, add, maximum, mul
+from wrapperir.ir.expr import Expr, add, maximum
 from wrapperir.ir.types import DType, PoolType, TensorType, ValueType, storage_extent
-
-
-@define(eq=False)
-class Storage:
-    """Memory that several values may view.
-
-    ``roots`` are the names of the values it may have begun as; two storages without a
-    common root share no byte.  ``type`` is that of what fills it.
-    """
-
-    roots: frozenset[str]
-    type: ValueType
-
-    @property
-    def bytes(self) -> Expr:
-        """The bytes from where types' offsets count; none of what is no memory."""
-        if isinstance(self.type, TensorType):
-            return mul(extent_of(self.type), self.type.dtype.itemsize)
-        return self.type.size if isinstance(self.type, PoolType) else 0
 
 
 @define(eq=False)
@@ -49,15 +30,17 @@ class Root:
 
 @define(eq=False)
 class Value:
-    """A node and its type; ``storage`` is that of a tensor or pool.
+    """A node and its type.
 
-    ``root`` is what the node is a view of, once it is known that there are views: where
-    its type's offset counts is ``begin`` bytes after where that of the root's counts.
+    ``roots`` are the names of the values that its memory may have begun as: two values
+    without a common one share no byte.  ``root`` is what the node is a view of, once it
+    is known that there are views: where its type's offset counts is ``begin`` bytes after
+    where that of the root's counts.
     """
 
     node: Node
     type: ValueType
-    storage: Storage | None = None
+    roots: frozenset[str] = frozenset()
     root: Root | None = None
     begin: Expr = 0
 
@@ -68,12 +51,6 @@ class Value:
             return bytes_of(self.type)
         assert isinstance(self.type, TensorType)
         return self.type
-
-    @property
-    def tensor_storage(self) -> Storage:
-        """The storage, which tensors and pools have."""
-        assert self.storage is not None
-        return self.storage
 
 
 def extent_of(type: TensorType) -> Expr:

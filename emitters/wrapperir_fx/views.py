@@ -17,7 +17,8 @@ from attrs import evolve, frozen
 from torch.fx import Node
 from torch.fx.node import Argument
 
-from wrapperir.ir.expr import Expr, ExprOp, Operation, add, floordiv, mul, product, sub
+from wrapperir.ir.expr import Expr, add, mul, product, sub
+from wrapperir.ir.quotients import divided, quotient
 from wrapperir.ir.types import DType, TensorType, contiguous_stride, storage_extent
 from wrapperir_fx.arguments import torch_dtype
 from wrapperir_fx.fake_arithmetic import FakeNumber
@@ -41,7 +42,8 @@ def view_of(
         root = source.root = Root(source.node, source.tensor_type)
     begin = add(source.begin, place)
     first = add(divided(begin, type.dtype.itemsize), type.offset)
-    return Value(_view(lines, name, root, type, first, begin), type, None, root, begin)
+    node = _view(lines, name, root, type, first, begin)
+    return Value(node, type, root=root, begin=begin)
 
 
 def layout_of(lines: "FxLines", type: TensorType) -> tuple[Argument, Argument]:
@@ -91,36 +93,6 @@ def run_of(type: TensorType, begin: Expr, itemsize: int) -> Run | None:
     skipped, rest = divmod(before, type.dtype.itemsize)
     count = -(-(before + own) // itemsize)
     return None if rest else Run(first, count, skipped, spare=True)
-
-
-def quotient(expr: Expr, divisor: int) -> Expr | None:
-    """Return an expression divided by a number; ``None`` if that may leave a rest."""
-    if isinstance(expr, int):
-        return None if expr % divisor else expr // divisor
-    if divisor == 1:
-        return expr
-    if not isinstance(expr, Operation):
-        return None
-    if expr.op in (ExprOp.ADD, ExprOp.SUB):
-        parts = [quotient(arg, divisor) for arg in expr.args]
-        total = parts[0]
-        for part in parts[1:]:
-            if total is None or part is None:
-                return None
-            total = add(total, part) if expr.op is ExprOp.ADD else sub(total, part)
-        return total
-    if expr.op is ExprOp.MUL:
-        for place, arg in enumerate(expr.args):
-            part = quotient(arg, divisor)
-            if part is not None:
-                return product((*expr.args[:place], part, *expr.args[place + 1 :]))
-    return None
-
-
-def divided(expr: Expr, divisor: int) -> Expr:
-    """Return an expression divided by a number, rounded down where that leaves a rest."""
-    exact = quotient(expr, divisor)
-    return floordiv(expr, divisor) if exact is None else exact
 
 
 def _view(

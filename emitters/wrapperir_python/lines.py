@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 
 from wrapperir.diagnostics import Code, Diagnostic, LinePath
+from wrapperir.emit.allocations import unsupported_memory
 from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.emit.provenance import format_provenance, provenances_to_show
@@ -46,7 +47,6 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import (
-    DEFAULT_SPACE,
     Device,
     DType,
     ScalarType,
@@ -69,7 +69,7 @@ from wrapperir_python.expressions import ExpressionFormatter
 from wrapperir_python.launches import Callee as Callee
 from wrapperir_python.launches import emit_launch, find_callee
 from wrapperir_python.literals import format_int
-from wrapperir_python.memory import CPU_ALIGNMENT, MemoryFormatter
+from wrapperir_python.memory import MemoryFormatter
 from wrapperir_python.module_text import ModuleText
 from wrapperir_python.numbers import format_converted
 from wrapperir_python.operators import format_call
@@ -177,13 +177,8 @@ class PythonLines(LineVisitor[None]):
 
     def format_allocation(self, type: TensorType, *, in_call: bool = True) -> Fragment:
         """Return the allocation of an uninitialised tensor of ``type``."""
-        if type.space != DEFAULT_SPACE:
-            self.report(f"memory space {type.space[:80]!a} is unknown", type.space)
-        if type.layout is not None:
-            name = type.layout.name
-            self.report(f"vendor layout {name[:80]!a} is unknown", name)
-        if type.pinned and (type.alignment or 0) > CPU_ALIGNMENT:
-            self.report("pinned memory has no alignment beyond 64 bytes")
+        for message, subject in unsupported_memory(type):
+            self.report(message, subject)
         return self.memory.format_allocation(type, in_call=in_call)
 
     def format_kernel_arguments(

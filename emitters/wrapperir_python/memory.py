@@ -4,17 +4,13 @@ from typing import LiteralString
 
 from attrs import evolve
 
+from wrapperir.emit.allocations import natural_alignment
 from wrapperir.emit.fragment import Fragment, fragment
 from wrapperir.ir.expr import Expr, add, mul, sub
 from wrapperir.ir.types import Device, TensorType, storage_extent
 from wrapperir_python.arguments import ArgumentFormatter
 from wrapperir_python.expressions import ExpressionFormatter
 from wrapperir_python.module_text import ModuleText
-
-CPU_ALIGNMENT = 64
-"""Bytes to which PyTorch aligns every allocation on the CPU."""
-CUDA_ALIGNMENT = 512
-"""Bytes to which PyTorch's caching allocator aligns every allocation on a GPU."""
 
 
 class MemoryFormatter:
@@ -50,8 +46,7 @@ class MemoryFormatter:
         stride = self._expressions.format_tuple(type.stride)
         dtype = self._arguments.format_dtype(type.dtype)
         device = type.device
-        natural = CUDA_ALIGNMENT if device.kind == "cuda" else CPU_ALIGNMENT
-        if type.alignment is not None and type.alignment > natural:
+        if type.alignment is not None and type.alignment > natural_alignment(device):
             extent = self._expressions.format_index(storage_extent(type))
             return fragment(
                 "{}({}, {}, {}, {}, {}, {})",

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import cast
 
+from wrapperir.emit.allocations import natural_alignment
 from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.ir.line import (
     AllocateLine,
@@ -33,7 +34,6 @@ from wrapperir.ir.uses import buffers_in
 from wrapperir_python.expressions import format_tuple
 from wrapperir_python.lines import PythonLines
 from wrapperir_python.literals import format_int, format_string
-from wrapperir_python.memory import CPU_ALIGNMENT, CUDA_ALIGNMENT
 
 _FILE = "memory_check.py"
 
@@ -207,9 +207,8 @@ class CheckedLines(PythonLines):
 
 def _spare(type: TensorType | PoolType) -> Fragment:
     """Return the bytes that an allocation may take more for its alignment."""
-    natural = CUDA_ALIGNMENT if type.device.kind == "cuda" else CPU_ALIGNMENT
     wanted = type.alignment or 0
-    return format_int(wanted if wanted > natural else 0)
+    return format_int(wanted if wanted > natural_alignment(type.device) else 0)
 
 
 def checked(lines: type[PythonLines]) -> type[PythonLines]:

@@ -22,9 +22,9 @@ from wrapperir.ir.line import (
     ReinterpretLine,
     ZeroMode,
 )
+from wrapperir.ir.quotients import divided
 from wrapperir.ir.types import CPU, DEFAULT_SPACE, TensorType
 from wrapperir_fx import functions
-from wrapperir_fx.views import divided
 
 _GIVEN = frozenset({"dtype", "device", "pin_memory"})
 

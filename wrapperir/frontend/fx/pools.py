@@ -26,12 +26,12 @@ from wrapperir.ir.line import (
     WhileLoopLine,
 )
 from wrapperir.ir.program import Program
+from wrapperir.ir.quotients import divided, quotient
 from wrapperir.ir.types import POOL_ALIGNMENT, DType, PoolType, TensorType, ValueType
 from wrapperir.ir.uses import blocks_of, buffers_in, uses
 from wrapperir.passes import insert_frees
 from wrapperir.passes.nested_blocks import rewrite_blocks
 from wrapperir.verify import verify
-from wrapperir_fx.views import quotient
 
 
 def recover_pools(program: Program) -> Program:
@@ -208,7 +208,7 @@ def _pools(
             name, type, pool = line.result, line.type, found[line.source]
             if name in used or name not in viewed | lent or not _is_flat(type):
                 continue
-            begin = _divided(starts[pool], type.dtype.itemsize)
+            begin = divided(starts[pool], type.dtype.itemsize)
             if name not in lent and type.offset == begin:
                 found[name] = pool
             elif _is_bytes(type):
@@ -236,20 +236,8 @@ def _pool_type(type: TensorType) -> PoolType:
 
 def _moved(type: TensorType, begin: Expr) -> TensorType:
     """Return a type that counts from a place ``begin`` bytes further on."""
-    elements = _divided(begin, type.dtype.itemsize)
+    elements = divided(begin, type.dtype.itemsize)
     return evolve(type, offset=_difference(type.offset, elements))
-
-
-def _divided(bytes: Expr, itemsize: int) -> Expr:
-    if (
-        isinstance(bytes, Operation)
-        and bytes.op is ExprOp.MUL
-        and bytes.args[1] == itemsize
-    ):
-        return bytes.args[0]
-    if isinstance(bytes, int):
-        return bytes // itemsize
-    return Operation(ExprOp.FLOORDIV, (bytes, itemsize)) if itemsize > 1 else bytes
 
 
 def _factor(expr: Expr) -> int:
