@@ -21,7 +21,6 @@ from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.ir.kernel import (
     Access,
     BufferParameter,
-    ForcedChoice,
     KernelChoice,
     Language,
     Parameter,
@@ -30,6 +29,7 @@ from wrapperir.ir.kernel import (
 )
 from wrapperir.ir.line import KernelDefinitionLine, MultiKernelLine
 from wrapperir.ir.program import Program
+from wrapperir.ir.selection import ForcedChoice
 from wrapperir.ir.types import Device, DType, tensor
 from wrapperir.testing.inputs import example_inputs
 from wrapperir.testing.kernels import KernelKind, library_kernel

@@ -32,7 +32,6 @@ from wrapperir.ir.kernel import (
     Access,
     BufferParameter,
     ConstexprParameter,
-    ForcedChoice,
     KernelChoice,
     KernelConfig,
     Language,
@@ -43,6 +42,7 @@ from wrapperir.ir.kernel import (
 from wrapperir.ir.line import KernelDefinitionLine, MultiKernelLine
 from wrapperir.ir.operands import Value
 from wrapperir.ir.program import Program
+from wrapperir.ir.selection import ForcedChoice
 from wrapperir.ir.types import CPU, Device, DType, tensor
 from wrapperir.testing.descriptor_kernels import descriptor_kernel
 from wrapperir.testing.kernels import KernelKind, library_kernel

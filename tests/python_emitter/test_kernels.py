@@ -15,7 +15,6 @@ from wrapperir.ir.kernel import (
     BufferParameter,
     ConstexprParameter,
     DescriptorParameter,
-    ForcedChoice,
     KernelConfig,
     Language,
     Parameter,
@@ -23,6 +22,7 @@ from wrapperir.ir.kernel import (
 )
 from wrapperir.ir.line import KernelDefinitionLine, ZeroMode
 from wrapperir.ir.program import Program
+from wrapperir.ir.selection import ForcedChoice
 from wrapperir.ir.types import Device, DType, tensor
 from wrapperir_python.emitter import PythonEmitter
 

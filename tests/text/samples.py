@@ -6,8 +6,6 @@ from wrapperir.ir.kernel import (
     BufferParameter,
     ConstexprParameter,
     DescriptorParameter,
-    FirstChoice,
-    ForcedChoice,
     KernelChoice,
     KernelConfig,
     Language,
@@ -53,6 +51,7 @@ from wrapperir.ir.line import (
     ZeroMode,
 )
 from wrapperir.ir.program import ConstantInput, Input, Program
+from wrapperir.ir.selection import FirstChoice, ForcedChoice
 from wrapperir.ir.types import (
     Device,
     DType,

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 
 from wrapperir.emit.support import nested_blocks
-from wrapperir.ir.kernel import FirstChoice, ForcedChoice
 from wrapperir.ir.line import (
     BodyLine,
     ConditionalLine,
@@ -13,6 +12,7 @@ from wrapperir.ir.line import (
     SubgraphCallLine,
     WhileLoopLine,
 )
+from wrapperir.ir.selection import settled_choice
 
 
 def chosen_kernel(
@@ -38,11 +38,7 @@ def chosen_kernel(
 
 def choice_index(line: MultiKernelLine) -> int:
     """Return the position of the choice that a multi-kernel runs."""
-    match line.selection:
-        case FirstChoice():
-            return 0
-        case ForcedChoice(index):
-            return index
+    return settled_choice(line.selection) or 0
 
 
 _NESTING = (ConditionalLine, WhileLoopLine, SubgraphCallLine)

@@ -14,13 +14,13 @@ from wrapperir.interp.values import TensorValue
 from wrapperir.ir.expr import Number
 from wrapperir.ir.kernel import (
     DescriptorParameter,
-    ForcedChoice,
     Language,
     RuntimeParameter,
     TensorParameter,
     runtime_parameters,
 )
 from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine, MultiKernelLine
+from wrapperir.ir.selection import ForcedChoice
 from wrapperir.ir.types import Device
 
 if TYPE_CHECKING:

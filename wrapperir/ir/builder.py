@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from wrapperir.ir.block_builder import BlockBuilder
 from wrapperir.ir.expr import Symbol
 from wrapperir.ir.fresh_names import Names
-from wrapperir.ir.kernel import FirstChoice, KernelChoice, Selection, runtime_parameters
+from wrapperir.ir.kernel import KernelChoice, runtime_parameters
 from wrapperir.ir.line import (
     DefinitionLine,
     KernelDefinitionLine,
@@ -16,6 +16,7 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.operands import KernelOperand, Operand, Value, as_argument
 from wrapperir.ir.program import ConstantInput, Input, Program
+from wrapperir.ir.selection import FirstChoice, Selection
 from wrapperir.ir.types import TensorType, ValueType
 
 __all__ = [

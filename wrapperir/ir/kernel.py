@@ -1,11 +1,12 @@
 """Kernel definitions: parameters, access modes, configs and multi-kernel choices."""
 
 from enum import StrEnum
-from typing import TypeAlias, Union
+from typing import TypeAlias
 
 from attrs import frozen
 
 from wrapperir.ir.types import DType
+from wrapperir.ir.workspace import WorkspaceNeed
 
 ConfigValue: TypeAlias = int | float | bool | str
 Constant: TypeAlias = int | float | bool | str | None
@@ -96,31 +97,29 @@ class KernelConfig:
 
 
 @frozen
+class KernelSize:
+    """A name for the size of a multi-kernel's tensor argument along a dimension.
+
+    ``parameter`` is the position of the argument.  Selection policies go by such sizes.
+    """
+
+    name: str
+    parameter: int
+    dim: int
+
+
+@frozen
 class KernelChoice:
     """One kernel of a multi-kernel.
 
     ``arguments`` are positions in the multi-kernel's own parameters, one for each
-    runtime (not constexpr) parameter of ``kernel``, in order.
+    runtime (not constexpr) parameter of ``kernel``, in order.  ``workspaces`` say what
+    it needs of those among them that are workspaces.
     """
 
     kernel: str
     arguments: tuple[int, ...]
-
-
-@frozen
-class FirstChoice:
-    """Always run the first kernel."""
-
-
-@frozen
-class ForcedChoice:
-    """Always run the kernel at ``index``."""
-
-    index: int
-
-
-Selection: TypeAlias = Union[FirstChoice, ForcedChoice]
-"""How a multi-kernel picks; later policies join this union."""
+    workspaces: tuple[WorkspaceNeed, ...] = ()
 
 
 def runtime_parameters(parameters: tuple[Parameter, ...]) -> tuple[RuntimeParameter, ...]:

@@ -17,14 +17,15 @@ from attrs import field, frozen
 from wrapperir.ir.expr import Expr
 from wrapperir.ir.kernel import (
     Constant,
-    FirstChoice,
     KernelChoice,
     KernelConfig,
+    KernelSize,
     Language,
     Parameter,
-    Selection,
 )
+from wrapperir.ir.selection import FirstChoice, Selection
 from wrapperir.ir.types import CPU, Device, DType, PoolType, TensorType, ValueType
+from wrapperir.ir.workspace import ZeroMode as ZeroMode
 
 
 @frozen
@@ -83,14 +84,6 @@ Argument: TypeAlias = Union[
 
 KernelArgument: TypeAlias = Union[BufferRef, Expr]
 """What a kernel call may be given: a value's name or a scalar expression."""
-
-
-class ZeroMode(StrEnum):
-    """How the bytes of a workspace begin."""
-
-    UNINITIALIZED = "uninitialized"
-    ZERO_ON_CALL = "zero_on_call"
-    ZERO_PER_PROGRAM = "zero_per_program"
 
 
 class SymbolKind(StrEnum):
@@ -174,11 +167,13 @@ class MultiKernelLine(Line):
     """Define a kernel that is one of several equivalent ones, picked by ``selection``.
 
     ``parameters`` is the union of the choices' runtime parameters; a kernel call names
-    the multi-kernel as it would any kernel.
+    the multi-kernel as it would any kernel.  ``sizes`` name what ``selection`` goes by,
+    beside the scalar parameters.
     """
 
     name: str
     parameters: tuple[Parameter, ...]
+    sizes: tuple[KernelSize, ...] = ()
     choices: tuple[KernelChoice, ...]
     selection: Selection = field(factory=FirstChoice)
 

@@ -12,8 +12,6 @@ from wrapperir.ir.kernel import (
     BufferParameter,
     ConstexprParameter,
     DescriptorParameter,
-    FirstChoice,
-    ForcedChoice,
     KernelChoice,
     KernelConfig,
     Language,
@@ -65,6 +63,7 @@ from wrapperir.ir.line import (
     ZeroMode,
 )
 from wrapperir.ir.program import ConstantInput, Input, Program
+from wrapperir.ir.selection import FirstChoice, ForcedChoice
 from wrapperir.ir.types import DType
 from wrapperir.testing.arbitrary_types import (
     devices,

@@ -1,7 +1,8 @@
 """Steps that add calls: operators of every shape, kernels and multi-kernels."""
 
 from wrapperir.ir.expr import Expr, Symbol
-from wrapperir.ir.kernel import FirstChoice, ForcedChoice, Language, Selection
+from wrapperir.ir.kernel import Language
+from wrapperir.ir.selection import FirstChoice, ForcedChoice, Selection
 from wrapperir.ir.types import DType, TupleType, tensor
 from wrapperir.testing.descriptor_kernels import BLOCK, descriptor_kernel
 from wrapperir.testing.growing import Growing, Tracked, TrackedTuple

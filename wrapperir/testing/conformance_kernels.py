@@ -2,13 +2,14 @@
 
 from wrapperir.ir.builder import ProgramBuilder, Value
 from wrapperir.ir.expr import Expr, Symbol
-from wrapperir.ir.kernel import FirstChoice, ForcedChoice, Language
+from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import (
     ItemOf,
     SizeOf,
     ZeroMode,
 )
 from wrapperir.ir.program import Program
+from wrapperir.ir.selection import FirstChoice, ForcedChoice
 from wrapperir.ir.types import CPU, tensor
 from wrapperir.testing.conformance_case import Case
 from wrapperir.testing.descriptor_kernels import BLOCK, descriptor_kernel

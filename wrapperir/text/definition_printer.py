@@ -1,7 +1,7 @@
 """Prints kernel definitions: each as its lines, at the left margin."""
 
-from wrapperir.ir.kernel import FirstChoice
 from wrapperir.ir.line import KernelDefinitionLine, MultiKernelLine
+from wrapperir.ir.selection import FirstChoice
 from wrapperir.text.literals import format_integer, format_string
 from wrapperir.text.part_printer import PartPrinter
 

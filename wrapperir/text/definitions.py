@@ -10,16 +10,14 @@ from wrapperir.ir.kernel import (
     Constant,
     ConstexprParameter,
     DescriptorParameter,
-    FirstChoice,
-    ForcedChoice,
     KernelChoice,
     KernelConfig,
     Language,
     Parameter,
     ScalarParameter,
-    Selection,
 )
 from wrapperir.ir.line import KernelDefinitionLine, MultiKernelLine, Provenance
+from wrapperir.ir.selection import FirstChoice, ForcedChoice, Selection
 from wrapperir.text.arguments import parse_constant
 from wrapperir.text.cursor import Cursor
 from wrapperir.text.expressions import parse_expression

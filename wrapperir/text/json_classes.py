@@ -16,8 +16,6 @@ from wrapperir.ir.kernel import (
     Constant,
     ConstexprParameter,
     DescriptorParameter,
-    FirstChoice,
-    ForcedChoice,
     ScalarParameter,
 )
 from wrapperir.ir.line import (
@@ -39,6 +37,7 @@ from wrapperir.ir.line import (
     ValueOf,
 )
 from wrapperir.ir.program import ConstantInput
+from wrapperir.ir.selection import FirstChoice, ForcedChoice
 from wrapperir.ir.types import (
     Device,
     EventType,

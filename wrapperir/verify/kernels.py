@@ -10,8 +10,6 @@ from wrapperir.ir.kernel import (
     BufferParameter,
     ConstexprParameter,
     DescriptorParameter,
-    FirstChoice,
-    ForcedChoice,
     KernelChoice,
     Language,
     Parameter,
@@ -20,6 +18,7 @@ from wrapperir.ir.kernel import (
     TensorParameter,
 )
 from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine, MultiKernelLine
+from wrapperir.ir.selection import FirstChoice, ForcedChoice
 from wrapperir.ir.types import DType
 from wrapperir.verify.malformed import expect
 from wrapperir.verify.state import ParameterFacts, Signature, State
