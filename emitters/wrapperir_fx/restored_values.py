@@ -5,14 +5,9 @@
 
 from collections.abc import Callable
 
-from attrs import evolve
 from torch.fx import GraphModule, Node
 
-from wrapperir.diagnostics import DiagnosticError
-from wrapperir.ir.program import Program
-from wrapperir.verify import verify
 from wrapperir_fx.attributes import GraphParts
-from wrapperir_fx.nodes import LINES
 
 
 def restore_values(module: GraphModule, describe: Callable[[Node], object]) -> None:
@@ -22,20 +17,11 @@ def restore_values(module: GraphModule, describe: Callable[[Node], object]) -> N
     those that take their results, get none; nor does any where the lines are no longer a
     program.  ``describe`` returns a node as data: two that are called alike have one text.
     """
-    from wrapperir_fx.graph_module import build_graph  # which makes modules
+    from wrapperir_fx.rebuilt_graphs import rebuild  # which needs what makes modules
 
-    header = module.meta.get(LINES)
-    if not isinstance(header, Program):
-        return
-    kept = [node.meta.get(LINES, ()) for node in module.graph.nodes]
-    program = evolve(header, lines=tuple([line for lines in kept for line in lines]))
-    if verify(program):
-        return
-    try:
-        parts = build_graph(program)
-    except DiagnosticError:
-        return
-    _restore(module, parts, describe)
+    rebuilt = rebuild(module)
+    if rebuilt is not None:
+        _restore(module, rebuilt.parts, describe)
 
 
 def _restore(

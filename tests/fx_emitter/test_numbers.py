@@ -8,11 +8,8 @@ import torch
 from hypothesis import given
 from torch.fx import GraphModule, Node
 
-from tests.fx_emitter.running import FAULTS, built, refuse_both, run_both
-from tests.python_emitter.running import assert_same
+from tests.fx_emitter.running import FAULTS, built, run_both
 from tests.python_emitter.test_expressions import EXPRESSIONS, VALUES
-from tests.python_emitter.test_numbers import BORDERS, COND, LOOP, SUBGRAPH
-from wrapperir.emit import Value
 from wrapperir.emit.number_kinds import NumberKinds
 from wrapperir.ir.expr import (
     MAX_DEPTH,
@@ -213,95 +210,6 @@ def test_steps_of_an_expression_have_the_number_of_the_expression_so_far() -> No
     assert vals == [str(fakes.number(expr)) for expr in sums]
 
 
-@pytest.mark.parametrize("line", [SUBGRAPH, LOOP, COND])
-@pytest.mark.parametrize("start", [0, 7])
-def test_whole_numbers_become_floats(line: str, start: int) -> None:
-    line = line.format(dtype="f64", kind="float", result="2")
-    (result,) = run_both(BORDERS.format(given="i64", kind="int", line=line), start)
-    assert type(result) is float
-
-
-@pytest.mark.parametrize("line", [SUBGRAPH, LOOP, COND])
-@pytest.mark.parametrize("start", [0.0, 7.0])
-def test_whole_floats_become_ints(line: str, start: float) -> None:
-    line = line.format(dtype="i64", kind="int", result="2.0")
-    (result,) = run_both(BORDERS.format(given="f64", kind="float", line=line), start)
-    assert type(result) is int
-
-
-def test_numbers_become_bools() -> None:
-    line = SUBGRAPH.format(dtype="bool", kind="int", result="w + 4")
-    (result,) = run_both(BORDERS.format(given="i64", kind="int", line=line), 3)
-    assert result is True
-
-
-@pytest.mark.parametrize("result", ["w + 0.5", "0.5"])
-def test_a_result_that_is_not_whole_is_a_fault(result: str) -> None:
-    line = SUBGRAPH.format(dtype="i64", kind="int", result=result)
-    refuse_both(BORDERS.format(given="i64", kind="int", line=line), 3)
-
-
-@pytest.mark.parametrize("number", [0.5, math.inf, math.nan])
-def test_an_operand_that_is_not_whole_is_a_fault(number: float) -> None:
-    line = SUBGRAPH.format(dtype="i64", kind="int", result="1")
-    refuse_both(BORDERS.format(given="f64", kind="float", line=line), number)
-
-
-@pytest.mark.parametrize(
-    ("dtype", "given", "wanted"),
-    [
-        ("f64", 2, 2.0),
-        ("f32", True, 1.0),
-        ("f64", math.nan, math.nan),
-        ("i64", True, 1),
-        ("i32", 3, 3),
-        ("bool", 2, True),
-        ("bool", False, False),
-    ],
-)
-def test_an_input_becomes_its_type(dtype: str, given: Value, wanted: Value) -> None:
-    assert_same(
-        run_both(f"program @main(%n: {dtype}) {{\n  return %n\n}}", given), (wanted,)
-    )
-
-
-@pytest.mark.parametrize("dtype", ["i64", "u8", "bool"])
-def test_a_float_is_no_whole_input(dtype: str) -> None:
-    refuse_both(f"program @main(%n: {dtype}) {{\n  return %n\n}}", 2.0)
-
-
-def test_conditions_are_bools() -> None:
-    outputs = run_both(
-        """
-        program @main(%x: bool, %n: i64) {
-          symbol b: bool = value(%x)
-          symbol n: int = value(%n)
-          symbol many: bool = n
-          %full = extern_kernel aten.full.default([2], n > 1) : bool[2]
-          %flag = extern_kernel aten.full.default([n > 2, 2], many) : bool[1, 2]
-          return %full, %flag, b, many, b + b, -b, n > 1, not n, n and 7, b or many, \
-bitand(b, many), min(b, 2), where(n == 3, b, 1)
-        }
-        """,
-        True,
-        3,
-    )
-    assert [type(x) for x in outputs[2:]] == [
-        *(bool, bool, int, int, bool, bool, bool, bool, int, bool, bool)
-    ]
-
-
-def test_what_is_not_taken_is_not_evaluated() -> None:
-    text = """
-    program @main(%n: i64) {
-      symbol n: int = value(%n)
-      return where(n != 0, 10 // n, 7), n != 0 and 10 // n, n == 0 or 10 // n
-    }
-    """
-    assert run_both(text, 0) == (7, False, True)
-    assert run_both(text, 3) == (3, True, True)
-
-
 def test_symbols_have_names_that_python_reserves() -> None:
     text = """
     program @main(%class: i64, %expression: i64) {
@@ -330,31 +238,6 @@ def test_complex_numbers_keep_their_signs_and_infinities() -> None:
         if isinstance(x, torch.Tensor)
     ]
     assert repr(parts) == "[[1.5, -2.0], [-0.0, -0.0], [0.0, -1.0], [inf, nan]]"
-
-
-def test_a_nan_without_a_range_is_a_value() -> None:
-    (output,) = run_both(
-        """
-        program @main(%x: f32[1]) {
-          symbol_definition f: float = item(%x)
-          %r = extern_kernel aten.mul.Scalar(%x, f) : f32[1]
-          return %r
-        }
-        """,
-        torch.tensor([math.nan]),
-    )
-    assert isinstance(output, torch.Tensor)
-    assert output.isnan().all()
-
-
-def test_a_nan_is_in_no_range() -> None:
-    text = """
-    program @main(%y: f64) {
-      symbol f: float 0..5 = value(%y)
-      return f
-    }
-    """
-    assert refuse_both(text, math.nan) == "f = nan is not in 0..5"
 
 
 def test_an_int_that_nothing_uses_must_be_whole_after_dead_code_is_gone() -> None:

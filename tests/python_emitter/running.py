@@ -3,12 +3,16 @@
 import copy
 from collections.abc import Mapping, Sequence
 
+import pytest
 import torch
 
+from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import Value
 from wrapperir.interp import interpret
 from wrapperir.ir.program import Program
 from wrapperir.testing.inputs import example_constants, example_inputs
+from wrapperir.text import parse_program
+from wrapperir.verify import verify
 from wrapperir_python.emitter import PythonEmitter
 
 
@@ -52,3 +56,24 @@ def assert_runs_as_interpreted(program: Program, seed: int = 0) -> tuple[Value, 
     assert_same(list(constants[1].values()), list(constants[0].values()))
     assert_same(call(copy.deepcopy(inputs[0])), interpret(program, inputs[0], constants[0]))
     return outputs
+
+
+def run_both(text: str, *inputs: Value) -> tuple[Value, ...]:
+    """Run a program both ways; return the outputs, which are the same."""
+    program = parse_program("wrapperir 1\n" + text)
+    assert verify(program) == ()
+    outputs = run_emitted(program, inputs, {})
+    assert_same(outputs, interpret(program, inputs, {}))
+    return outputs
+
+
+def refuse_both(text: str, *inputs: Value) -> str:
+    """Return what the Python says of inputs that the interpreter refuses, too."""
+    program = parse_program("wrapperir 1\n" + text)
+    emitter = PythonEmitter()
+    call = emitter.load(emitter.emit(program), {})
+    with pytest.raises((ValueError, TypeError, OverflowError)) as caught:
+        call(list(inputs))
+    with pytest.raises(DiagnosticError):
+        interpret(program, inputs, {})
+    return str(caught.value)

@@ -2,7 +2,7 @@
 
 import torch
 
-from tests.python_emitter.test_numbers import run_both
+from tests.python_emitter.running import run_both
 
 
 def test_the_offset_of_an_input_is_its_types() -> None:

@@ -1,6 +1,6 @@
 """Graphs that are still as the FX emitter built them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from attrs import evolve
@@ -8,17 +8,13 @@ from torch._higher_order_ops.triton_kernel_wrap import (
     kernel_side_table,
     triton_kernel_wrapper_mutation,
 )
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import GraphModule, Node
 
-from wrapperir.diagnostics import DiagnosticError
 from wrapperir.frontend.lowered import Lowered
-from wrapperir.ir.line import BodyLine, DefinitionLine
-from wrapperir.ir.program import Program
-from wrapperir.verify import verify
+from wrapperir.ir.line import DefinitionLine
 from wrapperir_fx.attributes import GraphParts
-from wrapperir_fx.graph_module import build_graph
 from wrapperir_fx.kernel_functions import triton_definition
-from wrapperir_fx.nodes import LINES
+from wrapperir_fx.rebuilt_graphs import rebuild
 
 
 def lower_exactly(module: GraphModule) -> Lowered | None:
@@ -26,16 +22,10 @@ def lower_exactly(module: GraphModule) -> Lowered | None:
 
     The lines in the graph's metadata are the program if they make the same graph again.
     """
-    header = header_of(module)
-    if header is None:
+    rebuilt = rebuild(module)
+    if rebuilt is None:
         return None
-    program = evolve(header, lines=tuple(_lines(module.graph)))
-    if verify(program):
-        return None
-    try:
-        parts = build_graph(program)
-    except DiagnosticError:
-        return None
+    program, parts = rebuilt.program, rebuilt.parts
     if not _Comparison(program.definitions).are_same(module, parts):
         return None
     tensors = {
@@ -43,17 +33,6 @@ def lower_exactly(module: GraphModule) -> Lowered | None:
         for attribute, key in parts.attributes.constants.items()
     }
     return Lowered(program, tensors)
-
-
-def header_of(module: GraphModule) -> Program | None:
-    """Return the program that a graph was built of, without its lines, if it has one."""
-    header = module.meta.get(LINES)
-    return header if isinstance(header, Program) else None
-
-
-def _lines(graph: Graph) -> Iterator[BodyLine]:
-    for node in graph.nodes:
-        yield from node.meta.get(LINES, ())
 
 
 class _Comparison:

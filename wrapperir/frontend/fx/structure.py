@@ -16,13 +16,13 @@ from wrapperir.frontend.export.signature import lower_given
 from wrapperir.frontend.export.values import is_symbolic
 from wrapperir.frontend.fx.contents import settle_accesses
 from wrapperir.frontend.fx.dialect import lower_in_dialect
-from wrapperir.frontend.fx.exact import header_of
 from wrapperir.frontend.fx.frees import keep_last_frees
 from wrapperir.frontend.fx.pools import recover_pools
 from wrapperir.frontend.fx.state import FxShared, example_of
 from wrapperir.frontend.lowered import Lowered
 from wrapperir.ir.line import Argument
 from wrapperir.ir.program import Input, Program
+from wrapperir_fx.rebuilt_graphs import header_of
 
 
 def lower_structure(module: GraphModule) -> Lowered:
