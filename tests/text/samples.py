@@ -8,6 +8,7 @@ from wrapperir.ir.kernel import (
     DescriptorParameter,
     KernelChoice,
     KernelConfig,
+    KernelSize,
     Language,
     ScalarParameter,
 )
@@ -51,7 +52,16 @@ from wrapperir.ir.line import (
     ZeroMode,
 )
 from wrapperir.ir.program import ConstantInput, Input, Program
-from wrapperir.ir.selection import FirstChoice, ForcedChoice
+from wrapperir.ir.selection import (
+    BenchmarkChoice,
+    ComputedChoice,
+    FirstChoice,
+    ForcedChoice,
+    Hint,
+    NearestChoice,
+    RecordedChoice,
+    Selection,
+)
 from wrapperir.ir.types import (
     Device,
     DType,
@@ -63,6 +73,7 @@ from wrapperir.ir.types import (
     VendorLayout,
     tensor,
 )
+from wrapperir.ir.workspace import WorkspaceNeed
 
 GPU = Device("cuda", 0)
 S0 = Symbol("s0")
@@ -108,10 +119,38 @@ KERNEL = KernelDefinitionLine(
 MULTI_KERNEL = MultiKernelLine(
     name="either",
     parameters=KERNEL.parameters[:4],
-    choices=(KernelChoice("add", (0, 1, 2, 3)),),
+    sizes=(KernelSize("M", 0, 1), KernelSize("N", 1, 2)),
+    choices=(
+        KernelChoice("add", (0, 1, 2, 3)),
+        KernelChoice(
+            "add",
+            (0, 0, 2, 3),
+            (WorkspaceNeed(2, Symbol("M") * 4, ZeroMode.ZERO_ON_CALL),),
+        ),
+    ),
     selection=ForcedChoice(0),
     provenance=ORIGIN,
 )
+DEVICE = 'a "GPU", torch 2.11'
+SELECTIONS: tuple[Selection, ...] = (
+    FirstChoice(),
+    ForcedChoice(1),
+    BenchmarkChoice(),
+    RecordedChoice(1),
+    RecordedChoice(1, (12.5, None, 3), DEVICE),
+    RecordedChoice(0, (1e-05,)),
+    NearestChoice((Hint(0, (64, 64)), Hint(1, (4096, 0)))),
+    ComputedChoice(0),
+    ComputedChoice(
+        Operation(
+            ExprOp.WHERE,
+            (Operation(ExprOp.LE, (Symbol("M") * Symbol("N"), 65536)), 0, 1),
+        ),
+        DEVICE,
+    ),
+)
+"""Every selection policy, with and without what may be left out."""
+
 BLOCK = Block(
     parameters=(BlockParameter("p", VECTOR),),
     lines=(CommentLine(text="inside"),),
@@ -143,7 +182,12 @@ SAMPLE = Program(
     definitions=(
         KERNEL,
         MULTI_KERNEL,
-        MultiKernelLine(name="first", parameters=(), choices=(), selection=FirstChoice()),
+        *(
+            MultiKernelLine(
+                name=f"selected_{index}", parameters=(), choices=(), selection=selection
+            )
+            for index, selection in enumerate(SELECTIONS)
+        ),
     ),
     lines=(
         AllocateLine(

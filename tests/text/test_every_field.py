@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import attrs
 import pytest
 
-from wrapperir.ir import kernel, line, program, types
+from wrapperir.ir import kernel, line, program, selection, types, workspace
 from wrapperir.ir.line import LINES
 from wrapperir.ir.program import Program
 from wrapperir.text import format_json, format_program, parse_json, parse_program
@@ -26,7 +26,7 @@ def objects(value: object) -> Iterator[object]:
 
 
 def ir_classes() -> list[type]:
-    modules = (kernel, line, program, types)
+    modules = (kernel, line, program, selection, types, workspace)
     return [
         kind
         for module in modules

@@ -14,6 +14,7 @@ from wrapperir.ir.kernel import (
     DescriptorParameter,
     KernelChoice,
     KernelConfig,
+    KernelSize,
     Language,
     Parameter,
     ScalarParameter,
@@ -63,8 +64,18 @@ from wrapperir.ir.line import (
     ZeroMode,
 )
 from wrapperir.ir.program import ConstantInput, Input, Program
-from wrapperir.ir.selection import FirstChoice, ForcedChoice
+from wrapperir.ir.selection import (
+    BenchmarkChoice,
+    ComputedChoice,
+    FirstChoice,
+    ForcedChoice,
+    Hint,
+    NearestChoice,
+    RecordedChoice,
+    Selection,
+)
 from wrapperir.ir.types import DType
+from wrapperir.ir.workspace import WorkspaceNeed
 from wrapperir.testing.arbitrary_types import (
     devices,
     dotted_names,
@@ -142,15 +153,40 @@ _kernel_definitions = st.builds(
     source=texts | st.lists(texts, max_size=3).map("\n".join),
     provenance=provenances,
 )
+_positions = st.integers(0, 2) | integers
+_choices = st.builds(
+    KernelChoice,
+    names,
+    st.lists(integers, max_size=3).map(tuple),
+    st.lists(
+        st.builds(WorkspaceNeed, _positions, exprs, st.sampled_from(ZeroMode)), max_size=2
+    ).map(tuple),
+)
+_times = st.none() | st.integers(0, 2**70) | st.floats(0.0, allow_infinity=False).map(abs)
+selections: st.SearchStrategy[Selection] = st.one_of(
+    st.builds(FirstChoice),
+    st.builds(ForcedChoice, integers),
+    st.builds(RecordedChoice, integers, st.lists(_times, max_size=3).map(tuple), texts),
+    st.builds(BenchmarkChoice),
+    st.builds(
+        NearestChoice,
+        st.lists(
+            st.builds(Hint, integers, st.lists(integers, max_size=2).map(tuple)), max_size=2
+        ).map(tuple),
+    ),
+    st.builds(ComputedChoice, exprs, texts),
+)
+"""Every selection policy; few pick a choice that there is."""
+
 _multi_kernels = st.builds(
     MultiKernelLine,
     name=names,
     parameters=st.lists(_parameters, max_size=3).map(tuple),
-    choices=st.lists(
-        st.builds(KernelChoice, names, st.lists(integers, max_size=3).map(tuple)),
-        max_size=2,
-    ).map(tuple),
-    selection=st.builds(FirstChoice) | st.builds(ForcedChoice, integers),
+    sizes=st.lists(st.builds(KernelSize, names, _positions, integers), max_size=2).map(
+        tuple
+    ),
+    choices=st.lists(_choices, max_size=2).map(tuple),
+    selection=selections,
     provenance=provenances,
 )
 definitions: st.SearchStrategy[DefinitionLine] = _kernel_definitions | _multi_kernels

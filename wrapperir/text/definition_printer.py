@@ -1,9 +1,14 @@
 """Prints kernel definitions: each as its lines, at the left margin."""
 
 from wrapperir.ir.line import KernelDefinitionLine, MultiKernelLine
-from wrapperir.ir.selection import FirstChoice
-from wrapperir.text.literals import format_integer, format_string
+from wrapperir.text.literals import format_string
 from wrapperir.text.part_printer import PartPrinter
+from wrapperir.text.selections import (
+    ParameterNames,
+    format_choice,
+    format_selection,
+    format_size,
+)
 
 
 def format_kernel_definition(line: KernelDefinitionLine, part: PartPrinter) -> list[str]:
@@ -38,15 +43,12 @@ def format_multi_kernel(line: MultiKernelLine, part: PartPrinter) -> list[str]:
     Raises:
         Malformed: no text reads as this definition.
     """
-    parameters = ", ".join([part.parameter(p) for p in line.parameters])
+    shown = ", ".join([part.parameter(p) for p in line.parameters])
     origin = part.origin(line.provenance)
-    out = [f"multi_kernel @{part.name(line.name)}({parameters}){origin} {{"]
+    out = [f"multi_kernel @{part.name(line.name)}({shown}){origin} {{"]
+    parameters = ParameterNames(line.parameters)
+    for size in line.sizes:
+        out.append(f"  size {format_size(size, parameters, part)}")
     for choice in line.choices:
-        positions = ", ".join([format_integer(a) for a in choice.arguments])
-        out.append(f"  choice @{part.name(choice.kernel)}({positions})")
-    selection = line.selection
-    if isinstance(selection, FirstChoice):
-        out.append("  select first")
-    else:
-        out.append(f"  select forced({format_integer(selection.index)})")
-    return [*out, "}"]
+        out.append(f"  choice {format_choice(choice, parameters, part)}")
+    return [*out, f"  select {format_selection(line.selection, part)}", "}"]

@@ -35,7 +35,11 @@ def read_definition(
             raise
         lines.report(error, opened)
         # So that the errors of its parts are reported too.
-        parts = kind(Cursor("@_ opaque() {" if is_kernel else "@_() {"))
+        parts = (
+            KernelParts(Cursor("@_ opaque() {"))
+            if is_kernel
+            else MultiKernelParts(Cursor("@_() {"), known=False)
+        )
     placed: dict[tuple[int | str, ...], int] = {}
     while True:
         inner = lines.next()

@@ -12,24 +12,31 @@ from wrapperir.ir.kernel import (
     DescriptorParameter,
     KernelChoice,
     KernelConfig,
+    KernelSize,
     Language,
     Parameter,
     ScalarParameter,
 )
 from wrapperir.ir.line import KernelDefinitionLine, MultiKernelLine, Provenance
-from wrapperir.ir.selection import FirstChoice, ForcedChoice, Selection
+from wrapperir.ir.selection import Selection
 from wrapperir.text.arguments import parse_constant
 from wrapperir.text.cursor import Cursor
 from wrapperir.text.expressions import parse_expression
 from wrapperir.text.literals import parse_integer, parse_string
 from wrapperir.text.provenance import parse_opening
+from wrapperir.text.selections import (
+    ParameterNames,
+    parse_choice,
+    parse_selection,
+    parse_size,
+)
 from wrapperir.text.statements import unknown_statement
 from wrapperir.text.type_syntax import DTYPES
 
 _LANGUAGES = {language.value: language for language in Language}
 _ACCESSES = {access.value: access for access in Access}
 _KERNEL_PARTS = ("grid", "constant", "config", "entry", "metadata", "source")
-_MULTI_KERNEL_PARTS = ("choice", "select")
+_MULTI_KERNEL_PARTS = ("size", "choice", "select")
 _ONCE = frozenset({"grid", "entry", "source", "select"})
 
 
@@ -180,35 +187,35 @@ class KernelParts:
 class MultiKernelParts:
     """A multi-kernel while its lines are read."""
 
-    def __init__(self, cursor: Cursor) -> None:
-        """Take the line that opens it, after its keyword."""
+    def __init__(self, cursor: Cursor, known: bool = True) -> None:
+        """Take the line that opens it, after its keyword.
+
+        ``known`` says whether it is that line, and not one in place of it.
+        """
         self.name = cursor.kernel()
         cursor.expect("(")
         self.parameters = cursor.listed(parse_parameter, ")")
         self.provenance: Provenance | None = parse_opening(cursor)
+        self.sizes: list[KernelSize] = []
         self.choices: list[KernelChoice] = []
         self.selection: Selection | None = None
+        self._names = ParameterNames(self.parameters, known)
         self._order = _Order(_MULTI_KERNEL_PARTS)
 
     def take(self, cursor: Cursor) -> tuple[str | int, ...]:
         """Take a line; return the path of the field that it gives."""
         part = self._order.check(cursor)
-        if part == "choice":
-            kernel = cursor.kernel()
-            cursor.expect("(")
-            self.choices.append(KernelChoice(kernel, cursor.listed(parse_integer, ")")))
-            cursor.expect_end()
-            return ("choices", len(self.choices) - 1)
-        if cursor.accept("first"):
-            self.selection = FirstChoice()
-        elif cursor.accept("forced"):
-            cursor.expect("(")
-            self.selection = ForcedChoice(parse_integer(cursor))
-            cursor.expect(")")
+        path: tuple[str | int, ...] = ("selection",)
+        if part == "size":
+            path = ("sizes", len(self.sizes))
+            self.sizes.append(parse_size(cursor, self._names))
+        elif part == "choice":
+            path = ("choices", len(self.choices))
+            self.choices.append(parse_choice(cursor, self._names))
         else:
-            raise cursor.unexpected("`first` or `forced`")
+            self.selection = parse_selection(cursor)
         cursor.expect_end()
-        return ("selection",)
+        return path
 
     def finish(self, cursor: Cursor) -> MultiKernelLine:
         """Return the definition; ``cursor`` is at the brace that closes it.
@@ -225,6 +232,7 @@ class MultiKernelParts:
         return MultiKernelLine(
             name=self.name,
             parameters=self.parameters,
+            sizes=tuple(self.sizes),
             choices=tuple(self.choices),
             selection=self.selection,
             provenance=self.provenance,

@@ -41,7 +41,7 @@ from wrapperir.text.json_forms import (
     wrong_type,
 )
 from wrapperir.text.limits import MAX_LIST_DEPTH
-from wrapperir.text.literals import format_integer, format_string
+from wrapperir.text.literals import checked_time, format_integer, format_string
 from wrapperir.text.malformed import Malformed, quoted
 
 _OPS = {op.value: op for op in ExprOp}
@@ -291,6 +291,17 @@ def _read_layout_value(value: object, tables: Tables) -> object:
 LAYOUT_VALUE = Form(
     _write_constant, _read_layout_value, one_of({"type": "integer"}, TEXT.schema)
 )
+
+
+def _write_time(value: object, tables: Tables) -> str:
+    return write_number(checked_time(value), tables)
+
+
+def _read_time(value: object, tables: Tables) -> object:
+    return checked_time(read_number(value, tables))
+
+
+TIME = Form(_write_time, _read_time, {"type": "number", "minimum": 0})
 
 
 def symbol_source_form(sources: Form) -> Form:

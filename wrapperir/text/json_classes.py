@@ -37,7 +37,14 @@ from wrapperir.ir.line import (
     ValueOf,
 )
 from wrapperir.ir.program import ConstantInput
-from wrapperir.ir.selection import FirstChoice, ForcedChoice
+from wrapperir.ir.selection import (
+    BenchmarkChoice,
+    ComputedChoice,
+    FirstChoice,
+    ForcedChoice,
+    NearestChoice,
+    RecordedChoice,
+)
 from wrapperir.ir.types import (
     Device,
     EventType,
@@ -56,6 +63,7 @@ from wrapperir.text.json_arguments import (
     EXPRESSION,
     KERNEL_ARGUMENT,
     LAYOUT_VALUE,
+    TIME,
     argument_form,
     symbol_source_form,
 )
@@ -92,6 +100,10 @@ KINDS: dict[type, str] = {
     ConstexprParameter: "constexpr",
     FirstChoice: "first",
     ForcedChoice: "forced",
+    RecordedChoice: "recorded",
+    BenchmarkChoice: "benchmark",
+    NearestChoice: "nearest_shape",
+    ComputedChoice: "computed",
     SizeOf: "size",
     StrideOf: "stride",
     OffsetOf: "offset",
@@ -108,6 +120,8 @@ _FREE_TEXT = {
     (KernelDefinitionLine, "metadata"),
     (KernelDefinitionLine, "source"),
     (ConstantInput, "key"),
+    (RecordedChoice, "device"),
+    (ComputedChoice, "device"),
 }
 _FREE_TEXT_FIELDS = {"message", "text"}
 _DOTTED = {(ExternKernelLine, "operator"), (VendorLayout, "name")}
@@ -222,6 +236,8 @@ def _form_of(annotation: object, owner: type, name: str) -> Form:
         return _string_form(owner, name)
     if (owner, name) == (Device, "index"):
         return optional(DEVICE_INDEX)
+    if annotation is float and (owner, name) == (RecordedChoice, "microseconds"):
+        return TIME
     for kind, form in _simple_forms():
         if annotation == kind:
             return form

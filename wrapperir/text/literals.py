@@ -14,7 +14,7 @@ from collections.abc import Callable
 from wrapperir.diagnostics import Code
 from wrapperir.text.cursor import Cursor
 from wrapperir.text.limits import MAX_DIGITS, MAX_INTEGER
-from wrapperir.text.malformed import Malformed
+from wrapperir.text.malformed import Malformed, quoted
 
 SPECIAL_FLOATS = {"inf": math.inf, "nan": math.nan}
 
@@ -127,3 +127,26 @@ def parse_signed_number(cursor: Cursor) -> int | float:
         value = parse_number(cursor)
         return value if value != value else -value  # keep the one NaN
     return parse_number(cursor)
+
+
+def checked_time(value: object) -> int | float:
+    """Check the time of a choice, in microseconds.  Returns its argument.
+
+    Raises:
+        Malformed: it is no number, negative (as ``-0.0`` is) or not finite.
+    """
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise Malformed(
+            Code.UNWRITABLE_VALUE, f"{quoted(repr(value)[:200])} where a time belongs"
+        )
+    if value < 0 or (isinstance(value, float) and not _is_plain(value)):
+        raise Malformed(
+            Code.BAD_NUMBER,
+            f"{quoted(repr(value)[:60])} is no time of a choice",
+            hint="times are finite and not negative; a choice that failed has none",
+        )
+    return value
+
+
+def _is_plain(value: float) -> bool:
+    return math.isfinite(value) and math.copysign(1.0, value) > 0
