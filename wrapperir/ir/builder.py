@@ -1,11 +1,12 @@
 """A fluent builder of programs."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
+
+from attrs import evolve
 
 from wrapperir.ir.block_builder import BlockBuilder
-from wrapperir.ir.expr import Symbol
+from wrapperir.ir.expr import Expr, Symbol
 from wrapperir.ir.fresh_names import Names
-from wrapperir.ir.kernel import KernelChoice, runtime_parameters
 from wrapperir.ir.line import (
     DefinitionLine,
     KernelDefinitionLine,
@@ -14,10 +15,12 @@ from wrapperir.ir.line import (
     SymbolKind,
     SymbolSource,
 )
+from wrapperir.ir.multi_kernel_builder import identity, multi_kernel_line
 from wrapperir.ir.operands import KernelOperand, Operand, Value, as_argument
 from wrapperir.ir.program import ConstantInput, Input, Program
 from wrapperir.ir.selection import FirstChoice, Selection
 from wrapperir.ir.types import TensorType, ValueType
+from wrapperir.ir.workspace import ZeroMode
 
 __all__ = [
     "BlockBuilder",
@@ -48,6 +51,7 @@ class ProgramBuilder(BlockBuilder):
         self._symbols: list[SymbolDefinitionLine] = []
         self._constants: list[ConstantInput] = []
         self._definitions: list[DefinitionLine] = []
+        self._multi_kernels: dict[Hashable, list[MultiKernelLine]] = {}
 
     def input(
         self, type: ValueType, *, name: str | None = None, mutated: bool = False
@@ -94,17 +98,41 @@ class ProgramBuilder(BlockBuilder):
         kernels: Sequence[KernelDefinitionLine],
         *,
         name: str | None = None,
+        positions: Sequence[Sequence[int]] | None = None,
+        sizes: Mapping[str, tuple[str, int]] | None = None,
+        workspaces: Mapping[str, Mapping[str, tuple[Expr, ZeroMode]]] | None = None,
         selection: Selection | None = None,
     ) -> MultiKernelLine:
-        """Add a multi-kernel whose choices take all its arguments, in the same order."""
-        parameters = runtime_parameters(kernels[0].parameters)
-        positions = tuple(range(len(parameters)))
-        line = MultiKernelLine(
-            name=self._names.new(name, "multi_kernel_"),
-            parameters=parameters,
-            choices=tuple(KernelChoice(k.name, positions) for k in kernels),
+        """Return a multi-kernel of these kernels: a new one, or that of the same choices.
+
+        Its parameters are the union of theirs; those of one name are one, unless
+        ``positions`` say for each kernel where its runtime parameters are in the union.
+        ``sizes`` name what ``selection`` goes by: the parameter of a tensor, and a
+        dimension.  ``workspaces`` say what kernels need of parameters, each by its name:
+        how many elements, over the scalar parameters and sizes, and how they must begin.
+
+        A multi-kernel that was added before is returned where it has the same parameters,
+        sizes and choices and picks in the same way, in whatever order the choices are, and
+        ``name`` is ``None`` or its own.
+
+        Raises:
+            ValueError: kernels disagree about a parameter or a workspace, or a name that
+                is given is none of theirs.
+        """
+        line = multi_kernel_line(
+            kernels,
+            name=name or "",
+            positions=positions,
+            sizes=sizes or {},
+            workspaces=workspaces or {},
             selection=selection or FirstChoice(),
         )
+        alike = self._multi_kernels.setdefault(identity(line), [])
+        for known in alike:
+            if name is None or known.name == name:
+                return known
+        line = evolve(line, name=self._names.new(name, "multi_kernel_"))
+        alike.append(line)
         self._definitions.append(line)
         return line
 
