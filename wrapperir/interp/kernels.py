@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from wrapperir.diagnostics import Code
+from wrapperir.interp.choices import KernelValue, choice_at, choices_of
 from wrapperir.interp.fault import FaultError
 from wrapperir.interp.kernel_memory import CppWrites, check_memory
 from wrapperir.interp.layout import integer_of
@@ -20,15 +21,10 @@ from wrapperir.ir.kernel import (
     runtime_parameters,
 )
 from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine, MultiKernelLine
-from wrapperir.ir.selection import ForcedChoice
 from wrapperir.ir.types import Device
 
 if TYPE_CHECKING:
     from wrapperir.interp.triton_kernel import TritonKernel
-
-KernelValue = TensorValue | int | float
-"""What a kernel parameter is given."""
-
 
 class Kernels:
     """The kernels of a program; each is built when it is first called for."""
@@ -44,10 +40,12 @@ class Kernels:
 
         A kernel that does not build is a fault where it is called, not here.
         """
+        found = {
+            kernel.name: kernel for name in called for kernel in self._candidates(name)
+        }
         wanted = [
             kernel
-            for name in dict.fromkeys(called)
-            for kernel in self._candidates(name)
+            for kernel in found.values()
             if kernel.language is Language.CPP and kernel.name not in self._cpp
         ]
         if not wanted:
@@ -91,43 +89,32 @@ class Kernels:
                 raise FaultError(Code.RUN_OPAQUE_KERNEL, message)
 
     def _candidates(self, name: str) -> list[KernelDefinitionLine]:
-        """Return the kernel that a call of ``name`` launches, if it can be told."""
-        try:
-            return [self._chosen(name, None)[0]]
-        except FaultError:
-            return []
+        """Return the kernels that a call of ``name`` may launch, those that there are."""
+        line = self._definitions.get(name)
+        if isinstance(line, MultiKernelLine):
+            named = [self._definitions.get(c.kernel) for c in choices_of(line)]
+        else:
+            named = [line]
+        return [kernel for kernel in named if isinstance(kernel, KernelDefinitionLine)]
 
     def _chosen(
-        self, name: str, arguments: Sequence[KernelValue] | None
+        self, name: str, arguments: Sequence[KernelValue]
     ) -> tuple[KernelDefinitionLine, Sequence[KernelValue]]:
         line = self._definitions.get(name)
         if isinstance(line, KernelDefinitionLine):
-            return line, arguments or ()
+            return line, arguments
         if line is None:
             raise FaultError(
                 Code.RUN_UNDEFINED_KERNEL, f"@{name} is not defined", subject=f"@{name}"
             )
-        return self._choice(line, arguments)
-
-    def _choice(
-        self, line: MultiKernelLine, arguments: Sequence[KernelValue] | None
-    ) -> tuple[KernelDefinitionLine, Sequence[KernelValue]]:
-        index = line.selection.index if isinstance(line.selection, ForcedChoice) else 0
-        if not 0 <= index < len(line.choices):
-            message = f"@{line.name} has no choice {index}"
-            raise FaultError(Code.RUN_UNDEFINED_KERNEL, message, subject=f"@{line.name}")
-        choice = line.choices[index]
+        choice = choice_at(line, arguments)
         kernel = self._definitions.get(choice.kernel)
         if not isinstance(kernel, KernelDefinitionLine):
-            message = f"@{line.name} chooses @{choice.kernel}, which is no kernel"
-            raise FaultError(Code.RUN_UNDEFINED_KERNEL, message, subject=f"@{line.name}")
-        if arguments is None:
-            return kernel, ()
-        if len(arguments) != len(line.parameters):
-            raise _arity(line.name, len(line.parameters), len(arguments))
+            message = f"@{name} chooses @{choice.kernel}, which is no kernel"
+            raise FaultError(Code.RUN_UNDEFINED_KERNEL, message, subject=f"@{name}")
         if any(not 0 <= position < len(arguments) for position in choice.arguments):
-            message = f"@{line.name} has no parameter for one of @{kernel.name}"
-            raise FaultError(Code.RUN_KERNEL_ARGUMENTS, message, subject=f"@{line.name}")
+            message = f"@{name} has no parameter for one of @{kernel.name}"
+            raise FaultError(Code.RUN_KERNEL_ARGUMENTS, message, subject=f"@{name}")
         return kernel, [arguments[position] for position in choice.arguments]
 
     def _cpp_launch(

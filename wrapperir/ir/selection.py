@@ -126,7 +126,7 @@ def nearest(hints: Sequence[Hint], sizes: Sequence[int]) -> int:
     of each greater number over the smaller in binary64, which is the same number on every
     machine.
     """
-    best, least = 0, float("inf")
+    best, least = (hints[0].choice if hints else 0), float("inf")
     for hint in hints:
         ratio = 1.0
         for size, hinted in zip(sizes, hint.sizes, strict=True):

@@ -1,0 +1,124 @@
+"""Which choice of a multi-kernel a call runs; nothing is ever timed here."""
+
+from collections.abc import Sequence
+from math import prod
+
+from wrapperir.diagnostics import Code
+from wrapperir.interp.fault import FaultError
+from wrapperir.interp.layout import integer_of
+from wrapperir.interp.values import TensorValue
+from wrapperir.ir.expr import EvaluationError, Number
+from wrapperir.ir.kernel import KernelChoice, KernelSize
+from wrapperir.ir.line import MultiKernelLine
+from wrapperir.ir.selection import (
+    BenchmarkChoice,
+    ComputedChoice,
+    NearestChoice,
+    choose,
+    settled_choice,
+)
+
+KernelValue = TensorValue | int | float
+"""What a kernel parameter is given."""
+
+
+def choices_of(line: MultiKernelLine) -> tuple[KernelChoice, ...]:
+    """Return the choices that calls of a multi-kernel may run here, in order."""
+    selection = line.selection
+    if isinstance(selection, ComputedChoice) and settled_choice(selection) is None:
+        return line.choices
+    if isinstance(selection, NearestChoice):
+        wanted = {hint.choice for hint in selection.hints}
+    else:
+        wanted = {settled_choice(selection) or 0}
+    return tuple(c for index, c in enumerate(line.choices) if index in wanted)
+
+
+def choice_at(line: MultiKernelLine, arguments: Sequence[KernelValue]) -> KernelChoice:
+    """Return the choice of a call with these arguments.
+
+    What would be timed is the first.
+
+    Raises:
+        FaultError: there is no such choice, an expression has no value, a tensor lacks a
+            size, or a workspace is smaller than the choice needs.
+    """
+    if len(arguments) != len(line.parameters):
+        message = (
+            f"@{line.name} takes {len(line.parameters)} arguments, not {len(arguments)}"
+        )
+        raise _misfit(line, message)
+    choice = _choice(line, _index(line, arguments))
+    for need in choice.workspaces:
+        count = integer_of(need.count, _values(line, arguments))
+        workspace = _tensor(line, arguments, need.parameter)
+        if prod(workspace.layout.size) < count:
+            message = f"@{choice.kernel} needs a workspace of {count} elements"
+            raise _misfit(line, message)
+    return choice
+
+
+def _index(line: MultiKernelLine, arguments: Sequence[KernelValue]) -> int:
+    selection = line.selection
+    settled = settled_choice(selection)
+    if settled is not None:
+        return settled
+    if isinstance(selection, BenchmarkChoice):
+        return choose(selection, (), {})
+    if isinstance(selection, NearestChoice):
+        for hint in selection.hints:
+            if len(hint.sizes) != len(line.sizes):
+                message = (
+                    f"a hint of @{line.name} has {len(hint.sizes)} sizes, "
+                    f"not {len(line.sizes)}"
+                )
+                raise FaultError(
+                    Code.RUN_UNDEFINED_KERNEL, message, subject=f"@{line.name}"
+                )
+    sizes = [_size(line, arguments, size) for size in line.sizes]
+    try:
+        return choose(selection, sizes, _values(line, arguments))
+    except EvaluationError as error:
+        message = f"the choice of @{line.name}: {error}"
+        raise FaultError(Code.RUN_EVALUATION, message, subject=f"@{line.name}") from None
+
+
+def _choice(line: MultiKernelLine, index: int) -> KernelChoice:
+    if not 0 <= index < len(line.choices):
+        message = f"@{line.name} has no choice {index}"
+        raise FaultError(Code.RUN_UNDEFINED_KERNEL, message, subject=f"@{line.name}")
+    return line.choices[index]
+
+
+def _values(line: MultiKernelLine, arguments: Sequence[KernelValue]) -> dict[str, Number]:
+    """Return what the names of scalar parameters and sizes stand for."""
+    values: dict[str, Number] = {
+        parameter.name: argument
+        for parameter, argument in zip(line.parameters, arguments, strict=True)
+        if not isinstance(argument, TensorValue)
+    }
+    values.update({size.name: _size(line, arguments, size) for size in line.sizes})
+    return values
+
+
+def _size(line: MultiKernelLine, arguments: Sequence[KernelValue], size: KernelSize) -> int:
+    extents = _tensor(line, arguments, size.parameter).layout.size
+    if not 0 <= size.dim < len(extents):
+        message = (
+            f"{size.name} of @{line.name} is of dimension {size.dim} of {len(extents)}"
+        )
+        raise _misfit(line, message)
+    return extents[size.dim]
+
+
+def _tensor(
+    line: MultiKernelLine, arguments: Sequence[KernelValue], position: int
+) -> TensorValue:
+    argument = arguments[position] if 0 <= position < len(arguments) else None
+    if not isinstance(argument, TensorValue):
+        raise _misfit(line, f"argument {position} of @{line.name} is no tensor")
+    return argument
+
+
+def _misfit(line: MultiKernelLine, message: str) -> FaultError:
+    return FaultError(Code.RUN_KERNEL_ARGUMENTS, message, subject=f"@{line.name}")
