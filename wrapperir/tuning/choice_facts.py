@@ -1,0 +1,99 @@
+"""What decides which choice of a call is fastest, as data: the cache's keys are made of it.
+
+Whoever times choices makes its keys with :func:`call_facts`, so that what one has measured
+another need not: ahead-of-time tuning, from the types of a call, and emitted Python, which
+carries a copy of this file, from the tensors of its first call.  The facts are::
+
+    {"kernels": [[digest, positions], ...], "arguments": [fact, ...],
+     "emitter": name, "machine": {...}}
+
+``digest`` is :func:`wrapperir.emit.kernel_digest.kernel_digest` of a choice's kernel, and
+``positions`` those of the call's arguments that it takes.  The facts of arguments are
+:func:`tensor_fact` of tensors and :func:`number_fact` of numbers.  ``emitter`` names what
+built the kernels and launches them: other compilers and other launches take other times.
+
+Numbers are those that a kernel is given, so an argument that is a size of 7 is ``7``.
+In JSON (:func:`wrapperir.tuning.choice_cache.choice_key`) equal facts are equal text.
+
+The file stands alone: it imports torch and the standard library only.
+"""
+
+import importlib.metadata
+import platform
+import re
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import torch
+
+Fact: TypeAlias = "int | str | list[Fact] | dict[str, Fact]"
+"""What JSON can write in one way only."""
+
+
+def call_facts(
+    kernels: Sequence[tuple[str, Sequence[int]]],
+    arguments: Sequence[Fact],
+    device: torch.device,
+    emitter: str,
+) -> dict[str, Fact]:
+    """Return the facts of a call; ``arguments`` are those of the multi-kernel."""
+    return {
+        "kernels": [[digest, list(positions)] for digest, positions in kernels],
+        "arguments": list(arguments),
+        "emitter": emitter,
+        "machine": dict(machine_facts(device)),
+    }
+
+
+def tensor_fact(dtype: torch.dtype, size: Sequence[int], stride: Sequence[int]) -> Fact:
+    """Return the fact of a tensor argument; strides of sizes up to 1 are of no account."""
+    steps = [step if extent > 1 else 0 for extent, step in zip(size, stride, strict=True)]
+    return [str(dtype), [int(extent) for extent in size], [int(step) for step in steps]]
+
+
+def number_fact(value: int | float) -> Fact:
+    """Return the fact of a number; ``True``, ``1`` and ``1.0`` are one."""
+    if isinstance(value, float) and not value.is_integer():
+        return repr(value)  # nan and inf are no JSON, and no other text is a number's
+    return int(value)
+
+
+def machine_facts(device: torch.device) -> dict[str, str]:
+    """Return what times depend on beside the call: the device, and who launches.
+
+    Raises:
+        RuntimeError: PyTorch has no such device here.
+    """
+    facts = {"torch": str(torch.__version__), "triton": _triton_version()}
+    if device.type == "cpu":
+        facts["device"] = _processor()
+        facts["capability"] = torch.backends.cpu.get_cpu_capability()
+        facts["threads"] = str(torch.get_num_threads())
+        return facts
+    module = torch.get_device_module(device)
+    for fact, function in (
+        ("device", "get_device_name"),
+        ("capability", "get_device_capability"),
+    ):
+        told = getattr(module, function, None)
+        facts[fact] = str(told(device)) if callable(told) else device.type
+    return facts
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            found = re.search(r"^model name\s*:\s*(.+)$", file.read(), re.MULTILINE)
+    except OSError:
+        found = None
+    name = found[1].strip() if found else platform.processor()
+    return name or platform.machine()
+
+
+def _triton_version() -> str:
+    for name in ("triton", "pytorch-triton", "pytorch-triton-rocm", "pytorch-triton-xpu"):
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return "none"
