@@ -1,0 +1,214 @@
+"""How a program calls its kernels, and a program of one such call on its own."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from attrs import frozen
+
+from wrapperir.ir.expr import Expr, Operation, Symbol, symbols_in
+from wrapperir.ir.fresh_names import Names
+from wrapperir.ir.kernel import TensorParameter, runtime_parameters
+from wrapperir.ir.line import (
+    Block,
+    BodyLine,
+    BufferRef,
+    DefinitionLine,
+    KernelArgument,
+    KernelCallLine,
+    KernelDefinitionLine,
+    MultiKernelLine,
+    SymbolDefinitionLine,
+    SymbolKind,
+    ValueOf,
+)
+from wrapperir.ir.program import Input, Program
+from wrapperir.ir.types import Device, DType, ScalarType, TensorType, ValueType
+from wrapperir.ir.uses import blocks_of, definitions, type_symbols
+
+
+@frozen
+class Call:
+    """What kernel calls of the same kind have in common.
+
+    ``arguments`` are one a parameter: the type of a tensor, or a scalar's expression.
+    ``symbols`` define what these mention, and what those definitions mention, in the
+    program's order.
+    """
+
+    kernel: str
+    arguments: tuple[TensorType | Expr, ...]
+    device: Device
+    symbols: tuple[SymbolDefinitionLine, ...] = ()
+
+
+def calls_of(program: Program) -> dict[str, tuple[Call, ...]]:
+    """Return the different calls of each kernel that a program calls, in its order.
+
+    Calls in nested blocks are among them.  Two calls that agree in their arguments' types,
+    scalars and device are one.
+    """
+    found: dict[str, dict[Call, None]] = {}
+    constants = {item.name: item.type for item in program.constants}
+    types: dict[str, ValueType] = {item.name: item.type for item in program.inputs}
+    for line, known in _calls_in(program.lines, {**types, **constants}, constants):
+        call = _call(line, known)
+        if call is not None:
+            found.setdefault(line.kernel, {})[call] = None
+    symbols = tuple(symbol_lines(program))
+    return {
+        kernel: tuple(_with_symbols(call, symbols) for call in calls)
+        for kernel, calls in found.items()
+    }
+
+
+def call_program(program: Program, call: Call, choice: int = 0) -> Program:
+    """Return a program of one call that launches the kernel of a choice, and nothing else.
+
+    Its inputs are the numbers that the arguments' types and the scalars mention, in the
+    order of ``call.symbols``, then each tensor argument on its own, so that none overlaps
+    another.  Those that a choice may write are ``mutated``, and tensors that this choice
+    does not take are inputs all the same: the programs of all choices take the same.
+
+    Raises:
+        KeyError: the program has no kernel of that name.
+        IndexError: the multi-kernel has no such choice.
+    """
+    kernels = {line.name: line for line in program.definitions}
+    definition = kernels[call.kernel]
+    kernel, positions = _chosen(kernels, definition, choice)
+    parameters = runtime_parameters(definition.parameters)
+    names = Names(parameter.name for parameter in parameters)
+    mentioned = mentioned_symbols(call)
+    numbers = [line for line in call.symbols if line.symbol in mentioned]
+    inputs: list[Input] = []
+    symbols: list[SymbolDefinitionLine] = []
+    for line in numbers:
+        name = names.new(None, "number_")
+        inputs.append(Input(name=name, type=ScalarType(_DTYPES[line.kind])))
+        symbols.append(
+            SymbolDefinitionLine(
+                symbol=line.symbol,
+                kind=line.kind,
+                lower=line.lower,
+                upper=line.upper,
+                source=ValueOf(name),
+            )
+        )
+    arguments: list[KernelArgument] = []
+    for parameter, argument in zip(parameters, call.arguments, strict=True):
+        if isinstance(argument, TensorType):
+            assert isinstance(parameter, TensorParameter)
+            mutated = parameter.access.writes
+            inputs.append(Input(name=parameter.name, type=argument, mutated=mutated))
+            arguments.append(BufferRef(parameter.name))
+        else:
+            arguments.append(argument)
+    taken = arguments if positions is None else [arguments[at] for at in positions]
+    launch = KernelCallLine(kernel=kernel.name, arguments=tuple(taken), device=call.device)
+    return Program(
+        name=program.name,
+        inputs=tuple(inputs),
+        symbols=tuple(symbols),
+        definitions=(kernel,),
+        lines=(launch,),
+    )
+
+
+def mentioned_symbols(call: Call) -> frozenset[str]:
+    """Return the symbols in the arguments' types and scalars themselves."""
+    return frozenset(_mentioned(call.arguments))
+
+
+_DTYPES: Mapping[SymbolKind, DType] = {
+    SymbolKind.INT: DType.I64,
+    SymbolKind.FLOAT: DType.F64,
+    SymbolKind.BOOL: DType.BOOL,
+}
+
+
+def _chosen(
+    kernels: Mapping[str, DefinitionLine], definition: DefinitionLine, choice: int
+) -> tuple[KernelDefinitionLine, tuple[int, ...] | None]:
+    if isinstance(definition, KernelDefinitionLine):
+        return definition, None
+    assert isinstance(definition, MultiKernelLine)
+    chosen = definition.choices[choice]
+    kernel = kernels[chosen.kernel]
+    assert isinstance(kernel, KernelDefinitionLine)
+    return kernel, chosen.arguments
+
+
+def _calls_in(
+    lines: Sequence[BodyLine],
+    types: dict[str, ValueType],
+    constants: Mapping[str, ValueType],
+) -> Iterator[tuple[KernelCallLine, Mapping[str, ValueType]]]:
+    """Yield each call with the types of what it sees; a stack bounds no nesting."""
+    stack = [(iter(lines), types)]
+    while stack:
+        rest, known = stack[-1]
+        for line in rest:
+            known.update(definitions(line))
+            if isinstance(line, KernelCallLine):
+                yield line, known
+            blocks = blocks_of(line)
+            if blocks:
+                stack.extend(_scope(block, constants) for block in reversed(blocks))
+                break
+        else:
+            stack.pop()
+
+
+def _scope(
+    block: Block, constants: Mapping[str, ValueType]
+) -> tuple[Iterator[BodyLine], dict[str, ValueType]]:
+    given = {parameter.name: parameter.type for parameter in block.parameters}
+    return iter(block.lines), {**constants, **given}
+
+
+def _call(line: KernelCallLine, types: Mapping[str, ValueType]) -> Call | None:
+    """Return the kind of a call; ``None`` where an argument is no tensor."""
+    arguments: list[TensorType | Expr] = []
+    for argument in line.arguments:
+        if not isinstance(argument, BufferRef):
+            arguments.append(argument)
+            continue
+        type = types.get(argument.name)
+        if not isinstance(type, TensorType):
+            return None
+        arguments.append(type)
+    return Call(line.kernel, tuple(arguments), line.device)
+
+
+def symbol_lines(program: Program) -> Iterator[SymbolDefinitionLine]:
+    """Yield the definitions of all symbols, those of nested blocks among them."""
+    yield from program.symbols
+    stack = [iter(program.lines)]
+    while stack:
+        for line in stack[-1]:
+            if isinstance(line, SymbolDefinitionLine):
+                yield line
+            blocks = blocks_of(line)
+            if blocks:
+                stack.extend(iter(block.lines) for block in reversed(blocks))
+                break
+        else:
+            stack.pop()
+
+
+def _with_symbols(call: Call, symbols: Sequence[SymbolDefinitionLine]) -> Call:
+    needed = set(_mentioned(call.arguments))
+    kept: list[SymbolDefinitionLine] = []
+    for line in reversed(symbols):
+        if line.symbol in needed:
+            kept.append(line)
+            if isinstance(line.source, Symbol | Operation):
+                needed.update(symbols_in(line.source))
+    return Call(call.kernel, call.arguments, call.device, tuple(reversed(kept)))
+
+
+def _mentioned(arguments: Iterable[TensorType | Expr]) -> Iterator[str]:
+    for argument in arguments:
+        if isinstance(argument, TensorType):
+            yield from type_symbols(argument)
+        else:
+            yield from symbols_in(argument)

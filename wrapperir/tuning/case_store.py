@@ -1,0 +1,57 @@
+"""Keeps the times of cases: in a run, and where there is a cache, for later ones."""
+
+from collections.abc import Mapping
+
+from wrapperir.tuning.choice_cache import ChoiceCache, Entry, choice_key
+from wrapperir.tuning.measure import Times
+
+_FAILED_BEFORE = "it failed when it was timed before"
+
+
+class CaseStore:
+    """The times of cases that were measured, by the facts that decide them.
+
+    A cache that cannot be used is left alone from then on, and ``problem`` says why.
+    """
+
+    def __init__(self, cache: ChoiceCache | None) -> None:
+        """Start with what the cache has, or without one with nothing."""
+        self._cache = cache
+        self._here: dict[str, Times] = {}
+        self.problem = ""
+
+    def load(self, facts: Mapping[str, object], choices: int) -> Times | None:
+        """Return the times of a case with that many choices, if they are known."""
+        key = choice_key(facts)
+        known = self._here.get(key)
+        if known is not None or self._cache is None:
+            return known
+        try:
+            entry = self._cache.load(key)
+        except OSError as error:
+            self._give_up(error)
+            return None
+        if entry is None or len(entry.microseconds) != choices:
+            return None
+        times = entry.microseconds
+        failures = tuple(_FAILED_BEFORE if time is None else None for time in times)
+        return Times(times, failures)
+
+    def store(self, facts: Mapping[str, object], times: Times) -> None:
+        """Keep the times of a case.
+
+        A case without any is kept for this run only: what fails all choices, such as a
+        lack of memory or of a compiler, may be gone in the next.
+        """
+        key = choice_key(facts)
+        self._here[key] = times
+        if self._cache is None or all(time is None for time in times.microseconds):
+            return
+        try:
+            self._cache.store(key, Entry(times.microseconds))
+        except OSError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: OSError) -> None:
+        self._cache = None
+        self.problem = error.strerror or str(error)

@@ -1,0 +1,82 @@
+"""What the policy of a multi-kernel may go by at a call: sizes and whole scalars."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from attrs import evolve
+
+from wrapperir.ir.expr import Expr, Number, evaluate_int
+from wrapperir.ir.kernel import KernelSize, ScalarParameter
+from wrapperir.ir.line import MultiKernelLine
+from wrapperir.ir.types import TensorType
+from wrapperir.tuning.calls import Call
+
+
+def with_sizes(line: MultiKernelLine, calls: Sequence[Call]) -> MultiKernelLine:
+    """Return the multi-kernel with names for all sizes that tell its calls apart.
+
+    Those are sizes of tensor arguments that differ between the calls or are known only
+    when the program runs.  A size that always equals one with a name gets none.
+    """
+    named = set(_named(line, calls))
+    taken = {item.name for item in (*line.parameters, *line.sizes)}
+    sizes = list(line.sizes)
+    for at, parameter in enumerate(line.parameters):
+        for dim in range(_rank(calls, at)):
+            column = tuple(_size(call, at, dim) for call in calls)
+            varies = len(set(column)) > 1 or not isinstance(column[0], int)
+            if varies and column not in named:
+                named.add(column)
+                name = f"{parameter.name}_size{dim}"
+                while name in taken:
+                    name += "_"
+                taken.add(name)
+                sizes.append(KernelSize(name, at, dim))
+    return evolve(line, sizes=tuple(sizes))
+
+
+def values_at(
+    line: MultiKernelLine, call: Call, symbols: Mapping[str, Number]
+) -> dict[str, int]:
+    """Return the sizes and whole scalars of a call, by the multi-kernel's names for them.
+
+    Raises:
+        EvaluationError: one has no value, or no whole one.
+    """
+    values: dict[str, int] = {}
+    for size in line.sizes:
+        values[size.name] = evaluate_int(_size(call, size.parameter, size.dim), symbols)
+    for parameter, argument in zip(line.parameters, call.arguments, strict=True):
+        if isinstance(parameter, ScalarParameter) and not parameter.dtype.is_float:
+            assert not isinstance(argument, TensorType)
+            values[parameter.name] = evaluate_int(argument, symbols)
+    return values
+
+
+def _named(line: MultiKernelLine, calls: Sequence[Call]) -> Iterator[tuple[Expr, ...]]:
+    """Yield, for each name, what it is at each call."""
+    for at, parameter in enumerate(line.parameters):
+        if isinstance(parameter, ScalarParameter) and not parameter.dtype.is_float:
+            yield tuple(_scalar(call, at) for call in calls)
+    for size in line.sizes:
+        yield tuple(_size(call, size.parameter, size.dim) for call in calls)
+
+
+def _rank(calls: Sequence[Call], at: int) -> int:
+    """Return how many dimensions an argument has at every call; 0 of a scalar."""
+    ranks = [
+        len(argument.size) if isinstance(argument, TensorType) else 0
+        for argument in (call.arguments[at] for call in calls)
+    ]
+    return min(ranks, default=0)
+
+
+def _size(call: Call, at: int, dim: int) -> Expr:
+    argument = call.arguments[at]
+    assert isinstance(argument, TensorType)
+    return argument.size[dim]
+
+
+def _scalar(call: Call, at: int) -> Expr:
+    argument = call.arguments[at]
+    assert not isinstance(argument, TensorType)
+    return argument

@@ -1,0 +1,151 @@
+"""What of a program is timed: which multi-kernels, at which calls and values."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from attrs import frozen
+
+from wrapperir.diagnostics import Severity
+from wrapperir.emit.contract import Emitter
+from wrapperir.emit.support import check_support
+from wrapperir.ir.kernel import Language
+from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine, MultiKernelLine
+from wrapperir.ir.program import Program
+from wrapperir.ir.selection import FirstChoice, ForcedChoice
+from wrapperir.tuning.calls import Call, call_program, calls_of
+from wrapperir.tuning.features import with_sizes
+from wrapperir.tuning.machine import missing_device
+from wrapperir.tuning.shapes import NotTunableError, Sampling, Values, samples_of
+
+MOST_CALLS = 16
+"""How many different calls of a multi-kernel are timed."""
+
+_LEAST_SAMPLES = 4
+
+
+@frozen
+class PlannedCall:
+    """A call, the programs of its choices, and the values of symbols to time it at."""
+
+    call: Call
+    programs: tuple[Program, ...]
+    samples: tuple[Values, ...]
+
+
+@frozen
+class PlannedKernel:
+    """A multi-kernel that is timed; without calls it is not, and ``reason`` says why.
+
+    ``line`` has names for all sizes that tell its calls apart.
+    """
+
+    line: MultiKernelLine
+    kernels: tuple[KernelDefinitionLine, ...]
+    calls: tuple[PlannedCall, ...]
+    reason: str
+
+
+@frozen
+class Rules:
+    """What may be timed.
+
+    ``interpreted`` has Triton kernels timed on the CPU, where Triton interprets them.
+    """
+
+    emitter: Emitter
+    sampling: Sampling
+    interpreted: bool
+
+
+def plan_kernels(
+    program: Program, rules: Rules, names: Collection[str] | None
+) -> tuple[PlannedKernel, ...]:
+    """Return what is timed of a program's multi-kernels, in its order.
+
+    Those whose policy is ``first`` or ``forced`` are left out, and where ``names`` are
+    given, all others.
+    """
+    kernels = {line.name: line for line in program.definitions}
+    calls = calls_of(program)
+    return tuple(
+        _plan(program, line, kernels, calls.get(line.name, ()), rules)
+        for line in program.definitions
+        if isinstance(line, MultiKernelLine)
+        and is_tuned(line)
+        and (names is None or line.name in names)
+    )
+
+
+def is_tuned(line: MultiKernelLine) -> bool:
+    """Return whether a multi-kernel's policy leaves the choice to measurements."""
+    return not isinstance(line.selection, FirstChoice | ForcedChoice)
+
+
+def _plan(
+    program: Program,
+    line: MultiKernelLine,
+    definitions: Mapping[str, DefinitionLine],
+    calls: Sequence[Call],
+    rules: Rules,
+) -> PlannedKernel:
+    kernels = tuple(_kernel(definitions, choice.kernel) for choice in line.choices)
+    planned: list[PlannedCall] = []
+    reasons = [] if calls else ["nothing calls it"]
+    timed = calls[:MOST_CALLS]
+    varying = sum(bool(call.symbols) for call in timed)
+    for call in timed:
+        try:
+            _check_device(call, kernels, rules)
+            programs = tuple(
+                call_program(program, call, at) for at in range(len(line.choices))
+            )
+            _check_support(programs, rules.emitter)
+            samples = samples_of(call, _share(rules.sampling, varying))
+        except NotTunableError as error:
+            reasons.append(str(error))
+        else:
+            planned.append(PlannedCall(call, programs, samples))
+    if len(calls) > MOST_CALLS:
+        reasons.append(f"{MOST_CALLS} of its {len(calls)} different calls are timed")
+    named = with_sizes(line, calls) if calls else line
+    return PlannedKernel(named, kernels, tuple(planned), "; ".join(dict.fromkeys(reasons)))
+
+
+def _share(sampling: Sampling, varying: int) -> Sampling:
+    count = max(sampling.count // max(varying, 1), min(_LEAST_SAMPLES, sampling.count))
+    return Sampling(sampling.given, count, sampling.seed, sampling.largest_bytes)
+
+
+def _kernel(definitions: Mapping[str, DefinitionLine], name: str) -> KernelDefinitionLine:
+    kernel = definitions[name]
+    assert isinstance(kernel, KernelDefinitionLine)
+    return kernel
+
+
+def _check_device(
+    call: Call, kernels: Sequence[KernelDefinitionLine], rules: Rules
+) -> None:
+    missing = missing_device(call.device)
+    if missing is not None:
+        raise NotTunableError(missing)
+    is_interpreted = call.device.kind == "cpu" and any(
+        kernel.language is Language.TRITON for kernel in kernels
+    )
+    if is_interpreted and not rules.interpreted:
+        raise NotTunableError(
+            "Triton kernels on the CPU are interpreted, and the times of that say nothing"
+        )
+
+
+def _check_support(programs: Sequence[Program], emitter: Emitter) -> None:
+    """Refuse a call whose choices the emitter cannot express, any of them.
+
+    Those that it can are timed without the others.
+    """
+    reason = ""
+    for program in programs:
+        found = check_support(program, emitter.name, emitter.support)
+        errors = [d.message for d in found if d.severity is Severity.ERROR]
+        if not errors:
+            return
+        reason = errors[0]
+    raise NotTunableError(reason)

@@ -1,0 +1,216 @@
+"""Times the choices of a program's multi-kernels, and records the best of each."""
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from attrs import evolve, frozen
+
+from wrapperir.emit.contract import Emitter
+from wrapperir.emit.pipeline import find_emitter
+from wrapperir.ir.line import DefinitionLine, MultiKernelLine
+from wrapperir.ir.program import Program
+from wrapperir.tuning.calls import symbol_lines
+from wrapperir.tuning.case_key import case_facts, kernel_facts
+from wrapperir.tuning.case_store import CaseStore
+from wrapperir.tuning.choice_cache import ChoiceCache
+from wrapperir.tuning.choice_facts import Fact
+from wrapperir.tuning.deciding import decide, selection_of
+from wrapperir.tuning.features import values_at
+from wrapperir.tuning.machine import device_name
+from wrapperir.tuning.measure import CallTimer, Timer
+from wrapperir.tuning.planning import PlannedCall, PlannedKernel, Rules, plan_kernels
+from wrapperir.tuning.report import (
+    CaseReport,
+    FailureReport,
+    KernelReport,
+    TuningReport,
+)
+from wrapperir.tuning.shapes import Sampling, Values, check_given
+from wrapperir.tuning.splitting import rejoined, split
+
+SAMPLES = 32
+"""How many values of its symbols a multi-kernel is timed at."""
+
+SECONDS = 0.2
+"""How long a case is timed, beside compiling its kernels and running each once."""
+
+LARGEST_BYTES = 1 << 30
+"""The bytes that a case's tensors may take together."""
+
+
+@frozen
+class Progress:
+    """How far tuning is: ``done`` of ``total`` cases, and the kernel it is at."""
+
+    kernel: str
+    done: int
+    total: int
+
+
+@frozen
+class Tuned:
+    """A program with what was found in its multi-kernels, and the report of it."""
+
+    program: Program
+    report: TuningReport
+
+
+def tune_program(
+    program: Program,
+    *,
+    emitter: str | Emitter = "python",
+    cache: ChoiceCache | None = None,
+    kernels: Collection[str] | None = None,
+    symbols: Mapping[str, Sequence[int]] | None = None,
+    samples: int = SAMPLES,
+    seed: int = 0,
+    seconds: float = SECONDS,
+    largest_bytes: int = LARGEST_BYTES,
+    interpreted: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+    timer: Timer | None = None,
+) -> Tuned:
+    """Return a verified program with the best choice of each multi-kernel recorded.
+
+    A multi-kernel is tuned unless its policy is ``first`` or ``forced``, and a kernel
+    with several configs becomes a multi-kernel of its configs first.  Each different call
+    is timed on its own, with what ``emitter`` makes of it, at up to ``samples`` values of
+    its symbols (:func:`~wrapperir.tuning.shapes.samples_of`) or those that ``symbols``
+    gives by name.  Where one choice is best the policy is ``recorded``, otherwise
+    ``computed``.  What cannot be timed stays as it was, and the report says why.
+
+    Cases that ``cache`` has are not timed again, and those that are timed are stored
+    there at once; :func:`~wrapperir.tuning.choice_cache.default_cache` is the user's.
+    With ``kernels`` only those of these names are tuned.  ``seconds`` is the time a case
+    may take (:class:`~wrapperir.tuning.measure.CallTimer`), ``largest_bytes`` what its
+    tensors may.  Triton kernels on the CPU run in an interpreter, and are timed only if
+    ``interpreted``.  ``progress`` is called before each case and at the end; ``timer``
+    replaces what takes the times.
+
+    This executes the kernels of the program.
+
+    Raises:
+        DiagnosticError: there is no such emitter.
+        SymbolValueError: values are given for what is no symbol that is read, or are out
+            of its range.
+    """
+    chosen = find_emitter(emitter) if isinstance(emitter, str) else emitter
+    given = dict(symbols or {})
+    check_given(tuple(symbol_lines(program)), given)
+    begin = time.perf_counter()
+    whole = split(program)
+    rules = Rules(chosen, Sampling(given, samples, seed, largest_bytes), interpreted)
+    planned = plan_kernels(whole, rules, kernels)
+    store = CaseStore(cache)
+    run = _Run(
+        CallTimer(chosen, seconds) if timer is None else timer,
+        store,
+        chosen.name,
+        progress,
+        sum(len(call.samples) for kernel in planned for call in kernel.calls),
+    )
+    tuned = {kernel.line.name: run.tune(kernel) for kernel in planned}
+    run.finish()
+    definitions = tuple(_recorded(line, tuned) for line in whole.definitions)
+    report = TuningReport(
+        program=program.name,
+        emitter=chosen.name,
+        kernels=tuple(found for _, found in tuned.values()),
+        seconds=round(time.perf_counter() - begin, 3),
+        cache_problem=store.problem,
+    )
+    left = {found.kernel for found in report.kernels if found.chosen is None}
+    return Tuned(rejoined(evolve(whole, definitions=definitions), program, left), report)
+
+
+class _Run:
+    """Times the cases of one program's multi-kernels."""
+
+    def __init__(
+        self,
+        timer: Timer,
+        store: CaseStore,
+        emitter: str,
+        progress: Callable[[Progress], None] | None,
+        total: int,
+    ) -> None:
+        self._timer = timer
+        self._store = store
+        self._emitter = emitter
+        self._progress = progress
+        self._total = total
+        self._done = 0
+
+    def tune(self, kernel: PlannedKernel) -> tuple[MultiKernelLine, KernelReport]:
+        """Return a multi-kernel with its new policy, and what was found."""
+        begin = time.perf_counter()
+        line = kernel.line
+        cases: list[CaseReport] = []
+        failures: dict[FailureReport, None] = {}
+        device = ""
+        timed = kernel_facts(line, kernel.kernels)
+        for at, planned in enumerate(kernel.calls):
+            device = device or device_name(planned.call.device)
+            for values in planned.samples:
+                facts = case_facts(timed, planned.call, values, self._emitter)
+                case = self._case(line, at, planned, values, facts, failures)
+                cases.append(case)
+        chosen = decide(cases)
+        reason = kernel.reason
+        if chosen is None and cases:
+            reason = "; ".join(filter(None, (reason, "no choice could be timed")))
+        report = KernelReport(
+            kernel=line.name,
+            choices=tuple(choice.kernel for choice in line.choices),
+            chosen=chosen,
+            device=device,
+            reason=reason,
+            cases=tuple(cases),
+            failures=tuple(failures),
+            seconds=round(time.perf_counter() - begin, 3),
+        )
+        if chosen is None:
+            return line, report
+        selection = selection_of(chosen, cases, device)
+        return evolve(line, selection=selection), report
+
+    def finish(self) -> None:
+        """Tell that all cases are done."""
+        if self._progress is not None:
+            self._progress(Progress("", self._done, self._total))
+
+    def _case(
+        self,
+        line: MultiKernelLine,
+        call: int,
+        planned: PlannedCall,
+        values: Values,
+        facts: Mapping[str, Fact],
+        failures: dict[FailureReport, None],
+    ) -> CaseReport:
+        if self._progress is not None:
+            self._progress(Progress(line.name, self._done, self._total))
+        known = self._store.load(facts, len(line.choices))
+        times = self._timer(planned.programs, values) if known is None else known
+        if known is None:
+            self._store.store(facts, times)
+        for choice, failure in zip(line.choices, times.failures, strict=True):
+            if failure is not None:
+                failures[FailureReport(choice=choice.kernel, reason=failure)] = None
+        self._done += 1
+        return CaseReport(
+            call=call,
+            symbols=tuple(values.items()),
+            values=tuple(values_at(line, planned.call, values).items()),
+            microseconds=times.microseconds,
+            cached=known is not None,
+        )
+
+
+def _recorded(
+    line: DefinitionLine, tuned: Mapping[str, tuple[MultiKernelLine, KernelReport]]
+) -> DefinitionLine:
+    found = tuned.get(line.name)
+    if found is None or found[1].chosen is None:
+        return line
+    return found[0]
