@@ -8,15 +8,19 @@ from typing import Self
 from torch.fx import GraphModule
 from torch.fx.graph_module import _USER_PRESERVED_ATTRIBUTES_KEY
 
-from wrapperir.emit.walking import chosen_kernel, walk_lines
+from wrapperir.emit.runnable_kernels import runnable_kernels, value_types
+from wrapperir.emit.walking import walk_lines
 from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import KernelCallLine, KernelDefinitionLine
+from wrapperir.ir.line import KernelCallLine, KernelDefinitionLine, MultiKernelLine
 from wrapperir.ir.program import Program
+from wrapperir.ir.types import ValueType
 
 # A graph that was saved calls the operators that these register.
 from wrapperir_fx import assert_operator as assert_operator
 from wrapperir_fx import kernel_operator as kernel_operator
 from wrapperir_fx.kernel_functions import register_kernels
+from wrapperir_fx.kernel_keys import MultiKernelDefinition
+from wrapperir_fx.multi_kernel_registry import register_multi_kernels
 from wrapperir_fx.saved_graphs import KERNELS
 from wrapperir_fx.triton_kernels import bind_triton_kernels, enter_triton_kernel
 
@@ -30,18 +34,33 @@ def bind_kernels(module: GraphModule, program: Program) -> None:
         DiagnosticError: WIR709, a kernel does not build.
     """
     definitions = {line.name: line for line in program.definitions}
-    called: dict[str, KernelDefinitionLine] = {}
+    types: dict[str, ValueType] = {}
+    if any(isinstance(line, MultiKernelLine) for line in program.definitions):
+        types = value_types(program)
+    kernels: dict[str, KernelDefinitionLine] = {}
+    multi_kernels: dict[str, MultiKernelDefinition] = {}
     interpreted = False
     for line in walk_lines(program.lines):
-        if isinstance(line, KernelCallLine):
-            definition, _ = chosen_kernel(definitions, line.kernel)
-            called[definition.name] = definition
+        if not isinstance(line, KernelCallLine):
+            continue
+        found = runnable_kernels(definitions, line, types)
+        if not isinstance(found.dispatch, int) and line.kernel not in multi_kernels:
+            definition = definitions[line.kernel]
+            assert isinstance(definition, MultiKernelLine)
+            known = MultiKernelDefinition.of(definition, definitions)
+            multi_kernels[line.kernel] = known
+        for candidate in found.kernels.values():
+            kernel = candidate.kernel
+            kernels[kernel.name] = kernel
             # The emitter refuses programs with Triton kernels there and elsewhere.
-            if definition.language is Language.TRITON and line.device.kind == "cpu":
+            if kernel.language is Language.TRITON and line.device.kind == "cpu":
                 interpreted = True
-    register_kernels(called.values(), interpreted=interpreted)
+    saved = SavedKernels(
+        tuple(kernels.values()), tuple(multi_kernels.values()), interpreted=interpreted
+    )
+    saved.register()
     bind_triton_kernels(module, program.definitions, interpreted=interpreted)
-    keep_kernels(module, SavedKernels(tuple(called.values()), interpreted=interpreted))
+    keep_kernels(module, saved)
 
 
 class SavedKernels:
@@ -51,15 +70,29 @@ class SavedKernels:
     """
 
     def __init__(
-        self, definitions: tuple[KernelDefinitionLine, ...], *, interpreted: bool
+        self,
+        kernels: tuple[KernelDefinitionLine, ...],
+        multi_kernels: tuple[MultiKernelDefinition, ...],
+        *,
+        interpreted: bool,
     ) -> None:
-        """Hold the definitions of kernels that are registered."""
-        self.definitions = definitions
+        """Hold the definitions of kernels that are, or are to be, registered."""
+        self.kernels = kernels
+        self.multi_kernels = multi_kernels
         self.interpreted = interpreted
+
+    def register(self) -> None:
+        """Build and register the kernels, and register the multi-kernels.
+
+        Raises:
+            DiagnosticError: WIR709, a kernel does not build.
+        """
+        register_kernels(self.kernels, interpreted=self.interpreted)
+        register_multi_kernels(self.multi_kernels)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Return what registers the kernels again."""
-        return restored_kernels, (self.definitions, self.interpreted)
+        return restored_kernels, (self.kernels, self.multi_kernels, self.interpreted)
 
     def __copy__(self) -> Self:
         """Return this object: it does not change."""
@@ -71,18 +104,21 @@ class SavedKernels:
 
 
 def restored_kernels(
-    definitions: tuple[KernelDefinitionLine, ...], interpreted: bool
+    kernels: tuple[KernelDefinitionLine, ...],
+    multi_kernels: tuple[MultiKernelDefinition, ...],
+    interpreted: bool,
 ) -> SavedKernels:
     """Register kernels; a graph module that was saved calls this where it is loaded.
 
     Raises:
         DiagnosticError: WIR709, a kernel does not build.
     """
-    register_kernels(definitions, interpreted=interpreted)
-    for definition in definitions:
+    saved = SavedKernels(kernels, multi_kernels, interpreted=interpreted)
+    saved.register()
+    for definition in kernels:
         if definition.language is Language.TRITON:  # a saved graph has its index
             enter_triton_kernel(definition, interpreted=interpreted)
-    return SavedKernels(definitions, interpreted=interpreted)
+    return saved
 
 
 def keep_kernels(module: GraphModule, kernels: SavedKernels) -> None:

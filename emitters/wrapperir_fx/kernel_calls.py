@@ -6,12 +6,12 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from attrs import define, field
+from attrs import define, field, frozen
 from torch._higher_order_ops.triton_kernel_wrap import triton_kernel_wrapper_mutation
 from torch.fx.node import Argument, has_side_effect
 
 from wrapperir.emit.number_kinds import NumberKinds, kind_of
-from wrapperir.emit.walking import chosen_kernel
+from wrapperir.emit.runnable_kernels import Runnable, runnable_kernels
 from wrapperir.ir.expr import (
     EvaluationError,
     Expr,
@@ -32,10 +32,19 @@ from wrapperir.ir.line import (
     KernelArgument,
     KernelCallLine,
     KernelDefinitionLine,
+    MultiKernelLine,
     SymbolKind,
 )
-from wrapperir_fx.kernel_keys import call_key, definition_key, split_arguments
-from wrapperir_fx.kernel_operator import call_kernel
+from wrapperir.ir.types import Device
+from wrapperir_fx.kernel_keys import (
+    MultiKernelDefinition,
+    call_key,
+    deciding_parameters,
+    definition_key,
+    multi_kernel_key,
+    split_arguments,
+)
+from wrapperir_fx.kernel_operator import call_kernel, call_multi_kernel
 from wrapperir_fx.nodes import Number
 from wrapperir_python.triton_kernels import bound_values
 
@@ -46,63 +55,85 @@ if TYPE_CHECKING:
 has_side_effect(triton_kernel_wrapper_mutation)
 
 
-@define(eq=False)
-class Callee:
-    """The kernel that calls of a name run.
+@frozen
+class Signature:
+    """What a call of an operator of ours says of the kernel that it runs.
 
-    ``positions`` are the arguments of a call that it takes, ``None`` if all in order;
-    ``index`` is its place among the program's definitions, ``key`` its key for
-    ``call_kernel``; ``devices`` are the kinds of device that it was called on;
-    ``writes_all`` says that no tensor is only read.
+    ``key`` is its key; ``writes_all`` says that no tensor is only read.
     """
 
-    definition: KernelDefinitionLine
-    positions: tuple[int, ...] | None
-    index: int
     key: str
     parameters: tuple[RuntimeParameter, ...]
     writes_all: bool
+
+
+@define(eq=False)
+class Callee:
+    """A kernel that is called.
+
+    ``index`` is its place among the program's definitions; ``devices`` are the kinds of
+    device that it was called on.
+    """
+
+    definition: KernelDefinitionLine
+    index: int
+    signature: Signature
     devices: set[str] = field(factory=set[str])
 
 
 def emit_kernel_call(lines: "FxLines", line: KernelCallLine) -> None:
-    """Append ``triton_kernel_wrapper_mutation`` or ``wrapperir.call_kernel``."""
-    callee = _find_callee(lines, line)
-    arguments = line.arguments
-    if callee.positions is not None:
-        arguments = tuple([arguments[position] for position in callee.positions])
+    """Append a call of ``triton_kernel_wrapper_mutation`` or of an operator of ours."""
+    found = _runnable(lines, line)
+    if not isinstance(found.dispatch, int):
+        _emit_multi_kernel(lines, line, found)
+        return
+    candidate, arguments = found.kernels[found.dispatch], line.arguments
+    if candidate.positions is not None:
+        arguments = tuple([arguments[position] for position in candidate.positions])
+    callee = _find_callee(lines, candidate.kernel, line.device)
     if callee.definition.language is Language.TRITON:
         _emit_triton(lines, callee, arguments)
     else:
-        _emit_operator(lines, callee, arguments)
+        _emit_operator(lines, callee.signature, arguments)
 
 
-def _find_callee(lines: "FxLines", line: KernelCallLine) -> Callee:
+def _runnable(lines: "FxLines", line: KernelCallLine) -> Runnable:
+    """Return what a call may run, and what decides."""
+    types = {
+        argument.name: lines.values[argument.name].type
+        for argument in line.arguments
+        if isinstance(argument, BufferRef)
+    }
+    return runnable_kernels(lines.context.definitions, line, types)
+
+
+def _find_callee(
+    lines: "FxLines", definition: KernelDefinitionLine, device: Device
+) -> Callee:
     callees = lines.context.callees
-    callee = callees.get(line.kernel)
+    callee = callees.get(definition.name)
     if callee is None:
-        definition, positions = chosen_kernel(lines.context.definitions, line.kernel)
         index = list(lines.context.definitions).index(definition.name)
-        parameters = runtime_parameters(definition.parameters)
         key = "" if definition.language is Language.TRITON else definition_key(definition)
-        writes_all = all(
-            isinstance(item, ScalarParameter) or item.access.writes for item in parameters
-        )
-        callee = Callee(definition, positions, index, key, parameters, writes_all)
-        callees[line.kernel] = callee
+        signature = _signature(key, runtime_parameters(definition.parameters))
+        callee = callees[definition.name] = Callee(definition, index, signature)
         if any("\ud800" <= character <= "\udfff" for character in definition.source):
             lines.report("the source of a kernel is no Unicode text", definition.name)
-    if line.device.kind not in callee.devices:
-        callee.devices.add(line.device.kind)
-        _check_device(lines, callee, line)
+    if device.kind not in callee.devices:
+        callee.devices.add(device.kind)
+        _check_device(lines, callee, device)
     return callee
 
 
-def _check_device(lines: "FxLines", callee: Callee, line: KernelCallLine) -> None:
+def _signature(key: str, parameters: tuple[RuntimeParameter, ...]) -> Signature:
+    tensors = [item for item in parameters if not isinstance(item, ScalarParameter)]
+    return Signature(key, parameters, all(item.access.writes for item in tensors))
+
+
+def _check_device(lines: "FxLines", callee: Callee, device: Device) -> None:
     language = callee.definition.language
-    if language is Language.CPP and line.device.kind != "cpu":
-        device = str(line.device)
-        lines.report(f"a C++ kernel does not run on {device}", device)
+    if language is Language.CPP and device.kind != "cpu":
+        lines.report(f"a C++ kernel does not run on {device}", str(device))
     if language is Language.TRITON:
         kinds = triton_devices(lines.context.callees)
         if "cpu" in kinds and len(kinds) > 1:
@@ -120,26 +151,53 @@ def triton_devices(callees: Mapping[str, Callee]) -> frozenset[str]:
 
 
 def _emit_operator(
-    lines: "FxLines", callee: Callee, arguments: Sequence[KernelArgument]
+    lines: "FxLines", signature: Signature, arguments: Sequence[KernelArgument]
 ) -> None:
-    shared = _shared_parameters(lines, callee, arguments)
+    lines.nodes.call(call_kernel, _operator_arguments(lines, signature, arguments))
+
+
+def _emit_multi_kernel(lines: "FxLines", line: KernelCallLine, found: Runnable) -> None:
+    definitions = lines.context.definitions
+    definition = definitions[line.kernel]
+    assert isinstance(definition, MultiKernelLine)
+    for candidate in found.kernels.values():
+        _find_callee(lines, candidate.kernel, line.device)
+    signature = lines.context.multi_kernels.get(line.kernel)
+    if signature is None:
+        key = multi_kernel_key(MultiKernelDefinition.of(definition, definitions))
+        signature = _signature(key, runtime_parameters(definition.parameters))
+        lines.context.multi_kernels[line.kernel] = signature
+    deciding: list[Number] = []
+    for place in deciding_parameters(definition):
+        argument = line.arguments[place]
+        assert not isinstance(argument, BufferRef)
+        deciding.append(lines.numbers.value(argument))
+    args = _operator_arguments(lines, signature, line.arguments)
+    lines.nodes.call(call_multi_kernel, (*args, deciding))
+
+
+def _operator_arguments(
+    lines: "FxLines", signature: Signature, arguments: Sequence[KernelArgument]
+) -> tuple[Argument, ...]:
+    """Return the key of a call, and its three lists of arguments."""
+    shared = _shared_parameters(lines, signature, arguments)
     given = [
         _given(lines, parameter, argument)
-        for parameter, argument in zip(callee.parameters, arguments, strict=True)
+        for parameter, argument in zip(signature.parameters, arguments, strict=True)
     ]
-    lists = split_arguments(callee.parameters, given, shared)
-    lines.nodes.call(call_kernel, (call_key(callee.key, shared), *lists))
+    lists = split_arguments(signature.parameters, given, shared)
+    return call_key(signature.key, shared), *lists
 
 
 def _shared_parameters(
-    lines: "FxLines", callee: Callee, arguments: Sequence[KernelArgument]
+    lines: "FxLines", signature: Signature, arguments: Sequence[KernelArgument]
 ) -> list[str]:
     """Return the read parameters whose memory may be that of a written one."""
-    if callee.writes_all:
+    if signature.writes_all:
         return []
     written: set[str] = set()
     read: list[tuple[str, frozenset[str]]] = []
-    for parameter, argument in zip(callee.parameters, arguments, strict=True):
+    for parameter, argument in zip(signature.parameters, arguments, strict=True):
         if isinstance(parameter, ScalarParameter):
             continue
         assert isinstance(argument, BufferRef)
@@ -154,24 +212,24 @@ def _shared_parameters(
 def _emit_triton(
     lines: "FxLines", callee: Callee, arguments: Sequence[KernelArgument]
 ) -> None:
-    definition = callee.definition
+    definition, parameters = callee.definition, callee.signature.parameters
     kwargs: dict[str, Argument] = {
         parameter.name: _given(lines, parameter, argument)
-        for parameter, argument in zip(callee.parameters, arguments, strict=True)
+        for parameter, argument in zip(parameters, arguments, strict=True)
     }
     bound = bound_values(definition)
     kwargs.update(bound)
     values: dict[str, Expr] = {
         key: value for key, value in bound.items() if isinstance(value, int | float)
     }
-    for parameter, argument in zip(callee.parameters, arguments, strict=True):
+    for parameter, argument in zip(parameters, arguments, strict=True):
         if isinstance(parameter, ScalarParameter):
             assert not isinstance(argument, BufferRef)
             values[parameter.name] = _converted(argument, parameter, lines.kinds)
     grid = (*definition.grid, 1, 1, 1)[:3]
     blocks = {
         parameter.name: ("stable", (list(parameter.block),))
-        for parameter in callee.parameters
+        for parameter in parameters
         if isinstance(parameter, DescriptorParameter)
     }
     extents = tuple([_extent(lines, extent, values) for extent in grid])

@@ -25,18 +25,19 @@ from wrapperir_fx.kernel_registry import (
     opaque_launcher,
     register_kernel,
     registered_definition,
+    registered_launcher,
 )
 from wrapperir_python.cpp_kernels import emit_cpp_kernel
 from wrapperir_python.expressions import format_tuple
 from wrapperir_python.load import load_module
 from wrapperir_python.module_text import ModuleText
-from wrapperir_python.triton_kernels import emit_jit_function
+from wrapperir_python.triton_kernels import emit_triton_kernel
 
 _ENTRY = "kernels.py"
 _LOCK = threading.RLock()
 _TRITON: dict[tuple[str, bool], object] = {}
+_TRITON_LAUNCHERS: dict[tuple[str, bool], Launcher] = {}
 _DEFINITIONS: dict[object, KernelDefinitionLine] = {}
-
 
 _untraced = cast(Callable[[Launcher], object], torch.compiler.disable)
 
@@ -89,14 +90,17 @@ def register_kernels(
                 register_kernel(key, definition, opaque_launcher(definition))
             else:
                 written[key] = definition
-        functions = _build(tuple(written.values()), interpreted=interpreted)
-        for (key, definition), function in zip(written.items(), functions, strict=True):
+        built = _build(tuple(written.values()), interpreted=interpreted)
+        for (key, definition), (function, launcher) in zip(
+            written.items(), built, strict=True
+        ):
             if definition.language is not Language.TRITON:
-                register_kernel(key, definition, cast(Launcher, function))
+                register_kernel(key, definition, launcher)
                 continue
             if interpreted:
                 function = InterpretedKernel(cast(_Kernel, function))
             _TRITON[key, interpreted] = function
+            _TRITON_LAUNCHERS[key, interpreted] = launcher
             _DEFINITIONS[function] = definition
 
 
@@ -112,6 +116,22 @@ def triton_function(definition: KernelDefinitionLine, *, interpreted: bool) -> o
     return _TRITON[definition_key(definition), interpreted]
 
 
+def kernel_launcher(definition: KernelDefinitionLine, *, interpreted: bool) -> Launcher:
+    """Return what runs a kernel; it takes its arguments in the order of the parameters.
+
+    ``interpreted`` says that a Triton kernel runs on the CPU.  On a GPU, the device of its
+    tensors must be the current one.
+
+    Raises:
+        DiagnosticError: WIR709, it does not build.
+    """
+    register_kernels([definition], interpreted=interpreted)
+    key = definition_key(definition)
+    if definition.language is Language.TRITON:
+        return _TRITON_LAUNCHERS[key, interpreted]
+    return registered_launcher(key)
+
+
 def triton_definition(function: object) -> KernelDefinitionLine | None:
     """Return what a Triton kernel was built from; ``None`` if this package did not."""
     return _DEFINITIONS.get(function)
@@ -125,8 +145,8 @@ def _is_built(key: str, definition: KernelDefinitionLine, interpreted: bool) -> 
 
 def _build(
     definitions: Sequence[KernelDefinitionLine], *, interpreted: bool
-) -> tuple[object, ...]:
-    """Return a launcher for each C++ kernel and the jitted function of each Triton one."""
+) -> tuple[tuple[object, Launcher], ...]:
+    """Return the function of each kernel, for Triton the jitted one, and a launcher."""
     if not definitions:
         return ()
     module = ModuleText()
@@ -134,15 +154,16 @@ def _build(
     if compiled:
         module.need("AsyncCompile")
         module.definitions.emit_line("async_compile = AsyncCompile()")
-    functions: list[Fragment] = []
+    built: list[Fragment] = []
     for index, definition in enumerate(definitions):
         # Those of two programs may have one name.
         line = evolve(definition, name=f"{definition.name[:200]}_{index}")
         if line.language is Language.TRITON:
-            functions.append(emit_jit_function(module, line))
+            function = emit_triton_kernel(module, line)
         else:
             emit_cpp_kernel(module, line)
-            functions.append(module.kernels[line.name])
+            function = module.kernels[line.name]
+        built.append(format_tuple([function, module.kernels[line.name]]))
     if compiled:
         module.awaiting.emit_line("async_compile.wait(globals())")
     writer = SourceWriter()
@@ -150,8 +171,8 @@ def _build(
     writer.emit_blank(2)
     writer.emit_line("def call(args):")
     with writer.indented():
-        writer.emit_line("return {}", format_tuple(functions))
+        writer.emit_line("return {}", format_tuple(built))
     files: dict[str, str | bytes] = {_ENTRY: writer.format_text(), **module.files}
     artifact = Artifact("fx", files, _ENTRY)
     call = load_module(artifact, {}, interpreted=interpreted, checked=False)
-    return cast(Callable[[list[object]], tuple[object, ...]], call)([])
+    return cast(Callable[[list[object]], tuple[tuple[object, Launcher], ...]], call)([])

@@ -1,4 +1,4 @@
-"""What a graph's call of a C++ or opaque kernel says: its key, and its lists of arguments.
+"""What a graph's call of an operator of ours says: a kernel's key, and lists of arguments.
 
 A key is the kernel's name and the beginning of its definition's SHA-256, as in
 ``add:0f3c4b5a69788796``.  Two programs that are loaded in one process never run each
@@ -8,16 +8,21 @@ A call has its tensors in two lists: those that it writes and those that it only
 parameter that is only read stands among the written ones in a call where its argument may
 share memory with one that is written.  The key of such a call names these parameters:
 ``add:0f3c4b5a69788796:left,right``.
+
+The key of a multi-kernel is made alike, of its definition and the keys of its choices.
 """
 
 import hashlib
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import TypeVar
 
 import attrs
+from attrs import frozen
 
+from wrapperir.ir.expr import symbols_in
 from wrapperir.ir.kernel import RuntimeParameter, ScalarParameter, runtime_parameters
-from wrapperir.ir.line import KernelDefinitionLine
+from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine, MultiKernelLine
+from wrapperir.ir.selection import ComputedChoice
 from wrapperir.text import format_line
 
 _T = TypeVar("_T")
@@ -29,9 +34,52 @@ def definition_key(definition: KernelDefinitionLine) -> str:
     Raises:
         DiagnosticError: the definition has no text.
     """
-    text = format_line(attrs.evolve(definition, provenance=None))
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{definition.name}:{digest[:16]}"
+    return _key(definition.name, format_line(attrs.evolve(definition, provenance=None)))
+
+
+@frozen
+class MultiKernelDefinition:
+    """A multi-kernel, and the kernels of its choices, in order."""
+
+    line: MultiKernelLine
+    kernels: tuple[KernelDefinitionLine, ...]
+
+    @classmethod
+    def of(
+        cls, line: MultiKernelLine, definitions: Mapping[str, DefinitionLine]
+    ) -> "MultiKernelDefinition":
+        """Return a multi-kernel with those of a program's definitions that it names."""
+        kernels = [definitions[choice.kernel] for choice in line.choices]
+        found = [kernel for kernel in kernels if isinstance(kernel, KernelDefinitionLine)]
+        assert len(found) == len(kernels)
+        return cls(line, tuple(found))
+
+
+def multi_kernel_key(definition: MultiKernelDefinition) -> str:
+    """Return the key of a multi-kernel.
+
+    Raises:
+        DiagnosticError: a definition has no text.
+    """
+    line = definition.line
+    texts = [format_line(attrs.evolve(line, provenance=None))]
+    texts += map(definition_key, definition.kernels)
+    return _key(line.name, "\n".join(texts))
+
+
+def deciding_parameters(line: MultiKernelLine) -> tuple[int, ...]:
+    """Return the positions of the scalar parameters that a multi-kernel's policy names.
+
+    A call says what these are given before it is made a number of the parameter's type.
+    """
+    if not isinstance(line.selection, ComputedChoice):
+        return ()
+    named = frozenset(symbols_in(line.selection.index))
+    return tuple(
+        place
+        for place, parameter in enumerate(line.parameters)
+        if isinstance(parameter, ScalarParameter) and parameter.name in named
+    )
 
 
 def call_key(kernel: str, shared: Sequence[str]) -> str:
@@ -61,7 +109,7 @@ def split_arguments(
     return lists
 
 
-def argument_order(definition: KernelDefinitionLine, shared: Set[str]) -> tuple[int, ...]:
+def argument_order(definition: DefinitionLine, shared: Set[str]) -> tuple[int, ...]:
     """Return where each argument stands in the three lists, laid end to end."""
     parameters = runtime_parameters(definition.parameters)
     written, read, numbers = split_arguments(parameters, range(len(parameters)), shared)
@@ -74,3 +122,8 @@ def _list_of(parameter: RuntimeParameter, shared: Collection[str]) -> int:
     if isinstance(parameter, ScalarParameter):
         return 2
     return 0 if parameter.access.writes or parameter.name in shared else 1
+
+
+def _key(name: str, text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{name}:{digest[:16]}"

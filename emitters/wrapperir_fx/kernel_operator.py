@@ -1,4 +1,4 @@
-"""The one operator of ours that runs kernels: ``torch.ops.wrapperir.call_kernel``.
+"""The two operators of ours that run kernels, in ``torch.ops.wrapperir``.
 
 ``call_kernel(kernel, written, read, numbers)`` runs a C++ or an opaque kernel:
 
@@ -8,13 +8,18 @@
 - ``read`` are the tensors that it only reads;
 - ``numbers`` are the numbers that it is given by value.
 
-Each list is in the order of the kernel's parameters.  The operator returns nothing, looks
-the key up in :mod:`wrapperir_fx.kernel_registry`, and runs what it finds.  Its schema says
-that it writes all of ``written`` and nothing else, so PyTorch traces, functionalises,
-exports and compiles calls of it as of any operator.  For fake and meta tensors it does
-nothing.
+``call_multi_kernel(kernel, written, read, numbers, deciding)`` runs one of a multi-kernel's
+choices, of any language.  Which one is decided when it runs: by the sizes of the tensors
+that it is given, and by ``deciding``, the numbers of the scalar parameters that the policy
+names, before they are made numbers of the parameters' types; or by timing the choices.
 
-Importing this module registers it.
+Each list is in the order of the parameters.  An operator returns nothing, looks the key up
+in :mod:`wrapperir_fx.kernel_registry` or :mod:`wrapperir_fx.multi_kernel_registry`, and
+runs what it finds.  Its schema says that it writes all of ``written`` and nothing else, so
+PyTorch traces, functionalises, exports and compiles calls of it as of any operator.  For
+fake and meta tensors it does nothing.
+
+Importing this module registers them.
 """
 
 # torch says little of its types.
@@ -22,16 +27,20 @@ Importing this module registers it.
 # pyright: reportUnknownVariableType=false
 
 from collections.abc import Sequence
+from types import FunctionType
 from typing import Any, cast
 
 import torch
 from torch.library import Library
 
 from wrapperir_fx.kernel_registry import KERNEL_FUNCTIONS, Number
+from wrapperir_fx.multi_kernel_registry import MULTI_KERNEL_FUNCTIONS
 
 _DYNAMO = cast(Any, torch)._C._dynamo.eval_frame
-_SCHEMA = (
-    "call_kernel(str kernel, Tensor(a!)[] written, Tensor[] read, Scalar[] numbers) -> ()"
+_SCHEMAS = (
+    "call_kernel(str kernel, Tensor(a!)[] written, Tensor[] read, Scalar[] numbers) -> ()",
+    "call_multi_kernel(str kernel, Tensor(a!)[] written, Tensor[] read, Scalar[] numbers,"
+    " Scalar[] deciding) -> ()",
 )
 
 
@@ -44,28 +53,39 @@ def _run(
     KERNEL_FUNCTIONS[kernel](written, read, numbers)
 
 
-# What a compiler made of a graph runs under Dynamo, which would compile this function and
-# the launchers that it calls. Marked so, it passes over them all, and at no cost a call.
-_DYNAMO.set_code_exec_strategy(
-    _run.__code__,
-    _DYNAMO._FrameExecStrategy(_DYNAMO._FrameAction.SKIP, _DYNAMO._FrameAction.SKIP),
-)
-
-
-def _pretend(
+def _run_choice(
     kernel: str,
     written: Sequence[torch.Tensor],
     read: Sequence[torch.Tensor],
     numbers: Sequence[Number],
+    deciding: Sequence[Number],
 ) -> None:
+    MULTI_KERNEL_FUNCTIONS[kernel](written, read, numbers, deciding)
+
+
+def _pretend(kernel: str, *arguments: object) -> None:
     """Do nothing, which is all there is to see of a call where tensors have no data."""
 
 
 # An operator lives as long as its library.
 _LIBRARY = cast(Any, Library)("wrapperir", "FRAGMENT")  # torch gives it no types
-_LIBRARY.define(_SCHEMA)
-_LIBRARY.impl("call_kernel", _run, "CompositeExplicitAutograd")
-_LIBRARY._register_fake("call_kernel", _pretend)
+
+
+def _register(schema: str, run: FunctionType) -> None:
+    # What a compiler made of a graph runs under Dynamo, which would compile this function
+    # and the launchers that it calls. Marked so, it passes over all, at no cost a call.
+    skip = _DYNAMO._FrameAction.SKIP
+    _DYNAMO.set_code_exec_strategy(run.__code__, _DYNAMO._FrameExecStrategy(skip, skip))
+    name = schema.partition("(")[0]
+    _LIBRARY.define(schema)
+    _LIBRARY.impl(name, run, "CompositeExplicitAutograd")
+    _LIBRARY._register_fake(name, _pretend)
+
+
+for _schema, _function in zip(_SCHEMAS, (_run, _run_choice), strict=True):
+    _register(_schema, cast(FunctionType, _function))
 
 call_kernel = torch.ops.wrapperir.call_kernel.default
-"""The operator; a graph that runs no program of ours can call it too."""
+"""The operator for a kernel; a graph that runs no program of ours can call it too."""
+call_multi_kernel = torch.ops.wrapperir.call_multi_kernel.default
+"""The operator for a multi-kernel whose choice only the run knows."""

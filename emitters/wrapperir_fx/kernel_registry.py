@@ -27,7 +27,7 @@ class _KernelFunctions(dict[str, KernelFunction]):
     def __missing__(self, key: str) -> KernelFunction:
         kernel, shared = split_key(key)
         if kernel not in _LAUNCHERS:
-            raise _unregistered(key)
+            raise unregistered(key)
         definition, launcher = _LAUNCHERS[kernel]
         made = self[key] = _taking_lists(launcher, argument_order(definition, shared))
         return made
@@ -41,6 +41,15 @@ def registered_definition(key: str) -> KernelDefinitionLine | None:
     """Return the kernel of a key, without the parameters of a call; ``None`` if none is."""
     found = _LAUNCHERS.get(key)
     return None if found is None else found[0]
+
+
+def registered_launcher(key: str) -> Launcher:
+    """Return what runs the C++ or opaque kernel of a key.
+
+    Raises:
+        KeyError: none is registered.
+    """
+    return _LAUNCHERS[key][1]
 
 
 def register_kernel(key: str, definition: KernelDefinitionLine, launcher: Launcher) -> None:
@@ -109,7 +118,8 @@ def _taking_lists(launcher: Launcher, order: tuple[int, ...]) -> KernelFunction:
     return reordered
 
 
-def _unregistered(key: str) -> DiagnosticError:
+def unregistered(key: str) -> DiagnosticError:
+    """Return what says that no kernel or multi-kernel of a key is registered."""
     return DiagnosticError(
         Diagnostic(
             code=Code.UNREGISTERED_KERNEL,

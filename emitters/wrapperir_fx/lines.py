@@ -57,7 +57,7 @@ from wrapperir_fx.attributes import Attributes
 from wrapperir_fx.block_needs import BlockNeeds
 from wrapperir_fx.blocks import emit_conditional, emit_subgraph_call, emit_while_loop
 from wrapperir_fx.fake_values import FakeValues
-from wrapperir_fx.kernel_calls import Callee, emit_kernel_call
+from wrapperir_fx.kernel_calls import Callee, Signature, emit_kernel_call
 from wrapperir_fx.memory import (
     emit_allocate,
     emit_allocate_pool,
@@ -83,6 +83,7 @@ class Context:
     streams: StreamSurvey
     kinds: NumberKinds = field(factory=NumberKinds)
     callees: dict[str, Callee] = field(factory=dict[str, Callee])
+    multi_kernels: dict[str, Signature] = field(factory=dict[str, Signature])
     problems: list[Diagnostic] = field(factory=list[Diagnostic])
     identifiers: NameTable = field(factory=lambda: NameTable(()))
     needs: BlockNeeds = field(
@@ -153,7 +154,7 @@ class FxLines(LineVisitor[None]):
         """Append nothing: calls name the kernel."""
 
     def visit_multi_kernel(self, line: MultiKernelLine) -> None:
-        """Append nothing: calls go straight to the choice."""
+        """Append nothing: calls go to the choice, or name the multi-kernel."""
 
     def visit_allocate(self, line: AllocateLine) -> None:
         """Append ``torch.empty_strided``; what is kept was made before the call."""
@@ -186,7 +187,7 @@ class FxLines(LineVisitor[None]):
         emit_view(self, line)
 
     def visit_kernel_call(self, line: KernelCallLine) -> None:
-        """Append ``triton_kernel_wrapper_mutation`` or ``wrapperir.call_kernel``."""
+        """Append a call of PyTorch's operator for Triton kernels, or of one of ours."""
         with self.streams.launching(line):
             emit_kernel_call(self, line)
 

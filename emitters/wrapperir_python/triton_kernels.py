@@ -39,8 +39,11 @@ _TOLD_TYPES: Mapping[DType, str] = {
 }
 
 
-def emit_triton_kernel(module: ModuleText, line: KernelDefinitionLine) -> None:
-    """Append a launcher and add the file that holds the kernel's source."""
+def emit_triton_kernel(module: ModuleText, line: KernelDefinitionLine) -> Fragment:
+    """Append a launcher and add the file that holds the kernel's source.
+
+    Return the name of the function that the launcher launches.
+    """
     function = emit_jit_function(module, line)
     module.launchers.emit_blank(2)
     names = Namespace(NameTable({*RESERVED, function}))
@@ -54,6 +57,7 @@ def emit_triton_kernel(module: ModuleText, line: KernelDefinitionLine) -> None:
             _format_grid(module, line, names),
             joined(", ", _launch_arguments(module, line, names)),
         )
+    return function
 
 
 def emit_jit_function(module: ModuleText, line: KernelDefinitionLine) -> Fragment:

@@ -1,0 +1,104 @@
+"""Which choice of a multi-kernel a call of this process runs, where only the run knows.
+
+Decisions are made as emitted Python makes them, by the same code: what was picked is
+logged at INFO by the logger ``wrapperir.choices`` and returned by :func:`choices`, and
+times are kept in the user's cache.
+"""
+
+# torch says little of its types.
+# pyright: reportUnknownMemberType=false
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import torch
+
+from wrapperir.emit.kernel_digest import kernel_digest
+from wrapperir.ir.expr import Number
+from wrapperir.ir.kernel import TensorParameter
+from wrapperir.ir.line import MultiKernelLine
+from wrapperir.ir.selection import BenchmarkChoice, NearestChoice, choose
+from wrapperir_fx.kernel_keys import MultiKernelDefinition, deciding_parameters
+from wrapperir_python.emitted.kernel_choices import (
+    Benchmarked,
+    ByShape,
+    Choice,
+    Decision,
+    choices,
+)
+
+__all__ = ["Decision", "choices", "deciding_runner"]
+
+Given: TypeAlias = Sequence[torch.Tensor | Number]
+"""The arguments of a call, in the order of the multi-kernel's parameters."""
+Launcher: TypeAlias = Callable[..., object]
+"""Runs a choice; takes all arguments of a call."""
+Runner: TypeAlias = Callable[[Given, Sequence[Number]], object]
+"""Runs a call; takes its arguments, and the numbers that the policy names."""
+
+_EMITTER = "fx"
+_RUN = "run"
+
+
+def deciding_runner(
+    definition: MultiKernelDefinition, launchers: Sequence[Launcher]
+) -> Runner:
+    """Return what runs the calls of a multi-kernel on one device.
+
+    ``launchers`` are those of its choices, in order.  What is decided once is kept: of a
+    benchmark for all calls, else for calls with the same sizes and numbers.
+    """
+    line = definition.line
+    found = [
+        Choice(kernel.name, launcher, kernel_digest(kernel), choice.arguments)
+        for kernel, launcher, choice in zip(
+            definition.kernels, launchers, line.choices, strict=True
+        )
+    ]
+    if isinstance(line.selection, BenchmarkChoice):
+        return _timed(line, found)
+    return _by_rule(line, found)
+
+
+def _timed(line: MultiKernelLine, found: Sequence[Choice]) -> Runner:
+    updated = [
+        place
+        for place, parameter in enumerate(line.parameters)
+        if isinstance(parameter, TensorParameter)
+        and parameter.access.reads
+        and parameter.access.writes
+    ]
+    bound: dict[str, Launcher] = {}
+    bound[_RUN] = Benchmarked(
+        line.name, found, updated=updated, emitter=_EMITTER, namespace=bound, bound=_RUN
+    )
+
+    def run(given: Given, deciding: Sequence[Number]) -> object:
+        return bound[_RUN](*given)
+
+    return run
+
+
+def _by_rule(line: MultiKernelLine, found: Sequence[Choice]) -> Runner:
+    sizes = tuple([(size.parameter, size.dim) for size in line.sizes])
+    names = [size.name for size in line.sizes]
+    names += [line.parameters[place].name for place in deciding_parameters(line)]
+
+    def rule(*case: Number) -> int:
+        values = dict(zip(names, case, strict=True))
+        return choose(line.selection, [int(size) for size in case[: len(sizes)]], values)
+
+    nearest = isinstance(line.selection, NearestChoice)
+    reason = "the nearest hint" if nearest else "computed"
+    chosen = ByShape(line.name, dict(enumerate(found)), rule, reason)
+
+    def run(given: Given, deciding: Sequence[Number]) -> object:
+        extents = [_size(given[place], dim) for place, dim in sizes]
+        return chosen[(*extents, *deciding)](*given)
+
+    return run
+
+
+def _size(given: torch.Tensor | Number, dim: int) -> int:
+    assert isinstance(given, torch.Tensor)
+    return given.shape[dim]
