@@ -22,6 +22,7 @@ from wrapperir.testing.conformance_blocks import BLOCK_CASES
 from wrapperir.testing.conformance_case import Case
 from wrapperir.testing.conformance_kernels import DESCRIPTOR_CASES, kernel_cases
 from wrapperir.testing.conformance_memory import MEMORY_CASES
+from wrapperir.testing.conformance_selection import selection_cases
 
 _MATRIX = tensor("f32", (4, 8))
 _FLAT = tensor("f32", (32,))
@@ -234,6 +235,8 @@ CASES: tuple[Case, ...] = (
     *MEMORY_CASES,
     *kernel_cases(Language.TRITON),
     *kernel_cases(Language.CPP),
+    *selection_cases(Language.TRITON),
+    *selection_cases(Language.CPP),
     *DESCRIPTOR_CASES,
 )
 """Every case, for CPU tensors."""
