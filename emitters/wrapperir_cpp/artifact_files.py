@@ -24,11 +24,11 @@ TEXT = "program.wir"
 _RUNTIME = Path(__file__).with_name("runtime")
 _INCLUDED: Sequence[LiteralString] = ("checks.h", "description.h", "operators.h")
 _HEADERS = (
-    *(*_INCLUDED, "guarded.h", "numbers.h", "own_folder.h"),
-    *("program.h", "runtime.h", "wrapperir.h"),
+    *(*_INCLUDED, "choices.h", "guarded.h", "numbers.h", "own_folder.h"),
+    *("program.h", "runtime.h", "trial.h", "wrapperir.h"),
 )
 _SOURCES = (
-    *("aoti_interface.cpp", "api.cpp", "checks.cpp"),
+    *("aoti_interface.cpp", "api.cpp", "checks.cpp", "choices.cpp"),
     *("numbers.cpp", "operators.cpp", "own_folder.cpp", "program.cpp"),
 )
 
@@ -56,6 +56,8 @@ def emit_artifact(program: Program, emitter: str) -> Artifact:
     devices = ["cpu", "cuda"] if survey.cuda.devices else ["cpu"]
     included: list[LiteralString] = [*_INCLUDED]
     headers, sources = [*_HEADERS], [*_SOURCES]
+    if lines.choices.recent or lines.choices.trials.choices:
+        included.insert(1, "choices.h")
     if survey.cuda.devices:
         included.append("cuda.h")
         headers += CUDA_HEADERS

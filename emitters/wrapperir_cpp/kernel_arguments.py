@@ -8,7 +8,8 @@ from math import gcd
 
 from attrs import frozen
 
-from wrapperir.emit.walking import chosen_kernel, walk_lines
+from wrapperir.emit.selecting import Candidate
+from wrapperir.emit.walking import walk_lines
 from wrapperir.ir.expr import Expr, ExprOp, Operation
 from wrapperir.ir.line import (
     AllocateLine,
@@ -22,6 +23,7 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import POOL_ALIGNMENT, TensorType
+from wrapperir_cpp.runnable_kernels import runnable_kernels, value_types
 
 _DEEPEST = 40
 
@@ -42,6 +44,7 @@ class ArgumentFacts:
 def survey_arguments(program: Program) -> dict[str, tuple[ArgumentFacts, ...]]:
     """Return facts of the runtime arguments of each kernel that is called."""
     definitions = {line.name: line for line in program.definitions}
+    all_types = value_types(program)
     types: dict[str, TensorType] = {}
     for name, type in (
         *((item.name, item.type) for item in program.inputs),
@@ -68,17 +71,27 @@ def survey_arguments(program: Program) -> dict[str, tuple[ArgumentFacts, ...]]:
                     starts[line.result] = starts[line.source]
                 types[line.result] = line.type
             case KernelCallLine():
-                kernel, positions = chosen_kernel(definitions, line.kernel)
-                facts = tuple(_facts(value, types, starts) for value in line.arguments)
-                if positions is not None:
-                    facts = tuple(facts[position] for position in positions)
-                known = found.get(kernel.name)
-                if known is not None:
-                    facts = tuple(a.joined(b) for a, b in zip(known, facts, strict=True))
-                found[kernel.name] = facts
+                given = tuple(_facts(value, types, starts) for value in line.arguments)
+                for candidate in runnable_kernels(
+                    definitions, line, all_types
+                ).kernels.values():
+                    _join(found, candidate, given)
             case _:
                 pass
     return found
+
+
+def _join(
+    found: dict[str, tuple[ArgumentFacts, ...]],
+    candidate: Candidate,
+    given: tuple[ArgumentFacts, ...],
+) -> None:
+    name, positions = candidate.kernel.name, candidate.positions
+    facts = given if positions is None else tuple(given[at] for at in positions)
+    known = found.get(name)
+    if known is not None:
+        facts = tuple(a.joined(b) for a, b in zip(known, facts, strict=True))
+    found[name] = facts
 
 
 def divisor_of(expr: Expr, depth: int = 0) -> int:

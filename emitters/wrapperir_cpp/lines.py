@@ -7,7 +7,6 @@ from wrapperir.diagnostics import Code, Diagnostic, LinePath
 from wrapperir.emit.fragment import Fragment, fragment
 from wrapperir.emit.provenance import format_provenance, provenances_to_show
 from wrapperir.emit.source_writer import SourceWriter
-from wrapperir.emit.walking import choice_index
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import (
     AllocateLine,
@@ -41,6 +40,7 @@ from wrapperir.ir.line import (
     WhileLoopLine,
     ZeroMode,
 )
+from wrapperir.ir.selection import settled_choice
 from wrapperir.ir.types import (
     CPU,
     Device,
@@ -61,6 +61,7 @@ from wrapperir_cpp.asserts import (
 from wrapperir_cpp.blocks import emit_conditional, emit_subgraph, emit_while_loop
 from wrapperir_cpp.bounds import check_place, check_view
 from wrapperir_cpp.call import CallMembers, SymbolMembers
+from wrapperir_cpp.choices import Choices
 from wrapperir_cpp.chunks import Chunks
 from wrapperir_cpp.expressions import ExpressionFormatter
 from wrapperir_cpp.homes import Homes, Indices, leaves
@@ -103,6 +104,7 @@ class CppLines(LineVisitor[None]):
         self.streams = Streams(self)
         self.memory = MemoryEmitter(self)
         self.chunks = Chunks(module.names)
+        self.choices = Choices()
         self._provenance: Provenance | None = None
         self._path: LinePath = ()
         self._index = 0
@@ -238,9 +240,11 @@ class CppLines(LineVisitor[None]):
             self.report("what language the kernel is in is unknown", line.name)
 
     def visit_multi_kernel(self, line: MultiKernelLine) -> None:
-        """Append a remark: calls go straight to the choice."""
-        choice = line.choices[choice_index(line)].kernel
-        self.module.statics.emit_comment(f"{line.name} is {choice}.")
+        """Append a remark, if all calls run the same choice: they go straight to it."""
+        settled = settled_choice(line.selection)
+        if settled is not None:
+            choice = line.choices[settled].kernel
+            self.module.statics.emit_comment(f"{line.name} is {choice}.")
 
     def visit_allocate(self, line: AllocateLine) -> None:
         """Append ``empty(c.t[buf0], DType::f32, ints_8_8, ints_8_1, 3);`` or a remark."""

@@ -174,12 +174,14 @@ def _emit_facts(
         fragment("{}, {}", format_int(place.number), format_string(place.text))
         for place in places
     ]
+    timed = [*lines.choices.trials.choices.values()]
     tables = [
         _emit_table(writer, "InputFact", "inputs", inputs),
         _emit_table(writer, "ConstantFact", "constants", constants),
         _emit_table(writer, "FixedTensor", "fixed", fixed),
         _emit_table(writer, "ZeroedRange", "zeroed", zeroed),
         _emit_table(writer, "LineFact", "lines", lines_of_text),
+        _emit_timed(writer, timed),
     ]
     writer.emit_line("}}  // namespace")
     writer.emit_blank()
@@ -192,6 +194,8 @@ def _emit_facts(
         ("fixed tensors", [format_int(len(fixed)), tables[2]]),
         ("parts of the arena that begin as zero", [format_int(len(zeroed)), tables[3]]),
         ("lines of program.wir", [format_int(len(places)), tables[4]]),
+        ("numbers that frames keep", [format_int(lines.choices.recent)]),
+        ("choices that are timed", [format_int(len(timed)), tables[5]]),
         ("function", [fragment("run")]),
     ]
     writer.emit_line("const Description wrapperir_description = {{")
@@ -216,6 +220,15 @@ def _emit_table(
             writer.emit_line("{{{}}},", row)
     writer.emit_line("}};")
     return fragment("{}_", fragment(name))
+
+
+def _emit_timed(writer: SourceWriter, timed: Sequence[Fragment]) -> Fragment:
+    """Append the table of choices that are timed, and return its name."""
+    if not timed:
+        return fragment("nullptr")
+    addresses = [fragment("&{}", choice) for choice in timed]
+    writer.emit_line("Fastest* const timed_[] = {{{}}};", joined(", ", addresses))
+    return fragment("timed_")
 
 
 def _format_kind(type: ValueType) -> Fragment:

@@ -47,7 +47,9 @@ RUNTIME = frozenset(
     new_handle offset_of out_of_range output sgemm_ dgemm_ size_of small_float stride_of
     take torch_device torch_dtype view view_as view_memory
     int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t
-    Constant Fixed Slot constants_ fixed_ inputs_ lines_ zeroed_
+    Constant Fixed Slot constants_ fixed_ inputs_ lines_ timed_ zeroed_
+    Argument Fastest Hint Launch Use as_launch choice choice_is_open choice_is_timed
+    choice_of given nearest nearest_of recent spanned_bytes time_choices
     """.split()  # noqa: SIM905
 )
 """What the runtime's headers, and the files that include them, declare."""
@@ -55,6 +57,7 @@ CUDA = frozenset(
     {
         *("CudaCall", "CudaEnd", "CudaPlan", "Grid", "OnStream", "TritonKernel"),
         *("bfloat16_bits", "context", "describe", "half_bits", "launch", "narrow", "on"),
+        *("allocate_on_device", "deallocate_on_device"),
     }
 )
 """What those on CUDA devices call theirs."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 CUDA_HEADERS = ("cuda.h", "cuda_driver.h", "triton_descriptors.h")
 CUDA_SOURCES = (
-    *("cuda.cpp", "cuda_driver.cpp"),
+    *("cuda.cpp", "cuda_driver.cpp", "cuda_trials.cpp"),
     *("triton_descriptors.cpp", "triton_launch.cpp"),
 )
 """The files of the runtime that programs on CUDA need."""
@@ -61,6 +61,12 @@ class Streams:
     def workspace(self, device: Device) -> Fragment:
         """Return the address of the memory of a device that is zeroed once and kept."""
         return fragment("c.{}->workspace()", self._names[device.index or 0])
+
+    def format_stream(self, line: KernelCallLine) -> list[Fragment]:
+        """Return a call's device and the number of its stream; nothing on the CPU."""
+        if line.device.kind != "cuda":
+            return []
+        return [self.call(line.device), self.number(line.device, line.stream)]
 
     def number(self, device: Device, stream: int) -> Fragment:
         """Return a stream's number in the emitted program."""

@@ -25,12 +25,12 @@ from wrapperir.ir.kernel import (
 )
 from wrapperir.ir.line import (
     BufferRef,
-    KernelArgument,
     KernelCallLine,
     KernelDefinitionLine,
 )
 from wrapperir.ir.types import DType, TensorType
 from wrapperir_cpp.kernel_arguments import ArgumentFacts
+from wrapperir_cpp.launch_arguments import LaunchArgument
 from wrapperir_cpp.layout import KERNELS
 from wrapperir_cpp.literals import format_int
 
@@ -116,39 +116,33 @@ def declare_triton_kernel(lines: "CppLines", line: KernelDefinitionLine) -> None
     module.files[f"{KERNELS}{symbol}{KERNEL_FACTS}"] = _format_facts(line, source, facts)
 
 
-def emit_triton_launch(
+def format_triton_launch(
     lines: "CppLines",
     line: KernelCallLine,
     kernel: KernelDefinitionLine,
-    arguments: Sequence[KernelArgument],
-) -> None:
-    """Append ``launch(3, triton_add, c.cuda0, 0, {4, 1, 1}, c.buf0, int32_t{64});``.
+    arguments: Sequence[LaunchArgument],
+) -> Fragment | None:
+    """Return ``launch(3, triton_add, c.cuda0, 0, {4, 1, 1}, c.buf0, int32_t{64})``.
 
-    ``arguments`` are one for each runtime parameter of ``kernel``.
+    ``arguments`` are one for each runtime parameter of ``kernel``.  It is ``None`` where
+    the kernel's definition was refused.
     """
     if kernel.name not in lines.module.kernels:
-        return  # its definition was refused
+        return None
     runtime = runtime_parameters(kernel.parameters)
     values = dict(zip((parameter.name for parameter in runtime), arguments, strict=True))
     given = [
         _format_argument(lines, parameter, values[name])
         for name, parameter in _passed(kernel)
     ]
-    with lines.streams.on_device(line.device):
-        lines.writer.emit_line(
-            "launch({});",
-            joined(
-                ", ",
-                [
-                    lines.line_number(),
-                    lines.module.kernels[kernel.name],
-                    lines.streams.call(line.device),
-                    lines.streams.number(line.device, line.stream),
-                    _format_grid(lines, kernel, values),
-                    *given,
-                ],
-            ),
-        )
+    parts = [
+        lines.line_number(),
+        lines.module.kernels[kernel.name],
+        *lines.streams.format_stream(line),
+        _format_grid(lines, kernel, values),
+        *given,
+    ]
+    return fragment("launch({})", joined(", ", parts))
 
 
 def bound_values(line: KernelDefinitionLine) -> dict[str, ConfigValue | Constant]:
@@ -265,10 +259,11 @@ def _triton_type(parameter: RuntimeParameter) -> str:
 
 
 def _format_argument(
-    lines: "CppLines", parameter: RuntimeParameter, value: KernelArgument
+    lines: "CppLines", parameter: RuntimeParameter, argument: LaunchArgument
 ) -> Fragment:
+    value, address = argument.value, argument.address
     if isinstance(value, BufferRef):
-        address = lines.address(value.name)
+        assert address is not None  # it is a tensor
         if not isinstance(parameter, DescriptorParameter):
             return address
         type = lines.static_type(value.name)
@@ -300,16 +295,16 @@ def _fits(value: int, dtype: DType) -> bool:
 
 
 def _format_grid(
-    lines: "CppLines", kernel: KernelDefinitionLine, values: Mapping[str, KernelArgument]
+    lines: "CppLines", kernel: KernelDefinitionLine, values: Mapping[str, LaunchArgument]
 ) -> Fragment:
     numbers: dict[str, Expr] = {
         key: value
         for key, value in bound_values(kernel).items()
         if isinstance(value, int | float)
     }
-    for name, value in values.items():
-        if not isinstance(value, BufferRef):
-            numbers[name] = value
+    for name, argument in values.items():
+        if not isinstance(argument.value, BufferRef):
+            numbers[name] = argument.value
     extents = [
         lines.expressions.format_index(substitute(extent, numbers))
         for extent in kernel.grid or (1,)

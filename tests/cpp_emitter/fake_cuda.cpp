@@ -26,6 +26,10 @@ std::map<void*, uint64_t> sizes;
 std::map<void*, std::string> functions;
 std::map<void*, int> numbers;
 std::map<char, int> counts;
+std::map<std::string, float> costs;  // of launches, in milliseconds
+float device_time = 0;
+std::map<void*, float> recorded;
+bool is_captured = false;
 std::string shown_sizes;  // of the parameters that the log is to show, in bytes
 thread_local void* current_stream = reinterpret_cast<void*>(0x70);
 thread_local void* current_context = nullptr;
@@ -180,6 +184,10 @@ EXPORT void fake_count_from_zero() { counts.clear(); }
 EXPORT void fake_show_parameters(const char* bytes) { shown_sizes = bytes; }
 EXPORT int64_t fake_live_bytes() { return live_bytes; }
 EXPORT void fake_set_capability(int value) { capability = value; }
+EXPORT void fake_set_cost(const char* kernel, float milliseconds) {
+  costs[kernel] = milliseconds;
+}
+EXPORT void fake_set_captured(bool value) { is_captured = value; }
 EXPORT void fake_set_stream(uint64_t stream) {
   current_stream = reinterpret_cast<void*>(stream);
 }
@@ -239,6 +247,7 @@ EXPORT int cuLaunchKernel(
       "launch %s grid %u %u %u block %u %u %u shared %u on %s%s", name.c_str(), x, y, z, block,
       block_y, block_z, shared, name_of(stream).c_str(), extra ? " extra" : "");
   if (!x || !y || !z) return 1;
+  if (costs.count(name)) device_time += costs[name];
   note_parameters(parameters);
   if (!shown_sizes.empty()) return 0;
   for (int64_t program = 0; program < int64_t{x} * y * z; ++program)
@@ -307,11 +316,30 @@ EXPORT int cuEventCreate(void** event, unsigned flags) {
   return 0;
 }
 EXPORT int cuEventRecord(void* event, void* stream) {
+  {
+    std::lock_guard<std::recursive_mutex> held(lock);
+    recorded[event] = device_time;
+  }
   note("event%d on %s", number_of(event), name_of(stream).c_str());
   return 0;
 }
 EXPORT int cuEventSynchronize(void*) { return 0; }
 EXPORT int cuEventDestroy_v2(void*) { return 0; }
+EXPORT int cuEventElapsedTime(float* milliseconds, void* begin, void* end) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  *milliseconds = recorded.at(end) - recorded.at(begin);
+  return 0;
+}
+EXPORT int cuStreamSynchronize(void*) { return 0; }
+EXPORT int cuStreamIsCapturing(void*, int* status) {
+  *status = is_captured;
+  return 0;
+}
+EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void* stream) {
+  note("copy %zu on %s", bytes, name_of(stream).c_str());
+  memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
+  return 0;
+}
 
 // PyTorch's C interface, where it is compiled with CUDA.
 

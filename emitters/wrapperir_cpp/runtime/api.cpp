@@ -205,6 +205,18 @@ int wrapperir_input_is_mutated(const wrapperir_program* program, int64_t index) 
   return index >= 0 && index < description.input_count && description.inputs[index].is_mutated;
 }
 
+int64_t wrapperir_timed_count(void) { return wrapperir_description.timed_count; }
+
+const char* wrapperir_timed_name(int64_t index) {
+  return wrapperir_description.timed[index]->name;
+}
+
+const char* wrapperir_timed_choice(int64_t index) {
+  const Fastest& timed = *wrapperir_description.timed[index];
+  const int32_t choice = __atomic_load_n(&timed.choice, __ATOMIC_RELAXED);
+  return choice < 0 ? nullptr : timed.kernels[choice];
+}
+
 int wrapperir_close(wrapperir_program* program) {
   return guarded([&] { delete program; });
 }

@@ -42,6 +42,9 @@ struct Program {
   decltype(&wrapperir_close) close;
   decltype(&wrapperir_error) error;
   decltype(&wrapperir_input_is_mutated) is_mutated;
+  decltype(&wrapperir_timed_count) timed_count;
+  decltype(&wrapperir_timed_name) timed_name;
+  decltype(&wrapperir_timed_choice) timed_choice;
   Py_ssize_t output_count;
 };
 
@@ -279,6 +282,11 @@ bool find_constants(void* library, PyObject* constants, std::vector<wrapperir_te
   return true;
 }
 
+template <typename Function>
+void find_if_there(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+}
+
 bool open_with(Program* self, void* library, PyObject* constants) {
   decltype(&wrapperir_open_with) open = nullptr;
   decltype(&wrapperir_output_count) output_count = nullptr;
@@ -296,6 +304,10 @@ bool open_with(Program* self, void* library, PyObject* constants) {
     set_error(PyExc_RuntimeError, self->error());
     return false;
   }
+  // Libraries that were built before there were such have none.
+  find_if_there(library, "wrapperir_timed_count", self->timed_count);
+  find_if_there(library, "wrapperir_timed_name", self->timed_name);
+  find_if_there(library, "wrapperir_timed_choice", self->timed_choice);
   self->output_count = static_cast<Py_ssize_t>(output_count(self->program));
   return true;
 }
@@ -327,6 +339,29 @@ void destroy(PyObject* self) {
   Py_TYPE(self)->tp_free(self);
 }
 
+// A tuple of pairs: the name of a multi-kernel, and the kernel that was the fastest or None.
+PyObject* timed_choices(PyObject* self, void*) {
+  auto* program = reinterpret_cast<Program*>(self);
+  const bool is_known =
+      program->timed_count && program->timed_name && program->timed_choice;
+  const Py_ssize_t count = is_known ? program->timed_count() : 0;
+  PyObject* pairs = PyTuple_New(count);
+  for (Py_ssize_t i = 0; pairs && i < count; ++i) {
+    PyObject* pair = Py_BuildValue("sz", program->timed_name(i), program->timed_choice(i));
+    if (pair)
+      PyTuple_SET_ITEM(pairs, i, pair);
+    else
+      Py_CLEAR(pairs);
+  }
+  return pairs;
+}
+
+PyGetSetDef attributes[] = {
+    {"timed_choices", timed_choices, nullptr,
+     "Of each multi-kernel whose kernels are timed: its name, and the fastest kernel or None.",
+     nullptr},
+    {}};
+
 PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Program, call), READONLY, nullptr}, {}};
 
@@ -342,6 +377,7 @@ bool fill_type() {
   program_type.tp_new = make;
   program_type.tp_dealloc = destroy;
   program_type.tp_members = members;
+  program_type.tp_getset = attributes;
   return !PyType_Ready(&program_type);
 }
 

@@ -37,17 +37,17 @@ struct CudaFrame {
   std::vector<void*> scratch;  // what side streams use until the call ends
 };
 
-namespace {
-
-void* allocate(uint64_t bytes, int line) {
+void* allocate_on_device(uint64_t bytes, int line) {
   void* memory = nullptr;
   check(aoti_torch_cuda_caching_allocator_raw_alloc(bytes, &memory), line);
   return memory;
 }
 
-void deallocate(void* memory) {
+void deallocate_on_device(void* memory) {
   if (memory) aoti_torch_cuda_caching_allocator_raw_delete(memory);
 }
+
+namespace {
 
 CUevent make_event(int line) {
   CUevent event = nullptr;
@@ -75,8 +75,8 @@ void destroy(const CudaFrame& frame) {
   for (CUevent event : frame.joins) driver.cuEventDestroy(event);
   if (frame.forked) driver.cuEventDestroy(frame.forked);
   if (frame.ended) driver.cuEventDestroy(frame.ended);
-  for (void* memory : frame.scratch) deallocate(memory);
-  deallocate(frame.workspace);
+  for (void* memory : frame.scratch) deallocate_on_device(memory);
+  deallocate_on_device(frame.workspace);
 }
 
 struct CudaFrames {
@@ -99,7 +99,7 @@ void make_frame(CudaFrame& frame, const CudaPlan& plan, CUstream current) {
   if (plan.streams) frame.forked = make_event(-1);
   if (plan.streams || plan.workspace_bytes) frame.ended = make_event(-1);
   if (plan.workspace_bytes) {
-    frame.workspace = allocate(plan.workspace_bytes, -1);
+    frame.workspace = allocate_on_device(plan.workspace_bytes, -1);
     check_cuda(
         driver.cuMemsetD8Async(
             reinterpret_cast<CUdeviceptr>(frame.workspace), 0, plan.workspace_bytes,
@@ -135,7 +135,7 @@ CudaCall::CudaCall(DeviceFrame& devices, const CudaPlan& plan) : plan_(plan) {
     // The last call with this frame may have been on another stream.
     if (frame_->has_ended && frame_->last != current_)
       wait_for_event(current_, frame_->ended, -1);
-    if (plan.block_bytes) block_ = static_cast<char*>(allocate(plan.block_bytes, -1));
+    if (plan.block_bytes) block_ = static_cast<char*>(allocate_on_device(plan.block_bytes, -1));
     fork(-1);
   } catch (...) {
     release();
@@ -146,7 +146,7 @@ CudaCall::CudaCall(DeviceFrame& devices, const CudaPlan& plan) : plan_(plan) {
 CudaCall::~CudaCall() { release(); }
 
 void CudaCall::release() {
-  deallocate(block_);
+  deallocate_on_device(block_);
   if (guard_) aoti_torch_delete_cuda_guard(guard_);
 }
 
@@ -161,6 +161,12 @@ void CudaCall::fork(int line) {
   if (frame_->streams.empty()) return;
   record_event(frame_->forked, current_, line);
   for (CUstream stream : frame_->streams) wait_for_event(stream, frame_->forked, line);
+}
+
+void CudaCall::synchronize(int line) {
+  join(line);
+  check_cuda(
+      cuda_driver(line).cuStreamSynchronize(current_), line, "waiting for a stream");
 }
 
 void CudaCall::zero(char* address, int64_t bytes, int line) {
@@ -189,7 +195,7 @@ void CudaCall::end(int line) {
     frame_->last = current_;
     frame_->has_ended = true;
   }
-  for (void* memory : frame_->scratch) deallocate(memory);
+  for (void* memory : frame_->scratch) deallocate_on_device(memory);
   frame_->scratch.clear();
 }
 
@@ -198,13 +204,13 @@ char* CudaCall::workspace() const { return static_cast<char*>(frame_->workspace)
 void* CudaCall::side(int number) const { return frame_->streams[number - 1]; }
 
 void* CudaCall::scratch(uint64_t bytes, int stream, int line) {
-  void* memory = allocate(bytes, line);
+  void* memory = allocate_on_device(bytes, line);
   if (stream) frame_->scratch.push_back(memory);
   return memory;
 }
 
 void CudaCall::drop_scratch(void* memory, int stream) {
-  if (!stream) deallocate(memory);
+  if (!stream) deallocate_on_device(memory);
 }
 
 CudaEnd::~CudaEnd() {

@@ -2,7 +2,7 @@
 // launches of Triton kernels through the CUDA driver. No header of CUDA's is needed.
 #pragma once
 
-#include "description.h"
+#include "choices.h"
 
 namespace wrapperir {
 
@@ -93,6 +93,8 @@ class CudaCall {
   void record(int event, int stream, int line);
   // Have a stream wait for an event that was recorded on the same or another device.
   void wait(const CudaCall& recorded, int event, int stream, int line);
+  // Wait on the host for all that was given to the call's streams.
+  void synchronize(int line);
   // Join: what the call holds may be freed after.
   void end(int line);
   bool is_ended() const { return is_ended_; }
@@ -138,6 +140,20 @@ class OnStream {
  private:
   void* guard_ = nullptr;
 };
+
+// Memory of PyTorch's current device, for work on its current stream.
+void* allocate_on_device(uint64_t bytes, int line);
+void deallocate_on_device(void* memory);
+
+// Likewise on a stream of a device. While the stream is captured, the choice stays open.
+int32_t time_choices(
+    Fastest& of, const Argument* given, int32_t count, const Launch& launch, CudaCall& call,
+    int stream);
+template <int N, typename F>
+inline int32_t time_choices(
+    Fastest& of, const Argument (&given)[N], F& launch, CudaCall& call, int stream) {
+  return time_choices(of, given, N, as_launch(launch), call, stream);
+}
 
 // `parameters` are the addresses of the arguments, then of two pointers for scratch memory.
 void launch_packed(

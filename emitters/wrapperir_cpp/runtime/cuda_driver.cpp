@@ -34,13 +34,17 @@ Driver find_driver(int line) {
   need("cuFuncSetAttribute", driver.cuFuncSetAttribute);
   need("cuLaunchKernel", driver.cuLaunchKernel);
   need("cuMemsetD8Async", driver.cuMemsetD8Async);
+  need("cuMemcpyDtoDAsync_v2", driver.cuMemcpyDtoDAsync);
   need("cuStreamCreate", driver.cuStreamCreate);
   need("cuStreamDestroy_v2", driver.cuStreamDestroy);
+  need("cuStreamIsCapturing", driver.cuStreamIsCapturing);
+  need("cuStreamSynchronize", driver.cuStreamSynchronize);
   need("cuStreamWaitEvent", driver.cuStreamWaitEvent);
   need("cuEventCreate", driver.cuEventCreate);
   need("cuEventRecord", driver.cuEventRecord);
   need("cuEventSynchronize", driver.cuEventSynchronize);
   need("cuEventDestroy_v2", driver.cuEventDestroy);
+  need("cuEventElapsedTime", driver.cuEventElapsedTime);
   need("cuDriverGetVersion", driver.cuDriverGetVersion);
   find(library, "cuLaunchKernelEx", driver.cuLaunchKernelEx);
   find(library, "cuTensorMapEncodeTiled", driver.cuTensorMapEncodeTiled);

@@ -63,6 +63,16 @@ struct LineFact {
   const char* text;
 };
 
+// A multi-kernel at calls of one kind: which of its kernels is the fastest there.
+constexpr int32_t choice_is_open = -1;
+constexpr int32_t choice_is_timed = -2;  // right now, by some thread
+struct Fastest {
+  const char* name;
+  int32_t count;
+  const char* const* kernels;
+  int32_t choice = choice_is_open;
+};
+
 // What a frame keeps of devices, such as streams; a program that has any fills it in.
 struct DeviceFrame {
   void* state = nullptr;
@@ -77,6 +87,7 @@ struct Context {
   char* const* constant_data;
   wrapperir_value* inputs;  // a call that takes a tensor clears it here
   wrapperir_value* outputs;
+  int64_t* recent;  // what the frame keeps of the last call's choices
   DeviceFrame* devices;
 };
 
@@ -95,6 +106,9 @@ struct Description {
   const ZeroedRange* zeroed;
   int64_t line_count;
   const LineFact* lines;
+  int64_t recent_count;
+  int64_t timed_count;
+  Fastest* const* timed;
   void (*run)(const Context& context);
 };
 

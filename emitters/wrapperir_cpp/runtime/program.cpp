@@ -417,7 +417,7 @@ void wrapperir_program::run(
     NoGrad no_grad;
     description.run(
         {frame->arena, frame->fixed.data(), constants_.data(), constant_data_.data(), inputs,
-         outputs, &frame->devices});
+         outputs, frame->recent.data(), &frame->devices});
     give_back(frame);
   } catch (...) {
     // What a kernel was to leave zero may not be.
@@ -457,6 +457,7 @@ void wrapperir_program::give_back(Frame* frame) {
 Frame* wrapperir_program::make_frame() {
   auto frame = new Frame;
   try {
+    frame->recent.resize(description.recent_count);
     if (description.arena_bytes) frame->arena = make_arena(description);
     for (int64_t i = 0; i < description.zeroed_count; ++i)
       memset(

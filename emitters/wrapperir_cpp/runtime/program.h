@@ -14,6 +14,7 @@ namespace wrapperir {
 struct Frame {
   char* arena = nullptr;
   std::vector<AtenTensorHandle> fixed;
+  std::vector<int64_t> recent;
   DeviceFrame devices;
 };
 

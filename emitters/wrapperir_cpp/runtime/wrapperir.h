@@ -69,6 +69,13 @@ WRAPPERIR_EXPORT int64_t wrapperir_output_count(const wrapperir_program* program
 WRAPPERIR_EXPORT int wrapperir_input_is_mutated(
     const wrapperir_program* program, int64_t index);
 
+/* Multi-kernels whose kernels are timed when they are first called: how many there are,
+ * counted once for each kind of arguments, the name of each, and of the kernel that was the
+ * fastest: a null pointer before that is known. All programs of this library share it. */
+WRAPPERIR_EXPORT int64_t wrapperir_timed_count(void);
+WRAPPERIR_EXPORT const char* wrapperir_timed_name(int64_t index);
+WRAPPERIR_EXPORT const char* wrapperir_timed_choice(int64_t index);
+
 /* Close it; no call may be running. Outputs stay, those that are constants, too. */
 WRAPPERIR_EXPORT int wrapperir_close(wrapperir_program* program);
 

@@ -1,0 +1,91 @@
+// How calls of multi-kernels choose one: by the nearest hint, or by which was the fastest.
+#pragma once
+
+#include "description.h"
+
+namespace wrapperir {
+
+// The sizes that a choice is for; a size of 0 counts as a half.
+template <int N>
+struct Hint {
+  int32_t choice;
+  double sizes[N];
+};
+
+// The choice of the hint at the least distance, of several the first. The distance is the
+// sum of |log2(size / hint)|, compared by its power of two: a product in binary64, from the
+// left, as in wrapperir.ir.selection.
+template <int N, int Count>
+int32_t nearest_of(const Hint<N> (&hints)[Count], const int64_t (&sizes)[N]) {
+  double given[N];
+  for (int i = 0; i < N; ++i) given[i] = sizes[i] ? static_cast<double>(sizes[i]) : 0.5;
+  int32_t best = hints[0].choice;
+  double least = __builtin_inf();
+  for (const Hint<N>& hint : hints) {
+    double ratio = 1;
+    for (int i = 0; i < N; ++i) {
+      const double size = given[i], hinted = hint.sizes[i];
+      ratio *= size > hinted ? size / hinted : hinted / size;
+    }
+    if (ratio < least) {
+      least = ratio;
+      best = hint.choice;
+    }
+  }
+  return best;
+}
+
+// Likewise, for a call with these sizes. `recent` are the last sizes there, and then one
+// more than their choice: 0 before the first call.
+template <int N, int Count>
+inline int32_t nearest(
+    const Hint<N> (&hints)[Count], const int64_t (&sizes)[N], int64_t* recent) {
+  bool is_same = recent[N];
+  for (int i = 0; i < N; ++i) is_same &= recent[i] == sizes[i];
+  if (__builtin_expect(!is_same, 0)) {
+    for (int i = 0; i < N; ++i) recent[i] = sizes[i];
+    recent[N] = nearest_of(hints, sizes) + 1;
+  }
+  return static_cast<int32_t>(recent[N] - 1);
+}
+
+// What kernels do with an argument.
+enum class Use : int32_t { read, write, read_write };
+
+// A tensor that a kernel is timed with, from its first element to the end of its last.
+struct Argument {
+  char* address;
+  int64_t bytes;
+  Use use;
+};
+int64_t spanned_bytes(const Ints& sizes, const Ints& strides, int64_t item_bytes);
+
+// Launches a choice, with tensors at other addresses.
+struct Launch {
+  void* state;
+  void (*run)(void* state, int32_t choice, char* const* addresses);
+};
+template <typename F>
+inline Launch as_launch(F& function) {
+  return {&function, [](void* state, int32_t choice, char* const* addresses) {
+            (*static_cast<F*>(state))(choice, addresses);
+          }};
+}
+
+// Time all choices on the CPU, and keep the fastest. What they may write is copied, and what
+// they also read is copied anew for each run. Returns the choice to run now: the first where
+// it stays open, since another thread is timing or all choices failed.
+int32_t time_choices(Fastest& of, const Argument* given, int32_t count, const Launch& launch);
+template <int N, typename F>
+inline int32_t time_choices(Fastest& of, const Argument (&given)[N], F& launch) {
+  return time_choices(of, given, N, as_launch(launch));
+}
+
+// The choice that was the fastest; `time` is called where that is open.
+template <typename Call>
+inline int32_t choice_of(Fastest& of, int32_t (*time)(Call&), Call& c) {
+  const int32_t choice = __atomic_load_n(&of.choice, __ATOMIC_RELAXED);
+  return __builtin_expect(choice < 0, 0) ? time(c) : choice;
+}
+
+}  // namespace wrapperir

@@ -1,0 +1,141 @@
+"""Multi-kernels whose choices are timed at their first calls, in C++."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, LiteralString, TypeAlias
+
+from attrs import define, field, frozen
+
+from wrapperir.emit.fragment import Fragment, fragment, joined
+from wrapperir.ir.expr import Expr, evaluate_int
+from wrapperir.ir.kernel import Access, TensorParameter
+from wrapperir.ir.line import BufferRef, KernelCallLine, MultiKernelLine
+from wrapperir.ir.types import Device, TensorType, storage_extent
+from wrapperir_cpp.choice_switch import emit_switch
+from wrapperir_cpp.launch_arguments import Addresses
+from wrapperir_cpp.literals import format_int, format_string
+
+if TYPE_CHECKING:
+    from wrapperir_cpp.lines import CppLines
+
+LaunchesAt: TypeAlias = Callable[[Addresses], Mapping[int, Fragment]]
+"""Returns the launch of each choice of a call, with tensors at other addresses."""
+
+_USES: Mapping[Access, LiteralString] = {
+    Access.READ: "Use::read",
+    Access.WRITE: "Use::write",
+    Access.READ_WRITE: "Use::read_write",
+}
+
+
+@frozen
+class CallKind:
+    """What calls have in common that share one choice: arguments of the same types."""
+
+    kernel: str
+    arguments: tuple[TensorType | Expr, ...]
+    device: Device
+
+
+@define
+class Trials:
+    """The kinds of calls whose choices are timed, with what has the fastest in C++.
+
+    ``names`` are tables of the names of each multi-kernel's choices.
+    """
+
+    choices: dict[CallKind, Fragment] = field(factory=dict[CallKind, Fragment])
+    names: dict[str, Fragment] = field(factory=dict[str, Fragment])
+
+
+def emit_trials(
+    lines: "CppLines",
+    definition: MultiKernelLine,
+    line: KernelCallLine,
+    launches_at: LaunchesAt,
+) -> Fragment:
+    """Return the choice of a call, and append what times all of them once before.
+
+    It is ``choice_of(fastest_mm, time_mm, c)``.
+    """
+    fastest = _define_choice(lines, definition, line)
+    places: dict[int, Fragment] = {}
+    given: list[Fragment] = []
+    for position, (parameter, argument) in enumerate(
+        zip(definition.parameters, line.arguments, strict=True)
+    ):
+        if not isinstance(argument, BufferRef):
+            continue
+        assert isinstance(parameter, TensorParameter)  # verified
+        type = lines.static_type(argument.name)
+        assert isinstance(type, TensorType)  # verified
+        places[position] = fragment("p[{}]", format_int(len(places)))
+        address = lines.address(argument.name)
+        use = fragment(_USES[parameter.access])
+        given.append(fragment("{{{}, {}, {}}}", address, _format_bytes(lines, type), use))
+    launches = launches_at(places.__getitem__)
+    function = lines.module.names.claim(f"time_{definition.name}")
+    writer = lines.chunks.functions
+    writer.emit_comment(f"Times the choices of {definition.name}, as it is called once.")
+    writer.emit_line("[[gnu::cold, gnu::noinline]] int32_t {}(Call& c) {{", function)
+    with writer.indented():
+        writer.emit_line("const Argument given[] = {{")
+        with writer.indented():
+            for row in given:
+                writer.emit_line("{},", row)
+        writer.emit_line("}};")
+        writer.emit_line("auto launch = [&](int32_t choice, char* const* p) {{")
+        with writer.indented():
+            emit_switch(writer, fragment("choice"), launches)
+        writer.emit_line("}};")
+        on = lines.streams.format_stream(line)
+        parts = [fastest, fragment("given"), fragment("launch"), *on]
+        writer.emit_line("return time_choices({});", joined(", ", parts))
+    writer.emit_line("}}")
+    writer.emit_blank()
+    return fragment("choice_of({}, {}, c)", fastest, function)
+
+
+def _define_choice(
+    lines: "CppLines", definition: MultiKernelLine, line: KernelCallLine
+) -> Fragment:
+    arguments: list[TensorType | Expr] = []
+    for argument in line.arguments:
+        if isinstance(argument, BufferRef):
+            type = lines.static_type(argument.name)
+            assert isinstance(type, TensorType)  # verified
+            arguments.append(type)
+        else:
+            arguments.append(argument)
+    kind = CallKind(definition.name, tuple(arguments), line.device)
+    choices = lines.choices.trials.choices
+    known = choices.get(kind)
+    if known is not None:
+        return known
+    module, count = lines.module, format_int(len(definition.choices))
+    names = _define_names(lines, definition)
+    fastest = choices[kind] = module.names.claim(f"fastest_{definition.name}")
+    name = format_string(definition.name)
+    module.statics.emit_line("Fastest {} = {{{}, {}, {}}};", fastest, name, count, names)
+    return fastest
+
+
+def _define_names(lines: "CppLines", definition: MultiKernelLine) -> Fragment:
+    tables, module = lines.choices.trials.names, lines.module
+    if definition.name not in tables:
+        table = tables[definition.name] = module.names.claim(f"names_{definition.name}")
+        names = [format_string(choice.kernel) for choice in definition.choices]
+        module.statics.emit_line(
+            "constexpr const char* {}[] = {{{}}};", table, joined(", ", names)
+        )
+    return tables[definition.name]
+
+
+def _format_bytes(lines: "CppLines", type: TensorType) -> Fragment:
+    """Return the bytes from the first element of a tensor to the end of its last."""
+    item = type.dtype.itemsize
+    if all(isinstance(number, int) for number in (*type.size, *type.stride)):
+        empty = 0 in type.size
+        extent = 0 if empty else evaluate_int(storage_extent(type), {})
+        return format_int(extent * item)
+    sizes, strides = map(lines.memory.format_ints, (type.size, type.stride))
+    return fragment("spanned_bytes({}, {}, {})", sizes, strides, format_int(item))
