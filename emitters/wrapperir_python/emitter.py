@@ -59,7 +59,7 @@ class PythonEmitter(Emitter):
             DiagnosticError: the program holds something this emitter lacks; all such
                 places are named.
         """
-        module = ModuleText()
+        module = ModuleText(self.name)
         survey = survey_program(program)
         kind = checked(self.lines) if self.check_memory else self.lines
         lines = kind(module, survey)
@@ -119,6 +119,9 @@ def _format_module(
         _emit_bind_constants(writer, program, module)
     writer.emit_blank(2)
     writer.emit_writer(body)
+    if module.choices.line_count:
+        writer.emit_blank(2)
+        writer.emit_line("call.choices = kernel_choices.choices")
     return writer.format_text()
 
 

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from wrapperir.emit.fragment import Fragment, fragment
-from wrapperir.emit.walking import chosen_kernel
+from wrapperir.emit.runnable_kernels import runnable_kernels
 from wrapperir.ir.kernel import Language, ScalarParameter, runtime_parameters
-from wrapperir.ir.line import KernelCallLine, KernelDefinitionLine
+from wrapperir.ir.line import DefinitionLine, KernelCallLine, MultiKernelLine
 from wrapperir.ir.types import Device, DType
+from wrapperir_python.choices import format_choice
 from wrapperir_python.literals import format_int
 
 if TYPE_CHECKING:
@@ -17,28 +18,43 @@ if TYPE_CHECKING:
 
 @frozen
 class Callee:
-    """What a kernel call's name stands for."""
+    """What a kernel call's name stands for.
+
+    ``definition`` is the kernel, or the multi-kernel where the program picks while it runs.
+    ``positions`` are those of the call's arguments that it takes, ``None`` for all.
+    """
 
     function: Fragment
-    definition: KernelDefinitionLine
+    definition: DefinitionLine
     positions: tuple[int, ...] | None
     scalars: tuple[DType | None, ...]
 
 
 def find_callee(lines: "PythonLines", line: KernelCallLine) -> Callee:
-    """Return the kernel that a call launches."""
-    definition, positions = chosen_kernel(lines.survey.definitions, line.kernel)
-    if definition.language is Language.CPP and line.device.kind != "cpu":
-        lines.report(f"a C++ kernel does not run on {line.device}", str(line.device))
-    return Callee(
-        lines.module.kernels[definition.name],
-        definition,
-        positions,
-        tuple(
-            parameter.dtype if isinstance(parameter, ScalarParameter) else None
-            for parameter in runtime_parameters(definition.parameters)
-        ),
+    """Return what a call launches."""
+    survey = lines.survey
+    runnable = runnable_kernels(survey.definitions, line, survey.types)
+    for candidate in runnable.kernels.values():
+        language = candidate.kernel.language
+        if language is Language.CPP and line.device.kind != "cpu":
+            lines.report(f"a C++ kernel does not run on {line.device}", str(line.device))
+    definition = survey.definitions[line.kernel]
+    if isinstance(definition, MultiKernelLine) and len(runnable.kernels) > 1:
+        function = format_choice(lines, definition, runnable)
+        return _callee(function, definition, None)
+    (chosen,) = runnable.kernels.values()
+    function = lines.module.kernels[chosen.kernel.name]
+    return _callee(function, chosen.kernel, chosen.positions)
+
+
+def _callee(
+    function: Fragment, definition: DefinitionLine, positions: tuple[int, ...] | None
+) -> Callee:
+    scalars = tuple(
+        parameter.dtype if isinstance(parameter, ScalarParameter) else None
+        for parameter in runtime_parameters(definition.parameters)
     )
+    return Callee(function, definition, positions, scalars)
 
 
 def emit_launch(

@@ -9,7 +9,6 @@ from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.emit.provenance import format_provenance, provenances_to_show
 from wrapperir.emit.source_writer import SourceWriter
-from wrapperir.emit.walking import choice_index
 from wrapperir.ir.expr import Expr, Operation, Symbol
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import (
@@ -63,6 +62,7 @@ from wrapperir_python.asserts import (
     emit_assert_size_stride,
 )
 from wrapperir_python.blocks import emit_conditional, emit_subgraph, emit_while_loop
+from wrapperir_python.choices import Choices, describe_choice
 from wrapperir_python.cpp_kernels import emit_cpp_kernel
 from wrapperir_python.direct_operators import format_direct_call
 from wrapperir_python.expressions import ExpressionFormatter
@@ -90,9 +90,10 @@ class PythonLines(LineVisitor[None]):
     lines share.  What cannot be expressed is given to :meth:`report`.
     """
 
-    def __init__(self, module: ModuleText, survey: Survey) -> None:
-        """Start with an empty function body."""
+    def __init__(self, module: ModuleText, survey: Survey, emitter: str = "python") -> None:
+        """Start with an empty function body; ``emitter`` is the name of who emits."""
         self.module = module
+        self.emitter = emitter
         self.survey = survey
         self.writer = SourceWriter()
         self.values = module.values
@@ -108,6 +109,7 @@ class PythonLines(LineVisitor[None]):
         self.memory = MemoryFormatter(
             module, self.expressions, self.arguments, survey.device
         )
+        self.choices = Choices()
         self._callees: dict[str, Callee] = {}
         self._provenance: Provenance | None = None
         self._path: LinePath = ()
@@ -228,9 +230,8 @@ class PythonLines(LineVisitor[None]):
             emit_triton_kernel(self.module, line)
 
     def visit_multi_kernel(self, line: MultiKernelLine) -> None:
-        """Append a remark: calls go straight to the choice."""
-        choice = line.choices[choice_index(line)].kernel
-        self.module.definitions.emit_comment(f"{line.name} is {choice}.")
+        """Append a remark; what picks while the program runs is appended by calls."""
+        self.module.definitions.emit_comment(describe_choice(line))
 
     def visit_allocate(self, line: AllocateLine) -> None:
         """Append ``buf0 = empty_strided_cpu((8, 8), (8, 1), float32)``."""
@@ -298,10 +299,12 @@ class PythonLines(LineVisitor[None]):
         self.writer.emit_line("{} = {}", self.values[line.result], view)
 
     def visit_kernel_call(self, line: KernelCallLine) -> None:
-        """Append ``cpp_fused_0(buf0, buf1, 64)``."""
+        """Append ``cpp_fused_0(buf0, buf1, 64)``, ``mm_by_shape[s0, 64](buf0, s0)``."""
         callee = self._callees.get(line.kernel)
         if callee is None:
-            callee = self._callees[line.kernel] = find_callee(self, line)
+            callee = find_callee(self, line)
+            if isinstance(self.survey.definitions[line.kernel], KernelDefinitionLine):
+                self._callees[line.kernel] = callee  # the same wherever it is called
         arguments = line.arguments
         if callee.positions is not None:
             arguments = tuple(arguments[position] for position in callee.positions)

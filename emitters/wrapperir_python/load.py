@@ -1,5 +1,6 @@
 """Executes an emitted module and returns its ``call``."""
 
+import functools
 import importlib.util
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -70,6 +71,7 @@ def load_module(
 
 
 def _reporting(call: Loaded, failure: type["MemoryPlanError"]) -> Loaded:
+    @functools.wraps(call)
     def reporting(inputs: list[Value]) -> tuple[Value, ...]:
         try:
             return call(inputs)

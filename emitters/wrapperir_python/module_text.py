@@ -13,7 +13,7 @@ RESERVED = frozenset(
     {
         *(*keyword.kwlist, "__debug__", *dir(builtins), *IMPORTS, *SUPPORT_FUNCTIONS),
         *("args", "call", "bind_constants", "constants", "async_compile"),
-        *("operator", "operators", "memory", "memory_check"),
+        *("operator", "operators", "memory", "memory_check", "kernel_choices"),
     }
 )
 
@@ -25,8 +25,9 @@ class ModuleText:
     share one table, as Python has one namespace for them.
     """
 
-    def __init__(self) -> None:
-        """Start with an empty module."""
+    def __init__(self, emitter: str = "python") -> None:
+        """Start with an empty module; ``emitter`` is the name of who emits it."""
+        self.emitter = emitter
         self.names = NameTable(RESERVED)
         self.values = Namespace(self.names)
         self.symbols = Namespace(self.names)
@@ -35,6 +36,7 @@ class ModuleText:
         self.operators = SourceWriter()
         self.awaiting = SourceWriter()
         self.launchers = SourceWriter()
+        self.choices = SourceWriter()
         self.files: dict[str, str | bytes] = {}
         self.direct: dict[Fragment, Fragment] = {}
         self._needs: dict[str, None] = {}
@@ -82,7 +84,7 @@ class ModuleText:
         return known
 
     def emit_head(self, writer: SourceWriter) -> None:
-        """Append imports, bindings, support functions, definitions and launchers.
+        """Append imports, bindings, support functions, definitions, launchers and choices.
 
         Operators are built while the kernels are, before those are waited for.
         """
@@ -114,3 +116,4 @@ class ModuleText:
             for section in sections:
                 writer.emit_writer(section)
         writer.emit_writer(self.launchers)
+        writer.emit_writer(self.choices)

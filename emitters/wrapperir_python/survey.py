@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from attrs import define, field
 
 from wrapperir.emit.number_kinds import NumberKinds
+from wrapperir.emit.runnable_kernels import runnable_kernels, value_types
 from wrapperir.emit.stream_survey import StreamSurvey
-from wrapperir.emit.walking import chosen_kernel, walk_lines
+from wrapperir.emit.walking import walk_lines
 from wrapperir.ir.line import (
     AllocateLine,
     AllocatePoolLine,
@@ -16,7 +17,7 @@ from wrapperir.ir.line import (
     SymbolDefinitionLine,
 )
 from wrapperir.ir.program import Program
-from wrapperir.ir.types import Device
+from wrapperir.ir.types import Device, ValueType
 from wrapperir_python.pool_survey import PoolSurvey, PoolUse
 
 
@@ -24,15 +25,16 @@ from wrapperir_python.pool_survey import PoolSurvey, PoolUse
 class Survey:
     """Facts of a program.
 
-    ``kernel_devices`` has the kinds of device that each kernel is called on; kernels
-    that are never called are not in it.  ``device`` is the first CUDA device with an
-    index: the one that is made current for the whole call.  ``kinds`` has what each
-    symbol is, ``pools`` how each
-    allocated pool is used, ``streams`` what runs beside stream 0.
+    ``types`` are those of its values.  ``kernel_devices`` has the kinds of device that each
+    kernel may be called on; kernels that no call runs are not in it.  ``device`` is the
+    first CUDA device with an index: the one that is made current for the whole call.
+    ``kinds`` has what each symbol is, ``pools`` how each allocated pool is used,
+    ``streams`` what runs beside stream 0.
     """
 
     definitions: Mapping[str, DefinitionLine]
     constants: frozenset[str]
+    types: Mapping[str, ValueType] = field(factory=dict[str, ValueType])
     device: Device | None = None
     kinds: NumberKinds = field(factory=NumberKinds)
     kernel_devices: dict[str, set[str]] = field(factory=dict[str, set[str]])
@@ -45,6 +47,7 @@ def survey_program(program: Program) -> Survey:
     survey = Survey(
         {definition.name: definition for definition in program.definitions},
         frozenset(constant.name for constant in program.constants),
+        value_types(program),
     )
     for symbol in program.symbols:
         survey.kinds.symbols[symbol.symbol] = symbol.kind
@@ -55,9 +58,11 @@ def survey_program(program: Program) -> Survey:
         survey.streams.note(line)
         match line:
             case KernelCallLine():
-                kernel, _ = chosen_kernel(survey.definitions, line.kernel)
-                devices = survey.kernel_devices.setdefault(kernel.name, set())
-                devices.add(line.device.kind)
+                runnable = runnable_kernels(survey.definitions, line, survey.types)
+                for candidate in runnable.kernels.values():
+                    name = candidate.kernel.name
+                    devices = survey.kernel_devices.setdefault(name, set())
+                    devices.add(line.device.kind)
                 device = line.device
             case AllocateLine() | AllocatePoolLine():
                 device = line.type.device

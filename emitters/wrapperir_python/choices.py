@@ -1,0 +1,307 @@
+"""Multi-kernels in Python: what picks a call's kernel while the program runs.
+
+A multi-kernel whose kernel is known is that kernel.  Others are an object of
+``emitted/kernel_choices.py``, which is copied beside the module: a table of kernels by
+their sizes, or one that its first call replaces by the fastest kernel.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, LiteralString
+
+from attrs import define, field
+
+import wrapperir
+from wrapperir.emit.fragment import Fragment, fragment, joined
+from wrapperir.emit.kernel_digest import kernel_digest
+from wrapperir.emit.names import Namespace, NameTable
+from wrapperir.emit.runnable_kernels import Runnable
+from wrapperir.emit.selecting import Candidate, ComputedAt, NearestAt
+from wrapperir.emit.source_writer import SourceWriter
+from wrapperir.ir.expr import Expr, ExprOp, Operation, symbols_in
+from wrapperir.ir.kernel import RuntimeParameter, TensorParameter, runtime_parameters
+from wrapperir.ir.line import MultiKernelLine
+from wrapperir.ir.selection import (
+    ComputedChoice,
+    ForcedChoice,
+    Hint,
+    RecordedChoice,
+    settled_choice,
+)
+from wrapperir_python.expressions import format_tuple
+from wrapperir_python.literals import format_int, format_string
+from wrapperir_python.module_text import RESERVED, ModuleText
+
+if TYPE_CHECKING:
+    from wrapperir_python.lines import PythonLines
+
+_EMITTED = Path(__file__).with_name("emitted")
+_TUNING = Path(wrapperir.__file__).with_name("tuning")
+_FOR_BENCHMARKS = (
+    _EMITTED / "kernel_times.py",
+    _TUNING / "choice_cache.py",
+    _TUNING / "choice_facts.py",
+)
+
+
+@define
+class Choices:
+    """What a module has for its multi-kernels, each once."""
+
+    benchmarked: dict[str, Fragment] = field(factory=dict[str, Fragment])
+    nearest: dict[str, Fragment] = field(factory=dict[str, Fragment])
+    computed: dict[tuple[str, Operation], Fragment] = field(
+        factory=dict[tuple[str, Operation], Fragment]
+    )
+    runs: dict[tuple[str, str, tuple[int, ...]], Fragment] = field(
+        factory=dict[tuple[str, str, tuple[int, ...]], Fragment]
+    )
+
+
+def format_choice(
+    lines: "PythonLines", line: MultiKernelLine, runnable: Runnable
+) -> Fragment:
+    """Return what a call calls, with all arguments of the multi-kernel: ``mm[s0, 64]``."""
+    known = lines.choices
+    match runnable.dispatch:
+        case NearestAt(hints, sizes):
+            if line.name not in known.nearest:
+                known.nearest[line.name] = _define_nearest(lines, line, hints, runnable)
+            keys = [lines.expressions.format_index(size) for size in sizes]
+            return fragment("{}[{}]", known.nearest[line.name], format_key(keys))
+        case ComputedAt(index):
+            if (line.name, index) not in known.computed:
+                known.computed[line.name, index] = _define_computed(
+                    lines, line, index, runnable
+                )
+            keys = [lines.module.symbols[name] for name in dict.fromkeys(symbols_in(index))]
+            return fragment("{}[{}]", known.computed[line.name, index], format_key(keys))
+        case _:
+            if line.name not in known.benchmarked:
+                known.benchmarked[line.name] = _define_benchmarked(lines, line, runnable)
+            return known.benchmarked[line.name]
+
+
+def format_key(keys: list[Fragment]) -> Fragment:
+    """Return a tuple as an index, which needs no parentheses unless it is empty."""
+    if len(keys) == 1:
+        return fragment("{},", keys[0])
+    return joined(", ", keys) if keys else fragment("()")
+
+
+def describe_choice(line: MultiKernelLine) -> str:
+    """Return a remark: what calls of a multi-kernel run, and why."""
+    names = [choice.kernel for choice in line.choices]
+    settled = settled_choice(line.selection)
+    match line.selection:
+        case ForcedChoice(index):
+            return f"{line.name} is {names[index]}, as the program says."
+        case RecordedChoice(index, microseconds, device):
+            times = ", ".join(
+                f"{name} {'failed' if time is None else f'{time:.4g} us'}"
+                for name, time in zip(names, microseconds, strict=False)
+            )
+            on = f" on {device}" if device else ""
+            told = f": {times}{on}" if times else on
+            return f"{line.name} is {names[index]}, as recorded{told}."
+        case _ if settled is not None:
+            return f"{line.name} is {names[settled]}."
+        case _:
+            return f"{line.name} is one of {', '.join(dict.fromkeys(names))}."
+
+
+def _define_nearest(
+    lines: "PythonLines", line: MultiKernelLine, hints: tuple[Hint, ...], runnable: Runnable
+) -> Fragment:
+    table = [
+        format_tuple(
+            [format_int(hint.choice), format_tuple([format_int(n) for n in hint.sizes])]
+        )
+        for hint in hints
+    ]
+    rule = fragment("kernel_choices.nearest([{}])", joined(", ", table))
+    return _define_by_shape(lines, line, runnable, rule, "the nearest hint")
+
+
+def _define_computed(
+    lines: "PythonLines", line: MultiKernelLine, index: Operation, runnable: Runnable
+) -> Fragment:
+    module = lines.module
+    writer = _begin(module)
+    rule = module.names.claim(f"choose_{line.name[:240]}")
+    names = [module.symbols[name] for name in dict.fromkeys(symbols_in(index))]
+    writer.emit_blank(2)
+    writer.emit_line("def {}({}):", rule, joined(", ", names))
+    with writer.indented():
+        emit_tree(lines, writer, index)
+    assert isinstance(line.selection, ComputedChoice)
+    device = line.selection.device
+    reason = f"computed from times on {device}" if device else "computed"
+    return _define_by_shape(lines, line, runnable, rule, reason)
+
+
+def emit_tree(lines: "PythonLines", writer: SourceWriter, tree: Expr) -> None:
+    """Append a decision tree that returns the choice.
+
+    Of two subtrees the smaller one is indented, so that no tree indents much.
+    """
+    while isinstance(tree, Operation):
+        condition, inner, tree = tree.args
+        if _count(inner) > _count(tree):
+            condition = Operation(ExprOp.NOT, (condition,))
+            inner, tree = tree, inner
+        test = lines.expressions.format_condition(condition)
+        if isinstance(inner, Operation):
+            writer.emit_line("if {}:", test)
+            with writer.indented():
+                emit_tree(lines, writer, inner)
+        else:
+            number = lines.expressions.format_index(inner)
+            writer.emit_line("if {}: return {}", test, number)
+    writer.emit_line("return {}", lines.expressions.format_index(tree))
+
+
+def _count(tree: Expr) -> int:
+    return 1 + sum(map(_count, tree.args[1:])) if isinstance(tree, Operation) else 0
+
+
+def _define_by_shape(
+    lines: "PythonLines",
+    line: MultiKernelLine,
+    runnable: Runnable,
+    rule: Fragment,
+    reason: str,
+) -> Fragment:
+    module = lines.module
+    writer = _begin(module)
+    choices = _format_choices(lines, line, runnable.kernels)
+    table = module.names.claim(f"{line.name[:240]}_by_shape")
+    writer.emit_blank(2)
+    writer.emit_line("{} = kernel_choices.ByShape(", table)
+    with writer.indented():
+        writer.emit_line("{},", format_string(line.name))
+        writer.emit_line("{{")
+        with writer.indented():
+            for number, choice in zip(runnable.kernels, choices, strict=True):
+                writer.emit_line("{}: {},", format_int(number), choice)
+        writer.emit_line("}},")
+        writer.emit_line("{},", rule)
+        writer.emit_line("{},", format_string(reason))
+    writer.emit_line(")")
+    return table
+
+
+def _define_benchmarked(
+    lines: "PythonLines", line: MultiKernelLine, runnable: Runnable
+) -> Fragment:
+    module = lines.module
+    for path in _FOR_BENCHMARKS:
+        module.files[path.name] = path.read_text("utf-8")
+    writer = _begin(module)
+    choices = _format_choices(lines, line, runnable.kernels, keyed=True)
+    bound = module.kernels[line.name]
+    updated = [format_int(at) for at in _updated(line, runnable)]
+    writer.emit_blank(2)
+    writer.emit_line("{} = kernel_choices.Benchmarked(", bound)
+    with writer.indented():
+        writer.emit_line("{},", format_string(line.name))
+        writer.emit_line("[")
+        with writer.indented():
+            for choice in choices:
+                writer.emit_line("{},", choice)
+        writer.emit_line("],")
+        writer.emit_line("updated={},", format_tuple(updated))
+        writer.emit_line("emitter={},", format_string(module.emitter))
+        writer.emit_line("namespace=globals(),")
+        writer.emit_line("bound={},", format_string(bound))
+    writer.emit_line(")")
+    return bound
+
+
+def _begin(module: ModuleText) -> SourceWriter:
+    """Return where choices are written, with the import that they need."""
+    file = "kernel_choices.py"
+    if file not in module.files:
+        module.files[file] = (_EMITTED / file).read_text("utf-8")
+        imported = fragment("{}('kernel_choices.py')", module.need("import_file"))
+        module.choices.emit_blank(2)
+        module.choices.emit_line("kernel_choices = {}", imported)
+    return module.choices
+
+
+def _format_choices(
+    lines: "PythonLines",
+    line: MultiKernelLine,
+    kernels: Mapping[int, Candidate],
+    *,
+    keyed: bool = False,
+) -> list[Fragment]:
+    """Return ``kernel_choices.Choice('mm_small', mm_small)`` of each kernel.
+
+    With ``keyed`` they have what the keys of a cache are made of.
+    """
+    template: LiteralString = "kernel_choices.Choice({}, {})"
+    formatted: list[Fragment] = []
+    for candidate in kernels.values():
+        name = format_string(candidate.kernel.name)
+        run = _runs_on_all(lines, line, candidate)
+        if not keyed:
+            formatted.append(fragment(template, name, run))
+            continue
+        positions = candidate.positions
+        if positions is None:
+            positions = tuple(range(len(line.parameters)))
+        formatted.append(
+            fragment(
+                "kernel_choices.Choice({}, {}, {}, {})",
+                *(name, run, format_string(kernel_digest(candidate.kernel))),
+                format_tuple([format_int(at) for at in positions]),
+            )
+        )
+    return formatted
+
+
+def _runs_on_all(
+    lines: "PythonLines", line: MultiKernelLine, candidate: Candidate
+) -> Fragment:
+    """Return a function that takes all arguments of the multi-kernel."""
+    kernel, positions = candidate.kernel.name, candidate.positions
+    if positions is None:
+        return lines.module.kernels[kernel]
+    key = line.name, kernel, positions
+    if key not in lines.choices.runs:
+        lines.choices.runs[key] = _define_run(lines.module, line, kernel, positions)
+    return lines.choices.runs[key]
+
+
+def _define_run(
+    module: ModuleText, line: MultiKernelLine, name: str, positions: tuple[int, ...]
+) -> Fragment:
+    kernel = module.kernels[name]
+    function = module.names.claim(f"{name[:120]}_of_{line.name[:120]}")
+    names = Namespace(NameTable({*RESERVED, kernel, function}))
+    parameters = [names[parameter.name] for parameter in line.parameters]
+    writer = module.choices
+    writer.emit_blank(2)
+    writer.emit_line("def {}({}):", function, joined(", ", parameters))
+    with writer.indented():
+        taken = [parameters[position] for position in positions]
+        writer.emit_line("{}({})", kernel, joined(", ", taken))
+    return function
+
+
+def _updated(line: MultiKernelLine, runnable: Runnable) -> list[int]:
+    """Return the positions of tensors that are both read and written by the choices."""
+    reads: set[int] = set()
+    writes: set[int] = set()
+    for candidate in runnable.kernels.values():
+        parameters: tuple[RuntimeParameter, ...]
+        parameters = runtime_parameters(candidate.kernel.parameters)
+        positions = candidate.positions or range(len(parameters))
+        for position, parameter in zip(positions, parameters, strict=True):
+            if isinstance(parameter, TensorParameter):
+                if parameter.access.reads:
+                    reads.add(position)
+                if parameter.access.writes:
+                    writes.add(position)
+    return sorted(reads & writes)
