@@ -15,6 +15,7 @@ from wrapperir.frontend.inductor.boundary import (
 )
 from wrapperir.frontend.inductor.input_places import input_places, place_symbols
 from wrapperir.frontend.inductor.lines import lower_lines
+from wrapperir.frontend.inductor.multi_kernel_lines import united_parameters
 from wrapperir.frontend.inductor.scope import Scope
 from wrapperir.frontend.lowered import Lowered
 from wrapperir.ir import line as wir
@@ -82,4 +83,9 @@ def finished_definitions(session: "Session") -> tuple[wir.DefinitionLine, ...]:
             definition,
             parameters=tuple(known if p is parameter else p for p in definition.parameters),
         )
-    return tuple(definitions.values())
+    return tuple(
+        evolve(line, parameters=united_parameters(line, definitions))
+        if isinstance(line, wir.MultiKernelLine)
+        else line
+        for line in definitions.values()
+    )

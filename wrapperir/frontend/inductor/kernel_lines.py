@@ -6,6 +6,7 @@
 
 import ast
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import sympy
@@ -87,35 +88,38 @@ def lower_call(scope: Scope, line: KernelCallLine) -> None:
         DiagnosticError: WIR654, the kernel's definition was not seen, or its grid depends
             on a size that it is not given.
     """
-    name = kernel_name(line.kernel_name)
-    definition = scope.session.definitions.get(name)
-    if not isinstance(definition, wir.KernelDefinitionLine):
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.INDUCTOR_KERNEL, message=f"kernel {name} has no definition"
-            )
-        )
-    definition = _launched(scope, definition, line)
-    name = definition.name
-    parameters = runtime_parameters(definition.parameters)
+    definition = launched(scope, line)
+    values = runtime_values(line, dict(definition.constants))
+    append_call(scope, line, definition.name, [definition], values)
+
+
+def append_call(
+    scope: Scope,
+    line: KernelCallLine,
+    name: str,
+    kernels: Sequence[wir.KernelDefinitionLine],
+    values: Sequence[Any],
+) -> None:
+    """Append a call of ``name``, which runs one of ``kernels``, with these arguments.
+
+    All the kernels take the same.  What the call shows of their accesses is noted.
+    """
     arguments: list[wir.KernelArgument] = []
     written: list[str] = []
     temporaries: list[str] = []
-    for position, (parameter, value) in enumerate(
-        zip(parameters, runtime_values(line, dict(definition.constants)), strict=True)
-    ):
-        if not isinstance(parameter, TensorParameter):
+    of_kernels = [runtime_parameters(kernel.parameters) for kernel in kernels]
+    for position, (value, *parameters) in enumerate(zip(values, *of_kernels, strict=True)):
+        if not isinstance(parameters[0], TensorParameter):
             arguments.append(_scalar(scope, value))
             continue
         buffer = _buffer(scope, value, temporaries)
         arguments.append(wir.BufferRef(buffer))
-        if parameter.access is Access.WRITE and scope.has_contents(buffer):
-            # The kernel may leave a part as it was.
-            scope.session.accesses[name, position] = Access.READ_WRITE
-        elif parameter.access is Access.READ_WRITE and not scope.is_initialized(buffer):
-            # It reads only what it wrote itself.
-            scope.session.accesses[name, position] = Access.WRITE
-        if parameter.access.writes:
+        writes = False
+        for kernel, parameter in zip(kernels, parameters, strict=True):
+            assert isinstance(parameter, TensorParameter)
+            _note_access(scope, kernel.name, position, parameter, buffer)
+            writes = writes or parameter.access.writes
+        if writes:
             written.append(buffer)
     for buffer in written:
         scope.write(buffer)
@@ -131,17 +135,38 @@ def lower_call(scope: Scope, line: KernelCallLine) -> None:
     scope.free_all(temporaries)
 
 
-def _launched(
-    scope: Scope, definition: wir.KernelDefinitionLine, line: KernelCallLine
-) -> wir.KernelDefinitionLine:
-    """Return the definition with the grid of a call.
+def _note_access(
+    scope: Scope, kernel: str, position: int, parameter: TensorParameter, buffer: str
+) -> None:
+    if parameter.access is Access.WRITE and scope.has_contents(buffer):
+        # The kernel may leave a part as it was.
+        scope.session.accesses[kernel, position] = Access.READ_WRITE
+    elif parameter.access is Access.READ_WRITE and not scope.is_initialized(buffer):
+        # It reads only what it wrote itself.
+        scope.session.accesses[kernel, position] = Access.WRITE
+
+
+def launched(scope: Scope, line: KernelCallLine) -> wir.KernelDefinitionLine:
+    """Return the definition of the kernel that a call launches, with the call's grid.
 
     Calls of one kernel of the user's may each have another grid.
+
+    Raises:
+        DiagnosticError: WIR654, the kernel's definition was not seen.
     """
+    name = kernel_name(line.kernel_name)
+    definitions = scope.session.definitions
+    definition = definitions.get(name)
+    if not isinstance(definition, wir.KernelDefinitionLine):
+        raise DiagnosticError(
+            Diagnostic(
+                code=Code.INDUCTOR_KERNEL, message=f"kernel {name} has no definition"
+            )
+        )
     if definition.language is not Language.TRITON:
         return definition
     grid = launch_grid(line, definition.parameters, dict(definition.constants))
-    definitions, found = scope.session.definitions, definition
+    found = definition
     for number in itertools.count(2):
         if found.grid == grid:
             break

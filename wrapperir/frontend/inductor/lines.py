@@ -16,6 +16,7 @@ from wrapperir.frontend.inductor import (
     extern_lines,
     kernel_lines,
     memory_lines,
+    multi_kernel_lines,
     node_lines,
     records,
     symbol_lines,
@@ -28,6 +29,14 @@ def _nothing(scope: Scope, line: Any) -> None:
     """Lower a line whose facts other lines carry."""
 
 
+def _lower_call(scope: Scope, line: inductor.KernelCallLine) -> None:
+    multi = scope.session.multi_kernels.defined.get(line.kernel_name)
+    if multi is None:
+        kernel_lines.lower_call(scope, line)
+    else:
+        multi_kernel_lines.lower_multi_call(scope, line, multi)
+
+
 _LOWER: dict[type, Callable[[Scope, Any], None]] = {
     inductor.AllocateLine: memory_lines.lower_allocate,
     inductor.FreeLine: memory_lines.lower_free,
@@ -36,7 +45,7 @@ _LOWER: dict[type, Callable[[Scope, Any], None]] = {
     inductor.ReinterpretLine: memory_lines.lower_reinterpret,
     inductor.NullLine: _nothing,
     inductor.CommentLine: _nothing,
-    inductor.KernelCallLine: kernel_lines.lower_call,
+    inductor.KernelCallLine: _lower_call,
     inductor.ExternKernelAllocLine: extern_lines.lower_extern_alloc,
     inductor.ExternKernelOutLine: extern_lines.lower_extern_out,
     inductor.MultiOutputLine: extern_lines.lower_multi_output,
@@ -69,9 +78,12 @@ def lower_lines(scope: Scope, lines: list[Any]) -> None:
         DiagnosticError: WIR65x names what has no form in a program.
     """
     calls: dict[str, Any] = {}
+    multi_kernels = scope.session.multi_kernels.defined
     for line in lines:
         if type(line) is inductor.KernelCallLine:
-            calls.setdefault(line.kernel_name, line)
+            multi = multi_kernels.get(line.kernel_name)
+            for call in [line] if multi is None else multi.calls(line):
+                calls.setdefault(call.kernel_name, call)
     for line in lines:
         kind = type(line)
         if kind is inductor.KernelDefinitionLine:

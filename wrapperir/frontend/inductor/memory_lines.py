@@ -18,11 +18,12 @@ from wrapperir.frontend.inductor.scope import Scope
 from wrapperir.ir import line as wir
 from wrapperir.ir.types import TensorType, VendorLayout
 
-_ZERO_MODES = {
+ZERO_MODES = {
     WorkspaceZeroMode.UNINITIALIZED: wir.ZeroMode.UNINITIALIZED,
     WorkspaceZeroMode.ZERO_ON_CALL: wir.ZeroMode.ZERO_ON_CALL,
     WorkspaceZeroMode.ZERO_PER_GRAPH: wir.ZeroMode.ZERO_PER_PROGRAM,
 }
+"""How a workspace of Inductor's begins, as ours."""
 
 SYMMETRIC_MEMORY = "inductor.symmetric_memory"
 """Vendor layout of a buffer for collectives; its parameter is the group's name."""
@@ -37,7 +38,7 @@ def lower_allocate(scope: Scope, line: AllocateLine) -> None:
     node: Any = line.node
     name = scope.name(node.get_name())
     if isinstance(node, WorkspaceArg):
-        _allocate(scope, name, buffer_type(node), _ZERO_MODES[node.zero_mode])
+        _allocate(scope, name, buffer_type(node), ZERO_MODES[node.zero_mode])
         if node.zero_mode is not WorkspaceZeroMode.UNINITIALIZED:
             scope.written.add(name)
         if node.zero_mode is WorkspaceZeroMode.ZERO_PER_GRAPH:

@@ -8,6 +8,7 @@ from attrs import define, field, frozen
 
 from wrapperir.frontend.inductor import build
 from wrapperir.frontend.inductor.module import CapturedModule
+from wrapperir.frontend.inductor.multi_kernels import MultiKernels
 from wrapperir.frontend.inductor.provenance import Facts
 from wrapperir.frontend.lowered import Lowered
 from wrapperir.ir.kernel import Access
@@ -48,6 +49,8 @@ class Session:
     """What calls show of kernels: by kernel and position of the runtime parameter."""
     user_kernels: dict[str, frozenset[str]] = field(factory=dict[str, frozenset[str]])
     """The user's own Triton kernels, and the parameters that each writes."""
+    multi_kernels: MultiKernels = field(factory=MultiKernels)
+    """The multi-kernels of the graph and its subgraphs."""
     facts: Facts = field(factory=Facts)
     temporaries: int = 0
 

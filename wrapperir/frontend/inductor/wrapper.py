@@ -73,6 +73,7 @@ class CaptureWrapper(PythonWrapperCodegen):
         self.alignment_asserts = session.alignment_asserts
         stock: Any = super()
         stock.__init__(*args)
+        self.multi_kernel_state = session.multi_kernels
 
     # Text of the Python module that Inductor would write: none is needed.
 
