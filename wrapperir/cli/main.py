@@ -8,7 +8,7 @@ from wrapperir import __version__
 
 _COMMANDS = (
     *("compile", "emit", "memory", "opt", "package", "plugins", "print", "run"),
-    "verify",
+    *("tune", "verify"),
 )
 
 
@@ -42,6 +42,6 @@ def main() -> None:
     """Check, print, transform, run and compile host programs around tensor kernels.
 
     A program is a .wir or .json file, a directory that compile wrote, or - for standard
-    input.  Only compile and run execute code; plugins, emit and what they import are
+    input.  Only compile, run and tune execute code; plugins, emit and what they import are
     installed packages.
     """

@@ -284,6 +284,8 @@ class Code(StrEnum):
     """A graph calls a kernel that this process has no function for."""
     GRAPH_COMPILER_FAILED = "WIR713"
     """A function that compiles graphs raised an error, or made none that can be called."""
+    INVALID_TUNING = "WIR714"
+    """A record of tuning is malformed or of another version."""
     # 8: running a program
     RUN_INPUT_COUNT = "WIR800"
     """A run is given too few or too many inputs."""

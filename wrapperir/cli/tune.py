@@ -1,0 +1,231 @@
+"""``wrapperir tune``: time the choices of multi-kernels and record the best."""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+from attrs import evolve
+
+from wrapperir.cli.options import (
+    EMITTER,
+    diagnostics_format_option,
+    emitter_option,
+    examples,
+    pass_option,
+    program_argument,
+)
+from wrapperir.cli.print import format_as
+from wrapperir.cli.progress import counted_stage, stage
+from wrapperir.cli.report import notice
+from wrapperir.cli.source import STANDARD_INPUT, printed, read_source
+from wrapperir.cli.status import reporting, working_on
+from wrapperir.cli.writing import write_output
+
+if TYPE_CHECKING:
+    from wrapperir.emit.contract import Emitter
+    from wrapperir.frontend.lowered import Lowered
+    from wrapperir.tuning.tune import Progress, Tuned
+
+
+def _symbols(
+    context: click.Context, parameter: click.Parameter, given: tuple[str, ...]
+) -> dict[str, tuple[int, ...]]:
+    symbols: dict[str, tuple[int, ...]] = {}
+    for text in given:
+        name, _, values = text.partition("=")
+        if not name or not re.fullmatch(r"-?\d{1,18}(,-?\d{1,18})*", values, re.ASCII):
+            raise click.BadParameter(
+                f"{text!r} is no SYMBOL=NUMBER,..., such as s0=64,128,4096"
+            )
+        numbers = dict.fromkeys(int(value) for value in values.split(","))
+        symbols[name] = (*symbols.get(name, ()), *numbers)
+    return symbols
+
+
+@click.command(
+    name="tune",
+    epilog=examples(
+        "wrapperir tune sums.wir",
+        "wrapperir tune sums.wir -o tuned.wir",
+        "wrapperir tune --symbol s0=64,128,4096 --symbol s1=8 sums.wir -o tuned.wir",
+        "wrapperir tune --emitter cpp sums.wir -o sums_library",
+        "wrapperir tune --samples 8 --no-cache --record tuning.json sums.wir",
+    )
+    + "\n\nExit status: 0 also where some kernels could not be timed, which the report"
+    " says; the others are those of wrapperir --help.",
+)
+@program_argument
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Write the tuned program here, to a name in .wir or .json or as text to -; with"
+    " another name, to a directory what compile makes of it.",
+)
+@click.option("--record", metavar="FILE", help="Also write the record of it as JSON.")
+@emitter_option("python", EMITTER)
+@pass_option
+@click.option(
+    "--symbol",
+    "symbols",
+    metavar="SYMBOL=NUMBER,...",
+    multiple=True,
+    callback=_symbols,
+    help="Time with these values of a symbol; repeat for several.  Others are drawn from"
+    " their ranges.",
+)
+@click.option(
+    "--samples",
+    type=click.IntRange(1, 10_000),
+    metavar="N",
+    default=32,
+    show_default=True,
+    help="How many values of symbols each kernel is timed at.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**63 - 1),
+    metavar="N",
+    default=0,
+    show_default=True,
+    help="Where drawing values begins.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0.001, 3600),
+    metavar="S",
+    default=0.2,
+    show_default=True,
+    help="How long to time each case, beside compiling.",
+)
+@click.option(
+    "--interpreted",
+    is_flag=True,
+    help="Time Triton kernels on the CPU, too, where they are interpreted.",
+)
+@click.option(
+    "--cache/--no-cache",
+    default=True,
+    help="Take times from the user's cache, and store them there.",
+)
+@click.option(
+    "--constants",
+    metavar="FILE",
+    help="For a directory: take constants from a dict by key.  Otherwise they are those"
+    " that compile wrote beside PROGRAM.",
+)
+@diagnostics_format_option
+@reporting
+def command(
+    program: str,
+    output: str | None,
+    record: str | None,
+    emitter: str,
+    passes: tuple[str, ...],
+    symbols: Mapping[str, tuple[int, ...]],
+    samples: int,
+    seed: int,
+    seconds: float,
+    interpreted: bool,
+    cache: bool,
+    constants: str | None,
+    form: Literal["text", "json"],
+) -> None:
+    """Time the choices of each multi-kernel of PROGRAM, and record the best.
+
+    So are the configs of kernels that have several.  Each call is timed on its own, with
+    what the emitter makes of it: at its sizes, or where these are symbols, at values from
+    their ranges.  The report says what was chosen, by how much and why, and what could not
+    be timed.  It goes to standard output, or where the program does, to standard error.
+
+    This executes the kernels of PROGRAM.  Tune only programs that you trust.
+    """
+    from wrapperir.emit.pipeline import find_emitter, prepare_program
+
+    if output == record == STANDARD_INPUT:
+        raise click.UsageError("-o and --record cannot both go to standard output")
+    is_directory = _is_directory(output)
+    if constants is not None and not is_directory:
+        raise click.UsageError("--constants is for a directory that is written with -o")
+    chosen = find_emitter(emitter)
+    source = read_source(program)
+    working_on(source)
+    with stage("loading torch ..."):
+        from wrapperir.cli.compiled import check_directory
+        from wrapperir.cli.program_target import read_program
+        from wrapperir.tuning.choice_cache import default_cache
+        from wrapperir.tuning.record import format_record
+        from wrapperir.tuning.shapes import SymbolValueError
+        from wrapperir.tuning.text import format_tuning
+        from wrapperir.tuning.tune import tune_program
+    if is_directory:
+        assert output is not None
+        check_directory(Path(output))
+    lowered, source = read_program(source, program, constants)
+    working_on(source)
+    prepared = prepare_program(lowered.program, passes)
+    if passes:
+        working_on(printed(prepared, f"{source.name} (after the passes)"))
+    notice(f"tune executes the code in {source.name}")
+    try:
+        with counted_stage() as show:
+            tuned = tune_program(
+                prepared,
+                emitter=chosen,
+                cache=default_cache() if cache else None,
+                symbols=symbols,
+                samples=samples,
+                seed=seed,
+                seconds=seconds,
+                interpreted=interpreted,
+                progress=_shown(show),
+            )
+    except SymbolValueError as error:
+        raise click.UsageError(str(error)) from None
+    if tuned.report.cache_problem:
+        notice(f"the cache of choices is not used: {tuned.report.cache_problem}")
+    working_on(printed(tuned.program, f"{source.name} (tuned)"))
+    if is_directory:
+        assert output is not None
+        _compile(evolve(lowered, program=tuned.program), tuned, chosen, program, output)
+    elif output is not None:
+        to = "json" if output.endswith(".json") else "text"
+        write_output(output, format_as(prepare_program(tuned.program, ()), to))
+    if record is not None:
+        write_output(record, format_record(tuned.report))
+    to_standard = STANDARD_INPUT in (output, record)
+    click.echo(format_tuning(tuned.report), nl=False, err=to_standard)
+
+
+def _is_directory(output: str | None) -> bool:
+    if output is None or output == STANDARD_INPUT:
+        return False
+    return not output.endswith((".wir", ".json"))
+
+
+def _shown(show: Callable[[str], None]) -> "Callable[[Progress], None]":
+    def shown(progress: "Progress") -> None:
+        if progress.kernel:
+            at = f"case {progress.done + 1} of {progress.total}"
+            show(f"timing @{progress.kernel}, {at} ...")
+
+    return shown
+
+
+def _compile(
+    lowered: "Lowered", tuned: "Tuned", emitter: "Emitter", target: str, output: str
+) -> None:
+    """Write what ``compile`` makes of the tuned program, with the record in it."""
+    from wrapperir.cli.compiled import Compiled, write_compiled
+    from wrapperir.emit.pipeline import build_artifact, emit_program, prepare_program
+    from wrapperir.tuning.record import RECORD, format_record
+
+    with stage("building the program ..."):
+        program = prepare_program(lowered.program, ())
+        artifact = emit_program(program, emitter)
+        artifact = build_artifact(program, artifact, emitter, lowered.constants)
+    files = {**artifact.files, RECORD: format_record(tuned.report)}
+    compiled = Compiled(lowered, evolve(artifact, files=files))
+    write_compiled(compiled, target, Path(output))
