@@ -146,8 +146,16 @@ multi_kernel @either(p: read_write f32*, q: read_write f32*) {
   select forced(1)
 }
 
-program @main(%x: mutated f32[8], %y: f32[8], %flag: bool[], %n: i64) {
+multi_kernel @nearest(p: read_write f32*, q: read_write f32*) {
+  size N = size(p, 0)
+  choice @mark(0)
+  choice @mark(1)
+  select nearest_shape(0: (4), 1: (64))
+}
+
+program @main(%x: mutated f32[8], %y: f32[8], %flag: bool[], %n: i64, %z: mutated f32[s1]) {
   symbol s0: int = value(%n)
+  symbol s1: int 0..100 = size(%z, 0)
   %alloc = allocate f32[8] workspace(zero_on_call)
   %pool = allocate_pool pool[512]
   %place = place f32[8] in %pool at 64 workspace(zero_on_call)
@@ -167,6 +175,7 @@ program @main(%x: mutated f32[8], %y: f32[8], %flag: bool[], %n: i64) {
   %event = record_event @cpu stream(3)
   wait_event %event @cpu stream(4)
   symbol_definition u0: int 0..100 = size(%half, 0)
+  kernel_call @nearest(%z, %x)
   assert_size_stride %half (4) (1) "layout"
   assert_alignment %x 4 "address"
   assert_scalar u0 > 3 "condition"
@@ -214,6 +223,9 @@ ALTERED: dict[tuple[type[Line], str], tuple[str, str]] = {
     (KernelDefinitionLine, "entry"): ("entry = copy", "entry = copies"),
     (KernelDefinitionLine, "metadata"): ('"flat"', '"round"'),
     (KernelDefinitionLine, "source"): ("*to = *from", "*to = 2 * *from"),
+    (MultiKernelLine, "name"): ("@nearest", "@other"),
+    (MultiKernelLine, "parameters"): ("(p: read_write f32*, q", "(p: read_write f32*, r"),
+    (MultiKernelLine, "sizes"): ("size N = size(p, 0)", "size M = size(p, 0)"),
     (MultiKernelLine, "choices"): ("choice @mark(1)", "choice @mark(0)"),
     (MultiKernelLine, "selection"): ("select forced(1)", "select forced(0)"),
     (AllocateLine, "result"): ("%target", "%renamed"),
@@ -291,8 +303,6 @@ ALTERED: dict[tuple[type[Line], str], tuple[str, str]] = {
 }
 # What is in no node, and where it is or why that is right.
 ELSEWHERE = {
-    (MultiKernelLine, "name"): "calls run the choice; the header has the line",
-    (MultiKernelLine, "parameters"): "calls run the choice; the header has the line",
     (ExternKernelLine, "writes"): "the operator's schema says what it writes",
     (MultiOutputLine, "type"): "it is that of the tuple's element",
     (CommentLine, "text"): "it is in the meta of the node that comes next",

@@ -19,6 +19,7 @@ from wrapperir.ir.line import (
     ExternKernelLine,
     KernelCallLine,
     KernelDefinitionLine,
+    MultiKernelLine,
     ReinterpretLine,
     ZeroMode,
 )
@@ -34,6 +35,7 @@ def settle_accesses(program: Program, inferred: Set[str]) -> Program:
     in this call two definitions.
     """
     settled = _Settled(inferred, {line.name: line for line in program.definitions})
+    settled.keep_choices()
     lines = settled.lines(program.lines)
     return evolve(program, definitions=tuple(settled.definitions.values()), lines=lines)
 
@@ -43,6 +45,13 @@ class _Settled:
     inferred: Set[str]
     given: dict[str, DefinitionLine]
     definitions: dict[str, DefinitionLine] = field(factory=dict[str, DefinitionLine])
+
+    def keep_choices(self) -> None:
+        """Keep the kernels that multi-kernels choose from, whose accesses are known."""
+        for line in self.given.values():
+            if isinstance(line, MultiKernelLine):
+                for choice in line.choices:
+                    self.definitions[choice.kernel] = self.given[choice.kernel]
 
     def lines(self, lines: tuple[BodyLine, ...]) -> tuple[BodyLine, ...]:
         """Return the lines of one block, with calls of settled definitions."""

@@ -21,7 +21,10 @@ from wrapperir.frontend.fx.checks import (
     is_in_nan_check,
     lower_assert_size_stride,
 )
-from wrapperir.frontend.fx.kernel_calls import lower_kernel_call
+from wrapperir.frontend.fx.kernel_calls import (
+    lower_kernel_call,
+    lower_multi_kernel_call,
+)
 from wrapperir.frontend.fx.memory import (
     lower_aligned,
     lower_as_strided,
@@ -64,6 +67,7 @@ _FUNCTIONS: Mapping[Any, Handler] = {
 _OPERATORS: Mapping[str, Handler] = {
     **CHECKS,
     "wrapperir::call_kernel": lower_kernel_call,
+    "wrapperir::call_multi_kernel": lower_multi_kernel_call,
 }
 
 

@@ -1,4 +1,4 @@
-"""Calls of C++ and opaque kernels, through the one operator that there is for them."""
+"""Calls of kernels and multi-kernels, through the operators that there are for them."""
 
 from typing import Any
 
@@ -13,13 +13,19 @@ from wrapperir.frontend.fx.streams import on_current_stream
 from wrapperir.ir.kernel import TensorParameter, runtime_parameters
 from wrapperir.ir.line import (
     BufferRef,
+    DefinitionLine,
     KernelArgument,
     KernelCallLine,
     KernelDefinitionLine,
 )
 from wrapperir.ir.types import CPU, Device, TensorType
-from wrapperir_fx.kernel_keys import argument_order, split_key
+from wrapperir_fx.kernel_keys import (
+    argument_order,
+    deciding_parameters,
+    split_key,
+)
 from wrapperir_fx.kernel_registry import registered_definition
+from wrapperir_fx.multi_kernel_registry import registered_multi_kernel
 
 
 def lower_kernel_call(scope: Scope, node: torch.fx.Node) -> None:
@@ -35,6 +41,28 @@ def lower_kernel_call(scope: Scope, node: torch.fx.Node) -> None:
     order = argument_order(definition, shared)
     arguments = tuple(kernel_argument(scope, given[place]) for place in order)
     append_kernel_call(scope, node, definition, arguments)
+
+
+def lower_multi_kernel_call(scope: Scope, node: torch.fx.Node) -> None:
+    """Append the call of a multi-kernel that the graph names by its key.
+
+    Raises:
+        DiagnosticError: WIR607, no multi-kernel of that key is known.
+    """
+    key, *lists, deciding = node.args
+    name, shared = split_key(str(key))
+    known = shared_of(scope).known_multi_kernels.get(name) or registered_multi_kernel(name)
+    if known is None:
+        raise _unknown(name)
+    given: list[Any] = [value for values in lists for value in list_of(values)]
+    values = [given[place] for place in argument_order(known.line, shared)]
+    # What decides is what the program gives, before it is a number of another type.
+    numbers = zip(deciding_parameters(known.line), list_of(deciding), strict=True)
+    for place, value in numbers:
+        values[place] = value
+    arguments = tuple(kernel_argument(scope, value) for value in values)
+    name = shared_of(scope).define_multi_kernel(known)
+    _append_call(scope, node, name, known.line, arguments)
 
 
 def list_of(values: Any) -> list[Any]:
@@ -56,6 +84,16 @@ def append_kernel_call(
     is given.
     """
     name = shared_of(scope).define(definition, inferred=inferred)
+    _append_call(scope, node, name, definition, arguments)
+
+
+def _append_call(
+    scope: Scope,
+    node: torch.fx.Node,
+    name: str,
+    definition: DefinitionLine,
+    arguments: tuple[KernelArgument, ...],
+) -> None:
     parameters = runtime_parameters(definition.parameters)
     for parameter, argument in zip(parameters, arguments, strict=True):
         writes = isinstance(parameter, TensorParameter) and parameter.access.writes
@@ -83,11 +121,15 @@ def _device(scope: Scope, arguments: tuple[KernelArgument, ...]) -> Device:
 def _definition(scope: Scope, key: str) -> KernelDefinitionLine:
     found = shared_of(scope).known_kernels.get(key) or registered_definition(key)
     if found is None:
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.UNKNOWN_KERNEL,
-                message=f"no kernel {key[:160]!a} is registered in this process",
-                hint="read the graph in the process that made it",
-            )
-        )
+        raise _unknown(key)
     return found
+
+
+def _unknown(key: str) -> DiagnosticError:
+    return DiagnosticError(
+        Diagnostic(
+            code=Code.UNKNOWN_KERNEL,
+            message=f"no kernel {key[:160]!a} is registered in this process",
+            hint="read the graph in the process that made it",
+        )
+    )

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import define, evolve, field
 
+from wrapperir.diagnostics import Severity
 from wrapperir.frontend.fx.frees import keep_last_frees
 from wrapperir.frontend.fx.living import Living
 from wrapperir.ir.expr import Expr, ExprOp, Operation, add, mul, sub
@@ -55,7 +56,7 @@ def recover_pools(program: Program) -> Program:
     lines = scope.lines(program.lines, program.outputs)
     if lines != program.lines:
         recovered = insert_frees(keep_last_frees(evolve(program, lines=lines)))
-        if not verify(recovered):
+        if all(found.severity is not Severity.ERROR for found in verify(recovered)):
             return recovered
     return insert_frees(program)
 

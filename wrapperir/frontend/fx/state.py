@@ -9,9 +9,13 @@ from attrs import define, evolve, field, frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.frontend.export.scope import Scope, Shared, take
-from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine
+from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine, MultiKernelLine
 from wrapperir.ir.types import Device
-from wrapperir_fx.kernel_keys import definition_key
+from wrapperir_fx.kernel_keys import (
+    MultiKernelDefinition,
+    definition_key,
+    multi_kernel_key,
+)
 
 
 @frozen
@@ -37,9 +41,7 @@ class FxShared(Shared):
     keys: Mapping[str, str] = field(factory=dict[str, str])
     definitions: dict[str, DefinitionLine] = field(factory=dict[str, DefinitionLine])
     kernel_names: set[str] = field(factory=set[str])
-    _names: dict[KernelDefinitionLine, str] = field(
-        factory=dict[KernelDefinitionLine, str], init=False
-    )
+    _names: dict[DefinitionLine, str] = field(factory=dict[DefinitionLine, str], init=False)
     inferred: set[str] = field(factory=set[str])
     held: dict[int, str] = field(factory=dict[int, str])
     streams: dict[torch.fx.Node, Stream] = field(factory=dict[torch.fx.Node, Stream])
@@ -55,19 +57,43 @@ class FxShared(Shared):
         }
 
     @cached_property
+    def known_multi_kernels(self) -> Mapping[str, MultiKernelDefinition]:
+        """The multi-kernels that came with the graph, by their keys in calls."""
+        found = [
+            MultiKernelDefinition.of(line, self.known)
+            for line in self.known.values()
+            if isinstance(line, MultiKernelLine)
+        ]
+        return {multi_kernel_key(definition): definition for definition in found}
+
+    @cached_property
     def graph_symbols(self) -> frozenset[str]:
         """The names of all symbols that the graph's examples may mention."""
         return frozenset(symbol.name for symbol in self.ranges)
 
     def define(self, definition: KernelDefinitionLine, *, inferred: bool) -> str:
         """Add a kernel, under a name that no other has; return that name."""
+        known = len(self.definitions)
+        name = self._define(definition)
+        if inferred and len(self.definitions) > known:
+            self.inferred.add(name)
+        return name
+
+    def define_multi_kernel(self, definition: MultiKernelDefinition) -> str:
+        """Add a multi-kernel and the kernels of its choices; return its name."""
+        line = definition.line
+        choices = tuple(
+            evolve(choice, kernel=self._define(kernel))
+            for choice, kernel in zip(line.choices, definition.kernels, strict=True)
+        )
+        return self._define(evolve(line, choices=choices))
+
+    def _define(self, definition: DefinitionLine) -> str:
         content = evolve(definition, name="")
         name = self._names.get(content)
         if name is None:
             name = self._names[content] = take(self.kernel_names, definition.name)
             self.definitions[name] = evolve(definition, name=name)
-            if inferred:
-                self.inferred.add(name)
         return name
 
 
