@@ -5,9 +5,10 @@ from collections.abc import Iterator
 import attrs
 import pytest
 
-from wrapperir.ir import kernel, line, program, selection, types, workspace
+from wrapperir.ir import kernel, line, program, selection, types
 from wrapperir.ir.line import LINES
 from wrapperir.ir.program import Program
+from wrapperir.ir.workspace import WorkspaceNeed
 from wrapperir.text import format_json, format_program, parse_json, parse_program
 
 from .samples import SAMPLE
@@ -26,13 +27,14 @@ def objects(value: object) -> Iterator[object]:
 
 
 def ir_classes() -> list[type]:
-    modules = (kernel, line, program, selection, types, workspace)
-    return [
+    modules = (kernel, line, program, selection, types)
+    found = [
         kind
         for module in modules
         for kind in vars(module).values()
         if isinstance(kind, type) and attrs.has(kind) and kind.__module__ == module.__name__
     ]
+    return [*found, WorkspaceNeed]
 
 
 def test_sample_has_every_line_kind() -> None:
