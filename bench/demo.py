@@ -5,7 +5,8 @@ the last one in training too.  Every program captured on the way must verify, su
 round trips through text, JSON and an FX graph, and do the same, bit for bit, in the
 reference interpreter, as emitted Python, as emitted C++ and as an FX graph; one whose
 kernels sum in any order, which is only so in training, nearly the same.  Text, JSON and
-Python of each are left in ``out/demo`` for reading.
+Python of each are left in ``out/demo`` for reading.  Last, the choices between kernels of
+a small program are made by timing them, and shown.
 """
 
 import shutil
@@ -25,6 +26,7 @@ from rich.table import Table
 from torch._inductor.utils import fresh_cache
 
 from bench.compiled import first_line
+from bench.demo_choices import show_choices
 from bench.demo_models import DEMO
 from bench.model_run import ModelTask, max_error, run_step
 from bench.recording import Recorded, RecordingEmitter, copied, copy_tensor
@@ -239,7 +241,12 @@ def main() -> None:
         rows.append(row)
         failed += [f"{task.name}: {failure}" for failure in row.failures]
     console.print(format_table(rows))
-    console.print(f"text, JSON and Python of every program: {OUT}")
+    console.print(f"text, JSON and Python of every program: {OUT}\n")
+    console.print("[bold]choices between kernels[/bold]")
+    try:
+        failed += [f"choices: {failure}" for failure in show_choices(console)]
+    except Exception as error:
+        failed.append(f"choices: {first_line(error, 2000)}")
     for failure in failed:
         console.print("[red]FAILED[/red]", escape(failure))
     sys.exit(1 if failed else 0)
