@@ -6,7 +6,7 @@
 from attrs import evolve, frozen
 from torch.fx import GraphModule
 
-from wrapperir.diagnostics import DiagnosticError
+from wrapperir.diagnostics import DiagnosticError, Severity
 from wrapperir.ir.line import BodyLine
 from wrapperir.ir.program import Program
 from wrapperir.verify import verify
@@ -35,7 +35,7 @@ def rebuild(module: GraphModule) -> Rebuilt | None:
     for node in module.graph.nodes:
         lines.extend(node.meta.get(LINES, ()))
     program = evolve(header, lines=tuple(lines))
-    if verify(program):
+    if any(found.severity is Severity.ERROR for found in verify(program)):
         return None
     try:
         return Rebuilt(program, build_graph(program))

@@ -71,7 +71,8 @@ def test_every_pass_is_documented() -> None:
 
 
 def test_no_module_is_long() -> None:
-    lists = {"wrapperir/ir/line.py"}  # every line kind: one thing, whatever its length
+    # every line kind, every code: one thing, whatever its length
+    lists = {"wrapperir/ir/line.py", "wrapperir/diagnostics/codes.py"}
     lengths = {
         path.relative_to(ROOT).as_posix(): len(path.read_text().splitlines())
         for path in SOURCES

@@ -2,27 +2,15 @@
 
 from wrapperir.diagnostics import Code, Note
 from wrapperir.ir.line import BufferRef, KernelArgument, KernelCallLine
-from wrapperir.ir.types import Device, DType, TensorType
+from wrapperir.ir.types import Device, TensorType
 from wrapperir.verify.aliasing import check_overlaps, write
 from wrapperir.verify.comparison import same_device
 from wrapperir.verify.events import check_stream
+from wrapperir.verify.integers import INTEGERS
 from wrapperir.verify.names import use, use_expression
 from wrapperir.verify.state import ParameterFacts, Signature, State, Value, defined_note
 from wrapperir.verify.tensor_descriptors import check_descriptor_argument
-
-_INTEGERS = frozenset(
-    {
-        DType.I64,
-        DType.I32,
-        DType.I16,
-        DType.I8,
-        DType.U64,
-        DType.U32,
-        DType.U16,
-        DType.U8,
-        DType.BOOL,
-    }
-)
+from wrapperir.verify.workspace_needs import check_choosing
 
 
 def check_kernel_call(state: State, line: KernelCallLine) -> None:
@@ -76,7 +64,7 @@ def check_kernel_call(state: State, line: KernelCallLine) -> None:
                 _report_kind(state, argument, parameter, None)
             elif (
                 isinstance(argument, float)
-                and parameter.dtype in _INTEGERS
+                and parameter.dtype in INTEGERS
                 and not argument.is_integer()
             ):
                 state.report(
@@ -84,6 +72,8 @@ def check_kernel_call(state: State, line: KernelCallLine) -> None:
                     f"{parameter.name} is {parameter.dtype.value}, not a fraction",
                     str(argument),
                 )
+    if signature.sizes or signature.workspaces:
+        check_choosing(state, signature, arguments)
     _access(state, buffers, signature.in_order)
 
 

@@ -40,6 +40,7 @@ from wrapperir.verify.names import (
     use_expression,
 )
 from wrapperir.verify.state import (
+    DOES_FOR_ANY,
     MAX_NESTING,
     Role,
     Scope,
@@ -229,7 +230,8 @@ def _define_parameters(
     for index, parameter in enumerate(parameters):
         state.here = (*path, "parameters", index)
         operand = operands[index] if fits else Operand(None, False)
-        outer = operand.value.storage if operand.value is not None else Storage()
+        known = operand.value
+        outer = Storage(workspace=DOES_FOR_ANY) if known is None else known.storage
         storage = inner.get(id(outer))
         if storage is None:
             storage = Storage(
@@ -240,6 +242,7 @@ def _define_parameters(
                 outer.written,
                 outer.certain,
                 outer.pool,
+                workspace=outer.workspace,
             )
             inner[id(outer)] = storage
             lent.append((outer, storage))

@@ -8,6 +8,7 @@ from wrapperir.verify.malformed import expect
 from wrapperir.verify.names import define, report_no_tensor, use, use_tensor
 from wrapperir.verify.pools import check_element_alignment
 from wrapperir.verify.state import (
+    DOES_FOR_ANY,
     Role,
     Scope,
     State,
@@ -30,7 +31,7 @@ def check_allocate(state: State, line: AllocateLine) -> None:
         return
     expect(workspace, ZeroMode, "a zero mode")
     written = workspace is not ZeroMode.UNINITIALIZED
-    storage = Storage(None, None, type, True, written)
+    storage = Storage(None, None, type, True, written, workspace=workspace)
     if workspace is ZeroMode.ZERO_PER_PROGRAM:
         storage.lender = define(state, line.result, type, Role.PROGRAM_WORKSPACE, storage)
     else:
@@ -103,13 +104,16 @@ def check_reuse(state: State, line: ReuseLine) -> None:
     expect(type, TensorType, "a tensor type")
     value = use(state, line.source)
     storage = Storage()
-    if value is not None:
+    if value is None:
+        storage.workspace = DOES_FOR_ANY
+    else:
         if value.type.__class__ is not TensorType:
             report_no_tensor(state, value)
         elif value.storage.lender is not None:
             _report_borrowed_drop(state, value, value.storage.lender, "reused")
         else:
             storage = value.storage
+            storage.workspace = None  # its bytes are those of the source
             _check_fit(state, value, type)
             check_element_alignment(state, value, type)
         if value.role is Role.OWNED:
@@ -165,7 +169,7 @@ def check_reinterpret(state: State, line: ReinterpretLine) -> None:
     type = line.type
     expect(type, TensorType, "a tensor type")
     value = use_tensor(state, line.source)
-    storage = Storage() if value is None else value.storage
+    storage = Storage(workspace=DOES_FOR_ANY) if value is None else value.storage
     view = define(state, line.result, type, Role.OWNED, storage)
     if storage.placement is not None and view.live:
         storage.placement.names += 1

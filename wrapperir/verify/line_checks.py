@@ -52,7 +52,7 @@ from wrapperir.verify.control_flow import (
     check_while_loop,
 )
 from wrapperir.verify.events import check_record_event, check_wait_event
-from wrapperir.verify.kernels import check_kernel_definition, check_multi_kernel
+from wrapperir.verify.kernels import check_kernel_definition
 from wrapperir.verify.lifetimes import (
     check_allocate,
     check_free,
@@ -60,6 +60,7 @@ from wrapperir.verify.lifetimes import (
     check_reuse,
 )
 from wrapperir.verify.malformed import MalformedError
+from wrapperir.verify.multi_kernels import check_multi_kernel
 from wrapperir.verify.names import define, report_awaited
 from wrapperir.verify.operators import check_extern_kernel, check_multi_output
 from wrapperir.verify.pools import check_allocate_pool, check_place

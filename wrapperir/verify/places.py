@@ -22,6 +22,7 @@ _ORDER = {
             "configs",
             "entry",
             "metadata",
+            "sizes",
             "choices",
             "selection",
             "outputs",

@@ -5,7 +5,7 @@ product (``min``, ``//`` …) enters as an unknown of its own, the same one each
 written the same.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import TypeAlias
 
 from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
@@ -91,6 +91,12 @@ class Polynomials:
                 monomial = tuple(sorted(a + b, key=self._order.__getitem__))
                 result[monomial] = result.get(monomial, 0) + m * n
         return {monomial: n for monomial, n in result.items() if n}
+
+    def written(self, expr: Expr) -> Hashable:
+        """Return what is equal for expressions that are written the same."""
+        if isinstance(expr, Operation):
+            return self._number(expr)
+        return (type(expr), expr)
 
     def _unknown(self, unknown: Unknown) -> Polynomial:
         self._order.setdefault(unknown, len(self._order))

@@ -36,7 +36,7 @@ def check_place(state: State, line: PlaceLine) -> None:
     pool = use(state, line.pool)
     sound_offset = _check_offset(state, line.offset)
     zeroed = workspace is ZeroMode.ZERO_ON_CALL
-    storage = Storage(written=zeroed)
+    storage = Storage(written=zeroed, workspace=workspace)
     if isinstance(type, TensorType):
         storage.extent, storage.exact = type, True
     else:

@@ -1,14 +1,17 @@
 """What the verifier knows while it walks a program: values, storages, scopes, findings."""
 
+from collections.abc import Hashable
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from attrs import define, field, frozen
 
-from wrapperir.diagnostics import Code, Diagnostic, LinePath, Note
-from wrapperir.ir.kernel import DescriptorParameter
+from wrapperir.diagnostics import Code, Diagnostic, LinePath, Note, Severity
+from wrapperir.ir.expr import Expr
+from wrapperir.ir.kernel import DescriptorParameter, KernelSize
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import DType, TensorType, ValueType
+from wrapperir.ir.workspace import ZeroMode
 from wrapperir.verify.expressions import Fault, SymbolFacts
 from wrapperir.verify.layouts import Layouts, TypeFacts
 
@@ -17,6 +20,9 @@ if TYPE_CHECKING:
 
 MAX_NESTING = 64
 """Blocks nested deeper are refused, so that recursion over them is safe."""
+
+DOES_FOR_ANY = ZeroMode.ZERO_ON_CALL
+"""How memory began that nothing is known of, so that no call given it is reported."""
 
 
 class Role(Enum):
@@ -40,7 +46,8 @@ class Storage:
     how many bytes there are, where that is known.  ``exact`` is false where only the
     least number of bytes is.  ``certain`` is false where the memory is perhaps that of
     another value too.  ``pool`` says what lives in it, where it is a pool, and
-    ``placement`` where in a pool it is itself.
+    ``placement`` where in a pool it is itself.  ``workspace`` is how its bytes began,
+    where it was allocated or placed as a workspace.
     """
 
     lender: "Value | None" = None
@@ -51,6 +58,7 @@ class Storage:
     certain: bool = True
     pool: "Pool | None" = None
     placement: "Placement | None" = None
+    workspace: ZeroMode | None = None
 
 
 @define(eq=False)
@@ -120,18 +128,34 @@ class ParameterFacts:
 
 
 @frozen(eq=False)
+class NeededWorkspace:
+    """What the choices of a multi-kernel need of the workspace at a parameter.
+
+    ``mode`` does for all of them; ``None`` where none does, which was reported.
+    ``counts`` has each choice's count of elements that calls can be held to.
+    """
+
+    parameter: int
+    mode: ZeroMode | None
+    counts: tuple[tuple[str, Expr], ...]
+
+
+@frozen(eq=False)
 class Signature:
     """What a call of a kernel must give: tensors, of an element type, and scalars.
 
     ``parameters`` is ``None`` where the kernel is not known, so that a call of it is
     reported once.  ``in_order`` says that it runs as its source reads, as C++ does, so
-    that what it does with arguments that overlap is defined.
+    that what it does with arguments that overlap is defined.  ``sizes`` and ``workspaces``
+    are those of a multi-kernel, without the ones that were reported.
     """
 
     parameters: tuple[ParameterFacts, ...] | None
     is_multi: bool = False
     defined: LinePath = ()
     in_order: bool = False
+    sizes: tuple[KernelSize, ...] = ()
+    workspaces: tuple[NeededWorkspace, ...] = ()
 
 
 @frozen(eq=False)
@@ -148,6 +172,8 @@ class State:
 
     ``resources`` are the names of pools and events, which few lines may be given.
     ``streams`` says whether anything was launched on another stream than 0.
+    ``multi_kernels`` has the place of each by what makes it another.  ``derived`` keeps
+    the expressions that the walk made: what is known of one goes by its identity.
     """
 
     program: Program
@@ -164,6 +190,10 @@ class State:
     placement_budget: int = 20_000
     resources: set[str] = field(factory=set[str])
     streams: bool = False
+    multi_kernels: dict[Hashable, tuple[str, LinePath]] = field(
+        factory=dict[Hashable, tuple[str, LinePath]]
+    )
+    derived: list[Expr] = field(factory=list[Expr])
 
     def __attrs_post_init__(self) -> None:
         """Let the type checks see the symbols in scope."""
@@ -184,12 +214,14 @@ class State:
         path: LinePath | None = None,
         notes: tuple[Note, ...] = (),
         hint: str | None = None,
+        severity: Severity = Severity.ERROR,
     ) -> None:
         """Add a diagnostic, at ``path`` or where the walk is."""
         self.diagnostics.append(
             Diagnostic(
                 code=code,
                 message=message,
+                severity=severity,
                 path=self.place() if path is None else path,
                 subject=subject,
                 notes=notes,

@@ -1,0 +1,254 @@
+"""Multi-kernels: their parameters, sizes and choices, and which two are the same."""
+
+from collections.abc import Hashable
+
+from wrapperir.diagnostics import Code, Note, Severity
+from wrapperir.ir.identifier import is_identifier
+from wrapperir.ir.kernel import ConstexprParameter, KernelChoice, KernelSize, Language
+from wrapperir.ir.line import MultiKernelLine
+from wrapperir.ir.selection import (
+    ComputedChoice,
+    FirstChoice,
+    ForcedChoice,
+    NearestChoice,
+    RecordedChoice,
+)
+from wrapperir.verify.kernels import (
+    check_parameters,
+    define_kernel,
+    parameter_facts,
+    part_of,
+)
+from wrapperir.verify.malformed import expect
+from wrapperir.verify.selections import check_selection, known_names
+from wrapperir.verify.state import ParameterFacts, Signature, State
+from wrapperir.verify.workspace_needs import Needs
+
+_Own = tuple[ParameterFacts | None, ...]
+
+
+def check_multi_kernel(state: State, line: MultiKernelLine) -> None:
+    """Check that each choice can stand in for the multi-kernel; define its name."""
+    before = len(state.diagnostics)
+    check_parameters(state, line.parameters, Language.TRITON)
+    if not line.choices:
+        state.report(Code.NO_CHOICES, f"@{line.name} has no choices", f"@{line.name}")
+    for parameter in line.parameters:
+        if isinstance(parameter, ConstexprParameter):
+            state.report(
+                Code.CHOICE_MISMATCH,
+                f"{parameter.name} is a constexpr, and no caller can give one",
+                parameter.name,
+            )
+    own = tuple(
+        parameter_facts(p) if not isinstance(p, ConstexprParameter) else None
+        for p in line.parameters
+    )
+    sizes = _check_sizes(state, line, own)
+    known = known_names(line)
+    needs = Needs(state, own, known)
+    in_order = _check_choices(state, line, own, needs)
+    check_selection(state, line, known)
+    is_sound = None not in own
+    if line.choices and len(state.diagnostics) == before and line.name not in state.kernels:
+        _check_new(state, line)
+    define_kernel(
+        state,
+        line,
+        in_order=in_order,
+        sizes=sizes if is_sound else (),
+        workspaces=needs.of_all() if is_sound else (),
+    )
+
+
+def _check_sizes(state: State, line: MultiKernelLine, own: _Own) -> tuple[KernelSize, ...]:
+    """Report what is wrong with sizes; return those that calls can be held to."""
+    taken = {parameter.name for parameter in line.parameters}
+    sound: list[KernelSize] = []
+    here = state.here
+    for index, size in enumerate(line.sizes):
+        expect(size, KernelSize, "a size")
+        expect(size.parameter, int, "the position of a parameter")
+        expect(size.dim, int, "a dimension")
+        state.here = part_of(state, "sizes", index)
+        if not is_identifier(size.name):
+            state.report(
+                Code.INVALID_IDENTIFIER,
+                f"the name of a size {size.name!r} is no identifier",
+                size.name,
+            )
+        if size.name in taken:
+            state.report(
+                Code.DUPLICATE_NAME,
+                f"the size {size.name} has the name of a parameter or another size",
+                size.name,
+            )
+        taken.add(size.name)
+        facts = own[size.parameter] if 0 <= size.parameter < len(own) else None
+        if facts is None or not facts.is_buffer or size.dim < 0:
+            what = (
+                f"there is no parameter {size.parameter}"
+                if facts is None
+                else f"{facts.name} is a scalar"
+                if not facts.is_buffer
+                else f"there is no dimension {size.dim}"
+            )
+            state.report(
+                Code.SIZE_OF_NOTHING,
+                f"{size.name} is the size of nothing: {what}",
+                size.name,
+                hint="give the position of a tensor parameter, and a dimension from 0",
+            )
+        else:
+            sound.append(size)
+        state.here = here
+    return tuple(sound)
+
+
+def _check_choices(state: State, line: MultiKernelLine, own: _Own, needs: Needs) -> bool:
+    """Check each choice; say whether all of them run as their sources read."""
+    seen: dict[tuple[str, tuple[int, ...]], int] = {}
+    here = state.here
+    in_order = bool(line.choices)
+    for index, choice in enumerate(line.choices):
+        expect(choice, KernelChoice, "a choice")
+        state.here = part_of(state, "choices", index)
+        signature = _check_choice(state, own, choice)
+        in_order = in_order and signature is not None and signature.in_order
+        if signature is not None:
+            needs.add(choice, signature)
+        first = seen.setdefault((choice.kernel, choice.arguments), index)
+        if first != index:
+            path = (*(here or ()), "choices", first)
+            state.report(
+                Code.REPEATED_CHOICE,
+                f"the choice @{choice.kernel} is there twice, with the same arguments",
+                f"@{choice.kernel}",
+                notes=(Note(message="it is here first", path=path),),
+            )
+        state.here = here
+    return in_order
+
+
+def _check_choice(state: State, own: _Own, choice: KernelChoice) -> Signature | None:
+    """Return the signature of a choice's kernel, if nothing is wrong with the choice."""
+    name = choice.kernel
+    signature = state.kernels.get(name)
+    if signature is None or signature.is_multi:
+        state.report(
+            Code.UNDEFINED_CHOICE,
+            f"the choice @{name} is "
+            + ("itself a multi-kernel" if signature else "not a kernel defined before"),
+            f"@{name}",
+        )
+        return None
+    parameters = signature.parameters
+    if parameters is None:
+        return None
+    positions = choice.arguments
+    if len(positions) != len(parameters) or not all(0 <= p < len(own) for p in positions):
+        state.report(
+            Code.CHOICE_POSITIONS,
+            f"@{name} takes {len(parameters)} arguments from the {len(own)} of the "
+            f"multi-kernel; its positions are {positions}",
+            f"@{name}",
+            notes=(Note(message=f"@{name} is defined here", path=signature.defined),),
+        )
+        return None
+    for position, parameter in zip(positions, parameters, strict=True):
+        given = own[position]
+        found = None if given is None else _mismatch(given, parameter)
+        if found is not None:
+            state.report(
+                Code.CHOICE_MISMATCH,
+                f"parameter {parameter.name} of @{name} {found}",
+                f"@{name}",
+                notes=(Note(message=f"@{name} is defined here", path=signature.defined),),
+            )
+            return None
+    return signature
+
+
+def _mismatch(given: ParameterFacts, wanted: ParameterFacts) -> str | None:
+    if given.is_buffer is not wanted.is_buffer:
+        kinds = ("a scalar", "a buffer")
+        return (
+            f"is {kinds[wanted.is_buffer]}, the multi-kernel's {given.name} is "
+            f"{kinds[given.is_buffer]}"
+        )
+    if given.dtype is not wanted.dtype:
+        return (
+            f"is {wanted.dtype.value}, the multi-kernel's {given.name} {given.dtype.value}"
+        )
+    if _block(given) != _block(wanted):
+        return (
+            f"is {_described(wanted)}, the multi-kernel's {given.name} is "
+            f"{_described(given)}"
+        )
+    if wanted.writes and not given.writes:
+        return f"is written, the multi-kernel's {given.name} is not"
+    if wanted.reads and not given.reads:
+        return f"is read, the multi-kernel's {given.name} is not"
+    return None
+
+
+def _block(parameter: ParameterFacts) -> tuple[int, ...] | None:
+    return None if parameter.descriptor is None else parameter.descriptor.block
+
+
+def _described(parameter: ParameterFacts) -> str:
+    block = _block(parameter)
+    return "a buffer" if block is None else f"a descriptor of blocks of {block}"
+
+
+def _check_new(state: State, line: MultiKernelLine) -> None:
+    """Warn of a multi-kernel that is another one but for its name."""
+    name, first = state.multi_kernels.setdefault(
+        _identity(state, line), (line.name, state.place())
+    )
+    if first != state.place():
+        state.report(
+            Code.SAME_MULTI_KERNEL,
+            f"@{line.name} picks from the same choices as @{name}, in the same way",
+            f"@{line.name}",
+            notes=(Note(message=f"@{name} is defined here", path=first),),
+            hint=f"call @{name} instead",
+            severity=Severity.WARNING,
+        )
+
+
+def _identity(state: State, line: MultiKernelLine) -> Hashable:
+    """Return what two multi-kernels have in common that are one but for their names.
+
+    The order of choices is left out where the policy does not count them in an expression.
+    """
+    written = state.layouts.expressions.polynomials.written
+    order = sorted(
+        range(len(line.choices)),
+        key=lambda index: (line.choices[index].kernel, line.choices[index].arguments),
+    )
+    ranks = {index: rank for rank, index in enumerate(order)}
+    choices = tuple(
+        (
+            choice.kernel,
+            choice.arguments,
+            tuple((n.parameter, written(n.count), n.mode) for n in choice.workspaces),
+        )
+        for choice in (line.choices[index] for index in order)
+    )
+    selection = line.selection
+    picked: Hashable = None
+    match selection:
+        case FirstChoice():
+            picked = ranks[0]
+        case ForcedChoice(index):
+            picked = ranks[index]
+        case RecordedChoice(index, times, device):
+            picked = (ranks[index], tuple(times[i] for i in order if times), device)
+        case NearestChoice(hints):
+            picked = tuple((ranks[hint.choice], hint.sizes) for hint in hints)
+        case ComputedChoice(index, device):
+            picked = (written(index), tuple(order), device)
+        case _:
+            pass
+    return (line.parameters, line.sizes, choices, type(selection), picked)

@@ -1,0 +1,284 @@
+"""What the choices of a multi-kernel need of workspaces, and whether calls give it."""
+
+from collections.abc import Mapping, Sequence
+
+from attrs import define, field
+
+from wrapperir.diagnostics import Code
+from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
+from wrapperir.ir.kernel import KernelChoice
+from wrapperir.ir.line import BufferRef, KernelArgument
+from wrapperir.ir.types import DType, TensorType
+from wrapperir.ir.workspace import WorkspaceNeed, ZeroMode, combined_mode
+from wrapperir.verify.integers import INTEGERS
+from wrapperir.verify.malformed import expect
+from wrapperir.verify.polynomial import Polynomial, combine
+from wrapperir.verify.state import (
+    NeededWorkspace,
+    ParameterFacts,
+    Signature,
+    State,
+    Value,
+    defined_note,
+)
+
+
+@define(eq=False)
+class _Together:
+    """What the choices so far need of one workspace; ``asker`` made the mode what it is."""
+
+    mode: ZeroMode | None
+    asker: str
+    counts: list[tuple[str, Expr]] = field(factory=list[tuple[str, Expr]])
+
+
+class Needs:
+    """Gathers what the choices of a multi-kernel need of each workspace."""
+
+    def __init__(
+        self,
+        state: State,
+        own: Sequence[ParameterFacts | None],
+        known: Mapping[str, DType],
+    ) -> None:
+        """Start with none; ``own`` are the multi-kernel's parameters."""
+        self._state = state
+        self._own = own
+        self._known = known
+        self._found: dict[int, _Together] = {}
+
+    def add(self, choice: KernelChoice, signature: Signature) -> None:
+        """Check what a choice needs; its kernel has this signature."""
+        written = {
+            position
+            for position, parameter in zip(
+                choice.arguments, signature.parameters or (), strict=True
+            )
+            if parameter.writes
+        }
+        for need in choice.workspaces:
+            expect(need, WorkspaceNeed, "a need of a workspace")
+            expect(need.parameter, int, "the position of a parameter")
+            expect(need.mode, ZeroMode, "a zero mode")
+            if need.parameter not in written:
+                self._report(
+                    choice,
+                    f"does not write {self._name(need.parameter)}, or needs it twice",
+                    "a choice has one need of each workspace, which is a buffer it writes",
+                )
+                continue
+            written.remove(need.parameter)
+            is_sound = self._check_count(choice, need.count)
+            self._gather(choice, need, is_sound)
+
+    def of_all(self) -> tuple[NeededWorkspace, ...]:
+        """Return what all choices together need."""
+        return tuple(
+            NeededWorkspace(parameter, found.mode, tuple(found.counts))
+            for parameter, found in self._found.items()
+        )
+
+    def _name(self, parameter: int) -> str:
+        facts = self._own[parameter] if 0 <= parameter < len(self._own) else None
+        return f"parameter {parameter}" if facts is None else facts.name
+
+    def _report(self, choice: KernelChoice, message: str, hint: str) -> None:
+        self._state.report(
+            Code.WORKSPACE_NEED,
+            f"@{choice.kernel} {message}",
+            f"@{choice.kernel}",
+            hint=hint,
+        )
+
+    def _check_count(self, choice: KernelChoice, count: Expr) -> bool:
+        """Report what is wrong with a count; say whether calls can be held to it."""
+        names: tuple[str, ...] = ()
+        if isinstance(count, Symbol):
+            names = (count.name,)
+        elif isinstance(count, Operation):
+            facts = self._state.layouts.expressions.of(count)
+            if facts.fault is not None:
+                self._state.report_fault(facts.fault)
+                return False
+            names = facts.symbols
+        elif isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            expect(count, (int, float), "a number of elements")
+            self._report(
+                choice,
+                f"needs {count} elements of a workspace",
+                "a count is a whole number of elements",
+            )
+            return False
+        for name in names:
+            if self._known.get(name) not in INTEGERS:
+                self._report(
+                    choice,
+                    f"needs a number of elements that mentions {name}",
+                    "a count sees the integer scalar parameters and the sizes",
+                )
+                return False
+        return _is_whole(count)
+
+    def _gather(self, choice: KernelChoice, need: WorkspaceNeed, is_sound: bool) -> None:
+        found = self._found.get(need.parameter)
+        if found is None:
+            found = self._found[need.parameter] = _Together(need.mode, choice.kernel)
+        elif found.mode is not None:
+            mode = combined_mode(found.mode, need.mode)
+            if mode is None:
+                self._state.report(
+                    Code.WORKSPACE_MODES,
+                    f"@{found.asker} and @{choice.kernel} cannot share the workspace "
+                    f"{self._name(need.parameter)}: the one needs it {found.mode.value}, "
+                    f"the other {need.mode.value}",
+                    f"@{choice.kernel}",
+                    hint="give them a parameter each, or have both need it alike",
+                )
+            elif mode is not found.mode:
+                found.asker = choice.kernel
+            found.mode = mode
+        if is_sound:
+            found.counts.append((choice.kernel, need.count))
+
+
+_EXACT = frozenset({ExprOp.ADD, ExprOp.SUB, ExprOp.MUL, ExprOp.NEG})
+
+
+def _is_whole(count: Expr) -> bool:
+    """Say whether a polynomial of a count is exact: it has no fraction in a sum."""
+    waiting, seen = [count], set[int]()
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, float):
+            return False
+        if isinstance(part, Operation) and part.op in _EXACT and id(part) not in seen:
+            seen.add(id(part))
+            waiting += part.args
+    return True
+
+
+def check_choosing(
+    state: State, signature: Signature, arguments: Sequence[KernelArgument]
+) -> None:
+    """Check that a call of a multi-kernel gives what picking goes by, and workspaces."""
+    for size in signature.sizes:
+        value = _tensor(state, arguments[size.parameter])
+        if value is not None and size.dim >= len(_type(value).size):
+            state.report(
+                Code.SIZE_DIMENSION,
+                f"%{value.name} has {len(_type(value).size)} dimensions, and the "
+                f"multi-kernel picks by its size along dimension {size.dim}",
+                f"%{value.name}",
+                notes=(defined_note(value),),
+            )
+    if not signature.workspaces:
+        return
+    given = _given(signature, state, arguments)
+    for needed in signature.workspaces:
+        value = _tensor(state, arguments[needed.parameter])
+        if value is not None and not value.facts.faults:
+            _check_mode(state, needed, value)
+            _check_extent(state, needed, value, given)
+
+
+def _tensor(state: State, argument: KernelArgument) -> Value | None:
+    """Return the value of an argument, unless that was reported."""
+    value = state.values.get(argument.name) if isinstance(argument, BufferRef) else None
+    if value is None or not value.live or not isinstance(value.type, TensorType):
+        return None
+    return value
+
+
+def _type(value: Value) -> TensorType:
+    assert isinstance(value.type, TensorType)
+    return value.type
+
+
+def _check_mode(state: State, needed: NeededWorkspace, value: Value) -> None:
+    given = value.storage.workspace
+    if needed.mode is None or not value.storage.certain or value.facts.empty:
+        return
+    match needed.mode:
+        case ZeroMode.UNINITIALIZED:  # any memory does that no kernel must find zero
+            found = given is not ZeroMode.ZERO_PER_PROGRAM
+        case ZeroMode.ZERO_ON_CALL:
+            found = given is ZeroMode.ZERO_ON_CALL
+        case ZeroMode.ZERO_PER_PROGRAM:
+            found = given in (ZeroMode.ZERO_ON_CALL, ZeroMode.ZERO_PER_PROGRAM)
+    if not found:
+        state.report(
+            Code.WORKSPACE_ARGUMENT,
+            f"the choices need a workspace that is {needed.mode.value}, and "
+            f"%{value.name} is "
+            + ("no workspace" if given is None else f"one that is {given.value}"),
+            f"%{value.name}",
+            notes=(defined_note(value),),
+            hint=f"allocate it with workspace({needed.mode.value})",
+        )
+
+
+_Given = Mapping[str, Expr]
+
+
+def _given(
+    signature: Signature, state: State, arguments: Sequence[KernelArgument]
+) -> _Given:
+    """Return what a call says of scalar parameters and sizes; some may be left out."""
+    found: dict[str, Expr] = {}
+    parameters = signature.parameters or ()
+    for parameter, argument in zip(parameters, arguments, strict=True):
+        if not isinstance(argument, BufferRef) and _is_whole(argument):
+            found[parameter.name] = argument
+    for size in signature.sizes:
+        value = _tensor(state, arguments[size.parameter])
+        if value is not None and not value.facts.faults:
+            extents = _type(value).size
+            if size.dim < len(extents):
+                found[size.name] = extents[size.dim]
+    return found
+
+
+def _check_extent(
+    state: State, needed: NeededWorkspace, value: Value, given: _Given
+) -> None:
+    """Report a workspace that certainly has fewer elements than a choice needs."""
+    polynomials = state.layouts.expressions.polynomials
+    numel: Polynomial | None = {(): 1}
+    for size in _type(value).size:
+        if numel is not None:
+            numel = polynomials.product(numel, polynomials.of(size))
+    if numel is None:
+        return
+    for choice, count in needed.counts:
+        wanted = _at_call(count, given, {})
+        if wanted is None:
+            continue
+        state.derived.append(wanted)  # what is known of an expression goes by identity
+        needs = polynomials.of(wanted)
+        if polynomials.bounds(combine(needs, numel, -1))[0] > 0:
+            amounts = ""
+            if len(needs) == 1 == len(numel) and () in needs and () in numel:
+                amounts = f": {needs[()]} elements are needed and {numel[()]} there"
+            state.report(
+                Code.WORKSPACE_ARGUMENT,
+                f"%{value.name} is too small a workspace for the choice @{choice}{amounts}",
+                f"%{value.name}",
+                notes=(defined_note(value),),
+            )
+            return
+
+
+def _at_call(expr: Expr, given: _Given, known: dict[int, Expr | None]) -> Expr | None:
+    """Return an expression with what a call gives; ``None`` where that is not known.
+
+    ``known`` has what parts became, so that shared ones cost once.
+    """
+    if isinstance(expr, Symbol):
+        return given.get(expr.name)
+    if not isinstance(expr, Operation):
+        return expr
+    if id(expr) not in known:
+        args = [_at_call(arg, given, known) for arg in expr.args]
+        parts = tuple(arg for arg in args if arg is not None)
+        known[id(expr)] = Operation(expr.op, parts) if len(parts) == len(args) else None
+    return known[id(expr)]
