@@ -49,7 +49,7 @@ RUNTIME = frozenset(
     int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t
     Constant Fixed Slot constants_ fixed_ inputs_ lines_ timed_ zeroed_
     Argument Fastest Hint Launch Use as_launch choice choice_is_open choice_is_timed
-    choice_of given nearest nearest_of recent spanned_bytes time_choices
+    choice_of given nearest nearest_of recent run_choice spanned_bytes time_choices
     """.split()  # noqa: SIM905
 )
 """What the runtime's headers, and the files that include them, declare."""

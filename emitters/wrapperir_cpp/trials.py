@@ -83,12 +83,12 @@ def emit_trials(
             for row in given:
                 writer.emit_line("{},", row)
         writer.emit_line("}};")
-        writer.emit_line("auto launch = [&](int32_t choice, char* const* p) {{")
+        writer.emit_line("auto run_choice = [&](int32_t choice, char* const* p) {{")
         with writer.indented():
             emit_switch(writer, fragment("choice"), launches)
         writer.emit_line("}};")
         on = lines.streams.format_stream(line)
-        parts = [fastest, fragment("given"), fragment("launch"), *on]
+        parts = [fastest, fragment("given"), fragment("run_choice"), *on]
         writer.emit_line("return time_choices({});", joined(", ", parts))
     writer.emit_line("}}")
     writer.emit_blank()

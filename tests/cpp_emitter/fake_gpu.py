@@ -36,6 +36,8 @@ def answer(request: dict[str, Any], driver: ctypes.CDLL) -> dict[str, Any]:
         emitter.emit(on_gpu(program)), parse_targets(request["targets"])
     )
     driver.fake_set_capability(request.get("capability", 90))
+    for kernel, milliseconds in request.get("costs", {}).items():
+        driver.fake_set_cost(kernel.encode(), ctypes.c_float(milliseconds))
     constants = [example_constants(program, 0) for _ in range(2)]
     loaded = load_library(artifact, constants[0])
     interpreter = Interpreter(program, constants[1])
@@ -48,6 +50,7 @@ def answer(request: dict[str, Any], driver: ctypes.CDLL) -> dict[str, Any]:
     try:
         for seed, stream in request["calls"]:
             driver.fake_set_stream(stream)
+            driver.fake_set_captured(seed in request.get("captured", ()))
             mine = loaded(_inputs(program, seed, request))
             logs.append(driver.fake_log().decode())
             _compare(mine, interpreter.run(_inputs(program, seed, request)))

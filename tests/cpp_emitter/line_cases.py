@@ -60,6 +60,37 @@ multi_kernel @either(n: i64, p: read_write f32*) {
   select forced(1)
 }
 
+kernel_definition @add_one_back cpp(p: read_write f32*, n: i64) {
+  entry = kernel
+  source {
+    | #include <cstdint>
+    | extern "C" void kernel(float* p, int64_t n) {
+    |   while (n-- > 0) p[n] += 1;
+    | }
+  }
+}
+
+multi_kernel @nearest(p: read_write f32*, n: i64) {
+  size rows = size(p, 0)
+  size columns = size(p, 1)
+  choice @add_one(0, 1)
+  choice @add_one_back(0, 1)
+  select nearest_shape(0: (64, 8), 1: (4, 8), 0: (0, 16))
+}
+
+multi_kernel @computed(p: read_write f32*, n: i64) {
+  size rows = size(p, 0)
+  choice @add_one(0, 1)
+  choice @add_one_back(0, 1)
+  select computed(where(rows < 4, 1, 0)) on "a CPU"
+}
+
+multi_kernel @timed(p: read_write f32*, n: i64) {
+  choice @add_one(0, 1)
+  choice @add_one_back(0, 1)
+  select benchmark
+}
+
 program @main(%x: mutated f32[s0, 8], %m: f32[8, 8], %n: i64, %flag: bool[]) {
   symbol s0: int 2..100 = size(%x, 0)
   constant %w: f32[8, 8] = "fc.weight"
@@ -362,6 +393,41 @@ ints_2, ints_1, -1);
         """
         c.p[x] = data_of(c.t[x].get(), 0);
         cpp_add_one(c.p[x], c.s0);
+        """,
+    ),
+    "kernel_call of multi_kernels that choose": Case(
+        """
+        kernel_call @nearest(%x, s0)
+        kernel_call @computed(%x, s0)
+        kernel_call @timed(%x, s0)
+        %a = allocate f32[2, 8] workspace(zero_on_call)
+        kernel_call @nearest(%a, 16)
+        kernel_call @computed(%a, 16)
+        kernel_call @timed(%a, 16)
+        free %a
+        """,
+        """
+        c.p[x] = data_of(c.t[x].get(), 0);
+        switch (nearest(hints_nearest, {c.s0, 8}, c.recent + 0)) {
+          case 0: cpp_add_one(c.p[x], c.s0); break;
+          default: cpp_add_one_back(c.p[x], c.s0);  // 1
+        }
+        switch (choose_computed(c)) {
+          case 0: cpp_add_one(c.p[x], c.s0); break;
+          default: cpp_add_one_back(c.p[x], c.s0);  // 1
+        }
+        switch (choice_of(fastest_timed, time_timed, c)) {
+          case 0: cpp_add_one(c.p[x], c.s0); break;
+          default: cpp_add_one_back(c.p[x], c.s0);  // 1
+        }
+        // a is at byte 0 of the arena: f32[2, 8]
+        memset(c.arena, 0, 64);
+        cpp_add_one_back(c.arena, 16);
+        cpp_add_one_back(c.arena, 16);
+        switch (choice_of(fastest_timed_, time_timed_, c)) {
+          case 0: cpp_add_one(c.arena, 16); break;
+          default: cpp_add_one_back(c.arena, 16);  // 1
+        }
         """,
     ),
     "extern_kernel": Case(

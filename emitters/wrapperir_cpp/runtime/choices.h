@@ -77,8 +77,8 @@ inline Launch as_launch(F& function) {
 // it stays open, since another thread is timing or all choices failed.
 int32_t time_choices(Fastest& of, const Argument* given, int32_t count, const Launch& launch);
 template <int N, typename F>
-inline int32_t time_choices(Fastest& of, const Argument (&given)[N], F& launch) {
-  return time_choices(of, given, N, as_launch(launch));
+inline int32_t time_choices(Fastest& of, const Argument (&given)[N], F& run_choice) {
+  return time_choices(of, given, N, as_launch(run_choice));
 }
 
 // The choice that was the fastest; `time` is called where that is open.

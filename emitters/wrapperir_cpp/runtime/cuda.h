@@ -151,8 +151,8 @@ int32_t time_choices(
     int stream);
 template <int N, typename F>
 inline int32_t time_choices(
-    Fastest& of, const Argument (&given)[N], F& launch, CudaCall& call, int stream) {
-  return time_choices(of, given, N, as_launch(launch), call, stream);
+    Fastest& of, const Argument (&given)[N], F& run_choice, CudaCall& call, int stream) {
+  return time_choices(of, given, N, as_launch(run_choice), call, stream);
 }
 
 // `parameters` are the addresses of the arguments, then of two pointers for scratch memory.
