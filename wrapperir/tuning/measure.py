@@ -231,11 +231,9 @@ def _tensor(
     count = offset + extent
     if type.dtype.is_float and type.dtype.itemsize > 1:
         memory = torch.empty(count, dtype=dtype, device=device).uniform_(-1, 1)
-    elif type.dtype.is_float:
-        zeros = torch.zeros(count, dtype=torch.uint8, device=device)
-        memory = zeros.view(dtype)
     else:
-        memory = torch.zeros(count, dtype=dtype, device=device)
+        bytes = count * type.dtype.itemsize
+        memory = torch.zeros(bytes, dtype=torch.uint8, device=device).view(dtype)
     if type.pinned:
         memory = memory.pin_memory()
     return memory, memory.as_strided(size, stride, offset)

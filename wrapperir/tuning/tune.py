@@ -37,6 +37,9 @@ SECONDS = 0.2
 LARGEST_BYTES = 1 << 30
 """The bytes that a case's tensors may take together."""
 
+_HOPELESS = 2
+"""At how many values of a call's symbols all choices fail until it is given up."""
+
 
 @frozen
 class Progress:
@@ -151,7 +154,9 @@ class _Run:
         timed = kernel_facts(line, kernel.kernels)
         for at, planned in enumerate(kernel.calls):
             device = device or device_name(planned.call.device)
-            for values in planned.samples:
+            for tried, values in enumerate(planned.samples):
+                if tried >= _HOPELESS and all(c.best is None for c in cases[-tried:]):
+                    break  # what fails everywhere need not be tried at every size
                 facts = case_facts(timed, planned.call, values, self._emitter)
                 case = self._case(line, at, planned, values, facts, failures)
                 cases.append(case)

@@ -1,0 +1,223 @@
+"""Timing: fresh arguments, turns, a budget, and failures that stop nothing else."""
+
+import time
+from collections.abc import Callable, Mapping
+
+import pytest
+import torch
+
+from tests.tuning.costs import FAST, SLOW, calling
+from wrapperir.emit.contract import Artifact, Emitter, Loaded, Support, Value
+from wrapperir.ir.builder import ProgramBuilder
+from wrapperir.ir.expr import Symbol
+from wrapperir.ir.kernel import Access, BufferParameter, Language, ScalarParameter
+from wrapperir.ir.line import KernelDefinitionLine
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import DType, TensorType, tensor
+from wrapperir.tuning.calls import call_program, calls_of
+from wrapperir.tuning.measure import MOST_ROUNDS, Arguments, CallTimer
+
+Rule = Callable[[list[Value]], None]
+
+
+class Acting(Emitter):
+    """An emitter whose programs do what a rule for the kernel's name says."""
+
+    name = "acting"
+    support = Support(languages=frozenset(Language))
+
+    def __init__(self, rules: Mapping[str, Rule]) -> None:
+        self.rules = rules
+        self.order: list[str] = []
+
+    def emit(self, program: Program) -> Artifact:
+        return Artifact(self.name, {"name": program.definitions[0].name}, "name")
+
+    def load(self, artifact: Artifact, constants: Mapping[str, torch.Tensor]) -> Loaded:
+        name = str(artifact.files["name"])
+        if name not in self.rules:
+            raise LookupError(f"there is no rule for {name}")
+
+        def run(inputs: list[Value]) -> tuple[Value, ...]:
+            self.order.append(name)
+            self.rules[name](inputs)
+            inputs.clear()
+            return ()
+
+        return run
+
+
+def choices(program: Program) -> tuple[Program, ...]:
+    (call,) = calls_of(program)["twice"]
+    return tuple(call_program(program, call, at) for at in (0, 1))
+
+
+def nothing(inputs: list[Value]) -> None:
+    pass
+
+
+def waiting(seconds: float) -> Rule:
+    return lambda inputs: time.sleep(seconds)
+
+
+def test_choices_take_turns_and_begin_in_turn() -> None:
+    emitter = Acting({"slow": nothing, "fast": nothing})
+    times = CallTimer(emitter, seconds=10)(choices(calling([4])), {})
+    assert times.failures == (None, None)
+    assert all(time is not None and time >= 0 for time in times.microseconds)
+    warm_up, rounds = emitter.order[:2], emitter.order[2:]
+    assert warm_up == ["slow", "fast"]
+    assert len(rounds) <= 2 * MOST_ROUNDS
+    assert rounds[:4] == ["slow", "fast", "fast", "slow"]
+
+
+def test_the_budget_ends_the_rounds_and_what_is_much_slower_ends_sooner() -> None:
+    emitter = Acting({"slow": waiting(0.02), "fast": waiting(0.001)})
+    begin = time.perf_counter()
+    times = CallTimer(emitter, seconds=0.05)(choices(calling([4])), {})
+    assert time.perf_counter() - begin < 5
+    assert emitter.order.count("slow") == 3  # untimed, and in two rounds
+    assert 5 <= emitter.order.count("fast") <= 60
+    slow, fast = times.microseconds
+    assert slow is not None
+    assert fast is not None
+    assert slow >= 20_000
+    assert 1000 <= fast < slow / 4
+
+
+def test_what_fails_has_a_reason_and_the_others_a_time() -> None:
+    def fail(inputs: list[Value]) -> None:
+        raise ZeroDivisionError("by nothing\nmore")
+
+    emitter = Acting({"slow": fail, "fast": nothing})
+    times = CallTimer(emitter, seconds=0.01)(choices(calling([4])), {})
+    assert times.failures == ("ZeroDivisionError: by nothing", None)
+    assert times.microseconds[0] is None
+    assert times.microseconds[1] is not None
+    missing = CallTimer(Acting({"fast": nothing}), 0.01)(choices(calling([4])), {})
+    assert missing.failures[0] is not None
+    assert "there is no rule for slow" in missing.failures[0]
+    assert missing.microseconds[1] is not None
+
+
+def test_what_fails_later_loses_its_time() -> None:
+    def fail(inputs: list[Value]) -> None:
+        if emitter.order.count("slow") > 3:
+            raise RuntimeError("worn out")
+
+    emitter = Acting({"slow": fail, "fast": nothing})
+    times = CallTimer(emitter, seconds=10)(choices(calling([4])), {})
+    assert times.microseconds[0] is None
+    assert times.failures == ("RuntimeError: worn out", None)
+    assert emitter.order.count("slow") == 4
+
+
+def test_programs_are_compiled_once_for_all_values() -> None:
+    made: list[str] = []
+
+    class Counting(Acting):
+        def emit(self, program: Program) -> Artifact:
+            made.append(program.definitions[0].name)
+            return super().emit(program)
+
+    timer = CallTimer(Counting({"slow": nothing, "fast": nothing}), 0.001)
+    programs = choices(calling([Symbol("s0")]))
+    sizes: list[int] = []
+    for size in (4, 400):
+        timer(programs, {"s0": size})
+        sizes.append(size)
+    assert made == ["slow", "fast"]
+
+
+def test_inputs_are_the_numbers_then_the_tensors() -> None:
+    seen: list[list[Value]] = []
+    emitter = Acting({"slow": lambda inputs: seen.append(list(inputs)), "fast": nothing})
+    CallTimer(emitter, 0.001)(choices(calling([Symbol("s0")])), {"s0": 37})
+    number, x, out = seen[0]
+    assert number == 37
+    assert isinstance(x, torch.Tensor)
+    assert isinstance(out, torch.Tensor)
+    assert (tuple(x.shape), tuple(out.shape)) == ((37,), (37,))
+    assert float(x.abs().max()) <= 1
+    assert float(x.std()) > 0.3
+
+
+def in_place(access: Access) -> Program:
+    b = ProgramBuilder()
+    kernel = KernelDefinitionLine(
+        name="grow",
+        language=Language.CPP,
+        parameters=(
+            BufferParameter("x", DType.F32, access),
+            BufferParameter("indices", DType.I64, Access.READ),
+            ScalarParameter("n", DType.I64),
+        ),
+        entry="grow",
+        source="",
+    )
+    x = b.input(tensor("f32", (4, 2), (8, 1), offset=3), mutated=True)
+    indices = b.input(tensor("i64", (2,)))
+    b.call(b.kernel(kernel), x, indices, 8)
+    b.free(x)
+    b.free(indices)
+    return b.build()
+
+
+@pytest.mark.parametrize(
+    ("access", "is_restored"), [(Access.READ_WRITE, True), (Access.WRITE, False)]
+)
+def test_what_is_read_and_written_begins_the_same_each_time(
+    access: Access, is_restored: bool
+) -> None:
+    program = in_place(access)
+    (call,) = calls_of(program)["grow"]
+    arguments = Arguments.fresh([call_program(program, call)], {})
+    x, indices = arguments.values()
+    assert isinstance(x, torch.Tensor)
+    assert isinstance(indices, torch.Tensor)
+    assert (x.shape, x.stride(), x.storage_offset()) == ((4, 2), (8, 1), 3)
+    assert x.untyped_storage().nbytes() == 4 * (3 + 3 * 8 + 1 + 1)
+    assert indices.tolist() == [0, 0]
+    before = x.clone()
+    x.mul_(1e30)
+    arguments.restore()
+    assert torch.equal(x, before) is is_restored
+
+
+@pytest.mark.parametrize("dtype", list(DType), ids=str)
+def test_there_are_numbers_of_every_type(dtype: DType) -> None:
+    kernel = KernelDefinitionLine(
+        name="use",
+        language=Language.CPP,
+        parameters=(BufferParameter("x", dtype, Access.READ_WRITE),),
+        entry="use",
+        source="",
+    )
+    b = ProgramBuilder()
+    type = tensor(dtype, (3, 5))
+    x = b.input(type, mutated=True)
+    b.call(b.kernel(kernel), x)
+    b.free(x)
+    program = b.build()
+    (call,) = calls_of(program)["use"]
+    arguments = Arguments.fresh([call_program(program, call)], {})
+    arguments.restore()
+    (made,) = arguments.values()
+    assert isinstance(made, torch.Tensor)
+    assert tuple(made.shape) == (3, 5)
+    assert made.element_size() == dtype.itemsize
+    assert isinstance(program.inputs[0].type, TensorType)
+
+
+def test_memory_that_cannot_be_had_is_a_reason() -> None:
+    emitter = Acting({"slow": nothing, "fast": nothing})
+    huge = choices(calling([Symbol("s0")]))
+    times = CallTimer(emitter, 0.01)(huge, {"s0": 1 << 55})
+    assert times.microseconds == (None, None)
+    assert all(reason is not None for reason in times.failures)
+    assert emitter.order == []
+
+
+def test_unused_kernels_are_not_in_a_call_program() -> None:
+    for program, kernel in zip(choices(calling([4])), (SLOW, FAST), strict=True):
+        assert program.definitions == (kernel,)
