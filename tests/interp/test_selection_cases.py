@@ -1,5 +1,6 @@
 """The conformance programs of selection show a wrong choice, and reach every choice."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -18,10 +19,12 @@ from wrapperir.ir.selection import (
     BenchmarkChoice,
     FirstChoice,
     ForcedChoice,
+    Hint,
+    nearest,
     settled_choice,
 )
 from wrapperir.testing import CASES, Case, example_inputs
-from wrapperir.testing.conformance_selection import selection_cases
+from wrapperir.testing.conformance_selection import NEAR_TIE, selection_cases
 
 CASES_BY_NAME = {case.name: case for case in selection_cases(Language.TRITON)}
 EXACT = [
@@ -84,8 +87,29 @@ def test_every_choice_that_is_not_settled_is_reached(
             assert reached == 1
         elif case.name.startswith("selection_in_blocks"):
             assert reached >= 2, line.name
+        elif line.selection == NEAR_TIE:
+            assert reached == 2
         else:
             assert reached == len(line.choices), line.name
+
+
+def test_near_ties_show_other_ways_to_compare() -> None:
+    case = CASES_BY_NAME["selection_dynamic_sizes_triton"]
+    hints = NEAR_TIE.hints
+
+    def by_log2(sizes: Sequence[int]) -> int:
+        def distance(hint: Hint) -> float:
+            pairs = zip(sizes, hint.sizes, strict=True)
+            return sum(abs(math.log2(a or 0.5) - math.log2(b)) for a, b in pairs)
+
+        return min(hints, key=distance).choice
+
+    found: list[bool] = []
+    for seed in case.seeds:
+        y = example_inputs(case.program, seed)[1]
+        assert isinstance(y, torch.Tensor)
+        found.append(by_log2(y.shape) != nearest(hints, y.shape))
+    assert any(found)
 
 
 def test_what_may_be_timed_may_be_any_choice() -> None:

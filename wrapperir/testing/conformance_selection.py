@@ -114,6 +114,12 @@ _NEAREST_OTHERWISE = NearestChoice(
 )
 """Of hints at one distance the first wins, so their order matters."""
 
+NEAR_TIE = NearestChoice((Hint(_ZERO, (10, 28)), Hint(_DOUBLE, (8, 35))))
+"""Both hints are as near to smaller sizes, as 10 * 28 is 8 * 35, but for rounding.
+
+So logarithms, or quotients in another order, pick otherwise.
+"""
+
 _COMPUTED = ComputedChoice(
     _where(
         compare(ExprOp.LT, P * Q, COUNT),
@@ -207,7 +213,7 @@ def _dynamic_sizes(language: Language) -> Program:
         )
     )
     outputs: list[Value] = []
-    for selection in (near, _COMPUTED):
+    for selection in (near, NEAR_TIE, _COMPUTED):
         out = b.allocate(_SMALL)
         b.call(kernels.three_ways(selection), x, y, out, 4)
         outputs.append(out)
@@ -238,13 +244,13 @@ def _blocks(language: Language) -> Program:
         block.call(which, p, q, out, 4)
         return out
 
-    (picked,) = b.conditional(
-        flag,
-        [x, y],
-        lambda block, p, q: call(block, near, p, q),
-        lambda block, p, q: call(block, computed, p, q),
-        results=[_SMALL],
-    )
+    def on_true(block: BlockBuilder, p: Value, q: Value) -> Value:
+        return call(block, near, p, q)
+
+    def on_false(block: BlockBuilder, p: Value, q: Value) -> Value:
+        return call(block, computed, p, q)
+
+    (picked,) = b.conditional(flag, [x, y], on_true, on_false, results=[_SMALL])
     start = b.extern("aten.full.default", (), 0, dtype=DType.I64, type=_CELL)
     zeros = b.extern("aten.full.default", (2, 2), 0.0, dtype=DType.F32, type=_SMALL)
 
