@@ -15,6 +15,10 @@ class Names:
         self._taken = set(taken)
         self._next: dict[str, int] = {}
 
+    def is_free(self, name: str) -> bool:
+        """Say whether nothing has that name yet."""
+        return name not in self._taken
+
     def new(self, name: str | None, prefix: str) -> str:
         """Return ``name``, or the first free ``prefix<n>``."""
         if name is not None:

@@ -22,6 +22,7 @@ from wrapperir.passes.plan_memory import plan_memory
 from wrapperir.passes.remove_dead_lines import remove_dead_lines
 from wrapperir.passes.reuse_buffers import reuse_buffers
 from wrapperir.passes.simplify_expressions import simplify_expressions
+from wrapperir.passes.split_configs import split_configs
 from wrapperir.passes.update_in_place import update_in_place
 from wrapperir.passes.use_out_variants import use_out_variants
 
@@ -38,6 +39,7 @@ __all__ = [
     "reuse_buffers",
     "run_passes",
     "simplify_expressions",
+    "split_configs",
     "update_in_place",
     "use_out_variants",
 ]
@@ -53,6 +55,7 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
         "remove_dead_lines": remove_dead_lines,
         "reuse_buffers": reuse_buffers,
         "simplify_expressions": simplify_expressions,
+        "split_configs": split_configs,
         "update_in_place": update_in_place,
         "use_out_variants": use_out_variants,
     }

@@ -1,0 +1,244 @@
+"""Make kernels with several configs multi-kernels of a kernel for each config."""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+
+from attrs import evolve
+
+from wrapperir.ir.expr import Expr, ExprOp, Operation
+from wrapperir.ir.fresh_names import Names
+from wrapperir.ir.kernel import KernelChoice, runtime_parameters
+from wrapperir.ir.line import (
+    Block,
+    BodyLine,
+    DefinitionLine,
+    KernelCallLine,
+    KernelDefinitionLine,
+    MultiKernelLine,
+)
+from wrapperir.ir.multi_kernel_builder import identity
+from wrapperir.ir.program import Program
+from wrapperir.ir.selection import (
+    BenchmarkChoice,
+    ComputedChoice,
+    FirstChoice,
+    ForcedChoice,
+    NearestChoice,
+    RecordedChoice,
+    Selection,
+    settled_choice,
+)
+from wrapperir.ir.uses import blocks_of
+from wrapperir.passes.nested_blocks import rewrite_blocks
+
+_LONGEST = 200
+"""What a name keeps of its kernel's, so that it stays an identifier."""
+
+
+def split_configs(program: Program) -> Program:
+    """Return the program with a kernel for each config, and multi-kernels that pick one.
+
+    Before::
+
+        kernel_definition @add triton(x: read f32*, y: write f32*, B: constexpr) {
+          grid = (ceildiv(4096, B))
+          config B = 64
+          config B = 256, num_warps = 8
+          entry = add
+          source {
+            | ...
+          }
+        }
+
+        program @main(%x: f32[4096]) {
+          %y = allocate f32[4096]
+          kernel_call @add(%x, %y)
+          return %y
+        }
+
+    After::
+
+        kernel_definition @add_config0 triton(x: read f32*, y: write f32*, B: constexpr) {
+          grid = (ceildiv(4096, B))
+          config B = 64
+          entry = add
+          source {
+            | ...
+          }
+        }
+
+        kernel_definition @add_config1 triton(x: read f32*, y: write f32*, B: constexpr) {
+          grid = (ceildiv(4096, B))
+          config B = 256, num_warps = 8
+          entry = add
+          source {
+            | ...
+          }
+        }
+
+        multi_kernel @add(x: read f32*, y: write f32*) {
+          choice @add_config0(0, 1)
+          choice @add_config1(0, 1)
+          select benchmark
+        }
+
+        program @main(%x: f32[4096]) {
+          %y = allocate f32[4096]
+          kernel_call @add(%x, %y)
+          return %y
+        }
+
+    So configs are timed, kept and recorded as choices are.  A multi-kernel with such a
+    kernel has its configs in place of it; what picked the kernel picks its first config,
+    and what always took it takes the fastest of its configs.  Kernels that no call may
+    run stay as they are.  Linear in the program and its configs.
+    """
+    called = frozenset(_called(program.lines))
+    split = _split(program.definitions, called)
+    if not split:
+        return program
+    definitions: list[DefinitionLine] = []
+    alike: dict[Hashable, str] = {}
+    became: dict[str, str] = {}
+    for line in program.definitions:
+        made: MultiKernelLine | None
+        if isinstance(line, MultiKernelLine):
+            made = _with_configs(line, split)
+        else:
+            kernels = split.get(line.name, ())
+            definitions += kernels or (line,)
+            made = _picking(line, kernels) if kernels and line.name in called else None
+        if made is None:
+            continue
+        if made is not line and made.choices:
+            first = alike.setdefault(identity(made), made.name)
+            if first != made.name:
+                became[made.name] = first
+                continue
+        definitions.append(made)
+    return evolve(
+        program,
+        definitions=tuple(definitions),
+        lines=_renamed(program.lines, became) if became else program.lines,
+    )
+
+
+def _called(lines: Iterable[BodyLine]) -> Iterator[str]:
+    for line in lines:
+        if isinstance(line, KernelCallLine):
+            yield line.kernel
+        for block in blocks_of(line):
+            yield from _called(block.lines)
+
+
+_Split = Mapping[str, tuple[KernelDefinitionLine, ...]]
+"""The kernels of one config that each kernel with several becomes."""
+
+
+def _split(definitions: Sequence[DefinitionLine], called: frozenset[str]) -> _Split:
+    """Make the kernels of each config of the kernels that calls may run."""
+    runnable = set(called)
+    for line in definitions:
+        if isinstance(line, MultiKernelLine) and line.name in called:
+            settled = settled_choice(line.selection)
+            runnable.update(
+                choice.kernel
+                for index, choice in enumerate(line.choices)
+                if settled is None or index == settled
+            )
+    names = Names(line.name for line in definitions)
+    return {
+        line.name: _kernels(line, names)
+        for line in definitions
+        if isinstance(line, KernelDefinitionLine)
+        and line.name in runnable
+        and len(line.configs) > 1
+    }
+
+
+def _kernels(line: KernelDefinitionLine, names: Names) -> tuple[KernelDefinitionLine, ...]:
+    made: list[KernelDefinitionLine] = []
+    for index, config in enumerate(line.configs):
+        wanted = f"{line.name[:_LONGEST]}_config{index}"
+        name = names.new(wanted if names.is_free(wanted) else None, f"{wanted}_")
+        made.append(evolve(line, name=name, configs=(config,)))
+    return tuple(made)
+
+
+def _picking(
+    line: KernelDefinitionLine, kernels: Sequence[KernelDefinitionLine]
+) -> MultiKernelLine:
+    parameters = runtime_parameters(line.parameters)
+    positions = tuple(range(len(parameters)))
+    return MultiKernelLine(
+        name=line.name,
+        parameters=parameters,
+        choices=tuple(KernelChoice(kernel.name, positions) for kernel in kernels),
+        selection=BenchmarkChoice(),
+        provenance=line.provenance,
+    )
+
+
+def _with_configs(line: MultiKernelLine, split: _Split) -> MultiKernelLine:
+    """Return a multi-kernel with the configs of its kernels as its choices."""
+    if not any(choice.kernel in split for choice in line.choices):
+        return line
+    firsts: list[int] = []
+    choices: list[KernelChoice] = []
+    for choice in line.choices:
+        firsts.append(len(choices))
+        choices += _choices(choice, split)
+    settled = settled_choice(line.selection)
+    if settled is not None and line.choices[settled].kernel in split:
+        only = _choices(line.choices[settled], split)
+        return evolve(line, choices=tuple(only), selection=BenchmarkChoice())
+    selection = _moved(line.selection, firsts)
+    return evolve(line, choices=tuple(choices), selection=selection)
+
+
+def _choices(choice: KernelChoice, split: _Split) -> list[KernelChoice]:
+    if choice.kernel not in split:
+        return [choice]
+    return [evolve(choice, kernel=kernel.name) for kernel in split[choice.kernel]]
+
+
+def _moved(selection: Selection, firsts: Sequence[int]) -> Selection:
+    """Return a selection whose choices have moved; ``firsts`` say where to."""
+    match selection:
+        case ForcedChoice(index):
+            return ForcedChoice(firsts[index])
+        case RecordedChoice(index):  # its times are not those of the new choices
+            return evolve(selection, index=firsts[index], microseconds=())
+        case NearestChoice(hints):
+            moved = (evolve(hint, choice=firsts[hint.choice]) for hint in hints)
+            return NearestChoice(tuple(moved))
+        case ComputedChoice(index):
+            return evolve(selection, index=_moved_tree(index, firsts, {}))
+        case FirstChoice() | BenchmarkChoice():
+            return selection
+
+
+def _moved_tree(tree: Expr, firsts: Sequence[int], known: dict[int, Expr]) -> Expr:
+    """Return a tree with the choices moved; ``known`` has what its parts became."""
+    if isinstance(tree, int):
+        return firsts[tree]
+    if not isinstance(tree, Operation) or tree.op is not ExprOp.WHERE:
+        return tree
+    if id(tree) not in known:
+        condition, *branches = tree.args
+        moved = (_moved_tree(branch, firsts, known) for branch in branches)
+        known[id(tree)] = Operation(ExprOp.WHERE, (condition, *moved))
+    return known[id(tree)]
+
+
+def _renamed(lines: Sequence[BodyLine], became: Mapping[str, str]) -> tuple[BodyLine, ...]:
+    """Return lines that call what a kernel became."""
+
+    def rename(block: Block) -> Block:
+        return evolve(block, lines=_renamed(block.lines, became))
+
+    return tuple(
+        evolve(line, kernel=became.get(line.kernel, line.kernel))
+        if isinstance(line, KernelCallLine)
+        else rewrite_blocks(line, rename)
+        for line in lines
+    )
