@@ -9,8 +9,9 @@ from wrapperir.emit.contract import Artifact, Emitter, Loaded, Support
 from wrapperir.emit.fragment import joined
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.emit.source_writer import SourceWriter
+from wrapperir.emit.walking import walk_lines
 from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import KernelDefinitionLine
+from wrapperir.ir.line import KernelCallLine, KernelDefinitionLine, MultiKernelLine
 from wrapperir.ir.program import SCHEMA_VERSION, Program
 from wrapperir.ir.types import ScalarType
 from wrapperir_python.expressions import format_targets, format_tuple
@@ -59,6 +60,7 @@ class PythonEmitter(Emitter):
             DiagnosticError: the program holds something this emitter lacks; all such
                 places are named.
         """
+        program = _with_configs_as_choices(program)
         module = ModuleText(self.name)
         survey = survey_program(program)
         kind = checked(self.lines) if self.check_memory else self.lines
@@ -98,6 +100,24 @@ class PythonEmitter(Emitter):
         return load_module(
             artifact, constants, interpreted=INTERPRETED in facts, checked=CHECKED in facts
         )
+
+
+def _with_configs_as_choices(program: Program) -> Program:
+    """Return the program with its kernels' configs to pick from, where CUDA runs them.
+
+    On the CPU Triton's interpreter runs them, where one config does as well as another.
+    """
+    if all(
+        isinstance(line, MultiKernelLine) or len(line.configs) < 2
+        for line in program.definitions
+    ):
+        return program
+    for line in walk_lines(program.lines):
+        if isinstance(line, KernelCallLine) and line.device.kind == "cuda":
+            from wrapperir.passes import split_configs  # loaded late: all passes
+
+            return split_configs(program)
+    return program
 
 
 def _format_module(
