@@ -1,8 +1,9 @@
 """From the times of a multi-kernel's cases to the policy that is recorded."""
 
+import math
 from collections.abc import Sequence
 
-from wrapperir.ir.expr import Expr
+from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol, compare
 from wrapperir.ir.selection import ComputedChoice, RecordedChoice
 from wrapperir.tuning.report import CaseReport, totals
 
@@ -22,7 +23,48 @@ def decide(cases: Sequence[CaseReport]) -> Expr | None:
     ]
     if not varying:
         return best_in_total(timed)
-    return best_in_total(timed)
+    return _split_once(timed, varying)
+
+
+def _split_once(cases: Sequence[CaseReport], names: Sequence[str]) -> Expr:
+    """Return the best choice, or the best two on both sides of a threshold."""
+    best: Expr = best_in_total(cases)
+    least = _badness(cases, best_in_total(cases))
+    for name in names:
+        values = [dict(case.values)[name] for case in cases]
+        for threshold in sorted(set(values))[:-1]:
+            sides = [
+                [
+                    c
+                    for c, value in zip(cases, values, strict=True)
+                    if (value <= threshold) is low
+                ]
+                for low in (True, False)
+            ]
+            picks = [_least_bad(side) for side in sides]
+            badness = sum(
+                _badness(side, pick) for side, pick in zip(sides, picks, strict=True)
+            )
+            if badness < least - 1e-9:
+                condition = compare(ExprOp.LE, Symbol(name), threshold)
+                best = Operation(ExprOp.WHERE, (condition, *picks))
+                least = badness
+    return best
+
+
+def _least_bad(cases: Sequence[CaseReport]) -> int:
+    return min(range(len(cases[0].microseconds)), key=lambda at: _badness(cases, at))
+
+
+def _badness(cases: Sequence[CaseReport], at: int) -> float:
+    """Return the sum of the logarithms of a choice's time over the best."""
+    total = 0.0
+    for case in cases:
+        time, least = case.microseconds[at], case.microseconds[case.best or 0]
+        total += (
+            100.0 if time is None else math.log(max(time, 1e-3) / max(least or 0.0, 1e-3))
+        )
+    return total
 
 
 def best_in_total(cases: Sequence[CaseReport]) -> int:

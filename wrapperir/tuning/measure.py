@@ -189,7 +189,8 @@ class Arguments:
             memory, tensor = _tensor(item.type, values)
             made.append(tensor)
             if item.name in updated:
-                changed.append((memory, memory.clone()))
+                bytes = memory.view(torch.uint8)
+                changed.append((bytes, bytes.clone()))
         return cls(made, changed)
 
     def values(self) -> list[Value]:
@@ -232,8 +233,8 @@ def _tensor(
     if type.dtype.is_float and type.dtype.itemsize > 1:
         memory = torch.empty(count, dtype=dtype, device=device).uniform_(-1, 1)
     else:
-        bytes = count * type.dtype.itemsize
-        memory = torch.zeros(bytes, dtype=torch.uint8, device=device).view(dtype)
+        zeros = torch.zeros(count * type.dtype.itemsize, dtype=torch.uint8, device=device)
+        memory = zeros.view(dtype)
     if type.pinned:
         memory = memory.pin_memory()
     return memory, memory.as_strided(size, stride, offset)

@@ -7,7 +7,7 @@ from attrs import evolve, frozen
 
 from wrapperir.emit.contract import Emitter
 from wrapperir.emit.pipeline import find_emitter
-from wrapperir.ir.line import DefinitionLine, MultiKernelLine
+from wrapperir.ir.line import MultiKernelLine
 from wrapperir.ir.program import Program
 from wrapperir.tuning.calls import symbol_lines
 from wrapperir.tuning.case_key import case_facts, kernel_facts
@@ -26,7 +26,7 @@ from wrapperir.tuning.report import (
     TuningReport,
 )
 from wrapperir.tuning.shapes import Sampling, Values, check_given
-from wrapperir.tuning.splitting import rejoined, split
+from wrapperir.tuning.splitting import kept_whole, split
 
 SAMPLES = 32
 """How many values of its symbols a multi-kernel is timed at."""
@@ -101,20 +101,18 @@ def tune_program(
     given = dict(symbols or {})
     check_given(tuple(symbol_lines(program)), given)
     begin = time.perf_counter()
-    whole = split(program)
     rules = Rules(chosen, Sampling(given, samples, seed, largest_bytes), interpreted)
-    planned = plan_kernels(whole, rules, kernels)
+    plan = _Plan.of(program, rules, kernels)
     store = CaseStore(cache)
     run = _Run(
         CallTimer(chosen, seconds) if timer is None else timer,
         store,
         chosen.name,
         progress,
-        sum(len(call.samples) for kernel in planned for call in kernel.calls),
+        sum(len(call.samples) for kernel in plan.kernels for call in kernel.calls),
     )
-    tuned = {kernel.line.name: run.tune(kernel) for kernel in planned}
+    tuned = {kernel.line.name: run.tune(kernel) for kernel in plan.kernels}
     run.finish()
-    definitions = tuple(_recorded(line, tuned) for line in whole.definitions)
     report = TuningReport(
         program=program.name,
         emitter=chosen.name,
@@ -122,8 +120,31 @@ def tune_program(
         seconds=round(time.perf_counter() - begin, 3),
         cache_problem=store.problem,
     )
-    left = {found.kernel for found in report.kernels if found.chosen is None}
-    return Tuned(rejoined(evolve(whole, definitions=definitions), program, left), report)
+    return Tuned(_recorded(program, plan, tuned), report)
+
+
+@frozen
+class _Plan:
+    """What is timed, of a program whose kernels are split but for ``whole``."""
+
+    kernels: tuple[PlannedKernel, ...]
+    whole: frozenset[str]
+
+    @classmethod
+    def of(cls, program: Program, rules: Rules, names: Collection[str] | None) -> "_Plan":
+        """Plan what can be timed; kernels that need not be split for it stay whole."""
+        after = split(program, ())
+        planned = plan_kernels(after, rules, names)
+        timed = {kernel.line.name for kernel in planned if kernel.calls}
+        whole = kept_whole(program, after, timed)
+        if not whole:
+            return cls(planned, whole)
+        again = {
+            kernel.line.name: kernel
+            for kernel in plan_kernels(split(program, whole), rules, names)
+        }
+        # those that are whole now are kept for the report, which says why
+        return cls(tuple(again.get(k.line.name, k) for k in planned), whole)
 
 
 class _Run:
@@ -213,9 +234,17 @@ class _Run:
 
 
 def _recorded(
-    line: DefinitionLine, tuned: Mapping[str, tuple[MultiKernelLine, KernelReport]]
-) -> DefinitionLine:
-    found = tuned.get(line.name)
-    if found is None or found[1].chosen is None:
-        return line
-    return found[0]
+    program: Program,
+    plan: _Plan,
+    tuned: Mapping[str, tuple[MultiKernelLine, KernelReport]],
+) -> Program:
+    """Return the program with what was found; kernels that nothing was found of stay."""
+    found = {
+        name: line for name, (line, report) in tuned.items() if report.chosen is not None
+    }
+    after = split(program, plan.whole)
+    whole = plan.whole | kept_whole(program, after, found)
+    if whole != plan.whole:
+        after = split(program, whole)
+    definitions = tuple(found.get(line.name, line) for line in after.definitions)
+    return evolve(after, definitions=definitions)

@@ -1,0 +1,465 @@
+"""Tuning: what is chosen, what is recorded, what is left as it was and why."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+import pytest
+import torch
+from attrs import evolve
+
+from tests.tuning.costs import (
+    FAST,
+    SLOW,
+    TURNS,
+    Pretended,
+    calling,
+    constant,
+    doubling,
+)
+from wrapperir.emit.pipeline import compile_program
+from wrapperir.interp import interpret
+from wrapperir.ir.builder import ProgramBuilder
+from wrapperir.ir.expr import Number, Symbol, ceildiv
+from wrapperir.ir.kernel import (
+    Access,
+    BufferParameter,
+    ConstexprParameter,
+    KernelConfig,
+    Language,
+    ScalarParameter,
+)
+from wrapperir.ir.line import ItemOf, KernelDefinitionLine, MultiKernelLine, SizeOf
+from wrapperir.ir.program import Program
+from wrapperir.ir.selection import (
+    BenchmarkChoice,
+    ComputedChoice,
+    FirstChoice,
+    ForcedChoice,
+    Hint,
+    NearestChoice,
+    RecordedChoice,
+    Selection,
+    choose,
+)
+from wrapperir.ir.types import Device, DType, tensor
+from wrapperir.text import format_program, parse_program
+from wrapperir.tuning.choice_cache import ChoiceCache, fresh_choice_cache
+from wrapperir.tuning.measure import Times
+from wrapperir.tuning.report import KernelReport
+from wrapperir.tuning.shapes import SymbolValueError
+from wrapperir.tuning.text import format_tuning
+from wrapperir.tuning.tune import Progress, Tuned, tune_program
+from wrapperir.verify import verify
+
+S0, S1 = Symbol("s0"), Symbol("s1")
+
+
+@pytest.fixture
+def cache() -> Iterator[ChoiceCache]:
+    with fresh_choice_cache() as made:
+        yield made
+
+
+def policy(tuned: Tuned | Program) -> Selection:
+    program = tuned.program if isinstance(tuned, Tuned) else tuned
+    (line,) = [line for line in program.definitions if isinstance(line, MultiKernelLine)]
+    return line.selection
+
+
+def only(tuned: Tuned) -> KernelReport:
+    (kernel,) = tuned.report.kernels
+    return kernel
+
+
+def refusing(programs: Sequence[Program], values: Mapping[str, Number]) -> Times:
+    raise AssertionError("nothing is to be timed")
+
+
+def slower(slow: float = 100.0, fast: float = 5.0) -> Pretended:
+    return Pretended({"slow": constant(slow), "fast": constant(fast)})
+
+
+# what is really slower, with two emitters
+
+
+@pytest.mark.parametrize("emitter", ["python", "cpp"])
+def test_the_slow_choice_is_told_from_the_fast_one(emitter: str) -> None:
+    tuned = tune_program(calling([64]), emitter=emitter, seconds=0.02)
+    selection = policy(tuned)
+    assert isinstance(selection, RecordedChoice)
+    assert selection.index == 1
+    slow, fast = selection.microseconds
+    assert slow is not None
+    assert fast is not None
+    assert slow > 20 * fast
+    assert selection.device.endswith(f"torch {torch.__version__}")
+
+
+def test_what_is_best_flips_at_a_size_and_each_side_gets_its_own() -> None:
+    # the first takes TURNS at any size, the second 64 for an element: even at TURNS / 64
+    kernels = [SLOW, doubling("grows", "64 * n")]
+    tuned = tune_program(
+        calling([S0], kernels=kernels, upper=1 << 17), seconds=0.005, samples=24
+    )
+    selection = policy(tuned)
+    assert isinstance(selection, ComputedChoice)
+    even = TURNS // 64
+    for size in (1, 17, even // 4):
+        assert choose(selection, (), {"n": size}) == 1
+    for size in (even * 4, 50_000, 1 << 17):
+        assert choose(selection, (), {"n": size}) == 0
+    assert parse_program(format_program(tuned.program)) == tuned.program
+    assert verify(tuned.program) == ()
+    compiled = compile_program(tuned.program)
+    for size in (2, 40_000):
+        x = torch.arange(float(size))
+        assert_doubled(interpret(tuned.program, [x], {}), x)
+        assert_doubled(compiled([x]), x)
+
+
+def assert_doubled(outputs: Sequence[object], x: torch.Tensor) -> None:
+    (out,) = outputs
+    assert isinstance(out, torch.Tensor)
+    torch.testing.assert_close(out, 2 * x, rtol=0, atol=0)
+
+
+# what is recorded
+
+
+def test_one_case_is_recorded_with_its_times() -> None:
+    tuned = tune_program(calling([64]), timer=slower())
+    assert policy(tuned) == RecordedChoice(1, (100.0, 5.0), only(tuned).device)
+    assert parse_program(format_program(tuned.program)) == tuned.program
+    assert verify(tuned.program) == ()
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [
+        BenchmarkChoice(),
+        RecordedChoice(0),
+        ComputedChoice(0),
+    ],
+)
+def test_what_leaves_the_choice_to_measurements_is_tuned(selection: Selection) -> None:
+    tuned = tune_program(calling([64], selection=selection), timer=slower())
+    assert isinstance(policy(tuned), RecordedChoice)
+
+
+def test_hints_are_replaced_by_what_was_measured() -> None:
+    program = calling([64])
+    line = evolve(multi(program), selection=NearestChoice((Hint(0, ()),)))
+    tuned = tune_program(with_definition(program, line), timer=slower())
+    assert isinstance(policy(tuned), RecordedChoice)
+
+
+@pytest.mark.parametrize("selection", [FirstChoice(), ForcedChoice(1)])
+def test_what_is_settled_stays(selection: Selection) -> None:
+    program = calling([64], selection=selection)
+    tuned = tune_program(program, timer=refusing)
+    assert tuned.program == program
+    assert tuned.report.kernels == ()
+
+
+def multi(program: Program) -> MultiKernelLine:
+    (line,) = [d for d in program.definitions if isinstance(d, MultiKernelLine)]
+    return line
+
+
+def with_definition(program: Program, line: MultiKernelLine) -> Program:
+    rest = tuple(d for d in program.definitions if d.name != line.name)
+    return evolve(program, definitions=(*rest, line))
+
+
+def test_static_calls_that_sizes_tell_apart_get_a_choice_each() -> None:
+    def by_size(programs: Sequence[Program], values: Mapping[str, Number]) -> Times:
+        is_small = "f32[16]" in format_program(programs[0])
+        return Times((10.0, 1.0) if is_small else (1.0, 10.0), (None, None))
+
+    tuned = tune_program(calling([16, 4096]), timer=by_size)
+    selection = policy(tuned)
+    assert isinstance(selection, ComputedChoice)
+    assert choose(selection, (), {"n": 16}) == 1
+    assert choose(selection, (), {"n": 4096}) == 0
+
+
+def test_static_calls_with_one_best_choice_are_recorded_with_the_sum_of_times() -> None:
+    tuned = tune_program(calling([16, 4096]), timer=slower())
+    selection = policy(tuned)
+    assert isinstance(selection, RecordedChoice)
+    assert selection.microseconds == (200.0, 10.0)
+
+
+def test_sizes_get_names_where_no_scalar_tells_calls_apart() -> None:
+    b = ProgramBuilder()
+    x = b.input(tensor("f32", (S0, 8)))
+    b.symbol("s0", SizeOf(x.name, 0))
+    kernels = [b.kernel(SLOW), b.kernel(FAST)]
+    either = b.multi_kernel(kernels, name="twice", selection=BenchmarkChoice())
+    out = b.allocate(tensor("f32", (S0, 8)))
+    b.call(either, x, out, 8)
+    b.free(x)
+    program = b.build(out)
+    timer = Pretended({"slow": constant(50.0), "fast": lambda values: float(values["s0"])})
+    tuned = tune_program(program, timer=timer)
+    line = multi(tuned.program)
+    assert [size.name for size in line.sizes] == ["x_size0"]
+    assert verify(tuned.program) == ()
+    assert choose(line.selection, (), {"x_size0": 2, "n": 8}) == 1
+    assert choose(line.selection, (), {"x_size0": 5000, "n": 8}) == 0
+
+
+def test_values_that_are_given_are_those_that_are_timed() -> None:
+    timer = slower()
+    tune_program(calling([S0]), symbols={"s0": (64, 128)}, timer=timer)
+    assert timer.asked == [{"s0": 64}, {"s0": 128}]
+    with pytest.raises(SymbolValueError):
+        tune_program(calling([S0]), symbols={"s7": (64,)}, timer=timer)
+
+
+def test_other_kernels_than_those_named_stay() -> None:
+    program = calling([64])
+    assert tune_program(program, kernels=["other"], timer=refusing).program == program
+    assert tune_program(program, kernels=["twice"], timer=slower()).program != program
+
+
+# failures
+
+
+def test_a_choice_that_fails_is_not_chosen_and_the_report_says_why() -> None:
+    timer = Pretended({"slow": constant(100.0), "fast": constant(None)})
+    tuned = tune_program(calling([64]), timer=timer)
+    assert policy(tuned) == RecordedChoice(0, (100.0, None), only(tuned).device)
+    (failure,) = only(tuned).failures
+    assert (failure.choice, failure.reason) == ("fast", "it broke")
+    assert "@fast has no time: it broke" in format_tuning(tuned.report)
+
+
+def test_a_kernel_that_does_not_compile_has_no_time() -> None:
+    wrong = evolve(FAST, name="wrong", source="this is no C++")
+    tuned = tune_program(calling([64], kernels=[wrong, FAST]), seconds=0.01)
+    selection = policy(tuned)
+    assert isinstance(selection, RecordedChoice)
+    assert selection.index == 1
+    assert selection.microseconds[0] is None
+    (failure,) = only(tuned).failures
+    assert failure.choice == "wrong"
+    assert failure.reason.startswith("WIR709")
+
+
+def test_a_kernel_whose_choices_all_fail_stays_as_it_was() -> None:
+    timer = Pretended({"slow": constant(None), "fast": constant(None)})
+    program = calling([S0])
+    tuned = tune_program(program, timer=timer)
+    assert tuned.program == program
+    assert only(tuned).chosen is None
+    assert "no choice could be timed" in only(tuned).reason
+    assert len(timer.asked) < 4  # what fails everywhere is not tried at all sizes
+
+
+def test_what_cannot_be_timed_stays_and_the_report_says_why() -> None:
+    b = ProgramBuilder()
+    cell, x = b.input(tensor("i64", ())), b.input(tensor("f32", (1 << 20,)))
+    b.symbol("u0", ItemOf(cell.name), lower=1)
+    part = b.reinterpret(x, tensor("f32", (Symbol("u0"),)))
+    out = b.allocate(tensor("f32", (Symbol("u0"),)))
+    kernels = [b.kernel(SLOW), b.kernel(FAST)]
+    b.call(b.multi_kernel(kernels, selection=BenchmarkChoice()), part, out, Symbol("u0"))
+    for value in (part, x, cell):
+        b.free(value)
+    late = b.build(out)
+
+    triton, opaque = (
+        [evolve(kernel, language=language, grid=grid) for kernel in (SLOW, FAST)]
+        for language, grid in ((Language.TRITON, (1,)), (Language.OPAQUE, ()))
+    )
+    missing = Device("cuda", 63)
+    uncalled = evolve(calling([64]), lines=(), outputs=())
+    for program, reason in (
+        (late, "u0 is read from a tensor and has no upper bound"),
+        (calling([64], kernels=opaque), "opaque"),
+        (calling([64], kernels=triton), "interpreted"),
+        (calling([64], device=missing), "no device cuda:63"),
+        (uncalled, "nothing calls it"),
+        (calling([1 << 30]), "more than the limit"),
+    ):
+        tuned = tune_program(program, timer=refusing)
+        assert tuned.program == program, reason
+        assert reason in only(tuned).reason
+        assert f"not tuned, for {only(tuned).reason}" in format_tuning(tuned.report)
+
+
+def test_interpreted_kernels_are_timed_if_asked() -> None:
+    triton = [
+        evolve(kernel, language=Language.TRITON, grid=(1,)) for kernel in (SLOW, FAST)
+    ]
+    tuned = tune_program(calling([64], kernels=triton), timer=slower(), interpreted=True)
+    assert isinstance(policy(tuned), RecordedChoice)
+
+
+# progress and the cache
+
+
+def test_progress_goes_from_none_to_all_cases() -> None:
+    seen: list[Progress] = []
+    tune_program(calling([S0]), samples=3, timer=slower(), progress=seen.append)
+    assert seen == [*(Progress("twice", at, 3) for at in range(3)), Progress("", 3, 3)]
+
+
+def test_what_was_timed_before_is_not_timed_again(cache: ChoiceCache) -> None:
+    program = calling([S0])
+    first = tune_program(program, samples=5, timer=slower(), cache=cache)
+    again = tune_program(program, samples=5, timer=refusing, cache=cache)
+    assert again.program == first.program
+    assert (first.report.cached, again.report.cached) == (0, 5)
+    other = slower()
+    tune_program(program, samples=5, timer=other, cache=None)
+    assert len(other.asked) == 5
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        calling([65]),
+        calling([64], kernels=[SLOW, evolve(FAST, source=FAST.source + " ")]),
+        calling([64], kernels=[FAST, SLOW]),
+    ],
+    ids=["size", "source", "order"],
+)
+def test_what_decides_times_is_in_the_key(cache: ChoiceCache, changed: Program) -> None:
+    tune_program(calling([64]), timer=slower(), cache=cache)
+    timer = slower()
+    tune_program(changed, timer=timer, cache=cache)
+    assert len(timer.asked) == 1
+    same = evolve(FAST, name="fast2")
+    assert (
+        tune_program(
+            calling([64], kernels=[SLOW, same]), timer=refusing, cache=cache
+        ).report.cached
+        == 1
+    )
+
+
+def test_a_failed_choice_stays_failed_in_the_cache(cache: ChoiceCache) -> None:
+    timer = Pretended({"slow": constant(100.0), "fast": constant(None)})
+    tune_program(calling([64]), timer=timer, cache=cache)
+    again = tune_program(calling([64]), timer=refusing, cache=cache)
+    assert policy(again) == RecordedChoice(0, (100.0, None), only(again).device)
+    assert "timed before" in only(again).failures[0].reason
+
+
+def test_all_failures_are_not_kept(cache: ChoiceCache) -> None:
+    broken = Pretended({"slow": constant(None), "fast": constant(None)})
+    tune_program(calling([64]), timer=broken, cache=cache)
+    assert isinstance(
+        policy(tune_program(calling([64]), timer=slower(), cache=cache)), RecordedChoice
+    )
+
+
+def test_a_cache_that_is_refused_is_not_used(cache: ChoiceCache) -> None:
+    tune_program(calling([64]), timer=slower(), cache=cache)
+    os.chmod(cache.directory, 0o777)  # noqa: S103 - what is to be refused
+    timer = slower()
+    tuned = tune_program(calling([64]), timer=timer, cache=cache)
+    assert len(timer.asked) == 1
+    assert "written by other" in tuned.report.cache_problem
+
+
+# kernels with several configs
+
+
+def configured(
+    name: str = "scale", blocks: Sequence[int] = (64, 256)
+) -> KernelDefinitionLine:
+    return KernelDefinitionLine(
+        name=name,
+        language=Language.TRITON,
+        parameters=(
+            BufferParameter("x", DType.F32, Access.READ),
+            BufferParameter("out", DType.F32, Access.WRITE),
+            ScalarParameter("n", DType.I64),
+            ConstexprParameter("B"),
+        ),
+        grid=(ceildiv(Symbol("n"), Symbol("B")),),
+        configs=tuple(KernelConfig((("B", block),)) for block in blocks),
+        entry="scale",
+        source=f"# {name}\n",
+    )
+
+
+def calling_configured(size: int = 512, *, name: str = "scale") -> Program:
+    b = ProgramBuilder()
+    x, out = b.input(tensor("f32", (size,))), b.allocate(tensor("f32", (size,)))
+    b.call(b.kernel(configured(name)), x, out, size)
+    b.free(x)
+    return b.build(out)
+
+
+def by_block(fast: int) -> Pretended:
+    return Pretended(
+        {
+            f"scale_config{at}": constant(1.0 if block == fast else 9.0)
+            for at, block in enumerate((64, 256))
+        }
+    )
+
+
+def test_configs_are_tuned_as_choices() -> None:
+    tuned = tune_program(calling_configured(), timer=by_block(256), interpreted=True)
+    assert [line.name for line in tuned.program.definitions] == [
+        "scale_config0",
+        "scale_config1",
+        "scale",
+    ]
+    assert policy(tuned) == RecordedChoice(1, (9.0, 1.0), only(tuned).device)
+    assert only(tuned).choices == ("scale_config0", "scale_config1")
+    assert verify(tuned.program) == ()
+
+
+def test_configs_that_are_not_timed_stay_in_their_kernel() -> None:
+    program = calling_configured()
+    untimed = tune_program(program, timer=refusing)
+    assert untimed.program == program
+    assert only(untimed).kernel == "scale"
+    assert "interpreted" in only(untimed).reason
+    broken = Pretended({f"scale_config{at}": constant(None) for at in (0, 1)})
+    failed = tune_program(program, timer=broken, interpreted=True)
+    assert failed.program == program
+    assert "no choice could be timed" in only(failed).reason
+    assert tune_program(program, kernels=(), timer=refusing).program == program
+
+
+def test_only_configs_that_are_timed_are_split() -> None:
+    b = ProgramBuilder()
+    x, out = b.input(tensor("f32", (512,))), b.allocate(tensor("f32", (512,)))
+    gpu = tensor("f32", (512,), device=Device("cuda", 63))
+    there, back = b.input(gpu), b.allocate(gpu)
+    kernels = [b.kernel(configured(name)) for name in ("scale", "other")]
+    b.call(kernels[0], x, out, 512)
+    b.call(kernels[1], there, back, 512, device=Device("cuda", 63))
+    b.free(x)
+    b.free(there)
+    tuned = tune_program(b.build(out, back), timer=by_block(64), interpreted=True)
+    names = {line.name for line in tuned.program.definitions}
+    assert names == {"scale_config0", "scale_config1", "scale", "other"}
+    assert kernels[1] in tuned.program.definitions
+    scale, other = sorted(tuned.report.kernels, key=lambda k: k.kernel, reverse=True)
+    assert scale.chosen == 0
+    assert "no device cuda:63" in other.reason
+
+
+def test_a_multi_kernel_of_a_kernel_with_configs_picks_among_all() -> None:
+    b = ProgramBuilder()
+    x, out = b.input(tensor("f32", (512,))), b.allocate(tensor("f32", (512,)))
+    triton = evolve(FAST, language=Language.TRITON, grid=(1,))
+    kernels = [b.kernel(triton), b.kernel(configured())]
+    either = b.multi_kernel(kernels, name="either", selection=BenchmarkChoice())
+    b.call(either, x, out, 512)
+    b.free(x)
+    program = b.build(out)
+    timer = by_block(256)
+    rules = {**timer.microseconds, "fast": constant(3.0)}
+    tuned = tune_program(program, timer=Pretended(rules), interpreted=True)
+    assert only(tuned).choices == ("fast", "scale_config0", "scale_config1")
+    assert policy(tuned) == RecordedChoice(2, (3.0, 9.0, 1.0), only(tuned).device)
+    assert tune_program(program, timer=refusing).program == program
