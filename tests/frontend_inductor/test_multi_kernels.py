@@ -26,6 +26,7 @@ from wrapperir.ir.line import (
 from wrapperir.ir.program import Program
 from wrapperir.ir.selection import BenchmarkChoice, ForcedChoice, Selection
 from wrapperir.ir.workspace import WorkspaceNeed
+from wrapperir.tuning.choice_cache import fresh_choice_cache
 
 Function = Callable[..., Any]
 
@@ -101,16 +102,18 @@ def test_a_choice_that_is_not_there_is_refused() -> None:
         captured(REDUCTIONS["row sum"], torch.randn(3, 16), setting=7)
 
 
-def test_torch_compile_runs_one_of_them() -> None:
+@pytest.mark.parametrize("setting", [1, 3])
+@pytest.mark.parametrize("emitter", ["python", "fx"])
+def test_torch_compile_runs_one_of_them(emitter: str, setting: int) -> None:
     torch._dynamo.reset()
     x = torch.randn(3, 16)
     function = REDUCTIONS["row sum"]
-    with (
-        torch.no_grad(),
-        config.patch({"triton.multi_kernel": 3, "cpu_backend": "triton"}),
-    ):
-        actual = torch.compile(function, backend="wrapperir")(x)
-    torch.testing.assert_close(actual, function(x))
+    settings = {"triton.multi_kernel": setting, "cpu_backend": "triton"}
+    with torch.no_grad(), config.patch(settings), fresh_choice_cache():
+        options: dict[str, Any] = {"emitter": emitter}
+        compiled = torch.compile(function, backend="wrapperir", options=options)
+        for _ in range(2):
+            torch.testing.assert_close(compiled(x), function(x))
 
 
 def test_the_same_kernels_are_one_multi_kernel() -> None:
@@ -255,7 +258,8 @@ def test_flavours_that_share_the_first_kernel_stay_apart() -> None:
 def test_multi_kernels_on_a_gpu(name: str, setting: int) -> None:
     torch._dynamo.reset()
     function, x = REDUCTIONS[name], torch.randn(200, 16, device="cuda")
-    with torch.no_grad(), config.patch({"triton.multi_kernel": setting}):
+    setup = config.patch({"triton.multi_kernel": setting})
+    with torch.no_grad(), setup, fresh_choice_cache():
         (lowered,) = capture_all(function, (x,))
         torch._dynamo.reset()
         compiled = torch.compile(function, backend="wrapperir")
