@@ -46,10 +46,41 @@ kernel_definition @double triton(p: read_write f32*, n: i32, XBLOCK: constexpr) 
   }
 }
 
+kernel_definition @add_back cpp(n: i64, p: read_write f32*) {
+  entry = kernel
+  source {
+    | #include <cstdint>
+    | extern "C" void kernel(int64_t n, float* p) {
+    |   while (n--) p[n] += 1;
+    | }
+  }
+}
+
 multi_kernel @either(n: i64, p: read_write f32*) {
   choice @add_two(1, 0)
   choice @add_one(1, 0)
   select forced(1)
+}
+
+multi_kernel @near(n: i64, p: read_write f32*) {
+  size M = size(p, 0)
+  size N = size(p, 1)
+  choice @add_one(1, 0)
+  choice @add_back(0, 1)
+  select nearest_shape(0: (2, 8), 1: (64, 64))
+}
+
+multi_kernel @computed(n: i64, p: read_write f32*) {
+  size M = size(p, 0)
+  choice @add_one(1, 0)
+  choice @add_back(0, 1)
+  select computed(where(M * 2 == n, 0, 1))
+}
+
+multi_kernel @timed(n: i64, p: read_write f32*) {
+  choice @add_one(1, 0)
+  choice @add_back(0, 1)
+  select benchmark
 }
 
 program @main(%x: mutated f32[s0, 8], %m: f32[8, 8], %n: i64, %flag: bool[]) symbols_here {
@@ -449,6 +480,34 @@ wait_event %e @cpu stream(2)
     ),
     "kernel_call of a multi_kernel": Case(
         R + "kernel_call @either(s0, %r)", CLONE + "add_one(r, s0)"
+    ),
+    "kernel_call of a multi_kernel that goes by sizes": Case(
+        """
+        %r = extern_kernel aten.clone.default(%x) : f32[s0, 8]
+        %k = extern_kernel aten.clone.default(%m) : f32[8, 8]
+        kernel_call @near(s0 * 8, %r)
+        kernel_call @near(4, %r)
+        kernel_call @near(64, %k)
+        kernel_call @computed(s0 + 3, %r)
+        kernel_call @computed(16, %k)
+        kernel_call @computed(17, %k)
+        free %k
+        """,
+        """
+        r = aten_clone_default(x)
+        k = aten_clone_default(m)
+        near_by_shape[s0, 8](s0 * 8, r)
+        near_by_shape[s0, 8](4, r)
+        add_one(k, 64)
+        computed_by_shape[s0,](s0 + 3, r)
+        add_one(k, 16)
+        add_back(17, k)
+        del k
+        """,
+    ),
+    "kernel_call of a multi_kernel that is timed": Case(
+        R + "kernel_call @timed(s0, %r)\nkernel_call @timed(3, %r)",
+        CLONE + "timed(s0, r)\ntimed(3, r)",
     ),
     "extern_kernel, out": Case(
         "%r = allocate f32[s0, 8]\nextern_kernel aten.mm.out(%x, %w, out = %r) writes(%r)",

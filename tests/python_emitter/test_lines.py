@@ -22,6 +22,7 @@ def body_of(program: Program) -> str:
     """Return what the emitter writes for the lines of a program."""
     text = PythonEmitter().emit(program).files["program.py"]
     assert isinstance(text, str)
+    text = text.removesuffix("\n\ncall.choices = kernel_choices.choices\n")
     found = re.search(
         r"\n    if not 2 <= s0 <= 100: [^\n]+\n(.*)    return \(.*\)\n\Z", text, re.DOTALL
     )
