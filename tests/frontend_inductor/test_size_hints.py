@@ -7,7 +7,10 @@ from unittest import mock
 
 import pytest
 import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from torch._inductor import config
+from torch._inductor.codegen.multi_kernel import SizeHintMultiKernelCall
 from torch._inductor.codegen.wrapper import KernelCallLine as KernelCall
 
 from tests.frontend_inductor.captured import capture_all, lines_of
@@ -25,6 +28,7 @@ from wrapperir.ir.selection import (
     Hint,
     NearestChoice,
     Selection,
+    choose,
 )
 
 SIDE = 24
@@ -53,6 +57,21 @@ def test_the_nearest_hint_is_picked_over_the_dynamic_sizes(product: Lowered) -> 
     assert line.selection == NearestChoice(
         (Hint(0, (64, 64, 64, 64)), Hint(1, (256, 256, 256, 256)))
     )
+
+
+@settings(max_examples=200)
+@given(rows=st.integers(1, 1 << 16), columns=st.integers(1, 1 << 16))
+def test_the_choice_is_inductors_own(product: Lowered, rows: int, columns: int) -> None:
+    (line,) = multi_kernels(product.program)
+    sizes = [rows, columns, rows, columns]
+    inductors: Any = object.__new__(SizeHintMultiKernelCall)
+    shapes = ((rows, SIDE), (SIDE, columns), (rows, columns))
+    distances = [
+        inductors._dist_heuristic(shapes, ((hint, SIDE), (SIDE, hint), (hint, hint)))
+        for hint in (64, 256)
+    ]
+    assume(abs(distances[0] - distances[1]) > 1e-9)
+    assert choose(line.selection, sizes, {}) == distances.index(min(distances))
 
 
 def test_each_kernel_has_a_grid_of_its_own(product: Lowered) -> None:
