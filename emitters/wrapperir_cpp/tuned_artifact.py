@@ -1,37 +1,89 @@
-"""Artifacts whose kernels are launched with the configs that are fastest here."""
+"""Artifacts whose kernels for GPUs are those that are fastest on the GPU that is here."""
 
 from collections.abc import Sequence
 
-import torch
 from attrs import evolve
 
 from wrapperir.emit.contract import Artifact
+from wrapperir.emit.walking import walk_lines
+from wrapperir.ir.line import KernelCallLine, MultiKernelLine
+from wrapperir.ir.program import Program
+from wrapperir.ir.selection import BenchmarkChoice
 from wrapperir.text import parse_program
 from wrapperir_cpp.artifact_files import TEXT, emit_artifact
+from wrapperir_cpp.layout import KERNELS
 from wrapperir_cpp.targets import Target, present_targets
 from wrapperir_cpp.triton_kernels import KERNEL_FACTS
-from wrapperir_cpp.tuning import RECORD, apply_tuning, format_tuning
+
+_TIMED_WITH = "python"
+"""The emitter to time with: what it makes of a call needs no compiler."""
+_SAMPLES = 8
+_SECONDS = 0.05
+"""Building is to be quick: ``wrapperir tune`` takes its time."""
 
 
 def tune_artifact(artifact: Artifact, targets: Sequence[Target]) -> Artifact:
-    """Return an artifact with its kernels' configs chosen, and the record of that.
+    """Return an artifact with its kernels for GPUs chosen, and the record of that.
 
-    It is as it was where it has no kernels with a choice, or no GPU of a target is here.
+    These are multi-kernels that are to be timed, and kernels with several configs.  The
+    artifact is as it was where it has a record or nothing to choose, or no GPU of a target
+    is here.
 
     Raises:
         DiagnosticError: its program cannot be read.
     """
+    from wrapperir.tuning.record import RECORD
+
+    if RECORD in artifact.files:
+        return artifact
     if not any(path.endswith(KERNEL_FACTS) for path in artifact.files):
         return artifact
-    if not torch.cuda.is_available() or not {*present_targets()} & {*targets}:
+    if not {*present_targets()} & {*targets}:
         return artifact
-    from wrapperir_cpp.kernel_timer import tune_here  # it imports Triton
-
     text = artifact.files[TEXT]
     program = parse_program(text if isinstance(text, str) else text.decode())
-    tuning = tune_here(program, artifact.files.get(RECORD))
-    if tuning is None:
+    names = open_choices(program)
+    if not names:
         return artifact
-    chosen = emit_artifact(apply_tuning(program, tuning), artifact.emitter)
-    files = {**artifact.files, **chosen.files, RECORD: format_tuning(tuning)}
+    from wrapperir.tuning.choice_cache import default_cache
+    from wrapperir.tuning.record import format_record
+    from wrapperir.tuning.tune import tune_program
+
+    tuned = tune_program(
+        program,
+        emitter=_TIMED_WITH,
+        cache=default_cache(),
+        kernels=names,
+        samples=_SAMPLES,
+        seconds=_SECONDS,
+    )
+    chosen = emit_artifact(tuned.program, artifact.emitter)
+    kept = {
+        path: content
+        for path, content in artifact.files.items()
+        if not path.startswith(KERNELS)
+    }
+    files = {**kept, **chosen.files, RECORD: format_record(tuned.report)}
     return evolve(artifact, files=files)
+
+
+def open_choices(program: Program) -> frozenset[str]:
+    """Return the multi-kernels called on GPUs that are to be timed, by name.
+
+    Kernels with several configs are among them.
+    """
+    from wrapperir.passes.split_configs import split_configs
+
+    split = split_configs(program)
+    called = {
+        line.kernel
+        for line in walk_lines(split.lines)
+        if isinstance(line, KernelCallLine) and line.device.kind == "cuda"
+    }
+    return frozenset(
+        line.name
+        for line in split.definitions
+        if isinstance(line, MultiKernelLine)
+        and isinstance(line.selection, BenchmarkChoice)
+        and line.name in called
+    )
