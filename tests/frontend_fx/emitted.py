@@ -10,11 +10,16 @@ from torch.fx import GraphModule
 
 from wrapperir.emit.walking import walk_lines
 from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import KernelCallLine, KernelDefinitionLine
+from wrapperir.ir.line import KernelCallLine, KernelDefinitionLine, MultiKernelLine
 from wrapperir.ir.program import Program
-from wrapperir_fx import kernel_registry
+from wrapperir_fx import kernel_registry, multi_kernel_registry
 from wrapperir_fx.graph_module import assemble, build_graph
-from wrapperir_fx.kernel_keys import definition_key
+from wrapperir_fx.kernel_keys import (
+    MultiKernelDefinition,
+    definition_key,
+    multi_kernel_key,
+)
+from wrapperir_fx.multi_kernel_registry import MultiKernel
 from wrapperir_fx.nodes import LINES
 from wrapperir_fx.triton_kernels import bind_triton_kernels
 
@@ -39,7 +44,17 @@ def known_kernels(program: Program) -> Generator[None]:
         for line in program.definitions
         if isinstance(line, KernelDefinitionLine) and line.language is not Language.TRITON
     }
-    with mock.patch.dict(kernel_registry._LAUNCHERS, known):
+    definitions = {line.name: line for line in program.definitions}
+    multi_kernels = [
+        MultiKernelDefinition.of(line, definitions)
+        for line in program.definitions
+        if isinstance(line, MultiKernelLine)
+    ]
+    choosing = {multi_kernel_key(each): MultiKernel(each) for each in multi_kernels}
+    with (
+        mock.patch.dict(kernel_registry._LAUNCHERS, known),
+        mock.patch.dict(multi_kernel_registry._MULTI_KERNELS, choosing),
+    ):
         yield
 
 

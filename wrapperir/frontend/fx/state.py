@@ -89,10 +89,9 @@ class FxShared(Shared):
         return self._define(evolve(line, choices=choices))
 
     def _define(self, definition: DefinitionLine) -> str:
-        content = evolve(definition, name="")
-        name = self._names.get(content)
+        name = self._names.get(definition)
         if name is None:
-            name = self._names[content] = take(self.kernel_names, definition.name)
+            name = self._names[definition] = take(self.kernel_names, definition.name)
             self.definitions[name] = evolve(definition, name=name)
         return name
 

@@ -19,6 +19,7 @@ from wrapperir.frontend.fx.dialect import lower_in_dialect
 from wrapperir.frontend.fx.frees import keep_last_frees
 from wrapperir.frontend.fx.pools import recover_pools
 from wrapperir.frontend.fx.state import FxShared, example_of
+from wrapperir.frontend.fx.workspaces import recover_workspaces
 from wrapperir.frontend.lowered import Lowered
 from wrapperir.ir.line import Argument
 from wrapperir.ir.program import Input, Program
@@ -58,7 +59,7 @@ def lower_structure(module: GraphModule) -> Lowered:
         outputs=outputs,
     )
     settled = settle_accesses(keep_last_frees(program), shared.inferred)
-    return Lowered(recover_pools(settled), shared.tensors)
+    return Lowered(recover_workspaces(recover_pools(settled)), shared.tensors)
 
 
 def _placeholders(scope: Scope, module: GraphModule) -> list[torch.fx.Node]:
