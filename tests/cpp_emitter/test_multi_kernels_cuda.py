@@ -1,16 +1,26 @@
 """Multi-kernels of Triton kernels: with a driver that is made up, and on a GPU."""
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
 import torch
+from attrs import evolve
 
 from tests.cpp_emitter.gpu_requests import CURRENT, FakeGpu, fake_gpu
-from tests.cpp_emitter.moved import on_gpu
+from tests.cpp_emitter.moved import GPU, on_gpu
+from wrapperir.emit.contract import Loaded
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.expr import ExprOp, Operation, Symbol, compare
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import SizeOf
+from wrapperir.ir.expr import ExprOp, Operation, Symbol, ceildiv, compare
+from wrapperir.ir.kernel import (
+    Access,
+    BufferParameter,
+    ConstexprParameter,
+    KernelConfig,
+    Language,
+    ScalarParameter,
+)
+from wrapperir.ir.line import KernelDefinitionLine, SizeOf
 from wrapperir.ir.program import Program
 from wrapperir.ir.selection import (
     BenchmarkChoice,
@@ -20,12 +30,13 @@ from wrapperir.ir.selection import (
     NearestChoice,
     Selection,
 )
-from wrapperir.ir.types import tensor
+from wrapperir.ir.types import DType, tensor
 from wrapperir.testing import example_inputs
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir_cpp.build import build_artifact
 from wrapperir_cpp.emitter import CppEmitter
-from wrapperir_cpp.targets import parse_targets
+from wrapperir_cpp.load import load_library
+from wrapperir_cpp.targets import parse_targets, present_targets
 
 __all__ = ["fake_gpu"]
 
@@ -131,19 +142,96 @@ def test_all_choices_are_compiled() -> None:
     }
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_on_a_gpu() -> None:
-    program = on_gpu(
-        choosing(BenchmarkChoice(), NearestChoice(HINTS), ComputedChoice(TREE))
+on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+SOURCE = """\
+import triton
+import triton.language as tl
+
+@triton.jit
+def {name}(p, mark, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(p + at, mask=at < n)
+    y = x
+    for turn in range({turns}):
+        y = tl.sqrt(y * y + turn)
+    tl.store(p + at, tl.where(y < 0, y, x + 1), mask=at < n)
+    tl.store(mark + tl.arange(0, 1), {number})
+"""
+
+
+def marking(number: int, turns: int) -> KernelDefinitionLine:
+    """Return a kernel that adds one in place, slowly, and leaves its number."""
+    name = f"mark_{number}"
+    return KernelDefinitionLine(
+        name=name,
+        language=Language.TRITON,
+        parameters=(
+            BufferParameter("p", DType.F32, Access.READ_WRITE),
+            BufferParameter("mark", DType.I32, Access.WRITE),
+            ScalarParameter("n", DType.I32),
+            ConstexprParameter("BLOCK"),
+        ),
+        grid=(ceildiv(Symbol("n"), Symbol("BLOCK")),),
+        configs=(KernelConfig((("BLOCK", 256),)),),
+        entry=name,
+        source=SOURCE.format(name=name, turns=turns, number=number),
     )
+
+
+def marked(turns: Sequence[int], name: str) -> Loaded:
+    """Return a program, built without tuning: the fastest is found as it runs."""
+    rows = Symbol("s0")
+    b = ProgramBuilder(name)
+    x = b.input(tensor("f32", (rows,), device=GPU), mutated=True)
+    b.symbol("s0", SizeOf(x.name, 0), lower=1, upper=1 << 20)
+    kernels = [b.kernel(marking(*pair)) for pair in enumerate(turns)]
+    multi = b.multi_kernel(kernels, name="pick", selection=BenchmarkChoice())
+    mark = b.allocate(tensor("i32", (1,), device=GPU))
+    b.call(multi, x, mark, rows, device=GPU)
+    emitted = CppEmitter().emit(b.build(mark))
+    untuned = evolve(emitted, files={**emitted.files, "tuning.json": "{}"})
+    return load_library(build_artifact(untuned, present_targets()), {})
+
+
+@pytest.mark.gpu
+@on_a_gpu
+@pytest.mark.parametrize("turns", [(20_000, 10, 20_000), (10, 20_000), (20_000, 10)])
+def test_the_fastest_is_found_on_a_gpu(turns: tuple[int, ...]) -> None:
+    call = marked(turns, "_".join(("of", *map(str, turns))))
+    x = torch.zeros(100_000, device="cuda")
+    for count in (1, 2, 3):
+        (mark,) = call([x])
+        assert isinstance(mark, torch.Tensor)
+        assert int(mark[0]) == turns.index(10)
+        assert torch.equal(x, torch.full_like(x, count))
+    assert cast(Any, call).timed_choices == (("pick", f"mark_{turns.index(10)}"),)
+
+
+@pytest.mark.gpu
+@on_a_gpu
+def test_a_choice_stays_open_while_a_graph_is_captured() -> None:
+    call = marked((20_000, 10), "captured")
+    x = torch.zeros(100_000, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        call([x])
+    assert cast(Any, call).timed_choices == (("pick", None),)
+    graph.replay()
+    assert torch.equal(x, torch.ones_like(x))
+    call([x])
+    assert cast(Any, call).timed_choices == (("pick", "mark_1"),)
+    assert torch.equal(x, torch.full_like(x, 2))
+
+
+@pytest.mark.gpu
+@on_a_gpu
+def test_choices_by_size_on_a_gpu() -> None:
+    program = on_gpu(choosing(NearestChoice(HINTS), ComputedChoice(TREE), ForcedChoice(1)))
     emitter = CppEmitter()
     call = emitter.load(emitter.emit(program), {})
     for rows in (3, 3, 50):
         x = torch.rand(rows, 8, device="cuda")
-        sums = call([x])
-        for times, found in enumerate(sums, start=2):
+        for times, found in enumerate(call([x]), start=2):
             assert isinstance(found, torch.Tensor)
             torch.testing.assert_close(found, times * x)
-    (chosen,) = cast(Any, call).timed_choices
-    assert chosen[0] == "sum_0"
-    assert chosen[1] in {"triton_add", "triton_add_reversed"}
