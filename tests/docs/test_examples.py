@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.examples import SYBIL, named_file, parse_commands
+from wrapperir.tuning.choice_cache import fresh_choice_cache
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -17,10 +18,14 @@ PAGES = sorted(
 
 @pytest.fixture
 def page_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Work in an empty folder, whose modules can be imported and are forgotten after."""
+    """Work in an empty folder, whose modules can be imported and are forgotten after.
+
+    What is tuned there was not tuned before.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    yield tmp_path
+    with fresh_choice_cache():
+        yield tmp_path
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", None)).startswith(str(tmp_path)):
             del sys.modules[name]
