@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 import torch
 from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch._inductor import config
 
 from tests.frontend_inductor.captured import capture_all, capture_one, lines_of
@@ -61,9 +63,9 @@ def selecting(program: Program, selection: Selection) -> Program:
 
 
 def captured(
-    function: Function, *inputs: torch.Tensor, setting: int = 1, **settings: Any
+    function: Function, *inputs: torch.Tensor, setting: int = 1, **others: Any
 ) -> Lowered:
-    with config.patch({"triton.multi_kernel": setting, **settings}):
+    with config.patch({"triton.multi_kernel": setting, **others}):
         (lowered,) = capture_all(function, inputs, cpu_backend="triton")
     return lowered
 
@@ -87,6 +89,29 @@ def test_every_choice_computes_what_eager_does(name: str) -> None:
             torch.testing.assert_close(actual, function(x), rtol=1e-4, atol=1e-4)
 
 
+@settings(max_examples=8)
+@given(
+    shape=st.tuples(st.integers(1, 20), st.integers(2, 40)),
+    name=st.sampled_from(["amax", "mean", "sum", "var"]),
+    dim=st.sampled_from([0, 1]),
+    dtype=st.sampled_from([torch.float32, torch.float16]),
+    choice=st.integers(0, 1),
+)
+def test_any_reduction_computes_what_eager_does(
+    shape: tuple[int, int], name: str, dim: int, dtype: torch.dtype, choice: int
+) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        reduced: torch.Tensor = getattr(torch, name)(x.float().sin(), dim)
+        return reduced
+
+    x = torch.randn(shape).to(dtype)
+    lowered = captured(function, x)
+    program = selecting(lowered.program, ForcedChoice(choice))
+    (actual,) = interpret(program, [x], lowered.constants)
+    expected = function(x)
+    torch.testing.assert_close(actual, expected, rtol=1e-3, atol=1e-4, equal_nan=True)
+
+
 @pytest.mark.parametrize("setting", [2, 3])
 def test_the_configuration_forces_a_choice(setting: int) -> None:
     x = torch.randn(3, 16)
@@ -108,8 +133,8 @@ def test_torch_compile_runs_one_of_them(emitter: str, setting: int) -> None:
     torch._dynamo.reset()
     x = torch.randn(3, 16)
     function = REDUCTIONS["row sum"]
-    settings = {"triton.multi_kernel": setting, "cpu_backend": "triton"}
-    with torch.no_grad(), config.patch(settings), fresh_choice_cache():
+    patched = {"triton.multi_kernel": setting, "cpu_backend": "triton"}
+    with torch.no_grad(), config.patch(patched), fresh_choice_cache():
         options: dict[str, Any] = {"emitter": emitter}
         compiled = torch.compile(function, backend="wrapperir", options=options)
         for _ in range(2):
