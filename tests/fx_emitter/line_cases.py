@@ -271,6 +271,26 @@ r = torch.ops.aten.clone.default(x)
 call_kernel_default = torch.ops.wrapperir.call_kernel.default('add_one:fa2007a225163c04', [r], [], [s0])
 return (r,)
 """,
+    "kernel_call of a multi_kernel that goes by sizes": """
+r = torch.ops.aten.clone.default(x)
+k = torch.ops.aten.clone.default(m)
+mul = s0 * 8
+call_multi_kernel_default = torch.ops.wrapperir.call_multi_kernel.default('near:da55b5c80f0ae4a7', [r], [], [mul], [])
+call_multi_kernel_default_1 = torch.ops.wrapperir.call_multi_kernel.default('near:da55b5c80f0ae4a7', [r], [], [4], [])
+call_kernel_default = torch.ops.wrapperir.call_kernel.default('add_one:fa2007a225163c04', [k], [], [64])
+add = s0 + 3
+call_multi_kernel_default_2 = torch.ops.wrapperir.call_multi_kernel.default('computed:63ece0749030dc13', [r], [], [add], [add])
+call_kernel_default_1 = torch.ops.wrapperir.call_kernel.default('add_one:fa2007a225163c04', [k], [], [16])
+call_kernel_default_2 = torch.ops.wrapperir.call_kernel.default('add_back:93dfe0e1ae83bf85', [k], [], [17])
+free = wrapperir_fx_functions_free(k)
+return (r,)
+""",
+    "kernel_call of a multi_kernel that is timed": """
+r = torch.ops.aten.clone.default(x)
+call_multi_kernel_default = torch.ops.wrapperir.call_multi_kernel.default('timed:c75a884585a0599a', [r], [], [s0], [])
+call_multi_kernel_default_1 = torch.ops.wrapperir.call_multi_kernel.default('timed:c75a884585a0599a', [r], [], [3], [])
+return (r,)
+""",
     "extern_kernel, out": """
 r = torch.empty_strided((s0, 8), (8, 1), dtype = torch.float32, device = device(type='cpu'))
 mm_out = torch.ops.aten.mm.out(x, w, out = r)

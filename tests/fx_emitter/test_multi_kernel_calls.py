@@ -24,15 +24,22 @@ from wrapperir.interp import interpret
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.ir.expr import Symbol
 from wrapperir.ir.kernel import Language, runtime_parameters
-from wrapperir.ir.line import SizeOf
+from wrapperir.ir.line import MultiKernelLine, SizeOf
 from wrapperir.ir.program import Program
-from wrapperir.ir.selection import BenchmarkChoice, Hint, NearestChoice
+from wrapperir.ir.selection import (
+    BenchmarkChoice,
+    Hint,
+    NearestChoice,
+    RecordedChoice,
+)
 from wrapperir.ir.types import tensor
+from wrapperir.passes import run_passes
 from wrapperir.testing.descriptor_kernels import descriptor_kernel
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir.tuning.choice_cache import fresh_choice_cache
 from wrapperir_fx import kernel_registry
 from wrapperir_fx.graph_module import build_graph_module
+from wrapperir_fx.triton_kernels import triton_calls
 
 # Adds to a part of p, which q may overlap, as often as there are tensors.
 ARGUMENTS = """
@@ -404,3 +411,30 @@ def test_choices_may_take_tensors_behind_descriptors() -> None:
     for rows in (1, 8):
         x, y = torch.rand(rows, 8), torch.rand(rows, 8)
         assert_same(graph(x, y), (x + y,))
+
+
+def test_configs_are_choices() -> None:
+    """The first config is launched, unless the pass made choices of them."""
+    kernel = library_kernel(KernelKind.ADD, Language.TRITON)
+    b = ProgramBuilder()
+    x, y = (b.input(tensor("f32", (16,)), name=name) for name in "xy")
+    out = b.allocate(tensor("f32", (16,)), name="out")
+    whole = b.call(b.kernel(kernel), x, y, out, 16).build(out)
+    split = run_passes(whole, ["split_configs"])
+    many = split.definitions[-1]
+    assert isinstance(many, MultiKernelLine)
+    recorded = evolve(many, selection=RecordedChoice(1))
+    tuned = evolve(split, definitions=(*split.definitions[:-1], recorded))
+    blocks = [dict(config.values)["XBLOCK"] for config in kernel.configs]
+    given = torch.rand(16), torch.rand(16)
+    for of, block in ((whole, blocks[0]), (tuned, blocks[1])):
+        graph = build_graph_module(of, {})
+        ((_, node),) = triton_calls(graph)
+        kwargs = node.kwargs["kwargs"]
+        assert isinstance(kwargs, dict)
+        assert kwargs["XBLOCK"] == block
+        assert_same(graph(*given), (given[0] + given[1],))
+    with undecided(), fresh_choice_cache():
+        graph = build_graph_module(split, {})
+        assert called(graph) == [many.name]
+        assert_same(graph(*given), (given[0] + given[1],))
