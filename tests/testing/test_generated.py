@@ -25,12 +25,15 @@ from wrapperir.ir.line import (
     BufferRef,
     ExternKernelLine,
     KernelCallLine,
+    MultiKernelLine,
     PlaceLine,
     ReinterpretLine,
     WaitEventLine,
+    ZeroMode,
     keyword,
 )
 from wrapperir.ir.program import Program
+from wrapperir.ir.selection import SELECTIONS
 from wrapperir.ir.types import PoolType
 from wrapperir.ir.uses import blocks_of
 from wrapperir.testing import (
@@ -67,7 +70,16 @@ def all_lines(lines: tuple[BodyLine, ...]) -> Iterator[BodyLine]:
 
 def features(program: Program) -> Iterator[str]:
     """Yield what tests of memory passes need programs to have."""
-    yield from (keyword(line) for line in program.definitions)
+    for definition in program.definitions:
+        yield keyword(definition)
+        if isinstance(definition, MultiKernelLine):
+            yield type(definition.selection).__name__
+            if definition.sizes:
+                yield "named sizes"
+            for choice in definition.choices:
+                if len(choice.arguments) < len(definition.parameters):
+                    yield "subset of arguments"
+                yield from (f"choice needs {need.mode.value}" for need in choice.workspaces)
     names = {output.name for output in program.outputs if isinstance(output, BufferRef)}
     for line in program.lines:
         if blocks_of(line):
@@ -123,6 +135,9 @@ def test_programs_have_what_memory_passes_have_to_deal_with() -> None:
         *("pinned", "vendor layout", "comm"),
         *("constant pool", "any pool", "pool in a pool", "symbolic offset"),
         *("stream 0", "stream 1", "stream 2"),
+        *(kind.__name__ for kind in SELECTIONS),
+        *("named sizes", "subset of arguments"),
+        *(f"choice needs {mode.value}" for mode in ZeroMode),
     }
     assert wanted <= set(seen), wanted - set(seen)
 

@@ -2,8 +2,8 @@
 
 from wrapperir.ir.expr import Expr, Symbol
 from wrapperir.ir.kernel import Language
-from wrapperir.ir.selection import FirstChoice, ForcedChoice, Selection
 from wrapperir.ir.types import DType, TupleType, tensor
+from wrapperir.testing.choice_steps import choose_adder
 from wrapperir.testing.descriptor_kernels import BLOCK, descriptor_kernel
 from wrapperir.testing.growing import Growing, Tracked, TrackedTuple
 from wrapperir.testing.kernels import KernelKind
@@ -181,22 +181,8 @@ def kernel_add(growing: Growing) -> None:
         kernel = world.kernel(growing.choose(kinds), language)
         growing.block.call(kernel, *arguments)
     else:
-        growing.block.call(_multi_kernel(growing, language), *arguments)
+        growing.block.call(choose_adder(growing, language), *arguments)
     target.memory.written = True
-
-
-def _multi_kernel(growing: Growing, language: Language) -> str:
-    world = growing.world
-    kinds = (KernelKind.ADD, KernelKind.ADD_REVERSED)
-    kernels = [world.kernel(kind, language) for kind in kinds]
-    selections: list[Selection] = [FirstChoice(), ForcedChoice(0), ForcedChoice(1)]
-    selection = growing.choose(selections)
-    for line in world.multi_kernels:
-        if line.selection == selection and line.choices[0].kernel == kernels[0].name:
-            return line.name
-    line = world.builder.multi_kernel(kernels, selection=selection)
-    world.multi_kernels.append(line)
-    return line.name
 
 
 def kernel_add_blocks(growing: Growing) -> None:

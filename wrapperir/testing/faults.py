@@ -11,6 +11,7 @@ from enum import StrEnum
 from wrapperir.ir.program import Program
 from wrapperir.testing import (
     call_faults,
+    choice_faults,
     descriptor_faults,
     memory_faults,
     pool_faults,
@@ -65,6 +66,18 @@ class FaultKind(StrEnum):
     UNORDERED_READ = "unordered_read"
     UNORDERED_REUSE = "unordered_reuse"
     NESTED_STREAM = "nested_stream"
+    CHOICE_INDEX = "choice_index"
+    NO_HINTS = "no_hints"
+    UNKNOWN_SIZE_IN_TREE = "unknown_size_in_tree"
+    EXTRA_TIME = "extra_time"
+    SIZE_OF_SCALAR = "size_of_scalar"
+    MISSING_DIMENSION = "missing_dimension"
+    REPEATED_CHOICE = "repeated_choice"
+    NEED_OF_READ = "need_of_read"
+    CLASHING_MODES = "clashing_modes"
+    NO_WORKSPACE = "no_workspace"
+    SMALL_WORKSPACE = "small_workspace"
+    SAME_MULTI_KERNEL = "same_multi_kernel"
 
 
 def inject(program: Program, kind: FaultKind, seed: int = 0) -> Faulty | None:
@@ -117,4 +130,16 @@ _INJECTORS: Mapping[FaultKind, Callable[[Program, random.Random], Faulty | None]
     FaultKind.UNORDERED_READ: stream_faults.unordered_read,
     FaultKind.UNORDERED_REUSE: stream_faults.unordered_reuse,
     FaultKind.NESTED_STREAM: stream_faults.nested_stream,
+    FaultKind.CHOICE_INDEX: choice_faults.choice_index,
+    FaultKind.NO_HINTS: choice_faults.no_hints,
+    FaultKind.UNKNOWN_SIZE_IN_TREE: choice_faults.unknown_size_in_tree,
+    FaultKind.EXTRA_TIME: choice_faults.extra_time,
+    FaultKind.SIZE_OF_SCALAR: choice_faults.size_of_scalar,
+    FaultKind.MISSING_DIMENSION: choice_faults.missing_dimension,
+    FaultKind.REPEATED_CHOICE: choice_faults.repeated_choice,
+    FaultKind.NEED_OF_READ: choice_faults.need_of_read,
+    FaultKind.CLASHING_MODES: choice_faults.clashing_modes,
+    FaultKind.NO_WORKSPACE: choice_faults.no_workspace,
+    FaultKind.SMALL_WORKSPACE: choice_faults.small_workspace,
+    FaultKind.SAME_MULTI_KERNEL: choice_faults.same_multi_kernel,
 }

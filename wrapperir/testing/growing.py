@@ -17,7 +17,6 @@ from wrapperir.ir.expr import Expr, Number, Symbol, evaluate_int, mul
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import (
     KernelDefinitionLine,
-    MultiKernelLine,
     SymbolSource,
     ZeroMode,
 )
@@ -89,7 +88,6 @@ class World:
     kernels: dict[str, KernelDefinitionLine] = field(
         factory=dict[str, KernelDefinitionLine]
     )
-    multi_kernels: list[MultiKernelLine] = field(factory=list[MultiKernelLine])
     program_workspaces: list[Value] = field(factory=list[Value])
     counts: Counter[str] = field(factory=Counter[str])
 

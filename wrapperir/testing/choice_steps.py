@@ -1,0 +1,148 @@
+"""Steps that call multi-kernels, of every policy; the choices agree bit for bit."""
+
+from hypothesis import strategies as st
+
+from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol, compare, mod, mul
+from wrapperir.ir.kernel import Language
+from wrapperir.ir.line import MultiKernelLine, ZeroMode
+from wrapperir.ir.operands import Value
+from wrapperir.ir.selection import (
+    BenchmarkChoice,
+    ComputedChoice,
+    FirstChoice,
+    ForcedChoice,
+    Hint,
+    NearestChoice,
+    RecordedChoice,
+    Selection,
+)
+from wrapperir.ir.types import DType, contiguous_stride, tensor
+from wrapperir.testing.growing import Growing, Tracked
+from wrapperir.testing.kernels import KernelKind
+
+COUNT = "xnumel"
+"""The scalar parameter that the library's kernels have for how many elements they do."""
+
+_LARGEST_SIZE = 12
+"""Hints and bounds are about as large as sizes are, so that each choice is taken."""
+
+_KEPT_ELEMENTS = 64
+
+ADDING = (
+    (KernelKind.ADD, (0, 1, 2, 3)),
+    (KernelKind.ADD_REVERSED, (0, 1, 2, 3)),
+    (KernelKind.ADD, (1, 0, 2, 3)),
+)
+"""Kernels that add the first two of four arguments; their order makes no difference."""
+
+
+def selections(sizes: tuple[str, ...], count: int) -> st.SearchStrategy[Selection]:
+    """Draw how to pick one of ``count`` choices by the sizes of these names."""
+    indices = st.integers(0, count - 1)
+    times = st.lists(
+        st.none() | st.floats(0, 1e6, allow_nan=False), min_size=count, max_size=count
+    )
+    devices = st.sampled_from(["", "cpu", 'an "odd" device'])
+    lengths = st.tuples(*(st.integers(0, _LARGEST_SIZE) for _ in sizes))
+    hints = st.lists(st.builds(Hint, indices, lengths), min_size=1, max_size=4)
+    return st.one_of(
+        st.just(FirstChoice()),
+        st.builds(ForcedChoice, indices),
+        st.builds(RecordedChoice, indices, st.just(()) | times.map(tuple), devices),
+        st.just(BenchmarkChoice()),
+        st.builds(NearestChoice, hints.map(tuple)),
+        st.builds(ComputedChoice, _trees(sizes, indices), devices),
+    )
+
+
+def _trees(
+    sizes: tuple[str, ...], indices: st.SearchStrategy[int]
+) -> st.SearchStrategy[Expr]:
+    names = st.sampled_from([*sizes, COUNT]).map(Symbol)
+    values = st.one_of(
+        names, st.builds(mul, names, names), st.builds(mod, names, st.integers(1, 4))
+    )
+    bounds = st.integers(0, _LARGEST_SIZE**2)
+    order = st.sampled_from([ExprOp.LT, ExprOp.LE, ExprOp.GE, ExprOp.NE])
+    tests = st.builds(compare, order, values, st.one_of(bounds, values))
+    conditions = tests | st.builds(lambda *each: Operation(ExprOp.AND, each), tests, tests)
+
+    def where(
+        branches: st.SearchStrategy[Expr],
+    ) -> st.SearchStrategy[Expr]:
+        return st.builds(
+            lambda *parts: Operation(ExprOp.WHERE, parts), conditions, branches, branches
+        )
+
+    return st.recursive(indices, where, max_leaves=4)
+
+
+def choose_adder(growing: Growing, language: Language) -> MultiKernelLine:
+    """Return a multi-kernel that adds two matrices; its choices take them in any order."""
+    world = growing.world
+    choices = growing.draw(
+        st.lists(st.sampled_from(ADDING), unique=True, min_size=1, max_size=len(ADDING))
+    )
+    sizes = growing.choose(({}, {"rows": ("in_ptr0", 0), "columns": ("in_ptr0", 1)}))
+    return world.builder.multi_kernel(
+        [world.kernel(kind, language) for kind, _ in choices],
+        positions=[positions for _, positions in choices],
+        sizes=sizes,
+        selection=growing.draw(selections(tuple(sizes), len(choices))),
+    )
+
+
+def copy_with_choices(growing: Growing) -> None:
+    """Copy a tensor by way of a workspace: each choice takes one of its own."""
+    world = growing.world
+    source = growing.pick(lambda t: _is_row_of_elements(growing, t))
+    if source is None or not world.languages:
+        return
+    modes = list(ZeroMode) if growing.depth == 0 else list(ZeroMode)[:2]
+    mode = growing.choose(modes)
+    is_clean = mode is not ZeroMode.UNINITIALIZED
+    kind = KernelKind.SCRATCH_ADD if is_clean else KernelKind.SCRATCH_WRITE
+    kernel = world.kernel(kind, growing.choose(world.languages))
+    by_size = growing.flip()
+    elements = growing.numel(source.type)
+    count = Symbol(COUNT)
+    line = world.builder.multi_kernel(
+        [kernel, kernel],
+        positions=[(0, 1, 2, 3), (0, 4, 2, 3)],
+        sizes={"length": ("in_ptr0", 0)} if by_size else {},
+        workspaces={kernel.name: {"ws_ptr": (count, mode)}},
+        selection=growing.draw(selections(("length",) if by_size else (), 2)),
+    )
+    workspaces = [_workspace(growing, elements, mode) for _ in range(2)]
+    target = growing.buffer(tensor(DType.F32, source.type.size))
+    growing.block.call(
+        line, source.value, workspaces[0], target.value, elements, workspaces[1]
+    )
+    target.memory.written = True
+
+
+def _is_row_of_elements(growing: Growing, tracked: Tracked) -> bool:
+    """Say whether a tensor is dense, may be read, and is no larger than a matrix."""
+    type, world = tracked.type, growing.world
+    known = [world.matrix(type.dtype), world.flat(type.dtype), world.vector(type.dtype)]
+    return (
+        tracked.plain
+        and tracked.memory.written
+        and type.dtype is DType.F32
+        and type.size in [shape.size for shape in known]
+        and type.stride == contiguous_stride(type.size)
+    )
+
+
+def _workspace(growing: Growing, elements: Expr, mode: ZeroMode) -> Value:
+    if mode is not ZeroMode.ZERO_PER_PROGRAM:
+        tracked = growing.buffer(tensor(DType.F32, (elements,)), workspace=mode)
+        # what a choice that is not taken leaves in it is not known
+        tracked.memory.written = mode is ZeroMode.ZERO_ON_CALL
+        tracked.memory.writable = False
+        return tracked.value
+    kept = growing.world.program_workspaces
+    type = tensor(DType.F32, (_KEPT_ELEMENTS,))
+    value = growing.block.allocate(type, workspace=mode)
+    kept.append(value)
+    return value
