@@ -111,7 +111,11 @@ int32_t time_choices(
     OnCuda device(call, call.stream(stream));
     return time_choices_on(device, of, given, count, launch);
   } catch (const Failure&) {
-    return 0;  // there is no memory to spare, or what ran before has failed
+    // There is no memory to spare, or what ran before has failed: it is not tried again.
+    int32_t open = choice_is_open;
+    __atomic_compare_exchange_n(
+        &of.choice, &open, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return 0;
   }
 }
 
