@@ -41,10 +41,10 @@ from wrapperir.ir.selection import (
     Selection,
     choose,
 )
-from wrapperir.ir.types import Device, DType, tensor
+from wrapperir.ir.types import Device, DType, TensorType, tensor
 from wrapperir.text import format_program, parse_program
 from wrapperir.tuning.choice_cache import ChoiceCache, fresh_choice_cache
-from wrapperir.tuning.measure import Times
+from wrapperir.tuning.measure import Timer, Times
 from wrapperir.tuning.report import KernelReport
 from wrapperir.tuning.shapes import SymbolValueError
 from wrapperir.tuning.text import format_tuning
@@ -171,16 +171,49 @@ def with_definition(program: Program, line: MultiKernelLine) -> Program:
     return evolve(program, definitions=(*rest, line))
 
 
-def test_static_calls_that_sizes_tell_apart_get_a_choice_each() -> None:
-    def by_size(programs: Sequence[Program], values: Mapping[str, Number]) -> Times:
-        is_small = "f32[16]" in format_program(programs[0])
-        return Times((10.0, 1.0) if is_small else (1.0, 10.0), (None, None))
+def by_size(best: Mapping[int, int]) -> Timer:
+    """Return a timer by which the choice given for a static size is the better one."""
 
-    tuned = tune_program(calling([16, 4096]), timer=by_size)
+    def time(programs: Sequence[Program], values: Mapping[str, Number]) -> Times:
+        (x, *_) = programs[0].inputs
+        assert isinstance(x.type, TensorType)
+        (size,) = x.type.size
+        assert isinstance(size, int)
+        return Times((1.0, 10.0) if best[size] == 0 else (10.0, 1.0), (None, None))
+
+    return time
+
+
+def test_static_calls_that_sizes_tell_apart_get_a_choice_each() -> None:
+    best = {16: 1, 64: 0, 65: 1, 4096: 0, 5000: 0}
+    tuned = tune_program(calling(list(best)), timer=by_size(best))
     selection = policy(tuned)
     assert isinstance(selection, ComputedChoice)
-    assert choose(selection, (), {"n": 16}) == 1
-    assert choose(selection, (), {"n": 4096}) == 0
+    for size, choice in best.items():
+        assert choose(selection, (), {"n": size}) == choice
+    assert verify(tuned.program) == ()
+
+
+def test_static_calls_that_nothing_tells_apart_get_the_best_in_total() -> None:
+    b = ProgramBuilder()
+    strides = ((8, 1), (1, 4))
+    inputs = [b.input(tensor("f32", (4, 8), stride)) for stride in strides]
+    kernels = [b.kernel(SLOW), b.kernel(FAST)]
+    either = b.multi_kernel(kernels, selection=BenchmarkChoice())
+    outputs = []
+    for value in inputs:
+        outputs.append(b.allocate(tensor("f32", (4, 8))))
+        b.call(either, value, outputs[-1], 32)
+    for value in inputs:
+        b.free(value)
+
+    def time(programs: Sequence[Program], values: Mapping[str, Number]) -> Times:
+        x = programs[0].inputs[0].type
+        assert isinstance(x, TensorType)
+        return Times((5.0, 6.0) if x.stride == (8, 1) else (9.0, 2.0), (None, None))
+
+    tuned = tune_program(b.build(*outputs), timer=time)
+    assert policy(tuned) == RecordedChoice(1, (14.0, 8.0), only(tuned).device)
 
 
 def test_static_calls_with_one_best_choice_are_recorded_with_the_sum_of_times() -> None:

@@ -1,10 +1,10 @@
 """From the times of a multi-kernel's cases to the policy that is recorded."""
 
-import math
 from collections.abc import Sequence
 
 from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol, compare
 from wrapperir.ir.selection import ComputedChoice, RecordedChoice
+from wrapperir.tuning.decision import Sample, learn_decision
 from wrapperir.tuning.report import CaseReport, totals
 
 
@@ -17,54 +17,56 @@ def decide(cases: Sequence[CaseReport]) -> Expr | None:
     if not timed:
         return None
     varying = [
-        name
-        for at, (name, _) in enumerate(timed[0].values)
+        at
+        for at in range(len(timed[0].values))
         if len({case.values[at][1] for case in timed}) > 1
     ]
+    if all(not case.symbols for case in timed):
+        return _exact(timed, varying)
     if not varying:
         return best_in_total(timed)
-    return _split_once(timed, varying)
+    samples = [
+        Sample(tuple(case.values[at][1] for at in varying), case.microseconds)
+        for case in timed
+    ]
+    return learn_decision([timed[0].values[at][0] for at in varying], samples)
 
 
-def _split_once(cases: Sequence[CaseReport], names: Sequence[str]) -> Expr:
-    """Return the best choice, or the best two on both sides of a threshold."""
-    best: Expr = best_in_total(cases)
-    least = _badness(cases, best_in_total(cases))
-    for name in names:
-        values = [dict(case.values)[name] for case in cases]
-        for threshold in sorted(set(values))[:-1]:
-            sides = [
-                [
-                    c
-                    for c, value in zip(cases, values, strict=True)
-                    if (value <= threshold) is low
-                ]
-                for low in (True, False)
-            ]
-            picks = [_least_bad(side) for side in sides]
-            badness = sum(
-                _badness(side, pick) for side, pick in zip(sides, picks, strict=True)
-            )
-            if badness < least - 1e-9:
-                condition = compare(ExprOp.LE, Symbol(name), threshold)
-                best = Operation(ExprOp.WHERE, (condition, *picks))
-                least = badness
-    return best
+def _exact(cases: Sequence[CaseReport], names: Sequence[int]) -> Expr:
+    """Return a tree for cases that are all that can come.
+
+    It parts them until one choice is best for each part or no size tells them apart;
+    each time where the best choices of both sides take the least time together.
+    """
+    single = best_in_total(cases)
+    if all(case.best == single for case in cases):
+        return single
+    parts = [
+        (low, high, at, value)
+        for at in names
+        for value in sorted({case.values[at][1] for case in cases})[:-1]
+        for low, high in [_parted(cases, at, value)]
+    ]
+    if not parts:
+        return single
+    low, high, at, value = min(parts, key=lambda part: _joint_badness(part[0], part[1]))
+    branches = _exact(low, names), _exact(high, names)
+    if branches[0] == branches[1]:
+        return branches[0]
+    condition = compare(ExprOp.LE, Symbol(cases[0].values[at][0]), value)
+    return Operation(ExprOp.WHERE, (condition, *branches))
 
 
-def _least_bad(cases: Sequence[CaseReport]) -> int:
-    return min(range(len(cases[0].microseconds)), key=lambda at: _badness(cases, at))
+def _parted(
+    cases: Sequence[CaseReport], at: int, value: int
+) -> tuple[list[CaseReport], list[CaseReport]]:
+    low = [case for case in cases if case.values[at][1] <= value]
+    return low, [case for case in cases if case.values[at][1] > value]
 
 
-def _badness(cases: Sequence[CaseReport], at: int) -> float:
-    """Return the sum of the logarithms of a choice's time over the best."""
-    total = 0.0
-    for case in cases:
-        time, least = case.microseconds[at], case.microseconds[case.best or 0]
-        total += (
-            100.0 if time is None else math.log(max(time, 1e-3) / max(least or 0.0, 1e-3))
-        )
-    return total
+def _joint_badness(*parts: Sequence[CaseReport]) -> tuple[int, float]:
+    found = [_badness(part, best_in_total(part)) for part in parts]
+    return sum(failed for failed, _ in found), sum(time for _, time in found)
 
 
 def best_in_total(cases: Sequence[CaseReport]) -> int:
@@ -72,14 +74,14 @@ def best_in_total(cases: Sequence[CaseReport]) -> int:
 
     A choice without a time at a case comes after those that have one at more cases.
     """
-    count = len(cases[0].microseconds)
+    return min(range(len(cases[0].microseconds)), key=lambda at: _badness(cases, at))
 
-    def badness(at: int) -> tuple[int, float]:
-        times = [case.microseconds[at] for case in cases]
-        known = [time for time in times if time is not None]
-        return len(times) - len(known), sum(known)
 
-    return min(range(count), key=badness)
+def _badness(cases: Sequence[CaseReport], choice: int) -> tuple[int, float]:
+    """Return at how many cases a choice failed, and its time at the others."""
+    times = [case.microseconds[choice] for case in cases]
+    known = [time for time in times if time is not None]
+    return len(times) - len(known), sum(known)
 
 
 def selection_of(
