@@ -1,7 +1,7 @@
 """Choices that emitted Python keeps for later runs: for what, where, and when not."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,12 @@ from tests.python_emitter.stub_kernels import (
     refuse_to_time,
     tensors,
 )
+from wrapperir.ir.expr import Number
+from wrapperir.ir.program import Program
 from wrapperir.text import format_program, parse_program
 from wrapperir.tuning.choice_cache import ChoiceCache, fresh_choice_cache
+from wrapperir.tuning.measure import Times
+from wrapperir.tuning.tune import tune_program
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +56,23 @@ def test_another_program_of_the_same_kernels_takes_the_kept_choice(
     (decision,) = second.choices()
     assert decision.microseconds == (("a", 3.0), ("b", 2.0))
     assert decision.reason == "the fastest when it was timed before"
+
+
+def test_what_was_tuned_ahead_of_time_is_not_timed_again(
+    monkeypatch: pytest.MonkeyPatch, cache: ChoiceCache
+) -> None:
+    """The program that was not tuned has choices of the same key."""
+
+    def timer(programs: Sequence[Program], values: Mapping[str, Number]) -> Times:
+        return Times((3.0, 2.0), (None, None))
+
+    assert tune_program(benchmarked(), cache=cache, timer=timer).report.cases == 1
+    ran = Ran()
+    call: Any = load_with(monkeypatch, benchmarked(), ran.stubs)
+    refuse_to_time(call)
+    call(tensors())
+    assert ran.names == ["second"]
+    assert call.choices()[0].microseconds == (("first", 3.0), ("second", 2.0))
 
 
 CHANGES: dict[str, Callable[[str], str]] = {
