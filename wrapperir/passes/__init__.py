@@ -15,6 +15,7 @@ from wrapperir.ir.line import (
     ReuseLine,
 )
 from wrapperir.ir.program import Program
+from wrapperir.passes.check_nans import check_nans
 from wrapperir.passes.free_early import free_early
 from wrapperir.passes.insert_frees import insert_frees
 from wrapperir.passes.merge_workspaces import merge_workspaces
@@ -30,6 +31,7 @@ __all__ = [
     "MEMORY_PASSES",
     "PASSES",
     "Pass",
+    "check_nans",
     "free_early",
     "insert_frees",
     "memory_passes",
@@ -48,6 +50,7 @@ Pass: TypeAlias = Callable[[Program], Program]
 
 PASSES: Mapping[str, Pass] = MappingProxyType(
     {
+        "check_nans": check_nans,
         "free_early": free_early,
         "insert_frees": insert_frees,
         "merge_workspaces": merge_workspaces,

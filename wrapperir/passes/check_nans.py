@@ -1,0 +1,202 @@
+"""Check that what kernels read and write is finite."""
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import TypeAlias
+
+from attrs import evolve, frozen
+
+from wrapperir.ir.kernel import TensorParameter, runtime_parameters
+from wrapperir.ir.line import (
+    AllocateLine,
+    AssertNotNanLine,
+    Block,
+    BodyLine,
+    BufferRef,
+    ConditionalLine,
+    DefinitionLine,
+    ExternKernelLine,
+    KernelCallLine,
+    MultiKernelLine,
+    MultiOutputLine,
+    PlaceLine,
+    ReinterpretLine,
+    SubgraphCallLine,
+    WhileLoopLine,
+)
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import DType
+from wrapperir.passes.nested_blocks import rewrite_blocks
+
+
+def check_nans(program: Program) -> Program:
+    """Return the program with checks around each kernel call that its numbers are finite.
+
+    Before::
+
+        kernel_definition @scale cpp(x: read f32*, y: write f32*, n: i64) {
+          entry = scale
+          source {
+            | extern "C" void scale(const float* x, float* y, const int64_t n);
+          }
+        }
+
+        program @main(%x: f32[8]) {
+          %buf0 = allocate f32[8]
+          kernel_call @scale(%x, %buf0, 8)
+          return %buf0
+        }
+
+    After::
+
+        kernel_definition @scale cpp(x: read f32*, y: write f32*, n: i64) {
+          entry = scale
+          source {
+            | extern "C" void scale(const float* x, float* y, const int64_t n);
+          }
+        }
+
+        program @main(%x: f32[8]) {
+          %buf0 = allocate f32[8]
+          assert_not_nan %x "input x of @scale is not finite"
+          kernel_call @scale(%x, %buf0, 8)
+          assert_not_nan %buf0 "output y of @scale is not finite"
+          return %buf0
+        }
+
+    Tensors of floating-point and complex elements are checked that a call reads, before it,
+    and that it writes, after it; of a multi-kernel, those of any of its choices.  A tensor
+    that a check next to the call is of already is not checked again.  Workspaces are not
+    checked: most of their elements hold nothing.  An output is checked as a whole, so a
+    kernel that writes a part of new memory only fails the check.  Linear in the program.
+    """
+    kernels = {line.name: _checks(line) for line in program.definitions}
+    return evolve(program, lines=_checked(program.lines, kernels, frozenset()))
+
+
+@frozen
+class _Check:
+    """A parameter whose argument is checked."""
+
+    position: int
+    name: str
+    reads: bool
+    writes: bool
+
+
+_Kernels: TypeAlias = Mapping[str, tuple[_Check, ...]]
+
+
+def _checks(line: DefinitionLine) -> tuple[_Check, ...]:
+    choices = line.choices if isinstance(line, MultiKernelLine) else ()
+    workspaces = {need.parameter for choice in choices for need in choice.workspaces}
+    return tuple(
+        _Check(position, parameter.name, parameter.access.reads, parameter.access.writes)
+        for position, parameter in enumerate(runtime_parameters(line.parameters))
+        if isinstance(parameter, TensorParameter)
+        and _may_hold_nan(parameter.dtype)
+        and position not in workspaces
+    )
+
+
+def _may_hold_nan(dtype: DType) -> bool:
+    """Say whether elements are numbers that a check can tell from NaN."""
+    is_complex = dtype in (DType.C64, DType.C128)
+    return is_complex or (dtype.is_float and dtype is not DType.F4E2M1FN_X2)
+
+
+def _checked(
+    lines: Sequence[BodyLine], kernels: _Kernels, lent: Iterable[str]
+) -> tuple[BodyLine, ...]:
+    """Return lines with checks; ``lent`` are the workspaces that a block is given."""
+    workspaces = set(lent)
+    made: list[BodyLine] = []
+    just_checked: set[str] = set()
+    for index, line in enumerate(lines):
+        if isinstance(line, AssertNotNanLine):
+            just_checked.add(line.buffer)
+            made.append(line)
+            continue
+        if isinstance(line, KernelCallLine):
+            checks = kernels.get(line.kernel, ())
+            made += _asserts(line, checks, False, (workspaces, just_checked))
+            made.append(line)
+            following = _following(lines, index + 1)
+            after = _asserts(line, checks, True, (workspaces, following))
+            made += after
+            just_checked = {check.buffer for check in after}
+            continue
+        just_checked = set()
+        workspace = _workspace_result(line, workspaces)
+        if workspace is not None:
+            workspaces.add(workspace)
+        made.append(_with_blocks(line, kernels, workspaces))
+    return tuple(made)
+
+
+def _following(lines: Sequence[BodyLine], index: int) -> set[str]:
+    """Return what the lines from ``index`` on check before they do anything else."""
+    found: set[str] = set()
+    while index < len(lines):
+        line = lines[index]
+        if not isinstance(line, AssertNotNanLine):
+            break
+        found.add(line.buffer)
+        index += 1
+    return found
+
+
+def _asserts(
+    line: KernelCallLine,
+    checks: Sequence[_Check],
+    outputs: bool,
+    without: Sequence[Set[str]],
+) -> list[AssertNotNanLine]:
+    """Return a check for each name that a call writes, or reads, but some names."""
+    made: dict[str, AssertNotNanLine] = {}
+    what = "output" if outputs else "input"
+    for check in checks:
+        argument = line.arguments[check.position]
+        if not isinstance(argument, BufferRef):
+            continue
+        if any(argument.name in names for names in without):
+            continue
+        if (check.writes if outputs else check.reads) and argument.name not in made:
+            made[argument.name] = AssertNotNanLine(
+                buffer=argument.name,
+                message=f"{what} {check.name} of @{line.kernel} is not finite",
+                provenance=line.provenance,
+            )
+    return list(made.values())
+
+
+def _workspace_result(line: BodyLine, workspaces: set[str]) -> str | None:
+    """Return the name of a workspace, or of a view of one, that a line defines."""
+    match line:
+        case AllocateLine() | PlaceLine():
+            return line.result if line.workspace is not None else None
+        case ReinterpretLine() | MultiOutputLine():
+            return line.result if line.source in workspaces else None
+        case ExternKernelLine():
+            return line.result if not workspaces.isdisjoint(line.aliases) else None
+        case _:
+            return None
+
+
+def _with_blocks(line: BodyLine, kernels: _Kernels, workspaces: set[str]) -> BodyLine:
+    match line:
+        case ConditionalLine() | SubgraphCallLine():
+            operands = line.operands
+        case WhileLoopLine():
+            operands = (*line.carried, *line.invariant)
+        case _:
+            return line
+
+    def checked(block: Block) -> Block:
+        lent = [
+            parameter.name
+            for parameter, operand in zip(block.parameters, operands, strict=True)
+            if isinstance(operand, BufferRef) and operand.name in workspaces
+        ]
+        return evolve(block, lines=_checked(block.lines, kernels, lent))
+
+    return rewrite_blocks(line, checked)
