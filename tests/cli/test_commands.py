@@ -324,7 +324,7 @@ def test_permissions_and_links_stay(folder: Path) -> None:
 
 COMMANDS = [
     *("compile", "emit", "memory", "opt", "package", "plugins", "print", "run"),
-    "verify",
+    *("tune", "verify"),
 ]
 
 
@@ -344,6 +344,6 @@ def test_the_examples_of_each_help_run(folder: Path, command: str) -> None:
 def test_the_help_says_what_executes_code(folder: Path) -> None:
     for command in COMMANDS:
         executes = "This executes code" in invoke(command, "--help").stdout
-        assert executes == (command in {"compile", "run"}), command
+        assert executes == (command in {"compile", "run", "tune"}), command
     assert isinstance(main, click.Group)
     assert main.list_commands(click.Context(main)) == COMMANDS

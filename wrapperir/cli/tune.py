@@ -140,7 +140,8 @@ def command(
     their ranges.  The report says what was chosen, by how much and why, and what could not
     be timed.  It goes to standard output, or where the program does, to standard error.
 
-    This executes the kernels of PROGRAM.  Tune only programs that you trust.
+    This executes code: the kernels of PROGRAM, as the emitter compiles them.  Tune only
+    programs that you trust.
     """
     from wrapperir.emit.pipeline import find_emitter, prepare_program
 
