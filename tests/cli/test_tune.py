@@ -238,6 +238,6 @@ def test_ctrl_c_is_status_130_and_keeps_what_was_timed(
 
 def test_help_has_examples_and_statuses() -> None:
     text = invoke("tune", "--help").stdout
-    assert "wrapperir tune sums.wir -o tuned.wir" in text
+    assert "wrapperir tune add.wir -o tuned.wir" in text
     assert "Exit status: 0 also where" in text
     assert "tune" in invoke("--help").stdout

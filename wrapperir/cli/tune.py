@@ -47,11 +47,11 @@ def _symbols(
 @click.command(
     name="tune",
     epilog=examples(
-        "wrapperir tune sums.wir",
-        "wrapperir tune sums.wir -o tuned.wir",
-        "wrapperir tune --symbol s0=64,128,4096 --symbol s1=8 sums.wir -o tuned.wir",
-        "wrapperir tune --emitter cpp sums.wir -o sums_library",
-        "wrapperir tune --samples 8 --no-cache --record tuning.json sums.wir",
+        "wrapperir tune add.wir",
+        "wrapperir tune add.wir -o tuned.wir",
+        "wrapperir tune --emitter cpp --symbol s0=16,64 add.wir -o tuned.wir",
+        "wrapperir tune --constants weights.pt add.wir -o add_tuned",
+        "wrapperir tune --samples 8 --no-cache --record tuning.json add.wir",
     )
     + "\n\nExit status: 0 also where some kernels could not be timed, which the report"
     " says; the others are those of wrapperir --help.",
