@@ -57,7 +57,8 @@ def compiled(definition: KernelDefinitionLine, target: GPUTarget, folder: Path) 
     assert spec.loader is not None
     module: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    function = getattr(module, f"{definition.name}_jit")
+    chosen = "_config0" if len(definition.configs) > 1 else ""
+    function = getattr(module, f"{definition.name}{chosen}_jit")
     bound = dict(definition.constants) | dict(definition.configs[0].values)
     names = list(inspect.signature(function.fn).parameters)
     constants = {(names.index(key),): value for key, value in bound.items() if key in names}
