@@ -10,7 +10,9 @@ from wrapperir.emit import compile_program
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.ir.types import Device, tensor
 from wrapperir.plugin import plugin_manager
+from wrapperir.testing import CASES, Case, Outcome, check_case
 from wrapperir.text import parse_program
+from wrapperir.tuning.choice_cache import fresh_choice_cache
 
 PROGRAM = """\
 wrapperir 1
@@ -73,3 +75,73 @@ def test_torch_compile_reaches_the_emitter() -> None:
     with torch.no_grad():
         assert torch.equal(function(x), torch.relu(x + 1))
     assert runtime.account.launches == 1
+
+
+CHOICES = """\
+wrapperir 1
+
+kernel_definition @up cpp(p: read_write f32*, n: i64) {
+  entry = kernel
+  source {
+    | #include <cstdint>
+    | extern "C" void kernel(float* p, int64_t n) {
+    |   for (int64_t i = 0; i < n; ++i) p[i] += 1;
+    | }
+  }
+}
+
+kernel_definition @down cpp(n: i64, p: read_write f32*) {
+  entry = kernel
+  source {
+    | #include <cstdint>
+    | extern "C" void kernel(int64_t n, float* p) {
+    |   for (int64_t i = n - 1; i >= 0; --i) p[i] += 1;
+    | }
+  }
+}
+
+multi_kernel @add_one(p: read_write f32*, n: i64) {
+  size N = size(p, 0)
+  choice @up(0, 1)
+  choice @down(1, 0)
+  select SELECT
+}
+
+program @main(%x: mutated f32[s0], %y: mutated f32[4]) {
+  symbol s0: int 1..100 = size(%x, 0)
+  kernel_call @add_one(%x, s0)
+  kernel_call @add_one(%y, 4)
+  return
+}
+"""
+POLICIES = [
+    *("first", "forced(1)", "recorded(1)", "benchmark"),
+    *("nearest_shape(0: (4), 1: (40))", "computed(where(N <= 8, 1, 0))"),
+]
+
+
+@pytest.mark.parametrize("select", POLICIES)
+def test_what_is_chosen_is_launched_through_the_driver(select: str) -> None:
+    program = parse_program(CHOICES.replace("SELECT", select))
+    call = compile_program(program, emitter=AcmeEmitter())
+    with fresh_choice_cache():
+        for size in (3, 60):
+            x, y = torch.zeros(size), torch.zeros(4)
+            runtime.reset()
+            call([x, y])
+            assert runtime.account.launches == 2
+            assert torch.equal(x, torch.ones(size))
+            assert torch.equal(y, torch.ones(4))
+
+
+MULTI_KERNELS = [
+    case
+    for case in CASES
+    if case.name.endswith("cpp") and case.name.startswith(("multi_kernel", "selection"))
+]
+
+
+@pytest.mark.parametrize("case", MULTI_KERNELS, ids=lambda case: case.name)
+def test_conformance_with_multi_kernels(case: Case) -> None:
+    with fresh_choice_cache():
+        assert check_case(AcmeEmitter(), case) is Outcome.PASSED
