@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from wrapperir.interp import interpret
 from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import Block, BodyLine, FreeLine
+from wrapperir.ir.line import Block, BodyLine, FreeLine, MultiKernelLine
 from wrapperir.ir.program import Program
 from wrapperir.passes import PASSES, insert_frees, run_passes
 from wrapperir.passes.nested_blocks import rewrite_blocks
@@ -62,6 +62,25 @@ def test_passes_in_any_order(program: Program, names: list[str]) -> None:
 @given(program=programs(languages=(Language.CPP,), max_steps=6))
 def test_with_kernels(program: Program) -> None:
     assert_same(program, run_passes(program, list(PASSES)))
+
+
+@settings(max_examples=30)
+@given(program=programs(max_steps=24))
+def test_multi_kernels_stay_what_they_are(program: Program) -> None:
+    given = multi_kernels(program)
+    for name, run in PASSES.items():
+        after = run(program)
+        assert verify(after) == ()
+        assert run(after) == after
+        if name != "split_configs":  # the others leave kernels, and how they are picked
+            kept = multi_kernels(after)
+            assert [line.choices for line in kept] == [line.choices for line in given]
+            for new, old in zip(kept, given, strict=True):
+                assert type(new.selection) is type(old.selection)
+
+
+def multi_kernels(program: Program) -> list[MultiKernelLine]:
+    return [line for line in program.definitions if isinstance(line, MultiKernelLine)]
 
 
 def without_frees(lines: Sequence[BodyLine]) -> tuple[BodyLine, ...]:
