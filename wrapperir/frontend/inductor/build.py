@@ -22,6 +22,7 @@ from wrapperir.ir import line as wir
 from wrapperir.ir.kernel import TensorParameter, runtime_parameters
 from wrapperir.ir.program import ConstantInput, Input, Program
 from wrapperir.ir.types import ValueType
+from wrapperir.passes.check_nans import check_nans
 
 if TYPE_CHECKING:
     from wrapperir.frontend.inductor.session import Session
@@ -68,6 +69,8 @@ def build_program(wrapper: "CaptureWrapper") -> Lowered:
         lines=tuple(scope.lines),
         outputs=outputs,
     )
+    if config.nan_asserts:
+        program = check_nans(program)
     return Lowered(program, session.constants)
 
 

@@ -9,11 +9,12 @@ write as text instead is recorded with the node it comes from.  Text that no rec
 stands for is refused: it is neither pasted nor dropped.
 """
 
+import re
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from torch._inductor import ir
+from torch._inductor import config, ir
 from torch._inductor.codegen.common import WorkspaceArg, WorkspaceZeroMode
 from torch._inductor.codegen.wrapper import (
     AllocateLine,
@@ -60,6 +61,9 @@ _NODES_OF_TEXT = (
     ir.InplaceBernoulliFallback,
     ir.MutatingFirstArgExternKernel,
 )
+
+
+_NAN_CHECK = re.compile(r"assert not \w+\.is(nan|inf)\(\)\.any\(\)\.item\(\)")
 
 
 class CaptureWrapper(PythonWrapperCodegen):
@@ -125,6 +129,8 @@ class CaptureWrapper(PythonWrapperCodegen):
             lines: list[Any] = self.lines
             lines.append(line)
             return
+        if config.nan_asserts and _NAN_CHECK.fullmatch(line):
+            return  # the finished program is given checks of every kernel call
         node = _current_node()
         if versions.is_size_check(line, node):
             self._record_size(node.get_name(), node, node.get_op_name())
