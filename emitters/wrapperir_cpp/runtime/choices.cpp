@@ -16,11 +16,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double budget = 100e3;      // microseconds, after each choice has run once
-constexpr double long_enough = 20;    // to be timed alone
-constexpr double long_run = 10e3;     // to be sure after one run, where others are
-constexpr double much_faster = 10;    // times as fast
-constexpr double surely_faster = 1.5; // times as fast, once some rounds were run
+// In microseconds; the budget begins when each choice has run once.
+constexpr double budget = 100e3;
+constexpr double long_enough = 20;  // to be timed alone
+constexpr double long_run = 10e3;   // to be told from much faster ones by one run
+constexpr double much_faster = 10;
+constexpr double surely_faster = 1.5;  // after some rounds
 constexpr int sure_rounds = 5;
 constexpr int most_rounds = 50;
 

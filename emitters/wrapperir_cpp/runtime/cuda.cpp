@@ -135,7 +135,8 @@ CudaCall::CudaCall(DeviceFrame& devices, const CudaPlan& plan) : plan_(plan) {
     // The last call with this frame may have been on another stream.
     if (frame_->has_ended && frame_->last != current_)
       wait_for_event(current_, frame_->ended, -1);
-    if (plan.block_bytes) block_ = static_cast<char*>(allocate_on_device(plan.block_bytes, -1));
+    if (plan.block_bytes)
+      block_ = static_cast<char*>(allocate_on_device(plan.block_bytes, -1));
     fork(-1);
   } catch (...) {
     release();
