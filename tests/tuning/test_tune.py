@@ -19,7 +19,7 @@ from tests.tuning.costs import (
 from wrapperir.emit.pipeline import compile_program
 from wrapperir.interp import interpret
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.expr import Number, Symbol, ceildiv
+from wrapperir.ir.expr import Expr, ExprOp, Number, Operation, Symbol, ceildiv
 from wrapperir.ir.kernel import (
     Access,
     BufferParameter,
@@ -28,7 +28,13 @@ from wrapperir.ir.kernel import (
     Language,
     ScalarParameter,
 )
-from wrapperir.ir.line import ItemOf, KernelDefinitionLine, MultiKernelLine, SizeOf
+from wrapperir.ir.line import (
+    ItemOf,
+    KernelCallLine,
+    KernelDefinitionLine,
+    MultiKernelLine,
+    SizeOf,
+)
 from wrapperir.ir.program import Program
 from wrapperir.ir.selection import (
     BenchmarkChoice,
@@ -496,3 +502,22 @@ def test_a_multi_kernel_of_a_kernel_with_configs_picks_among_all() -> None:
     assert only(tuned).choices == ("fast", "scale_config0", "scale_config1")
     assert policy(tuned) == RecordedChoice(2, (3.0, 9.0, 1.0), only(tuned).device)
     assert tune_program(program, timer=refusing).program == program
+
+
+def test_values_at_which_an_argument_has_none_are_left_out() -> None:
+    timer = slower()
+
+    def with_count(count: Expr) -> Program:
+        program = calling([S0], upper=64)
+        (call,) = (a for a in program.lines if isinstance(a, KernelCallLine))
+        changed = evolve(call, arguments=(*call.arguments[:2], count))
+        lines = tuple(changed if line is call else line for line in program.lines)
+        return evolve(program, lines=lines)
+
+    halves = Operation(ExprOp.TRUEDIV, (S0, 2))
+    tuned = tune_program(with_count(halves), timer=timer)
+    assert only(tuned).chosen == 1
+    assert timer.asked
+    assert all(values["s0"] % 2 == 0 for values in timer.asked)
+    never = tune_program(with_count(S0 // 0), timer=refusing)
+    assert "an argument has no value" in only(never).reason

@@ -3,6 +3,7 @@
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol, cast
 
 import torch
@@ -278,6 +279,8 @@ class _DeviceModule(Protocol):
 
     def synchronize(self) -> object: ...
 
+    def device(self, device: torch.device) -> AbstractContextManager[object]: ...
+
     def Event(self, *, enable_timing: bool) -> _Event: ...  # noqa: N802
 
 
@@ -286,16 +289,18 @@ class _EventClock:
 
     def __init__(self, module: _DeviceModule, device: torch.device) -> None:
         self._module = module
+        self._device = device
         self._flushed = torch.empty(_FLUSHED_BYTES // 4, dtype=torch.int32, device=device)
 
     def __call__(self, run: Loaded, inputs: list[Value]) -> float:
-        begin = self._module.Event(enable_timing=True)
-        end = self._module.Event(enable_timing=True)
-        self._flushed.zero_()
-        begin.record()
-        run(inputs)
-        end.record()
-        self._module.synchronize()
+        with self._module.device(self._device):
+            begin = self._module.Event(enable_timing=True)
+            end = self._module.Event(enable_timing=True)
+            self._flushed.zero_()
+            begin.record()
+            run(inputs)
+            end.record()
+            self._module.synchronize()
         return begin.elapsed_time(end) * 1000
 
     def typical(self, times: Sequence[float]) -> float:

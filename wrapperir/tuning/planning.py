@@ -7,12 +7,14 @@ from attrs import frozen
 from wrapperir.diagnostics import Severity
 from wrapperir.emit.contract import Emitter
 from wrapperir.emit.support import check_support
+from wrapperir.ir.expr import EvaluationError, evaluate
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine, MultiKernelLine
 from wrapperir.ir.program import Program
 from wrapperir.ir.selection import FirstChoice, ForcedChoice
+from wrapperir.ir.types import TensorType
 from wrapperir.tuning.calls import Call, call_program, calls_of
-from wrapperir.tuning.features import with_sizes
+from wrapperir.tuning.features import values_at, with_sizes
 from wrapperir.tuning.machine import missing_device
 from wrapperir.tuning.shapes import NotTunableError, Sampling, Values, samples_of
 
@@ -99,7 +101,7 @@ def _plan(
                 call_program(program, call, at) for at in range(len(line.choices))
             )
             _check_support(programs, rules.emitter)
-            samples = samples_of(call, _share(rules.sampling, varying))
+            samples = _whole(line, call, samples_of(call, _share(rules.sampling, varying)))
         except NotTunableError as error:
             reasons.append(str(error))
         else:
@@ -113,6 +115,27 @@ def _plan(
 def _share(sampling: Sampling, varying: int) -> Sampling:
     count = max(sampling.count // max(varying, 1), min(_LEAST_SAMPLES, sampling.count))
     return Sampling(sampling.given, count, sampling.seed, sampling.largest_bytes)
+
+
+def _whole(
+    line: MultiKernelLine, call: Call, samples: Sequence[Values]
+) -> tuple[Values, ...]:
+    """Return the samples at which all arguments have values, and integers whole ones."""
+    kept: list[Values] = []
+    problem = ""
+    for values in samples:
+        try:
+            values_at(line, call, values)
+            for argument in call.arguments:
+                if not isinstance(argument, TensorType):
+                    evaluate(argument, values)
+        except EvaluationError as error:
+            problem = str(error)
+        else:
+            kept.append(values)
+    if not kept:
+        raise NotTunableError(f"an argument has no value: {problem}")
+    return tuple(kept)
 
 
 def _kernel(definitions: Mapping[str, DefinitionLine], name: str) -> KernelDefinitionLine:
