@@ -17,7 +17,12 @@ from wrapperir.emit.kernel_digest import kernel_digest
 from wrapperir.ir.expr import Number
 from wrapperir.ir.kernel import TensorParameter
 from wrapperir.ir.line import MultiKernelLine
-from wrapperir.ir.selection import BenchmarkChoice, NearestChoice, choose
+from wrapperir.ir.selection import (
+    BenchmarkChoice,
+    ComputedChoice,
+    NearestChoice,
+    choose,
+)
 from wrapperir_fx.kernel_keys import MultiKernelDefinition, deciding_parameters
 from wrapperir_python.emitted.kernel_choices import (
     Benchmarked,
@@ -89,7 +94,7 @@ def _by_rule(line: MultiKernelLine, found: Sequence[Choice]) -> Runner:
         return choose(line.selection, [int(size) for size in case[: len(sizes)]], values)
 
     nearest = isinstance(line.selection, NearestChoice)
-    reason = "the nearest hint" if nearest else "computed"
+    reason = "the nearest hint" if nearest else _reason(line)
     chosen = ByShape(line.name, dict(enumerate(found)), rule, reason)
 
     def run(given: Given, deciding: Sequence[Number]) -> object:
@@ -102,3 +107,8 @@ def _by_rule(line: MultiKernelLine, found: Sequence[Choice]) -> Runner:
 def _size(given: torch.Tensor | Number, dim: int) -> int:
     assert isinstance(given, torch.Tensor)
     return given.shape[dim]
+
+
+def _reason(line: MultiKernelLine) -> str:
+    device = line.selection.device if isinstance(line.selection, ComputedChoice) else ""
+    return f"computed from times on {device}" if device else "computed"

@@ -28,7 +28,7 @@ def test_its_own_tests_pass(environment: dict[str, str]) -> None:
         command, env=environment, cwd=EXAMPLE, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout
-    assert "4 passed" in done.stdout
+    assert "13 passed" in done.stdout
 
 
 def test_the_command_line_lists_it(environment: dict[str, str]) -> None:
