@@ -13,9 +13,13 @@ from wrapperir.emit import Value, compile_program
 from wrapperir.interp import interpret
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.program import Program
+from wrapperir.testing.conformance import CASES as CONFORMANCE
+from wrapperir.testing.conformance import Case as ConformanceCase
+from wrapperir.testing.conformance import Outcome, check_case
 from wrapperir.testing.inputs import example_constants, example_inputs
 from wrapperir.testing.programs import programs
 from wrapperir.text import parse_program
+from wrapperir.tuning.choice_cache import fresh_choice_cache
 from wrapperir_python.emitter import PythonEmitter
 
 CHECKING = PythonEmitter(check_memory=True)
@@ -38,6 +42,21 @@ def test_every_line_passes_the_checks(name: str) -> None:
     for rows in (2, 4, 4):
         x = torch.ones(rows, 8)
         call([x, torch.full((8, 8), 2.0), 5, torch.tensor(True)])
+
+
+SELECTING = [
+    case
+    for case in CONFORMANCE
+    if case.name.startswith("selection_") and case.name.endswith("_cpp")
+]
+
+
+@pytest.mark.parametrize("case", SELECTING, ids=lambda case: case.name)
+def test_programs_that_choose_between_kernels_pass_the_checks(
+    case: ConformanceCase,
+) -> None:
+    with fresh_choice_cache():
+        assert check_case(CHECKING, case) is Outcome.PASSED
 
 
 PROGRAM = """\
