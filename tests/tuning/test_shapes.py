@@ -118,8 +118,9 @@ def test_a_small_range_is_taken_whole() -> None:
     assert sorted(values["s0"] for values in found) == [2, 3, 4, 5]
 
 
-def test_a_size_without_upper_bound_is_bounded_by_memory() -> None:
-    lines = size("s0", None, None), size("s1", None, None)
+@pytest.mark.parametrize("upper", [None, 1 << 40, (1 << 63) - 1])
+def test_a_size_without_upper_bound_is_bounded_by_memory(upper: int | None) -> None:
+    lines = size("s0", None, upper), size("s1", None, upper)
     found = samples_of(call((S0, S1), *lines), sampling(bytes=1 << 24))
     assert max(values["s0"] for values in found) <= DEFAULT_UPPER
     assert max(values["s0"] * values["s1"] * 4 for values in found) <= 1 << 24

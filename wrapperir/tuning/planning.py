@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from wrapperir.diagnostics import Severity
 from wrapperir.emit.contract import Emitter
@@ -22,6 +22,9 @@ MOST_CALLS = 16
 """How many different calls of a multi-kernel are timed."""
 
 _LEAST_SAMPLES = 4
+
+_STATIC = 4
+"""How much larger tensors may be whose sizes are known: only these are of use."""
 
 
 @frozen
@@ -101,7 +104,8 @@ def _plan(
                 call_program(program, call, at) for at in range(len(line.choices))
             )
             _check_support(programs, rules.emitter)
-            samples = _whole(line, call, samples_of(call, _share(rules.sampling, varying)))
+            sampling = _sampling(call, rules.sampling, varying)
+            samples = _whole(line, call, samples_of(call, sampling))
         except NotTunableError as error:
             reasons.append(str(error))
         else:
@@ -112,9 +116,12 @@ def _plan(
     return PlannedKernel(named, kernels, tuple(planned), "; ".join(dict.fromkeys(reasons)))
 
 
-def _share(sampling: Sampling, varying: int) -> Sampling:
-    count = max(sampling.count // max(varying, 1), min(_LEAST_SAMPLES, sampling.count))
-    return Sampling(sampling.given, count, sampling.seed, sampling.largest_bytes)
+def _sampling(call: Call, sampling: Sampling, varying: int) -> Sampling:
+    """Return how a call's values are found, of so many calls that have symbols."""
+    if not call.symbols:
+        return evolve(sampling, largest_bytes=_STATIC * sampling.largest_bytes)
+    least = min(_LEAST_SAMPLES, sampling.count)
+    return evolve(sampling, count=max(sampling.count // varying, least))
 
 
 def _whole(

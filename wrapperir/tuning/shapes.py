@@ -21,6 +21,9 @@ from wrapperir.tuning.calls import Call
 DEFAULT_UPPER = 1 << 16
 """The largest value of a size that declares no upper bound."""
 
+_UNREACHED = 1 << 40
+"""From here on an upper bound is none: no memory holds so many elements."""
+
 MOST_GIVEN = 10_000
 """How many combinations of given values there may be."""
 
@@ -207,7 +210,7 @@ class _Range:
 
 def _range_of(line: SymbolDefinitionLine) -> _Range:
     upper = line.upper
-    if upper is None:
+    if upper is None or upper >= _UNREACHED:
         if isinstance(line.source, ItemOf):
             raise NotTunableError(
                 f"the symbol {line.symbol} is read from a tensor and has no upper bound"

@@ -35,7 +35,7 @@ SECONDS = 0.2
 """How long a case is timed, beside compiling its kernels and running each once."""
 
 LARGEST_BYTES = 1 << 30
-"""The bytes that a case's tensors may take together."""
+"""The bytes that a case's tensors may take together; four times as many if static."""
 
 _HOPELESS = 2
 """At how many values of a call's symbols all choices fail until it is given up."""
@@ -86,9 +86,9 @@ def tune_program(
     there at once; :func:`~wrapperir.tuning.choice_cache.default_cache` is the user's.
     With ``kernels`` only those of these names are tuned.  ``seconds`` is the time a case
     may take (:class:`~wrapperir.tuning.measure.CallTimer`), ``largest_bytes`` what its
-    tensors may.  Triton kernels on the CPU run in an interpreter, and are timed only if
-    ``interpreted``.  ``progress`` is called before each case and at the end; ``timer``
-    replaces what takes the times.
+    tensors may, or a quarter of what they may where all sizes are known.  Triton kernels
+    on the CPU run in an interpreter, and are timed only if ``interpreted``.  ``progress``
+    is called before each case and at the end; ``timer`` replaces what takes the times.
 
     This executes the kernels of the program.
 
