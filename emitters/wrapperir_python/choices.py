@@ -7,7 +7,7 @@ their sizes, or one that its first call replaces by the fastest kernel.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, LiteralString
+from typing import TYPE_CHECKING
 
 from attrs import define, field
 
@@ -68,21 +68,21 @@ def format_choice(
             if line.name not in known.nearest:
                 known.nearest[line.name] = _define_nearest(lines, line, hints, runnable)
             keys = [lines.expressions.format_index(size) for size in sizes]
-            return fragment("{}[{}]", known.nearest[line.name], format_key(keys))
+            return fragment("{}[{}]", known.nearest[line.name], _format_key(keys))
         case ComputedAt(index):
             if (line.name, index) not in known.computed:
                 known.computed[line.name, index] = _define_computed(
                     lines, line, index, runnable
                 )
             keys = [lines.module.symbols[name] for name in dict.fromkeys(symbols_in(index))]
-            return fragment("{}[{}]", known.computed[line.name, index], format_key(keys))
+            return fragment("{}[{}]", known.computed[line.name, index], _format_key(keys))
         case _:
             if line.name not in known.benchmarked:
                 known.benchmarked[line.name] = _define_benchmarked(lines, line, runnable)
             return known.benchmarked[line.name]
 
 
-def format_key(keys: list[Fragment]) -> Fragment:
+def _format_key(keys: list[Fragment]) -> Fragment:
     """Return a tuple as an index, which needs no parentheses unless it is empty."""
     if len(keys) == 1:
         return fragment("{},", keys[0])
@@ -133,14 +133,14 @@ def _define_computed(
     writer.emit_blank(2)
     writer.emit_line("def {}({}):", rule, joined(", ", names))
     with writer.indented():
-        emit_tree(lines, writer, index)
+        _emit_tree(lines, writer, index)
     assert isinstance(line.selection, ComputedChoice)
     device = line.selection.device
     reason = f"computed from times on {device}" if device else "computed"
     return _define_by_shape(lines, line, runnable, rule, reason)
 
 
-def emit_tree(lines: "PythonLines", writer: SourceWriter, tree: Expr) -> None:
+def _emit_tree(lines: "PythonLines", writer: SourceWriter, tree: Expr) -> None:
     """Append a decision tree that returns the choice.
 
     Of two subtrees the smaller one is indented, so that no tree indents much.
@@ -154,7 +154,7 @@ def emit_tree(lines: "PythonLines", writer: SourceWriter, tree: Expr) -> None:
         if isinstance(inner, Operation):
             writer.emit_line("if {}:", test)
             with writer.indented():
-                emit_tree(lines, writer, inner)
+                _emit_tree(lines, writer, inner)
         else:
             number = lines.expressions.format_index(inner)
             writer.emit_line("if {}: return {}", test, number)
@@ -240,13 +240,12 @@ def _format_choices(
 
     With ``keyed`` they have what the keys of a cache are made of.
     """
-    template: LiteralString = "kernel_choices.Choice({}, {})"
     formatted: list[Fragment] = []
     for candidate in kernels.values():
         name = format_string(candidate.kernel.name)
         run = _runs_on_all(lines, line, candidate)
         if not keyed:
-            formatted.append(fragment(template, name, run))
+            formatted.append(fragment("kernel_choices.Choice({}, {})", name, run))
             continue
         positions = candidate.positions
         if positions is None:
