@@ -115,3 +115,22 @@ def test_a_multi_kernel_is_checked_as_any_kernel() -> None:
 def test_without_the_setting_nothing_is_checked() -> None:
     program = capture_one(hidden, torch.rand(3, 4))
     assert lines_of(program, AssertNotNanLine) == []
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="kernels run on a GPU")
+@pytest.mark.parametrize("emitter", ["python", "cpp"])
+@pytest.mark.parametrize("setting", [0, 3])
+def test_kernels_on_a_gpu_are_checked(emitter: str, setting: int) -> None:
+    def positive(x: torch.Tensor) -> torch.Tensor:
+        return torch.nan_to_num(torch.log(x).sum(1) @ torch.eye(64, device="cuda"))
+
+    x = torch.rand(64, 128, device="cuda") + 0.5
+    options: dict[str, Any] = {"emitter": emitter}
+    torch._dynamo.reset()
+    settings = {"nan_asserts": True, "triton.multi_kernel": setting}
+    with torch.no_grad(), config.patch(settings):
+        call = torch.compile(positive, backend="wrapperir", options=options)
+        torch.testing.assert_close(call(x), positive(x), rtol=1e-3, atol=1e-3)
+        with pytest.raises(Exception, match="is not finite"):
+            call(x - 2)
