@@ -101,7 +101,7 @@ def call_of(program: Program, seen: Seen) -> Call:
     return fitting[0]
 
 
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(programs(max_steps=12))
 def test_a_call_on_its_own_writes_what_it_writes_in_its_program(program: Program) -> None:
     with watching(pytest.MonkeyPatch()) as all_seen:

@@ -46,7 +46,7 @@ def outputs(program: Program, *, emitted: bool = False) -> Sequence[Value]:
     return interpret(program, inputs, constants)
 
 
-@settings(max_examples=120)
+@settings(max_examples=80)
 @given(programs(max_steps=10))
 def test_a_tuned_program_computes_what_it_did(program: Program) -> None:
     tuned = tune_program(program, samples=4, interpreted=True, timer=by_chance)

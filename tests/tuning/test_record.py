@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wrapperir.diagnostics import Code, DiagnosticError
@@ -76,6 +76,7 @@ reports = st.builds(
 )
 
 
+@settings(max_examples=50)
 @given(reports)
 def test_a_record_reads_back_as_it_was_written(report: TuningReport) -> None:
     text = format_record(report)
