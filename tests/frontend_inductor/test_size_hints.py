@@ -59,7 +59,7 @@ def test_the_nearest_hint_is_picked_over_the_dynamic_sizes(product: Lowered) -> 
     )
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(rows=st.integers(1, 1 << 16), columns=st.integers(1, 1 << 16))
 def test_the_choice_is_inductors_own(product: Lowered, rows: int, columns: int) -> None:
     (line,) = multi_kernels(product.program)
