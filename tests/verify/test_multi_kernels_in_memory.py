@@ -25,6 +25,8 @@ from wrapperir.ir.selection import BenchmarkChoice, ComputedChoice, RecordedChoi
 from wrapperir.ir.types import DType, tensor
 from wrapperir.ir.workspace import WorkspaceNeed, ZeroMode
 from wrapperir.verify import verify
+from wrapperir.verify.line_checks import LineChecks
+from wrapperir.verify.state import State
 
 
 def one_choice(**changes: object) -> Program:
@@ -132,3 +134,41 @@ def scans(calls: int) -> int:
 
 def test_calls_do_not_go_through_the_choices() -> None:
     assert 0 < scans(1) == scans(50)
+
+
+def expressions_made(choices: int) -> int:
+    """Return how many counts the walk works out for one call."""
+    program = one_choice()
+    definition, line = program.definitions
+    assert isinstance(line, MultiKernelLine)
+    assert isinstance(definition, KernelDefinitionLine)
+    kernels = [evolve(definition, name=f"k{index}") for index in range(choices)]
+    counts: list[Expr] = [Symbol("n") * 2, 8]
+    lines = evolve(
+        line,
+        name="any",
+        choices=tuple(
+            KernelChoice(
+                kernel.name,
+                (0, 1),
+                (WorkspaceNeed(0, counts[index % 2], ZeroMode.UNINITIALIZED),),
+            )
+            for index, kernel in enumerate(kernels)
+        ),
+    )
+    b = ProgramBuilder()
+    ws = b.allocate(tensor("f32", (64,)), workspace=ZeroMode.ZERO_ON_CALL)
+    b.call("any", ws, 8).free(ws)
+    state = State(evolve(program, definitions=(*kernels, lines), lines=b.build().lines))
+    checks = LineChecks(state)
+    state.here = ("definitions", 0)
+    for each in state.program.definitions:
+        checks.by_kind[each.__class__](each)
+    state.here = None
+    checks.walk(state.program.lines)
+    assert state.diagnostics == []
+    return len(state.derived)
+
+
+def test_a_count_is_worked_out_once_a_call() -> None:
+    assert expressions_made(2) == expressions_made(40) == 2

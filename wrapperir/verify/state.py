@@ -132,7 +132,8 @@ class NeededWorkspace:
     """What the choices of a multi-kernel need of the workspace at a parameter.
 
     ``mode`` does for all of them; ``None`` where none does, which was reported.
-    ``counts`` has each choice's count of elements that calls can be held to.
+    ``counts`` has the counts of elements that calls can be held to, each with a choice
+    that needs as many.
     """
 
     parameter: int

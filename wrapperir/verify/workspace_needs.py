@@ -1,6 +1,6 @@
 """What the choices of a multi-kernel need of workspaces, and whether calls give it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from attrs import define, field
 
@@ -25,11 +25,17 @@ from wrapperir.verify.state import (
 
 @define(eq=False)
 class _Together:
-    """What the choices so far need of one workspace; ``asker`` made the mode what it is."""
+    """What the choices so far need of one workspace.
+
+    ``asker`` made the mode what it is.  ``counts`` has each that is written otherwise,
+    once; of numbers, the largest.
+    """
 
     mode: ZeroMode | None
     asker: str
-    counts: list[tuple[str, Expr]] = field(factory=list[tuple[str, Expr]])
+    counts: dict[Hashable, tuple[str, Expr]] = field(
+        factory=dict[Hashable, tuple[str, Expr]]
+    )
 
 
 class Needs:
@@ -74,7 +80,7 @@ class Needs:
     def of_all(self) -> tuple[NeededWorkspace, ...]:
         """Return what all choices together need."""
         return tuple(
-            NeededWorkspace(parameter, found.mode, tuple(found.counts))
+            NeededWorkspace(parameter, found.mode, tuple(found.counts.values()))
             for parameter, found in self._found.items()
         )
 
@@ -137,8 +143,14 @@ class Needs:
             elif mode is not found.mode:
                 found.asker = choice.kernel
             found.mode = mode
-        if is_sound:
-            found.counts.append((choice.kernel, need.count))
+        if is_sound and isinstance(need.count, int):
+            _, most = found.counts.setdefault(int, (choice.kernel, need.count))
+            if isinstance(most, int) and need.count > most:
+                found.counts[int] = (choice.kernel, need.count)
+        elif is_sound:
+            polynomials = self._state.layouts.expressions.polynomials
+            written = polynomials.written(need.count)
+            found.counts.setdefault(written, (choice.kernel, need.count))
 
 
 _EXACT = frozenset({ExprOp.ADD, ExprOp.SUB, ExprOp.MUL, ExprOp.NEG})
