@@ -144,6 +144,8 @@ void run_program(const std::string& name, void** p, int64_t program) {
     if (name == "add" || name == "add_reversed") {
       const int64_t at = name == "add" ? i : n - 1 - i;
       out[at] = a[at] + b[at];
+    } else if (name == "subtract") {
+      out[i] = a[i] - b[i];
     } else if (one) {
       a[i] = a[i] > 0 ? a[i] : 0;
     } else if (two) {
