@@ -10,7 +10,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from bench.selection_table import Range, Sizes, least
+from bench.selection_table import Range, Sizes, least, turns
 
 SOURCE = Path(__file__).with_name("selection_kernels.cpp")
 FLAGS = (
@@ -76,9 +76,8 @@ class CpuTask:
             for at, count in zip(self.kernels, calls, strict=True)
         ]
         times: list[list[float]] = [[] for _ in self.kernels]
-        for turn in range(rounds):
-            order = range(len(self.kernels))
-            for at in order if turn % 2 else reversed(order):
+        for order in turns(range(len(self.kernels)), rounds):
+            for at in order:
                 times[at].append(once(self.kernels[at], calls[at]) / 1000)
         return [*times]
 

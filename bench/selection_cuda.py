@@ -12,7 +12,7 @@ import torch
 from attrs import field, frozen
 
 from bench import selection_triton_kernels as kernels
-from bench.selection_table import Range, Sizes, median
+from bench.selection_table import Range, Sizes, median, turns
 
 FLUSHED_BYTES = 1 << 28
 MOST_ELEMENTS = 1 << 26
@@ -120,8 +120,8 @@ class CudaTask:
         running = [at for at in range(len(self.launches)) if self._runs(at, sizes)]
         taken: list[list[tuple[torch.cuda.Event, torch.cuda.Event]]]
         taken = [[] for _ in self.launches]
-        for turn in range(rounds):
-            for at in running if turn % 2 else reversed(running):
+        for order in turns(running, rounds):
+            for at in order:
                 begin = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
                 end = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
                 self.flushed.zero_()

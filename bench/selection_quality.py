@@ -40,11 +40,11 @@ from bench.selection_table import Table, Task, load_tables, measured, save_table
 from wrapperir.ir.expr import Expr, Operation
 from wrapperir.tuning.decision import Sample, learn_decision
 
-HINTS = (16, 64, 256, 1024, 4096)
+HINTS = (64, 256, 1024, 4096)
 MORE_CALLS = (1.0, 100.0, math.inf)
 TESTS = 240
 ROUNDS = 30
-TRAININGS = {"cpu": 1000, "cuda": 1000}
+TRAININGS = {"cpu": 2000, "cuda": 1000}
 TRAINING_ROUNDS = 12
 
 

@@ -5,7 +5,7 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -142,7 +142,7 @@ def measured(
     progress: Callable[[str], None],
 ) -> Table:
     """Return the table of a task; both sets of shapes are timed in turns."""
-    shapes = test_shapes(task, tests, seed=1)
+    shapes = test_shapes(task, tests, seed=2)
     squares = [tuple(extent.clipped(hint) for extent in task.ranges) for hint in hints]
     squares = list(dict.fromkeys(_fitting(task, square) for square in squares))
     to_learn = training_shapes(task, trainings, (*shapes, *squares))
@@ -186,6 +186,17 @@ def _fitting(task: Task, sizes: Sizes) -> Sizes:
             if task.fits(square):
                 return square
     raise ValueError(f"{task.name} fits no square")
+
+
+def turns(choices: Sequence[int], rounds: int) -> Iterator[list[int]]:
+    """Yield an order of the choices for each round, always another.
+
+    What comes before a kernel changes its time a little, so no half of the repetitions
+    may have its choices in an order of its own.
+    """
+    chance = random.Random(rounds)
+    for _ in range(rounds):
+        yield chance.sample(choices, len(choices))
 
 
 def _row(task: Task, sizes: Sizes, rounds: int, *, halves: bool) -> Row:

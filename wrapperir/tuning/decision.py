@@ -8,7 +8,7 @@ from attrs import frozen
 from wrapperir.ir.expr import Expr
 from wrapperir.tuning.decision_costs import estimate_features
 from wrapperir.tuning.decision_terms import Feature, cost_terms, plain_features
-from wrapperir.tuning.decision_tree import Tree, grown, pruned
+from wrapperir.tuning.decision_tree import Losses, Tree, grown, pruned
 
 _LARGEST_LOSS = math.log(1000)
 _FOLDS = 5
@@ -72,36 +72,46 @@ class _Learner:
         sizes = [sample.sizes for sample in samples]
         self._times = [sample.microseconds for sample in samples]
         self._losses = [loss(times) for times in self._times]
+        self._columns = Losses(self._losses)
         self._plain = plain_features(names, sizes)
         self._terms = cost_terms(names, sizes)
 
     def tree(self) -> Tree:
+        """Return the tree that is likely to lose the least at other sizes."""
         rows = range(len(self._times))
-        penalty = self._penalty(rows)
-        return pruned(self._grown(rows), penalty)
+        estimated, penalty = self._settings(rows)
+        return pruned(self._grown(rows, estimated), penalty)
 
-    def _grown(self, rows: Sequence[int]) -> Tree:
+    def _grown(self, rows: Sequence[int], estimated: bool) -> Tree:
         found: list[Feature] = list(self._plain)
-        if len(rows) >= _LEAST_FOR_ESTIMATES:
+        if estimated:
             found += estimate_features(self._terms, self._times, rows, _ESTIMATE_RANK)
-        return grown(lambda _: found, self._losses, rows)
+        return grown(found, self._columns, rows)
 
-    def _penalty(self, rows: Sequence[int]) -> float:
-        """Return the penalty of a leaf that does best on rows left out."""
+    def _settings(self, rows: Sequence[int]) -> tuple[bool, float]:
+        """Return whether to compare estimates, and a leaf's penalty.
+
+        They are those that do best on rows left out; of equals, the simplest.
+        """
         if len(rows) < _LEAST_FOR_FOLDS:
-            return _SMALL_PENALTY
-        lost = [0.0] * len(_PENALTIES)
+            return len(rows) >= _LEAST_FOR_ESTIMATES, _SMALL_PENALTY
+        lost = {
+            (estimated, penalty): 0.0
+            for estimated in (False, True)
+            for penalty in reversed(_PENALTIES)
+        }
         for fold in range(_FOLDS):
             kept = [row for row in rows if _fold(row) != fold]
-            tree = self._grown(kept)
-            share = len(kept) / len(rows)
-            for at, penalty in enumerate(_PENALTIES):
-                smaller = pruned(tree, penalty * share)
-                for row in rows:
-                    if _fold(row) == fold:
-                        lost[at] += self._losses[row][smaller.at(row)]
-        least = min(lost) + 1e-9
-        return max(p for p, value in zip(_PENALTIES, lost, strict=True) if value <= least)
+            left_out = [row for row in rows if _fold(row) == fold]
+            for estimated in (False, True):
+                tree = self._grown(kept, estimated)
+                for penalty in _PENALTIES:
+                    smaller = pruned(tree, penalty * len(kept) / len(rows))
+                    lost[estimated, penalty] += sum(
+                        self._losses[row][smaller.at(row)] for row in left_out
+                    )
+        least = min(lost.values()) + 1e-9
+        return next(setting for setting, value in lost.items() if value <= least)
 
 
 def _fold(row: int) -> int:

@@ -8,8 +8,8 @@ from wrapperir.ir.expr import Expr, add
 from wrapperir.ir.expr import mul as times
 from wrapperir.tuning.decision_terms import Feature, Term
 
-MOST_TERMS = 10
-_LEAST_GAIN = 0.02
+MOST_TERMS = 20
+_LEAST_GAIN = 0.005
 _DIGITS = 1000.0
 _MOST_COMPARED = 6
 

@@ -21,10 +21,11 @@ from wrapperir.ir.expr import (
 
 Sizes = tuple[int, ...]
 
-BLOCKS = (8, 16, 32, 64, 128)
+BLOCKS = (4, 8, 16, 32, 64, 128)
 """The blocks that kernels may go by: what is left of a size after them costs."""
 
 _REMAINDERS = (2, 4, 8, 16, 32, 64, 128, 256)
+_TILES = (32, 64, 128, 256)
 _ALIGNED = (128, 256, 512, 1024)
 _MOST_FACTORS = 3
 _MANY_SIZES = 5
@@ -81,8 +82,9 @@ def cost_terms(names: Sequence[str], samples: Sequence[Sizes]) -> list[Term]:
     """Return what the time of a kernel may be a sum of, each with a factor.
 
     These are products of sizes; with one of them counted in whole blocks, or what is left
-    after them; what of a product is beyond a capacity; and all elements where a size is a
-    multiple of a power of two, which strides in memory that share a cache's lines are.
+    after them, or two of all in tiles; what of a product is beyond a capacity; and all
+    elements where a size is a multiple of a power of two, as strides are that share a
+    cache's lines.
     """
     terms = _Terms(names, samples)
     found = [Term(1, (1,) * len(samples))]
@@ -96,6 +98,9 @@ def cost_terms(names: Sequence[str], samples: Sequence[Sizes]) -> list[Term]:
         steps = range(3, 14, 2) if len(factors) == 1 else range(8, 24, 2)
         found.extend(terms.beyond(whole, 1 << step) for step in steps)
     everything = terms.product(tuple(range(len(names))))
+    for pair in itertools.combinations(range(min(len(names), _MANY_SIZES)), 2):
+        for tile in itertools.product(_TILES, _TILES):
+            found.append(terms.tiles(pair, tile))
     for at in range(len(names)):
         for block in _ALIGNED:
             found.append(terms.aligned(everything, at, block))
@@ -142,6 +147,21 @@ class _Terms:
         """Return a product with a factor counted in blocks, begun ones included."""
         counted = ceildiv(self._symbols[of], block)
         return self._with(factors, of, counted, lambda n: -(-n // block))
+
+    def tiles(self, pair: tuple[int, ...], tile: tuple[int, ...]) -> Term:
+        """Return the product of all sizes, with two of them counted in blocks."""
+        blocks = dict(zip(pair, tile, strict=True))
+        exprs = [
+            ceildiv(symbol, blocks[at]) if at in blocks else symbol
+            for at, symbol in enumerate(self._symbols)
+        ]
+        return Term(
+            product(tuple(exprs)),
+            tuple(
+                math.prod(-(-size // blocks.get(at, 1)) for at, size in enumerate(sizes))
+                for sizes in self._samples
+            ),
+        )
 
     def _with(
         self, factors: Sequence[int], of: int, expr: Expr, count: Callable[[int], int]
