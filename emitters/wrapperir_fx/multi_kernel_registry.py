@@ -41,14 +41,13 @@ class MultiKernel:
         factory=dict[torch.device, Runner], init=False
     )
 
-    def run(self, given: Given, deciding: Sequence[Number]) -> None:
-        """Run the choice of a call with these arguments.
+    def run(self, given: Given, deciding: Sequence[Number], device: torch.device) -> None:
+        """Run the choice of a call with these arguments, of which tensors are on a device.
 
         Raises:
             DiagnosticError: WIR709, the choice does not build.
             EvaluationError: an expression of the policy has no value.
         """
-        device = next((x.device for x in given if isinstance(x, torch.Tensor)), _CPU)
         runner = self._on_devices.get(device)
         if runner is None:
             made = deciding_runner(self.definition, self._launchers(device))
@@ -109,7 +108,9 @@ def _taking_lists(kernel: MultiKernel, order: tuple[int, ...]) -> MultiKernelFun
         deciding: Sequence[Number],
     ) -> None:
         listed = *written, *read, *numbers
-        kernel.run([listed[place] for place in order], deciding)
+        tensors = written or read
+        device = tensors[0].device if tensors else _CPU
+        kernel.run([listed[place] for place in order], deciding, device)
 
     return run
 

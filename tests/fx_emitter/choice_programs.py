@@ -4,6 +4,7 @@ Kernels of one multi-kernel do the same. These write their own number, or add it
 tests see which one ran; the opaque ones are functions of the tests.
 """
 
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -26,11 +27,13 @@ from wrapperir.ir.selection import Selection
 from wrapperir.ir.types import DType, tensor
 from wrapperir.verify import verify
 from wrapperir_fx import kernel_registry
+from wrapperir_fx.choosing import Decision
 from wrapperir_fx.graph_kernels import SavedKernels
 from wrapperir_fx.graph_module import build_graph_module
 from wrapperir_fx.kernel_operator import call_kernel, call_multi_kernel
 from wrapperir_fx.multi_kernel_registry import _MULTI_KERNELS, MULTI_KERNEL_FUNCTIONS
 from wrapperir_fx.saved_graphs import KERNELS
+from wrapperir_python.emitted import kernel_choices
 
 NAMES = ("zeroth", "first", "second")
 CPP = """\
@@ -103,6 +106,7 @@ def numbering(
 def undecided() -> Generator[None]:
     """Forget what multi-kernels have decided, and afterwards what they decide meanwhile."""
     with (
+        mock.patch.object(kernel_choices, "_decisions", deque[Decision]()),
         mock.patch.dict(_MULTI_KERNELS, clear=True),
         mock.patch.dict(MULTI_KERNEL_FUNCTIONS, clear=True),
     ):

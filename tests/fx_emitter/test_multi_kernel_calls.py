@@ -37,7 +37,9 @@ from wrapperir.passes import run_passes
 from wrapperir.testing.descriptor_kernels import descriptor_kernel
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir.tuning.choice_cache import fresh_choice_cache
+from wrapperir.tuning.tune import tune_program
 from wrapperir_fx import kernel_registry
+from wrapperir_fx.choosing import choices
 from wrapperir_fx.graph_module import build_graph_module
 from wrapperir_fx.triton_kernels import triton_calls
 
@@ -438,3 +440,14 @@ def test_configs_are_choices() -> None:
         graph = build_graph_module(split, {})
         assert called(graph) == [many.name]
         assert_same(graph(*given), (given[0] + given[1],))
+
+
+def test_a_benchmark_finds_what_tuning_has_timed() -> None:
+    given = program(BenchmarkChoice(), SPINNING, size=(4, 4))
+    with undecided(), fresh_choice_cache() as cache:
+        tuned = tune_program(given, emitter="fx", cache=cache, seconds=0.01)
+        (many,) = (x for x in tuned.program.definitions if isinstance(x, MultiKernelLine))
+        assert isinstance(many.selection, RecordedChoice)
+        assert called(build_graph_module(tuned.program, {})) == ["first"]
+        assert chosen(build_graph_module(given, {})) == 1
+        assert choices()[-1].reason == "the fastest when it was timed before"
