@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from operator import mul
 
-from wrapperir.ir.expr import Expr, add
+from wrapperir.ir.expr import Expr, ExprOp, Operation
 from wrapperir.ir.expr import mul as times
 from wrapperir.tuning.decision_terms import Feature, Term
 
@@ -63,15 +63,17 @@ def _competing(
 def _total(
     terms: Sequence[Term], weights: Sequence[tuple[float, int]], unit: float
 ) -> Term:
-    expr: Expr = 0
+    exprs: list[Expr] = []
     values = [0] * len(terms[0].values)
     for weight, at in weights:
         factor = _rounded(weight / unit)
         if factor:
-            expr = add(expr, times(factor, terms[at].expr))
+            exprs.append(times(factor, terms[at].expr))
             for row, value in enumerate(terms[at].values):
                 values[row] += factor * value
-    return Term(expr, tuple(values))
+    if len(exprs) < 2:
+        return Term(exprs[0] if exprs else 0, tuple(values))
+    return Term(Operation(ExprOp.ADD, tuple(exprs)), tuple(values))
 
 
 def _rounded(factor: float) -> int:

@@ -200,10 +200,10 @@ class _Gain:
             left = [column[place - 1] for column in lost]
             close = [column[place - 1] for column in near]
             rest = list(map(sub, self._near, close))
-            less: float = self._loss - min(left) - min(map(sub, self._sums, left))
+            less = self._loss - min(left) - min(map(sub, self._sums, left))
             spread = sum(map(mul, close, close)) / place
             spread += sum(map(mul, rest, rest)) / (count - place)
-            return less + _SPREAD * (spread - self._spread)
+            return float(less + _SPREAD * (spread - self._spread))
 
         stride = max(1, len(places) // _PLACES)
         found = max(range(0, len(places), stride), key=gain)
