@@ -150,7 +150,7 @@ def leaves(tree: Expr) -> int:
     return leaves(tree.args[1]) + leaves(tree.args[2])
 
 
-def test_costs_that_are_sums_need_no_tree_as_deep_as_their_boundary_is_crooked() -> None:
+def test_costs_of_blocks_are_told_from_those_of_rows() -> None:
     """One choice takes blocks of 32 rows, the other goes row by row."""
 
     def costs(m: int, n: int) -> tuple[float, ...]:

@@ -41,6 +41,8 @@ class Condition:
     def expr(self) -> Expr:
         """Return the condition as an expression."""
         term, to, limit = self.feature.term.expr, self.feature.to, self.threshold
+        if limit == 0 and isinstance(term, Operation) and term.op is ExprOp.MOD:
+            return compare(ExprOp.EQ, term, 0)
         right = limit.numerator if to is None else times(limit.numerator, to.expr)
         return compare(ExprOp.LE, times(limit.denominator, term), right)
 
