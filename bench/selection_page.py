@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from attrs import frozen
+
 from bench.markdown import escape_cell
 from bench.selection_policies import Outcome, Selected, hints_of, wins
 from bench.selection_table import Table
@@ -31,21 +33,37 @@ the median of single launches, the GPU's caches flushed before each.
 METHOD = """
 Every choice of a task is timed {rounds} times at each of {tests} log-uniform shapes, all
 choices in turns; a third of the sizes are powers of two or ends of the range, or one
-beside.
-Odd repetitions pick the oracle, even ones score it and what was selected: figures are
-t(selected) / t(oracle), the cost of deciding included for so many calls at the shape.
+beside. {limits} Odd repetitions pick the oracle, even ones score it and what was selected:
+figures are t(selected) / t(oracle), the cost of deciding included for so many calls at the
+shape.
 
 - *luck of the oracle*: what is fastest by the scoring half itself; how far below 1 it is
   tells how much noise there is.
 - *best single choice*: the one with the least geometric mean at these very shapes.
 - *benchmark once*: what is fastest at the first shape, for all; over every shape as the
   first. Deciding is running each choice twice there.
-- *nearest hint*: the rule of `nearest_shape` with square hints {hints}, each with the
-  choice that is fastest there, as Inductor's multi-kernels with size hints.
+- *nearest hint*: the rule of `nearest_shape` with hints for squares of {hints}, or the
+  nearest of these that is timed at all, each with the choice that is fastest there, as
+  Inductor's multi-kernels with size hints.
 - *ours*: a `computed` decision tree, learned by `wrapperir.tuning.decision` from
-  {trainings} other shapes, drawn and timed as `wrapperir tune` does; deciding is a call
-  of it in C.
+  {trainings} other shapes, which are drawn as `wrapperir tune` draws them and timed
+  {training_rounds} times. Deciding is a call of it in C; learning happens ahead of time,
+  and what it took is told for each task. Its settings were found with other test shapes.
 """
+
+LIMITS = {
+    "cpu": "Shapes are large enough that calls take half a microsecond or more.",
+    "cuda": "",
+}
+
+
+@frozen
+class Effort:
+    """How often and where choices were timed."""
+
+    rounds: int
+    training_rounds: int
+    hints: tuple[int, ...]
 
 
 class Replayed(Protocol):
@@ -66,16 +84,17 @@ def page_text(
     machine: str,
     replays: Sequence[Replayed],
     together: Mapping[str, Sequence[Selected]],
-    rounds: int,
+    effort: Effort,
 ) -> str:
     """Return the page of a device's results."""
     table = replays[0].table
-    hints = sorted({hint.sizes[-1] for hint in hints_of(table)})
     method = METHOD.format(
-        rounds=rounds,
+        rounds=effort.rounds,
+        training_rounds=effort.training_rounds,
         tests=len(table.test),
         trainings=len(table.training),
-        hints=", ".join(map(str, hints)),
+        hints=", ".join(map(str, effort.hints)),
+        limits=LIMITS[device],
     )
     parts = [INTRODUCTIONS[device], f"\n{machine}\n", method]
     parts.append(_goals(together))

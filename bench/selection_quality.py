@@ -25,7 +25,7 @@ import click
 from attrs import frozen
 
 from bench.selection_deciding import nearest_microseconds, tree_microseconds
-from bench.selection_page import page_text
+from bench.selection_page import Effort, page_text
 from bench.selection_policies import (
     Outcome,
     Selected,
@@ -189,8 +189,9 @@ def main(
         print(f"  learned in {one.seconds:.1f} s, {leaves} leaves", flush=True)
     print_outcomes("all", pooled(found))
     if page is not None:
+        effort = Effort(ROUNDS, TRAINING_ROUNDS, HINTS)
         page.write_text(
-            page_text(head["device"], head["machine"], found, pooled(found), ROUNDS)
+            page_text(head["device"], head["machine"], found, pooled(found), effort)
         )
 
 

@@ -11,7 +11,7 @@ from wrapperir.ir.expr import Expr, Symbol, mod, product
 Sizes = tuple[int, ...]
 
 _REMAINDERS = (2, 4, 8, 16, 32, 64, 128, 256)
-_TAILS = (8, 16, 32, 64, 128)
+_TAILS = (4, 8, 16, 32, 64, 128)
 _MOST_FACTORS = 3
 _MANY_SIZES = 5
 _LARGEST = 1 << 44
