@@ -1,6 +1,7 @@
 """Compiling libraries: what is kept, and what is said when it fails."""
 
 import ctypes
+import shutil
 import stat
 import subprocess
 import sys
@@ -64,17 +65,30 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "a cache" / "wrapperir"
 
 
-def test_what_was_built_is_kept(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def filled_cache(run_cache: Path, cache: Path) -> Path:
+    """A cache of the test's own that has what all programs share."""
+    common = run_cache.with_name("common-cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(common))
+        built(emitted(PROGRAM.replace("4]", "3]")))
+    shutil.copytree(common / "wrapperir", cache, ignore=shutil.ignore_patterns("tmp*"))
+    return cache
+
+
+def test_what_was_built_is_kept(
+    filled_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = built(emitted())
     assert first.entry == "program.so"
     for kind in ("objects", "libraries"):
-        assert stat.S_IMODE((cache / kind).stat().st_mode) == 0o700
+        assert stat.S_IMODE((filled_cache / kind).stat().st_mode) == 0o700
     monkeypatch.setattr(Compiler, "run", refuse_to_run)
     assert built(emitted()) == first
 
 
 def test_a_program_is_compiled_and_the_runtime_is_not(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
+    filled_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built(emitted())
     ran: list[str] = []
@@ -89,11 +103,11 @@ def test_a_program_is_compiled_and_the_runtime_is_not(
     assert ran == ["program.cpp", "program.so"]
 
 
-def test_what_was_damaged_is_built_anew(cache: Path) -> None:
+def test_what_was_damaged_is_built_anew(filled_cache: Path) -> None:
     first = built(emitted())
     kept = [
         path
-        for path in cache.glob("*/*")
+        for path in filled_cache.glob("*/*")
         if path.is_file() and not path.name.startswith("lock") and path.suffix == ""
     ]
     assert kept
@@ -136,7 +150,7 @@ def test_a_compiler_that_is_missing_is_said(
     assert "CXX" in found.hint
 
 
-def test_an_error_names_the_file_and_line_of_the_artifact(cache: Path) -> None:
+def test_an_error_names_the_file_and_line_of_the_artifact(filled_cache: Path) -> None:
     artifact = emitted()
     files = {**artifact.files, "program.cpp": "\nint f() { return nothing; }\n"}
     found = refusal(evolve(artifact, files=files))
@@ -144,7 +158,7 @@ def test_an_error_names_the_file_and_line_of_the_artifact(cache: Path) -> None:
     assert found.message.startswith("program.cpp does not build: program.cpp:2:18: error: ")
 
 
-def test_what_does_not_link_is_said(cache: Path) -> None:
+def test_what_does_not_link_is_said(filled_cache: Path) -> None:
     artifact = emitted()
     program = artifact.files["program.cpp"]
     files = {**artifact.files, "other.cpp": program}
@@ -196,7 +210,7 @@ def test_two_processes_may_build_at_once(cache: Path) -> None:
     assert leftovers == []
 
 
-def test_inductor_is_imported_for_kernels_alone(cache: Path) -> None:
+def test_inductor_is_imported_for_kernels_alone(filled_cache: Path) -> None:
     script = (
         "from tests.cpp_emitter.test_build import *;"
         "CppEmitter().load(emitted(), {});"

@@ -1,4 +1,4 @@
-"""Keeps what tests load out of the user's cache; has the devices that features are for."""
+"""The devices that features are for."""
 
 from collections.abc import Generator
 
@@ -9,13 +9,6 @@ _ON_A_GPU = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
 ]
-
-
-@pytest.fixture(autouse=True, scope="session")
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Give this session a cache of its own."""
-    patch = pytest.MonkeyPatch()
-    patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
 
 
 @pytest.fixture(
