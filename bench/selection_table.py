@@ -142,7 +142,7 @@ def measured(
     progress: Callable[[str], None],
 ) -> Table:
     """Return the table of a task; both sets of shapes are timed in turns."""
-    shapes = test_shapes(task, tests, seed=2)
+    shapes = test_shapes(task, tests, seed=3)
     squares = [tuple(extent.clipped(hint) for extent in task.ranges) for hint in hints]
     squares = list(dict.fromkeys(_fitting(task, square) for square in squares))
     to_learn = training_shapes(task, trainings, (*shapes, *squares))
