@@ -16,7 +16,7 @@ EMITTER ?= python
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test fuzz check lint types imports docs bench bench-cpp \
-	bench-fx bench-solvers bench-memory \
+	bench-fx bench-selection bench-solvers bench-memory \
 	sweep-ops sweep-models sweep-memory sweep-cpp
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo "make bench         run the benchmarks"
 	@echo "make bench-cpp     time the C++ emitter's programs and their build beside AOTInductor"
 	@echo "make bench-fx      time the FX emitter's graphs and their making beside PyTorch's"
+	@echo "make bench-selection time every policy of multi-kernels on one table of shapes"
 	@echo "make bench-solvers plan memory with every solver"
 	@echo "make bench-memory  measure peak memory of models beside the lower bound"
 	@echo "make sweep-ops     PyTorch's operators through the compiler (long; resumes;"
@@ -73,7 +74,7 @@ imports: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
-BENCHES := import_time text_speed verify_speed host_time adapter_speed
+BENCHES := import_time text_speed verify_speed host_time adapter_speed decided_call
 
 bench: $(STAMP)
 	@set -e; for name in $(BENCHES); do echo "== $$name"; $(BIN)/python -m bench.$$name; done
@@ -83,6 +84,10 @@ bench-cpp: $(STAMP)
 
 bench-fx: $(STAMP)
 	$(ONE_THREAD) $(BIN)/python -m bench.fx_speed
+
+bench-selection: $(STAMP)
+	$(ONE_THREAD) $(BIN)/python -m bench.selection_quality \
+	  --page docs/sweeps/selection-cpu.md
 
 bench-solvers: $(STAMP)
 	$(BIN)/python -m bench.memory_solvers

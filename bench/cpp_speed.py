@@ -33,6 +33,11 @@ so on are a tenth as long, and 1 is one fused kernel. Ratios are to `loader.run`
 are built before. `all` is emission and the whole build. Below, chunks against one function
 when they run.
 """,
+    "cpp_decided_call": """\
+## Choosing between kernels
+
+`python -m bench.cpp_decided_call`: nanoseconds of a call by how its kernel is chosen.
+""",
 }
 
 

@@ -252,7 +252,7 @@ def _blocks(language: Language) -> Program:
 
     (picked,) = b.conditional(flag, [x, y], on_true, on_false, results=[_SMALL])
     start = b.extern("aten.full.default", (), 0, dtype=DType.I64, type=_CELL)
-    zeros = b.extern("aten.full.default", (2, 2), 0.0, dtype=DType.F32, type=_SMALL)
+    zeros = b.extern("aten.mul.Scalar", picked, 0, type=_SMALL)
 
     def condition(block: BlockBuilder, i: Value, p: Value, q: Value, r: Value) -> Value:
         return block.extern("aten.lt.Scalar", i, 3, type=_BOOL)

@@ -28,10 +28,10 @@ from wrapperir.tuning.report import (
 from wrapperir.tuning.shapes import Sampling, Values, check_given
 from wrapperir.tuning.splitting import kept_whole, split
 
-SAMPLES = 32
+SAMPLES = 256
 """How many values of its symbols a multi-kernel is timed at."""
 
-SECONDS = 0.2
+SECONDS = 0.05
 """How long a case is timed, beside compiling its kernels and running each once."""
 
 LARGEST_BYTES = 1 << 30
