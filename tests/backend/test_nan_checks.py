@@ -132,5 +132,6 @@ def test_kernels_on_a_gpu_are_checked(emitter: str, setting: int) -> None:
     with torch.no_grad(), config.patch(settings):
         call = torch.compile(positive, backend="wrapperir", options=options)
         torch.testing.assert_close(call(x), positive(x), rtol=1e-3, atol=1e-3)
-        with pytest.raises(Exception, match="is not finite"):
+        # A message of torch 2.11's C functions goes to stderr; the line's is then cut.
+        with pytest.raises(Exception, match=r"assert_not_nan|is not finite"):
             call(x - 2)

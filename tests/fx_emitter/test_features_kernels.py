@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from attrs import evolve
 from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 from torch._inductor import config
 from torch.utils import _triton
@@ -16,9 +17,11 @@ from tests.python_emitter.running import assert_same
 from wrapperir import compile_program
 from wrapperir.interp import interpret
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.line import ZeroMode
+from wrapperir.ir.line import MultiKernelLine, ZeroMode
 from wrapperir.ir.program import Program
-from wrapperir.ir.types import tensor
+from wrapperir.ir.selection import ForcedChoice
+from wrapperir.ir.types import TensorType, tensor
+from wrapperir.passes.split_configs import split_configs
 from wrapperir_fx.graph_module import build_graph, build_graph_module
 
 aten = torch.ops.aten
@@ -155,6 +158,28 @@ def test_custom_triton_autotuned(device: torch.device) -> None:
         (8, [(5, 1, 1)]),
     ]
     assert arguments["num_warps"] == {16: 2, 8: 4}[arguments["BLOCK"]]
+
+
+@pytest.mark.usefixtures("traced_kernels")
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_each_config_of_a_custom_kernel_has_its_grid(dynamic: bool) -> None:
+    ran = Ran()
+    compiled = compile_function(user_kernels.add_tuned, ran, dynamic=dynamic)
+    x, y = torch.randn(40), torch.randn(40)
+    compiled(x, y)
+    program = split_configs(ran.program)
+    *definitions, configs = program.definitions
+    assert isinstance(configs, MultiKernelLine)
+    for index in range(2):
+        forced = evolve(configs, selection=ForcedChoice(index))
+        chosen = evolve(program, definitions=(*definitions, forced))
+        tensors = iter((x, y))
+        inputs = [
+            next(tensors) if isinstance(item.type, TensorType) else 40
+            for item in program.inputs
+        ]
+        (total,) = interpret(chosen, inputs, {})
+        torch.testing.assert_close(total, x + y, rtol=0, atol=0)
 
 
 @pytest.mark.usefixtures("traced_kernels")

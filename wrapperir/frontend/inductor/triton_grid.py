@@ -16,9 +16,12 @@ from torch._inductor.runtime.runtime_utils import get_max_y_grid
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.ir.expr import (
     Expr,
+    ExprOp,
+    Operation,
     Symbol,
     add,
     ceildiv,
+    compare,
     maximum,
     mul,
     substitute,
@@ -194,6 +197,43 @@ def given_grid(values: Sequence[Any], sizes: Mapping[str, Expr]) -> Grid:
         )
     x, y, z = (substitute(expr, sizes) for expr in grid)
     return x, y, z
+
+
+def grid_of_configs(grids: Sequence[Mapping[str, Any]], sizes: Mapping[str, Expr]) -> Grid:
+    """Return the grid of a kernel that has one for each of its configs.
+
+    Each of ``grids`` has the numbers as :func:`given_grid` takes them (``python``) and the
+    values of the config that they are for; which config it is, the values tell.
+
+    Raises:
+        DiagnosticError: WIR654, the kernel is not given a size that a grid depends on, or
+            configs with different grids have the same numbers.
+    """
+    *others, last = grids
+    chosen = given_grid(last["python"], sizes)
+    for other in reversed(others):
+        grid = given_grid(other["python"], sizes)
+        if grid == chosen:
+            continue
+        same = [
+            compare(ExprOp.EQ, Symbol(name), value)
+            for name, value in other["config"].items()
+            if isinstance(value, int) and any(g["config"].get(name) != value for g in grids)
+        ]
+        if not same:
+            raise DiagnosticError(
+                Diagnostic(
+                    code=Code.INDUCTOR_KERNEL,
+                    message="no number of a kernel's configs tells their grids apart",
+                )
+            )
+        condition = same[0] if len(same) == 1 else Operation(ExprOp.AND, tuple(same))
+        x, y, z = (
+            one if one == two else Operation(ExprOp.WHERE, (condition, one, two))
+            for one, two in zip(grid, chosen, strict=True)
+        )
+        chosen = x, y, z
+    return chosen
 
 
 def _given(value: Any) -> Expr:

@@ -11,7 +11,12 @@ from torch._inductor.codegen.wrapper import KernelCallLine
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.frontend.inductor.tensor_descriptors import descriptor_signature
-from wrapperir.frontend.inductor.triton_grid import Grid, given_grid, lower_grid
+from wrapperir.frontend.inductor.triton_grid import (
+    Grid,
+    given_grid,
+    grid_of_configs,
+    lower_grid,
+)
 from wrapperir.frontend.inductor.triton_heuristics import heuristic_configs
 from wrapperir.ir.expr import Expr, Symbol
 from wrapperir.ir.kernel import (
@@ -127,7 +132,7 @@ def launch_grid(
         for name, value in zip(names, last, strict=True)
     }
     known = {name: value for name, value in own.items() if isinstance(value, int | Symbol)}
-    return given_grid(meta["precomputed_grids"][0]["python"], known)
+    return grid_of_configs(meta["precomputed_grids"], known)
 
 
 def grid_arguments(call: KernelCallLine) -> Sequence[str]:
