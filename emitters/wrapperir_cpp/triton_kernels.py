@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, LiteralString
 from attrs import frozen
 
 from wrapperir.emit.fragment import Fragment, fragment, joined
-from wrapperir.ir.expr import Expr, substitute
+from wrapperir.ir.expr import Expr, settled_where, substitute
 from wrapperir.ir.kernel import (
     BufferParameter,
     ConfigValue,
@@ -306,7 +306,7 @@ def _format_grid(
         if not isinstance(argument.value, BufferRef):
             numbers[name] = argument.value
     extents = [
-        lines.expressions.format_index(substitute(extent, numbers))
+        lines.expressions.format_index(settled_where(substitute(extent, numbers)))
         for extent in kernel.grid or (1,)
     ]
     return fragment("{{{}}}", joined(", ", extents))

@@ -18,6 +18,7 @@ from wrapperir.ir.expr import (
     ExprOp,
     Operation,
     evaluate_int,
+    settled_where,
     substitute,
 )
 from wrapperir.ir.kernel import (
@@ -270,4 +271,4 @@ def _extent(lines: "FxLines", extent: Expr, values: Mapping[str, Expr]) -> Numbe
     try:
         return evaluate_int(extent, {})
     except EvaluationError:
-        return lines.numbers.index(extent)
+        return lines.numbers.index(settled_where(extent))

@@ -7,7 +7,13 @@ from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.names import Namespace, NameTable
 from wrapperir.emit.number_kinds import NumberKinds, kind_of
 from wrapperir.emit.source_writer import SourceWriter
-from wrapperir.ir.expr import EvaluationError, Expr, evaluate_int, substitute
+from wrapperir.ir.expr import (
+    EvaluationError,
+    Expr,
+    evaluate_int,
+    settled_where,
+    substitute,
+)
 from wrapperir.ir.kernel import (
     ConfigValue,
     Constant,
@@ -136,7 +142,7 @@ def _folded(expr: Expr) -> Expr:
     try:
         return evaluate_int(expr, {})
     except EvaluationError:
-        return expr
+        return settled_where(expr)
 
 
 def _format_kernel_file(line: KernelDefinitionLine) -> str:

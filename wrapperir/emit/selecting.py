@@ -6,12 +6,10 @@ from typing import TypeAlias
 from attrs import frozen
 
 from wrapperir.ir.expr import (
-    EvaluationError,
     Expr,
-    ExprOp,
     Number,
     Operation,
-    evaluate,
+    settled_where,
     substitute,
 )
 from wrapperir.ir.line import (
@@ -112,7 +110,7 @@ def dispatch_at(
                 return choose(line.selection, numbers, {})
             return NearestAt(hints, sizes)
         case ComputedChoice(index):
-            tree = _folded(substitute(index, sizes_at(line, arguments, types)))
+            tree = settled_where(substitute(index, sizes_at(line, arguments, types)))
             return ComputedAt(tree) if isinstance(tree, Operation) else int(_number(tree))
         case _:
             return BenchmarkChoice()
@@ -138,21 +136,6 @@ def sizes_at(
         assert isinstance(type, TensorType)
         known[size.name] = type.size[size.dim]
     return known
-
-
-def _folded(tree: Expr) -> Expr:
-    """Return a decision tree without the conditions whose value is known."""
-    try:
-        return evaluate(tree, {})
-    except EvaluationError:
-        pass
-    if not isinstance(tree, Operation) or tree.op is not ExprOp.WHERE:
-        return tree
-    condition, yes, no = tree.args
-    try:
-        return _folded(yes if evaluate(condition, {}) else no)
-    except EvaluationError:
-        return Operation(ExprOp.WHERE, (condition, _folded(yes), _folded(no)))
 
 
 def _number(tree: Expr) -> Number:

@@ -354,6 +354,25 @@ def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:
     return expr
 
 
+def settled_where(expr: Expr) -> Expr:
+    """Return a ``where``, or one inside of it, as the operand that a known condition takes.
+
+    An expression whose value is known is that value.
+    """
+    try:
+        return evaluate(expr, {})
+    except EvaluationError:
+        pass
+    if not isinstance(expr, Operation) or expr.op is not ExprOp.WHERE:
+        return expr
+    condition, yes, no = expr.args
+    try:
+        return settled_where(yes if evaluate(condition, {}) else no)
+    except EvaluationError:
+        args = (condition, settled_where(yes), settled_where(no))
+        return Operation(ExprOp.WHERE, args)
+
+
 def depth(expr: Expr) -> int:
     """Return the height of the tree: 0 for a number or symbol."""
     if isinstance(expr, Operation):
