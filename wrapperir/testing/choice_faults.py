@@ -8,7 +8,15 @@ from attrs import evolve
 from wrapperir.diagnostics import Code
 from wrapperir.ir.expr import ExprOp, Operation, Symbol, compare
 from wrapperir.ir.kernel import KernelSize, ScalarParameter, TensorParameter
-from wrapperir.ir.line import BodyLine, KernelCallLine, MultiKernelLine, ZeroMode
+from wrapperir.ir.line import (
+    AllocateLine,
+    BodyLine,
+    BufferRef,
+    KernelCallLine,
+    MultiKernelLine,
+    PlaceLine,
+    ZeroMode,
+)
 from wrapperir.ir.program import Program
 from wrapperir.ir.selection import (
     BenchmarkChoice,
@@ -236,12 +244,20 @@ def _needing(line: MultiKernelLine, count: int, mode: ZeroMode) -> MultiKernelLi
 
 def no_workspace(program: Program, rng: random.Random) -> Faulty | None:
     """Need a workspace where a call gives the buffer that takes the result."""
-    return _change_called(
-        program,
-        rng,
-        Code.WORKSPACE_ARGUMENT,
-        lambda line: _needing(line, 0, ZeroMode.ZERO_ON_CALL),
-    )
+    plain = {
+        BufferRef(line.result)
+        for line in program.lines
+        if isinstance(line, AllocateLine | PlaceLine) and line.workspace is None
+    }
+
+    def change(line: MultiKernelLine) -> MultiKernelLine | None:
+        given = next(c.arguments for c in _calls(program.lines) if c.kernel == line.name)
+        position = _written(line)
+        if position is None or given[position] not in plain:
+            return None  # a workspace that was used may take a result, too
+        return _needing(line, 0, ZeroMode.ZERO_ON_CALL)
+
+    return _change_called(program, rng, Code.WORKSPACE_ARGUMENT, change)
 
 
 def small_workspace(program: Program, rng: random.Random) -> Faulty | None:
