@@ -9,6 +9,7 @@ from importlib import import_module
 
 from hypothesis import HealthCheck, Phase, given, settings
 
+from tests.cpp_emitter import test_multi_kernels
 from tests.cpp_emitter.test_conformance import has_triton
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.program import Program
@@ -36,15 +37,30 @@ def run(case: Case) -> None:
     assert check_case(CppEmitter(), case) is Outcome.PASSED
 
 
+def run_multi_kernels() -> None:
+    print("multi-kernels", flush=True)
+    emitter = CppEmitter()
+    call = emitter.load(emitter.emit(test_multi_kernels.PROGRAM), {})
+    for rows, columns, sometimes in ((3, 5, 0), (0, 0, 8), (16, 4096, 8)):
+        test_multi_kernels.assert_each_ran_once(
+            test_multi_kernels.run(call, rows, columns, sometimes)
+        )
+
+
 def main() -> None:
     # Inductor reads the variable now, and keeps to the plain compiler for kernels: those
     # take long, and are not ours.
     import_module("torch._inductor.config")
     os.environ["CXX"] = sys.argv[1]
+    # They are loaded; compilers, which use much memory, would only be slower with them.
+    del os.environ["LD_PRELOAD"]
+    # Each kernel is compiled alone, and then kept for all programs that have it.
+    os.cpu_count = lambda: 64
     for case in CASES:
         if not has_triton(case):
             run(case)
     run_generated()
+    run_multi_kernels()
 
 
 if __name__ == "__main__":

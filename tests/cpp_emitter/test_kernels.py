@@ -50,44 +50,44 @@ def assert_runs_as_interpreted(program: Program) -> torch.Tensor:
     return inputs[0]
 
 
-@pytest.mark.parametrize(
-    ("dtype", "c_type", "value"),
-    [
-        (DType.I64, "int64_t", -(2**62)),
-        (DType.I32, "int32_t", -7),
-        (DType.I16, "int16_t", 300),
-        (DType.I8, "int8_t", -128),
-        (DType.U64, "uint64_t", 2**63 - 1),
-        (DType.U32, "uint32_t", 2**32 - 1),
-        (DType.U16, "uint16_t", 65535),
-        (DType.U8, "uint8_t", 255),
-        (DType.BOOL, "bool", 1),
-        (DType.F32, "float", 0.1),
-        (DType.F64, "double", 0.1),
-        (DType.F32, "float", 3),
-        (DType.I32, "int32_t", 7.0),
-    ],
-)
-def test_a_kernel_takes_numbers_of_any_type(
-    dtype: DType, c_type: str, value: int | float
-) -> None:
-    body = "double v = double(a); p[0] = float(v); p[1] = float((v - p[0]) * 1e12);"
-    kernel = cpp(body, ScalarParameter("a", dtype), types=f", {c_type} a")
-    assert_runs_as_interpreted(program_of(kernel, value))
+NUMBERS: list[tuple[DType, str, int | float]] = [
+    (DType.I64, "int64_t", -(2**62)),
+    (DType.I32, "int32_t", -7),
+    (DType.I16, "int16_t", 300),
+    (DType.I8, "int8_t", -128),
+    (DType.U64, "uint64_t", 2**63 - 1),
+    (DType.U32, "uint32_t", 2**32 - 1),
+    (DType.U16, "uint16_t", 65535),
+    (DType.U8, "uint8_t", 255),
+    (DType.BOOL, "bool", 1),
+    (DType.F32, "float", 0.1),
+    (DType.F64, "double", 0.1),
+    (DType.F32, "float", 3),
+    (DType.I32, "int32_t", 7.0),
+    *((DType.F16, "c10::Half", value) for value in (0.1, 3, 70000)),
+    *((DType.BF16, "c10::BFloat16", value) for value in (0.1, 3, 70000)),
+]
 
 
-@pytest.mark.parametrize(("name", "dtype"), [("Half", DType.F16), ("BFloat16", DType.BF16)])
-@pytest.mark.parametrize("value", [0.1, 3, 70000])
-def test_a_kernel_takes_numbers_of_16_bits(
-    name: str, dtype: DType, value: int | float
-) -> None:
-    kernel = cpp(
-        "p[0] = a; p[1] = b;",
-        ScalarParameter("a", dtype),
-        ScalarParameter("b", DType.F32),
-        types=f", c10::{name} a, float b",
+def test_kernels_take_numbers_of_any_type() -> None:
+    body = (
+        "double v = double(a); p[0] = float(v); p[1] = float((v - p[0]) * 1e12); p[2] = b;"
     )
-    assert_runs_as_interpreted(program_of(kernel, value, 2))
+    builder = ProgramBuilder()
+    for index, (dtype, c_type, value) in enumerate(NUMBERS):
+        # Another number behind it shows how many bytes it takes.
+        parameters = ScalarParameter("a", dtype), ScalarParameter("b", DType.F32)
+        kernel = cpp(body, *parameters, types=f", {c_type} a, float b")
+        x = builder.input(tensor("f32", (16,)), name=f"x{index}", mutated=True)
+        builder.call(builder.kernel(renamed(kernel, f"k{index}")), x, value, index)
+    inputs, mine = ([torch.arange(16.0) for _ in NUMBERS] for _ in range(2))
+    program = builder.build()
+    interpret(program, inputs, {})
+    load(program, {})(list(mine))
+    for number, left, right in zip(NUMBERS, mine, inputs, strict=True):
+        torch.testing.assert_close(
+            left, right, rtol=0, atol=0, equal_nan=True, msg=f"passing {number}"
+        )
 
 
 def test_a_complex_number_is_refused() -> None:
@@ -102,9 +102,13 @@ def test_an_entry_may_have_any_name() -> None:
     assert assert_runs_as_interpreted(program_of(kernel))[0] == 3
 
 
-@pytest.mark.parametrize("name", ["memcpy", "run", "wrapperir_run", "class", "kernel"])
-def test_a_kernel_may_have_any_name(name: str) -> None:
-    assert assert_runs_as_interpreted(calling(renamed(cpp("p[1] = 5;"), name)))[1] == 5
+def test_kernels_may_have_any_name() -> None:
+    names = ["memcpy", "run", "wrapperir_run", "class", "kernel"]
+    kernels = [
+        renamed(cpp(f"p[{index}] = {index + 5};"), name) for index, name in enumerate(names)
+    ]
+    found = assert_runs_as_interpreted(calling(*kernels))
+    assert found[: len(names)].tolist() == [5, 6, 7, 8, 9]
 
 
 @pytest.mark.parametrize(
@@ -131,23 +135,28 @@ def test_helpers_of_one_name_stand_side_by_side(
     assert torch.equal(found, ((torch.arange(16.0) * 2 + 1) * 3 + 1) * 5 + 1)
 
 
-@pytest.mark.parametrize("before", ["", "#define ALONE 1\n"])
-@pytest.mark.parametrize("processors", [1, 2])
-@pytest.mark.parametrize(
-    "helper",
-    [
-        "template <class T> T& counted() {{ static T n = {0}; n += 1; return n; }}",
-        "inline float n = {0};\ntemplate <class T> T counted() {{ return n += 1; }}",
-        "template <class T> T n = {0};\n"
-        "template <class T> T counted() {{ return n<T> += 1; }}",
-        'extern "C" inline float next() {{ static float n = {0}; return n += 1; }}\n'
-        "template <class T> T counted() {{ return next(); }}",
-    ],
+HELPERS = [
+    "template <class T> T& counted() {{ static T n = {0}; n += 1; return n; }}",
+    "inline float n = {0};\ntemplate <class T> T counted() {{ return n += 1; }}",
+    "template <class T> T n = {0};\ntemplate <class T> T counted() {{ return n<T> += 1; }}",
+]
+OF_C = (
+    'extern "C" inline float next() {{ static float n = {0}; return n += 1; }}\n'
+    "template <class T> T counted() {{ return next(); }}"
 )
+
+
+# Kernels that are compiled alone are so for any number of processors.
+@pytest.mark.parametrize(
+    ("before", "processors"), [("", 1), ("", 2), ("#define ALONE 1\n", 2)]
+)
+# No source can have those of C together, so they would part the others, too.
+@pytest.mark.parametrize("helpers", [HELPERS, [OF_C]], ids=["C++", "C"])
 def test_variables_of_one_name_are_a_kernel_s_own(
-    monkeypatch: pytest.MonkeyPatch, before: str, processors: int, helper: str
+    monkeypatch: pytest.MonkeyPatch, before: str, processors: int, helpers: list[str]
 ) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: processors)
+    pairs = [(start, helper) for start in (0, 10, 20, 30) for helper in helpers]
     kernels = [
         evolve(
             cpp(""),
@@ -155,13 +164,13 @@ def test_variables_of_one_name_are_a_kernel_s_own(
             source=f"// For {processors}.\n{before}{helper.format(start)}\n"
             f'extern "C" void kernel(float* p) {{ p[{index}] = counted<float>(); }}',
         )
-        for index, start in enumerate((0, 10, 20, 30))
+        for index, (start, helper) in enumerate(pairs)
     ]
     x = torch.zeros(16)
     call = load(calling(*kernels), {})
     for step in (1, 2):
         call([x])
-        assert x[:4].tolist() == [step, 10 + step, 20 + step, 30 + step]
+        assert x[: len(pairs)].tolist() == [start + step for start, _ in pairs]
 
 
 @pytest.mark.parametrize(
@@ -287,15 +296,21 @@ def test_the_declaration_and_the_source_are_readable() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "remark", ["'''", '"""', "\\", "é", "\u2028", "\t", ')R"(', "#include \\", "\x0c"]
-)
-def test_any_source_is_kept_as_it_is(remark: str) -> None:
-    definition = cpp(f"p[0] = 3; /* {remark} */")
-    (text,) = files_of(definition).values()
-    assert isinstance(text, str)
-    assert f"/* {remark} */" in text
-    assert assert_runs_as_interpreted(program_of(definition))[0] == 3
+REMARKS = ["'''", '"""', "\\", "é", "\u2028", "\t", ')R"(', "#include \\", "\x0c"]
+
+
+def test_any_source_is_kept_as_it_is() -> None:
+    kernels = [
+        renamed(cpp(f"p[{index}] = {index + 3}; /* {remark} */"), f"k{index}")
+        for index, remark in enumerate(REMARKS)
+    ]
+    files = files_of(*kernels)
+    for index, remark in enumerate(REMARKS):
+        text = files[f"kernels/cpp_k{index}.cpp"]
+        assert isinstance(text, str)
+        assert f"/* {remark} */" in text
+    found = assert_runs_as_interpreted(calling(*kernels))
+    assert found[: len(REMARKS)].tolist() == list(range(3, 3 + len(REMARKS)))
 
 
 def test_results_are_those_of_inductor() -> None:
