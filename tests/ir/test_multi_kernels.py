@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.expr import ExprOp, Operation, Symbol, compare
+from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol, compare
 from wrapperir.ir.kernel import (
     Access,
     BufferParameter,
@@ -17,6 +17,7 @@ from wrapperir.ir.kernel import (
     runtime_parameters,
 )
 from wrapperir.ir.line import KernelDefinitionLine, MultiKernelLine, ZeroMode
+from wrapperir.ir.multi_kernel_builder import identity
 from wrapperir.ir.selection import (
     BenchmarkChoice,
     ComputedChoice,
@@ -153,6 +154,46 @@ def test_one_set_of_kernels_is_one_line(selection: Selection, other: Selection) 
     apart = b.multi_kernel([OTHER, SMALL], sizes=sizes, selection=other)
     assert apart.name != first.name
     assert apart.parameters == (N, OUT, X)
+
+
+def shared_tree() -> ComputedChoice:
+    """Return a decision tree of few parts and very many paths, made anew."""
+    made: Expr = 0
+    for _ in range(60):
+        condition = compare(ExprOp.LT, Symbol("n"), 9)
+        made = Operation(ExprOp.WHERE, (condition, made, made))
+    return ComputedChoice(made)
+
+
+def shared_count() -> Expr:
+    made: Expr = Symbol("n")
+    for _ in range(60):
+        made = Operation(ExprOp.MAX, (made, made))
+    return made
+
+
+def test_shared_parts_of_expressions_cost_once() -> None:
+    first, again, other = (
+        identity(
+            ProgramBuilder().multi_kernel(
+                [SPLIT],
+                workspaces={"split": {"ws": (count, ZeroMode.ZERO_ON_CALL)}},
+                selection=shared_tree(),
+            )
+        )
+        for count in (shared_count(), shared_count(), shared_count() + 1)
+    )
+    assert first == again != other
+
+
+def test_kernels_that_need_a_workspace_otherwise_are_named() -> None:
+    needs = {"one": ZeroMode.UNINITIALIZED, "two": ZeroMode.ZERO_ON_CALL}
+    needs |= {"three": ZeroMode.ZERO_PER_PROGRAM}
+    with pytest.raises(ValueError, match="@two and @three cannot share the workspace ws: "):
+        ProgramBuilder().multi_kernel(
+            [kernel(name, WS) for name in needs],
+            workspaces={name: {"ws": (4, mode)} for name, mode in needs.items()},
+        )
 
 
 def test_what_differs_stays_apart() -> None:

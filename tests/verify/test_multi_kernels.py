@@ -68,6 +68,7 @@ SIZES = "  size M = size(x, 0)\n  size N = size(x, 1)\n"
         "recorded(0) microseconds(0, 3)",
         "nearest_shape(0: (64, 64), 1: (0, 4096))",
         "nearest_shape(1: (64, 64))",
+        f"nearest_shape(1: (64, {2**63 - 1}))",
         "computed(1)",
         "computed(where(M * N < n and t < 0.5, where(M == 2, 0, 1), 0))",
     ],
@@ -88,6 +89,8 @@ def test_selections_that_are_sound(select: str) -> None:
         ("nearest_shape(0: (64, 64), 1: (64))", Code.INVALID_HINT),
         ("nearest_shape(0: (64, 64, 64))", Code.INVALID_HINT),
         ("nearest_shape(0: (64, -1))", Code.INVALID_HINT),
+        (f"nearest_shape(0: (64, {2**63}))", Code.INVALID_HINT),
+        (f"nearest_shape(0: (64, {10**299}))", Code.INVALID_HINT),
         ("computed(M)", Code.INVALID_TREE),
         ("computed(1.0)", Code.INVALID_TREE),
         ("computed(0 + 1)", Code.INVALID_TREE),
@@ -161,7 +164,8 @@ def choice(*needs: str) -> str:
     [
         "ws, 0, uninitialized",
         "ws, n * 4, zero_on_call",
-        "out, max(M, 64), zero_per_program",
+        "ws, max(M, 64), zero_per_program",
+        "out, 4, uninitialized",
         "ws, ceil(t) * 0 + n, uninitialized",
     ],
 )
@@ -178,6 +182,8 @@ def test_needs_that_are_sound(need: str) -> None:
         ("9, 4, uninitialized",),
         ("-1, 4, uninitialized",),
         ("ws, 4, uninitialized", "ws, 8, uninitialized"),
+        ("out, 4, zero_on_call",),  # it is not read
+        ("out, 4, zero_per_program",),
         ("ws, -4, uninitialized",),
         ("ws, 4.0, uninitialized",),
         ("ws, t, uninitialized",),
@@ -189,6 +195,142 @@ def test_needs_that_are_not(needs: tuple[str, ...]) -> None:
     (diagnostic,) = found(choice(*needs))
     assert diagnostic.code is Code.WORKSPACE_NEED
     assert diagnostic.path == ("definitions", 4, "choices", 0)
+
+
+WRITERS = (
+    kernel("writes", "x: read f32*, out: write f32*")
+    + kernel("adds", "x: read f32*, out: read_write f32*")
+    + kernel("nothing", "x: read f32*")
+)
+
+
+def written_by(access: str, *choices: str) -> list[Diagnostic]:
+    shown = "\n".join(f"  choice @{choice}" for choice in choices)
+    text = f"""wrapperir 1
+{WRITERS}
+multi_kernel @any(x: read f32*, out: {access} f32*) {{
+{shown}
+  select first
+}}
+
+program @main(%x: f32[8]) {{
+  return
+}}
+"""
+    return list(verify(parse_program(text)))
+
+
+@pytest.mark.parametrize(
+    ("access", "choices", "leaving"),
+    [
+        ("write", ["writes(0, 1)"], None),
+        ("write", ["writes(0, 1)", "nothing(0)"], 1),
+        ("write", ["nothing(0)", "writes(0, 1)"], 0),
+        ("write", ["nothing(0)"], 0),
+        # a workspace, of which each choice takes what it likes
+        ("write", ["writes(0, 1) workspace(out, 4, uninitialized)", "nothing(0)"], None),
+        # calls give what was written before
+        ("read_write", ["adds(0, 1)", "nothing(0)"], None),
+        ("read_write", ["writes(0, 1)", "nothing(0)"], None),
+    ],
+)
+def test_every_choice_writes_what_the_multi_kernel_writes(
+    access: str, choices: list[str], leaving: int | None
+) -> None:
+    diagnostics = written_by(access, *choices)
+    assert len(diagnostics) == (leaving is not None)
+    for diagnostic in diagnostics:
+        assert diagnostic.code is Code.CHOICE_MISMATCH
+        assert diagnostic.path == ("definitions", 3, "choices", leaving)
+        assert "@nothing does not write the multi-kernel's out" in diagnostic.message
+
+
+ON_SPLIT = "  choice @split(0, 1, 2, 3)"
+
+
+@pytest.mark.parametrize(
+    ("body", "select", "message", "hint", "subject"),
+    [
+        (
+            BOTH,
+            "forced(2)",
+            "there is no choice 2: the multi-kernel has 2",
+            "choices count from 0: the last is 1",
+            "2",
+        ),
+        (
+            PLAIN,
+            "forced(1)",
+            "there is no choice 1: the multi-kernel has 1",
+            "choices count from 0: the only one is 0",
+            "1",
+        ),
+        (
+            SIZES + BOTH,
+            "nearest_shape(0: (64, 64), 2: (8, 8))",
+            "there is no choice 2: the multi-kernel has 2",
+            "choices count from 0: the last is 1",
+            "2: (8, 8)",
+        ),
+        (
+            SIZES + BOTH,
+            "nearest_shape(0: (64, 64), 1: (8))",
+            "hint 1, counted from 0, has 1 sizes, and the multi-kernel names 2",
+            "give a hint one size for each `size` line, of 0 to 2**63 - 1",
+            "1: (8)",
+        ),
+        (
+            "  choice @plain(0, 2, 5)",
+            "first",
+            "the choice @plain is given position 5, and the multi-kernel has 5 parameters",
+            "multi-kernel's parameters, which count from 0",
+            "5",
+        ),
+        (
+            "  choice @plain(0, 2)",
+            "first",
+            "the choice @plain takes 3 arguments and is given 2 positions",
+            "multi-kernel's parameters, which count from 0",
+            "@plain",
+        ),
+        (
+            f"  size M = size(n, 0)\n{PLAIN}",
+            "first",
+            "M is the size of nothing: n is a scalar",
+            "name a tensor parameter, and a dimension of it, counted from 0",
+            "M",
+        ),
+        (
+            f"{ON_SPLIT} workspace(x, 4, uninitialized)",
+            "first",
+            "@split needs the workspace x, and does not write it",
+            "a workspace is a buffer that the choice is given and writes",
+            "@split",
+        ),
+        (
+            f"{ON_SPLIT} workspace(ws, 4, uninitialized) workspace(ws, 4, uninitialized)",
+            "first",
+            "@split needs the workspace ws twice",
+            "say once what a choice needs of a workspace",
+            "@split",
+        ),
+        (
+            f"{ON_SPLIT} workspace(out, 4, zero_on_call)",
+            "first",
+            "@split needs the workspace out zero_on_call, and does not read it",
+            "declare it read_write, or need it uninitialized",
+            "@split",
+        ),
+    ],
+)
+def test_messages_say_what_is_wrong_and_what_to_do(
+    body: str, select: str, message: str, hint: str, subject: str
+) -> None:
+    (diagnostic,) = found(body, select=select)
+    assert diagnostic.message == message
+    assert diagnostic.hint is not None
+    assert diagnostic.hint.endswith(hint)
+    assert diagnostic.subject == subject
 
 
 def test_a_choice_needs_nothing_of_what_it_does_not_take() -> None:
@@ -314,6 +456,28 @@ def test_a_workspace_is_large_enough(count: str, size: str, expected: bool) -> N
     assert all("@split" in d.message for d in diagnostics)
 
 
+@pytest.mark.parametrize(
+    ("count", "size", "amounts"),
+    [
+        ("65", "64", "65 elements of %ws, which has 64"),
+        ("65", "8, 8", "65 elements of %ws, which has 64"),
+        ("n * 2 + 1", "8", "n * 2 + 1 = 17 elements of %ws, which has 8"),
+        ("M * N + 1", "s0 * 8", "M * N + 1 elements of %ws, which has s0 * 8"),
+        ("M * N + 1", "8, s0", "M * N + 1 elements of %ws, which has 8 * s0"),
+        ("M * N", "s0 - 1", "M * N elements of %ws, which has s0 - 1"),
+        ("M * N", "s0 - 1, 2", "M * N elements of %ws, which has (s0 - 1) * 2"),
+        (" + ".join("M" * 40), "s0", "another number of elements of %ws, which has s0"),
+        (" + ".join("n" * 40), "s0", "320 elements of %ws, which has s0"),
+    ],
+)
+def test_a_small_workspace_is_told_with_what_is_needed(
+    count: str, size: str, amounts: str
+) -> None:
+    lines = allocate("zero_on_call", size) + CALL + freed("zero_on_call")
+    (diagnostic,) = found(f"{SIZES}{choice(f'ws, {count}, zero_on_call')}", lines)
+    assert diagnostic.message == f"the choice @split needs {amounts}"
+
+
 def test_what_a_call_is_given_wrongly_is_reported_once() -> None:
     body = f"{SIZES}{choice('ws, n, zero_on_call')}"
     assert codes(body, CALL) == [Code.UNDEFINED_NAME]
@@ -428,3 +592,29 @@ def test_calls_read_and_write_what_any_choice_does() -> None:
     other = """  kernel_call @any(%x, %w, %y, 8, 0) stream(1)
   extern_kernel aten.zero_.default(%w) writes(%w)"""
     assert codes(BOTH, other, "first") == [Code.UNORDERED_USE]
+
+
+def test_two_that_pick_the_same_of_reordered_choices_are_one() -> None:
+    text = f"""wrapperir 1
+{KERNELS}
+multi_kernel @one({PARAMETERS}) {{
+{SIZES}  choice @split(0, 1, 2, 3)
+  choice @other(0, 1, 2, 3)
+  select computed(where(M < 3, 0, 1))
+}}
+
+multi_kernel @two({PARAMETERS}) {{
+{SIZES}  choice @other(0, 1, 2, 3)
+  choice @split(0, 1, 2, 3)
+  select computed(where(M < 3, TREE))
+}}
+
+program @main(%x: f32[8]) {{
+  return
+}}
+"""
+    same, differs = (
+        verify(parse_program(text.replace("TREE", t))) for t in ("1, 0", "0, 1")
+    )
+    assert [d.code for d in same] == [Code.SAME_MULTI_KERNEL]
+    assert differs == ()

@@ -21,7 +21,14 @@ from wrapperir.ir.kernel import (
 )
 from wrapperir.ir.line import KernelDefinitionLine, MultiKernelLine
 from wrapperir.ir.program import Program
-from wrapperir.ir.selection import BenchmarkChoice, ComputedChoice, RecordedChoice
+from wrapperir.ir.selection import (
+    BenchmarkChoice,
+    ComputedChoice,
+    ForcedChoice,
+    Hint,
+    NearestChoice,
+    RecordedChoice,
+)
 from wrapperir.ir.types import DType, tensor
 from wrapperir.ir.workspace import WorkspaceNeed, ZeroMode
 from wrapperir.verify import verify
@@ -55,6 +62,9 @@ def needing(count: Expr) -> dict[str, object]:
     return {"choices": (KernelChoice("k", (0, 1), (need,)),)}
 
 
+ANY = ZeroMode.UNINITIALIZED
+ROWS = (KernelSize("M", 0, 0),)
+
 MALFORMED: list[dict[str, object]] = [
     {"sizes": ("M",)},
     {"sizes": (KernelSize("M", "ws", 0),)},  # type: ignore[arg-type]
@@ -65,6 +75,16 @@ MALFORMED: list[dict[str, object]] = [
     {"selection": ComputedChoice("0")},  # type: ignore[arg-type]
     needing("4"),  # type: ignore[arg-type]
     {"choices": (KernelChoice("k", (0, 1), ("ws",)),)},  # type: ignore[arg-type]
+    # no text and no JSON has a truth value in these places
+    {"sizes": (KernelSize("M", False, 0),)},
+    {"sizes": (KernelSize("M", 0, True),)},
+    {"choices": (KernelChoice("k", (False, True)),)},
+    {"choices": (KernelChoice("k", (0, 1), (WorkspaceNeed(False, 4, ANY),)),)},
+    {"selection": ForcedChoice(False)},
+    {"selection": RecordedChoice(False)},
+    {"selection": RecordedChoice(0, (True,))},
+    {"selection": NearestChoice((Hint(False, ()),))},
+    {"sizes": ROWS, "selection": NearestChoice((Hint(0, (True,)),))},
 ]
 
 
@@ -73,10 +93,23 @@ def test_fields_of_other_kinds_are_malformed(changes: dict[str, object]) -> None
     assert [d.code for d in verify(one_choice(**changes))] == [Code.MALFORMED]
 
 
-@pytest.mark.parametrize("time", [-1.0, math.inf, math.nan])
+@pytest.mark.parametrize("time", [-1, -1.0, math.inf, math.nan, 10**400])
 def test_times_are_finite_and_not_negative(time: float) -> None:
     program = one_choice(selection=RecordedChoice(0, (time,)))
     assert [d.code for d in verify(program)] == [Code.RECORDED_TIMES]
+
+
+def test_a_hint_of_any_length_of_number_is_refused() -> None:
+    for size in (2**63, 10**400):
+        hints = NearestChoice((Hint(0, (size,)),))
+        (diagnostic,) = verify(one_choice(sizes=ROWS, selection=hints))
+        assert diagnostic.code is Code.INVALID_HINT
+        assert diagnostic.message.endswith("has a size above 2**63 - 1")
+
+
+@pytest.mark.parametrize("time", [0, 3, 2.5, 10**300, None])
+def test_times_that_binary64_has_are_sound(time: float | None) -> None:
+    assert verify(one_choice(selection=RecordedChoice(0, (time,)))) == ()
 
 
 def shared(leaf: Expr, levels: int, op: ExprOp) -> Expr:

@@ -2,8 +2,6 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 
-from attrs import evolve
-
 from wrapperir.ir.argument_union import argument_union, union_parameters
 from wrapperir.ir.expr import Expr, ExprOp, Operation
 from wrapperir.ir.kernel import (
@@ -23,8 +21,7 @@ from wrapperir.ir.selection import (
     RecordedChoice,
     Selection,
 )
-from wrapperir.ir.types import CPU
-from wrapperir.ir.workspace import Workspace, WorkspaceNeed, ZeroMode, merged_workspaces
+from wrapperir.ir.workspace import WorkspaceNeed, ZeroMode, combined_mode
 
 
 def multi_kernel_line(
@@ -80,66 +77,104 @@ def _place(places: Mapping[str, int], name: str, of: str) -> int:
 def _check_workspaces(
     parameters: Sequence[RuntimeParameter], choices: Sequence[KernelChoice]
 ) -> None:
-    """Check that one workspace a parameter does for all choices."""
-    wanted: list[tuple[str, Workspace]] = []
+    """Check that one workspace a parameter does for all choices.
+
+    Raises:
+        ValueError: a need is of a scalar, or two choices need one in modes that do not
+            combine.
+    """
+    askers: dict[int, tuple[str, ZeroMode]] = {}
     for choice in choices:
         for need in choice.workspaces:
             parameter = parameters[need.parameter]
             if not isinstance(parameter, TensorParameter):
                 raise ValueError(f"{parameter.name} is a scalar, and no workspace")
-            workspace = Workspace(
-                parameter.name, need.count, need.mode, parameter.dtype, CPU
-            )
-            wanted.append((choice.kernel, workspace))
-    merged_workspaces(wanted)
+            asker, known = askers.setdefault(need.parameter, (choice.kernel, need.mode))
+            mode = combined_mode(known, need.mode)
+            if mode is None:
+                raise ValueError(
+                    f"the choices @{asker} and @{choice.kernel} cannot share the workspace "
+                    f"{parameter.name}: it is {known.value} for the one and "
+                    f"{need.mode.value} for the other"
+                )
+            if mode is not known:
+                askers[need.parameter] = (choice.kernel, mode)
 
 
 def identity(line: MultiKernelLine) -> Hashable:
     """Return what two multi-kernels have in common that are one but for their names.
 
     These are parameters, sizes, the set of choices and how they are picked.  The order of
-    the choices counts only where the same one would not be picked.
+    the choices counts only where the same one would not be picked.  Expressions count as
+    they are written.  Linear in the distinct parts of the line.
     """
-    order = sorted(range(len(line.choices)), key=lambda index: repr(line.choices[index]))
-    ranks = {index: rank for rank, index in enumerate(order)}
-    choices = tuple(line.choices[index] for index in order)
-    return (
-        line.parameters,
-        line.sizes,
-        choices,
-        type(line.selection),
-        repr(_in_order(line.selection, ranks)),  # tells 1 from 1.0, which == does not
+    order = sorted(
+        range(len(line.choices)),
+        key=lambda index: (line.choices[index].kernel, line.choices[index].arguments),
     )
+    ranks = {index: rank for rank, index in enumerate(order)}
+    choices = tuple(
+        (
+            choice.kernel,
+            choice.arguments,
+            tuple((n.parameter, _written(n.count), n.mode) for n in choice.workspaces),
+        )
+        for choice in (line.choices[index] for index in order)
+    )
+    picked = _picked(line.selection, ranks)
+    return (line.parameters, line.sizes, choices, type(line.selection), picked)
 
 
-def _in_order(selection: Selection, ranks: Mapping[int, int]) -> Selection:
-    """Return a selection, or what it comes to, with the choices in another order."""
+def _picked(selection: Selection, ranks: Mapping[int, int]) -> Hashable:
+    """Return what tells a policy from others of its kind, with choices by their ranks."""
     match selection:
         case FirstChoice():
-            return ForcedChoice(ranks.get(0, 0))
+            return ranks.get(0)
         case ForcedChoice(index):
-            return ForcedChoice(ranks.get(index, index))
-        case RecordedChoice(index, times):
-            moved = times
+            return ranks.get(index, index)
+        case RecordedChoice(index, times, device):
             if len(times) == len(ranks):
-                by_rank = {rank: times[index] for index, rank in ranks.items()}
-                moved = tuple(by_rank[rank] for rank in range(len(ranks)))
-            return evolve(selection, index=ranks.get(index, index), microseconds=moved)
+                times = tuple(times[index] for index in ranks)
+            # tells 1 from 1.0, which == does not
+            return (ranks.get(index, index), tuple(map(repr, times)), device)
         case NearestChoice(hints):
-            return NearestChoice(
-                tuple(evolve(h, choice=ranks.get(h.choice, h.choice)) for h in hints)
-            )
-        case ComputedChoice(index):
-            return evolve(selection, index=_tree_in_order(index, ranks))
+            return tuple((ranks.get(h.choice, h.choice), h.sizes) for h in hints)
+        case ComputedChoice(index, device):
+            return (_written(_tree_in_order(index, ranks, {})), device)
         case BenchmarkChoice():
-            return selection
+            return None
 
 
-def _tree_in_order(tree: Expr, ranks: Mapping[int, int]) -> Expr:
-    if isinstance(tree, int):
+def _tree_in_order(
+    tree: Expr, ranks: Mapping[int, int], known: dict[int, Operation]
+) -> Expr:
+    """Return a decision tree over ranks; ``known`` has what parts became, by identity."""
+    if type(tree) is int:
         return ranks.get(tree, tree)
     if isinstance(tree, Operation) and tree.op is ExprOp.WHERE and len(tree.args) == 3:
-        condition, yes, no = tree.args
-        branches = (_tree_in_order(yes, ranks), _tree_in_order(no, ranks))
-        return Operation(ExprOp.WHERE, (condition, *branches))
+        if id(tree) not in known:
+            condition, *branches = tree.args
+            moved = (_tree_in_order(branch, ranks, known) for branch in branches)
+            known[id(tree)] = Operation(ExprOp.WHERE, (condition, *moved))
+        return known[id(tree)]
     return tree
+
+
+def _written(expr: Expr) -> Hashable:
+    """Return what is equal for expressions that are written the same.
+
+    It has each operation once, its parts before it and by their numbers (hash-consing), so
+    that an expression whose parts are shared costs its parts, not its paths.
+    """
+    numbers: dict[Hashable, int] = {}
+    known: dict[int, int] = {}
+
+    def part(of: Expr) -> Hashable:
+        if not isinstance(of, Operation):
+            return (type(of), repr(of))  # tells 1 from 1.0, and 0.0 from -0.0
+        if id(of) not in known:
+            form = (of.op, tuple(part(arg) for arg in of.args))
+            known[id(of)] = numbers.setdefault(form, len(numbers))
+        return known[id(of)]
+
+    return (part(expr), tuple(numbers))

@@ -7,14 +7,18 @@ from attrs import evolve
 
 from wrapperir.diagnostics import Code
 from wrapperir.ir.expr import ExprOp, Operation, Symbol, compare
-from wrapperir.ir.kernel import KernelSize, ScalarParameter, TensorParameter
+from wrapperir.ir.kernel import (
+    KernelChoice,
+    KernelSize,
+    ScalarParameter,
+    TensorParameter,
+    runtime_parameters,
+)
 from wrapperir.ir.line import (
-    AllocateLine,
     BodyLine,
-    BufferRef,
     KernelCallLine,
+    KernelDefinitionLine,
     MultiKernelLine,
-    PlaceLine,
     ZeroMode,
 )
 from wrapperir.ir.program import Program
@@ -133,7 +137,8 @@ def need_of_read(program: Program, rng: random.Random) -> Faulty | None:
             if isinstance(p, TensorParameter) and not p.access.writes
         )
         need = WorkspaceNeed(read, 1, ZeroMode.UNINITIALIZED)
-        first = evolve(line.choices[0], workspaces=(need,))
+        needs = (*line.choices[0].workspaces, need)
+        first = evolve(line.choices[0], workspaces=needs)
         return evolve(line, choices=(first, *line.choices[1:]))
 
     return _change(program, rng, Code.WORKSPACE_NEED, ("choices", 0), change)
@@ -152,25 +157,81 @@ def _written(line: MultiKernelLine) -> int | None:
     return None
 
 
+def _with_kernel(
+    program: Program,
+    index: int,
+    kernel: KernelDefinitionLine,
+    choice: KernelChoice,
+    code: Code,
+) -> Faulty:
+    """Define a kernel and have a multi-kernel choose it last, which is the fault."""
+    line = program.definitions[index]
+    assert isinstance(line, MultiKernelLine)
+    kernel = evolve(kernel, name=_ODD)
+    choices = (*line.choices, evolve(choice, kernel=_ODD))
+    changed = evolve(line, choices=choices, selection=BenchmarkChoice())
+    before, after = program.definitions[:index], program.definitions[index + 1 :]
+    path = ("definitions", index + 1, "choices", len(line.choices))
+    return Faulty(
+        evolve(program, definitions=(*before, kernel, changed, *after)), code, path
+    )
+
+
+def _kernel(program: Program, choice: KernelChoice) -> KernelDefinitionLine:
+    return next(
+        line
+        for line in program.definitions
+        if isinstance(line, KernelDefinitionLine) and line.name == choice.kernel
+    )
+
+
+_CLASHING = {
+    ZeroMode.ZERO_ON_CALL: ZeroMode.ZERO_PER_PROGRAM,
+    ZeroMode.ZERO_PER_PROGRAM: ZeroMode.UNINITIALIZED,
+}
+
+
 def clashing_modes(program: Program, rng: random.Random) -> Faulty | None:
-    """Have two choices need a workspace in modes that do not combine."""
+    """Add a choice that needs a workspace in a mode that does not combine."""
     options = [
-        (index, line, position)
+        (index, choice, need)
         for index, line in _multi_kernels(program)
-        if len(line.choices) > 1 and (position := _written(line)) is not None
+        for choice in line.choices
+        for need in choice.workspaces
+        if need.mode in _CLASHING
     ]
     found = choose(iter(options), rng)
     if found is None:
         return None
-    index, line, position = found
-    modes = [ZeroMode.UNINITIALIZED, ZeroMode.ZERO_PER_PROGRAM]
-    rng.shuffle(modes)
-    choices = list(line.choices)
-    for number, mode in enumerate(modes):
-        needs = (*choices[number].workspaces, WorkspaceNeed(position, 0, mode))
-        choices[number] = evolve(choices[number], workspaces=needs)
-    changed = _with_definition(program, index, evolve(line, choices=tuple(choices)))
-    return Faulty(changed, Code.WORKSPACE_MODES, ("definitions", index, "choices", 1))
+    index, choice, need = found
+    clashing = evolve(choice, workspaces=(evolve(need, mode=_CLASHING[need.mode]),))
+    kernel = _kernel(program, choice)
+    return _with_kernel(program, index, kernel, clashing, Code.WORKSPACE_MODES)
+
+
+def unwritten_by_choice(program: Program, rng: random.Random) -> Faulty | None:
+    """Add a choice that writes nothing."""
+    found = choose(_multi_kernels(program), rng)
+    if found is None:
+        return None
+    index, line = found
+    first = line.choices[0]
+    kernel = _kernel(program, first)
+    taken = zip(runtime_parameters(kernel.parameters), first.arguments, strict=True)
+    written = {
+        parameter.name
+        for parameter in kernel.parameters
+        if isinstance(parameter, TensorParameter) and parameter.access.writes
+    }
+    arguments = tuple(at for parameter, at in taken if parameter.name not in written)
+    parameters = tuple(p for p in kernel.parameters if p.name not in written)
+    return _with_kernel(
+        program,
+        index,
+        evolve(kernel, parameters=parameters),
+        KernelChoice(kernel.name, arguments),
+        Code.CHOICE_MISMATCH,
+    )
 
 
 def same_multi_kernel(program: Program, rng: random.Random) -> Faulty | None:
@@ -233,38 +294,32 @@ def missing_dimension(program: Program, rng: random.Random) -> Faulty | None:
     return _change_called(program, rng, Code.SIZE_DIMENSION, change)
 
 
-def _needing(line: MultiKernelLine, count: int, mode: ZeroMode) -> MultiKernelLine | None:
-    position = _written(line)
-    if position is None:
-        return None
-    first, *others = line.choices
-    needs = (*first.workspaces, WorkspaceNeed(position, count, mode))
-    return evolve(line, choices=(evolve(first, workspaces=needs), *others))
-
-
 def no_workspace(program: Program, rng: random.Random) -> Faulty | None:
-    """Need a workspace where a call gives the buffer that takes the result."""
-    plain = {
-        BufferRef(line.result)
-        for line in program.lines
-        if isinstance(line, AllocateLine | PlaceLine) and line.workspace is None
-    }
+    """Leave any bytes in a workspace that a call gives, and that is kept zero."""
 
     def change(line: MultiKernelLine) -> MultiKernelLine | None:
-        given = next(c.arguments for c in _calls(program.lines) if c.kernel == line.name)
-        position = _written(line)
-        if position is None or given[position] not in plain:
-            return None  # a workspace that was used may take a result, too
-        return _needing(line, 0, ZeroMode.ZERO_ON_CALL)
+        first, *others = line.choices
+        if not first.workspaces:
+            return None
+        need, *further = first.workspaces
+        if need.mode is not ZeroMode.ZERO_PER_PROGRAM:
+            return None
+        needs = (evolve(need, mode=ZeroMode.UNINITIALIZED), *further)
+        return evolve(line, choices=(evolve(first, workspaces=needs), *others))
 
     return _change_called(program, rng, Code.WORKSPACE_ARGUMENT, change)
 
 
 def small_workspace(program: Program, rng: random.Random) -> Faulty | None:
     """Need more of a workspace than a call gives."""
-    return _change_called(
-        program,
-        rng,
-        Code.WORKSPACE_ARGUMENT,
-        lambda line: _needing(line, 10**9, ZeroMode.UNINITIALIZED),
-    )
+
+    def change(line: MultiKernelLine) -> MultiKernelLine | None:
+        position = _written(line)
+        if position is None:
+            return None
+        first, *others = line.choices
+        need = WorkspaceNeed(position, 10**9, ZeroMode.UNINITIALIZED)
+        needs = (*first.workspaces, need)
+        return evolve(line, choices=(evolve(first, workspaces=needs), *others))
+
+    return _change_called(program, rng, Code.WORKSPACE_ARGUMENT, change)

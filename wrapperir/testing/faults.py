@@ -74,6 +74,7 @@ class FaultKind(StrEnum):
     MISSING_DIMENSION = "missing_dimension"
     REPEATED_CHOICE = "repeated_choice"
     NEED_OF_READ = "need_of_read"
+    UNWRITTEN_BY_CHOICE = "unwritten_by_choice"
     CLASHING_MODES = "clashing_modes"
     NO_WORKSPACE = "no_workspace"
     SMALL_WORKSPACE = "small_workspace"
@@ -138,6 +139,7 @@ _INJECTORS: Mapping[FaultKind, Callable[[Program, random.Random], Faulty | None]
     FaultKind.MISSING_DIMENSION: choice_faults.missing_dimension,
     FaultKind.REPEATED_CHOICE: choice_faults.repeated_choice,
     FaultKind.NEED_OF_READ: choice_faults.need_of_read,
+    FaultKind.UNWRITTEN_BY_CHOICE: choice_faults.unwritten_by_choice,
     FaultKind.CLASHING_MODES: choice_faults.clashing_modes,
     FaultKind.NO_WORKSPACE: choice_faults.no_workspace,
     FaultKind.SMALL_WORKSPACE: choice_faults.small_workspace,

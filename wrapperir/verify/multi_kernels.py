@@ -1,25 +1,19 @@
 """Multi-kernels: their parameters, sizes and choices, and which two are the same."""
 
-from collections.abc import Hashable
+from collections.abc import Sequence
 
 from wrapperir.diagnostics import Code, Note, Severity
 from wrapperir.ir.identifier import is_identifier
 from wrapperir.ir.kernel import ConstexprParameter, KernelChoice, KernelSize, Language
 from wrapperir.ir.line import MultiKernelLine
-from wrapperir.ir.selection import (
-    ComputedChoice,
-    FirstChoice,
-    ForcedChoice,
-    NearestChoice,
-    RecordedChoice,
-)
+from wrapperir.ir.multi_kernel_builder import identity
 from wrapperir.verify.kernels import (
     check_parameters,
     define_kernel,
     parameter_facts,
     part_of,
 )
-from wrapperir.verify.malformed import expect
+from wrapperir.verify.malformed import expect, expect_whole
 from wrapperir.verify.selections import check_selection, known_names
 from wrapperir.verify.state import ParameterFacts, Signature, State
 from wrapperir.verify.workspace_needs import Needs
@@ -68,8 +62,8 @@ def _check_sizes(state: State, line: MultiKernelLine, own: _Own) -> tuple[Kernel
     here = state.here
     for index, size in enumerate(line.sizes):
         expect(size, KernelSize, "a size")
-        expect(size.parameter, int, "the position of a parameter")
-        expect(size.dim, int, "a dimension")
+        expect_whole(size.parameter, "the position of a parameter")
+        expect_whole(size.dim, "a dimension")
         state.here = part_of(state, "sizes", index)
         if not is_identifier(size.name):
             state.report(
@@ -97,7 +91,7 @@ def _check_sizes(state: State, line: MultiKernelLine, own: _Own) -> tuple[Kernel
                 Code.SIZE_OF_NOTHING,
                 f"{size.name} is the size of nothing: {what}",
                 size.name,
-                hint="give the position of a tensor parameter, and a dimension from 0",
+                hint="name a tensor parameter, and a dimension of it, counted from 0",
             )
         else:
             sound.append(size)
@@ -108,12 +102,14 @@ def _check_sizes(state: State, line: MultiKernelLine, own: _Own) -> tuple[Kernel
 def _check_choices(state: State, line: MultiKernelLine, own: _Own, needs: Needs) -> bool:
     """Check each choice; say whether all of them run as their sources read."""
     seen: dict[tuple[str, tuple[int, ...]], int] = {}
+    signatures: list[Signature | None] = []
     here = state.here
     in_order = bool(line.choices)
     for index, choice in enumerate(line.choices):
         expect(choice, KernelChoice, "a choice")
         state.here = part_of(state, "choices", index)
         signature = _check_choice(state, own, choice)
+        signatures.append(signature)
         in_order = in_order and signature is not None and signature.in_order
         if signature is not None:
             needs.add(choice, signature)
@@ -127,7 +123,50 @@ def _check_choices(state: State, line: MultiKernelLine, own: _Own, needs: Needs)
                 notes=(Note(message="it is here first", path=path),),
             )
         state.here = here
+    _check_written(state, line, own, signatures)
     return in_order
+
+
+def _check_written(
+    state: State, line: MultiKernelLine, own: _Own, signatures: Sequence[Signature | None]
+) -> None:
+    """Report choices that leave unwritten what calls take to be written.
+
+    That is each parameter that is written and not read, unless some choice needs it as a
+    workspace: calls may give one of these that nothing wrote before.
+    """
+    needed = {need.parameter for choice in line.choices for need in choice.workspaces}
+    wanted = {
+        position: facts.name
+        for position, facts in enumerate(own)
+        if facts is not None and facts.writes and not facts.reads and position not in needed
+    }
+    for index, (choice, signature) in enumerate(zip(line.choices, signatures, strict=True)):
+        if signature is None or signature.parameters is None:
+            continue
+        written = {
+            position
+            for position, parameter in zip(
+                choice.arguments, signature.parameters, strict=True
+            )
+            if parameter.writes
+        }
+        missing = next((wanted[p] for p in wanted if p not in written), None)
+        if missing is not None:
+            state.report(
+                Code.CHOICE_MISMATCH,
+                f"the choice @{choice.kernel} does not write the multi-kernel's {missing}, "
+                "which would stay unwritten",
+                f"@{choice.kernel}",
+                notes=(
+                    Note(
+                        message=f"@{choice.kernel} is defined here", path=signature.defined
+                    ),
+                ),
+                hint=f"have every choice write {missing}, or say what one needs of it as a "
+                f"workspace: workspace({missing}, COUNT, MODE)",
+                path=part_of(state, "choices", index),
+            )
 
 
 def _check_choice(state: State, own: _Own, choice: KernelChoice) -> Signature | None:
@@ -146,12 +185,24 @@ def _check_choice(state: State, own: _Own, choice: KernelChoice) -> Signature | 
     if parameters is None:
         return None
     positions = choice.arguments
-    if len(positions) != len(parameters) or not all(0 <= p < len(own) for p in positions):
+    expect(positions, tuple, "the positions of a choice")
+    for position in positions:
+        expect_whole(position, "the position of a parameter")
+    outside = next((p for p in positions if not 0 <= p < len(own)), None)
+    found = None
+    if len(positions) != len(parameters):
+        found = f"takes {len(parameters)} arguments and is given {len(positions)} positions"
+    elif outside is not None:
+        found = (
+            f"is given position {outside}, and the multi-kernel has {len(own)} parameters"
+        )
+    if found is not None:
         state.report(
             Code.CHOICE_POSITIONS,
-            f"@{name} takes {len(parameters)} arguments from the {len(own)} of the "
-            f"multi-kernel; its positions are {positions}",
-            f"@{name}",
+            f"the choice @{name} {found}",
+            f"@{name}" if outside is None else str(outside),
+            hint="give, for each argument of the kernel, a position among the "
+            "multi-kernel's parameters, which count from 0",
             notes=(Note(message=f"@{name} is defined here", path=signature.defined),),
         )
         return None
@@ -203,9 +254,7 @@ def _described(parameter: ParameterFacts) -> str:
 
 def _check_new(state: State, line: MultiKernelLine) -> None:
     """Warn of a multi-kernel that is another one but for its name."""
-    name, first = state.multi_kernels.setdefault(
-        _identity(state, line), (line.name, state.place())
-    )
+    name, first = state.multi_kernels.setdefault(identity(line), (line.name, state.place()))
     if first != state.place():
         state.report(
             Code.SAME_MULTI_KERNEL,
@@ -215,40 +264,3 @@ def _check_new(state: State, line: MultiKernelLine) -> None:
             hint=f"call @{name} instead",
             severity=Severity.WARNING,
         )
-
-
-def _identity(state: State, line: MultiKernelLine) -> Hashable:
-    """Return what two multi-kernels have in common that are one but for their names.
-
-    The order of choices is left out where the policy does not count them in an expression.
-    """
-    written = state.layouts.expressions.polynomials.written
-    order = sorted(
-        range(len(line.choices)),
-        key=lambda index: (line.choices[index].kernel, line.choices[index].arguments),
-    )
-    ranks = {index: rank for rank, index in enumerate(order)}
-    choices = tuple(
-        (
-            choice.kernel,
-            choice.arguments,
-            tuple((n.parameter, written(n.count), n.mode) for n in choice.workspaces),
-        )
-        for choice in (line.choices[index] for index in order)
-    )
-    selection = line.selection
-    picked: Hashable = None
-    match selection:
-        case FirstChoice():
-            picked = ranks[0]
-        case ForcedChoice(index):
-            picked = ranks[index]
-        case RecordedChoice(index, times, device):
-            picked = (ranks[index], tuple(times[i] for i in order if times), device)
-        case NearestChoice(hints):
-            picked = tuple((ranks[hint.choice], hint.sizes) for hint in hints)
-        case ComputedChoice(index, device):
-            picked = (written(index), tuple(order), device)
-        case _:
-            pass
-    return (line.parameters, line.sizes, choices, type(selection), picked)

@@ -18,7 +18,7 @@ from wrapperir.ir.selection import (
 )
 from wrapperir.ir.types import DType
 from wrapperir.verify.kernels import part_of
-from wrapperir.verify.malformed import expect
+from wrapperir.verify.malformed import expect, expect_whole
 from wrapperir.verify.state import State
 
 Known: TypeAlias = Mapping[str, DType]
@@ -53,16 +53,22 @@ def check_selection(state: State, line: MultiKernelLine, known: Known) -> None:
     state.here = here
 
 
-def _check_index(state: State, line: MultiKernelLine, index: int) -> bool:
+def _check_index(
+    state: State, line: MultiKernelLine, index: int, subject: str | None = None
+) -> bool:
     """Report an index that no choice has; say whether one has it."""
-    expect(index, int, "the index of a choice")
+    expect_whole(index, "the index of a choice")
     if 0 <= index < len(line.choices):
         return True
     if line.choices:
+        last = len(line.choices) - 1
         state.report(
             Code.CHOICE_INDEX,
-            f"choice {index} is selected, but there are {len(line.choices)}",
-            str(index),
+            f"there is no choice {index}: the multi-kernel has {last + 1}",
+            subject or str(index),
+            hint=f"choices count from 0: the last is {last}"
+            if last
+            else "choices count from 0: the only one is 0",
         )
     return False
 
@@ -75,15 +81,27 @@ def _check_times(
     if times and line.choices and len(times) != len(line.choices):
         found = f"there are {len(times)} times and {len(line.choices)} choices"
     for time in times:
-        expect(time, (int, float, type(None)), "a time")
-        if time is not None and not (math.isfinite(time) and time >= 0):
-            found = found or f"{time} is no time"
+        if time is not None and type(time) is not float:
+            expect_whole(time, "a time")
+        if time is not None and not _is_time(time):
+            found = found or "one is negative, or no finite number in binary64"
     if found is not None:
         state.report(
             Code.RECORDED_TIMES,
             f"the times of the choices are not one for each: {found}",
             hint="give none, or one for each choice: microseconds, or none if it failed",
         )
+
+
+def _is_time(time: float) -> bool:
+    try:
+        return math.isfinite(time) and time >= 0
+    except OverflowError:  # a whole number that binary64 has no room for
+        return False
+
+
+LARGEST_HINT = 2**63 - 1
+"""The largest size that a hint may have: that of a tensor."""
 
 
 def _check_hints(state: State, line: MultiKernelLine, hints: tuple[Hint, ...]) -> None:
@@ -96,9 +114,12 @@ def _check_hints(state: State, line: MultiKernelLine, hints: tuple[Hint, ...]) -
         )
     for number, hint in enumerate(hints):
         expect(hint, Hint, "a hint")
+        expect(hint.sizes, tuple, "the sizes of a hint")
         for size in hint.sizes:
-            expect(size, int, "a size")
-        if not _check_index(state, line, hint.choice):
+            expect_whole(size, "a size")
+        expect_whole(hint.choice, "the index of a choice")
+        subject = f"{hint.choice}: ({', '.join(map(str, hint.sizes))})"
+        if not _check_index(state, line, hint.choice, subject):
             return
         wanted, given = len(line.sizes), len(hint.sizes)
         found = None
@@ -106,11 +127,14 @@ def _check_hints(state: State, line: MultiKernelLine, hints: tuple[Hint, ...]) -
             found = f"has {given} sizes, and the multi-kernel names {wanted}"
         elif any(size < 0 for size in hint.sizes):
             found = f"has the size {min(hint.sizes)}"
+        elif any(size > LARGEST_HINT for size in hint.sizes):
+            found = "has a size above 2**63 - 1"
         if found is not None:
             state.report(
                 Code.INVALID_HINT,
-                f"hint {number} {found}",
-                hint="give a hint one size for each `size` line, none negative",
+                f"hint {number}, counted from 0, {found}",
+                subject,
+                hint="give a hint one size for each `size` line, of 0 to 2**63 - 1",
             )
             return
 

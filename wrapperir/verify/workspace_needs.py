@@ -10,8 +10,9 @@ from wrapperir.ir.kernel import KernelChoice
 from wrapperir.ir.line import BufferRef, KernelArgument
 from wrapperir.ir.types import DType, TensorType
 from wrapperir.ir.workspace import WorkspaceNeed, ZeroMode, combined_mode
+from wrapperir.verify.amounts import amount
 from wrapperir.verify.integers import INTEGERS
-from wrapperir.verify.malformed import expect
+from wrapperir.verify.malformed import expect, expect_whole
 from wrapperir.verify.polynomial import Polynomial, combine
 from wrapperir.verify.state import (
     NeededWorkspace,
@@ -55,25 +56,42 @@ class Needs:
 
     def add(self, choice: KernelChoice, signature: Signature) -> None:
         """Check what a choice needs; its kernel has this signature."""
-        written = {
-            position
+        access = {
+            position: (parameter.reads, parameter.writes)
             for position, parameter in zip(
                 choice.arguments, signature.parameters or (), strict=True
             )
-            if parameter.writes
+            if parameter.is_buffer
         }
+        needed: set[int] = set()
         for need in choice.workspaces:
             expect(need, WorkspaceNeed, "a need of a workspace")
-            expect(need.parameter, int, "the position of a parameter")
+            expect_whole(need.parameter, "the position of a parameter")
             expect(need.mode, ZeroMode, "a zero mode")
-            if need.parameter not in written:
+            reads, writes = access.get(need.parameter, (False, False))
+            name = self._name(need.parameter)
+            if not writes:
                 self._report(
                     choice,
-                    f"does not write {self._name(need.parameter)}, or needs it twice",
-                    "a choice has one need of each workspace, which is a buffer it writes",
+                    f"needs the workspace {name}, and does not write it",
+                    "a workspace is a buffer that the choice is given and writes",
                 )
                 continue
-            written.remove(need.parameter)
+            if need.parameter in needed:
+                self._report(
+                    choice,
+                    f"needs the workspace {name} twice",
+                    "say once what a choice needs of a workspace",
+                )
+                continue
+            needed.add(need.parameter)
+            if not reads and need.mode is not ZeroMode.UNINITIALIZED:
+                self._report(
+                    choice,
+                    f"needs the workspace {name} {need.mode.value}, and does not read it",
+                    "declare it read_write, or need it uninitialized",
+                )
+                continue
             is_sound = self._check_count(choice, need.count)
             self._gather(choice, need, is_sound)
 
@@ -268,12 +286,12 @@ def _check_extent(
         state.derived.append(wanted)  # what is known of an expression goes by identity
         needs = polynomials.of(wanted)
         if polynomials.bounds(combine(needs, numel, -1))[0] > 0:
-            amounts = ""
-            if len(needs) == 1 == len(numel) and () in needs and () in numel:
-                amounts = f": {needs[()]} elements are needed and {numel[()]} there"
+            asked = amount((count,), needs)
+            held = amount(_type(value).size, numel)
             state.report(
                 Code.WORKSPACE_ARGUMENT,
-                f"%{value.name} is too small a workspace for the choice @{choice}{amounts}",
+                f"the choice @{choice} needs {asked} elements of %{value.name}, "
+                f"which has {held}",
                 f"%{value.name}",
                 notes=(defined_note(value),),
             )
