@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.cpp_emitter.expression_library import Library, formatter_of
+from tests.draws import draws
 from wrapperir.ir.expr import (
     MAX_DEPTH,
     VARIADIC,
@@ -175,7 +176,7 @@ def check(library: Library, samples: Sequence[Sample]) -> int:
 
 
 def test_c_plus_plus_has_the_value_of_the_expression(tmp_path: Path) -> None:
-    samples = drawn(600)
+    samples = drawn(draws(250, fuzz=600))
     library = Library(tmp_path, SYMBOLS, [expr for expr, _ in samples])
     assert check(library, samples) > 5000
 

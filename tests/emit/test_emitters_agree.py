@@ -3,6 +3,7 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.draws import draws
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.program import Program
 from wrapperir.passes import MEMORY_PASSES, PASSES
@@ -15,7 +16,7 @@ CPP = (Language.CPP,)
 SEEDS = st.integers(0, 2**16)
 # Each program is a library, so there are fewer than of what is only interpreted.
 slow = settings(
-    max_examples=20,
+    max_examples=draws(10, fuzz=20),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 

@@ -13,6 +13,7 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.draws import draws
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Artifact, write_artifact
 from wrapperir.emit.archive import find_entries
@@ -176,7 +177,7 @@ def test_a_truncated_package_is_refused(package: Path) -> None:
         refusal(package)
 
 
-@settings(max_examples=300)
+@settings(max_examples=draws(120, fuzz=300))
 @given(st.data())
 def test_a_changed_byte_is_refused_or_changes_nothing(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from torch.fx import GraphModule
 
+from tests.draws import draws
 from tests.frontend_fx.checked import lowered
 from tests.frontend_fx.emitted import emitted, known_kernels, without_lines
 from wrapperir.diagnostics import DiagnosticError
@@ -69,7 +70,7 @@ def replaced(module: GraphModule, old: Any, new: Any) -> GraphModule:
     return module
 
 
-@settings(max_examples=60)
+@settings(max_examples=draws(25, fuzz=60))
 @given(programs())
 def test_a_graph_gives_the_program_that_it_was_built_of(program: Program) -> None:
     constants = example_constants(program)
@@ -79,7 +80,7 @@ def test_a_graph_gives_the_program_that_it_was_built_of(program: Program) -> Non
     assert all(torch.equal(found.constants[key], constants[key]) for key in constants)
 
 
-@settings(max_examples=40)
+@settings(max_examples=draws(20, fuzz=40))
 @given(programs())
 def test_what_the_nodes_say_computes_the_same(program: Program) -> None:
     module = without_lines(emitted(program, example_constants(program)))

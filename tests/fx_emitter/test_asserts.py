@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.fx import GraphModule, Interpreter, Node
 
+from tests.draws import draws
 from tests.fx_emitter.running import built
 from wrapperir.ir.program import Program
 from wrapperir.testing import example_constants, example_inputs, programs
@@ -63,7 +64,7 @@ def compare(module: GraphModule, *inputs: object) -> int:
     return interpreter.compared
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=draws(30, fuzz=60), suppress_health_check=[HealthCheck.too_slow])
 @given(programs(languages=(), max_steps=40), st.integers(0, 2**16))
 def test_values_look_as_they_are(program: Program, seed: int) -> None:
     module = build_graph_module(program, example_constants(program, seed))

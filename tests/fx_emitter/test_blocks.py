@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.fx import GraphModule, Node
 
+from tests.draws import draws
 from tests.fx_emitter.running import built, lines_of, load, parsed, refuse_both, run_both
 from tests.python_emitter.running import assert_same
 from wrapperir.diagnostics import Code, DiagnosticError
@@ -121,14 +122,14 @@ def test_conformance_without_dead_code(case: Case) -> None:
     assert check_case(FxEmitter(compile_graph=without_dead_code), case) is Outcome.PASSED
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=draws(20, fuzz=40), suppress_health_check=[HealthCheck.too_slow])
 @given(programs(languages=(), max_steps=24), st.integers(0, 99))
 def test_generated_programs_run_as_interpreted(program: Program, seed: int) -> None:
     case = Case("generated", program, seeds=(seed,))
     assert check_case(FxEmitter(compile_graph=without_dead_code), case) is Outcome.PASSED
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=draws(20, fuzz=40), suppress_health_check=[HealthCheck.too_slow])
 @given(programs(languages=(), max_steps=24))
 def test_every_line_of_every_block_is_in_a_graph_once(program: Program) -> None:
     module = build_graph_module(

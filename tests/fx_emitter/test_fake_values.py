@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
+from tests.draws import draws
 from wrapperir.emit.torch_dtypes import TORCH_DTYPES
 from wrapperir.emit.walking import walk_lines
 from wrapperir.ir.expr import (
@@ -371,7 +372,7 @@ def _computed(draw: st.DrawFn, depth: int = 2) -> Expr:
     return Operation(op, tuple(draw(_computed(depth - 1)) for _ in range(arity)))
 
 
-@settings(max_examples=100)
+@settings(max_examples=draws(40, fuzz=100))
 @given(_computed())
 def test_expressions_mean_what_the_interpreter_computes(expr: Expr) -> None:
     inputs = tuple(Input(name=f"i{name}", type=ScalarType(DType.I64)) for name in _NAMES)

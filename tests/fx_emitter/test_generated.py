@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.fx import GraphModule
 
+from tests.draws import draws
 from tests.fx_emitter.running import lines_of, without_dead_code
 from wrapperir.emit.walking import walk_lines
 from wrapperir.ir.kernel import Language
@@ -20,10 +21,10 @@ from wrapperir_fx.graph_module import build_graph_module
 SEEDS = st.integers(0, 2**16)
 TRITON = (Language.TRITON,)
 quick = settings(
-    max_examples=80,
+    max_examples=draws(30, fuzz=80),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-slow = settings(quick, max_examples=30)
+slow = settings(quick, max_examples=draws(12, fuzz=30))
 
 
 def check(program: Program, seed: int) -> None:

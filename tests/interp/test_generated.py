@@ -5,6 +5,7 @@ from attrs import evolve
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.draws import draws
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit.contract import Value
 from wrapperir.interp import Interpreter, interpret
@@ -18,7 +19,7 @@ from wrapperir.testing.inputs import example_constants, example_inputs
 from wrapperir.testing.programs import programs
 from wrapperir.verify import verify
 
-slow = settings(max_examples=60, suppress_health_check=list(HealthCheck))
+slow = settings(max_examples=draws(30, fuzz=60), suppress_health_check=list(HealthCheck))
 SEEDS = st.integers(0, 2**16)
 
 

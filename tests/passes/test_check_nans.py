@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 
+from tests.draws import draws
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import AssertNotNanLine
 from wrapperir.ir.program import Program
@@ -180,7 +181,7 @@ def test_the_meaning_stays(before: Program) -> None:
     assert not pass_faults(known, behaviour(after, known.symbols))
 
 
-@settings(max_examples=60)
+@settings(max_examples=draws(30, fuzz=60))
 @given(before=programs(max_steps=24))
 def test_programs_stay_valid(before: Program) -> None:
     after = check_nans(before)

@@ -8,6 +8,7 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.draws import draws
 from wrapperir.interp import interpret
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import Block, BodyLine, FreeLine, MultiKernelLine
@@ -20,7 +21,7 @@ from wrapperir.verify import verify
 
 # Kernels take a compiler run each: a few programs have them, most have operators alone.
 PROGRAMS = programs(languages=())
-EXAMPLES = settings(max_examples=60)
+EXAMPLES = settings(max_examples=draws(30, fuzz=60))
 
 
 def results(program: Program) -> list[object]:
@@ -58,13 +59,13 @@ def test_passes_in_any_order(program: Program, names: list[str]) -> None:
     assert_same(program, run_passes(program, names))
 
 
-@settings(max_examples=8)
+@settings(max_examples=draws(5, fuzz=8))
 @given(program=programs(languages=(Language.CPP,), max_steps=6))
 def test_with_kernels(program: Program) -> None:
     assert_same(program, run_passes(program, list(PASSES)))
 
 
-@settings(max_examples=30)
+@settings(max_examples=draws(15, fuzz=30))
 @given(program=programs(max_steps=24))
 def test_multi_kernels_stay_what_they_are(program: Program) -> None:
     given = multi_kernels(program)

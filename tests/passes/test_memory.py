@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 
+from tests.draws import draws
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.program import Program
 from wrapperir.passes import MEMORY_PASSES, PASSES
@@ -11,7 +12,7 @@ from wrapperir.testing.pass_check import behaviour, pass_faults
 from wrapperir.testing.programs import programs
 from wrapperir.text import format_program, parse_program
 
-EXAMPLES = settings(max_examples=60)
+EXAMPLES = settings(max_examples=draws(30, fuzz=60))
 
 
 def check(program: Program, names: list[str]) -> None:
@@ -33,13 +34,13 @@ def test_a_pass(name: str, program: Program) -> None:
     check(program, [name])
 
 
-@settings(max_examples=100)
+@settings(max_examples=draws(40, fuzz=100))
 @given(program=programs(languages=()))
 def test_all_of_them(program: Program) -> None:
     check(program, list(MEMORY_PASSES))
 
 
-@settings(max_examples=12)
+@settings(max_examples=draws(6, fuzz=12))
 @given(program=programs(languages=(Language.CPP,), max_steps=10))
 def test_with_kernels(program: Program) -> None:
     check(program, list(MEMORY_PASSES))

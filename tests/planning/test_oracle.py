@@ -2,6 +2,7 @@ import pytest
 from attrs import evolve
 from hypothesis import given, settings
 
+from tests.draws import draws
 from tests.planning.drawn_buffers import buffers
 from wrapperir.planning.check import check_plan
 from wrapperir.planning.exact import ExactSolver
@@ -20,7 +21,7 @@ def test_it_finds_a_known_optimum() -> None:
 
 
 @given(buffers(most=12))
-@settings(max_examples=25)
+@settings(max_examples=draws(12, fuzz=25))
 def test_the_exact_search_agrees(drawn: tuple[Buffer, ...]) -> None:
     small = tuple(evolve(buffer, size=buffer.size % 10) for buffer in drawn)
     found = OrToolsSolver().solve(small, seconds=20)

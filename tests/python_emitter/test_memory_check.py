@@ -6,6 +6,7 @@ from attrs import evolve
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.draws import draws
 from tests.python_emitter.line_cases import CASES
 from tests.python_emitter.running import assert_same
 from wrapperir.diagnostics import Code, DiagnosticError
@@ -25,7 +26,7 @@ from wrapperir_python.emitter import PythonEmitter
 CHECKING = PythonEmitter(check_memory=True)
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=draws(30, fuzz=60), suppress_health_check=list(HealthCheck))
 @given(programs(languages=(Language.CPP,)), st.integers(0, 9))
 def test_a_valid_program_passes_the_checks(program: Program, seed: int) -> None:
     constants = example_constants(program, seed)

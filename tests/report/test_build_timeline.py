@@ -4,6 +4,7 @@ from itertools import pairwise
 
 from hypothesis import given, settings
 
+from tests.draws import draws
 from wrapperir.analysis.live_bytes import analyze_memory
 from wrapperir.ir.program import Program
 from wrapperir.report.build_timeline import build_timeline
@@ -266,7 +267,7 @@ program @main(%x: f32[s0]) {
     assert memory.peak == 0
 
 
-@settings(max_examples=150)
+@settings(max_examples=draws(60, fuzz=150))
 @given(programs())
 def test_any_program_has_the_peak_that_the_analysis_finds(program: Program) -> None:
     text, positions = format_with_positions(program)

@@ -4,14 +4,17 @@ Each shares no code with the others; a program that is damaged on purpose must n
 sound to one that should have seen it.
 """
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import pytest
 from attrs import evolve
-from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import HealthCheck, Phase, assume, find, given, settings
 from hypothesis import strategies as st
+from hypothesis.errors import NoSuchExample
 
+from tests.draws import draws
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.interp import interpret
 from wrapperir.interp.storage import Owner, Storage
@@ -49,7 +52,7 @@ from wrapperir.verify import verify
 CPP = (Language.CPP,)
 SEEDS = st.integers(0, 2**16)
 PLACEMENT_FAULTS = {Code.RUN_PLACEMENT_OUT_OF_BOUNDS, Code.RUN_PLACEMENT_OVERLAP}
-slow = settings(max_examples=60, suppress_health_check=list(HealthCheck))
+slow = settings(max_examples=draws(30, fuzz=60), suppress_health_check=list(HealthCheck))
 
 
 def fault_of(program: Program, seed: int) -> Code | None:
@@ -114,19 +117,8 @@ def features(program: Program) -> Iterator[str]:
 
 
 def test_programs_have_what_memory_passes_have_to_deal_with() -> None:
-    seen: Counter[str] = Counter()
+    seen: set[str] = set()
 
-    @settings(
-        max_examples=600,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-        phases=[Phase.generate],
-    )
-    @given(programs(max_steps=30, special_memory=True))
-    def draw(program: Program) -> None:
-        seen.update(set(features(program)))
-
-    draw()
     wanted = {keyword(line) for line in LINES} | {
         *("nested allocate", "nested place"),
         *("output of reinterpret", "output of place", "output of extern_kernel"),
@@ -139,7 +131,20 @@ def test_programs_have_what_memory_passes_have_to_deal_with() -> None:
         *("named sizes", "subset of arguments"),
         *(f"choice needs {mode.value}" for mode in ZeroMode),
     }
-    assert wanted <= set(seen), wanted - set(seen)
+
+    def is_last(program: Program) -> bool:
+        seen.update(features(program))
+        return wanted <= seen
+
+    generate = settings(
+        max_examples=600,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate],
+    )
+    with contextlib.suppress(NoSuchExample):
+        find(programs(max_steps=30, special_memory=True), is_last, settings=generate)
+    assert wanted <= seen, wanted - seen
 
 
 @slow
@@ -150,7 +155,7 @@ def test_what_is_drawn_is_sound_to_all(program: Program, seed: int) -> None:
 
 
 def test_pools_and_streams_are_left_out_where_they_are_not_wanted() -> None:
-    @settings(max_examples=50, phases=[Phase.generate], database=None)
+    @settings(max_examples=draws(25, fuzz=50), phases=[Phase.generate], database=None)
     @given(programs(languages=CPP, pools=False, streams=False, max_steps=30))
     def check(program: Program) -> None:
         found = set(features(program))
@@ -254,7 +259,7 @@ def kept_bytes(program: Program) -> int:
 
 
 @settings(
-    max_examples=60,
+    max_examples=draws(30, fuzz=60),
     suppress_health_check=list(HealthCheck),
 )
 @given(programs(languages=CPP), SEEDS)

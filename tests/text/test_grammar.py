@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lark import Lark, UnexpectedInput
 
+from tests.draws import draws
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.ir.program import Program
 from wrapperir.testing.arbitrary import programs
@@ -50,7 +51,7 @@ def is_beyond_grammar(found: Diagnostic) -> bool:
     return found.code in BEYOND_GRAMMAR or found.message.endswith(NO_PARAMETER)
 
 
-@settings(max_examples=50)
+@settings(max_examples=draws(25, fuzz=50))
 @given(program=programs)
 def test_grammar_accepts_what_is_printed(lark: Lark, program: Program) -> None:
     assert grammar_accepts(lark, format_program(program))
@@ -86,7 +87,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=150)
+@settings(max_examples=draws(60, fuzz=150))
 @given(data=st.data(), program=programs)
 def test_grammar_and_reader_agree_on_mutations(
     lark: Lark, data: st.DataObject, program: Program

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.draws import draws
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.ir.program import Program
 from wrapperir.text import (
@@ -67,7 +68,7 @@ def test_truncated_json() -> None:
         assert_placed((found,), JSON[:end])
 
 
-@settings(max_examples=500)
+@settings(max_examples=draws(250, fuzz=500))
 @given(st.randoms(use_true_random=False))
 def test_mutated_text(random: random.Random) -> None:
     text = TEXT
@@ -120,7 +121,7 @@ def places(value: object) -> Iterator[tuple[dict[str, object] | list[object], st
             yield from places(value[key])
 
 
-@settings(max_examples=300)
+@settings(max_examples=draws(150, fuzz=300))
 @given(st.data())
 def test_mutated_json(data: st.DataObject) -> None:
     document = json.loads(JSON)

@@ -7,6 +7,7 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 
+from tests.draws import draws
 from wrapperir.ir.program import Program
 from wrapperir.testing.arbitrary import programs
 from wrapperir.text import format_json
@@ -31,7 +32,7 @@ def test_schema_accepts_the_sample() -> None:
     VALIDATOR.validate(json.loads(format_json(SAMPLE)))
 
 
-@settings(max_examples=40)
+@settings(max_examples=draws(20, fuzz=40))
 @given(programs)
 def test_schema_accepts_what_is_written(program: Program) -> None:
     VALIDATOR.validate(json.loads(format_json(program)))

@@ -2,6 +2,7 @@
 
 from hypothesis import given, settings
 
+from tests.draws import draws
 from wrapperir.diagnostics import LinePath
 from wrapperir.ir.line import keyword
 from wrapperir.ir.program import Program
@@ -47,7 +48,7 @@ def assert_placed(program: Program) -> None:
             assert (name, index) in positions
 
 
-@settings(max_examples=100)
+@settings(max_examples=draws(50, fuzz=100))
 @given(programs)
 def test_every_part_has_its_place(program: Program) -> None:
     assert_placed(program)

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.draws import draws
 from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import ValueType
@@ -37,7 +38,7 @@ def assert_same(again: Program, program: Program) -> None:
     assert again == program or "nan" in repr(program)
 
 
-@settings(max_examples=200)
+@settings(max_examples=draws(80, fuzz=200))
 @given(programs)
 def test_round_trips(program: Program) -> None:
     text = format_program(program)
@@ -63,7 +64,7 @@ def test_expression_round_trip(expr: Expr) -> None:
     assert repr(parse_expr(text)) == repr(expr)
 
 
-@settings(max_examples=200)
+@settings(max_examples=draws(80, fuzz=200))
 @given(value_types)
 def test_type_round_trip(type: ValueType) -> None:
     assert repr(parse_type(format_type(type))) == repr(type)

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.draws import draws
 from wrapperir.ir.line import BodyLine
 from wrapperir.testing.arbitrary import body_lines
 from wrapperir.text import format_line
@@ -28,7 +29,7 @@ def assert_same_as_full(text: str) -> None:
         assert repr(parse_statement(Cursor(text))) == repr(line)
 
 
-@settings(max_examples=250)
+@settings(max_examples=draws(100, fuzz=250))
 @given(body_lines, st.data())
 def test_shortcuts_agree_with_the_full_grammar(line: BodyLine, data: st.DataObject) -> None:
     text = format_line(line).split("\n")[0]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from hypothesis import given, settings
 
+from tests.draws import draws
 from wrapperir.diagnostics import Severity
 from wrapperir.emit.contract import Value
 from wrapperir.emit.pipeline import compile_program
@@ -46,7 +47,7 @@ def outputs(program: Program, *, emitted: bool = False) -> Sequence[Value]:
     return interpret(program, inputs, constants)
 
 
-@settings(max_examples=80)
+@settings(max_examples=draws(40, fuzz=80))
 @given(programs(max_steps=10))
 def test_a_tuned_program_computes_what_it_did(program: Program) -> None:
     tuned = tune_program(program, samples=4, interpreted=True, timer=by_chance)

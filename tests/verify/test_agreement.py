@@ -2,6 +2,7 @@
 
 from hypothesis import HealthCheck, given, settings
 
+from tests.draws import draws
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.program import Program
 from wrapperir.testing.conformance import Case, Outcome, check_case
@@ -9,7 +10,9 @@ from wrapperir.testing.programs import programs
 from wrapperir_python.emitter import PythonEmitter
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=draws(25, fuzz=60), deadline=None, suppress_health_check=list(HealthCheck)
+)
 @given(programs(languages=(Language.TRITON,), max_steps=18))
 def test_generated_programs_run_the_same(program: Program) -> None:
     case = Case("generated", program, seeds=(0, 1))

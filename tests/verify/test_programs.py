@@ -1,10 +1,14 @@
 """Generated programs are valid, of every line kind, and shrink."""
 
+import contextlib
+
 import pytest
 import torch
-from hypothesis import HealthCheck, find, given, settings
+from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
+from hypothesis.errors import NoSuchExample
 
+from tests.draws import draws
 from tests.verify.lines_of import all_lines
 from wrapperir.interp import interpret
 from wrapperir.ir.kernel import Language
@@ -25,13 +29,13 @@ SLOW = settings(
 )
 
 
-@settings(SLOW, max_examples=100)
+@settings(SLOW, max_examples=draws(50, fuzz=100))
 @given(programs())
 def test_generated_programs_have_no_faults(program: Program) -> None:
     assert verify(program) == ()
 
 
-@settings(SLOW, max_examples=40)
+@settings(SLOW, max_examples=draws(20, fuzz=40))
 @given(programs(languages=(Language.TRITON,)), st.integers(0, 1000))
 def test_generated_programs_run_on_their_example_inputs(
     program: Program, seed: int
@@ -54,19 +58,26 @@ def test_generated_programs_run_on_their_example_inputs(
 def test_every_line_kind_is_generated() -> None:
     seen: set[type[AnyLine]] = set()
 
-    @settings(SLOW, max_examples=250, derandomize=True, database=None)
-    @given(programs())
-    def collect(program: Program) -> None:
+    def is_last(program: Program) -> bool:
         seen.update(type(line) for line in all_lines(program))
+        return seen == set(LINES)
 
-    collect()
+    generate = settings(
+        SLOW,
+        max_examples=400,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+    )
+    with contextlib.suppress(NoSuchExample):
+        find(programs(), is_last, settings=generate)
     assert seen == set(LINES)
 
 
 @pytest.mark.parametrize("kind", [ReuseLine, KernelCallLine], ids=keyword)
 def test_generated_programs_shrink(kind: type[AnyLine]) -> None:
     smallest = find(
-        programs(),
+        programs(max_steps=draws(8, fuzz=16)),
         lambda program: any(isinstance(line, kind) for line in all_lines(program)),
         settings=settings(SLOW, max_examples=400, database=None, derandomize=True),
     )
@@ -79,7 +90,7 @@ def test_languages_are_those_asked_for() -> None:
 
 
 def check_languages(wanted: tuple[Language, ...]) -> None:
-    @settings(SLOW, max_examples=30)
+    @settings(SLOW, max_examples=draws(20, fuzz=40))
     @given(programs(languages=wanted))
     def check(program: Program) -> None:
         found = {getattr(line, "language", None) for line in program.definitions}

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.draws import draws
 from wrapperir.diagnostics import Code, Diagnostic
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
@@ -74,7 +75,11 @@ def spoil(value: object, draw: Callable[[int], int]) -> object:
     return JUNK[draw(len(JUNK))]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=draws(120, fuzz=300),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
 @given(programs(), st.data())
 def test_nothing_in_memory_makes_it_raise(program: Program, data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 3))):
@@ -218,7 +223,9 @@ def test_cost_grows_with_length(make: Callable[[int], Program]) -> None:
     assert large <= 8.5 * small
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=draws(80, fuzz=200), deadline=None, suppress_health_check=list(HealthCheck)
+)
 @given(arbitrary_programs)
 def test_arbitrary_programs_are_verified(program: Program) -> None:
     diagnostics = verify(program)

@@ -8,6 +8,7 @@ from attrs import define, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.draws import draws
 from tests.verify.test_robustness import calls_of
 from wrapperir.diagnostics import Code
 from wrapperir.ir.builder import ProgramBuilder
@@ -374,7 +375,7 @@ class Reference:
         return reached
 
 
-@settings(max_examples=200)
+@settings(max_examples=draws(80, fuzz=200))
 @given(st.randoms(use_true_random=False), st.integers(2, 4), st.integers(1, 40))
 def test_races_are_those_of_sets_of_what_is_done(
     rng: random.Random, streams: int, length: int

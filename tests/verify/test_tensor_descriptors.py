@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from triton.runtime import interpreter
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from tests.draws import draws
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.interp import interpret
 from wrapperir.interp.torch_values import TORCH_DTYPES
@@ -92,7 +93,7 @@ def views(draw: st.DrawFn) -> tuple[TensorType, int, tuple[int, ...]]:
     return tensor(dtype, size, tuple(stride), offset=offset), 800, tuple(block)
 
 
-@settings(max_examples=400)
+@settings(max_examples=draws(200, fuzz=400))
 @given(views())
 def test_what_triton_refuses_is_refused_and_nothing_else(
     drawn: tuple[TensorType, int, tuple[int, ...]],
