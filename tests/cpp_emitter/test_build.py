@@ -5,6 +5,7 @@ import shutil
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from attrs import evolve
 from tests.cpp_emitter.running import parsed
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit import Artifact
+from wrapperir.private_directory import private_directory
+from wrapperir_cpp.build_cache import built_once
 from wrapperir_cpp.compiler import Compiler, first_errors
 from wrapperir_cpp.emitter import CppEmitter
 
@@ -68,11 +71,20 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def filled_cache(run_cache: Path, cache: Path) -> Path:
     """A cache of the test's own that has what all programs share."""
-    common = run_cache.with_name("common-cache")
+    kept: list[Path] = []
+
+    def recorded(kind: str, key: str, make: Callable[[Path], None]) -> Path:
+        kept.append(built_once(kind, key, make))
+        return kept[-1]
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(common))
+        patch.setenv("XDG_CACHE_HOME", str(run_cache))
+        patch.setattr("wrapperir_cpp.objects.built_once", recorded)
         built(emitted(PROGRAM.replace("4]", "3]")))
-    shutil.copytree(common / "wrapperir", cache, ignore=shutil.ignore_patterns("tmp*"))
+    for path in kept:
+        folder = private_directory(cache / path.parent.name)
+        for file in (path, path.with_name(f"{path.name}.sha256")):
+            shutil.copy(file, folder)
     return cache
 
 
@@ -105,14 +117,12 @@ def test_a_program_is_compiled_and_the_runtime_is_not(
 
 def test_what_was_damaged_is_built_anew(filled_cache: Path) -> None:
     first = built(emitted())
-    kept = [
-        path
-        for path in filled_cache.glob("*/*")
-        if path.is_file() and not path.name.startswith("lock") and path.suffix == ""
-    ]
-    assert kept
-    for path in kept:
-        path.write_bytes(b"damaged")
+    for kind in ("objects", "libraries"):
+        seals = sorted((filled_cache / kind).glob("*.sha256"))
+        assert seals
+        # Not all, which take long to build.
+        for seal in seals[::4]:
+            seal.with_suffix("").write_bytes(b"damaged")
     again = built(emitted())
     library = again.files["program.so"]
     assert isinstance(library, bytes)
@@ -189,7 +199,10 @@ def test_the_library_exports_its_interfaces_alone(tmp_path: Path) -> None:
     assert ctypes.CDLL(str(path)).wrapperir_constant_count() == 0
 
 
-def test_two_processes_may_build_at_once(cache: Path) -> None:
+def test_two_processes_may_build_at_once(filled_cache: Path) -> None:
+    # Some of what all programs share is there, some is not.
+    for seal in sorted((filled_cache / "objects").glob("*.sha256"))[::4]:
+        seal.unlink()
     script = (
         "from tests.cpp_emitter.test_build import *; import torch;"
         "call = CppEmitter().load(emitted(KERNEL), {});"
@@ -206,7 +219,7 @@ def test_two_processes_may_build_at_once(cache: Path) -> None:
     for process in running:
         shown, _ = process.communicate(timeout=280)
         assert shown == "[2.0, 2.0, 2.0, 2.0]\n"
-    leftovers = [path for path in cache.glob("*/*") if path.name.startswith("tmp")]
+    leftovers = [path for path in filled_cache.glob("*/*") if path.name.startswith("tmp")]
     assert leftovers == []
 
 
