@@ -1,6 +1,8 @@
 """Artifacts whose kernels for GPUs are those that are fastest on the GPU that is here."""
 
+import logging
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from attrs import evolve
 
@@ -14,6 +16,11 @@ from wrapperir_cpp.artifact_files import TEXT, emit_artifact
 from wrapperir_cpp.layout import KERNELS
 from wrapperir_cpp.targets import Target, present_targets
 from wrapperir_cpp.triton_kernels import KERNEL_FACTS
+
+if TYPE_CHECKING:
+    from wrapperir.tuning.choice_cache import ChoiceCache
+
+logger = logging.getLogger("wrapperir.choices")
 
 _TIMED_WITH = "python"
 """The emitter to time with: what it makes of a call needs no compiler."""
@@ -45,14 +52,13 @@ def tune_artifact(artifact: Artifact, targets: Sequence[Target]) -> Artifact:
     names = open_choices(program)
     if not names:
         return artifact
-    from wrapperir.tuning.choice_cache import default_cache
     from wrapperir.tuning.record import format_record
     from wrapperir.tuning.tune import tune_program
 
     tuned = tune_program(
         program,
         emitter=_TIMED_WITH,
-        cache=default_cache(),
+        cache=_cache(),
         kernels=names,
         samples=_SAMPLES,
         seconds=_SECONDS,
@@ -65,6 +71,16 @@ def tune_artifact(artifact: Artifact, targets: Sequence[Target]) -> Artifact:
     }
     files = {**kept, **chosen.files, RECORD: format_record(tuned.report)}
     return evolve(artifact, files=files)
+
+
+def _cache() -> "ChoiceCache | None":
+    from wrapperir.tuning.choice_cache import CacheRefusedError, default_cache
+
+    try:
+        return default_cache()
+    except CacheRefusedError as error:
+        logger.warning("choices are not kept for later: %s", error)
+        return None
 
 
 def open_choices(program: Program) -> frozenset[str]:

@@ -176,3 +176,16 @@ def test_a_directory_that_others_may_write_to_warns_once(
     assert "choices are not kept for later" in warning.getMessage()
     assert cache.directory in warning.getMessage()
     Path(cache.directory).chmod(0o700)
+
+
+def test_a_setting_that_is_no_path_warns_and_choices_are_timed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, cache: ChoiceCache
+) -> None:
+    monkeypatch.setenv("WRAPPERIR_CHOICE_CACHE", "off")
+    call = load_with(monkeypatch, benchmarked(), Ran().stubs)
+    asked = force(call, (3.0, 2.0))
+    call(tensors())
+    assert len(asked) == 1
+    (warning,) = [r for r in caplog.records if r.levelno == logging.WARNING]
+    assert "WRAPPERIR_CHOICE_CACHE='off' is neither 0 nor" in warning.getMessage()
+    assert list(Path(cache.directory).iterdir()) == []

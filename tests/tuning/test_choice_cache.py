@@ -308,6 +308,25 @@ def test_the_setting_turns_the_cache_off_or_moves_it(
     assert (tmp_path / "here" / f"{KEY}.json").exists()
 
 
+@pytest.mark.parametrize("setting", ["off", "1", "no", "relative/folder", "00", "./0"])
+def test_a_setting_that_is_no_absolute_path_is_refused(
+    setting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(choice_cache.SETTING, setting)
+    with pytest.raises(CacheRefusedError, match=r"neither 0 nor an absolute path") as found:
+        default_cache()
+    assert f"{choice_cache.SETTING}={setting!r}" in str(found.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_home_directory_may_be_written_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(choice_cache.SETTING, "~/choices")
+    cache = default_cache()
+    assert cache is not None
+    assert cache.directory == os.path.expanduser("~/choices")
+
+
 def test_a_fresh_cache_is_the_default_here_and_in_a_child_and_goes(
     cache: ChoiceCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:

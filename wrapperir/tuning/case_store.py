@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from wrapperir.tuning.choice_cache import ChoiceCache, Entry, choice_key
+from wrapperir.tuning.choice_cache import CacheRefusedError, ChoiceCache, Entry, choice_key
 from wrapperir.tuning.measure import Times
 
 _FAILED_BEFORE = "it failed when it was timed before"
@@ -11,7 +11,8 @@ _FAILED_BEFORE = "it failed when it was timed before"
 class CaseStore:
     """The times of cases that were measured, by the facts that decide them.
 
-    A cache that cannot be used is left alone from then on, and ``problem`` says why.
+    A cache that cannot be used is left alone from then on, and ``problem`` says which and
+    why.  ``kept`` counts the cases whose times are in it.
     """
 
     def __init__(self, cache: ChoiceCache | None) -> None:
@@ -19,6 +20,7 @@ class CaseStore:
         self._cache = cache
         self._here: dict[str, Times] = {}
         self.problem = ""
+        self.kept = 0
 
     def load(self, facts: Mapping[str, object], choices: int) -> Times | None:
         """Return the times of a case with that many choices, if they are known."""
@@ -29,10 +31,11 @@ class CaseStore:
         try:
             entry = self._cache.load(key)
         except OSError as error:
-            self._give_up(error)
+            self._give_up(self._cache, error)
             return None
         if entry is None or len(entry.microseconds) != choices:
             return None
+        self.kept += 1
         times = entry.microseconds
         failures = tuple(_FAILED_BEFORE if time is None else None for time in times)
         return Times(times, failures)
@@ -50,8 +53,12 @@ class CaseStore:
         try:
             self._cache.store(key, Entry(times.microseconds))
         except OSError as error:
-            self._give_up(error)
+            self._give_up(self._cache, error)
+        else:
+            self.kept += 1
 
-    def _give_up(self, error: OSError) -> None:
+    def _give_up(self, cache: ChoiceCache, error: OSError) -> None:
         self._cache = None
-        self.problem = error.strerror or str(error)
+        self.problem = str(error)
+        if not isinstance(error, CacheRefusedError):  # which names the directory
+            self.problem = f"{cache.directory}: {error.strerror or error}"

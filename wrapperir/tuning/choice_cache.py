@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 SETTING: Final = "WRAPPERIR_CHOICE_CACHE"
-"""The environment variable that turns the cache off (``0``) or names its directory."""
+"""The environment variable that turns the cache off (``0``) or is its absolute path."""
 
 FORMAT: Final = 1
 """The version of what is in a file."""
@@ -39,7 +39,7 @@ _OPEN_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_C
 
 
 class CacheRefusedError(PermissionError):
-    """The directory could have been written by someone else, so nothing there counts."""
+    """The directory could have been written by someone else, or the setting is no path."""
 
 
 @dataclass(frozen=True)
@@ -132,15 +132,24 @@ def choice_key(facts: Mapping[str, object]) -> str:
 def default_cache() -> ChoiceCache | None:
     """Return this user's cache, or ``None`` where it is turned off or there is no home.
 
-    ``WRAPPERIR_CHOICE_CACHE=0`` turns it off, and a path there is its directory.  Without,
-    it is ``wrapperir/choices`` in the user's directory for caches: ``XDG_CACHE_HOME``,
-    ``~/.cache`` or, on macOS, ``~/Library/Caches``.
+    ``WRAPPERIR_CHOICE_CACHE=0`` turns it off, and an absolute path there is its directory,
+    or one that begins with ``~``.  Without, it is ``wrapperir/choices`` in the user's
+    directory for caches: ``XDG_CACHE_HOME``, ``~/.cache`` or, on macOS,
+    ``~/Library/Caches``.
+
+    Raises:
+        CacheRefusedError: ``WRAPPERIR_CHOICE_CACHE`` is anything else.
     """
     setting = os.environ.get(SETTING, "").strip()
     if setting == "0":
         return None
     if setting:
-        return ChoiceCache(os.path.expanduser(setting))
+        directory = os.path.expanduser(setting)
+        if not os.path.isabs(directory):
+            raise CacheRefusedError(
+                f"{SETTING}={setting!r} is neither 0 nor an absolute path"
+            )
+        return ChoiceCache(directory)
     caches = os.environ.get("XDG_CACHE_HOME", "").strip()
     if not os.path.isabs(caches):
         mac = sys.platform == "darwin"
