@@ -24,6 +24,52 @@ program @main(%x: f32[s0, 4]) {
 }
 """
 
+SUMS = """\
+wrapperir 1
+
+kernel_definition @by_columns cpp(x: read f32*, y: write f32*, rows: i64) {
+  entry = by_columns
+  source {
+    | #include <cstdint>
+    | extern "C" void by_columns(const float* x, float* y, int64_t rows) {
+    |   for (int64_t i = 0; i < rows; ++i) y[i] = 0;
+    |   for (int64_t j = 0; j < 64; ++j)
+    |     for (int64_t i = 0; i < rows; ++i) y[i] += x[i * 64 + j];
+    | }
+  }
+}
+
+kernel_definition @by_rows cpp(x: read f32*, y: write f32*, rows: i64) {
+  entry = by_rows
+  source {
+    | #include <cstdint>
+    | extern "C" void by_rows(const float* x, float* y, int64_t rows) {
+    |   for (int64_t i = 0; i < rows; ++i) {
+    |     float sum = 0;
+    |     for (int64_t j = 0; j < 64; ++j) sum += x[i * 64 + j];
+    |     y[i] = sum;
+    |   }
+    | }
+  }
+}
+
+multi_kernel @row_sums(x: read f32*, y: write f32*, rows: i64) {
+  choice @by_columns(0, 1, 2)
+  choice @by_rows(0, 1, 2)
+  select benchmark
+}
+
+program @main(%x: f32[s0, 64]) {
+  symbol s0: int 1..64 = size(%x, 0)
+
+  %y = allocate f32[s0]
+  kernel_call @row_sums(%x, %y, s0)
+  free %x
+  return %y
+}
+"""
+"""A program with a multi-kernel, which tuning chooses in."""
+
 MODEL = """\
 import torch
 
@@ -52,13 +98,18 @@ def example_inputs():
 
 
 def write_files(folder: Path) -> None:
-    """Write ``add.wir``, ``add.json``, ``model.py``, ``inputs.pt`` and ``weights.pt``."""
+    """Write what examples work on.
+
+    These are ``add.wir``, ``add.json``, ``sums.wir``, ``model.py``, ``inputs.pt`` and
+    ``weights.pt``.
+    """
     import torch
 
     from wrapperir.text import format_json, parse_program
 
     (folder / "add.wir").write_text(ADD)
     (folder / "add.json").write_text(format_json(parse_program(ADD)))
+    (folder / "sums.wir").write_text(SUMS)
     (folder / "model.py").write_text(MODEL)
     torch.save([torch.ones(3, 4)], folder / "inputs.pt")
     torch.save({"w": torch.arange(4.0)}, folder / "weights.pt")

@@ -1,12 +1,16 @@
 """``wrapperir tune``: the report, what it writes, its options and its exit statuses."""
 
+import errno
 import json
+import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from tests.cli.files import invoke
+from tests.cli.files import SUMS, invoke
 from tests.tuning.costs import Pretended, calling, constant
 from wrapperir.emit.artifact import read_artifact
 from wrapperir.ir.expr import Number, Symbol
@@ -24,7 +28,7 @@ from wrapperir.tuning.record import parse_record
 def timer(monkeypatch: pytest.MonkeyPatch) -> Pretended:
     """Stand in for what takes times."""
     made = Pretended({"slow": constant(100.0), "fast": constant(4.0)})
-    monkeypatch.setattr(tune, "CallTimer", lambda emitter, seconds: made)
+    monkeypatch.setattr(tune, "CallTimer", lambda *given: made)
     return made
 
 
@@ -204,7 +208,7 @@ def test_a_cache_that_others_can_write_to_is_named(
     monkeypatch.setenv(SETTING, str(shared))
     result = invoke("tune", "sums.wir")
     assert result.exit_code == 0
-    assert "the cache of choices is not used: " in result.stderr
+    assert f"the cache of choices is not used: {shared} " in result.stderr
     assert list(shared.iterdir()) == []
 
 
@@ -213,7 +217,10 @@ def test_what_cannot_be_timed_is_said_and_the_status_is_0(timer: Pretended) -> N
     Path("settled.wir").write_text(text)
     result = invoke("tune", "settled.wir", "-o", "same.wir")
     assert result.exit_code == 0
-    assert result.stdout == "tuning of @main: it has no kernels to choose between\n"
+    assert (
+        "@twice: not tuned: its policy is `forced(0)`; write `select benchmark` to have it"
+        " timed\n"
+    ) in result.stdout
     assert Path("same.wir").read_text() == text
 
 
@@ -228,16 +235,118 @@ def test_ctrl_c_is_status_130_and_keeps_what_was_timed(
             raise KeyboardInterrupt
         return Times((5.0, 1.0), (None, None))
 
-    monkeypatch.setattr(tune, "CallTimer", lambda emitter, seconds: interrupted)
+    monkeypatch.setattr(tune, "CallTimer", lambda *given: interrupted)
     result = invoke("tune", "dynamic.wir", "--samples", "4", "-o", "tuned.wir")
     assert result.exit_code == 130
     assert not Path("tuned.wir").exists()
+    kept = "wrapperir: the times of 2 finished cases are kept for the next run\n"
+    assert result.stderr.endswith(f"{kept}wrapperir: interrupted\n")
+    asked.clear()
+    for arguments in (("--no-cache",), ("--seed", "5", "--symbol", "s0=99999,99998,99997")):
+        alone = invoke("tune", "dynamic.wir", *arguments)
+        assert alone.exit_code == 130
+        assert ("are kept" in alone.stderr) is (arguments != ("--no-cache",))
+        asked.clear()
     again = invoke("tune", "dynamic.wir", "--samples", "4")
     assert "4 cases, 2 of them known before" in again.stdout
 
 
+def test_the_examples_of_help_choose_something(timer: Pretended) -> None:
+    Path("sums.wir").write_text(SUMS)
+    timer.microseconds = {"by_columns": constant(9.0), "by_rows": constant(4.0)}
+    text = invoke("tune", "--help").stdout
+    lines = [x.strip() for x in text.splitlines() if x.startswith("    wrapperir ")]
+    assert len(lines) >= 4
+    for line in lines:
+        if "--emitter cpp" not in line:  # which builds
+            result = invoke(*line.split()[1:])
+            assert "@row_sums: always @by_rows" in result.stdout, line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("-o", "missing/tuned.wir"), "missing/tuned.wir: No such file or directory"),
+        (("-o", "sums.wir/tuned"), "sums.wir/tuned: Not a directory"),
+        (("-o", "folder.wir"), "folder.wir: Is a directory"),
+        (("--record", "missing/tuning.json"), "missing/tuning.json: No such file"),
+        (("-o", "tuned.wir", "--record", "folder.wir"), "folder.wir: Is a directory"),
+    ],
+)
+def test_what_cannot_be_written_is_found_before_timing(
+    timer: Pretended, arguments: Sequence[str], named: str
+) -> None:
+    Path("folder.wir").mkdir()
+    before = sorted(os.listdir())
+    result = invoke("tune", "sums.wir", *arguments)
+    assert result.exit_code == 3
+    assert f"wrapperir: {named}" in result.stderr
+    assert timer.asked == []
+    assert sorted(os.listdir()) == before
+
+
+@pytest.mark.parametrize("output", ["tuned.wir", "made/compiled"])
+def test_a_directory_that_cannot_be_written_to_is_found_before_timing(
+    timer: Pretended, monkeypatch: pytest.MonkeyPatch, output: str
+) -> None:
+    def refuse(*arguments: object, **named: object) -> NoReturn:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), ".")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    result = invoke("tune", "sums.wir", "-o", output)
+    assert result.exit_code == 3
+    assert f"wrapperir: {output}: Permission denied" in result.stderr
+    assert timer.asked == []
+
+
+def test_a_record_may_go_into_the_directory_that_is_written(timer: Pretended) -> None:
+    result = invoke("tune", "sums.wir", "-o", "made", "--record", "made/record.json")
+    assert result.exit_code == 0
+    assert parse_record(Path("made/record.json").read_text()).kernels[0].chosen == 1
+
+
+def test_the_report_is_printed_though_nothing_can_be_written(
+    timer: Pretended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "replace", full)
+    result = invoke("tune", "sums.wir", "-o", "tuned.wir", "--no-cache")
+    assert result.exit_code == 3
+    assert "tuned.wir: No space left on device" in result.stderr
+    assert "@twice: always @fast" in result.stdout
+
+
+@pytest.mark.parametrize("setting", ["off", "relative"])
+def test_a_setting_of_the_cache_that_is_no_path_is_status_2(
+    timer: Pretended, monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    monkeypatch.setenv(SETTING, setting)
+    result = invoke("tune", "sums.wir")
+    assert result.exit_code == 2
+    said = " ".join(result.stderr.replace("│", " ").split())
+    assert f"{SETTING}='{setting}' is neither 0 nor an absolute path" in said
+    assert timer.asked == []
+    assert invoke("tune", "sums.wir", "--no-cache").exit_code == 0
+
+
+def test_each_choice_is_named_before_its_first_run() -> None:
+    result = invoke("tune", "dynamic.wir", "--symbol", "s0=1,2", "--seconds", "0.001")
+    assert result.stderr.splitlines()[1:] == [
+        "wrapperir: timing @twice, case 1 of 2 ...",
+        "wrapperir: timing @twice: @slow, case 1 of 2 ...",
+        "wrapperir: timing @twice: @fast, case 1 of 2 ...",
+    ]
+
+
 def test_help_has_examples_and_statuses() -> None:
     text = invoke("tune", "--help").stdout
-    assert "wrapperir tune add.wir -o tuned.wir" in text
+    assert "wrapperir tune sums.wir -o tuned.wir" in text
     assert "Exit status: 0 also where" in text
+    said = " ".join(text.split())
+    assert "[default: python]" in said
+    assert f"[default: {tune.SAMPLES};" in said
+    assert f"[default: {tune.SECONDS};" in said
+    assert "Times that are kept are taken whatever it is" in said
     assert "tune" in invoke("--help").stdout

@@ -15,7 +15,7 @@ from wrapperir.ir.line import KernelDefinitionLine
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import DType, TensorType, tensor
 from wrapperir.tuning.calls import call_program, calls_of
-from wrapperir.tuning.measure import MOST_ROUNDS, Arguments, CallTimer
+from wrapperir.tuning.measure import LONGEST_REASON, MOST_ROUNDS, Arguments, CallTimer
 
 Rule = Callable[[list[Value]], None]
 
@@ -103,6 +103,29 @@ def test_what_fails_has_a_reason_and_the_others_a_time() -> None:
     assert missing.failures[0] is not None
     assert "there is no rule for slow" in missing.failures[0]
     assert missing.microseconds[1] is not None
+
+
+def test_a_reason_is_one_short_line_without_control_characters() -> None:
+    def fail(inputs: list[Value]) -> None:
+        raise RuntimeError("\x1b[31mred\x07" + "x" * 1000)
+
+    emitter = Acting({"slow": fail, "fast": nothing})
+    reason = CallTimer(emitter, seconds=0.01)(choices(calling([4])), {}).failures[0]
+    assert reason is not None
+    assert reason.startswith("RuntimeError: [31mredxxx")
+    assert reason.isprintable()
+    assert len(reason) <= LONGEST_REASON
+
+
+def test_a_choice_is_told_before_its_first_run() -> None:
+    told: list[str] = []
+    emitter = Acting({"slow": nothing, "fast": nothing})
+
+    def tell(name: str) -> None:
+        told.append(f"{name} after {len(emitter.order)}")
+
+    CallTimer(emitter, 0.001, tell)(choices(calling([4])), {})
+    assert told == ["slow after 0", "fast after 1"]
 
 
 def test_what_fails_later_loses_its_time() -> None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import pytest
 import torch
@@ -50,7 +51,7 @@ from wrapperir.ir.selection import (
 from wrapperir.ir.types import Device, DType, TensorType, tensor
 from wrapperir.text import format_program, parse_program
 from wrapperir.tuning.choice_cache import ChoiceCache, fresh_choice_cache
-from wrapperir.tuning.measure import Timer, Times
+from wrapperir.tuning.measure import LONGEST_REASON, Timer, Times
 from wrapperir.tuning.report import KernelReport
 from wrapperir.tuning.shapes import SymbolValueError
 from wrapperir.tuning.text import format_tuning
@@ -164,7 +165,11 @@ def test_what_is_settled_stays(selection: Selection) -> None:
     program = calling([64], selection=selection)
     tuned = tune_program(program, timer=refusing)
     assert tuned.program == program
-    assert tuned.report.kernels == ()
+    assert only(tuned).cases == ()
+    policy = "forced(1)" if isinstance(selection, ForcedChoice) else "first"
+    reason = f"its policy is `{policy}`; write `select benchmark` to have it timed"
+    assert only(tuned).reason == reason
+    assert f"@twice: not tuned: {reason}" in format_tuning(tuned.report)
 
 
 def multi(program: Program) -> MultiKernelLine:
@@ -274,9 +279,11 @@ def test_a_choice_that_fails_is_not_chosen_and_the_report_says_why() -> None:
     assert "@fast has no time: it broke" in format_tuning(tuned.report)
 
 
-def test_a_kernel_that_does_not_compile_has_no_time() -> None:
+@pytest.mark.parametrize("emitter", ["python", "fx", "cpp"])
+def test_a_kernel_that_does_not_compile_has_no_time(emitter: str) -> None:
     wrong = evolve(FAST, name="wrong", source="this is no C++")
-    tuned = tune_program(calling([64], kernels=[wrong, FAST]), seconds=0.01)
+    program = calling([64], kernels=[wrong, FAST])
+    tuned = tune_program(program, emitter=emitter, seconds=0.01)
     selection = policy(tuned)
     assert isinstance(selection, RecordedChoice)
     assert selection.index == 1
@@ -284,6 +291,9 @@ def test_a_kernel_that_does_not_compile_has_no_time() -> None:
     (failure,) = only(tuned).failures
     assert failure.choice == "wrong"
     assert failure.reason.startswith("WIR709")
+    assert "error: " in failure.reason
+    assert "this" in failure.reason
+    assert len(failure.reason) <= LONGEST_REASON
 
 
 def test_a_kernel_whose_choices_all_fail_stays_as_it_was() -> None:
@@ -325,7 +335,7 @@ def test_what_cannot_be_timed_stays_and_the_report_says_why() -> None:
         tuned = tune_program(program, timer=refusing)
         assert tuned.program == program, reason
         assert reason in only(tuned).reason
-        assert f"not tuned, for {only(tuned).reason}" in format_tuning(tuned.report)
+        assert f"not tuned: {only(tuned).reason}" in format_tuning(tuned.report)
 
 
 def test_interpreted_kernels_are_timed_if_asked() -> None:
@@ -343,6 +353,34 @@ def test_progress_goes_from_none_to_all_cases() -> None:
     seen: list[Progress] = []
     tune_program(calling([S0]), samples=3, timer=slower(), progress=seen.append)
     assert seen == [*(Progress("twice", at, 3) for at in range(3)), Progress("", 3, 3)]
+
+
+def test_progress_names_each_choice_before_it_runs() -> None:
+    seen: list[Progress] = []
+    tune_program(calling([S0]), samples=2, seconds=0.001, progress=seen.append)
+    assert seen == [
+        *(
+            Progress("twice", at, 2, choice)
+            for at in range(2)
+            for choice in ("", "slow", "fast")
+        ),
+        Progress("", 2, 2),
+    ]
+
+
+def test_progress_says_how_many_cases_are_kept(cache: ChoiceCache) -> None:
+    seen: list[Progress] = []
+    for timer in (slower(), refusing):
+        tune_program(
+            calling([S0]), samples=3, timer=timer, cache=cache, progress=seen.append
+        )
+        assert [progress.kept for progress in seen] == [0, 1, 2, 3]
+        seen.clear()
+    os.chmod(cache.directory, 0o777)  # noqa: S103 - what is to be refused
+    tune_program(
+        calling([S0]), samples=3, timer=slower(), cache=cache, progress=seen.append
+    )
+    assert [progress.kept for progress in seen] == [0, 0, 0, 0]
 
 
 def test_what_was_timed_before_is_not_timed_again(cache: ChoiceCache) -> None:
@@ -402,6 +440,15 @@ def test_a_cache_that_is_refused_is_not_used(cache: ChoiceCache) -> None:
     tuned = tune_program(calling([64]), timer=timer, cache=cache)
     assert len(timer.asked) == 1
     assert "written by other" in tuned.report.cache_problem
+    assert cache.directory in tuned.report.cache_problem
+
+
+def test_a_cache_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    cache = ChoiceCache(tmp_path / "file" / "cache")
+    tuned = tune_program(calling([64]), timer=slower(), cache=cache)
+    problem = tuned.report.cache_problem
+    assert problem.startswith(f"{cache.directory}: ")
 
 
 # kernels with several configs

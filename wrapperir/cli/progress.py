@@ -1,9 +1,9 @@
 """What long work is doing, on standard error, when that is a terminal."""
 
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import Protocol, TextIO
 
 import click
 
@@ -21,28 +21,44 @@ def stage(what: str) -> Generator[None]:
         yield
 
 
+class Show(Protocol):
+    """Shows a text at once, in place of the one before."""
+
+    def __call__(self, text: str, *, always: bool = False) -> None:
+        """Show a text; one that is ``always`` shown counts for none of the others."""
+        ...
+
+
 @contextmanager
-def counted_stage(every: int = 8) -> Generator[Callable[[str], None]]:
+def counted_stage(every: int = 8) -> Generator[Show]:
     """Give what shows a text while the block runs, in place of the one before.
 
     Where standard error is no terminal, each ``every``-th is a line of its own, the first
-    among them; with ``--format json`` none is.
+    and those ``always`` shown among them; with ``--format json`` none is.
     """
     stream: TextIO | None = sys.stderr
     if stream is not None and stream.isatty():
         from rich.console import Console
-        from rich.markup import escape
+        from rich.live import Live
+        from rich.spinner import Spinner
+        from rich.text import Text
 
-        with Console(stderr=True).status("") as status:
-            yield lambda text: status.update(escape(text))
+        spinner = Spinner("dots")
+        with Live(spinner, console=Console(stderr=True), transient=True) as live:
+
+            def put(text: str, *, always: bool = False) -> None:
+                spinner.update(text=Text(text))
+                live.refresh()  # what comes next may crash
+
+            yield put
         return
     is_quiet = click.get_current_context().params.get("form") == "json"
     count = 0
 
-    def show(text: str) -> None:
+    def show(text: str, *, always: bool = False) -> None:
         nonlocal count
-        if count % every == 0 and not is_quiet:
+        if (always or count % every == 0) and not is_quiet:
             click.echo(f"wrapperir: {text}", err=True)
-        count += 1
+        count += not always
 
     yield show

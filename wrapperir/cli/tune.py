@@ -17,15 +17,16 @@ from wrapperir.cli.options import (
     program_argument,
 )
 from wrapperir.cli.print import format_as
-from wrapperir.cli.progress import counted_stage, stage
+from wrapperir.cli.progress import Show, counted_stage, stage
 from wrapperir.cli.report import notice
 from wrapperir.cli.source import STANDARD_INPUT, printed, read_source
 from wrapperir.cli.status import reporting, working_on
-from wrapperir.cli.writing import write_output
+from wrapperir.cli.writing import check_output, check_output_directory, write_output
 
 if TYPE_CHECKING:
     from wrapperir.emit.contract import Emitter
     from wrapperir.frontend.lowered import Lowered
+
     from wrapperir.tuning.tune import Progress, Tuned
 
 
@@ -47,13 +48,18 @@ def _symbols(
 @click.command(
     name="tune",
     epilog=examples(
-        "wrapperir tune add.wir",
-        "wrapperir tune add.wir -o tuned.wir",
-        "wrapperir tune --emitter cpp --symbol s0=16,64 add.wir -o tuned.wir",
-        "wrapperir tune --constants weights.pt add.wir -o add_tuned",
-        "wrapperir tune --samples 8 --no-cache --record tuning.json add.wir",
+        "wrapperir tune sums.wir",
+        "wrapperir tune sums.wir -o tuned.wir",
+        "wrapperir tune --symbol s0=16,64 sums.wir -o sums_tuned",
+        "wrapperir tune --emitter cpp --symbol s0=16 sums.wir -o tuned.wir",
+        "wrapperir tune --samples 8 --no-cache --record tuning.json sums.wir",
     )
-    + "\n\nExit status: 0 also where some kernels could not be timed, which the report"
+    + "\n\nTimes that are kept are taken whatever --seconds is.  To measure again and keep"
+    " that, remove the cache's directory (wrapperir/choices in ~/.cache), or set"
+    " WRAPPERIR_CHOICE_CACHE to another one."
+    "\n\nWhat the choices compute is not compared: run the program with select forced(0),"
+    " forced(1), ... for that."
+    "\n\nExit status: 0 also where some kernels could not be timed, which the report"
     " says; the others are those of wrapperir --help.",
 )
 @program_argument
@@ -80,7 +86,7 @@ def _symbols(
     "--samples",
     type=click.IntRange(1, 10_000),
     metavar="N",
-    default=32,
+    default=256,  # wrapperir.tuning.tune.SAMPLES, which takes torch to import
     show_default=True,
     help="How many values of symbols each kernel is timed at.",
 )
@@ -96,9 +102,10 @@ def _symbols(
     "--seconds",
     type=click.FloatRange(0.001, 3600),
     metavar="S",
-    default=0.2,
+    default=0.05,  # wrapperir.tuning.tune.SECONDS
     show_default=True,
-    help="How long to time each case, beside compiling.",
+    help="How long to time each case, beside compiling.  Times that are kept are taken"
+    " whatever it is.",
 )
 @click.option(
     "--interpreted",
@@ -108,7 +115,7 @@ def _symbols(
 @click.option(
     "--cache/--no-cache",
     default=True,
-    help="Take times from the user's cache, and store them there.",
+    help="Take times from the user's cache, and store them there; or neither.",
 )
 @click.option(
     "--constants",
@@ -156,38 +163,56 @@ def command(
     with stage("loading torch ..."):
         from wrapperir.cli.compiled import check_directory
         from wrapperir.cli.program_target import read_program
-        from wrapperir.tuning.choice_cache import default_cache
+        from wrapperir.tuning.choice_cache import CacheRefusedError, default_cache
         from wrapperir.tuning.record import format_record
         from wrapperir.tuning.shapes import SymbolValueError
         from wrapperir.tuning.text import format_tuning
         from wrapperir.tuning.tune import tune_program
-    if is_directory:
-        assert output is not None
+    if output is not None and is_directory:
         check_directory(Path(output))
+        check_output_directory(Path(output))
+    else:
+        check_output(output)
+    if record is not None and not (is_directory and _is_in(record, output)):
+        check_output(record)
+    try:
+        kept = default_cache() if cache else None
+    except CacheRefusedError as error:
+        raise click.UsageError(str(error)) from None
     lowered, source = read_program(source, program, constants)
     working_on(source)
     prepared = prepare_program(lowered.program, passes)
     if passes:
         working_on(printed(prepared, f"{source.name} (after the passes)"))
     notice(f"tune executes the code in {source.name}")
+    reached: list[Progress] = []
     try:
         with counted_stage() as show:
             tuned = tune_program(
                 prepared,
                 emitter=chosen,
-                cache=default_cache() if cache else None,
+                cache=kept,
                 symbols=symbols,
                 samples=samples,
                 seed=seed,
                 seconds=seconds,
                 interpreted=interpreted,
-                progress=_shown(show),
+                progress=_shown(show, reached),
             )
+    except KeyboardInterrupt:
+        if reached and reached[-1].kept:
+            count = reached[-1].kept
+            cases = "1 finished case" if count == 1 else f"{count} finished cases"
+            are = "is" if count == 1 else "are"
+            notice(f"the times of {cases} {are} kept for the next run")
+        raise
     except SymbolValueError as error:
         raise click.UsageError(str(error)) from None
     if tuned.report.cache_problem:
         notice(f"the cache of choices is not used: {tuned.report.cache_problem}")
     working_on(printed(tuned.program, f"{source.name} (tuned)"))
+    to_standard = STANDARD_INPUT in (output, record)
+    click.echo(format_tuning(tuned.report), nl=False, err=to_standard)
     if is_directory:
         assert output is not None
         _compile(evolve(lowered, program=tuned.program), tuned, chosen, program, output)
@@ -196,8 +221,6 @@ def command(
         write_output(output, format_as(prepare_program(tuned.program, ()), to))
     if record is not None:
         write_output(record, format_record(tuned.report))
-    to_standard = STANDARD_INPUT in (output, record)
-    click.echo(format_tuning(tuned.report), nl=False, err=to_standard)
 
 
 def _is_directory(output: str | None) -> bool:
@@ -206,11 +229,28 @@ def _is_directory(output: str | None) -> bool:
     return not output.endswith((".wir", ".json"))
 
 
-def _shown(show: Callable[[str], None]) -> "Callable[[Progress], None]":
+def _is_in(file: str, directory: str | None) -> bool:
+    return directory is not None and Path(directory) in Path(file).parents
+
+
+def _shown(show: Show, reached: "list[Progress]") -> "Callable[[Progress], None]":
+    """Return what shows how far tuning is, and keeps that alone in ``reached``.
+
+    A choice is always shown before its first run: it may crash.
+    """
+    seen: set[tuple[str, str]] = set()
+
     def shown(progress: "Progress") -> None:
-        if progress.kernel:
-            at = f"case {progress.done + 1} of {progress.total}"
+        reached[:] = [progress]
+        if not progress.kernel:
+            return
+        at = f"case {progress.done + 1} of {progress.total}"
+        choice = (progress.kernel, progress.choice)
+        if not progress.choice:
             show(f"timing @{progress.kernel}, {at} ...")
+        elif choice not in seen:
+            seen.add(choice)
+            show(f"timing @{progress.kernel}: @{progress.choice}, {at} ...", always=True)
 
     return shown
 
@@ -219,8 +259,9 @@ def _compile(
     lowered: "Lowered", tuned: "Tuned", emitter: "Emitter", target: str, output: str
 ) -> None:
     """Write what ``compile`` makes of the tuned program, with the record in it."""
-    from wrapperir.cli.compiled import Compiled, write_compiled
     from wrapperir.emit.pipeline import build_artifact, emit_program, prepare_program
+
+    from wrapperir.cli.compiled import Compiled, write_compiled
     from wrapperir.tuning.record import RECORD, format_record
 
     with stage("building the program ..."):

@@ -34,6 +34,44 @@ def write_output(path: str | None, text: str) -> None:
         raise OSError(error.errno, cause, path) from error
 
 
+def check_output(path: str | None) -> None:
+    """Try whether a file can be written with :func:`write_output`; nothing is left.
+
+    Raises:
+        OSError: it is a directory, or its own is missing or cannot be written to; the
+            error names ``path``.
+    """
+    if path is None or path == STANDARD_INPUT:
+        return
+    target = Path(path)
+    target = target.resolve() if target.is_symlink() else target
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    _try_directory(target.parent, path)
+
+
+def check_output_directory(directory: Path) -> None:
+    """Try whether a directory can be made or replaced; nothing is left.
+
+    Raises:
+        OSError: what is above it is no directory, or cannot be written to; the error names
+            ``directory``.
+    """
+    above = directory.parent
+    while not above.exists() and above != above.parent:
+        above = above.parent
+    _try_directory(above, str(directory))
+
+
+def _try_directory(directory: Path, path: str) -> None:
+    try:
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        cause = error.strerror or str(error)
+        raise OSError(error.errno, cause, path) from error
+
+
 def _replace(target: Path, content: bytes) -> None:
     # A link is written through, not replaced.
     target = target.resolve() if target.is_symlink() else target

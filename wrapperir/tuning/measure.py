@@ -1,6 +1,7 @@
 """Times the choices of a call with what an emitter makes of each."""
 
 import itertools
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -26,6 +27,9 @@ from wrapperir.tuning.machine import torch_device, torch_dtype
 
 MOST_ROUNDS = 100
 """How often a choice is timed at most, at one case."""
+
+LONGEST_REASON = 240
+"""How many characters the reason that a choice has no time has at most."""
 
 _LEAST_ROUNDS = 3
 _TRIAL_ROUNDS = 2
@@ -67,10 +71,20 @@ class CallTimer:
     median of the device's own, with its caches flushed before each launch.
     """
 
-    def __init__(self, emitter: Emitter, seconds: float = 0.2) -> None:
-        """Take the emitter and how long a case may take, beside compiling."""
+    def __init__(
+        self,
+        emitter: Emitter,
+        seconds: float = 0.2,
+        begun: Callable[[str], object] | None = None,
+    ) -> None:
+        """Take the emitter and how long a case may take, beside compiling.
+
+        ``begun`` is called with the name of a choice's kernel before its first run of a
+        case, which may be what ends the process.
+        """
         self._emitter = emitter
         self._seconds = seconds
+        self._begun = begun
         self._compiled: tuple[Sequence[Program], list[Loaded | str]] | None = None
 
     def __call__(self, programs: Sequence[Program], values: Mapping[str, Number]) -> Times:
@@ -82,7 +96,7 @@ class CallTimer:
             arguments = Arguments.fresh(programs, values)
             clock = _clock(_device_of(programs[0]))
         except (RuntimeError, ValueError, TypeError, MemoryError) as error:
-            reason = _first_line(error)
+            reason = _reason(error)
             return Times((None,) * len(programs), (reason,) * len(programs))
         running = [at for at, failure in enumerate(failures) if failure is None]
 
@@ -93,18 +107,23 @@ class CallTimer:
                 arguments.restore()
                 return clock(run, arguments.values())
             except Exception as error:  # the program's own code: the next choice may run
-                failures[at] = _first_line(error)
+                failures[at] = _reason(error)
                 return None
 
-        running = [at for at in running if once(at) is not None]
+        def first(at: int) -> float | None:
+            if self._begun is not None:
+                self._begun(programs[at].definitions[0].name)
+            return once(at)
+
+        running = [at for at in running if first(at) is not None]
         begin = time.perf_counter()
         for turn in itertools.count():
             spent = time.perf_counter() - begin
             few = turn < _LEAST_ROUNDS and spent < 10 * self._seconds
             if turn >= MOST_ROUNDS or not running or (spent > self._seconds and not few):
                 break
-            first = turn % len(running)
-            for at in (*running[first:], *running[:first]):
+            start = turn % len(running)
+            for at in (*running[start:], *running[:start]):
                 took = once(at)
                 if took is not None:
                     taken[at].append(took)
@@ -130,7 +149,7 @@ class CallTimer:
         try:
             return compile_program(program, emitter=self._emitter)
         except (DiagnosticError, OSError) as error:
-            return _first_line(error)
+            return _reason(error)
 
 
 def _without_slow(running: Sequence[int], taken: Sequence[list[float]]) -> list[int]:
@@ -138,13 +157,25 @@ def _without_slow(running: Sequence[int], taken: Sequence[list[float]]) -> list[
     return [at for at in running if min(taken[at]) <= _TOO_SLOW * least]
 
 
-def _first_line(error: Exception) -> str:
+_COMPILER_ERROR = re.compile(r"(?:[^/\s]+: )?(?:fatal )?error: .*|undefined reference .*")
+"""An error in what a compiler printed, from the last part of the file's path on."""
+
+
+def _reason(error: Exception) -> str:
+    """Return why a choice has no time: one line, not long, of characters that print.
+
+    Where a compiler's output is only in the cause of an error, its first error is added.
+    """
     if isinstance(error, DiagnosticError):
         first = error.diagnostics[0]
         text = f"{first.code.value}: {first.message}"
     else:
         text = f"{type(error).__name__}: {error}"
-    return (text.strip().splitlines() or ["no message"])[0][:200]
+    line = (text.strip().splitlines() or ["no message"])[0]
+    found = _COMPILER_ERROR.search(str(error.__cause__ or ""))
+    if found is not None and _COMPILER_ERROR.search(line) is None:
+        line = f"{line}: {found[0]}"
+    return "".join(filter(str.isprintable, line))[:LONGEST_REASON]
 
 
 def _device_of(program: Program) -> Device:

@@ -66,23 +66,16 @@ def plan_kernels(
 ) -> tuple[PlannedKernel, ...]:
     """Return what is timed of a program's multi-kernels, in its order.
 
-    Those whose policy is ``first`` or ``forced`` are left out, and where ``names`` are
-    given, all others.
+    Nothing is of those whose policy is ``first`` or ``forced``.  Where ``names`` are given,
+    all others are left out.
     """
     kernels = {line.name: line for line in program.definitions}
     calls = calls_of(program)
     return tuple(
         _plan(program, line, kernels, calls.get(line.name, ()), rules)
         for line in program.definitions
-        if isinstance(line, MultiKernelLine)
-        and is_tuned(line)
-        and (names is None or line.name in names)
+        if isinstance(line, MultiKernelLine) and (names is None or line.name in names)
     )
-
-
-def is_tuned(line: MultiKernelLine) -> bool:
-    """Return whether a multi-kernel's policy leaves the choice to measurements."""
-    return not isinstance(line.selection, FirstChoice | ForcedChoice)
 
 
 def _plan(
@@ -93,6 +86,9 @@ def _plan(
     rules: Rules,
 ) -> PlannedKernel:
     kernels = tuple(_kernel(definitions, choice.kernel) for choice in line.choices)
+    settled = _settled(line)
+    if settled is not None:
+        return PlannedKernel(line, kernels, (), settled)
     planned: list[PlannedCall] = []
     reasons = [] if calls else ["nothing calls it"]
     timed = calls[:MOST_CALLS]
@@ -114,6 +110,17 @@ def _plan(
         reasons.append(f"{MOST_CALLS} of its {len(calls)} different calls are timed")
     named = with_sizes(line, calls) if calls else line
     return PlannedKernel(named, kernels, tuple(planned), "; ".join(dict.fromkeys(reasons)))
+
+
+def _settled(line: MultiKernelLine) -> str | None:
+    """Return why a multi-kernel's policy leaves nothing to measurements, if it does not."""
+    if isinstance(line.selection, FirstChoice):
+        policy = "first"
+    elif isinstance(line.selection, ForcedChoice):
+        policy = f"forced({line.selection.index})"
+    else:
+        return None
+    return f"its policy is `{policy}`; write `select benchmark` to have it timed"
 
 
 def _sampling(call: Call, sampling: Sampling, varying: int) -> Sampling:

@@ -8,9 +8,7 @@ from wrapperir.report.visible import visible
 from wrapperir.text import format_expr
 from wrapperir.tuning.report import CaseReport, KernelReport, TuningReport
 from wrapperir.tuning.scores import Score, chosen_score, single_scores
-
-MOST_CASES = 12
-"""How many cases of a kernel are shown; a record has them all."""
+from wrapperir.tuning.shown_cases import shown_cases
 
 
 def format_tuning(report: TuningReport) -> str:
@@ -34,7 +32,7 @@ def _lines(report: TuningReport) -> Iterator[str]:
 def _kernel(kernel: KernelReport) -> Iterator[str]:
     names = [f"@{name}" for name in kernel.choices]
     if kernel.chosen is None:
-        yield f"@{kernel.kernel}: not tuned, for {kernel.reason}"
+        yield f"@{kernel.kernel}: not tuned: {kernel.reason}"
     elif isinstance(kernel.chosen, Operation):
         yield f"@{kernel.kernel}: by sizes"
         yield from _tree(kernel.chosen, names, "  ")
@@ -107,21 +105,16 @@ def _scored(found: Score | None) -> tuple[str, str]:
 
 
 def _cases(kernel: KernelReport, names: Sequence[str]) -> Iterator[str]:
-    timed = [case for case in kernel.cases if case.best is not None]
-    shown = _spread(sorted(timed, key=lambda case: case.values))
-    varying = [
-        at
-        for at in range(len(timed[0].values))
-        if len({case.values[at] for case in timed}) > 1
-    ]
-    headings = [timed[0].values[at][0] for at in varying]
+    timed = sum(case.best is not None for case in kernel.cases)
+    shown = shown_cases(kernel)
+    headings = [shown.cases[0].values[at][0] for at in shown.columns]
     rows = [(*headings, *(f"{name} us" for name in names))]
-    for case in shown:
-        numbers = (str(case.values[at][1]) for at in varying)
+    for case in shown.cases:
+        numbers = (str(case.values[at][1]) for at in shown.columns)
         rows.append((*numbers, *_times(kernel, case)))
     yield from _table(rows, named=False)
-    if len(shown) < len(timed):
-        yield f"  {len(shown)} of {len(timed)} cases are shown; * is what is chosen"
+    if len(shown.cases) < timed:
+        yield f"  {len(shown.cases)} of {timed} cases are shown; * is what is chosen"
     else:
         yield "  * is what is chosen"
 
@@ -137,14 +130,6 @@ def _shown(time: float) -> str:
     """Return microseconds with four digits, or as many as a whole number has."""
     digits = 3 if time <= 0 else min(max(3 - math.floor(math.log10(time)), 0), 3)
     return f"{time:.{digits}f}"
-
-
-def _spread(cases: Sequence[CaseReport]) -> list[CaseReport]:
-    """Return some of the cases in order, the first and the last among them."""
-    if len(cases) <= MOST_CASES:
-        return list(cases)
-    step = (len(cases) - 1) / (MOST_CASES - 1)
-    return [cases[round(at * step)] for at in range(MOST_CASES)]
 
 
 def _table(rows: Sequence[tuple[str, ...]], *, named: bool) -> Iterator[str]:

@@ -43,11 +43,17 @@ _HOPELESS = 2
 
 @frozen
 class Progress:
-    """How far tuning is: ``done`` of ``total`` cases, and the kernel it is at."""
+    """How far tuning is: ``done`` of ``total`` cases, and the kernel it is at.
+
+    ``choice`` is the kernel of a choice that is about to run for the first time of a case.
+    ``kept`` is how many of the cases done are in the cache.
+    """
 
     kernel: str
     done: int
     total: int
+    choice: str = ""
+    kept: int = 0
 
 
 @frozen
@@ -88,7 +94,8 @@ def tune_program(
     may take (:class:`~wrapperir.tuning.measure.CallTimer`), ``largest_bytes`` what its
     tensors may, or a quarter of what they may where all sizes are known.  Triton kernels
     on the CPU run in an interpreter, and are timed only if ``interpreted``.  ``progress``
-    is called before each case and at the end; ``timer`` replaces what takes the times.
+    is called before each case, before each choice's first run of it, and at the end;
+    ``timer`` replaces what takes the times.
 
     This executes the kernels of the program.
 
@@ -104,15 +111,12 @@ def tune_program(
     rules = Rules(chosen, Sampling(given, samples, seed, largest_bytes), interpreted)
     plan = _Plan.of(program, rules, kernels)
     store = CaseStore(cache)
-    run = _Run(
-        CallTimer(chosen, seconds) if timer is None else timer,
-        store,
-        chosen.name,
-        progress,
-        sum(len(call.samples) for kernel in plan.kernels for call in kernel.calls),
-    )
+    total = sum(len(call.samples) for kernel in plan.kernels for call in kernel.calls)
+    teller = _Teller(progress, store, total)
+    timing = CallTimer(chosen, seconds, teller.begin) if timer is None else timer
+    run = _Run(timing, store, chosen.name, teller)
     tuned = {kernel.line.name: run.tune(kernel) for kernel in plan.kernels}
-    run.finish()
+    teller.at("")
     report = TuningReport(
         program=program.name,
         emitter=chosen.name,
@@ -147,23 +151,45 @@ class _Plan:
         return cls(tuple(again.get(k.line.name, k) for k in planned), whole)
 
 
+class _Teller:
+    """Tells how far tuning is."""
+
+    def __init__(
+        self, progress: Callable[[Progress], None] | None, store: CaseStore, total: int
+    ) -> None:
+        self._progress = progress
+        self._store = store
+        self._total = total
+        self._done = 0
+        self._kernel = ""
+
+    def at(self, kernel: str) -> None:
+        """Tell that a case of a kernel is next, or where that is empty, none."""
+        self._kernel = kernel
+        self.begin("")
+
+    def begin(self, choice: str) -> None:
+        """Tell that a choice runs next, or where that is empty, a case begins."""
+        if self._progress is not None:
+            kept = self._store.kept
+            at = Progress(self._kernel, self._done, self._total, choice, kept)
+            self._progress(at)
+
+    def count(self) -> None:
+        """Note that a case is done."""
+        self._done += 1
+
+
 class _Run:
     """Times the cases of one program's multi-kernels."""
 
     def __init__(
-        self,
-        timer: Timer,
-        store: CaseStore,
-        emitter: str,
-        progress: Callable[[Progress], None] | None,
-        total: int,
+        self, timer: Timer, store: CaseStore, emitter: str, teller: _Teller
     ) -> None:
         self._timer = timer
         self._store = store
         self._emitter = emitter
-        self._progress = progress
-        self._total = total
-        self._done = 0
+        self._teller = teller
 
     def tune(self, kernel: PlannedKernel) -> tuple[MultiKernelLine, KernelReport]:
         """Return a multi-kernel with its new policy, and what was found."""
@@ -200,11 +226,6 @@ class _Run:
         selection = selection_of(chosen, cases, device)
         return evolve(line, selection=selection), report
 
-    def finish(self) -> None:
-        """Tell that all cases are done."""
-        if self._progress is not None:
-            self._progress(Progress("", self._done, self._total))
-
     def _case(
         self,
         line: MultiKernelLine,
@@ -214,8 +235,7 @@ class _Run:
         facts: Mapping[str, Fact],
         failures: dict[FailureReport, None],
     ) -> CaseReport:
-        if self._progress is not None:
-            self._progress(Progress(line.name, self._done, self._total))
+        self._teller.at(line.name)
         known = self._store.load(facts, len(line.choices))
         times = self._timer(planned.programs, values) if known is None else known
         if known is None:
@@ -223,7 +243,7 @@ class _Run:
         for choice, failure in zip(line.choices, times.failures, strict=True):
             if failure is not None:
                 failures[FailureReport(choice=choice.kernel, reason=failure)] = None
-        self._done += 1
+        self._teller.count()
         return CaseReport(
             call=call,
             symbols=tuple(values.items()),
