@@ -11,6 +11,7 @@ from wrapperir.ir.expr import Expr, Operation
 from wrapperir.ir.line import KernelCallLine, MultiKernelLine
 from wrapperir.ir.selection import Hint
 from wrapperir_cpp.literals import format_int
+from wrapperir_cpp.module_text import source_writer
 from wrapperir_cpp.trials import LaunchesAt, Trials, emit_trials
 
 if TYPE_CHECKING:
@@ -22,13 +23,14 @@ class Choices:
     """What the file has for the choices of calls, each once.
 
     ``recent`` counts the numbers that a frame keeps: of each call that goes by the nearest
-    hint its last sizes, and their choice.
+    hint its last sizes, and their choice. ``functions`` are found by the multi-kernel and
+    their text: expressions that are equal are not the same where one has 2, another 2.0.
     """
 
     recent: int = 0
     hints: dict[str, Fragment] = field(factory=dict[str, Fragment])
-    functions: dict[tuple[str, Expr], Fragment] = field(
-        factory=dict[tuple[str, Expr], Fragment]
+    functions: dict[tuple[str, str], Fragment] = field(
+        factory=dict[tuple[str, str], Fragment]
     )
     trials: Trials = field(factory=Trials)
 
@@ -90,15 +92,17 @@ def _format_size(size: int) -> Fragment:
 
 
 def _define_computed(lines: "CppLines", name: str, index: Operation) -> Fragment:
-    known = lines.choices.functions.get((name, index))
+    body = source_writer()
+    with body.indented():
+        _emit_tree(lines, body, index)
+    key = name, body.format_text()
+    known = lines.choices.functions.get(key)
     if known is not None:
         return known
-    function = lines.module.names.claim(f"choose_{name}")
-    lines.choices.functions[name, index] = function
+    function = lines.choices.functions[key] = lines.module.names.claim(f"choose_{name}")
     writer = lines.chunks.functions
     writer.emit_line("int32_t {}(const Call& c) {{", function)
-    with writer.indented():
-        _emit_tree(lines, writer, index)
+    writer.emit_writer(body)
     writer.emit_line("}}")
     writer.emit_blank()
     return function

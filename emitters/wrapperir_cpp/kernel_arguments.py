@@ -8,6 +8,7 @@ from math import gcd
 
 from attrs import frozen
 
+from wrapperir.emit.runnable_kernels import runnable_kernels, value_types
 from wrapperir.emit.selecting import Candidate
 from wrapperir.emit.walking import walk_lines
 from wrapperir.ir.expr import Expr, ExprOp, Operation
@@ -23,7 +24,6 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import POOL_ALIGNMENT, TensorType
-from wrapperir_cpp.runnable_kernels import runnable_kernels, value_types
 
 _DEEPEST = 40
 

@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING
 
 from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.number_kinds import kind_of
+from wrapperir.emit.runnable_kernels import Runnable, runnable_kernels
 from wrapperir.emit.selecting import Candidate
 from wrapperir.ir.kernel import Language, ScalarParameter, runtime_parameters
 from wrapperir.ir.line import BufferRef, KernelCallLine, MultiKernelLine
 from wrapperir_cpp.choice_switch import emit_switch
 from wrapperir_cpp.choices import format_choice
 from wrapperir_cpp.launch_arguments import Addresses, launch_arguments
-from wrapperir_cpp.runnable_kernels import Runnable, runnable_kernels
 from wrapperir_cpp.triton_kernels import format_triton_launch
 
 if TYPE_CHECKING:

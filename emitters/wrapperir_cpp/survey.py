@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from attrs import define, field
 
+from wrapperir.emit.runnable_kernels import runnable_kernels, value_types
 from wrapperir.emit.walking import walk_lines
 from wrapperir.ir.line import (
     DefinitionLine,
@@ -15,7 +16,6 @@ from wrapperir.ir.program import Program
 from wrapperir.ir.types import ValueType
 from wrapperir_cpp.cuda_survey import CudaSurvey, survey_cuda
 from wrapperir_cpp.kernel_arguments import ArgumentFacts, survey_arguments
-from wrapperir_cpp.runnable_kernels import runnable_kernels, value_types
 from wrapperir_cpp.tensor_layouts import TensorLayouts, survey_layouts
 
 

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, LiteralString, TypeAlias
 from attrs import define, field, frozen
 
 from wrapperir.emit.fragment import Fragment, fragment, joined
-from wrapperir.ir.expr import Expr, evaluate_int
+from wrapperir.ir.expr import evaluate_int
 from wrapperir.ir.kernel import Access, TensorParameter
 from wrapperir.ir.line import BufferRef, KernelCallLine, MultiKernelLine
 from wrapperir.ir.types import Device, TensorType, storage_extent
+from wrapperir.text import format_expr, format_type
 from wrapperir_cpp.choice_switch import emit_switch
 from wrapperir_cpp.launch_arguments import Addresses
 from wrapperir_cpp.literals import format_int, format_string
@@ -29,10 +30,13 @@ _USES: Mapping[Access, LiteralString] = {
 
 @frozen
 class CallKind:
-    """What calls have in common that share one choice: arguments of the same types."""
+    """What calls have in common that share one choice: arguments of the same types.
+
+    ``arguments`` are in text: a number that is 2 is not 2.0.
+    """
 
     kernel: str
-    arguments: tuple[TensorType | Expr, ...]
+    arguments: tuple[str, ...]
     device: Device
 
 
@@ -98,14 +102,12 @@ def emit_trials(
 def _define_choice(
     lines: "CppLines", definition: MultiKernelLine, line: KernelCallLine
 ) -> Fragment:
-    arguments: list[TensorType | Expr] = []
-    for argument in line.arguments:
-        if isinstance(argument, BufferRef):
-            type = lines.static_type(argument.name)
-            assert isinstance(type, TensorType)  # verified
-            arguments.append(type)
-        else:
-            arguments.append(argument)
+    arguments = [
+        format_type(lines.static_type(argument.name))
+        if isinstance(argument, BufferRef)
+        else format_expr(argument)
+        for argument in line.arguments
+    ]
     kind = CallKind(definition.name, tuple(arguments), line.device)
     choices = lines.choices.trials.choices
     known = choices.get(kind)

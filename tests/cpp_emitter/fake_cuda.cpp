@@ -338,7 +338,10 @@ EXPORT int cuStreamIsCapturing(void*, int* status) {
   return 0;
 }
 EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void* stream) {
-  note("copy %zu on %s", bytes, name_of(stream).c_str());
+  const uint64_t apart = to ^ from;
+  note(
+      "copy %zu on %s at addresses alike to %lu", bytes, name_of(stream).c_str(),
+      static_cast<unsigned long>(apart & -apart));
   memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
   return 0;
 }

@@ -6,18 +6,20 @@ from typing import Any, cast
 import pytest
 import torch
 from attrs import define
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.cpp_emitter.multi_kernel_library import (
     CALLS,
     IN_BRANCH,
     IN_LOOP,
+    kernel,
     library,
 )
 from wrapperir.emit.contract import Artifact, Loaded
 from wrapperir.ir.line import MultiKernelLine
 from wrapperir.ir.selection import ComputedChoice, NearestChoice, choose
+from wrapperir.text import parse_program
 from wrapperir.verify import verify
 from wrapperir_cpp.emitter import CppEmitter
 
@@ -29,6 +31,7 @@ OUT = {
     name: index for index, name in enumerate(name for name in CALLS if name != "counting")
 }
 THREADS = 4
+MARKS = "mark_0", "mark_1"
 
 
 @define
@@ -45,7 +48,7 @@ class Run:
         return int(self.out[OUT[name]])
 
 
-def inputs(rows: int = 3, columns: int = 5) -> dict[str, torch.Tensor]:
+def inputs(rows: int = 3, columns: int = 5, sometimes: int = 0) -> dict[str, torch.Tensor]:
     strided = torch.arange(40.0).as_strided((4, 4), (10, 2))
     made = {
         **{name: torch.arange(8.0) for name in "abcde"},
@@ -58,13 +61,14 @@ def inputs(rows: int = 3, columns: int = 5) -> dict[str, torch.Tensor]:
         "s": torch.empty(rows, columns, dtype=torch.uint8),
         "s_wide": torch.empty(rows, 100, dtype=torch.uint8),
         "s_known": torch.empty(3000, 2500, dtype=torch.uint8),
+        "sometimes": torch.zeros(sometimes),
     }
     assert list(made) == [given.name for given in PROGRAM.inputs]
     return made
 
 
-def run(call: Loaded, rows: int = 3, columns: int = 5) -> Run:
-    made = inputs(rows, columns)
+def run(call: Loaded, rows: int = 3, columns: int = 5, sometimes: int = 0) -> Run:
+    made = inputs(rows, columns, sometimes)
     found = cast(tuple[torch.Tensor, ...], call(list(made.values())))
     return Run(made, *found)
 
@@ -145,6 +149,8 @@ def test_arguments_are_changed_by_one_kernel_alone(built: Library) -> None:
         ("expanded", 1),
         ("strided", 2),
         ("subset", 1),
+        ("starting", 1),
+        ("aligned", 1),
     ],
 )
 def test_the_fastest_wins_wherever_it_stands(
@@ -168,15 +174,27 @@ def test_later_calls_time_nothing(built: Library) -> None:
 def test_the_fastest_can_be_asked_for(built: Library) -> None:
     run(built.call)
     chosen = cast(list[tuple[str, str]], cast(Any, built.call).timed_choices)
-    assert {name: kernel for name, kernel in chosen if name != "last"} == {
+    apart = "last", "emptied"
+    assert {name: kernel for name, kernel in chosen if name not in apart} == {
         "first": "add_quick",
         "middle": "add_quick",
         "failing": "add_quick",
         "reading": "read_quick",
         "working": "work_quick",
         "counting": "count_1",
+        "starting": "add_starting",
+        "aligned": "add_aligned",
     }
     assert "add_quick" in {kernel for name, kernel in chosen if name == "last"}
+
+
+def test_a_call_without_elements_decides_nothing(built: Library) -> None:
+    for sometimes, fastest in ((0, None), (0, None), (8, "add_quick"), (0, "add_quick")):
+        found = run(built.call, sometimes=sometimes)
+        expected = torch.ones(sometimes)
+        assert torch.equal(found.inputs["sometimes"], expected)
+        assert found.number("emptied") == (2 if fastest else 3)
+        assert dict(cast(Any, built.call).timed_choices)["emptied"] == fastest
 
 
 def test_what_is_settled_is_called_directly(built: Library) -> None:
@@ -193,7 +211,7 @@ def test_what_is_settled_is_called_directly(built: Library) -> None:
     assert f"\n  cpp_mark_{number}(c.p[out], 13);\n" in text
 
 
-def wanted(name: str, rows: int, columns: int, k: int = 0) -> int:
+def wanted(name: str, rows: int, columns: int, k: float = 0) -> int:
     line = MULTI[name]
     sizes = (rows, columns)[: len(line.sizes)]
     assert isinstance(line.selection, NearestChoice | ComputedChoice)
@@ -208,6 +226,7 @@ SIZES = st.one_of(
 
 
 @given(rows=SIZES, columns=SIZES)
+@example(rows=4095, columns=5)
 def test_choices_by_size_are_those_of_the_rule(
     built: Library, rows: int, columns: int
 ) -> None:
@@ -218,6 +237,7 @@ def test_choices_by_size_are_those_of_the_rule(
             for name in (
                 *("near_rows", "near", "near, one size known"),
                 *("computed", "computed, one size known"),
+                *("exact", "exact, in floats"),
             )
         } == {
             "near_rows": wanted("near_rows", rows, columns),
@@ -225,6 +245,8 @@ def test_choices_by_size_are_those_of_the_rule(
             "near, one size known": wanted("near", rows, 100),
             "computed": wanted("computed", rows, columns, rows - columns),
             "computed, one size known": wanted("computed", rows, 100, 4),
+            "exact": wanted("exact", rows, columns, 2),
+            "exact, in floats": wanted("exact", rows, columns, 2.0),
         }
 
 
@@ -265,6 +287,21 @@ constexpr Hint<2> hints_near[] = {
     )
 
 
+def test_calls_share_their_fastest_where_arguments_are_of_the_same_type() -> None:
+    signature, types = "out: write i64*, at: f64", "int64_t* out, double at"
+    kernels = [kernel(name, signature, types, f"*out = {name[-1]};") for name in MARKS]
+    choices = "".join(f"  choice @{name}(0, 1)\n" for name in MARKS)
+    numbers = ("2", "2.0", "2", "2.0", "1", "true")
+    calls = "".join(f"  kernel_call @mark(%out, {number})\n" for number in numbers)
+    program = parse_program(
+        f"wrapperir 1\n\n{''.join(kernels)}"
+        f"multi_kernel @mark({signature}) {{\n{choices}  select benchmark\n}}\n"
+        f"program @main() {{\n  %out = allocate i64[1]\n{calls}  return %out\n}}\n"
+    )
+    text = str(CppEmitter().emit(program).files["program.cpp"])
+    assert text.count("\nFastest fastest_mark") == 4
+
+
 def test_what_times_choices_reads_well(built: Library) -> None:
     text = str(built.artifact.files["program.cpp"])
     assert (
@@ -281,7 +318,7 @@ Fastest fastest_working = {"working", 2, names_working};
   const Argument given[] = {
     {c.p[h], 32, Use::read_write},
     {c.arena, 32, Use::read_write},
-    {c.p[out], 192, Use::write},
+    {c.p[out], 208, Use::write},
   };
   auto run_choice = [&](int32_t choice, char* const* p) {
     switch (choice) {

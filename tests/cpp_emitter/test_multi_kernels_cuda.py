@@ -46,11 +46,11 @@ TREE = Operation(ExprOp.WHERE, (compare(ExprOp.LT, Symbol("M"), 8), 1, 0))
 HINTS = (Hint(0, (4,)), Hint(1, (64,)))
 
 
-def choosing(*selections: Selection, stream: int = 0) -> Program:
+def choosing(*selections: Selection, stream: int = 0, least: int = 1) -> Program:
     """Add the input to itself, or to the sum before, once for each policy."""
     b = ProgramBuilder()
     x = b.input(tensor("f32", (ROWS, 8)))
-    b.symbol("s0", SizeOf(x.name, 0), lower=1, upper=100)
+    b.symbol("s0", SizeOf(x.name, 0), lower=least, upper=100)
     kernels = [library_kernel(kind, Language.TRITON) for kind in KINDS]
     for kernel in kernels:
         b.kernel(kernel)
@@ -88,17 +88,21 @@ def test_the_fastest_is_found_once(fake_gpu: FakeGpu, fastest: str, stream: int)
     made = [line for line in first.splitlines() if line.startswith("allocate")]
     assert len(freed) == len(made) == 2  # one to empty the cache, and a copy of the sum
     assert answer["left"] == 0
+    copies = [line for line in first.splitlines() if line.startswith("copy")]
+    assert copies
+    assert min(int(line.split()[-1]) for line in copies) >= 1 << 16, copies
 
 
 def test_a_stream_that_is_captured_is_not_waited_for(fake_gpu: FakeGpu) -> None:
     costs = {"add": 2.0, "add_reversed": 0.01}
-    calls = [(seed, CURRENT) for seed in range(4)]
-    program = choosing(BenchmarkChoice())
-    logs = fake_gpu.logs(program, calls=calls, captured=[0, 1], costs=costs)
+    calls = [(seed, CURRENT) for seed in range(5)]
+    program = choosing(BenchmarkChoice(), least=0)
+    logs = fake_gpu.logs(program, calls=calls, captured=[0, 1], empty=[2], costs=costs)
     text = ["\n".join(log) for log in logs]
     assert launched(text[0]) == launched(text[1]) == ["add"]
-    assert len(launched(text[2])) > 4
-    assert launched(text[3]) == ["add_reversed"]
+    assert launched(text[2]) == []  # a call without elements decides nothing, either
+    assert len(launched(text[3])) > 4
+    assert launched(text[4]) == ["add_reversed"]
 
 
 def test_choices_by_size(fake_gpu: FakeGpu) -> None:

@@ -20,6 +20,7 @@ using Clock = std::chrono::steady_clock;
 constexpr double budget = 100e3;
 constexpr double long_enough = 20;  // to be timed alone
 constexpr double long_run = 10e3;   // to be told from much faster ones by one run
+constexpr double too_long = 2e6;    // to be run again as it may only have begun slowly
 constexpr double much_faster = 10;
 constexpr double surely_faster = 1.5;  // after some rounds
 constexpr int sure_rounds = 5;
@@ -34,12 +35,10 @@ class OnCpu : public TrialDevice {
   ~OnCpu() override {
     for (void* memory : allocated_) free(memory);
   }
-  // Also like it in where it falls into pages and caches.
   char* allocate_like(const char* address, int64_t bytes) override {
-    constexpr size_t like = 64 * 1024;
-    const size_t step = reinterpret_cast<uintptr_t>(address) % like;
+    const size_t step = reinterpret_cast<uintptr_t>(address) % alike_modulo;
     void* memory = nullptr;
-    if (posix_memalign(&memory, like, step + bytes)) throw Failure();
+    if (posix_memalign(&memory, alike_modulo, step + bytes)) throw Failure();
     allocated_.push_back(memory);
     return static_cast<char*>(memory) + step;
   }
@@ -79,6 +78,7 @@ class Trials {
   // The fastest choice; -1 where all fail.
   int32_t decide() {
     for (int32_t i = 0; i < size(); ++i) try_first(i);
+    try_slow_again();
     drop_slower(much_faster, long_run);
     const auto begin = Clock::now();
     for (int round = 0; round < most_rounds && is_open(); ++round) {
@@ -117,6 +117,14 @@ class Trials {
         device_.copy(addresses_[i], given_[i].address, given_[i].bytes);
   }
 
+  void set_time(Run& run, double time) const {
+    run.time = time;
+    run.has_time = true;
+    if (has_state_) return;
+    const double wanted = long_enough / std::max(time, 0.01);
+    run.repeats = std::clamp(static_cast<int>(wanted), 1, device_.most_repeats());
+  }
+
   // The first run may take longer; it counts where it is the only one.
   void try_first(int32_t i) {
     try {
@@ -124,15 +132,17 @@ class Trials {
       device_.prepare(launch_, i, addresses_.data());
       restore();
       Run& run = runs_[i];
-      run.time = device_.time(launch_, i, addresses_.data(), 1);
-      run.has_time = true;
-      if (!has_state_) {
-        const double wanted = long_enough / std::max(run.time, 0.01);
-        run.repeats = std::clamp(static_cast<int>(wanted), 1, device_.most_repeats());
-      }
+      set_time(run, device_.time(launch_, i, addresses_.data(), 1));
     } catch (...) {
       runs_[i] = {false};
     }
+  }
+
+  // What a first run sets up for all later ones may take long.
+  void try_slow_again() {
+    const double limit = slow_limit(much_faster, long_run);
+    for (int32_t i = 0; i < size(); ++i)
+      if (runs_[i].time > limit && runs_[i].time < too_long) try_again(i);
   }
 
   void try_again(int32_t i) {
@@ -140,18 +150,22 @@ class Trials {
     try {
       if (has_state_) restore();
       const double time = device_.time(launch_, i, addresses_.data(), run.repeats);
-      run.time = std::min(run.time, time);
+      set_time(run, std::min(run.time, time));
     } catch (...) {
       run = {false};
     }
   }
 
-  // Close those that take so many times as long as the fastest, and longer than that.
-  void drop_slower(double factor, double at_least) {
+  // So many times as long as the fastest takes, and at least that long.
+  double slow_limit(double factor, double at_least) const {
     const int32_t fastest = best();
-    if (fastest < 0) return;
+    return fastest < 0 ? at_least : std::max(runs_[fastest].time * factor, at_least);
+  }
+
+  void drop_slower(double factor, double at_least) {
+    const double limit = slow_limit(factor, at_least);
     for (Run& run : runs_)
-      if (run.time > std::max(runs_[fastest].time * factor, at_least)) run.is_open = false;
+      if (run.time > limit) run.is_open = false;
   }
 
   TrialDevice& device_;
@@ -171,6 +185,10 @@ int64_t spanned_bytes(const Ints& sizes, const Ints& strides, int64_t item_bytes
     last += (sizes.data[i] - 1) * strides.data[i];
   }
   return (last + 1) * item_bytes;
+}
+
+bool is_any_empty(const Argument* given, int32_t count) {
+  return std::any_of(given, given + count, [](auto& of) { return of.bytes == 0; });
 }
 
 int32_t time_choices_on(
@@ -194,6 +212,7 @@ int32_t time_choices_on(
 
 int32_t time_choices(
     Fastest& of, const Argument* given, int32_t count, const Launch& launch) {
+  if (is_any_empty(given, count)) return 0;
   OnCpu device;
   return time_choices_on(device, of, given, count, launch);
 }

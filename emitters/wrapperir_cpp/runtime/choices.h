@@ -74,7 +74,7 @@ inline Launch as_launch(F& function) {
 
 // Time all choices on the CPU, and keep the fastest. What they may write is copied, and what
 // they also read is copied anew for each run. Returns the choice to run now: the first where
-// it stays open, since another thread is timing or all choices failed.
+// it stays open, since a tensor is empty, another thread is timing or all choices failed.
 int32_t time_choices(Fastest& of, const Argument* given, int32_t count, const Launch& launch);
 template <int N, typename F>
 inline int32_t time_choices(Fastest& of, const Argument (&given)[N], F& run_choice) {

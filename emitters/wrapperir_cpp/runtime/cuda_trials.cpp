@@ -29,9 +29,9 @@ class OnCuda : public TrialDevice {
   ~OnCuda() override { release(); }
 
   char* allocate_like(const char* address, int64_t bytes) override {
-    constexpr uintptr_t like = 512;  // as far as PyTorch's allocator aligns
-    const uintptr_t step = reinterpret_cast<uintptr_t>(address) % like;
-    return allocate(step + bytes) + step;
+    char* const memory = allocate(bytes + alike_modulo - 1);
+    const auto from = reinterpret_cast<uintptr_t>(memory);
+    return memory + (reinterpret_cast<uintptr_t>(address) - from) % alike_modulo;
   }
 
   void copy(char* to, const char* from, int64_t bytes) override {
@@ -106,7 +106,7 @@ int32_t time_choices(
     Fastest& of, const Argument* given, int32_t count, const Launch& launch, CudaCall& call,
     int stream) {
   if (__atomic_load_n(&of.choice, __ATOMIC_RELAXED) != choice_is_open) return 0;
-  if (is_captured(call.stream(stream))) return 0;
+  if (is_any_empty(given, count) || is_captured(call.stream(stream))) return 0;
   try {
     OnCuda device(call, call.stream(stream));
     return time_choices_on(device, of, given, count, launch);
