@@ -22,11 +22,11 @@ from wrapperir.cli.report import notice
 from wrapperir.cli.source import STANDARD_INPUT, printed, read_source
 from wrapperir.cli.status import reporting, working_on
 from wrapperir.cli.writing import check_output, check_output_directory, write_output
+from wrapperir.tuning.limits import SAMPLES, SECONDS
 
 if TYPE_CHECKING:
     from wrapperir.emit.contract import Emitter
     from wrapperir.frontend.lowered import Lowered
-
     from wrapperir.tuning.tune import Progress, Tuned
 
 
@@ -86,7 +86,7 @@ def _symbols(
     "--samples",
     type=click.IntRange(1, 10_000),
     metavar="N",
-    default=256,  # wrapperir.tuning.tune.SAMPLES, which takes torch to import
+    default=SAMPLES,
     show_default=True,
     help="How many values of symbols each kernel is timed at.",
 )
@@ -102,7 +102,7 @@ def _symbols(
     "--seconds",
     type=click.FloatRange(0.001, 3600),
     metavar="S",
-    default=0.05,  # wrapperir.tuning.tune.SECONDS
+    default=SECONDS,
     show_default=True,
     help="How long to time each case, beside compiling.  Times that are kept are taken"
     " whatever it is.",
@@ -259,9 +259,8 @@ def _compile(
     lowered: "Lowered", tuned: "Tuned", emitter: "Emitter", target: str, output: str
 ) -> None:
     """Write what ``compile`` makes of the tuned program, with the record in it."""
-    from wrapperir.emit.pipeline import build_artifact, emit_program, prepare_program
-
     from wrapperir.cli.compiled import Compiled, write_compiled
+    from wrapperir.emit.pipeline import build_artifact, emit_program, prepare_program
     from wrapperir.tuning.record import RECORD, format_record
 
     with stage("building the program ..."):

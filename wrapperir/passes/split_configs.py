@@ -1,6 +1,6 @@
 """Make kernels with several configs multi-kernels of a kernel for each config."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
 from attrs import evolve
 
@@ -92,8 +92,20 @@ def split_configs(program: Program) -> Program:
     and what always took it takes the fastest of its configs.  Kernels that no call may
     run stay as they are.  Linear in the program and its configs.
     """
+    return split_configs_but(program, ())
+
+
+def split_configs_but(program: Program, whole: Collection[str]) -> Program:
+    """Return the program as :func:`split_configs` does, but some kernels as they are.
+
+    The names of the others do not depend on which kernels are ``whole``.
+    """
     called = frozenset(_called(program.lines))
-    split = _split(program.definitions, called)
+    split = {
+        name: kernels
+        for name, kernels in _split(program.definitions, called).items()
+        if name not in whole
+    }
     if not split:
         return program
     definitions: list[DefinitionLine] = []

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import evolve
 
-from wrapperir.ir.expr import Expr, Number, evaluate_int
+from wrapperir.ir.expr import Expr, Number, evaluate_int, symbols_in
 from wrapperir.ir.kernel import KernelSize, ScalarParameter
 from wrapperir.ir.line import MultiKernelLine
+from wrapperir.ir.selection import ComputedChoice
 from wrapperir.ir.types import TensorType
 from wrapperir.tuning.calls import Call
 
@@ -32,6 +33,18 @@ def with_sizes(line: MultiKernelLine, calls: Sequence[Call]) -> MultiKernelLine:
                 taken.add(name)
                 sizes.append(KernelSize(name, at, dim))
     return evolve(line, sizes=tuple(sizes))
+
+
+def with_used_sizes(line: MultiKernelLine, tuned: MultiKernelLine) -> MultiKernelLine:
+    """Return a multi-kernel with the policy of ``tuned``, and the sizes that it goes by.
+
+    ``tuned`` is the same one :func:`with_sizes`; of what that added, the others go.
+    """
+    used: frozenset[str] = frozenset()
+    if isinstance(tuned.selection, ComputedChoice):
+        used = frozenset(symbols_in(tuned.selection.index))
+    added = (size for size in tuned.sizes[len(line.sizes) :] if size.name in used)
+    return evolve(line, sizes=(*line.sizes, *added), selection=tuned.selection)
 
 
 def values_at(

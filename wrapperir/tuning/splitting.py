@@ -4,37 +4,14 @@ from collections.abc import Collection, Mapping
 
 from attrs import evolve
 
-from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine, MultiKernelLine
+from wrapperir.ir.line import KernelDefinitionLine, MultiKernelLine
 from wrapperir.ir.program import Program
-from wrapperir.passes.split_configs import split_configs
-
-
-def split(program: Program, whole: Collection[str]) -> Program:
-    """Return the program with its kernels of several configs split, but for some.
-
-    The kernels named by ``whole`` stay as they are.
-    """
-    before = {line.name: line for line in program.definitions}
-
-    def hidden(line: DefinitionLine) -> DefinitionLine:
-        if isinstance(line, KernelDefinitionLine) and line.name in whole:
-            return evolve(line, configs=line.configs[:1])
-        return line
-
-    definitions = tuple(map(hidden, program.definitions))
-    after = split_configs(evolve(program, definitions=definitions))
-    return evolve(
-        after,
-        definitions=tuple(
-            before[line.name] if line.name in whole else line for line in after.definitions
-        ),
-    )
 
 
 def origins(program: Program, after: Program) -> Mapping[str, frozenset[str]]:
     """Return which kernels of several configs a multi-kernel picks a config of, by name.
 
-    ``after`` is what :func:`split` made of the program.
+    ``after`` is what :func:`split_configs_but` made of the program.
     """
     kernels: dict[KernelDefinitionLine, set[str]] = {}
     for line in program.definitions:

@@ -5,17 +5,20 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from attrs import evolve, frozen
 
+from wrapperir.diagnostics import Severity
 from wrapperir.emit.contract import Emitter
 from wrapperir.emit.pipeline import find_emitter
 from wrapperir.ir.line import MultiKernelLine
 from wrapperir.ir.program import Program
+from wrapperir.passes.split_configs import split_configs_but
 from wrapperir.tuning.calls import symbol_lines
 from wrapperir.tuning.case_key import case_facts, kernel_facts
 from wrapperir.tuning.case_store import CaseStore
 from wrapperir.tuning.choice_cache import ChoiceCache
 from wrapperir.tuning.choice_facts import Fact
 from wrapperir.tuning.deciding import decide, selection_of
-from wrapperir.tuning.features import values_at
+from wrapperir.tuning.features import values_at, with_used_sizes
+from wrapperir.tuning.limits import LARGEST_BYTES, SAMPLES, SECONDS
 from wrapperir.tuning.machine import device_name
 from wrapperir.tuning.measure import CallTimer, Timer
 from wrapperir.tuning.planning import PlannedCall, PlannedKernel, Rules, plan_kernels
@@ -26,16 +29,8 @@ from wrapperir.tuning.report import (
     TuningReport,
 )
 from wrapperir.tuning.shapes import Sampling, Values, check_given
-from wrapperir.tuning.splitting import kept_whole, split
-
-SAMPLES = 256
-"""How many values of its symbols a multi-kernel is timed at."""
-
-SECONDS = 0.05
-"""How long a case is timed, beside compiling its kernels and running each once."""
-
-LARGEST_BYTES = 1 << 30
-"""The bytes that a case's tensors may take together; four times as many if static."""
+from wrapperir.tuning.splitting import kept_whole
+from wrapperir.verify import verify
 
 _HOPELESS = 2
 """At how many values of a call's symbols all choices fail until it is given up."""
@@ -74,7 +69,6 @@ def tune_program(
     samples: int = SAMPLES,
     seed: int = 0,
     seconds: float = SECONDS,
-    largest_bytes: int = LARGEST_BYTES,
     interpreted: bool = False,
     progress: Callable[[Progress], None] | None = None,
     timer: Timer | None = None,
@@ -91,16 +85,16 @@ def tune_program(
     Cases that ``cache`` has are not timed again, and those that are timed are stored
     there at once; :func:`~wrapperir.tuning.choice_cache.default_cache` is the user's.
     With ``kernels`` only those of these names are tuned.  ``seconds`` is the time a case
-    may take (:class:`~wrapperir.tuning.measure.CallTimer`), ``largest_bytes`` what its
-    tensors may, or a quarter of what they may where all sizes are known.  Triton kernels
-    on the CPU run in an interpreter, and are timed only if ``interpreted``.  ``progress``
-    is called before each case, before each choice's first run of it, and at the end;
-    ``timer`` replaces what takes the times.
+    may take (:class:`~wrapperir.tuning.measure.CallTimer`).  Triton kernels on the CPU run
+    in an interpreter, and are timed only if ``interpreted``.  ``progress`` is called before
+    each case, before each choice's first run of it, and at the end; ``timer`` replaces what
+    takes the times.
 
     This executes the kernels of the program.
 
     Raises:
         DiagnosticError: there is no such emitter.
+        RuntimeError: the program is not valid.
         SymbolValueError: values are given for what is no symbol that is read, or are out
             of its range.
     """
@@ -108,7 +102,7 @@ def tune_program(
     given = dict(symbols or {})
     check_given(tuple(symbol_lines(program)), given)
     begin = time.perf_counter()
-    rules = Rules(chosen, Sampling(given, samples, seed, largest_bytes), interpreted)
+    rules = Rules(chosen, Sampling(given, samples, seed, LARGEST_BYTES), interpreted)
     plan = _Plan.of(program, rules, kernels)
     store = CaseStore(cache)
     total = sum(len(call.samples) for kernel in plan.kernels for call in kernel.calls)
@@ -137,7 +131,7 @@ class _Plan:
     @classmethod
     def of(cls, program: Program, rules: Rules, names: Collection[str] | None) -> "_Plan":
         """Plan what can be timed; kernels that need not be split for it stay whole."""
-        after = split(program, ())
+        after = split_configs_but(program, ())
         planned = plan_kernels(after, rules, names)
         timed = {kernel.line.name for kernel in planned if kernel.calls}
         whole = kept_whole(program, after, timed)
@@ -145,7 +139,7 @@ class _Plan:
             return cls(planned, whole)
         again = {
             kernel.line.name: kernel
-            for kernel in plan_kernels(split(program, whole), rules, names)
+            for kernel in plan_kernels(split_configs_but(program, whole), rules, names)
         }
         # those that are whole now are kept for the report, which says why
         return cls(tuple(again.get(k.line.name, k) for k in planned), whole)
@@ -258,13 +252,27 @@ def _recorded(
     plan: _Plan,
     tuned: Mapping[str, tuple[MultiKernelLine, KernelReport]],
 ) -> Program:
-    """Return the program with what was found; kernels that nothing was found of stay."""
+    """Return the program with what was found; kernels that nothing was found of stay.
+
+    Raises:
+        RuntimeError: it is not valid, which is a fault of tuning, or of what it was given.
+    """
     found = {
         name: line for name, (line, report) in tuned.items() if report.chosen is not None
     }
-    after = split(program, plan.whole)
+    after = split_configs_but(program, plan.whole)
     whole = plan.whole | kept_whole(program, after, found)
     if whole != plan.whole:
-        after = split(program, whole)
-    definitions = tuple(found.get(line.name, line) for line in after.definitions)
-    return evolve(after, definitions=definitions)
+        after = split_configs_but(program, whole)
+    definitions = tuple(
+        with_used_sizes(line, found[line.name])
+        if isinstance(line, MultiKernelLine) and line.name in found
+        else line
+        for line in after.definitions
+    )
+    made = evolve(after, definitions=definitions)
+    faults = () if made == program else verify(made)
+    for fault in faults:
+        if fault.severity is Severity.ERROR:
+            raise RuntimeError(f"tuning made an invalid program: {fault.message}")
+    return made
