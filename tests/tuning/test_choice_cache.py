@@ -138,7 +138,12 @@ def test_other_content_is_no_entry(cache: ChoiceCache, text: str) -> None:
 
 def test_a_right_digest_does_not_excuse_other_content(cache: ChoiceCache) -> None:
     def written(**changed: object) -> bytes:
-        content = {"format": 1, "key": KEY, "microseconds": [1.0, None], **changed}
+        content = {
+            "format": choice_cache.FORMAT,
+            "key": KEY,
+            "microseconds": [1.0, None],
+            **changed,
+        }
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         digest = hashlib.sha256(text.encode()).hexdigest()
         return json.dumps(
@@ -149,8 +154,9 @@ def test_a_right_digest_does_not_excuse_other_content(cache: ChoiceCache) -> Non
     file_of(cache).write_bytes(written())
     assert cache.load(KEY) == Entry((1.0, None))
     changes: tuple[dict[str, object], ...] = (
-        {"format": 2},
-        {"format": True},
+        {"format": choice_cache.FORMAT - 1},
+        {"format": choice_cache.FORMAT + 1},
+        {"format": float(choice_cache.FORMAT)},
         {"key": choice_key({})},
         {"microseconds": [1, None]},
         {"microseconds": [-1.0]},
@@ -188,6 +194,63 @@ def test_what_a_killed_writer_left_is_deleted_when_it_is_old(cache: ChoiceCache)
     ChoiceCache(cache.directory).store(KEY, ENTRY)
     assert not old.exists()
     assert young.exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "thesis.tmp",
+        f"{KEY}.json.0123456789abcdef.tmp",
+        f".{KEY}.json.0123456789abcde.tmp",
+        f".{KEY}.json.0123456789abcdeg.tmp",
+        f".{KEY.upper()}.json.0123456789abcdef.tmp",
+        f".{KEY}.json.0123456789abcdef.tmp.tmp",
+        f".{KEY}.json.0123456789abcdef.tmp\n",
+    ],
+)
+def test_no_other_file_is_deleted_however_old(cache: ChoiceCache, name: str) -> None:
+    cache.store(KEY, ENTRY)
+    other = Path(cache.directory, name)
+    other.write_text("not of the cache")
+    os.utime(other, (0, 0))
+    ChoiceCache(cache.directory).store(KEY, ENTRY)
+    assert other.read_text() == "not of the cache"
+
+
+def test_no_link_or_pipe_of_a_temporary_name_is_deleted(
+    cache: ChoiceCache, tmp_path: Path
+) -> None:
+    cache.store(KEY, ENTRY)
+    link, pipe = (Path(cache.directory, f".{KEY}.json.{digit * 16}.tmp") for digit in "12")
+    link.symlink_to(tmp_path / "nowhere")
+    os.mkfifo(pipe)
+    for path in (link, pipe):
+        os.utime(path, (0, 0), follow_symlinks=False)
+    ChoiceCache(cache.directory).store(KEY, ENTRY)
+    assert {link.name, pipe.name} <= set(os.listdir(cache.directory))
+
+
+def test_nothing_is_made_where_others_decide_what_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs, open_to_all = tmp_path / "theirs", tmp_path / "open"
+    theirs.mkdir()
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    found = os.stat
+
+    def changed(path: str, **options: bool) -> os.stat_result:
+        result = found(path, **options)
+        if path == str(theirs):
+            return os.stat_result((*result[:4], os.getuid() + 1, *result[5:]))
+        return result
+
+    monkeypatch.setattr(os, "stat", changed)
+    for directory in (theirs, open_to_all):
+        for below in ("choices", "a/b/choices"):
+            with pytest.raises(CacheRefusedError, match=rf"{directory.name}, above"):
+                ChoiceCache(directory / below).store(KEY, ENTRY)
+        assert os.listdir(directory) == []
 
 
 def test_a_writer_that_fails_leaves_nothing(

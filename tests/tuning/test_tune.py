@@ -50,7 +50,7 @@ from wrapperir.ir.selection import (
 )
 from wrapperir.ir.types import Device, DType, TensorType, tensor
 from wrapperir.text import format_program, parse_program
-from wrapperir.tuning.choice_cache import ChoiceCache, fresh_choice_cache
+from wrapperir.tuning.choice_cache import ChoiceCache, Entry, fresh_choice_cache
 from wrapperir.tuning.measure import LONGEST_REASON, Timer, Times
 from wrapperir.tuning.report import KernelReport
 from wrapperir.tuning.shapes import SymbolValueError
@@ -417,12 +417,29 @@ def test_what_decides_times_is_in_the_key(cache: ChoiceCache, changed: Program) 
     )
 
 
-def test_a_failed_choice_stays_failed_in_the_cache(cache: ChoiceCache) -> None:
-    timer = Pretended({"slow": constant(100.0), "fast": constant(None)})
-    tune_program(calling([64]), timer=timer, cache=cache)
-    again = tune_program(calling([64]), timer=refusing, cache=cache)
-    assert policy(again) == RecordedChoice(0, (100.0, None), only(again).device)
-    assert "timed before" in only(again).failures[0].reason
+def test_a_choice_that_failed_once_is_tried_again_by_the_next_run(
+    cache: ChoiceCache,
+) -> None:
+    program = calling([64])
+    failing = Pretended({"slow": constant(100.0), "fast": constant(None)})
+    failed = tune_program(program, timer=failing, cache=cache)
+    assert policy(failed) == RecordedChoice(0, (100.0, None), only(failed).device)
+    again = tune_program(program, timer=slower(), cache=cache)
+    assert again.report.cached == 0
+    assert only(again).failures == ()
+    assert only(again).chosen == 1
+    assert tune_program(program, timer=refusing, cache=cache).report.cached == 1
+
+
+def test_an_entry_with_a_failure_is_not_taken(cache: ChoiceCache) -> None:
+    """Programs that time their kernels as they run may store such."""
+    program = calling([64])
+    tune_program(program, timer=slower(), cache=cache)
+    (path,) = Path(cache.directory).iterdir()
+    cache.store(path.stem, Entry((100.0, None)))
+    timer = slower()
+    tune_program(program, timer=timer, cache=cache)
+    assert len(timer.asked) == 1
 
 
 def test_all_failures_are_not_kept(cache: ChoiceCache) -> None:

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from wrapperir.tuning.choice_cache import CacheRefusedError, ChoiceCache, Entry, choice_key
 from wrapperir.tuning.measure import Times
 
-_FAILED_BEFORE = "it failed when it was timed before"
-
 
 class CaseStore:
     """The times of cases that were measured, by the facts that decide them.
@@ -35,20 +33,20 @@ class CaseStore:
             return None
         if entry is None or len(entry.microseconds) != choices:
             return None
+        if None in entry.microseconds:  # as a program that times as it runs may store
+            return None
         self.kept += 1
-        times = entry.microseconds
-        failures = tuple(_FAILED_BEFORE if time is None else None for time in times)
-        return Times(times, failures)
+        return Times(entry.microseconds, (None,) * choices)
 
     def store(self, facts: Mapping[str, object], times: Times) -> None:
         """Keep the times of a case.
 
-        A case without any is kept for this run only: what fails all choices, such as a
-        lack of memory or of a compiler, may be gone in the next.
+        A case where any choice has none is kept for this run only: what it failed for,
+        such as a lack of memory or of a compiler, may be gone in the next.
         """
         key = choice_key(facts)
         self._here[key] = times
-        if self._cache is None or all(time is None for time in times.microseconds):
+        if self._cache is None or None in times.microseconds:
             return
         try:
             self._cache.store(key, Entry(times.microseconds))

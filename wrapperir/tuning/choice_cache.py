@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import secrets
 import stat
 import sys
@@ -24,11 +25,12 @@ from typing import Final, cast
 SETTING: Final = "WRAPPERIR_CHOICE_CACHE"
 """The environment variable that turns the cache off (``0``) or is its absolute path."""
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """The version of what is in a file."""
 
 _SUFFIX: Final = ".json"
 _TEMPORARY: Final = ".tmp"
+_OWN_TEMPORARY: Final = re.compile(r"\.[0-9a-f]{64}\.json\.[0-9a-f]{16}\.tmp", re.ASCII)
 _LARGEST: Final = 1 << 20
 _STALE_SECONDS: Final = 600.0
 """A writer needs milliseconds; a temporary file this old was left by one that died."""
@@ -106,6 +108,7 @@ class ChoiceCache:
         """
         name = _file_name(key)
         data = _encoded(key, entry)
+        _check_above(self.directory)  # before anything is made there
         os.makedirs(os.path.dirname(self.directory), mode=0o700, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             os.mkdir(self.directory, mode=0o700)
@@ -253,12 +256,21 @@ def _check(path: str, found: os.stat_result) -> None:
         raise CacheRefusedError(f"{path} belongs to another user")
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise CacheRefusedError(f"{path} can be written by other users")
+    _check_above(path)
+
+
+def _check_above(path: str) -> None:
+    """Refuse a path that others can put another directory at; not all of it need exist."""
     # Whoever owns the root directory can do anything anyway: root, or in some sandboxes
     # the one that its users are shown as.
     trusted = {os.getuid(), 0, os.stat("/").st_uid}
     above = os.path.dirname(os.path.realpath(path))
     while True:
-        parent = os.stat(above)
+        try:
+            parent = os.stat(above)
+        except (FileNotFoundError, NotADirectoryError):
+            above = os.path.dirname(above)
+            continue
         if parent.st_uid not in trusted:
             raise CacheRefusedError(f"{above}, above {path}, belongs to another user")
         if parent.st_mode & stat.S_IWOTH and not parent.st_mode & stat.S_ISVTX:
@@ -294,9 +306,10 @@ def _sweep(directory: int) -> None:
     """Delete the temporary files of writers that were killed."""
     oldest = time.time() - _STALE_SECONDS
     with os.scandir(directory) as found:
-        names = [item.name for item in found if item.name.endswith(_TEMPORARY)]
+        names = [item.name for item in found if _OWN_TEMPORARY.fullmatch(item.name)]
     for name in names:
         with contextlib.suppress(OSError):
             taken = os.stat(name, dir_fd=directory, follow_symlinks=False)
-            if taken.st_mtime < oldest:
+            own = stat.S_ISREG(taken.st_mode) and taken.st_uid == os.getuid()
+            if own and taken.st_mtime < oldest:
                 os.unlink(name, dir_fd=directory)
