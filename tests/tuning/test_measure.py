@@ -14,8 +14,10 @@ from wrapperir.ir.kernel import Access, BufferParameter, Language, ScalarParamet
 from wrapperir.ir.line import KernelDefinitionLine
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import DType, TensorType, tensor
+from wrapperir.text import parse_program
 from wrapperir.tuning.calls import call_program, calls_of
 from wrapperir.tuning.measure import LONGEST_REASON, MOST_ROUNDS, Arguments, CallTimer
+from wrapperir.verify import verify
 
 Rule = Callable[[list[Value]], None]
 
@@ -210,6 +212,89 @@ def test_what_is_read_and_written_begins_the_same_each_time(
     x.mul_(1e30)
     arguments.restore()
     assert torch.equal(x, before) is is_restored
+
+
+def timed_on(text: str, kernel: str = "m") -> tuple[list[torch.Tensor], Arguments]:
+    """Return the tensors that the choices of a call in a program are timed on."""
+    program = parse_program(text)
+    assert verify(program) == ()
+    (call,) = calls_of(program)[kernel]
+    programs = [call_program(program, call, at) for at in (0, 1)]
+    arguments = Arguments.fresh(programs, {})
+    tensors = [item for item in arguments.values() if isinstance(item, torch.Tensor)]
+    return tensors, arguments
+
+
+def stub(name: str, parameters: str) -> str:
+    return (
+        f"kernel_definition @{name} cpp({parameters}) {{\n"
+        f"  entry = {name}\n  source {{\n    | {name}\n  }}\n}}\n\n"
+    )
+
+
+def test_what_is_read_by_one_parameter_and_written_by_another_begins_the_same() -> None:
+    parts = "x: read f32*, y: write f32*, z: write f32*"
+    text = (
+        "wrapperir 1\n\n"
+        + stub("one", parts)
+        + stub("other", parts)
+        + "multi_kernel @m(x: read_write f32*, z: write f32*) {\n"
+        "  choice @one(0, 0, 1)\n  choice @other(0, 0, 1)\n  select benchmark\n}\n\n"
+        "program @main(%x: mutated f32[8], %z: mutated f32[8]) {\n"
+        "  kernel_call @m(%x, %z)\n  return\n}\n"
+    )
+    (x, z), arguments = timed_on(text)
+    before = x.clone()
+    x.fill_(1e30)
+    z.fill_(7)
+    arguments.restore()
+    assert torch.equal(x, before)
+    assert torch.equal(z, torch.full((8,), 7.0))
+
+
+@pytest.mark.parametrize("mode", ["zero_on_call", "zero_per_program"])
+def test_a_workspace_that_a_choice_needs_zero_is_zero_each_time(mode: str) -> None:
+    parameters = "y: write f32*, ws: read_write f32*"
+    text = (
+        "wrapperir 1\n\n"
+        + stub("one", parameters)
+        + stub("other", "y: write f32*")
+        + f"multi_kernel @m({parameters}) {{\n"
+        f"  choice @one(0, 1) workspace(ws, 8, {mode})\n  choice @other(0)\n"
+        "  select benchmark\n}\n\n"
+        "program @main(%y: mutated f32[8]) {\n"
+        "  %ws = allocate f32[8] workspace(MODE)\n  kernel_call @m(%y, %ws)\n"
+        "  FREEreturn\n}\n"
+    )
+    free = "free %ws\n  " if mode == "zero_on_call" else ""
+    (_, workspace), arguments = timed_on(text.replace("MODE", mode).replace("FREE", free))
+    assert torch.equal(workspace, torch.zeros(8))
+    workspace.fill_(3)
+    arguments.restore()
+    assert torch.equal(workspace, torch.zeros(8))
+
+
+def test_a_workspace_that_begins_zero_is_zero_each_time_without_a_need() -> None:
+    """Kernels with several configs say nothing of what they need."""
+    parameters = "y: write f32*, ws: read_write f32*"
+    text = (
+        "wrapperir 1\n\n"
+        + stub("one", parameters)
+        + stub("other", parameters)
+        + f"multi_kernel @m({parameters}) {{\n"
+        "  choice @one(0, 1)\n  choice @other(0, 1)\n  select benchmark\n}\n\n"
+        "program @main(%y: mutated f32[8], %x: mutated f32[8]) {\n"
+        "  %ws = allocate f32[8] workspace(zero_on_call)\n"
+        "  kernel_call @m(%y, %WS)\n"
+        "  free %ws\n  return\n}\n"
+    )
+    (_, workspace), arguments = timed_on(text.replace("%WS", "%ws"))
+    assert torch.equal(workspace, torch.zeros(8))
+    workspace.fill_(3)
+    arguments.restore()
+    assert torch.equal(workspace, torch.zeros(8))
+    (_, other), _ = timed_on(text.replace("%WS", "%x"))
+    assert float(other.abs().max()) > 0
 
 
 @pytest.mark.parametrize("dtype", list(DType), ids=str)

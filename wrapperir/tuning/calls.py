@@ -1,13 +1,14 @@
 """How a program calls its kernels, and a program of one such call on its own."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from wrapperir.ir.expr import Expr, Operation, Symbol, symbols_in
 from wrapperir.ir.fresh_names import Names
 from wrapperir.ir.kernel import TensorParameter, runtime_parameters
 from wrapperir.ir.line import (
+    AllocateLine,
     Block,
     BodyLine,
     BufferRef,
@@ -16,6 +17,7 @@ from wrapperir.ir.line import (
     KernelCallLine,
     KernelDefinitionLine,
     MultiKernelLine,
+    PlaceLine,
     SymbolDefinitionLine,
     SymbolKind,
     ValueOf,
@@ -23,6 +25,14 @@ from wrapperir.ir.line import (
 from wrapperir.ir.program import Input, Program
 from wrapperir.ir.types import Device, DType, ScalarType, TensorType, ValueType
 from wrapperir.ir.uses import blocks_of, definitions, type_symbols
+from wrapperir.ir.workspace import ZeroMode
+
+_ZERO = (ZeroMode.ZERO_ON_CALL, ZeroMode.ZERO_PER_PROGRAM)
+
+
+@frozen(kw_only=True)
+class ZeroedInput(Input):
+    """An input of a call program whose bytes must be zero before each run."""
 
 
 @frozen
@@ -31,13 +41,14 @@ class Call:
 
     ``arguments`` are one a parameter: the type of a tensor, or a scalar's expression.
     ``symbols`` define what these mention, and what those definitions mention, in the
-    program's order.
+    program's order.  ``zeroed`` are the positions of workspaces that begin zero.
     """
 
     kernel: str
     arguments: tuple[TensorType | Expr, ...]
     device: Device
     symbols: tuple[SymbolDefinitionLine, ...] = ()
+    zeroed: tuple[int, ...] = ()
 
 
 def calls_of(program: Program) -> dict[str, tuple[Call, ...]]:
@@ -49,8 +60,9 @@ def calls_of(program: Program) -> dict[str, tuple[Call, ...]]:
     found: dict[str, dict[Call, None]] = {}
     constants = {item.name: item.type for item in program.constants}
     types: dict[str, ValueType] = {item.name: item.type for item in program.inputs}
-    for line, known in _calls_in(program.lines, {**types, **constants}, constants):
-        call = _call(line, known)
+    zeroed: set[str] = set()
+    for line, known in _calls_in(program.lines, {**types, **constants}, constants, zeroed):
+        call = _call(line, known, zeroed)
         if call is not None:
             found.setdefault(line.kernel, {})[call] = None
     symbols = tuple(symbol_lines(program))
@@ -65,8 +77,9 @@ def call_program(program: Program, call: Call, choice: int = 0) -> Program:
 
     Its inputs are the numbers that the arguments' types and the scalars mention, in the
     order of ``call.symbols``, then each tensor argument on its own, so that none overlaps
-    another.  Those that a choice may write are ``mutated``, and tensors that this choice
-    does not take are inputs all the same: the programs of all choices take the same.
+    another.  Those that a choice may write are ``mutated``, those that must begin zero
+    are a :class:`ZeroedInput`, and tensors that this choice does not take are inputs all
+    the same: the programs of all choices take the same.
 
     Raises:
         KeyError: the program has no kernel of that name.
@@ -94,11 +107,15 @@ def call_program(program: Program, call: Call, choice: int = 0) -> Program:
             )
         )
     arguments: list[KernelArgument] = []
-    for parameter, argument in zip(parameters, call.arguments, strict=True):
+    zeroed = {*call.zeroed, *_needed_zero(definition)}
+    for at, (parameter, argument) in enumerate(
+        zip(parameters, call.arguments, strict=True)
+    ):
         if isinstance(argument, TensorType):
             assert isinstance(parameter, TensorParameter)
             mutated = parameter.access.writes
-            inputs.append(Input(name=parameter.name, type=argument, mutated=mutated))
+            kind = ZeroedInput if at in zeroed else Input
+            inputs.append(kind(name=parameter.name, type=argument, mutated=mutated))
             arguments.append(BufferRef(parameter.name))
         else:
             arguments.append(argument)
@@ -137,17 +154,32 @@ def _chosen(
     return kernel, chosen.arguments
 
 
+def _needed_zero(definition: DefinitionLine) -> Iterator[int]:
+    """Yield the positions of workspaces that a choice must find zero."""
+    if isinstance(definition, MultiKernelLine):
+        for choice in definition.choices:
+            yield from (need.parameter for need in choice.workspaces if need.mode in _ZERO)
+
+
 def _calls_in(
     lines: Sequence[BodyLine],
     types: dict[str, ValueType],
     constants: Mapping[str, ValueType],
+    zeroed: set[str],
 ) -> Iterator[tuple[KernelCallLine, Mapping[str, ValueType]]]:
-    """Yield each call with the types of what it sees; a stack bounds no nesting."""
+    """Yield each call with the types of what it sees; a stack bounds no nesting.
+
+    ``zeroed`` has the workspaces so far that begin zero.
+    """
     stack = [(iter(lines), types)]
     while stack:
         rest, known = stack[-1]
         for line in rest:
-            known.update(definitions(line))
+            defined = dict(definitions(line))
+            known.update(defined)
+            zeroed.difference_update(defined)
+            if isinstance(line, AllocateLine | PlaceLine) and line.workspace in _ZERO:
+                zeroed.add(line.result)
             if isinstance(line, KernelCallLine):
                 yield line, known
             blocks = blocks_of(line)
@@ -165,7 +197,9 @@ def _scope(
     return iter(block.lines), {**constants, **given}
 
 
-def _call(line: KernelCallLine, types: Mapping[str, ValueType]) -> Call | None:
+def _call(
+    line: KernelCallLine, types: Mapping[str, ValueType], zeroed: Collection[str]
+) -> Call | None:
     """Return the kind of a call; ``None`` where an argument is no tensor."""
     arguments: list[TensorType | Expr] = []
     for argument in line.arguments:
@@ -176,7 +210,12 @@ def _call(line: KernelCallLine, types: Mapping[str, ValueType]) -> Call | None:
         if not isinstance(type, TensorType):
             return None
         arguments.append(type)
-    return Call(line.kernel, tuple(arguments), line.device)
+    begin_zero = tuple(
+        at
+        for at, argument in enumerate(line.arguments)
+        if isinstance(argument, BufferRef) and argument.name in zeroed
+    )
+    return Call(line.kernel, tuple(arguments), line.device, zeroed=begin_zero)
 
 
 def symbol_lines(program: Program) -> Iterator[SymbolDefinitionLine]:
@@ -203,7 +242,7 @@ def _with_symbols(call: Call, symbols: Sequence[SymbolDefinitionLine]) -> Call:
             kept.append(line)
             if isinstance(line.source, Symbol | Operation):
                 needed.update(symbols_in(line.source))
-    return Call(call.kernel, call.arguments, call.device, tuple(reversed(kept)))
+    return evolve(call, symbols=tuple(reversed(kept)))
 
 
 def _mentioned(arguments: Iterable[TensorType | Expr]) -> Iterator[str]:

@@ -13,16 +13,18 @@ from attrs import define, frozen
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit.contract import Emitter, Loaded, Value
 from wrapperir.emit.pipeline import compile_program
+from wrapperir.emit.updated_arguments import updated_arguments
 from wrapperir.ir.expr import Number, evaluate_int
-from wrapperir.ir.kernel import TensorParameter, runtime_parameters
 from wrapperir.ir.line import (
     BufferRef,
+    KernelArgument,
     KernelCallLine,
     KernelDefinitionLine,
     ValueOf,
 )
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import Device, ScalarType, TensorType, storage_extent
+from wrapperir.tuning.calls import ZeroedInput
 from wrapperir.tuning.machine import torch_device, torch_dtype
 
 MOST_ROUNDS = 100
@@ -63,8 +65,9 @@ class CallTimer:
     Each choice runs once untimed.  Then all take turns, so that what else happens on the
     machine meets them alike, until ``seconds`` are over or each was timed
     :data:`MOST_ROUNDS` times; three times at least, except one that two turns show to be
-    four times slower than the fastest.  Arguments that are read and written are brought
-    back to how they began before each launch, which is not timed.
+    four times slower than the fastest.  Arguments that any choice reads and any writes are
+    brought back to how they began before each launch, and workspaces that are to be zero
+    are, which is not timed.
 
     A time on the CPU is the least of a choice's, as what disturbs can only add to it, and
     it has the emitted code's own in it, the same for all choices.  Elsewhere it is the
@@ -198,7 +201,7 @@ class Arguments:
         """Return inputs for programs that take the same, at values of their symbols.
 
         Real numbers are uniform in [-1, 1), so that sums and products of them overflow
-        nowhere; whole ones are 0, as they may be indices.
+        nowhere; whole ones are 0, as they may be indices, and so is a :class:`ZeroedInput`.
 
         Raises:
             RuntimeError: PyTorch cannot make such a tensor, or has not the memory.
@@ -210,7 +213,8 @@ class Arguments:
             for line in program.symbols
             if isinstance(line.source, ValueOf)
         }
-        updated = {name for each in programs for name in _updated(each)}
+        zeroed = {item.name for item in program.inputs if isinstance(item, ZeroedInput)}
+        updated = updated_arguments(map(_launched, programs), map(BufferRef, zeroed))
         made: list[Value] = []
         changed: list[tuple[torch.Tensor, torch.Tensor]] = []
         for item in program.inputs:
@@ -218,9 +222,9 @@ class Arguments:
                 made.append(numbers[item.name])
                 continue
             assert isinstance(item.type, TensorType)
-            memory, tensor = _tensor(item.type, values)
+            memory, tensor = _tensor(item.type, values, zeroed=item.name in zeroed)
             made.append(tensor)
-            if item.name in updated:
+            if BufferRef(item.name) in updated:
                 bytes = memory.view(torch.uint8)
                 changed.append((bytes, bytes.clone()))
         return cls(made, changed)
@@ -230,30 +234,23 @@ class Arguments:
         return list(self._values)
 
     def restore(self) -> None:
-        """Bring what programs read and write back to how it began."""
+        """Bring what a run may have changed for the next one back to how it began."""
         for memory, saved in self._changed:
             memory.copy_(saved)
 
 
-def _updated(program: Program) -> list[str]:
-    """Return the inputs that a call program both reads and writes."""
+def _launched(
+    program: Program,
+) -> tuple[KernelDefinitionLine, tuple[KernelArgument, ...]]:
+    """Return the kernel that a call program launches, and what it is given."""
     (kernel,), (line,) = program.definitions, program.lines
     assert isinstance(kernel, KernelDefinitionLine)
     assert isinstance(line, KernelCallLine)
-    return [
-        argument.name
-        for parameter, argument in zip(
-            runtime_parameters(kernel.parameters), line.arguments, strict=True
-        )
-        if isinstance(parameter, TensorParameter)
-        and isinstance(argument, BufferRef)
-        and parameter.access.writes
-        and parameter.access.reads
-    ]
+    return kernel, line.arguments
 
 
 def _tensor(
-    type: TensorType, values: Mapping[str, Number]
+    type: TensorType, values: Mapping[str, Number], *, zeroed: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the memory of a tensor, as one dimension, and the tensor in it."""
     size = [evaluate_int(extent, values) for extent in type.size]
@@ -262,7 +259,7 @@ def _tensor(
     extent = 0 if 0 in size else evaluate_int(storage_extent(type), values)
     dtype, device = torch_dtype(type.dtype), torch_device(type.device)
     count = offset + extent
-    if type.dtype.is_float and type.dtype.itemsize > 1:
+    if type.dtype.is_float and type.dtype.itemsize > 1 and not zeroed:
         memory = torch.empty(count, dtype=dtype, device=device).uniform_(-1, 1)
     else:
         zeros = torch.zeros(count * type.dtype.itemsize, dtype=torch.uint8, device=device)
