@@ -75,6 +75,26 @@ def test_what_was_tuned_ahead_of_time_is_not_timed_again(
     assert call.choices()[0].microseconds == (("first", 3.0), ("second", 2.0))
 
 
+@pytest.mark.parametrize("offset", [0, 3, 4, 8, 16, 17])
+def test_tuning_knows_how_arguments_will_be_aligned(
+    offset: int, monkeypatch: pytest.MonkeyPatch, cache: ChoiceCache
+) -> None:
+    def timer(programs: Sequence[Program], values: Mapping[str, Number]) -> Times:
+        return Times((3.0, 2.0), (None, None))
+
+    inputs = INPUTS.replace("%x: f32[4, 8]", f"%x: f32[4, 8; offset {offset}]")
+    program = program_of(KERNELS + multi_kernel("benchmark"), CALL, inputs)
+    tune_program(program, cache=cache, timer=timer)
+    x, p = tensors()
+    moved = torch.ones(64)[offset : offset + 32].view(4, 8)
+    for given, is_known in ((moved, True), (x, offset % 16 == 0)):
+        call = load_with(monkeypatch, benchmarked(), Ran().stubs)
+        asked = force(call, (3.0, 2.0))
+        assert given.data_ptr() % 64 == (4 * offset % 64 if given is moved else 0)
+        call([given, p])
+        assert asked == [] if is_known else len(asked) == 1
+
+
 CHANGES: dict[str, Callable[[str], str]] = {
     "source": lambda text: text.replace("| first", "| third"),
     "positions": lambda text: text.replace("choice @first(0, 1", "choice @first(1, 0"),

@@ -239,10 +239,10 @@ def test_what_is_asked_of_the_machine_is_kept_apart() -> None:
     """Other threads, another torch and another emitter have choices of their own."""
     from wrapperir.tuning.choice_facts import call_facts, number_fact, tensor_fact
 
-    arguments = [tensor_fact(torch.float32, (1, 8), (99, 1)), number_fact(7.0)]
+    arguments = [tensor_fact(torch.float32, (1, 8), (99, 1), 48), number_fact(7.0)]
     facts = call_facts([("digest", (0, 1))], arguments, CPU, "python")
     assert facts["kernels"] == [["digest", [0, 1]]]
-    assert facts["arguments"] == [["torch.float32", [1, 8], [0, 1]], 7]
+    assert facts["arguments"] == [["torch.float32", [1, 8], [0, 1], 16], 7]
     assert facts["emitter"] == "python"
     machine = facts["machine"]
     assert isinstance(machine, dict)

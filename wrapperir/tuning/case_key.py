@@ -43,4 +43,5 @@ def _fact(argument: TensorType | Expr, symbols: Mapping[str, Number]) -> Fact:
         torch_dtype(argument.dtype),
         [evaluate_int(extent, symbols) for extent in argument.size],
         [evaluate_int(step, symbols) for step in argument.stride],
+        evaluate_int(argument.offset, symbols) * argument.dtype.itemsize,
     )

@@ -4,13 +4,15 @@ Whoever times choices makes its keys with :func:`call_facts`, so that what one h
 another need not: ahead-of-time tuning, from the types of a call, and emitted Python, which
 carries a copy of this file, from the tensors of its first call.  The facts are::
 
-    {"kernels": [[digest, positions], ...], "arguments": [fact, ...],
+    {"timing": TIMING, "kernels": [[digest, positions], ...], "arguments": [fact, ...],
      "emitter": name, "machine": {...}}
 
 ``digest`` is :func:`wrapperir.emit.kernel_digest.kernel_digest` of a choice's kernel, and
 ``positions`` those of the call's arguments that it takes.  The facts of arguments are
 :func:`tensor_fact` of tensors and :func:`number_fact` of numbers.  ``emitter`` names what
 built the kernels and launches them: other compilers and other launches take other times.
+The version of the C++ compiler is not among them, as only a process of it tells it: who
+exchanges it uses another cache, or none.
 
 Numbers are those that a kernel is given, so an argument that is a size of 7 is ``7``.
 In JSON (:func:`wrapperir.tuning.choice_cache.choice_key`) equal facts are equal text.
@@ -19,6 +21,7 @@ The file stands alone: it imports torch and the standard library only.
 """
 
 import importlib.metadata
+import math
 import platform
 import re
 from collections.abc import Sequence
@@ -29,6 +32,12 @@ import torch
 Fact: TypeAlias = "int | str | list[Fact] | dict[str, Fact]"
 """What JSON can write in one way only."""
 
+TIMING = 1
+"""The version of how kernels are launched and timed: raised where times change by that."""
+
+ALIGNMENT = 64
+"""Bytes; PyTorch's memory begins at multiples of it, and kernels gain by no more."""
+
 
 def call_facts(
     kernels: Sequence[tuple[str, Sequence[int]]],
@@ -38,6 +47,7 @@ def call_facts(
 ) -> dict[str, Fact]:
     """Return the facts of a call; ``arguments`` are those of the multi-kernel."""
     return {
+        "timing": TIMING,
         "kernels": [[digest, list(positions)] for digest, positions in kernels],
         "arguments": list(arguments),
         "emitter": emitter,
@@ -45,10 +55,20 @@ def call_facts(
     }
 
 
-def tensor_fact(dtype: torch.dtype, size: Sequence[int], stride: Sequence[int]) -> Fact:
-    """Return the fact of a tensor argument; strides of sizes up to 1 are of no account."""
+def tensor_fact(
+    dtype: torch.dtype, size: Sequence[int], stride: Sequence[int], address: int
+) -> Fact:
+    """Return the fact of a tensor argument; strides of sizes up to 1 are of no account.
+
+    Of the address in bytes, of the first element, it has the largest power of two that
+    divides it, up to :data:`ALIGNMENT`.  Where there is no memory yet it is the offset of
+    the first element from where memory will begin.
+    """
     steps = [step if extent > 1 else 0 for extent, step in zip(size, stride, strict=True)]
-    return [str(dtype), [int(extent) for extent in size], [int(step) for step in steps]]
+    is_empty = any(extent == 0 for extent in size)
+    aligned = ALIGNMENT if is_empty else math.gcd(int(address), ALIGNMENT)
+    extents: list[Fact] = [int(extent) for extent in size]
+    return [str(dtype), extents, [int(step) for step in steps], aligned]
 
 
 def number_fact(value: int | float) -> Fact:

@@ -211,7 +211,9 @@ class Benchmarked:
         facts = self._facts.call_facts(
             [(choice.digest, choice.positions) for choice in self._choices],
             [
-                self._facts.tensor_fact(given.dtype, given.size(), given.stride())
+                self._facts.tensor_fact(
+                    given.dtype, given.size(), given.stride(), given.data_ptr()
+                )
                 if isinstance(given, torch.Tensor)
                 else self._facts.number_fact(given)
                 for given in arguments
