@@ -18,7 +18,7 @@ from wrapperir.ir.line import MultiKernelLine
 from wrapperir.ir.program import Program
 from wrapperir.ir.selection import RecordedChoice
 from wrapperir.text import format_program, parse_json, parse_program
-from wrapperir.tuning import tune
+from wrapperir.tuning import limits, tune
 from wrapperir.tuning.choice_cache import SETTING, fresh_choice_cache
 from wrapperir.tuning.measure import Times
 from wrapperir.tuning.record import parse_record
@@ -346,7 +346,7 @@ def test_help_has_examples_and_statuses() -> None:
     assert "Exit status: 0 also where" in text
     said = " ".join(text.split())
     assert "[default: python]" in said
-    assert f"[default: {tune.SAMPLES};" in said
-    assert f"[default: {tune.SECONDS};" in said
+    assert f"[default: {limits.SAMPLES};" in said
+    assert f"[default: {limits.SECONDS};" in said
     assert "Times that are kept are taken whatever it is" in said
     assert "tune" in invoke("--help").stdout
