@@ -22,6 +22,7 @@ class CppEmitter(Emitter):
         devices=frozenset({"cpu", "cuda"}),
         streams=frozenset({"cpu", "cuda"}),
         descriptors=True,
+        choosing=True,
     )
 
     def emit(self, program: Program) -> Artifact:

@@ -28,6 +28,7 @@ class FxEmitter(Emitter):
         languages=frozenset(Language),
         streams=frozenset({"cpu", "cuda"}),
         descriptors=True,
+        choosing=True,
     )
 
     def __init__(self, *, compile_graph: GraphCompiler | None = None) -> None:

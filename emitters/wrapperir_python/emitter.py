@@ -8,6 +8,7 @@ from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit.contract import Artifact, Emitter, Loaded, Support
 from wrapperir.emit.fragment import joined
 from wrapperir.emit.number_kinds import kind_of
+from wrapperir.emit.selecting import candidates
 from wrapperir.emit.source_writer import SourceWriter
 from wrapperir.emit.walking import walk_lines
 from wrapperir.ir.kernel import Language
@@ -40,7 +41,7 @@ class PythonEmitter(Emitter):
     """
 
     name = "python"
-    support = Support(streams=frozenset({"cpu", "cuda"}), descriptors=True)
+    support = Support(streams=frozenset({"cpu", "cuda"}), descriptors=True, choosing=True)
     lines: type[PythonLines] = PythonLines
 
     def __init__(self, *, check_memory: bool = False) -> None:
@@ -107,17 +108,24 @@ def _with_configs_as_choices(program: Program) -> Program:
 
     On the CPU Triton's interpreter runs them, where one config does as well as another.
     """
-    if all(
-        isinstance(line, MultiKernelLine) or len(line.configs) < 2
-        for line in program.definitions
-    ):
+    known = {line.name: line for line in program.definitions}
+    several = {
+        name
+        for name, line in known.items()
+        if not isinstance(line, MultiKernelLine) and len(line.configs) > 1
+    }
+    if not several:
         return program
+    on_cuda: set[str] = set()
     for line in walk_lines(program.lines):
         if isinstance(line, KernelCallLine) and line.device.kind == "cuda":
-            from wrapperir.passes import split_configs  # loaded late: all passes
+            found = candidates(known, line.kernel)
+            on_cuda.update(candidate.kernel.name for candidate in found)
+    if several.isdisjoint(on_cuda):
+        return program
+    from wrapperir.passes.split_configs import split_configs_but  # late: all passes
 
-            return split_configs(program)
-    return program
+    return split_configs_but(program, several - on_cuda)
 
 
 def _format_module(

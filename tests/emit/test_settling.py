@@ -71,7 +71,6 @@ class Settled(PythonEmitter):
         lines=frozenset(LINES) - {MultiKernelLine},
         streams=frozenset({"cpu", "cuda"}),
         descriptors=True,
-        choosing=False,
     )
 
     def emit(self, program: Program) -> Artifact:
@@ -87,6 +86,8 @@ def test_calls_name_the_kernels_that_they_run(select: str) -> None:
     first, second = CALLS[select]
     i, j = text.index("multi_kernel"), text.index("program @main")
     wanted = text[:i] + text[j:]
+    if "two(" not in first + second:  # @one is called by name
+        wanted = wanted[: wanted.index("kernel_definition @two")] + text[j:]
     wanted = wanted.replace("many(%a, 3)", first).replace("many(%b, s0)", second)
     assert without_multi_kernels(program) == parse_program(wanted)
 

@@ -1,5 +1,8 @@
+import pytest
+
 from wrapperir.diagnostics import Code
 from wrapperir.emit import Support, check_support
+from wrapperir.emit.settling import without_multi_kernels
 from wrapperir.ir.builder import BlockBuilder, Operand, ProgramBuilder, Value
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import (
@@ -15,6 +18,8 @@ from wrapperir.ir.line import (
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import CPU, Device, PoolType, tensor
 from wrapperir.testing.descriptor_kernels import descriptor_kernel
+from wrapperir.text import parse_program
+from wrapperir.verify import verify
 
 CUDA = Device("cuda", 0)
 
@@ -36,6 +41,36 @@ def nested_program(depth: int) -> Program:
     x = builder.input(tensor("f32", (2,), device=CUDA))
     builder.subgraph_call("outer", [x], fill(depth - 1), results=[])  # type: ignore[arg-type]
     return builder.build(x)
+
+
+CHOICES = """wrapperir 1
+
+kernel_definition @plain cpp(p: write f32*) {
+  entry = kernel
+  source {
+    | extern "C" void kernel(float* p) { p[0] = 1; }
+  }
+}
+
+kernel_definition @odd opaque(p: write f32*) {
+  entry = odd
+  source {
+    | p[0] = 1
+  }
+}
+
+multi_kernel @many(p: write f32*) {
+  size M = size(p, 0)
+  choice @plain(0)
+  choice @odd(0)
+  select SELECT
+}
+
+program @main(%p: mutated f32[8]) {
+  kernel_call @many(%p)
+  return
+}
+"""
 
 
 def test_what_is_supported_gives_no_diagnostic() -> None:
@@ -77,6 +112,34 @@ def test_languages_are_refused() -> None:
     (lines,) = check_support(builder.build(), "x", none)
     assert (lines.code, lines.path) == (Code.UNSUPPORTED_LINE, ("definitions", 0))
     assert "there are 3" in lines.message
+
+
+@pytest.mark.parametrize(
+    ("select", "refused"),
+    [
+        ("forced(0)", []),
+        ("nearest_shape(0: (8))", []),
+        ("nearest_shape(0: (8), 1: (1))", []),
+        ("nearest_shape(0: (4), 1: (8))", ["odd"]),
+        ("forced(1)", ["odd"]),
+        ("benchmark", ["odd"]),
+    ],
+)
+def test_a_language_that_no_call_runs_is_not_refused(
+    select: str, refused: list[str]
+) -> None:
+    program = parse_program(CHOICES.replace("SELECT", select))
+    assert verify(program) == ()
+    found = check_support(program, "x", Support(choosing=True))
+    assert [(d.code, d.subject) for d in found] == [
+        (Code.UNSUPPORTED_LANGUAGE, name) for name in refused
+    ]
+
+
+def test_what_is_left_of_choices_has_no_kernel_that_no_call_runs() -> None:
+    for select in ("forced(0)", "benchmark"):
+        program = parse_program(CHOICES.replace("SELECT", select))
+        assert check_support(without_multi_kernels(program), "x", Support()) == ()
 
 
 def test_tensor_descriptors_are_refused_unless_they_are_declared() -> None:

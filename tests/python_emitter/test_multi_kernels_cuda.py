@@ -9,7 +9,7 @@ from tests.python_emitter.stub_kernels import global_of, program_of, refuse_to_t
 from wrapperir.emit import Loaded
 from wrapperir.ir.program import Program
 from wrapperir.tuning.choice_cache import fresh_choice_cache
-from wrapperir_python.emitter import PythonEmitter
+from wrapperir_python.emitter import PythonEmitter, _with_configs_as_choices
 
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -141,6 +141,20 @@ def test_configs_are_choices_on_cuda_and_the_first_is_taken_on_the_cpu() -> None
     assert "    configs(x, out, s0, s1)\n" in str(artifact.files["program.py"])
     assert "RBLOCK=64, TIMES=60)" in str(artifact.files["program.py"])
     assert "kernel_choices.py" not in artifact.files
+
+
+def test_only_configs_of_kernels_that_cuda_runs_are_choices() -> None:
+    other = definition("configs").replace("@configs", "@other")
+    lines = (
+        "  kernel_call @configs(%x, %x, 4, 4) @cuda:0\n"
+        "  kernel_call @other(%y, %y, 4, 4)\n  return"
+    )
+    inputs = "%x: mutated f32[4, 4]@cuda:0, %y: mutated f32[4, 4]"
+    split = _with_configs_as_choices(
+        program_of(definition("configs") + other, lines, inputs)
+    )
+    names = ["configs_config0", "configs_config1", "configs", "other"]
+    assert [line.name for line in split.definitions] == names
 
 
 def test_a_kernel_with_one_config_is_called_directly_on_cuda() -> None:

@@ -56,8 +56,8 @@ class Support:
     which it keeps the order of streams other than 0; what runs in the order of the
     program, as on the CPU, keeps it without doing anything.  ``descriptors`` says whether
     its kernels are given tensors behind descriptors.  ``choosing`` says whether its code
-    picks between the kernels of a multi-kernel while it runs; where not, it is given
-    programs without multi-kernels, whose calls name what they run.
+    picks between the kernels of a multi-kernel while it runs; unless it says so, it is
+    given programs without multi-kernels, whose calls name what they run.
     """
 
     lines: frozenset[type[Line]] = field(default=frozenset(LINES))
@@ -67,7 +67,7 @@ class Support:
     devices: frozenset[str] | None = None
     streams: frozenset[str] = frozenset({"cpu"})
     descriptors: bool = False
-    choosing: bool = True
+    choosing: bool = False
 
 
 class Emitter(ABC):

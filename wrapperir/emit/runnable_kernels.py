@@ -56,6 +56,26 @@ def runnable_kernels(
     return Runnable(dispatch, {number: found[number] for number in sorted(numbers)})
 
 
+def taken_arguments(runnable: Runnable, count: int) -> frozenset[int]:
+    """Return the positions of a call's ``count`` arguments that a kernel of it may take."""
+    taken: set[int] = set()
+    for candidate in runnable.kernels.values():
+        taken.update(range(count) if candidate.positions is None else candidate.positions)
+    return frozenset(taken)
+
+
+def run_by_calls(program: Program) -> frozenset[str]:
+    """Return the names of the kernels that calls of a verified program may run."""
+    definitions = {line.name: line for line in program.definitions}
+    types = value_types(program)
+    return frozenset(
+        candidate.kernel.name
+        for line in walk_lines(program.lines)
+        if isinstance(line, KernelCallLine)
+        for candidate in runnable_kernels(definitions, line, types).kernels.values()
+    )
+
+
 def _leaves(tree: Expr) -> Iterator[int]:
     stack = [tree]
     while stack:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from attrs import evolve
 
 from wrapperir.emit.runnable_kernels import runnable_kernels, value_types
+from wrapperir.emit.walking import walk_lines
 from wrapperir.ir.line import (
     Block,
     BodyLine,
@@ -21,13 +22,20 @@ def without_multi_kernels(program: Program) -> Program:
     """Return a verified program whose calls name the kernels that they run.
 
     Where only the run knows the choice of a multi-kernel, that is the first of those that
-    the call may run: all choices do the same.
+    the call may run: all choices do the same.  Choices that no call runs are left out.
     """
-    if not any(isinstance(line, MultiKernelLine) for line in program.definitions):
+    multi_kernels = [x for x in program.definitions if isinstance(x, MultiKernelLine)]
+    if not multi_kernels:
         return program
     known = {line.name: line for line in program.definitions}
     lines = _settled(program.lines, known, value_types(program))
-    kernels = tuple(x for x in program.definitions if isinstance(x, KernelDefinitionLine))
+    called = {x.kernel for x in walk_lines(lines) if isinstance(x, KernelCallLine)}
+    idle = {choice.kernel for x in multi_kernels for choice in x.choices} - called
+    kernels = tuple(
+        line
+        for line in program.definitions
+        if isinstance(line, KernelDefinitionLine) and line.name not in idle
+    )
     return evolve(program, definitions=kernels, lines=lines)
 
 

@@ -1,9 +1,10 @@
 """What a program needs that an emitter lacks, found before any code is written."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from wrapperir.diagnostics import Code, Diagnostic, LinePath
 from wrapperir.emit.contract import Support
+from wrapperir.emit.runnable_kernels import run_by_calls
 from wrapperir.ir.kernel import DescriptorParameter
 from wrapperir.ir.line import (
     LINES,
@@ -16,6 +17,7 @@ from wrapperir.ir.line import (
     KernelCallLine,
     KernelDefinitionLine,
     Line,
+    MultiKernelLine,
     PlaceLine,
     RecordEventLine,
     ReinterpretLine,
@@ -34,12 +36,16 @@ def check_support(
 ) -> tuple[Diagnostic, ...]:
     """Return a diagnostic for each kind of line, and each other need, that is lacking.
 
-    Nested blocks are included.  ``emitter`` is the name to blame in the messages.
+    Nested blocks are included, choices of multi-kernels that no call runs are not.
+    ``emitter`` is the name to blame in the messages.
     """
     found: list[Diagnostic] = []
     lacking: dict[type[Line], list[LinePath]] = {}
+    idle = _idle_choices(program)
     for index, definition in enumerate(program.definitions):
         path: LinePath = ("definitions", index)
+        if definition.name in idle:
+            continue
         if type(definition) not in support.lines:
             lacking.setdefault(type(definition), []).append(path)
         elif (
@@ -76,6 +82,17 @@ def check_support(
             found.extend(_check_stream(emitter, support, line, path))
     kinds = (_unsupported_lines(emitter, kind, paths) for kind, paths in lacking.items())
     return (*kinds, *found)
+
+
+def _idle_choices(program: Program) -> Set[str]:
+    """Return the kernels that are choices of multi-kernels and that no call may run."""
+    choices = {
+        choice.kernel
+        for line in program.definitions
+        if isinstance(line, MultiKernelLine)
+        for choice in line.choices
+    }
+    return choices - run_by_calls(program) if choices else choices
 
 
 def nested_blocks(line: BodyLine) -> tuple[tuple[str, Block], ...]:

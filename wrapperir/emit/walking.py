@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from wrapperir.emit.support import nested_blocks
 from wrapperir.ir.line import (
     BodyLine,
     ConditionalLine,
     SubgraphCallLine,
     WhileLoopLine,
 )
+from wrapperir.ir.uses import blocks_of
 
 _NESTING = (ConditionalLine, WhileLoopLine, SubgraphCallLine)
 
@@ -20,8 +20,7 @@ def walk_lines(lines: tuple[BodyLine, ...]) -> Iterator[BodyLine]:
         for line in stack[-1]:
             yield line
             if isinstance(line, _NESTING):
-                blocks = (block for _, block in nested_blocks(line))
-                stack.extend(reversed([iter(block.lines) for block in blocks]))
+                stack.extend(reversed([iter(block.lines) for block in blocks_of(line)]))
                 break
         else:
             stack.pop()
