@@ -26,6 +26,7 @@ from wrapperir.ir.types import Device
 if TYPE_CHECKING:
     from wrapperir.interp.triton_kernel import TritonKernel
 
+
 class Kernels:
     """The kernels of a program; each is built when it is first called for."""
 
