@@ -16,12 +16,16 @@ SECONDS = 0.05
 MOST_TURNS = 50
 """How often a kernel is timed at most."""
 
+MOST_SECONDS = 2.0
+"""A kernel whose first run takes longer has no other."""
+
 TRIAL_TURNS = 2
 TOO_SLOW = 3.0
 """A kernel that is so much slower than the fastest in the first turns has no more."""
 
-ALIGNMENT = 64
-"""Copies lie in blocks of so many bytes as their originals do: kernels may differ."""
+ALIGNMENT = 1 << 16
+"""Copies lie in blocks of so many bytes as their originals do: what a program aligns, to
+a page even, kernels may rely on, and an address says which lines of a cache are used."""
 
 FLUSHED_BYTES = 1 << 28
 """What is written before a launch on a GPU, as ``triton.testing.do_bench`` does: more
@@ -41,7 +45,8 @@ def time_kernels(
 
     They run on copies of the arguments, which do not overlap and have the layout of their
     originals; those at the positions ``updated`` are copied anew before each run, untimed.
-    Each kernel runs once, which may compile it, and then in turns with the others.  Other
+    Each kernel runs once, which may compile it, and then in turns with the others; only
+    where that run takes longer than :data:`MOST_SECONDS` on the CPU, it counts.  Other
     streams of the device are done before.
     """
     try:
@@ -77,8 +82,8 @@ def _time_in_turns(
         first = took(at)
         if first is None:
             continue
-        # On the CPU nothing is compiled by the first run, so that of a slow one counts.
-        slow = device.type == "cpu" and first / 1e6 > SECONDS
+        # What a kernel sets up once takes no seconds on the CPU, where nothing is compiled.
+        slow = device.type == "cpu" and first / 1e6 > MOST_SECONDS
         least[at] = first if slow else float("inf")
         spent[at] = first / 1e6 if slow else 0.0
     for turn in range(MOST_TURNS):
@@ -137,13 +142,13 @@ def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
 
 def _tensor_like(tensor: torch.Tensor, count: int) -> torch.Tensor:
     """Return a tensor of the same layout in new memory of ``count`` bytes."""
-    skipped = tensor.data_ptr() % ALIGNMENT // tensor.itemsize
     room = torch.empty(
-        skipped * tensor.itemsize + count,
+        ALIGNMENT + count,
         dtype=torch.uint8,
         device=tensor.device,
         pin_memory=tensor.is_pinned(),
     )
+    skipped = (tensor.data_ptr() - room.data_ptr()) % ALIGNMENT // tensor.itemsize
     view = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
     return view.set_(room.untyped_storage(), skipped, tensor.size(), tensor.stride())
 
