@@ -51,7 +51,8 @@ def deciding_runner(
     """Return what runs the calls of a multi-kernel on one device.
 
     ``launchers`` are those of its choices, in order.  What is decided once is kept: of a
-    benchmark for all calls, else for calls with the same sizes and numbers.
+    benchmark for all calls, else for calls with the same sizes and numbers of the same
+    types.
     """
     line = definition.line
     found = [
@@ -95,11 +96,18 @@ def _by_rule(line: MultiKernelLine, found: Sequence[Choice]) -> Runner:
 
     nearest = isinstance(line.selection, NearestChoice)
     reason = "the nearest hint" if nearest else _reason(line)
-    chosen = ByShape(line.name, dict(enumerate(found)), rule, reason)
+    # A table for each types of the numbers: 1, 1.0 and True are equal, what is computed
+    # with them is not.
+    chosen: dict[tuple[type, ...], ByShape] = {}
 
     def run(given: Given, deciding: Sequence[Number]) -> object:
         extents = [_size(given[place], dim) for place, dim in sizes]
-        return chosen[(*extents, *deciding)](*given)
+        types = tuple([type(number) for number in deciding])
+        table = chosen.get(types)
+        if table is None:
+            made = ByShape(line.name, dict(enumerate(found)), rule, reason)
+            table = chosen.setdefault(types, made)
+        return table[(*extents, *deciding)](*given)
 
     return run
 

@@ -3,7 +3,7 @@
 # torch says little of its types.
 # pyright: reportUnknownMemberType=false, reportPrivateUsage=false
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, cast
 
 from attrs import define, field, frozen
@@ -11,7 +11,11 @@ from torch._higher_order_ops.triton_kernel_wrap import triton_kernel_wrapper_mut
 from torch.fx.node import Argument, has_side_effect
 
 from wrapperir.emit.number_kinds import NumberKinds, kind_of
-from wrapperir.emit.runnable_kernels import Runnable, runnable_kernels
+from wrapperir.emit.runnable_kernels import (
+    Runnable,
+    runnable_kernels,
+    taken_arguments,
+)
 from wrapperir.ir.expr import (
     EvaluationError,
     Expr,
@@ -95,7 +99,8 @@ def emit_kernel_call(lines: "FxLines", line: KernelCallLine) -> None:
     if callee.definition.language is Language.TRITON:
         _emit_triton(lines, callee, arguments)
     else:
-        _emit_operator(lines, callee.signature, arguments)
+        args = _operator_arguments(lines, callee.signature, arguments)
+        lines.nodes.call(call_kernel, args)
 
 
 def _runnable(lines: "FxLines", line: KernelCallLine) -> Runnable:
@@ -151,12 +156,6 @@ def triton_devices(callees: Mapping[str, Callee]) -> frozenset[str]:
     )
 
 
-def _emit_operator(
-    lines: "FxLines", signature: Signature, arguments: Sequence[KernelArgument]
-) -> None:
-    lines.nodes.call(call_kernel, _operator_arguments(lines, signature, arguments))
-
-
 def _emit_multi_kernel(lines: "FxLines", line: KernelCallLine, found: Runnable) -> None:
     definitions = lines.context.definitions
     definition = definitions[line.kernel]
@@ -173,18 +172,30 @@ def _emit_multi_kernel(lines: "FxLines", line: KernelCallLine, found: Runnable) 
         argument = line.arguments[place]
         assert not isinstance(argument, BufferRef)
         deciding.append(lines.numbers.value(argument))
-    args = _operator_arguments(lines, signature, line.arguments)
+    taken = taken_arguments(found, len(line.arguments))
+    args = _operator_arguments(lines, signature, line.arguments, taken)
     lines.nodes.call(call_multi_kernel, (*args, deciding))
 
 
 def _operator_arguments(
-    lines: "FxLines", signature: Signature, arguments: Sequence[KernelArgument]
+    lines: "FxLines",
+    signature: Signature,
+    arguments: Sequence[KernelArgument],
+    taken: Set[int] | None = None,
 ) -> tuple[Argument, ...]:
-    """Return the key of a call, and its three lists of arguments."""
+    """Return the key of a call, and its three lists of arguments.
+
+    Numbers that are not at the positions ``taken`` (``None`` is all) become no numbers of
+    their parameters' types: where one is not whole, that is no fault.
+    """
     shared = _shared_parameters(lines, signature, arguments)
     given = [
         _given(lines, parameter, argument)
-        for parameter, argument in zip(signature.parameters, arguments, strict=True)
+        if taken is None or place in taken or isinstance(argument, BufferRef)
+        else lines.numbers.value(argument)
+        for place, (parameter, argument) in enumerate(
+            zip(signature.parameters, arguments, strict=True)
+        )
     ]
     lists = split_arguments(signature.parameters, given, shared)
     return call_key(signature.key, shared), *lists

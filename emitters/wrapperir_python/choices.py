@@ -46,12 +46,16 @@ _FOR_BENCHMARKS = (
 
 @define
 class Choices:
-    """What a module has for its multi-kernels, each once."""
+    """What a module has for its multi-kernels, each once.
+
+    What is ``computed`` goes by the repr of its decision tree: trees are equal where one
+    has 1 and another 1.0 or true, which may decide differently.
+    """
 
     benchmarked: dict[str, Fragment] = field(factory=dict[str, Fragment])
     nearest: dict[str, Fragment] = field(factory=dict[str, Fragment])
-    computed: dict[tuple[str, Operation], Fragment] = field(
-        factory=dict[tuple[str, Operation], Fragment]
+    computed: dict[tuple[str, str], Fragment] = field(
+        factory=dict[tuple[str, str], Fragment]
     )
     runs: dict[tuple[str, str, tuple[int, ...]], Fragment] = field(
         factory=dict[tuple[str, str, tuple[int, ...]], Fragment]
@@ -70,12 +74,11 @@ def format_choice(
             keys = [lines.expressions.format_index(size) for size in sizes]
             return fragment("{}[{}]", known.nearest[line.name], _format_key(keys))
         case ComputedAt(index):
-            if (line.name, index) not in known.computed:
-                known.computed[line.name, index] = _define_computed(
-                    lines, line, index, runnable
-                )
+            tree = line.name, repr(index)
+            if tree not in known.computed:
+                known.computed[tree] = _define_computed(lines, line, index, runnable)
             keys = [lines.module.symbols[name] for name in dict.fromkeys(symbols_in(index))]
-            return fragment("{}[{}]", known.computed[line.name, index], _format_key(keys))
+            return fragment("{}[{}]", known.computed[tree], _format_key(keys))
         case _:
             if line.name not in known.benchmarked:
                 known.benchmarked[line.name] = _define_benchmarked(lines, line, runnable)

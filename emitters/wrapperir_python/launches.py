@@ -5,9 +5,19 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from wrapperir.emit.fragment import Fragment, fragment
-from wrapperir.emit.runnable_kernels import runnable_kernels
+from wrapperir.emit.runnable_kernels import (
+    Runnable,
+    runnable_kernels,
+    taken_arguments,
+)
+from wrapperir.ir.expr import Expr
 from wrapperir.ir.kernel import Language, ScalarParameter, runtime_parameters
-from wrapperir.ir.line import DefinitionLine, KernelCallLine, MultiKernelLine
+from wrapperir.ir.line import (
+    BufferRef,
+    DefinitionLine,
+    KernelCallLine,
+    MultiKernelLine,
+)
 from wrapperir.ir.types import Device, DType
 from wrapperir_python.choices import format_choice
 from wrapperir_python.literals import format_int
@@ -21,7 +31,8 @@ class Callee:
     """What a kernel call's name stands for.
 
     ``definition`` is the kernel, or the multi-kernel where the program picks while it runs.
-    ``positions`` are those of the call's arguments that it takes, ``None`` for all.
+    ``positions`` are those of the call's arguments that it takes, ``None`` for all, and
+    ``scalars`` the dtypes that the numbers among these are given as.
     """
 
     function: Fragment
@@ -41,20 +52,46 @@ def find_callee(lines: "PythonLines", line: KernelCallLine) -> Callee:
     definition = survey.definitions[line.kernel]
     if isinstance(definition, MultiKernelLine) and len(runnable.kernels) > 1:
         function = format_choice(lines, definition, runnable)
-        return _callee(function, definition, None)
+        scalars = _scalars_of_choices(lines, line, definition, runnable)
+        return Callee(function, definition, None, scalars)
     (chosen,) = runnable.kernels.values()
     function = lines.module.kernels[chosen.kernel.name]
-    return _callee(function, chosen.kernel, chosen.positions)
+    return Callee(function, chosen.kernel, chosen.positions, _scalars(chosen.kernel))
 
 
-def _callee(
-    function: Fragment, definition: DefinitionLine, positions: tuple[int, ...] | None
-) -> Callee:
-    scalars = tuple(
+def _scalars(definition: DefinitionLine) -> tuple[DType | None, ...]:
+    return tuple(
         parameter.dtype if isinstance(parameter, ScalarParameter) else None
         for parameter in runtime_parameters(definition.parameters)
     )
-    return Callee(function, definition, positions, scalars)
+
+
+def _scalars_of_choices(
+    lines: "PythonLines",
+    line: KernelCallLine,
+    definition: MultiKernelLine,
+    runnable: Runnable,
+) -> tuple[DType | None, ...]:
+    """Return the dtypes of a multi-kernel's numbers, where a choice may take these.
+
+    Others stay the numbers that they are: one that is not whole is no fault there.
+    """
+    taken = taken_arguments(runnable, len(line.arguments))
+    return tuple(
+        dtype
+        if dtype is None or position in taken or isinstance(argument, BufferRef)
+        else _own_dtype(lines, argument)
+        for position, (dtype, argument) in enumerate(
+            zip(_scalars(definition), line.arguments, strict=True)
+        )
+    )
+
+
+def _own_dtype(lines: "PythonLines", number: Expr) -> DType:
+    kinds = lines.survey.kinds
+    if kinds.may_be_float(number):
+        return DType.F64
+    return DType.BOOL if kinds.is_bool(number) else DType.I64
 
 
 def emit_launch(

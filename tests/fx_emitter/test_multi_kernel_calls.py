@@ -45,7 +45,7 @@ from wrapperir_fx.triton_kernels import triton_calls
 
 # Adds to a part of p, which q may overlap, as often as there are tensors.
 ARGUMENTS = """
-kernel_definition @both opaque(p: read_write f32*, q: read f32*, r: write f32*, n: i64) {
+kernel_definition @both opaque(p: read_write f32*, q: read f32*, r: read_write f32*, n: i64) {
   entry = tests_both
   source {
     | p += q; r = n
@@ -64,7 +64,7 @@ kernel_definition @twice opaque(p: read_write f32*, other: read f32*, q: read f3
   }
 }
 
-multi_kernel @many(p: read_write f32*, q: read f32*, r: write f32*, n: i64) {
+multi_kernel @many(p: read_write f32*, q: read f32*, r: read_write f32*, n: i64) {
   choice @both(0, 1, 2, 3)
   choice @less(0, 3, 1)
   choice @twice(0, 0, 1)
@@ -83,7 +83,48 @@ program @main(%x: mutated f32[s0], %y: f32[s0]) {
   free %w
   return %r
 }
+"""  # noqa: E501 - a line of the text form
+
+
+FRACTION = """
+kernel_definition @both opaque(p: read_write f32*) {
+  entry = tests_both
+  source {
+    | p += 1
+  }
+}
+kernel_definition @less opaque(p: read_write f32*) {
+  entry = tests_less
+  source {
+    | p += 1
+  }
+}
+
+multi_kernel @many(p: read_write f32*, n: i64) {
+  choice @both(0)
+  choice @less(0)
+  select computed(where(n < 2, 0, 1))
+}
+
+program @main(%x: mutated f32[s0]) {
+  symbol s0: int 2..100 = size(%x, 0)
+  kernel_call @many(%x, s0 / 2)
+  return
+}
 """
+
+
+def test_a_number_that_no_choice_takes_need_not_fit_its_parameter() -> None:
+    launched: list[str] = []
+    functions = {
+        "tests_both": lambda p: launched.append("both"),
+        "tests_less": lambda p: launched.append("less"),
+    }
+    with undecided(), mock.patch.dict(kernel_registry._OPAQUE, functions):
+        graph = built(FRACTION)
+        for rows in (3, 5, 4):
+            graph(torch.ones(rows))
+    assert launched == ["both", "less", "less"]
 
 
 class Kernels:

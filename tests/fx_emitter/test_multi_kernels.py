@@ -157,6 +157,29 @@ def test_computed_agrees_with_the_rule(tree: Expr, cases: list[tuple[int, int]])
             assert chosen(graph, rows, columns) == wanted
 
 
+def test_equal_numbers_of_two_types_decide_apart() -> None:
+    """A product of 54 bits is odd; as a float it is not."""
+    odd = Operation(ExprOp.MOD, ((Symbol("n") + M) * ((1 << 53) + 1), 2))
+    selection = ComputedChoice(where(Operation(ExprOp.EQ, (odd, 1)), 0, 1))
+    with numbering():
+        for n in (2, 2.0, True, 1, 1.0, 0.0, False, 2):
+            wanted = choose(selection, (1, 4), {"M": 1, "N": 4, "n": n})
+            assert chosen(module(selection, n=n), 1, 4) == wanted
+
+
+def test_choices_by_floats_are_said_where_they_change() -> None:
+    selection = ComputedChoice(where(at_most(Symbol("n"), M), 0, 1))
+    with numbering():
+        for n in (0.0, 1.0, 3.0, 2.0, 1.0):
+            chosen(module(selection, n=n), 1, 1)
+        told = [(decision.kernel, decision.sizes) for decision in choices()]
+    assert told == [
+        ("zeroth", (1, 1, 0.0)),
+        ("first", (1, 1, 3.0)),
+        ("zeroth", (1, 1, 1.0)),
+    ]
+
+
 def test_many_shapes_are_decided_again_and_not_wrongly() -> None:
     with numbering() as launched:
         graph = module(NEAREST)
@@ -181,6 +204,15 @@ def test_a_benchmark_picks_the_fastest_once(fast: int) -> None:
         launched.clear()
         assert [chosen(graph, rows) for rows in (4, 5, 4)] == [fast] * 3
         assert launched == [fast] * 3
+
+
+def test_a_call_without_elements_decides_nothing_for_others() -> None:
+    with fresh_choice_cache(), numbering(slow_but(2)) as launched:
+        graph = module(BenchmarkChoice())
+        graph(torch.empty(0, 4))
+        assert launched == [0]
+        assert choices() == ()
+        assert chosen(graph) == 2
 
 
 def test_a_choice_that_fails_when_it_is_timed_is_not_taken() -> None:

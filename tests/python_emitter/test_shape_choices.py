@@ -188,6 +188,68 @@ def test_the_table_of_shapes_does_not_grow_without_end(
     assert ran == ["k1"] * 40 + ["k2"] * 60
 
 
+SCALARS = "p: write f32*, n: i64, r: f64, b: bool"
+
+
+def program_of_scalars(tree: str, calls: str) -> Program:
+    """Return a program with calls of kernels that take p, and choices by all scalars."""
+    multi = (
+        f"multi_kernel @m({SCALARS}) {{\n  size M = size(p, 0)\n"
+        "  choice @k0(0)\n  choice @k1(0)\n"
+        f"  select computed({tree})\n}}\n"
+    )
+    kernels = kernel("k0", "p: write f32*") + kernel("k1", "p: write f32*")
+    lines = (
+        "  symbol s0: int 0.. = size(%p, 0)\n  symbol k: int = value(%k)\n"
+        "  symbol f: float = value(%f)\n  symbol t: bool = value(%t)\n"
+        f"{calls}  return"
+    )
+    inputs = "%p: mutated f32[s0], %k: i64, %f: f64, %t: bool"
+    return program_of(kernels + multi, lines, inputs)
+
+
+EXACT = f"where((n + M) * {(1 << 53) + 1} % 2 == 1, 0, 1)"
+"""Whether n + M is odd; where n is a float, no product of so many bits is."""
+
+
+def test_equal_numbers_of_two_types_decide_apart() -> None:
+    numbers = ("2", "2.0", "k", "f", "0", "false", "0.0", "t", "k * 1.0")
+    calls = "".join(f"  kernel_call @m(%p, {n}, 0.5, false)\n" for n in numbers)
+    program = program_of_scalars(EXACT, calls)
+    *_, multi = program.definitions
+    assert isinstance(multi, MultiKernelLine)
+    call, ran = picker(program)
+    for k, f, t in ((2, 2.0, True), (1, 1.0, True), (0, -0.0, False), (2, 2.0, True)):
+        call([torch.empty(1), k, f, t])
+        values = (2, 2.0, k, f, 0, False, 0.0, t, k * 1.0)
+        wanted = [choose(multi.selection, (1,), {"M": 1, "n": n}) for n in values]
+        assert ran == [f"k{choice}" for choice in wanted]
+        assert {*ran} == {"k0", "k1"}
+        ran.clear()
+
+
+def test_choices_by_floats_are_not_kept_and_said_where_they_change() -> None:
+    calls = "  kernel_call @m(%p, 0, f, t)\n"
+    call, ran = picker(program_of_scalars("where(r < 0.5, 0, 1)", calls))
+    for f in (0.1, 0.2, 0.2, 0.75, 0.5, float("nan"), 0.0, -0.0):
+        call([torch.empty(1), 0, f, True])
+    assert ran == ["k0"] * 3 + ["k1"] * 3 + ["k0"] * 2
+    assert len(global_of(call, "m_by_shape")) == 0
+    assert [str(decision) for decision in call.choices()] == [
+        "m runs k0 at (0.1,): computed",
+        "m runs k1 at (0.75,): computed",
+        "m runs k0 at (0.0,): computed",
+    ]
+
+
+def test_a_number_that_no_choice_takes_need_not_fit_its_parameter() -> None:
+    calls = "  kernel_call @m(%p, f, k, t)\n"
+    call, ran = picker(program_of_scalars("where(n < 1, 0, 1)", calls))
+    for f in (0.5, 1.5):
+        call([torch.empty(1), 1, f, True])
+    assert ran == ["k0", "k1"]
+
+
 def test_an_expression_without_a_value_raises_as_others_do() -> None:
     call, ran = picker(program_with("computed(where(12 // M > 3, 1, 2))"))
     for _ in range(2):

@@ -57,7 +57,8 @@ class Decision(NamedTuple):
         at = "" if self.sizes is None else f" at {self.sizes}"
         timed = [time for _, time in self.microseconds if time is not None]
         told = [
-            f"{name} {_format_time(time, min(timed))}" for name, time in self.microseconds
+            f"{name} {_format_time(time, min(timed, default=0.0))}"
+            for name, time in self.microseconds
         ]
         times = f" ({'; '.join(told)})" if timed else ""
         return f"{self.multi_kernel} runs {self.kernel}{at}: {self.reason}{times}"
@@ -86,7 +87,12 @@ def _decided(decision: Decision) -> None:
 
 
 class ByShape(dict[tuple[float, ...], Kernel]):
-    """The kernel for each tuple of sizes: found by ``rule`` once, then looked up."""
+    """The kernel for each tuple of sizes: found by ``rule`` once, then looked up.
+
+    Each place of the tuple has numbers of one type.  Tuples with a float are not kept, as
+    they seldom come again and 0.0 is equal to -0.0: the rule decides each time, and what
+    it decides is told where it is not what it was.
+    """
 
     def __init__(
         self,
@@ -101,10 +107,16 @@ class ByShape(dict[tuple[float, ...], Kernel]):
         self._choices = choices
         self._rule = rule
         self._reason = reason
+        self._last: Choice | None = None
 
     def __missing__(self, sizes: tuple[float, ...]) -> Kernel:
         """Find the kernel for sizes that are new."""
         choice = self._choices[self._rule(*sizes)]
+        if any(isinstance(size, float) for size in sizes):
+            if choice is not self._last:
+                self._last = choice
+                _decided(Decision(self._name, choice.name, self._reason, sizes))
+            return choice.run
         if len(self) >= MOST_SHAPES:
             self.clear()
         self[sizes] = choice.run
@@ -147,7 +159,7 @@ class Benchmarked:
 
     ``namespace[bound]`` is that kernel from then on, so that later calls go straight to
     it.  While a CUDA graph is captured or another tensor's type than PyTorch's own stands
-    in, the first choice runs and nothing is decided.
+    in, or where a tensor has no elements, the first choice runs and nothing is decided.
     """
 
     def __init__(
@@ -178,7 +190,7 @@ class Benchmarked:
         Raises:
             Exception: as that kernel does; as the first does if no kernel could be timed.
         """
-        if self._winner is None and _is_traced(arguments):
+        if self._winner is None and (_is_traced(arguments) or _is_empty(arguments)):
             self._choices[0].run(*arguments)
             return
         with self._lock:  # of threads that come at once, the others wait
@@ -233,11 +245,13 @@ class Benchmarked:
             return None
         if entry is None or len(entry.microseconds) != len(self._choices):
             return None
+        if None in entry.microseconds:
+            return None
         return entry.microseconds
 
     def _store(self, key: str, times: Sequence[float | None]) -> None:
-        if all(time is None for time in times):
-            return  # what fails all of them may be gone the next time
+        if None in times:
+            return  # what failed may work the next time
         try:
             cache = self._cache.default_cache()
             if cache is not None:
@@ -264,6 +278,12 @@ def _is_traced(arguments: Iterable[Any]) -> bool:
         return True
     on_cuda = any(tensor.is_cuda for tensor in tensors)
     return on_cuda and torch.cuda.is_current_stream_capturing()
+
+
+def _is_empty(arguments: Iterable[Any]) -> bool:
+    """Say whether a tensor has no elements: how long that takes tells nothing of others."""
+    tensors = (given for given in arguments if isinstance(given, torch.Tensor))
+    return any(tensor.numel() == 0 for tensor in tensors)
 
 
 def _device_of(arguments: Iterable[Any]) -> torch.device:
