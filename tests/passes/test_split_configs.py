@@ -220,3 +220,19 @@ def test_the_meaning_stays(before: Program) -> None:
 
 def configs(line: DefinitionLine) -> tuple[KernelConfig, ...]:
     return line.configs if isinstance(line, KernelDefinitionLine) else ()
+
+
+def test_the_workspace_of_a_choice_that_is_dropped_stays_unwritten() -> None:
+    scratch = kernel("scratch", 2, "x: read_write f32*, ws: write f32*, n: i32")
+    both = """multi_kernel @both(x: read_write f32*, a: write f32*, b: write f32*, n: i32) {
+  choice @scratch(0, 1, 3) workspace(a, n, uninitialized)
+  choice @scratch(0, 2, 3) workspace(b, n, uninitialized)
+  select forced(1)
+}
+
+"""
+    after = split(program(scratch + both, "both(%x, %x, %x, 8)"))
+    assert shown(after, "both")[:2] == [
+        "choice @scratch_config0(0, 2, 3) workspace(b, n, uninitialized)",
+        "choice @scratch_config1(0, 2, 3) workspace(b, n, uninitialized)",
+    ]

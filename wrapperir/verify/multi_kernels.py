@@ -130,28 +130,36 @@ def _check_choices(state: State, line: MultiKernelLine, own: _Own, needs: Needs)
 def _check_written(
     state: State, line: MultiKernelLine, own: _Own, signatures: Sequence[Signature | None]
 ) -> None:
-    """Report choices that leave unwritten what calls take to be written.
+    """Report choices that leave unwritten what another one writes.
 
-    That is each parameter that is written and not read, unless some choice needs it as a
-    workspace: calls may give one of these that nothing wrote before.
+    That is of parameters that are written and not read, unless some choice needs it as a
+    workspace: calls may give one of these that nothing wrote before.  What no choice takes
+    may be the workspace of one that was dropped.
     """
     needed = {need.parameter for choice in line.choices for need in choice.workspaces}
-    wanted = {
-        position: facts.name
-        for position, facts in enumerate(own)
-        if facts is not None and facts.writes and not facts.reads and position not in needed
-    }
-    for index, (choice, signature) in enumerate(zip(line.choices, signatures, strict=True)):
-        if signature is None or signature.parameters is None:
-            continue
-        written = {
+    written = [
+        None
+        if signature is None or signature.parameters is None
+        else {
             position
             for position, parameter in zip(
                 choice.arguments, signature.parameters, strict=True
             )
             if parameter.writes
         }
-        missing = next((wanted[p] for p in wanted if p not in written), None)
+        for choice, signature in zip(line.choices, signatures, strict=True)
+    ]
+    by_any = {position for positions in written if positions for position in positions}
+    wanted = {
+        position: facts.name
+        for position, facts in enumerate(own)
+        if facts is not None and not facts.reads and position in by_any - needed
+    }
+    for index, (choice, positions) in enumerate(zip(line.choices, written, strict=True)):
+        signature = signatures[index]
+        if positions is None or signature is None:
+            continue
+        missing = next((wanted[p] for p in wanted if p not in positions), None)
         if missing is not None:
             state.report(
                 Code.CHOICE_MISMATCH,
