@@ -14,8 +14,8 @@ from typing import TypeAlias
 import torch
 
 from wrapperir.emit.kernel_digest import kernel_digest
+from wrapperir.emit.updated_arguments import updated_arguments
 from wrapperir.ir.expr import Number
-from wrapperir.ir.kernel import TensorParameter
 from wrapperir.ir.line import MultiKernelLine
 from wrapperir.ir.selection import (
     BenchmarkChoice,
@@ -62,21 +62,22 @@ def deciding_runner(
         )
     ]
     if isinstance(line.selection, BenchmarkChoice):
-        return _timed(line, found)
+        return _timed(definition, found)
     return _by_rule(line, found)
 
 
-def _timed(line: MultiKernelLine, found: Sequence[Choice]) -> Runner:
-    updated = [
-        place
-        for place, parameter in enumerate(line.parameters)
-        if isinstance(parameter, TensorParameter)
-        and parameter.access.reads
-        and parameter.access.writes
-    ]
+def _timed(definition: MultiKernelDefinition, found: Sequence[Choice]) -> Runner:
+    line = definition.line
+    positions = [choice.arguments for choice in line.choices]
+    updated = updated_arguments(zip(definition.kernels, positions, strict=True))
     bound: dict[str, Launcher] = {}
     bound[_RUN] = Benchmarked(
-        line.name, found, updated=updated, emitter=_EMITTER, namespace=bound, bound=_RUN
+        line.name,
+        found,
+        updated=sorted(updated),
+        emitter=_EMITTER,
+        namespace=bound,
+        bound=_RUN,
     )
 
     def run(given: Given, deciding: Sequence[Number]) -> object:

@@ -5,7 +5,7 @@ A multi-kernel whose kernel is known is that kernel.  Others are an object of
 their sizes, or one that its first call replaces by the fastest kernel.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,9 +18,10 @@ from wrapperir.emit.names import Namespace, NameTable
 from wrapperir.emit.runnable_kernels import Runnable
 from wrapperir.emit.selecting import Candidate, ComputedAt, NearestAt
 from wrapperir.emit.source_writer import SourceWriter
+from wrapperir.emit.updated_arguments import updated_arguments
 from wrapperir.ir.expr import Expr, ExprOp, Operation, symbols_in
-from wrapperir.ir.kernel import RuntimeParameter, TensorParameter, runtime_parameters
-from wrapperir.ir.line import MultiKernelLine
+from wrapperir.ir.kernel import runtime_parameters
+from wrapperir.ir.line import KernelDefinitionLine, MultiKernelLine
 from wrapperir.ir.selection import (
     ComputedChoice,
     ForcedChoice,
@@ -203,7 +204,7 @@ def _define_benchmarked(
     writer = _begin(module)
     choices = _format_choices(lines, line, runnable.kernels, keyed=True)
     bound = module.kernels[line.name]
-    updated = [format_int(at) for at in _updated(line, runnable)]
+    updated = [format_int(at) for at in _updated(runnable)]
     writer.emit_blank(2)
     writer.emit_line("{} = kernel_choices.Benchmarked(", bound)
     with writer.indented():
@@ -292,18 +293,10 @@ def _define_run(
     return function
 
 
-def _updated(line: MultiKernelLine, runnable: Runnable) -> list[int]:
+def _updated(runnable: Runnable) -> list[int]:
     """Return the positions of tensors that are both read and written by the choices."""
-    reads: set[int] = set()
-    writes: set[int] = set()
-    for candidate in runnable.kernels.values():
-        parameters: tuple[RuntimeParameter, ...]
-        parameters = runtime_parameters(candidate.kernel.parameters)
-        positions = candidate.positions or range(len(parameters))
-        for position, parameter in zip(positions, parameters, strict=True):
-            if isinstance(parameter, TensorParameter):
-                if parameter.access.reads:
-                    reads.add(position)
-                if parameter.access.writes:
-                    writes.add(position)
-    return sorted(reads & writes)
+    taken: list[tuple[KernelDefinitionLine, Sequence[int]]] = []
+    for found in runnable.kernels.values():
+        count = len(runtime_parameters(found.kernel.parameters))
+        taken.append((found.kernel, found.positions or range(count)))
+    return sorted(updated_arguments(taken))

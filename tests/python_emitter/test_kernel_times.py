@@ -246,6 +246,21 @@ def test_a_kernel_may_fail_late() -> None:
     assert times[1] is not None
 
 
+def test_all_kernels_may_fail_late() -> None:
+    def fail_after(runs: int) -> Callable[..., None]:
+        left = [runs]
+
+        def run(*_: Any) -> None:
+            left[0] -= 1
+            if left[0] < 0:
+                raise RuntimeError("no more")
+
+        return run
+
+    kernels = [(name, fail_after(2)) for name in "ab"]
+    assert time_kernels(kernels, (), (), CPU) == [None, None]
+
+
 def test_another_device_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is neither a CPU nor CUDA has nothing but ``synchronize``."""
     order: list[str] = []

@@ -89,7 +89,7 @@ def _time_in_turns(
     for turn in range(MOST_TURNS):
         running = [at for at in least if spent[at] < SECONDS]
         if turn >= TRIAL_TURNS:
-            best = min(least.values())
+            best = min(least.values(), default=0.0)
             running = [at for at in running if least[at] <= TOO_SLOW * best]
         if not running:
             break
