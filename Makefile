@@ -74,35 +74,36 @@ imports: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
-BENCHES := import_time text_speed verify_speed host_time adapter_speed decided_call
+BENCHES := compile.imports compile.text compile.verify host.python compile.adapter \
+	host.python_choice
 
 bench: $(STAMP)
 	@set -e; for name in $(BENCHES); do echo "== $$name"; $(BIN)/python -m bench.$$name; done
 
 bench-cpp: $(STAMP)
-	$(ONE_THREAD) $(BIN)/python -m bench.cpp_speed
+	$(ONE_THREAD) $(BIN)/python -m bench.emitter_speed cpp
 
 bench-fx: $(STAMP)
-	$(ONE_THREAD) $(BIN)/python -m bench.fx_speed
+	$(ONE_THREAD) $(BIN)/python -m bench.emitter_speed fx
 
 bench-selection: $(STAMP)
-	$(ONE_THREAD) $(BIN)/python -m bench.selection_quality \
-	  --page docs/sweeps/selection-cpu.md
+	$(ONE_THREAD) $(BIN)/python -m bench.selection.quality \
+	  --page docs/results/selection-cpu.md
 
 bench-solvers: $(STAMP)
-	$(BIN)/python -m bench.memory_solvers
+	$(BIN)/python -m bench.memory.solvers
 
 bench-memory: $(STAMP)
-	$(BIN)/python -m bench.memory_peak
+	$(BIN)/python -m bench.memory.peak
 
 sweep-ops: $(STAMP)
-	$(BIN)/python -m bench.sweep_ops --emitter $(EMITTER)
+	$(BIN)/python -m bench.sweep.ops --emitter $(EMITTER)
 
 sweep-models: $(STAMP)
-	$(BIN)/python -m bench.sweep_models --emitter $(EMITTER)
+	$(BIN)/python -m bench.sweep.models --emitter $(EMITTER)
 
 sweep-memory: $(STAMP)
-	$(BIN)/python -m bench.sweep_memory
+	$(BIN)/python -m bench.sweep.memory_passes
 
 sweep-cpp: $(STAMP)
-	$(ONE_THREAD) $(BIN)/python -m bench.sweep_cpp
+	$(ONE_THREAD) $(BIN)/python -m bench.sweep.cpp_programs

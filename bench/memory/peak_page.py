@@ -1,0 +1,90 @@
+"""The page of ``docs/results`` that the memory records make."""
+
+from collections.abc import Mapping, Sequence
+
+from bench.memory.models import BATCH, LAYERS, LENGTH, TASKS, VOCABULARY, WIDTH
+from bench.results import Record, tested_versions
+
+INTRODUCTION = """\
+# Memory of one call
+
+Models of transformers with random weights, {layers} layers of width {width} (ConvNeXt and
+ResNet-50 have their own), {vocabulary} tokens, batches of {batch} × {length} tokens or
+images of 64 × 64, on the CPU with one thread. Attention is PyTorch's
+`scaled_dot_product_attention`. Made by `make bench-memory` with {versions}.
+
+The **lower bound** is the most bytes alive at once of what the captured program
+allocates: intermediates and outputs, not inputs, weights or an operator's own scratch
+memory. No plan that keeps the order of the lines is lower. Every other column is a
+multiple of it.
+
+**Peaks** are measured: the most bytes that one call of the compiled callable, without
+Dynamo and AOTAutograd around it, had from PyTorch's CPU allocator at once, by the
+profiler's events of allocation and free. What was allocated before the call does not
+count. What an operator allocates inside and frees again does, and no plan can place it:
+attention some for each thread, a convolution a copy of its weights. All sizes are rounded
+up to 64 bytes.
+
+- *default*: Inductor as it is; *pools*: Inductor with `memory_planning=True` and
+  `memory_pool="intermediates"`.
+- *ours*: the Python emitter's module, after {passes}.
+- *height*: the most bytes that the planned program holds by its lines, pools at their full
+  height and what is beside them; *in pools*: the share of buffer bytes that is placed. What
+  a forward saves for the backward is among its outputs, which are not placed.
+- *planning*: the seconds of all those passes, and their share of the first call's:
+  Dynamo, Inductor's lowering, verifying, emitting, loading kernels that were compiled
+  before, and one run. The solvers' compiled cores were built before, which takes a few
+  seconds once a machine.
+
+Where a peak is above the height, operators took scratch memory beside what the program
+holds; Inductor can be below the bound where it puts new buffers in inputs that are given
+up, which programs here free instead.
+
+| model | program | lower bound, KiB | default | pools | ours | height | in pools |
+| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |
+"""
+
+PLANNING = """
+| model | planning, s | first call, s | share |
+| --- | ---: | ---: | ---: |
+"""
+
+
+def format_table(records: Mapping[str, Record], passes: Sequence[str]) -> str:
+    """Return the page for the records of every task."""
+    text = INTRODUCTION.format(
+        layers=LAYERS,
+        width=WIDTH,
+        vocabulary=VOCABULARY,
+        batch=BATCH,
+        length=LENGTH,
+        versions=tested_versions(),
+        passes=", ".join(f"`{name}`" for name in passes),
+    )
+    planning = PLANNING
+    for name, task in TASKS.items():
+        record = records[name]
+        for number in range(int(record["programs"] or 0)):
+            role = "backward" if number else "forward" if task.training else "inference"
+            cells = [name.removesuffix("-training"), role, *_sizes(record, number)]
+            text += f"| {' | '.join(cells)} |\n"
+        spent, seconds = _number(record, "planning_seconds"), _number(record, "seconds")
+        cells = [name, f"{spent:.3f}", f"{seconds:.1f}", f"{spent / seconds:.2%}"]
+        planning += f"| {' | '.join(cells)} |\n"
+    return text + planning
+
+
+def _sizes(record: Record, number: int) -> list[str]:
+    bound = _number(record, f"bound_{number}")
+    multiples = [
+        f"{_number(record, f'{key}_{number}') / bound:.3f}"
+        for key in ("default", "pools", "ours", "height")
+    ]
+    placed = f"{_number(record, f'share_placed_{number}'):.1%}"
+    return [f"{bound / 1024:.1f}", *multiples, placed]
+
+
+def _number(record: Record, key: str) -> float:
+    value = record[key]
+    assert isinstance(value, int | float)
+    return value

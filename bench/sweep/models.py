@@ -1,0 +1,130 @@
+"""Runs ten model architectures through the compiler, half of them in training too.
+
+Results gather in ``out/sweep-models``; an interrupted sweep goes on where it stopped.
+The table is written to ``docs/results/models.md``.  With ``--emitter NAME``, both names end
+in ``-NAME``.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import click
+from rich.progress import Progress
+
+from bench.markdown import escape_cell
+from bench.results import (
+    DEFAULT_EMITTER,
+    ROOT,
+    Record,
+    ResultFile,
+    emitter_words,
+    known_emitter,
+    of_emitter,
+    tested_versions,
+)
+from bench.sweep.model_sample import TOLERANCE, run_model
+from bench.sweep.model_zoo import KINDS, ZOO
+from bench.sweep.worker_pool import Lost, run_tasks
+
+SECONDS = 600.0
+INTRODUCTION = """\
+# Model architectures{title}
+
+Ten architectures of transformers with small random weights, on the CPU, compiled with
+`backend="wrapperir"`{option} and with plain Inductor; the error is the largest absolute
+difference from eager over every output and, in training, every gradient and buffer. A
+task passes up to {tolerance:g}. Seconds are those of the first call, compilation
+included, with empty caches; plain Inductor goes first in the process, so some of the
+process's own start falls on it. Made by
+`make sweep-models{setting}` with {versions}.
+
+**{passed} of {total}** tasks pass.
+
+| model | kind | mode | result | graphs | error | Inductor's error | s | Inductor's s |
+| --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: |
+"""
+
+
+def sweep(names: Sequence[str], *, jobs: int, emitter: str, results: ResultFile) -> None:
+    """Run the tasks, each in a process of its own, and add their records."""
+    with Progress() as progress:
+        bar = progress.add_task("models", total=len(names))
+        tasks = [(name, emitter) for name in names]
+        for (name, _), outcome in run_tasks(
+            run_model, tasks, jobs=jobs, seconds=SECONDS, tasks_each=1
+        ):
+            record = _lost(name, outcome) if isinstance(outcome, Lost) else outcome
+            results.add(record)
+            progress.console.print(f"{name}: {record['status']}", highlight=False)
+            progress.update(bar, advance=1)
+
+
+def _lost(name: str, lost: Lost) -> Record:
+    if lost.timed_out:
+        return {"name": name, "status": "timeout", "detail": f"{SECONDS:.0f} s"}
+    return {"name": name, "status": "crash", "detail": f"exit code {lost.exit_code}"}
+
+
+def format_table(records: Mapping[str, Record], emitter: str) -> str:
+    """Return the page of ``docs/results`` for these records."""
+    text = INTRODUCTION.format(
+        tolerance=TOLERANCE,
+        versions=tested_versions(),
+        **emitter_words(emitter),
+        passed=sum(record["status"] == "pass" for record in records.values()),
+        total=len(records),
+    )
+    for name in ZOO:
+        record = records[name]
+        model = name.removesuffix("-training")
+        cells = [
+            model,
+            KINDS[model],
+            "inference" if model == name else "training",
+            str(record["status"]),
+            str(record.get("graphs", "")),
+            _scientific(record.get("error")),
+            _scientific(record.get("inductor_error")),
+            str(record.get("seconds", "")),
+            str(record.get("inductor_seconds", "")),
+        ]
+        text += f"| {' | '.join(cells)} |\n"
+    failed = [records[name] for name in ZOO if records[name]["status"] != "pass"]
+    if failed:
+        text += "\n## What did not pass\n\n| task | cause |\n| --- | --- |\n"
+    for record in failed:
+        text += f"| {record['name']} | {escape_cell(record.get('detail'))} |\n"
+    return text
+
+
+def _scientific(value: object) -> str:
+    return f"{value:.1e}" if isinstance(value, float) else ""
+
+
+@click.command()
+@click.option("--jobs", default=1, help="Worker processes.")
+@click.option("--fresh", is_flag=True, help="Forget earlier results.")
+@click.option("--emitter", default=DEFAULT_EMITTER, callback=known_emitter)
+@click.argument("names", nargs=-1)
+def main(jobs: int, fresh: bool, emitter: str, names: tuple[str, ...]) -> None:
+    """Sweep the models, or those named."""
+    unknown = sorted(set(names) - set(ZOO))
+    if unknown:
+        raise click.BadParameter(f"no such task: {', '.join(unknown)}")
+    results = ResultFile.of(of_emitter("sweep-models", emitter))
+    if fresh:
+        results.clear()
+    done = results.read()
+    waiting = [name for name in names or ZOO if name not in done]
+    sweep(waiting, jobs=jobs, emitter=emitter, results=results)
+    records = results.read()
+    if records.keys() >= ZOO.keys():
+        table = ROOT / "docs" / "results" / f"{of_emitter('models', emitter)}.md"
+        table.write_text(format_table(records, emitter))
+        click.echo(f"table: {table.relative_to(ROOT)}")
+    for name in names or ZOO:
+        if records[name]["status"] != "pass":
+            click.echo(f"{name}: {records[name]['status']} {records[name].get('detail')}")
+
+
+if __name__ == "__main__":
+    main()

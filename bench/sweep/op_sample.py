@@ -1,0 +1,195 @@
+"""One sample of one operator of PyTorch's OpInfo database: eager, Inductor, wrapperir."""
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+
+import torch
+from attrs import frozen
+from torch._dynamo import config as dynamo_config
+from torch._functorch import config as functorch_config
+from torch._inductor import config as inductor_config
+from torch.testing._internal.opinfo.core import OpInfo
+from torch.utils import _pytree as pytree
+
+from bench.results import DEFAULT_EMITTER, Record
+from bench.sweep.compiled import CountingBackend, compile_fresh, diagnostic_code, first_line
+
+RTOL, ATOL = 1e-4, 1e-4
+SEED = 0
+
+
+@frozen
+class OpTask:
+    """The operator to try, the folder that keeps compiled C++ kernels, and the emitter."""
+
+    name: str
+    kernels: Path
+    emitter: str = DEFAULT_EMITTER
+
+
+@frozen
+class _Outcome:
+    """What a run gave: outputs and inputs after it, or the error it raised."""
+
+    values: list[object] | None
+    error: Exception | None
+    graphs: int
+    seconds: float
+
+
+def sample_names() -> list[str]:
+    """Return the name of every entry of the database."""
+    return list(_operators())
+
+
+def _call(
+    function: Callable[..., object], *arguments: object, **keywords: object
+) -> object:
+    return function(*arguments, **keywords)
+
+
+@cache
+def _operators() -> dict[str, OpInfo]:
+    from torch.testing._internal import common_methods_invocations
+
+    # it seeds inside the function, where Dynamo would stop; the runs are seeded outside
+    common_methods_invocations.wrapper_set_seed = _call  # type: ignore[attr-defined, assignment]
+    return {op.formatted_name: op for op in common_methods_invocations.op_db}
+
+
+def _dtype(op: OpInfo) -> torch.dtype | None:
+    supported = op.supported_dtypes("cpu")  # type: ignore[no-untyped-call]
+    for dtype in (torch.float32, torch.float64, torch.int64, torch.bool):
+        if dtype in supported:
+            return dtype
+    return min(supported, key=str, default=None)
+
+
+def _outcome(
+    function: Callable[..., object], sample: tuple[object, ...], graphs: Callable[[], int]
+) -> _Outcome:
+    inputs = pytree.tree_map_only(torch.Tensor, lambda t: t.detach().clone(), sample)
+    torch.manual_seed(SEED)
+    start = time.perf_counter()
+    try:
+        result = function(*inputs)
+    except Exception as error:
+        return _Outcome(None, error, graphs(), time.perf_counter() - start)
+    seconds = time.perf_counter() - start
+    return _Outcome(pytree.tree_leaves((result, inputs)), None, graphs(), seconds)
+
+
+def _difference(name: str, expected: list[object], actual: list[object]) -> str | None:
+    """Return what is wrong with ``actual``; of uninitialised memory only its shape."""
+    if len(expected) != len(actual):
+        return f"{len(actual)} values for {len(expected)}"
+    for left, right in zip(expected, actual, strict=True):
+        if isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
+            if "empty" in name:
+                left, right = torch.zeros_like(left), torch.zeros_like(right)
+            if left.dtype == right.dtype and left.is_floating_point():
+                left, right = left.double(), right.double()  # not all f8 compare
+            try:
+                torch.testing.assert_close(
+                    right, left, rtol=RTOL, atol=ATOL, equal_nan=True
+                )
+            except AssertionError as error:
+                return " ".join(str(error).split())[:160]
+        elif type(left) is not type(right) or (left != right and left == left):
+            return f"{right!r} for {left!r}"[:160]
+    return None
+
+
+def run_op(task: OpTask) -> Record:
+    """Return how the operator fared; ``status`` is one of ``STATUSES``."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(task.kernels)
+    op = _operators()[task.name]
+    dtype = _dtype(op)
+    sample = None
+    if dtype is not None:
+        samples = op.sample_inputs("cpu", dtype)  # type: ignore[no-untyped-call]
+        sample = next(iter(samples), None)
+    if sample is None:
+        return {"name": task.name, "status": "no_sample"}
+
+    def call(
+        input: object, args: tuple[object, ...], keywords: dict[str, object]
+    ) -> object:
+        return op.op(input, *args, **keywords)
+
+    given = (sample.input, sample.args, sample.kwargs)
+    # each backend compiles anew, but for C++ kernels; random numbers are eager's
+    with (
+        inductor_config.patch(fx_graph_cache=False, fallback_random=True),
+        functorch_config.patch(enable_autograd_cache=False),
+        dynamo_config.patch(
+            capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True
+        ),
+        torch.no_grad(),
+    ):
+        eager = _outcome(call, given, lambda: 0)
+        inductor = _compiled(call, given, "inductor")
+        wrapperir = _compiled(call, given, "wrapperir", {"emitter": task.emitter})
+    return {
+        "name": task.name,
+        "dtype": str(dtype).removeprefix("torch."),
+        "inductor_seconds": round(inductor.seconds, 2),
+        "seconds": round(wrapperir.seconds, 2),
+        **_classify(task.name, eager, inductor, wrapperir),
+    }
+
+
+def _compiled(
+    call: Callable[..., object],
+    given: tuple[object, ...],
+    name: str,
+    options: Mapping[str, object] | None = None,
+) -> _Outcome:
+    backend = CountingBackend(name, options)
+    return _outcome(compile_fresh(call, backend), given, lambda: backend.graphs)
+
+
+STATUSES = {
+    "pass": "equal to eager within tolerance",
+    "wrong": "wrong result: plain Inductor's is right",
+    "diagnostic": "refused with a coded diagnostic",
+    "error": "failed with another exception",
+    "timeout": "took longer than the limit",
+    "crash": "the process died",
+    "inductor_fails": "plain Inductor fails or differs from eager too",
+    "eager_fails": "eager itself refuses the sample",
+    "not_captured": "Dynamo gave neither backend a graph",
+    "no_sample": "the database has no sample for the CPU",
+}
+"""Every status and what it means, those that count as failures among them."""
+
+
+def _classify(
+    name: str, eager: _Outcome, inductor: _Outcome, wrapperir: _Outcome
+) -> dict[str, str | None]:
+    if eager.values is None:
+        return {"status": "eager_fails"}
+    if inductor.error is not None:
+        return {"status": "inductor_fails", "detail": first_line(inductor.error)}
+    assert inductor.values is not None
+    difference = _difference(name, eager.values, inductor.values)
+    if difference is not None:
+        return {"status": "inductor_fails", "detail": difference}
+    if inductor.graphs == 0:
+        return {"status": "not_captured"}
+    if wrapperir.error is not None:
+        code = diagnostic_code(wrapperir.error)
+        return {
+            "status": "error" if code is None else "diagnostic",
+            "code": code,
+            "detail": first_line(wrapperir.error),
+        }
+    assert wrapperir.values is not None
+    difference = _difference(name, eager.values, wrapperir.values)
+    return {"status": "pass" if difference is None else "wrong", "detail": difference}

@@ -1,0 +1,158 @@
+"""Runs one sample of each operator of PyTorch's OpInfo database through the compiler.
+
+Results gather in ``out/sweep-ops``; an interrupted sweep goes on where it stopped.  The
+table by cause is written to ``docs/results/ops.md``.  With ``--emitter NAME``, both names
+end in ``-NAME``.
+"""
+
+import os
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+from rich.progress import Progress
+
+from bench.markdown import escape_cell
+from bench.results import (
+    DEFAULT_EMITTER,
+    ROOT,
+    Record,
+    ResultFile,
+    emitter_words,
+    known_emitter,
+    of_emitter,
+    tested_versions,
+)
+from bench.sweep.op_sample import ATOL, RTOL, STATUSES, OpTask, run_op, sample_names
+from bench.sweep.worker_pool import Lost, run_tasks
+
+SECONDS = 120.0
+INTRODUCTION = """\
+# PyTorch's operators{title}
+
+One sample of each operator of PyTorch's OpInfo database, on the CPU, in f32 where the
+operator takes it, compiled with `backend="wrapperir"`{option} and with plain Inductor, each
+against eager: tolerance {rtol:g} relative and {atol:g} absolute, random numbers drawn as
+eager draws them, of uninitialised results only shape and dtype. Made by
+`make sweep-ops{setting}` with {versions}.
+
+**{passed} of {compared}** samples that plain Inductor gets right pass: {share:.1f}%.
+"""
+
+
+def sweep(
+    names: Sequence[str],
+    *,
+    jobs: int,
+    kernels: Path,
+    emitter: str = DEFAULT_EMITTER,
+    results: ResultFile | None = None,
+) -> dict[str, Record]:
+    """Run the operators and return their records by name, adding each to ``results``."""
+    # a worker that compiled in a pool of its own would start it for every few kernels
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+    records: dict[str, Record] = {}
+    counts: Counter[str] = Counter()
+    tasks = [OpTask(name, kernels, emitter) for name in names]
+    with Progress() as progress:
+        bar = progress.add_task("operators", total=len(tasks))
+        for task, outcome in run_tasks(run_op, tasks, jobs=jobs, seconds=SECONDS):
+            record = _lost(task.name, outcome) if isinstance(outcome, Lost) else outcome
+            records[task.name] = record
+            if results is not None:
+                results.add(record)
+            counts[str(record["status"])] += 1
+            told = " ".join(f"{status} {n}" for status, n in counts.most_common())
+            progress.update(bar, advance=1, description=told)
+    return records
+
+
+def _lost(name: str, lost: Lost) -> Record:
+    if lost.timed_out:
+        return {"name": name, "status": "timeout", "detail": f"{SECONDS:.0f} s"}
+    return {"name": name, "status": "crash", "detail": f"exit code {lost.exit_code}"}
+
+
+def format_table(records: Mapping[str, Record], emitter: str = DEFAULT_EMITTER) -> str:
+    """Return the page of ``docs/results`` for these records."""
+    by_status: dict[str, list[Record]] = {status: [] for status in STATUSES}
+    for record in sorted(records.values(), key=lambda r: str(r["name"])):
+        by_status[str(record["status"])].append(record)
+    compared = sum(len(by_status[s]) for s in COMPARED)
+    share = 100 * len(by_status["pass"]) / max(compared, 1)
+    intro = INTRODUCTION.format(
+        rtol=RTOL,
+        atol=ATOL,
+        versions=tested_versions(),
+        **emitter_words(emitter),
+        passed=len(by_status["pass"]),
+        compared=compared,
+        share=share,
+    )
+    lines = [
+        *intro.splitlines(),
+        "",
+        "| cause | samples | meaning |",
+        "| --- | ---: | --- |",
+    ]
+    for status, found in by_status.items():
+        lines.append(f"| {status} | {len(found)} | {STATUSES[status]} |")
+    codes = Counter(str(record.get("code")) for record in by_status["diagnostic"])
+    if codes:
+        lines += ["", "| code | samples |", "| --- | ---: |"]
+        lines += [f"| {code} | {n} |" for code, n in codes.most_common()]
+    for status in ("wrong", "error", "timeout", "crash", "diagnostic", "inductor_fails"):
+        if by_status[status]:
+            lines += ["", f"## {status}", "", "| operator | detail |", "| --- | --- |"]
+            lines += [
+                f"| {r['name']} | {escape_cell(str(r.get('detail') or ''))} |"
+                for r in by_status[status]
+            ]
+    for status in ("not_captured", "eager_fails", "no_sample"):
+        if by_status[status]:
+            names = ", ".join(f"`{r['name']}`" for r in by_status[status])
+            lines += ["", f"## {status}", "", names]
+    return "\n".join(lines) + "\n"
+
+
+COMPARED = ("pass", "wrong", "diagnostic", "error", "timeout", "crash")
+"""The statuses of samples that plain Inductor gets right."""
+
+
+@click.command()
+@click.option("--shard", default="0/1", help="i/n: every n-th operator from the i-th.")
+@click.option("--sample", type=int, help="Only this many operators, drawn at random.")
+@click.option("--seed", default=0, help="Seed of the draw.")
+@click.option("--jobs", default=2, help="Worker processes.")
+@click.option("--fresh", is_flag=True, help="Forget earlier results.")
+@click.option("--emitter", default=DEFAULT_EMITTER, callback=known_emitter)
+def main(
+    shard: str, sample: int | None, seed: int, jobs: int, fresh: bool, emitter: str
+) -> None:
+    """Sweep the operators; see the module's docstring."""
+    results = ResultFile.of(of_emitter("sweep-ops", emitter))
+    kernels = ResultFile.of("sweep-ops").path.parent / "kernels"  # the same for all
+    if fresh:
+        results.clear()
+    index, count = (int(part) for part in shard.split("/"))
+    names = sample_names()[index::count]
+    if sample is not None:
+        names = random.Random(seed).sample(names, sample)
+    done = results.read()
+    waiting = [name for name in names if name not in done]
+    click.echo(f"{len(names) - len(waiting)} done before, {len(waiting)} to do")
+    sweep(waiting, jobs=jobs, kernels=kernels, emitter=emitter, results=results)
+    records = results.read()
+    if sample is None and len(records) == len(sample_names()):
+        table = ROOT / "docs" / "results" / f"{of_emitter('ops', emitter)}.md"
+        table.write_text(format_table(records, emitter))
+        click.echo(f"table: {table.relative_to(ROOT)}")
+    for name in names:
+        if records[name]["status"] in COMPARED[1:]:
+            click.echo(f"{name}: {records[name]['status']} {records[name].get('detail')}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""A small draw of the operator sweep: what plain Inductor gets right, we get right."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from bench.results import Record, ResultFile
+from bench.sweep.op_sample import sample_names
+from bench.sweep.ops import COMPARED, format_table, sweep
+
+SEED = 20
+SIZE = 12
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder for compiled kernels, which are those of all emitters."""
+    return tmp_path_factory.mktemp("kernels")
+
+
+@pytest.mark.parametrize("emitter", ["python", "fx"])
+def test_a_draw_of_operators(emitter: str, kernels: Path) -> None:
+    names = random.Random(SEED).sample(sample_names(), SIZE)
+    records = sweep(names, jobs=1, kernels=kernels, emitter=emitter)
+    assert records.keys() == set(names)
+    compared = [r for r in records.values() if r["status"] in COMPARED]
+    assert len(compared) > SIZE // 2
+    assert not [r for r in compared if r["status"] not in {"pass", "diagnostic"}]
+    passed = [r for r in compared if r["status"] == "pass"]
+    assert len(passed) >= 0.9 * len(compared), compared
+
+
+def test_results_resume(tmp_path: Path) -> None:
+    results = ResultFile(tmp_path / "sweep" / "results.jsonl")
+    assert results.read() == {}
+    results.add({"name": "add", "status": "error"})
+    results.add({"name": "add", "status": "pass"})
+    with results.path.open("a") as file:
+        file.write('{"name": "mul", "sta')  # the sweep was stopped while it wrote
+    assert results.read() == {"add": {"name": "add", "status": "pass"}}
+
+
+def test_the_table_counts_what_plain_inductor_gets_right() -> None:
+    records: dict[str, Record] = {
+        str(i): {"name": str(i), "status": status}
+        for i, status in enumerate([*COMPARED, "pass", "inductor_fails", "no_sample"])
+    }
+    table = format_table(records)
+    assert f"**2 of {len(COMPARED) + 1}** samples" in table
+    assert "| inductor_fails | 1 |" in table
+
+
+def test_the_table_names_an_emitter_that_was_chosen() -> None:
+    records: dict[str, Record] = {"add": {"name": "add", "status": "pass"}}
+    assert "with the emitter" not in format_table(records)
+    table = format_table(records, "cpp")
+    assert table.startswith("# PyTorch's operators with the emitter cpp\n")
+    assert "`make sweep-ops EMITTER=cpp`" in table
