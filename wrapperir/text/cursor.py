@@ -5,7 +5,11 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import TypeVar
 
+from attrs import Factory, define
+
 from wrapperir.diagnostics import Code
+from wrapperir.ir.line import Provenance
+from wrapperir.ir.types import Device, DType, TensorType
 from wrapperir.text.limits import MAX_LIST_DEPTH, MAX_NESTING
 from wrapperir.text.malformed import Malformed, quoted
 
@@ -28,23 +32,47 @@ _TOKEN = re.compile(
 )
 
 
+@define
+class Memo:
+    """Parts that the lines of one file share, by their spelling.
+
+    A part that is spelled again is not parsed again: reading is faster, and equal types
+    are one object.
+    """
+
+    types: dict[tuple[DType, str], TensorType] = Factory(dict)
+    devices: dict[str, Device] = Factory(dict)
+    provenances: dict[str, Provenance] = Factory(dict)
+
+
 class Cursor:
     """One token of lookahead over a line.
 
     ``kind`` is ``name`` (dotted or not), ``value`` (``%x``), ``at`` (``@x``, ``@x:0``),
     ``number``, ``string``, ``mark``, ``end`` or ``bad``; ``next`` is its text.
-    ``height`` is that of the expression just read.
+    ``height`` is the height of the expression just read.
     """
 
-    __slots__ = ("end", "height", "kind", "lists", "nesting", "next", "start", "text")
+    __slots__ = (
+        "end",
+        "height",
+        "kind",
+        "lists",
+        "memo",
+        "nesting",
+        "next",
+        "start",
+        "text",
+    )
 
-    def __init__(self, text: str, at: int = 0) -> None:
-        """Stand before the first token of ``text`` from ``at``."""
+    def __init__(self, text: str, memo: Memo | None = None) -> None:
+        """Stand before the first token of ``text``."""
         self.text = text
+        self.memo = Memo() if memo is None else memo
         self.nesting = 0
         self.lists = 0
         self.height = 0
-        self.end = at
+        self.end = 0
         self.advance()
 
     def advance(self) -> None:
@@ -53,8 +81,14 @@ class Cursor:
         assert match is not None
         assert match.lastgroup is not None
         self.kind = kind = match.lastgroup
-        self.start, self.end = match.span(kind)
-        self.next = match[kind]
+        self.next = token = match[kind]
+        self.end = end = match.end()
+        self.start = end - len(token)
+
+    def go_to(self, end: int) -> None:
+        """Go to the first token from the character ``end``."""
+        self.end = end
+        self.advance()
 
     def accept(self, token: str) -> bool:
         """Go past ``token`` if it is next."""

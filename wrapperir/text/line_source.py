@@ -6,7 +6,7 @@ from typing import NoReturn
 from attrs import evolve
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Note, Position
-from wrapperir.text.cursor import Cursor
+from wrapperir.text.cursor import Cursor, Memo
 from wrapperir.text.limits import MAX_DIAGNOSTICS
 from wrapperir.text.malformed import Malformed
 
@@ -21,12 +21,13 @@ class LineSource:
         """Split ``text`` at line feeds, and nowhere else."""
         self.texts = text.split("\n")
         self.at = 0
+        self._memo = Memo()
         self.diagnostics: list[Diagnostic] = []
 
     def next(self) -> Cursor | None:
         """Return a cursor on the next line that is not empty, and go past the line."""
         while self.at < len(self.texts):
-            cursor = Cursor(self.texts[self.at])
+            cursor = Cursor(self.texts[self.at], self._memo)
             self.at += 1
             if cursor.kind != "end":
                 return cursor

@@ -21,6 +21,7 @@ SPECIAL_FLOATS = {"inf": math.inf, "nan": math.nan}
 # Shown as something else, or nothing, by editors: control characters, line separators,
 # marks that turn the direction of what follows, and surrogates, which UTF-8 lacks.
 _HIDDEN = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]", re.UNICODE)
+_PLAIN = re.compile(r'"[^"\\\x00-\x1f]*"')  # no escapes
 _encode: Callable[[str], str] = json.encoder.encode_basestring
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -47,6 +48,10 @@ def parse_string(cursor: Cursor) -> str:
     """
     if cursor.kind != "string":
         raise cursor.unexpected("a string")
+    if _PLAIN.fullmatch(cursor.next):
+        text = cursor.next[1:-1]
+        cursor.advance()
+        return text
     try:
         text = json.loads(cursor.next)
     except json.JSONDecodeError as error:

@@ -7,8 +7,10 @@ from wrapperir.text.literals import parse_integer, parse_string
 
 def parse_provenance(cursor: Cursor) -> Provenance | None:
     """Take ``from(nodes("a"), operator("b"), at("file.py", 1))`` if it is next."""
-    if not cursor.accept("from"):
-        return None
+    return _parse_parts(cursor) if cursor.accept("from") else None
+
+
+def _parse_parts(cursor: Cursor) -> Provenance:
     nodes: tuple[str, ...] = ()
     operator: str | None = None
     location: SourceLocation | None = None
@@ -49,8 +51,17 @@ def _location(cursor: Cursor) -> SourceLocation:
 
 def parse_ending(cursor: Cursor) -> Provenance | None:
     """Take the provenance, if any, and the end of the line."""
-    provenance = parse_provenance(cursor)
-    cursor.expect_end()
+    if cursor.next != "from":
+        cursor.expect_end()
+        return None
+    spelling = cursor.text[cursor.start :]
+    provenances = cursor.memo.provenances
+    provenance = provenances.get(spelling)
+    if provenance is None:
+        cursor.advance()
+        provenance = _parse_parts(cursor)
+        cursor.expect_end()
+        provenances[spelling] = provenance
     return provenance
 
 

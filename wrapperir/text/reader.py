@@ -27,7 +27,6 @@ from wrapperir.text.line_source import LineSource
 from wrapperir.text.literals import parse_string
 from wrapperir.text.malformed import Malformed
 from wrapperir.text.positions import BlockPlaces, ProgramPlaces, Span
-from wrapperir.text.shortcuts import Shortcuts
 from wrapperir.text.statements import parse_statement, parse_symbol, unknown_statement
 from wrapperir.text.type_syntax import parse_tensor_type, parse_value_type
 
@@ -43,7 +42,6 @@ class Reader:
         """Stand before the first line of ``text``."""
         self.lines = LineSource(text)
         self.places = ProgramPlaces()
-        self._shortcuts = Shortcuts()
         self._program = Program()
 
     def read(self) -> Program:
@@ -106,7 +104,8 @@ class Reader:
             line = self.lines.at - 1
             try:
                 if inner.next == "symbol":
-                    symbols.append(self._read_symbol(inner, line))
+                    inner.advance()
+                    symbols.append(parse_symbol(inner))
                     places.symbols.append(line)
                 else:
                     inner.advance()
@@ -144,16 +143,6 @@ class Reader:
         cursor.expect_end()
         return name, inputs
 
-    def _read_symbol(self, cursor: Cursor, line: int) -> SymbolDefinitionLine:
-        try:
-            found = self._shortcuts.read_entry_symbol(self.lines.texts[line])
-        except Malformed:
-            found = None  # reported by the full grammar, with its place in the line
-        if isinstance(found, SymbolDefinitionLine):
-            return found
-        cursor.advance()
-        return parse_symbol(cursor)
-
     def _prelude(self, opened: int) -> Iterator[Cursor]:
         """Yield the lines before the body."""
         while True:
@@ -171,34 +160,20 @@ class Reader:
         self, places: BlockPlaces, depth: int
     ) -> tuple[tuple[BodyLine, ...], tuple[Argument, ...]]:
         """Take lines up to the brace that closes them."""
-        texts, shortcut = self.lines.texts, self._shortcuts.read
         body: list[BodyLine] = []
-        numbers = places.lines
-        at, count = self.lines.at, len(texts)
-        while at < count:
-            number, text = at, texts[at]
-            at += 1
+        while (cursor := self.lines.next()) is not None:
+            if cursor.next in ("return", "}"):
+                return tuple(body), self._read_return(cursor, places)
+            number = self.lines.at - 1
             try:
-                line = shortcut(text)
-            except Malformed:
-                line = None  # reported below, with its place in the line
-            if line is None:
-                self.lines.at = at
-                cursor = Cursor(text)
-                if cursor.kind == "end":
-                    continue
-                if cursor.next in ("return", "}"):
-                    return tuple(body), self._read_return(cursor, places)
-                try:
-                    line = self._read_statement(cursor, places, len(body), depth)
-                except Malformed as error:
-                    self.lines.report(error, number)
-                    self.lines.skip_opened(number)
-                at = self.lines.at
-                if line is None:
-                    continue
-            numbers.append(number)
-            body.append(line)
+                line = self._read_statement(cursor, places, len(body), depth)
+            except Malformed as error:
+                self.lines.report(error, number)
+                self.lines.skip_opened(number)
+                continue
+            if line is not None:
+                places.lines.append(number)
+                body.append(line)
         self.lines.unclosed(places.header)
 
     def _read_return(self, cursor: Cursor, places: BlockPlaces) -> tuple[Argument, ...]:

@@ -7,6 +7,7 @@ acme.tiled(16)}`` is a tensor, ``i64`` a scalar, ``(f32[4], i64)`` a tuple,
 ``global`` is left out, and a pool's alignment of 64.
 """
 
+import re
 from collections.abc import Callable
 
 from attrs import define
@@ -37,6 +38,11 @@ from wrapperir.text.literals import parse_integer, parse_string
 from wrapperir.text.malformed import Malformed
 
 DTYPES = {dtype.value: dtype for dtype in DType}
+
+_SHAPE = re.compile(
+    r'\[[^\]"{}#]*\](?:@[A-Za-z0-9_]+(?::[0-9]+)?)?(?: \{[^}"#]*\})?(?=[,)]| [a-z]|\Z)'
+)
+"""A tensor's type after its element type, where its end does not depend on what follows."""
 
 
 def parse_value_type(cursor: Cursor) -> ValueType:
@@ -112,6 +118,20 @@ def _parse_pool(cursor: Cursor) -> PoolType:
 
 
 def _parse_tensor(cursor: Cursor, dtype: DType) -> TensorType:
+    shape = _SHAPE.match(cursor.text, cursor.start)
+    if shape is None:
+        return _parse_shape(cursor, dtype)
+    types = cursor.memo.types
+    key = (dtype, shape[0])
+    found = types.get(key)
+    if found is None:
+        found = types[key] = _parse_shape(cursor, dtype)
+    else:
+        cursor.go_to(shape.end())
+    return found
+
+
+def _parse_shape(cursor: Cursor, dtype: DType) -> TensorType:
     start = cursor.start
     cursor.expect("[")
     size = _parse_extents(cursor)
@@ -182,8 +202,10 @@ def parse_device(cursor: Cursor) -> Device:
     """Take ``@kind`` or ``@kind:index``; the CPU where there is none."""
     if cursor.kind != "at":
         return CPU
-    kind, _, index = cursor.next[1:].partition(":")
-    device = _device(cursor, kind, index)
+    device = cursor.memo.devices.get(cursor.next)
+    if device is None:
+        kind, _, index = cursor.next[1:].partition(":")
+        device = cursor.memo.devices[cursor.next] = _device(cursor, kind, index)
     cursor.advance()
     return device
 
