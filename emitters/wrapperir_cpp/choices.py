@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from attrs import define, field
 
 from wrapperir.emit.fragment import Fragment, fragment, joined
-from wrapperir.emit.selecting import ComputedAt, Dispatch, NearestAt
+from wrapperir.emit.runnable_kernels import ComputedAt, Dispatch, NearestAt
 from wrapperir.emit.source_writer import SourceWriter
 from wrapperir.ir.expr import Expr, Operation
 from wrapperir.ir.line import KernelCallLine, MultiKernelLine

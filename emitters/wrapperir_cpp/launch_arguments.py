@@ -6,7 +6,7 @@ from typing import TypeAlias
 from attrs import frozen
 
 from wrapperir.emit.fragment import Fragment
-from wrapperir.emit.selecting import Candidate
+from wrapperir.emit.runnable_kernels import Candidate
 from wrapperir.ir.line import BufferRef, KernelArgument, KernelCallLine
 
 Addresses: TypeAlias = Callable[[int], Fragment]

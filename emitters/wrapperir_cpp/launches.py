@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING
 
 from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.number_kinds import kind_of
-from wrapperir.emit.runnable_kernels import Runnable, runnable_kernels
-from wrapperir.emit.selecting import Candidate
+from wrapperir.emit.runnable_kernels import Candidate, Runnable, runnable_kernels
 from wrapperir.ir.kernel import Language, ScalarParameter, runtime_parameters
 from wrapperir.ir.line import BufferRef, KernelCallLine, MultiKernelLine
 from wrapperir_cpp.choice_switch import emit_switch

@@ -15,8 +15,7 @@ import wrapperir
 from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.kernel_digest import kernel_digest
 from wrapperir.emit.names import Namespace, NameTable
-from wrapperir.emit.runnable_kernels import Runnable
-from wrapperir.emit.selecting import Candidate, ComputedAt, NearestAt
+from wrapperir.emit.runnable_kernels import Candidate, ComputedAt, NearestAt, Runnable
 from wrapperir.emit.source_writer import SourceWriter
 from wrapperir.emit.updated_arguments import updated_arguments
 from wrapperir.ir.expr import Expr, ExprOp, Operation, symbols_in

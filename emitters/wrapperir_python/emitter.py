@@ -8,7 +8,7 @@ from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit.contract import Artifact, Emitter, Loaded, Support
 from wrapperir.emit.fragment import joined
 from wrapperir.emit.number_kinds import kind_of
-from wrapperir.emit.selecting import candidates
+from wrapperir.emit.runnable_kernels import candidates
 from wrapperir.emit.source_writer import SourceWriter
 from wrapperir.emit.walking import walk_lines
 from wrapperir.ir.kernel import Language

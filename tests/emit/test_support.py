@@ -2,7 +2,7 @@ import pytest
 
 from wrapperir.diagnostics import Code
 from wrapperir.emit import Support, check_support
-from wrapperir.emit.settling import without_multi_kernels
+from wrapperir.emit.resolve_multi_kernels import resolve_multi_kernels
 from wrapperir.ir.builder import BlockBuilder, Operand, ProgramBuilder, Value
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import (
@@ -139,7 +139,7 @@ def test_a_language_that_no_call_runs_is_not_refused(
 def test_what_is_left_of_choices_has_no_kernel_that_no_call_runs() -> None:
     for select in ("forced(0)", "benchmark"):
         program = parse_program(CHOICES.replace("SELECT", select))
-        assert check_support(without_multi_kernels(program), "x", Support()) == ()
+        assert check_support(resolve_multi_kernels(program), "x", Support()) == ()
 
 
 def test_tensor_descriptors_are_refused_unless_they_are_declared() -> None:

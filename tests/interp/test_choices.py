@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.interp.running import fault, read, run
 from wrapperir.diagnostics import Code
 from wrapperir.emit.contract import Value
-from wrapperir.emit.selecting import ComputedAt, NearestAt, dispatch_at
+from wrapperir.emit.runnable_kernels import ComputedAt, NearestAt, dispatch_at
 from wrapperir.frontend.inductor import cpp_build
 from wrapperir.interp import Interpreter
 from wrapperir.ir.expr import Symbol, evaluate_int

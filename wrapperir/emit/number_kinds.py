@@ -1,10 +1,12 @@
-"""Which kind of number each element type and each expression has when it is computed."""
+"""The kinds of numbers: of element types and expressions, and conversions between them."""
+
+from enum import Enum
 
 from attrs import define, field
 
 from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
 from wrapperir.ir.line import SymbolKind
-from wrapperir.ir.types import DType
+from wrapperir.ir.types import DType, ScalarType, TensorType, ValueType
 
 _ALWAYS_FLOAT = frozenset({ExprOp.TRUEDIV, ExprOp.TO_FLOAT, ExprOp.SQRT, ExprOp.LOG2})
 _ALWAYS_BOOL = frozenset(
@@ -25,21 +27,72 @@ _CHOOSING = frozenset({ExprOp.MIN, ExprOp.MAX, ExprOp.WHERE})
 
 
 def kind_of(dtype: DType | None) -> SymbolKind:
-    """Return what numbers of a dtype are: floats, bools or ints; without one, ints."""
+    """Return the kind of numbers of a dtype; without a dtype, they are ints."""
     if dtype is DType.BOOL:
         return SymbolKind.BOOL
     is_float = dtype is not None and dtype.is_float
     return SymbolKind.FLOAT if is_float else SymbolKind.INT
 
 
+def kind_of_type(type: ValueType | None) -> SymbolKind | None:
+    """Return the kind of a scalar or of a tensor's elements; ``None`` if unknown."""
+    if not isinstance(type, TensorType | ScalarType) or type.dtype.value.startswith("c"):
+        return None
+    return kind_of(type.dtype)
+
+
+class Conversion(Enum):
+    """A step that makes a number one of its declared kind."""
+
+    NONE = "it already is"
+    TO_FLOAT = "the float of the same value"
+    TO_BOOL = "whether it is not zero"
+    BOOL_TO_INT = "0 or 1"
+    TO_WHOLE = "the int of the same value; an error if there is none"
+
+
+def conversion(old: SymbolKind | None, new: SymbolKind) -> Conversion:
+    """Return the step from a number of kind ``old``, ``None`` for any, to kind ``new``."""
+    if old is new:
+        return Conversion.NONE
+    match new:
+        case SymbolKind.FLOAT:
+            return Conversion.TO_FLOAT
+        case SymbolKind.BOOL:
+            return Conversion.TO_BOOL
+        case SymbolKind.INT:
+            is_bool = old is SymbolKind.BOOL
+            return Conversion.BOOL_TO_INT if is_bool else Conversion.TO_WHOLE
+
+
 @define
 class NumberKinds:
-    """What expressions over symbols of known kinds may be.
+    """The kinds that expressions may have, over symbols of known kinds.
 
     A symbol that is not in ``symbols`` is an int.
     """
 
     symbols: dict[str, SymbolKind] = field(factory=dict[str, SymbolKind])
+
+    def kind(self, expr: Expr) -> SymbolKind | None:
+        """Return the kind of the value of ``expr``; ``None`` if only the run decides."""
+        if self.is_bool(expr):
+            return SymbolKind.BOOL
+        if self.is_float(expr):
+            return SymbolKind.FLOAT
+        unknown = self.may_be_float(expr) or self.may_be_bool(expr)
+        return None if unknown else SymbolKind.INT
+
+    def is_float(self, expr: Expr) -> bool:
+        """Say whether the value of ``expr`` is surely a float."""
+        if not isinstance(expr, Operation):
+            return self.may_be_float(expr)
+        if expr.op in _ALWAYS_FLOAT or expr.op in _ALWAYS_WHOLE:
+            return expr.op in _ALWAYS_FLOAT
+        if expr.op is ExprOp.WHERE:
+            return all(map(self.is_float, expr.args[1:]))
+        combine = all if expr.op in _CHOOSING else any
+        return combine(map(self.is_float, expr.args))
 
     def may_be_float(self, expr: Expr) -> bool:
         """Say whether the value of ``expr`` may be a float."""

@@ -10,7 +10,7 @@ from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Note, Sever
 from wrapperir.emit.artifact import write_artifact
 from wrapperir.emit.constants import check_constants
 from wrapperir.emit.contract import Artifact, Emitter, Loaded
-from wrapperir.emit.settling import without_multi_kernels
+from wrapperir.emit.resolve_multi_kernels import resolve_multi_kernels
 from wrapperir.emit.support import check_support
 from wrapperir.ir.program import Program
 
@@ -85,7 +85,7 @@ def emit_program(program: Program, emitter: Emitter) -> Artifact:
             places are named before any code is written; or WIR711, it fails.
     """
     if not emitter.support.choosing:
-        program = without_multi_kernels(program)
+        program = resolve_multi_kernels(program)
     _raise_errors(check_support(program, emitter.name, emitter.support))
     with _blaming(emitter):
         artifact = cast(object, emitter.emit(program))

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence, Set
 
 from wrapperir.diagnostics import Code, Diagnostic, LinePath
 from wrapperir.emit.contract import Support
-from wrapperir.emit.runnable_kernels import run_by_calls
+from wrapperir.emit.runnable_kernels import called_kernels
 from wrapperir.ir.kernel import DescriptorParameter
 from wrapperir.ir.line import (
     LINES,
@@ -92,7 +92,7 @@ def _idle_choices(program: Program) -> Set[str]:
         if isinstance(line, MultiKernelLine)
         for choice in line.choices
     }
-    return choices - run_by_calls(program) if choices else choices
+    return choices - called_kernels(program) if choices else choices
 
 
 def nested_blocks(line: BodyLine) -> tuple[tuple[str, Block], ...]:

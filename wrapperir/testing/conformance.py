@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit.contract import Emitter, Loaded, Value
-from wrapperir.emit.settling import without_multi_kernels
+from wrapperir.emit.resolve_multi_kernels import resolve_multi_kernels
 from wrapperir.emit.support import check_support
 from wrapperir.testing.conformance_case import Case
 from wrapperir.testing.conformance_cases import CASES
@@ -55,7 +55,7 @@ def check_case(emitter: Emitter, case: Case) -> Outcome:
 
     program = case.program
     if not emitter.support.choosing:
-        program = without_multi_kernels(program)
+        program = resolve_multi_kernels(program)
     if check_support(program, emitter.name, emitter.support):
         return Outcome.UNSUPPORTED
     artifact = emitter.emit(program)

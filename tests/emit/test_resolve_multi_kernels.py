@@ -7,7 +7,7 @@ from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import Support
 from wrapperir.emit.contract import Artifact
 from wrapperir.emit.pipeline import emit_program
-from wrapperir.emit.settling import without_multi_kernels
+from wrapperir.emit.resolve_multi_kernels import resolve_multi_kernels
 from wrapperir.emit.walking import walk_lines
 from wrapperir.interp import interpret
 from wrapperir.ir.line import LINES, KernelCallLine, MultiKernelLine
@@ -89,18 +89,18 @@ def test_calls_name_the_kernels_that_they_run(select: str) -> None:
     if "two(" not in first + second:  # @one is called by name
         wanted = wanted[: wanted.index("kernel_definition @two")] + text[j:]
     wanted = wanted.replace("many(%a, 3)", first).replace("many(%b, s0)", second)
-    assert without_multi_kernels(program) == parse_program(wanted)
+    assert resolve_multi_kernels(program) == parse_program(wanted)
 
 
-def test_a_program_without_multi_kernels_is_the_same() -> None:
+def test_a_program_resolve_multi_kernels_is_the_same() -> None:
     program = parse_program("wrapperir 1\nprogram @main() {\n  return\n}\n")
-    assert without_multi_kernels(program) is program
+    assert resolve_multi_kernels(program) is program
 
 
 @settings(max_examples=15)
 @given(programs())
 def test_what_is_left_computes_the_same(program: Program) -> None:
-    settled = without_multi_kernels(program)
+    settled = resolve_multi_kernels(program)
     assert verify(settled) == ()
     kernels = {line.name for line in settled.definitions}
     for line in walk_lines(settled.lines):

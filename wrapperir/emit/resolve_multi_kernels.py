@@ -18,7 +18,7 @@ from wrapperir.ir.program import Program
 from wrapperir.ir.types import ValueType
 
 
-def without_multi_kernels(program: Program) -> Program:
+def resolve_multi_kernels(program: Program) -> Program:
     """Return a verified program whose calls name the kernels that they run.
 
     Where only the run knows the choice of a multi-kernel, that is the first of those that

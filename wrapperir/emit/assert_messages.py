@@ -1,0 +1,51 @@
+"""The messages of failed asserts: the same in every emitter and in the interpreter."""
+
+from collections.abc import Sequence
+
+from wrapperir.ir.line import (
+    AssertAlignmentLine,
+    AssertNotNanLine,
+    AssertScalarLine,
+    AssertSizeStrideLine,
+)
+
+
+def alignment_message(line: AssertAlignmentLine) -> str:
+    """Return the message where a buffer's address is not aligned."""
+    return _joined(line.message, f"%{line.buffer} is not aligned to {line.bytes} bytes")
+
+
+def scalar_message(line: AssertScalarLine) -> str:
+    """Return the message where a condition does not hold."""
+    return _joined(line.message, "the condition does not hold")
+
+
+def not_nan_message(line: AssertNotNanLine) -> str:
+    """Return the message where an element is NaN or infinite."""
+    return _joined(line.message, f"%{line.buffer} holds NaN or infinity")
+
+
+def layout_subject(line: AssertSizeStrideLine) -> str:
+    """Return the start of the message where a buffer has another layout.
+
+    Emitted code adds `` has size [4] and stride [1], not [8] and [1]``.
+    """
+    return _joined(line.message, f"%{line.buffer}")
+
+
+def layout_message(
+    line: AssertSizeStrideLine,
+    found: tuple[Sequence[int], Sequence[int]],
+    wanted: tuple[Sequence[int], Sequence[int]],
+) -> str:
+    """Return the message where a buffer has another layout; both are size and stride."""
+    size, stride = map(list, found)
+    wanted_size, wanted_stride = map(list, wanted)
+    return (
+        f"{layout_subject(line)} has size {size} and stride {stride},"
+        f" not {wanted_size} and {wanted_stride}"
+    )
+
+
+def _joined(message: str, found: str) -> str:
+    return f"{message}: {found}" if message else found

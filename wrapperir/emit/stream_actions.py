@@ -1,0 +1,235 @@
+"""Stream and event actions of CUDA devices as data that emitters print.
+
+Stream 0 is the caller's current stream.  Side streams begin after the work that the caller
+gave stream 0 (a fork), and stream 0 continues after them (a join).  Each allocation has a
+home stream, the first that uses it: PyTorch's allocator gives memory freed on a stream only
+to that stream again.  The allocator is told of any other stream that uses the memory, so
+that it waits for that stream before it gives the memory away.
+
+On other devices work runs in the order in which it is submitted, so no actions are needed.
+"""
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from attrs import define, field, frozen
+
+from wrapperir.emit.facts import ProgramFacts
+from wrapperir.emit.walking import walk_lines
+from wrapperir.ir.line import (
+    AllocateLine,
+    AllocatePoolLine,
+    BodyLine,
+    ExternKernelLine,
+    KernelCallLine,
+    PlaceLine,
+    RecordEventLine,
+    ReinterpretLine,
+    ReuseLine,
+    WaitEventLine,
+)
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import Device, TensorType
+from wrapperir.ir.uses import uses
+
+
+@frozen
+class Stream:
+    """A stream of a CUDA device; ``cuda`` and ``cuda:0`` are one device."""
+
+    index: int
+    number: int
+
+    @property
+    def main(self) -> "Stream":
+        """Stream 0 of the device."""
+        return Stream(self.index, 0)
+
+
+def stream_of(device: Device, number: int) -> Stream:
+    """Return a stream by its device."""
+    return Stream(device.index or 0, number)
+
+
+@frozen
+class WaitStream:
+    """``stream`` waits for all work that ``other`` was given."""
+
+    stream: Stream
+    other: Stream
+
+
+@frozen
+class RecordEvent:
+    """``event`` marks the work that ``stream`` was given so far."""
+
+    event: str
+    stream: Stream
+
+
+@frozen
+class WaitEvent:
+    """``stream`` waits for the work that ``event`` marks."""
+
+    event: str
+    stream: Stream
+
+
+@frozen
+class RecordUse:
+    """The allocator is told that ``stream``, which is not its home, uses a tensor."""
+
+    name: str
+    stream: Stream
+
+
+StreamAction: TypeAlias = WaitStream | RecordEvent | WaitEvent | RecordUse
+
+
+@define
+class StreamUses:
+    """The side streams of a program, and the streams that use each allocation.
+
+    ``users`` lists streams by their first use, by the name that the memory was allocated
+    under.
+    """
+
+    side: dict[Stream, None] = field(factory=dict[Stream, None])
+    users: dict[str, dict[Stream, None]] = field(factory=dict[str, dict[Stream, None]])
+    _roots: dict[str, str] = field(factory=dict[str, str])
+
+    def add(self, line: BodyLine) -> None:
+        """Count in one line; lines come in order, each before its nested blocks."""
+        match line:
+            case AllocateLine() | AllocatePoolLine():
+                self._roots[line.result] = line.result
+                self.users[line.result] = {}
+            case PlaceLine():
+                self._add_name(line.result, line.pool)
+            case ReuseLine() | ReinterpretLine():
+                self._add_name(line.result, line.source)
+            case KernelCallLine() | ExternKernelLine() if line.device.kind == "cuda":
+                self._add_use(stream_of(line.device, line.stream), uses(line))
+            case RecordEventLine() | WaitEventLine() if line.device.kind == "cuda":
+                self._add_use(stream_of(line.device, line.stream), ())
+            case _:
+                pass
+
+    def _add_name(self, name: str, source: str) -> None:
+        root = self._roots.get(source)
+        if root is not None:
+            self._roots[name] = root
+
+    def _add_use(self, stream: Stream, names: Iterable[str]) -> None:
+        if stream.number:
+            self.side.setdefault(stream)
+        for name in names:
+            root = self._roots.get(name)
+            if root is not None:
+                self.users[root].setdefault(stream)
+
+
+def stream_uses(program: Program) -> StreamUses:
+    """Return the use that a program makes of the streams of CUDA devices."""
+    found = StreamUses()
+    for line in walk_lines(program.lines):
+        found.add(line)
+    return found
+
+
+@define(eq=False)
+class _Memory:
+    """A storage's home stream, ``None`` if unknown, and the other streams told of."""
+
+    home: Stream | None
+    told: set[Stream] = field(factory=set[Stream])
+
+
+class StreamPlanner:
+    """Returns the actions that each line needs; none where all work is on stream 0.
+
+    The methods are called in the order of the lines.
+    """
+
+    def __init__(self, facts: ProgramFacts, uses: StreamUses) -> None:
+        """Plan for a program whose use of streams is ``uses``."""
+        self._types = facts.types
+        self._constants = facts.constants
+        self._users = uses.users
+        self._memory: dict[str, _Memory] = {}
+        self.side = tuple(uses.side)
+
+    def fork(self) -> list[WaitStream]:
+        """Return that each side stream waits for stream 0 of its device."""
+        return [WaitStream(stream, stream.main) for stream in self.side]
+
+    def join(self) -> list[WaitStream]:
+        """Return that stream 0 of each device waits for its side streams."""
+        return [WaitStream(stream.main, stream) for stream in self.side]
+
+    def allocate(self, line: AllocateLine | AllocatePoolLine) -> Stream | None:
+        """Return the home of an allocation, the stream to allocate on; ``None`` for any."""
+        home = next(iter(self._users[line.result]), None)
+        self._memory[line.result] = _Memory(home)
+        return home
+
+    def after_allocation(self, line: AllocateLine | AllocatePoolLine) -> list[WaitStream]:
+        """Return that each stream that uses a new pool waits for its home.
+
+        The streams may not have met since the memory, which had another use before, was
+        allocated.  Of other memory, the program itself orders the uses.
+        """
+        if isinstance(line, AllocateLine):
+            return []
+        home, *others = self._users[line.result] or (None,)
+        return [WaitStream(other, home) for other in others if home is not None]
+
+    def alias(self, name: str, source: str) -> None:
+        """Let a name stand for the memory of another."""
+        if source in self._memory:
+            self._memory[name] = self._memory[source]
+
+    def after_launch(self, line: KernelCallLine | ExternKernelLine) -> list[RecordUse]:
+        """Return that a launch's stream uses memory that is not its own."""
+        if line.device.kind != "cuda":
+            return []
+        stream = stream_of(line.device, line.stream)
+        actions = self.use(stream, uses(line))
+        if isinstance(line, ExternKernelLine) and line.result is not None:
+            self._memory[line.result] = _Memory(None if line.aliases else stream)
+        return actions
+
+    def use(self, stream: Stream, names: Iterable[str]) -> list[RecordUse]:
+        """Return that a stream uses the memory of names, where it is not its own."""
+        actions: list[RecordUse] = []
+        for name in names if self.side else ():
+            type = self._types.get(name)
+            on_gpu = isinstance(type, TensorType) and type.device.kind == "cuda"
+            if not on_gpu or name in self._constants:
+                continue
+            memory = self._memory.setdefault(name, _Memory(stream.main))
+            if stream != memory.home and stream not in memory.told:
+                memory.told.add(stream)
+                actions.append(RecordUse(name, stream))
+        return actions
+
+    def use_on_main(self, names: Iterable[str]) -> list[RecordUse]:
+        """Return that stream 0 uses the memory of names: nested blocks and callers do."""
+        actions: list[RecordUse] = []
+        for name in names if self.side else ():
+            memory = self._memory.get(name)
+            if memory is not None and memory.home is not None:
+                actions += self.use(memory.home.main, (name,))
+        return actions
+
+    def record(self, line: RecordEventLine) -> list[RecordEvent]:
+        """Return the recording of an event; none where it orders nothing."""
+        if line.device.kind != "cuda" or not self.side:
+            return []
+        return [RecordEvent(line.result, stream_of(line.device, line.stream))]
+
+    def wait(self, line: WaitEventLine) -> list[WaitEvent]:
+        """Return the wait for an event; none where it orders nothing."""
+        if line.device.kind != "cuda" or not self.side:
+            return []
+        return [WaitEvent(line.event, stream_of(line.device, line.stream))]
