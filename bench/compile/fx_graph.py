@@ -43,7 +43,7 @@ from wrapperir.ir.line import (
 from wrapperir.ir.program import Input, Program
 from wrapperir.ir.types import tensor
 from wrapperir.ir.uses import definitions
-from wrapperir_fx.graph_module import build_graph
+from wrapperir_fx.graph_builder import build_graph
 
 LINES = 1000
 

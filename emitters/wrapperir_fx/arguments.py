@@ -1,15 +1,13 @@
-"""Arguments of operator calls as FX takes them, and the operators themselves."""
+"""Arguments of operators and outputs, as FX takes them."""
 
 # torch says little of its types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
 
 import functools
-import keyword
 from collections.abc import Callable, Mapping
 
 import torch
-from torch._ops import OpOverload
 from torch.fx.node import Argument as FxArgument
 
 from wrapperir.emit.torch_dtypes import TORCH_DTYPES
@@ -17,15 +15,11 @@ from wrapperir.ir.line import (
     Argument,
     BufferRef,
     ComplexLiteral,
-    ExternKernelLine,
     TorchEnum,
 )
 from wrapperir.ir.types import Device, DType
-from wrapperir_fx import functions
 from wrapperir_fx.numbers import Numbers
 from wrapperir_fx.values import Value
-
-_KEYWORDS = frozenset(keyword.kwlist)
 
 
 @functools.cache
@@ -44,28 +38,6 @@ def torch_device(device: Device) -> torch.device:
     return torch.device(device.kind, device.index)
 
 
-def find_operator(name: str) -> OpOverload | None:
-    """Return the operator of a name such as ``aten.mm.out``, if there is one."""
-    try:
-        return _operator(name)
-    except (AttributeError, RuntimeError):
-        return None
-
-
-@functools.lru_cache(maxsize=1024)  # not of an error: it may be registered later
-def _operator(name: str) -> OpOverload:
-    found: object = torch.ops
-    for part in name.split("."):
-        found = getattr(found, part)
-    if not isinstance(found, OpOverload):
-        raise AttributeError(name)
-    return found
-
-
-def unknown_operator(*args: object, **kwargs: object) -> None:
-    """Stand for an operator that was reported as unknown."""
-
-
 class Arguments:
     """Makes arguments of the values and numbers of one graph.
 
@@ -82,22 +54,6 @@ class Arguments:
         self._values = values
         self._numbers = numbers
         self._report = report
-
-    def call(
-        self, line: ExternKernelLine
-    ) -> tuple[Callable[..., object], tuple[FxArgument, ...], dict[str, FxArgument]]:
-        """Return the operator of a line, its arguments and its keywords."""
-        args = [self.of(argument) for argument in line.arguments]
-        keywords = {key: self.of(value) for key, value in line.keywords}
-        operator = find_operator(line.operator)
-        if operator is None:
-            name = line.operator[:80]
-            message = f"no operator {name!a} is registered with PyTorch"
-            self._report(message, name)
-            return unknown_operator, tuple(args), keywords
-        if operator._overloadname in _KEYWORDS or not _KEYWORDS.isdisjoint(keywords):
-            return functions.call_operator, (line.operator, args, keywords), {}
-        return operator, tuple(args), keywords
 
     def of(self, argument: Argument) -> FxArgument:
         """Return an argument of an operator, or an output of a program."""

@@ -9,7 +9,7 @@ element; what is opaque comes out, and does not go in.
 
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import torch
 from attrs import frozen
@@ -30,10 +30,8 @@ from wrapperir.ir.types import (
     tensor,
 )
 from wrapperir_fx import block_functions
+from wrapperir_fx.context import GraphContext
 from wrapperir_fx.numbers import CONVERSIONS
-
-if TYPE_CHECKING:
-    from wrapperir_fx.lines import FxLines
 
 _aten = torch.ops.aten
 _CELL = tensor(DType.F64, ())
@@ -60,45 +58,45 @@ class Operand:
 
 
 def pass_operand(
-    lines: "FxLines", argument: Argument, types: Sequence[ValueType]
+    graph: GraphContext, argument: Argument, types: Sequence[ValueType]
 ) -> Operand:
     """Append what makes leaves of an operand; ``types`` are those that blocks declare.
 
     A number becomes one of the declared kind, where all declare the same.
     """
     if isinstance(argument, BufferRef):
-        value = lines.values[argument.name]
+        value = graph.values[argument.name]
         if _has_opaque(value.type):
-            lines.report("a block is given what is no tensor or number", argument.name)
-        return Operand(leaves_of(lines, argument, value.type), value.type, value.roots)
+            graph.report("a block is given what is no tensor or number", argument.name)
+        return Operand(leaves_of(graph, argument, value.type), value.type, value.roots)
     assert isinstance(argument, int | float | Symbol | Operation)  # verified
     kinds = {kind_of(type.dtype) for type in types if isinstance(type, ScalarType)}
-    kind = kinds.pop() if len(kinds) == 1 else _natural_kind(lines.kinds, argument)
+    kind = kinds.pop() if len(kinds) == 1 else _natural_kind(graph.kinds, argument)
     type = ScalarType(_DTYPES[kind])
-    return Operand(leaves_of(lines, argument, type), type)
+    return Operand(leaves_of(graph, argument, type), type)
 
 
 def leaves_of(
-    lines: "FxLines", argument: Argument, type: ValueType
+    graph: GraphContext, argument: Argument, type: ValueType
 ) -> tuple[FxArgument, ...]:
     """Append what makes leaves of a value of ``type``; a number becomes one of its kind."""
     if isinstance(type, ScalarType):
         kind = kind_of(type.dtype)
         if isinstance(argument, BufferRef):
-            value = lines.values[argument.name]
-            number: FxArgument = _converted(lines, value.node, value.type, type)
+            value = graph.values[argument.name]
+            number: FxArgument = _converted(graph, value.node, value.type, type)
         else:
             assert isinstance(argument, int | float | Symbol | Operation)  # verified
-            number = lines.numbers.of_kind(argument, kind)
-        return (_boxed(lines, number) if kind is SymbolKind.FLOAT else number,)
+            number = graph.numbers.of_kind(argument, kind)
+        return (_boxed(graph, number) if kind is SymbolKind.FLOAT else number,)
     if isinstance(argument, BufferRef):
-        return tuple(_spread(lines, lines.values[argument.name].node, type))
+        return tuple(_spread(graph, graph.values[argument.name].node, type))
     assert argument is None  # verified: the only opaque value without a name
     return (None,)
 
 
 def gather(
-    lines: "FxLines",
+    graph: GraphContext,
     name: str,
     type: ValueType,
     take: Take,
@@ -117,79 +115,79 @@ def gather(
             given = type if given is None else given
             assert isinstance(given, ScalarType)  # verified
             same = kind_of(given.dtype) is kind_of(type.dtype)
-            look = lines.fakes.of(given, name if same else f"{name} as given")
+            look = graph.fakes.of(given, name if same else f"{name} as given")
             if kind_of(given.dtype) is SymbolKind.FLOAT:
-                cell = take(f"{name}_cell", lines.fakes.of(_CELL))
-                node = lines.nodes.call(_aten.item.default, (cell,), name=name, val=look)
+                cell = take(f"{name}_cell", graph.fakes.of(_CELL))
+                node = graph.nodes.call(_aten.item.default, (cell,), name=name, val=look)
             else:
                 node = take(name, look)
-            return _converted(lines, node, given, type, lines.fakes.of(type, name))
+            return _converted(graph, node, given, type, graph.fakes.of(type, name))
         case TupleType(elements):
             nodes = [
-                gather(lines, f"{name}_{index}", element, take, lay_out=lay_out)
+                gather(graph, f"{name}_{index}", element, take, lay_out=lay_out)
                 for index, element in enumerate(elements)
             ]
             val = tuple([node.meta.get("val") for node in nodes])
-            return lines.nodes.call(
+            return graph.nodes.call(
                 block_functions.packed, tuple(nodes), name=name, val=val
             )
         case TensorType() if lay_out and not _is_plain(type):
-            node = take(None, lines.fakes.of(type))
-            indices = lines.numbers.indices
+            node = take(None, graph.fakes.of(type))
+            indices = graph.numbers.indices
             layout = indices(type.size), indices(type.stride), indices((type.offset,))[0]
             keywords: dict[str, FxArgument] = {"pinned": True} if type.pinned else {}
-            look = lines.fakes.of(type)
+            look = graph.fakes.of(type)
             target = block_functions.laid_out
-            return lines.nodes.call(target, (node, *layout), keywords, name=name, val=look)
+            return graph.nodes.call(target, (node, *layout), keywords, name=name, val=look)
         case _:
-            return take(name, lines.fakes.of(type, name))
+            return take(name, graph.fakes.of(type, name))
 
 
-def pass_symbol(lines: "FxLines", name: str) -> FxArgument:
+def pass_symbol(graph: GraphContext, name: str) -> FxArgument:
     """Append the leaf of a symbol, and return it."""
-    number = lines.numbers.symbols[name]
-    return _boxed(lines, number) if _is_float(lines, name) else number
+    number = graph.numbers.symbols[name]
+    return _boxed(graph, number) if _is_float(graph, name) else number
 
 
-def take_symbol(lines: "FxLines", name: str, take: Take) -> Node:
+def take_symbol(graph: GraphContext, name: str, take: Take) -> Node:
     """Append what makes a symbol of its leaf, and return it."""
-    val = lines.fakes.number(Symbol(name))
-    if not _is_float(lines, name):
+    val = graph.fakes.number(Symbol(name))
+    if not _is_float(graph, name):
         return take(name, val)
-    cell = take(f"{name}_cell", lines.fakes.of(_CELL))
-    return lines.nodes.call(_aten.item.default, (cell,), name=name, val=val)
+    cell = take(f"{name}_cell", graph.fakes.of(_CELL))
+    return graph.nodes.call(_aten.item.default, (cell,), name=name, val=val)
 
 
-def _is_float(lines: "FxLines", symbol: str) -> bool:
-    return lines.kinds.symbols.get(symbol) is SymbolKind.FLOAT
+def _is_float(graph: GraphContext, symbol: str) -> bool:
+    return graph.kinds.symbols.get(symbol) is SymbolKind.FLOAT
 
 
-def _spread(lines: "FxLines", node: Node, type: ValueType) -> Iterable[FxArgument]:
+def _spread(graph: GraphContext, node: Node, type: ValueType) -> Iterable[FxArgument]:
     if isinstance(type, TupleType):
         for index, element in enumerate(type.elements):
-            val = None if isinstance(element, ScalarType) else lines.fakes.of(element)
-            item = lines.nodes.call(operator.getitem, (node, index), val=val)
-            yield from _spread(lines, item, element)
+            val = None if isinstance(element, ScalarType) else graph.fakes.of(element)
+            item = graph.nodes.call(operator.getitem, (node, index), val=val)
+            yield from _spread(graph, item, element)
     elif isinstance(type, ScalarType) and kind_of(type.dtype) is SymbolKind.FLOAT:
-        yield _boxed(lines, node)
+        yield _boxed(graph, node)
     else:
         yield node
 
 
-def _boxed(lines: "FxLines", number: FxArgument) -> Node:
+def _boxed(graph: GraphContext, number: FxArgument) -> Node:
     keywords: dict[str, FxArgument] = {"dtype": torch.float64}
-    val = lines.fakes.of(_CELL)
-    return lines.nodes.call(_aten.scalar_tensor.default, (number,), keywords, val=val)
+    val = graph.fakes.of(_CELL)
+    return graph.nodes.call(_aten.scalar_tensor.default, (number,), keywords, val=val)
 
 
 def _converted(
-    lines: "FxLines", node: Node, given: ValueType, type: ScalarType, val: object = None
+    graph: GraphContext, node: Node, given: ValueType, type: ScalarType, val: object = None
 ) -> Node:
     assert isinstance(given, ScalarType)  # verified
     kind = kind_of(type.dtype)
     if kind is kind_of(given.dtype):
         return node
-    return lines.nodes.call(CONVERSIONS[kind], (node,), val=val)
+    return graph.nodes.call(CONVERSIONS[kind], (node,), val=val)
 
 
 def _natural_kind(kinds: NumberKinds, expr: Expr) -> SymbolKind:

@@ -9,7 +9,6 @@ the symbols of its surroundings that any block of the line uses.
 
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from attrs import evolve
 from torch._higher_order_ops.cond import cond_op
@@ -31,99 +30,97 @@ from wrapperir.ir.types import ScalarType
 from wrapperir.ir.uses import uses
 from wrapperir_fx import block_functions
 from wrapperir_fx.block_values import Operand, gather, pass_operand
+from wrapperir_fx.context import GraphContext
 from wrapperir_fx.loop_memory import carried_roots
 from wrapperir_fx.nested_graphs import Nested, give, nest, result_roots
 from wrapperir_fx.values import Value
-
-if TYPE_CHECKING:
-    from wrapperir_fx.lines import FxLines
 
 MAX_NESTING = 16
 """Blocks inside blocks; each takes some of the depth that Python's calls may have."""
 
 
-def emit_conditional(lines: "FxLines", line: ConditionalLine) -> None:
+def emit_conditional(graph: GraphContext, line: ConditionalLine) -> None:
     """Append ``cond`` and a graph for each branch."""
-    if _too_deep(lines, line.results):
+    if _too_deep(graph, line.results):
         return
     predicate: FxArgument
     if isinstance(line.predicate, BufferRef):
-        lines.streams.wait_for_all()
-        predicate = lines.values[line.predicate.name].node
+        graph.streams.wait_for_all()
+        predicate = graph.values[line.predicate.name].node
     else:
-        predicate = lines.numbers.condition(line.predicate)
-    lines.streams.use_on_stream_0(uses(line))
+        predicate = graph.numbers.condition(line.predicate)
+    graph.streams.use_on_stream_0(uses(line))
     blocks = (line.on_true, line.on_false)
-    given = give(lines, _operands(lines, line.operands, 0, blocks), blocks)
-    number = len(lines.attributes.graphs)
+    given = give(graph, _operands(graph, line.operands, 0, blocks), blocks)
+    number = len(graph.attributes.graphs)
     nested = [
-        nest(lines, f"{name}_graph_{number}", block, f"on_{name}", given, line.results)
+        nest(graph, f"{name}_graph_{number}", block, f"on_{name}", given, line.results)
         for name, block in zip(("true", "false"), blocks, strict=True)
     ]
     graphs = [graph.node for graph in nested]
-    node = lines.nodes.call(cond_op, (predicate, *graphs, given.leaves() + given.lifted))
-    _take_results(lines, node, line.results, nested)
+    node = graph.nodes.call(cond_op, (predicate, *graphs, given.leaves() + given.lifted))
+    _take_results(graph, node, line.results, nested)
 
 
-def emit_while_loop(lines: "FxLines", line: WhileLoopLine) -> None:
+def emit_while_loop(graph: GraphContext, line: WhileLoopLine) -> None:
     """Append ``while_loop`` and its two graphs."""
-    if _too_deep(lines, line.results):
+    if _too_deep(graph, line.results):
         return
-    lines.streams.wait_for_all()  # the host reads the condition
-    lines.streams.use_on_stream_0(uses(line))
+    graph.streams.wait_for_all()  # the host reads the condition
+    graph.streams.use_on_stream_0(uses(line))
     blocks = (line.condition, line.body)
     count = len(line.carried)
     carried = [
-        pass_operand(lines, argument, [result.type])
+        pass_operand(graph, argument, [result.type])
         for argument, result in zip(line.carried, line.results, strict=True)
     ]
-    invariant = _operands(lines, line.invariant, count, blocks)
+    invariant = _operands(graph, line.invariant, count, blocks)
     operands = [*carried, *invariant]
     roots = carried_roots(line.body, [operand.roots for operand in operands])
     operands = [
         evolve(operand, roots=shared)
         for operand, shared in zip(operands, roots, strict=True)
     ]
-    given = give(lines, operands, blocks)
-    number = len(lines.attributes.graphs)
+    given = give(graph, operands, blocks)
+    number = len(graph.attributes.graphs)
     condition = nest(
-        lines, f"while_loop_cond_graph_{number}", line.condition, "condition", given, None
+        graph, f"while_loop_cond_graph_{number}", line.condition, "condition", given, None
     )
     body = nest(
-        lines, f"while_loop_body_graph_{number}", line.body, "body", given, line.results
+        graph, f"while_loop_body_graph_{number}", line.body, "body", given, line.results
     )
     rest = given.leaves(count) + given.lifted
     args = (condition.node, body.node, given.leaves(0, count), rest)
-    node = lines.nodes.call(while_loop_op, args)
-    _take_results(lines, node, line.results, [body], lay_out=True)
+    node = graph.nodes.call(while_loop_op, args)
+    _take_results(graph, node, line.results, [body], lay_out=True)
 
 
-def emit_subgraph_call(lines: "FxLines", line: SubgraphCallLine) -> None:
+def emit_subgraph_call(graph: GraphContext, line: SubgraphCallLine) -> None:
     """Append ``invoke_subgraph`` and its graph."""
-    if _too_deep(lines, line.results):
+    if _too_deep(graph, line.results):
         return
-    lines.streams.use_on_stream_0(uses(line))
+    graph.streams.use_on_stream_0(uses(line))
     blocks = (line.body,)
-    given = give(lines, _operands(lines, line.operands, 0, blocks), blocks)
+    given = give(graph, _operands(graph, line.operands, 0, blocks), blocks)
     # PyTorch takes graphs of one identifier for the same graph.
-    identifier = lines.context.identifiers.claim(line.name)
-    nested = nest(lines, f"{line.name}_graph", line.body, "body", given, line.results)
+    identifier = graph.context.identifiers.claim(line.name)
+    nested = nest(graph, f"{line.name}_graph", line.body, "body", given, line.results)
     args = (nested.node, str(identifier), *given.leaves(), *given.lifted)
-    node = lines.nodes.call(invoke_subgraph, args)
-    _take_results(lines, node, line.results, [nested])
+    node = graph.nodes.call(invoke_subgraph, args)
+    _take_results(graph, node, line.results, [nested])
 
 
 def _operands(
-    lines: "FxLines", arguments: Sequence[Argument], begin: int, blocks: Sequence[Block]
+    graph: GraphContext, arguments: Sequence[Argument], begin: int, blocks: Sequence[Block]
 ) -> list[Operand]:
     return [
-        pass_operand(lines, argument, [block.parameters[index].type for block in blocks])
+        pass_operand(graph, argument, [block.parameters[index].type for block in blocks])
         for index, argument in enumerate(arguments, start=begin)
     ]
 
 
 def _take_results(
-    lines: "FxLines",
+    graph: GraphContext,
     node: Node,
     results: Sequence[Result],
     nested: Sequence[Nested],
@@ -136,24 +133,24 @@ def _take_results(
     def take(name: str | None, val: object) -> Node:
         vals.append(val)
         args = (node, len(vals) - 1)
-        return lines.nodes.call(operator.getitem, args, name=name, val=val)
+        return graph.nodes.call(operator.getitem, args, name=name, val=val)
 
     roots = result_roots(results, nested)
     for result, shared in zip(results, roots, strict=True):
-        value = gather(lines, result.name, result.type, take, lay_out=lay_out)
-        lines.values[result.name] = Value(value, result.type, shared)
+        value = gather(graph, result.name, result.type, take, lay_out=lay_out)
+        graph.values[result.name] = Value(value, result.type, shared)
     node.meta["val"] = tuple(vals)
     # What holds memory is freed or returned, and so keeps the operator in the graph.
     if all(isinstance(result.type, ScalarType) for result in results):
-        lines.nodes.call(block_functions.ran, (node,))
+        graph.nodes.call(block_functions.ran, (node,))
 
 
-def _too_deep(lines: "FxLines", results: Sequence[Result]) -> bool:
-    deep = sum(part == "lines" for part in lines.path) > MAX_NESTING
+def _too_deep(graph: GraphContext, results: Sequence[Result]) -> bool:
+    deep = sum(part == "lines" for part in graph.path) > MAX_NESTING
     if deep:
-        lines.report(f"blocks are nested deeper than {MAX_NESTING}")
+        graph.report(f"blocks are nested deeper than {MAX_NESTING}")
         for result in results:  # as the lines that follow use them
-            val = lines.fakes.of(result.type, result.name)
-            node = lines.nodes.call(block_functions.ran, (None,), name=result.name, val=val)
-            lines.give(result.name, result.type, node)
+            val = graph.fakes.of(result.type, result.name)
+            node = graph.nodes.call(block_functions.ran, (None,), name=result.name, val=val)
+            graph.give(result.name, result.type, node)
     return deep

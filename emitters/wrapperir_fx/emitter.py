@@ -48,7 +48,7 @@ class FxEmitter(Emitter):
             DiagnosticError: the program holds what a graph cannot express; all such
                 places are named.
         """
-        from wrapperir_fx.graph_module import build_graph  # it imports torch
+        from wrapperir_fx.graph_builder import build_graph  # it imports torch
         from wrapperir_fx.printing import format_graph
 
         files: dict[str, str | bytes] = {

@@ -34,7 +34,7 @@ from wrapperir.ir.types import (
 )
 from wrapperir_fx.fake_arithmetic import FakeNumber
 from wrapperir_fx.fake_numbers import FakeNumbers
-from wrapperir_fx.values import bytes_of
+from wrapperir_fx.layouts import bytes_of
 
 _META = torch.device("meta")
 _WithoutModes = torch._C._DisableTorchDispatch  # whoever compiles may be under a mode

@@ -4,7 +4,7 @@
 # pyright: reportUnknownMemberType=false
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import torch
 from attrs import evolve
@@ -30,91 +30,90 @@ from wrapperir.ir.types import (
 )
 from wrapperir_fx import functions
 from wrapperir_fx.arguments import torch_device, torch_dtype
-from wrapperir_fx.values import Root, Value, bytes_of, extent_of
-from wrapperir_fx.views import flat, layout_of, view_of
+from wrapperir_fx.context import GraphContext
+from wrapperir_fx.layouts import bytes_of, extent_of, flat
+from wrapperir_fx.values import Root, Value
+from wrapperir_fx.views import layout_of, view_of
 from wrapperir_fx.workspaces import is_static
-
-if TYPE_CHECKING:
-    from wrapperir_fx.lines import FxLines
 
 COMM_SPACE = "comm"
 """The space of symmetric memory, which the GPUs of a group read from one another."""
 _SPACES = frozenset({DEFAULT_SPACE, COMM_SPACE})
 
 
-def emit_allocate(lines: "FxLines", line: AllocateLine) -> None:
+def emit_allocate(graph: GraphContext, line: AllocateLine) -> None:
     """Append ``empty_strided``; a workspace is zeroed, in each call or once and for all."""
     kept = line.workspace is ZeroMode.ZERO_PER_PROGRAM
-    value = _allocate(lines, line.result, line.type, _kept if kept else _empty)
+    value = _allocate(graph, line.result, line.type, _kept if kept else _empty)
     value.roots = frozenset((line.result,))
-    lines.values[line.result] = value
+    graph.values[line.result] = value
     if line.workspace is ZeroMode.ZERO_ON_CALL:
-        lines.streams.zero(line.result)
+        graph.streams.zero(line.result)
 
 
-def emit_allocate_pool(lines: "FxLines", line: AllocatePoolLine) -> None:
+def emit_allocate_pool(graph: GraphContext, line: AllocatePoolLine) -> None:
     """Append ``empty_strided`` of the pool's bytes."""
     type = bytes_of(line.type)
-    dtype = lines.pools.dtype(line.result)
+    dtype = graph.pools.dtype(line.result)
     if dtype is not DType.U8:
         type = flat(evolve(type, dtype=dtype), divided(line.type.size, dtype.itemsize))
-    value = _allocate(lines, line.result, type, _empty)
+    value = _allocate(graph, line.result, type, _empty)
     value.type, value.roots = line.type, frozenset((line.result,))
-    lines.values[line.result] = value
+    graph.values[line.result] = value
 
 
-def emit_place(lines: "FxLines", line: PlaceLine) -> None:
+def emit_place(graph: GraphContext, line: PlaceLine) -> None:
     """Append a view of the pool."""
-    pool = lines.values[line.pool]
+    pool = graph.values[line.pool]
     type = line.type
     if isinstance(type, PoolType):
         dtype = DType.U8 if pool.root is None else pool.root.type.dtype
         count = divided(type.size, dtype.itemsize)
         whole = flat(evolve(bytes_of(type), dtype=dtype), count)
-        value = view_of(lines, line.result, pool, whole, line.offset)
+        value = view_of(graph, line.result, pool, whole, line.offset)
         value.type = type
     else:
-        value = view_of(lines, line.result, pool, type, line.offset)
+        value = view_of(graph, line.result, pool, type, line.offset)
     value.roots = pool.roots
-    lines.values[line.result] = value
+    graph.values[line.result] = value
     if line.workspace is ZeroMode.ZERO_ON_CALL:
-        lines.streams.zero(line.result)
+        graph.streams.zero(line.result)
 
 
-def emit_view(lines: "FxLines", line: ReuseLine | ReinterpretLine) -> None:
+def emit_view(graph: GraphContext, line: ReuseLine | ReinterpretLine) -> None:
     """Append ``as_strided`` of the source, seen in another element type if need be."""
-    source = lines.values[line.source]
-    value = lines.values[line.result] = view_of(lines, line.result, source, line.type)
+    source = graph.values[line.source]
+    value = graph.values[line.result] = view_of(graph, line.result, source, line.type)
     value.roots = source.roots
 
 
-_Make: TypeAlias = Callable[["FxLines", str, TensorType, bool], Node]
+_Make: TypeAlias = Callable[[GraphContext, str, TensorType, bool], Node]
 """Appends memory of a type for the result of a line; a flag says to name it so."""
 
 
-def _allocate(lines: "FxLines", name: str, type: TensorType, make: _Make) -> Value:
+def _allocate(graph: GraphContext, name: str, type: TensorType, make: _Make) -> Value:
     """Append memory of a type from where its offset counts; return it, seen as such."""
     for message, subject in unsupported_memory(type, _SPACES):
-        lines.report(message, subject)
+        graph.report(message, subject)
     alignment = type.alignment or 0
     if alignment > natural_alignment(type.device):
         extent = extent_of(type)
         spare = -(-alignment // type.dtype.itemsize)
-        room = make(lines, name, flat(type, add(extent, spare)), False)
+        room = make(graph, name, flat(type, add(extent, spare)), False)
         layout = type if type.offset == 0 else flat(type, extent)
         wanted = name if layout is type else None
-        node = _aligned(lines, wanted, room, layout, kept=make is _kept)
+        node = _aligned(graph, wanted, room, layout, kept=make is _kept)
         root = Root(node, layout)
     elif type.offset != 0:
         layout = flat(type, extent_of(type))
-        root = Root(make(lines, name, layout, False), layout, origin=0)
+        root = Root(make(graph, name, layout, False), layout, origin=0)
     else:
-        root = Root(make(lines, name, type, True), type, origin=0)
+        root = Root(make(graph, name, type, True), type, origin=0)
     value = Value(root.node, root.type, root=root)
-    return value if root.type is type else view_of(lines, name, value, type)
+    return value if root.type is type else view_of(graph, name, value, type)
 
 
-def _empty(lines: "FxLines", name: str, type: TensorType, named: bool) -> Node:
+def _empty(graph: GraphContext, name: str, type: TensorType, named: bool) -> Node:
     """Append uninitialised memory."""
     keywords: dict[str, Argument] = {
         "dtype": torch_dtype(type.dtype),
@@ -124,25 +123,25 @@ def _empty(lines: "FxLines", name: str, type: TensorType, named: bool) -> Node:
         keywords["pin_memory"] = True
     symmetric = type.space == COMM_SPACE and type.device.kind != "cpu"
     target = functions.empty_symmetric if symmetric else torch.empty_strided
-    val = lines.fakes.of(type)
-    args = layout_of(lines, type)
-    return lines.nodes.call(target, args, keywords, name=name if named else None, val=val)
+    val = graph.fakes.of(type)
+    args = layout_of(graph, type)
+    return graph.nodes.call(target, args, keywords, name=name if named else None, val=val)
 
 
-def _kept(lines: "FxLines", name: str, type: TensorType, named: bool) -> Node:
+def _kept(graph: GraphContext, name: str, type: TensorType, named: bool) -> Node:
     """Append a read of memory that the module keeps, zeroed when it was made."""
-    attribute = lines.attributes.keep(name, type)
+    attribute = graph.attributes.keep(name, type)
     wanted = name if named else None
     if is_static(type):
-        return lines.nodes.get_attr(attribute, name=wanted, val=lines.fakes.of(type))
-    args = layout_of(lines, type)
-    val = lines.fakes.of(type)
-    return lines.nodes.call_module(attribute, args, name=wanted, val=val)
+        return graph.nodes.get_attr(attribute, name=wanted, val=graph.fakes.of(type))
+    args = layout_of(graph, type)
+    val = graph.fakes.of(type)
+    return graph.nodes.call_module(attribute, args, name=wanted, val=val)
 
 
 def _aligned(
-    lines: "FxLines", name: str | None, room: Node, type: TensorType, *, kept: bool
+    graph: GraphContext, name: str | None, room: Node, type: TensorType, *, kept: bool
 ) -> Node:
     target = functions.aligned_part if kept else functions.aligned
-    args = (room, *layout_of(lines, type), type.alignment)
-    return lines.nodes.call(target, args, name=name, val=lines.fakes.of(type))
+    args = (room, *layout_of(graph, type), type.alignment)
+    return graph.nodes.call(target, args, name=name, val=graph.fakes.of(type))

@@ -4,7 +4,6 @@
 # pyright: reportUnknownMemberType=false
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from attrs import frozen
@@ -15,11 +14,9 @@ from wrapperir.ir.expr import Operation, Symbol
 from wrapperir.ir.line import Argument, Block, BufferRef, Result
 from wrapperir_fx.attributes import GraphParts
 from wrapperir_fx.block_values import Operand, gather, leaves_of, pass_symbol, take_symbol
+from wrapperir_fx.context import GraphContext
 from wrapperir_fx.nodes import Number
 from wrapperir_fx.values import Value
-
-if TYPE_CHECKING:
-    from wrapperir_fx.lines import FxLines
 
 _view = torch.ops.aten.view.default
 
@@ -51,15 +48,17 @@ class Nested:
     roots: tuple[frozenset[str], ...]
 
 
-def give(lines: "FxLines", operands: Sequence[Operand], blocks: Sequence[Block]) -> Given:
+def give(
+    graph: GraphContext, operands: Sequence[Operand], blocks: Sequence[Block]
+) -> Given:
     """Append what makes the inputs of all blocks of one line."""
-    needs, known = lines.context.needs, lines.numbers.symbols
+    needs, known = graph.context.needs, graph.numbers.symbols
     constants = needs.constants(blocks)
     used = [name for name in needs.symbols(blocks) if name in known]
     symbols = [name for name in used if isinstance(known[name], Node)]
     lifted = (
-        *(lines.values[name].node for name in constants),
-        *(pass_symbol(lines, name) for name in symbols),
+        *(graph.values[name].node for name in constants),
+        *(pass_symbol(graph, name) for name in symbols),
     )
     # A number that is known is written where it is used.
     numbers = {name: known[name] for name in used if not isinstance(known[name], Node)}
@@ -67,7 +66,7 @@ def give(lines: "FxLines", operands: Sequence[Operand], blocks: Sequence[Block])
 
 
 def nest(
-    lines: "FxLines",
+    graph: GraphContext,
     attribute: str,
     block: Block,
     field: str,
@@ -78,20 +77,20 @@ def nest(
 
     ``results`` are the line's; ``None`` has the block return one truth, for a loop to end.
     """
-    inner = type(lines)(lines.context)
+    inner = GraphContext(graph.context)
     take = _Placeholders(inner)
     for parameter, operand in zip(block.parameters, given.operands, strict=True):
         node = gather(inner, parameter.name, parameter.type, take, operand.type)
         roots = operand.roots or frozenset((parameter.name,))
         inner.values[parameter.name] = Value(node, parameter.type, roots)
     for name in given.constants:
-        outer = lines.values[name]
-        node = take(name, lines.fakes.of(outer.type))
+        outer = graph.values[name]
+        node = take(name, graph.fakes.of(outer.type))
         inner.values[name] = Value(node, outer.type, outer.roots)
     inner.numbers.symbols.update(given.numbers)
     for name in given.symbols:
         inner.numbers.symbols[name] = take_symbol(inner, name, take)
-    inner.emit_lines(block.lines, (*lines.path, field, "lines"))
+    graph.context.emit_lines(inner, block.lines, (*graph.path, field, "lines"))
     if results is None:
         inner.nodes.output(_truth(inner, block.results[0]))
     else:
@@ -99,7 +98,7 @@ def nest(
         leaves = [leaves_of(inner, value, result.type) for value, result in pairs]
         inner.nodes.output(tuple([leaf for several in leaves for leaf in several]))
     parts = GraphParts(inner.nodes.graph, inner.attributes)
-    node = lines.nodes.get_attr(lines.attributes.nest(attribute, parts))
+    node = graph.nodes.get_attr(graph.attributes.nest(attribute, parts))
     return Nested(node, tuple([_roots(inner, value) for value in block.results]))
 
 
@@ -120,8 +119,8 @@ def result_roots(
 class _Placeholders:
     """Makes inputs of a graph, which stay before all else that it has."""
 
-    def __init__(self, lines: "FxLines") -> None:
-        self._nodes = lines.nodes
+    def __init__(self, graph: GraphContext) -> None:
+        self._nodes = graph.nodes
         self._last: Node | None = None
 
     def __call__(self, name: str | None, val: object) -> Node:
@@ -134,16 +133,16 @@ class _Placeholders:
         return self._last
 
 
-def _roots(lines: "FxLines", result: Argument) -> frozenset[str]:
-    return lines.values[result.name].roots if isinstance(result, BufferRef) else frozenset()
+def _roots(graph: GraphContext, result: Argument) -> frozenset[str]:
+    return graph.values[result.name].roots if isinstance(result, BufferRef) else frozenset()
 
 
-def _truth(lines: "FxLines", result: Argument) -> FxArgument:
+def _truth(graph: GraphContext, result: Argument) -> FxArgument:
     """Return a loop's condition as ``while_loop`` takes it: a tensor without dimensions."""
     if not isinstance(result, BufferRef):
         assert isinstance(result, int | float | Symbol | Operation)  # verified
-        return lines.numbers.condition(result)
-    value = lines.values[result.name]
+        return graph.numbers.condition(result)
+    value = graph.values[result.name]
     if not value.tensor_type.size:
         return value.node
-    return lines.nodes.call(_view, (value.node, []))
+    return graph.nodes.call(_view, (value.node, []))

@@ -11,7 +11,7 @@ from wrapperir.ir.line import AllocatePoolLine, BodyLine, PlaceLine
 from wrapperir.ir.quotients import quotient
 from wrapperir.ir.types import DType, PoolType, TensorType
 from wrapperir.ir.uses import blocks_of, uses
-from wrapperir_fx.views import run_of
+from wrapperir_fx.layouts import run_of
 
 
 class PoolDtypes:

@@ -11,7 +11,7 @@ from wrapperir.ir.line import BodyLine
 from wrapperir.ir.program import Program
 from wrapperir.verify import verify
 from wrapperir_fx.attributes import GraphParts
-from wrapperir_fx.graph_module import build_graph
+from wrapperir_fx.graph_builder import build_graph
 from wrapperir_fx.nodes import LINES
 
 

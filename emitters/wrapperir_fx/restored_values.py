@@ -8,6 +8,7 @@ from collections.abc import Callable
 from torch.fx import GraphModule, Node
 
 from wrapperir_fx.attributes import GraphParts
+from wrapperir_fx.rebuilt_graphs import rebuild
 
 
 def restore_values(module: GraphModule, describe: Callable[[Node], object]) -> None:
@@ -17,8 +18,6 @@ def restore_values(module: GraphModule, describe: Callable[[Node], object]) -> N
     those that take their results, get none; nor does any where the lines are no longer a
     program.  ``describe`` returns a node as data: two that are called alike have one text.
     """
-    from wrapperir_fx.rebuilt_graphs import rebuild  # which needs what makes modules
-
     rebuilt = rebuild(module)
     if rebuilt is not None:
         _restore(module, rebuilt.parts, describe)

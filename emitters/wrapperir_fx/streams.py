@@ -13,9 +13,8 @@ device current for the whole call.  On other devices than GPUs, work runs in the
 which it is given: streams are named, and do nothing.
 """
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING
 
 import torch
 from attrs import define, field, frozen
@@ -36,10 +35,8 @@ from wrapperir.ir.types import Device, EventType, PoolType, TensorType
 from wrapperir.ir.uses import buffers_in, uses
 from wrapperir_fx import stream_functions
 from wrapperir_fx.arguments import torch_device
+from wrapperir_fx.nodes import GraphNodes
 from wrapperir_fx.values import Value
-
-if TYPE_CHECKING:
-    from wrapperir_fx.lines import FxLines
 
 _ZERO = torch.ops.aten.zero_.default
 _ON_DEVICE = (KernelCallLine, ExternKernelLine, RecordEventLine, WaitEventLine)
@@ -92,13 +89,22 @@ class _Memory:
 class Streams:
     """Appends what streams need; almost nothing where a program has none but stream 0."""
 
-    def __init__(self, lines: "FxLines") -> None:
+    def __init__(
+        self,
+        nodes: GraphNodes,
+        values: dict[str, Value],
+        program: Program,
+        survey: StreamSurvey,
+        report: Callable[[str, str | None], None],
+    ) -> None:
         """Begin with none but stream 0, as nested graphs do."""
-        self._lines = lines
-        self._survey = lines.context.streams
-        self._constants = {constant.name for constant in lines.context.program.constants}
+        self._nodes = nodes
+        self._values = values
+        self._survey = survey
+        self._report = report
+        self._constants = {constant.name for constant in program.constants}
         self._side: tuple[Stream, ...] = ()
-        self._nodes: dict[tuple[Device, int], Node] = {}
+        self._streams: dict[tuple[Device, int], Node] = {}
         self._memory: dict[str, _Memory] = {}
         self._entered: Node | None = None
 
@@ -124,8 +130,8 @@ class Streams:
     def zero(self, name: str) -> None:
         """Append the zeroing of a workspace, on stream 0."""
         self._join()
-        node = self._lines.values[name].node
-        self._lines.nodes.call(_ZERO, (node,))
+        node = self._values[name].node
+        self._nodes.call(_ZERO, (node,))
         self.use_on_stream_0((name,))
         self._fork()
 
@@ -148,7 +154,7 @@ class Streams:
         self._memory[name] = _Memory(home)
         with self._on(home if home.number else None):
             yield
-        if isinstance(self._lines.values[name].type, PoolType):
+        if isinstance(self._values[name].type, PoolType):
             # Places of a pool may be used by streams that have not met since its memory,
             # which had another use before, was allocated.
             for stream in others:
@@ -175,13 +181,13 @@ class Streams:
         """Append ``record_event``."""
         args = (self._stream(line.device, line.stream),)
         target = stream_functions.record_event
-        node = self._lines.nodes.call(target, args, name=line.result)
-        self._lines.values[line.result] = Value(node, EventType(line.device))
+        node = self._nodes.call(target, args, name=line.result)
+        self._values[line.result] = Value(node, EventType(line.device))
 
     def wait(self, line: WaitEventLine) -> None:
         """Append ``wait_event``."""
-        args = (self._stream(line.device, line.stream), self._lines.values[line.event].node)
-        self._lines.nodes.call(stream_functions.wait_event, args)
+        args = (self._stream(line.device, line.stream), self._values[line.event].node)
+        self._nodes.call(stream_functions.wait_event, args)
 
     def use_on_stream_0(self, names: Iterable[str]) -> None:
         """Tell the allocator of memory that stream 0 uses: blocks do, and the caller."""
@@ -193,7 +199,7 @@ class Streams:
     def _use(self, stream: Stream, names: Iterable[str]) -> None:
         """Tell the allocator of memory that a stream uses and that is not its own."""
         for name in names if self._side else ():
-            value = self._lines.values[name]
+            value = self._values[name]
             on_gpu = isinstance(value.type, TensorType) and _on_gpu(value.type.device)
             if not on_gpu or name in self._constants:
                 continue
@@ -202,7 +208,7 @@ class Streams:
                 continue
             memory.told.add(stream)
             args = (value.node, self._gpu(stream))
-            self._lines.nodes.call(stream_functions.record_stream, args)
+            self._nodes.call(stream_functions.record_stream, args)
 
     def _is_elsewhere(self, line: KernelCallLine | ExternKernelLine) -> bool:
         """Say whether a line launches a kernel on a GPU that is not the current one."""
@@ -220,7 +226,7 @@ class Streams:
 
     def _wait(self, waits: Stream, other: Stream) -> None:
         args = (self._gpu(waits), self._gpu(other))
-        self._lines.nodes.call(stream_functions.wait_stream, args)
+        self._nodes.call(stream_functions.wait_stream, args)
 
     @contextmanager
     def _on(self, stream: Stream | None) -> Generator[None]:
@@ -236,10 +242,10 @@ class Streams:
         self._exit(entered)
 
     def _enter(self, stream: Node) -> Node:
-        return self._lines.nodes.call(stream_functions.enter_stream, (stream,))
+        return self._nodes.call(stream_functions.enter_stream, (stream,))
 
     def _exit(self, entered: Node) -> None:
-        self._lines.nodes.call(stream_functions.exit_stream, (entered,))
+        self._nodes.call(stream_functions.exit_stream, (entered,))
 
     def _gpu(self, stream: Stream) -> Node:
         return self._stream(Device("cuda", stream.index), stream.number)
@@ -247,14 +253,14 @@ class Streams:
     def _stream(self, device: Device, number: int) -> Node:
         kind = device.kind
         if number and kind not in ("cpu", "cuda"):
-            self._lines.report(f"{device} has no stream {number}", "stream")
+            self._report(f"{device} has no stream {number}", "stream")
         if kind == "cuda" and device.index is None:
             device = Device(kind, 0)
-        node = self._nodes.get((device, number))
+        node = self._streams.get((device, number))
         if node is None:
             place = kind if device.index is None else f"{kind}_{device.index}"
             args = (torch_device(device), number)
             name = f"{place}_stream_{number}"
-            node = self._lines.nodes.call(stream_functions.stream, args, name=name)
-            self._nodes[device, number] = node
+            node = self._nodes.call(stream_functions.stream, args, name=name)
+            self._streams[device, number] = node
         return node

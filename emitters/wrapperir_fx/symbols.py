@@ -4,7 +4,6 @@
 # pyright: reportUnknownMemberType=false
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 import torch
 from torch.fx import Node
@@ -23,32 +22,30 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.types import ScalarType, TensorType
 from wrapperir_fx import functions
+from wrapperir_fx.context import GraphContext
 from wrapperir_fx.nodes import Number
 from wrapperir_fx.numbers import CONVERSIONS
-
-if TYPE_CHECKING:
-    from wrapperir_fx.lines import FxLines
 
 _aten = torch.ops.aten
 
 
-def emit_symbol(lines: "FxLines", line: SymbolDefinitionLine) -> None:
+def emit_symbol(graph: GraphContext, line: SymbolDefinitionLine) -> None:
     """Append what reads a symbol's value, makes it one of its kind and checks its range.
 
     The last of these nodes has the symbol's name.
     """
-    val = lines.fakes.number(Symbol(line.symbol))
+    val = graph.fakes.number(Symbol(line.symbol))
     checked = line.lower is not None or line.upper is not None
-    value = _source(lines, line, None if checked else line.symbol, val)
+    value = _source(graph, line, None if checked else line.symbol, val)
     if checked:
         args = (value, line.lower, line.upper, line.symbol)
-        value = lines.nodes.call(functions.check_range, args, name=line.symbol, val=val)
-    lines.kinds.symbols[line.symbol] = line.kind
-    lines.numbers.symbols[line.symbol] = value
+        value = graph.nodes.call(functions.check_range, args, name=line.symbol, val=val)
+    graph.kinds.symbols[line.symbol] = line.kind
+    graph.numbers.symbols[line.symbol] = value
 
 
 def _source(
-    lines: "FxLines", line: SymbolDefinitionLine, name: str | None, val: object
+    graph: GraphContext, line: SymbolDefinitionLine, name: str | None, val: object
 ) -> Number:
     """Return a symbol's value as a number of its kind."""
     kind: SymbolKind | None = SymbolKind.INT
@@ -56,33 +53,33 @@ def _source(
     args: tuple[Argument, ...]
     match line.source:
         case SizeOf(buffer, dim):
-            target, args = _aten.sym_size.int, (lines.values[buffer].node, dim)
+            target, args = _aten.sym_size.int, (graph.values[buffer].node, dim)
         case StrideOf(buffer, dim):
-            target, args = _aten.sym_stride.int, (lines.values[buffer].node, dim)
+            target, args = _aten.sym_stride.int, (graph.values[buffer].node, dim)
         case OffsetOf(buffer):
             # Unless the offset is what PyTorch is asked for, it is that of the type.
-            offset = lines.values[buffer].tensor_type.offset
-            if lines.numbers.symbols.keys() >= set(symbols_in(offset)):
-                return lines.numbers.of_kind(offset, line.kind)
+            offset = graph.values[buffer].tensor_type.offset
+            if graph.numbers.symbols.keys() >= set(symbols_in(offset)):
+                return graph.numbers.of_kind(offset, line.kind)
             target = _aten.sym_storage_offset.default
-            args = (lines.values[buffer].node,)
+            args = (graph.values[buffer].node,)
         case ItemOf(buffer):
-            lines.streams.wait_for_all()
-            kind = _kind(lines.values[buffer].type)
-            target, args = _aten.item.default, (lines.values[buffer].node,)
+            graph.streams.wait_for_all()
+            kind = _kind(graph.values[buffer].type)
+            target, args = _aten.item.default, (graph.values[buffer].node,)
         case ValueOf(scalar):
-            value = lines.values[scalar]
-            return _converted(lines, line, value.node, _kind(value.type), name, val)
+            value = graph.values[scalar]
+            return _converted(graph, line, value.node, _kind(value.type), name, val)
         case expr:
-            return lines.numbers.of_kind(expr, line.kind)
+            return graph.numbers.of_kind(expr, line.kind)
     if kind is line.kind:
-        return lines.nodes.call(target, args, name=name, val=val)
-    number = lines.nodes.call(target, args, val=_unknown(lines, kind))
-    return _converted(lines, line, number, kind, name, val)
+        return graph.nodes.call(target, args, name=name, val=val)
+    number = graph.nodes.call(target, args, val=_unknown(graph, kind))
+    return _converted(graph, line, number, kind, name, val)
 
 
 def _converted(
-    lines: "FxLines",
+    graph: GraphContext,
     line: SymbolDefinitionLine,
     number: Node,
     kind: SymbolKind | None,
@@ -92,12 +89,12 @@ def _converted(
     if kind is line.kind:
         number.meta["val"] = val  # that of an element of a tuple has another
         return number
-    return lines.nodes.call(CONVERSIONS[line.kind], (number,), name=name, val=val)
+    return graph.nodes.call(CONVERSIONS[line.kind], (number,), name=name, val=val)
 
 
-def _unknown(lines: "FxLines", kind: SymbolKind | None) -> object:
+def _unknown(graph: GraphContext, kind: SymbolKind | None) -> object:
     """Return what a number of a kind looks like; complex ones have no look."""
-    return None if kind is None else lines.fakes.unknown(kind)
+    return None if kind is None else graph.fakes.unknown(kind)
 
 
 def _kind(type: object) -> SymbolKind | None:
@@ -106,13 +103,13 @@ def _kind(type: object) -> SymbolKind | None:
     return None if type.dtype.value.startswith("c") else kind_of(type.dtype)
 
 
-def convert_input(lines: "FxLines", name: str, type: ScalarType) -> None:
+def convert_input(graph: GraphContext, name: str, type: ScalarType) -> None:
     """Append the conversion of a number that the caller gives."""
-    given = lines.values[name]
+    given = graph.values[name]
     functions_of: Mapping[SymbolKind, Callable[..., object]] = {
         SymbolKind.INT: functions.given_int,
         SymbolKind.FLOAT: functions.real,
         SymbolKind.BOOL: functions.given_bool,
     }
     target = functions_of[kind_of(type.dtype)]
-    given.node = lines.nodes.call(target, (given.node,), val=given.node.meta.get("val"))
+    given.node = graph.nodes.call(target, (given.node,), val=given.node.meta.get("val"))

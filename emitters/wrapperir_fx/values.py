@@ -6,8 +6,9 @@
 from attrs import define, field
 from torch.fx import Node
 
-from wrapperir.ir.expr import Expr, add, maximum
-from wrapperir.ir.types import DType, PoolType, TensorType, ValueType, storage_extent
+from wrapperir.ir.expr import Expr
+from wrapperir.ir.types import DType, PoolType, TensorType, ValueType
+from wrapperir_fx.layouts import bytes_of
 
 
 @define(eq=False)
@@ -51,24 +52,3 @@ class Value:
             return bytes_of(self.type)
         assert isinstance(self.type, TensorType)
         return self.type
-
-
-def extent_of(type: TensorType) -> Expr:
-    """Return the elements of a tensor's storage, also where symbols make a size zero."""
-    extent = storage_extent(type)
-    if not isinstance(extent, int) and type.stride != (1,):
-        extent = maximum(extent, 0)
-    return add(type.offset, extent)
-
-
-def bytes_of(pool: PoolType) -> TensorType:
-    """Return the type of the tensor that a pool is."""
-    return TensorType(
-        dtype=DType.U8,
-        size=(pool.size,),
-        stride=(1,),
-        device=pool.device,
-        space=pool.space,
-        pinned=pool.pinned,
-        alignment=pool.alignment,
-    )

@@ -13,7 +13,8 @@ from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import KernelCallLine, KernelDefinitionLine, MultiKernelLine
 from wrapperir.ir.program import Program
 from wrapperir_fx import kernel_registry, multi_kernel_registry
-from wrapperir_fx.graph_module import assemble, build_graph
+from wrapperir_fx.graph_builder import build_graph
+from wrapperir_fx.graph_module import assemble
 from wrapperir_fx.kernel_keys import (
     MultiKernelDefinition,
     definition_key,

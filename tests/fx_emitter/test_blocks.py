@@ -22,7 +22,8 @@ from wrapperir.testing.conformance_blocks import BLOCK_CASES
 from wrapperir_fx import block_functions
 from wrapperir_fx.blocks import MAX_NESTING
 from wrapperir_fx.emitter import FxEmitter
-from wrapperir_fx.graph_module import build_graph, build_graph_module
+from wrapperir_fx.graph_builder import build_graph
+from wrapperir_fx.graph_module import build_graph_module
 from wrapperir_fx.kernel_registry import register_opaque_kernel
 from wrapperir_fx.nodes import LINES
 

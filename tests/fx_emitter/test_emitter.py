@@ -20,7 +20,7 @@ from wrapperir.ir.program import Program
 from wrapperir.ir.types import VendorLayout, tensor
 from wrapperir.text import parse_program
 from wrapperir_fx.emitter import FxEmitter
-from wrapperir_fx.graph_module import build_graph
+from wrapperir_fx.graph_builder import build_graph
 
 TEXT = """\
 wrapperir 1

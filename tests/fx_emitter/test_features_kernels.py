@@ -22,7 +22,8 @@ from wrapperir.ir.program import Program
 from wrapperir.ir.selection import ForcedChoice
 from wrapperir.ir.types import TensorType, tensor
 from wrapperir.passes.split_configs import split_configs
-from wrapperir_fx.graph_module import build_graph, build_graph_module
+from wrapperir_fx.graph_builder import build_graph
+from wrapperir_fx.graph_module import build_graph_module
 
 aten = torch.ops.aten
 

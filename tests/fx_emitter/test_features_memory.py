@@ -22,7 +22,7 @@ from wrapperir.ir.line import FreeLine
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import Device, tensor
 from wrapperir_fx import functions
-from wrapperir_fx.graph_module import build_graph
+from wrapperir_fx.graph_builder import build_graph
 
 aten = torch.ops.aten
 

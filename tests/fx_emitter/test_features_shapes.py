@@ -22,7 +22,7 @@ from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.ir.expr import Symbol, ceildiv, mul
 from wrapperir.ir.line import SizeOf
 from wrapperir.ir.types import tensor
-from wrapperir_fx.graph_module import build_graph
+from wrapperir_fx.graph_builder import build_graph
 
 aten = torch.ops.aten
 

@@ -34,8 +34,9 @@ from wrapperir.ir.types import Device, DType, tensor
 from wrapperir.testing.inputs import example_inputs
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir_fx import kernel_registry
+from wrapperir_fx.graph_builder import build_graph
 from wrapperir_fx.graph_kernels import SavedKernels
-from wrapperir_fx.graph_module import build_graph, build_graph_module
+from wrapperir_fx.graph_module import build_graph_module
 from wrapperir_fx.kernel_functions import register_kernels
 from wrapperir_fx.kernel_keys import (
     argument_order,

@@ -44,7 +44,7 @@ from wrapperir.ir.program import Program
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
 from wrapperir_fx.attributes import GraphParts
-from wrapperir_fx.graph_module import build_graph
+from wrapperir_fx.graph_builder import build_graph
 from wrapperir_fx.nodes import LINES as LINES_KEY
 
 RANDOM = "a reserved word"  # its case draws random numbers

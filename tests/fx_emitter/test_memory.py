@@ -17,7 +17,7 @@ from wrapperir.interp import interpret
 from wrapperir.ir.types import DType
 from wrapperir_fx.arguments import torch_dtype
 from wrapperir_fx.emitter import FxEmitter
-from wrapperir_fx.graph_module import build_graph
+from wrapperir_fx.graph_builder import build_graph
 
 BYTES = 192
 DTYPES = ("u8", "i16", "i32", "i64", "f64")

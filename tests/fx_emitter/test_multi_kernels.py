@@ -38,7 +38,8 @@ from wrapperir.ir.selection import (
 )
 from wrapperir.tuning.choice_cache import fresh_choice_cache
 from wrapperir_fx.choosing import choices
-from wrapperir_fx.graph_module import build_graph, build_graph_module
+from wrapperir_fx.graph_builder import build_graph
+from wrapperir_fx.graph_module import build_graph_module
 from wrapperir_fx.kernel_operator import call_multi_kernel
 
 M, N = Symbol("M"), Symbol("N")

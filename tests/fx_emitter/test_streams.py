@@ -28,7 +28,7 @@ from wrapperir.testing.descriptor_kernels import descriptor_kernel
 from wrapperir.text import parse_program
 from wrapperir_fx import functions, stream_functions
 from wrapperir_fx.emitter import FxEmitter
-from wrapperir_fx.graph_module import build_graph
+from wrapperir_fx.graph_builder import build_graph
 from wrapperir_fx.kept_streams import keep_streams
 
 OWN = {

@@ -1,0 +1,46 @@
+"""Building the graph of a program."""
+
+from wrapperir.diagnostics import DiagnosticError
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import ScalarType
+from wrapperir_fx.attributes import GraphParts
+from wrapperir_fx.context import GraphContext, ProgramContext
+from wrapperir_fx.lines import FxLines, emit_lines
+from wrapperir_fx.streams import survey_streams
+from wrapperir_fx.symbols import convert_input
+
+
+def build_graph(program: Program) -> GraphParts:
+    """Return the graph of a verified program; nothing of the program is run.
+
+    The Triton kernels in it are named by their place in ``program.definitions``.
+
+    Raises:
+        DiagnosticError: the program holds what a graph cannot express; all such places
+            are named.
+    """
+    context = ProgramContext(program, survey_streams(program), emit_lines)
+    graph = GraphContext(context)
+    for given in program.inputs:
+        val = graph.fakes.of(given.type, given.name)
+        node = graph.nodes.placeholder(given.name, val)
+        graph.give(given.name, given.type, node)
+    for constant in program.constants:
+        attribute = graph.attributes.bind(constant.name, constant.key)
+        val = graph.fakes.of(constant.type)
+        node = graph.nodes.get_attr(attribute, name=constant.name, val=val)
+        graph.give(constant.name, constant.type, node)
+    for given in program.inputs:
+        if isinstance(given.type, ScalarType):
+            convert_input(graph, given.name, given.type)
+    visitor = FxLines(graph)
+    for symbol in program.symbols:
+        visitor.visit(symbol)
+    graph.streams.begin()
+    emit_lines(graph, program.lines, ("lines",))
+    outputs = tuple([graph.arguments.of(output) for output in program.outputs])
+    graph.streams.end(program.outputs)
+    graph.nodes.output(outputs)
+    if context.problems:
+        raise DiagnosticError(*context.problems)
+    return GraphParts(graph.nodes.graph, graph.attributes)

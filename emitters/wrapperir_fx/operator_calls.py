@@ -1,0 +1,139 @@
+"""Calls of operators as nodes."""
+
+# torch says little of its types.
+# pyright: reportUnknownMemberType=false, reportPrivateUsage=false
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+
+import functools
+import keyword
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.fx import Node
+from torch.fx.node import Argument
+
+from wrapperir.ir.expr import sub
+from wrapperir.ir.line import ExternKernelLine
+from wrapperir.ir.types import TensorType, TupleType, ValueType
+from wrapperir_fx import functions
+from wrapperir_fx.context import GraphContext
+from wrapperir_fx.values import Value
+
+_KEYWORDS = frozenset(keyword.kwlist)
+
+
+def emit_extern_kernel(graph: GraphContext, line: ExternKernelLine) -> None:
+    """Append a call of an operator on the line's stream."""
+    target, args, keywords = _call(graph, line)
+    with graph.streams.launching(line):
+        if line.result is None or line.type is None:
+            val = _look_of_written(target, args, keywords)
+            graph.nodes.call(target, args, keywords, val=val)
+            return
+        val = _look_of_result(graph, line, target, line.type)
+        node = graph.nodes.call(target, args, keywords, name=line.result, val=val)
+    shared = [graph.values[source].roots for source in line.aliases]
+    roots = frozenset((line.result,)).union(*shared)
+    graph.values[line.result] = Value(node, line.type, roots)
+
+
+def _call(
+    graph: GraphContext, line: ExternKernelLine
+) -> tuple[Callable[..., object], tuple[Argument, ...], dict[str, Argument]]:
+    """Return the target of a call, its arguments and its keywords."""
+    args = [graph.arguments.of(argument) for argument in line.arguments]
+    keywords = {key: graph.arguments.of(value) for key, value in line.keywords}
+    operator = _find_operator(line.operator)
+    if operator is None:
+        name = line.operator[:80]
+        graph.report(f"no operator {name!a} is registered with PyTorch", name)
+        return _unknown_operator, tuple(args), keywords
+    if operator._overloadname in _KEYWORDS or not _KEYWORDS.isdisjoint(keywords):
+        return functions.call_operator, (line.operator, args, keywords), {}
+    return operator, tuple(args), keywords
+
+
+def _find_operator(name: str) -> OpOverload | None:
+    """Return the operator of a name such as ``aten.mm.out``, if there is one."""
+    try:
+        return _operator(name)
+    except (AttributeError, RuntimeError):
+        return None
+
+
+@functools.lru_cache(maxsize=1024)  # not of an error: it may be registered later
+def _operator(name: str) -> OpOverload:
+    found: object = torch.ops
+    for part in name.split("."):
+        found = getattr(found, part)
+    if not isinstance(found, OpOverload):
+        raise AttributeError(name)
+    return found
+
+
+def _unknown_operator(*args: object, **kwargs: object) -> None:
+    """Stand for an operator that was reported as unknown."""
+
+
+def _look_of_result(
+    graph: GraphContext, line: ExternKernelLine, operator: object, type: ValueType
+) -> object:
+    """Return what a result looks like: a view, where the schema says that it is one."""
+    if len(line.aliases) == 1 and isinstance(operator, OpOverload) and _is_view(operator):
+        source = graph.values[line.aliases[0]]
+        given: object = source.node.meta.get("val")
+        if isinstance(source.type, TensorType) and isinstance(given, torch.Tensor):
+            return _view(graph, given, source.type, type)
+    return graph.fakes.of(type, line.result or "")
+
+
+def _look_of_written(
+    operator: object, args: tuple[Argument, ...], keywords: Mapping[str, Argument]
+) -> object:
+    """Return what a call looks like that returns the tensors it wrote, if it does."""
+    if not isinstance(operator, OpOverload):
+        return None
+    looks: list[object] = []
+    for place, name in _returned(operator):
+        given = keywords.get(name) if place >= len(args) else args[place]
+        looks.append(given.meta.get("val") if isinstance(given, Node) else None)
+    return tuple(looks) if len(looks) > 1 else looks[0] if looks else None
+
+
+def _view(
+    graph: GraphContext, given: torch.Tensor, source: TensorType, type: ValueType
+) -> object:
+    if isinstance(type, TupleType):
+        return tuple(_view(graph, given, source, item) for item in type.elements)
+    if not isinstance(type, TensorType):
+        return graph.fakes.of(type)
+    if type.dtype.itemsize != source.dtype.itemsize:
+        return graph.fakes.view(given, type)
+    step: Any = graph.fakes.number(sub(type.offset, source.offset))
+    return graph.fakes.view(given, type, given.storage_offset() + step)
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_view(operator: OpOverload) -> bool:
+    aliases = [result.alias_info for result in operator._schema.returns]
+    return any(alias is not None and not alias.is_write for alias in aliases)
+
+
+@functools.lru_cache(maxsize=1024)
+def _returned(operator: OpOverload) -> tuple[tuple[int, str], ...]:
+    """Return the places and names of the arguments that are written and returned."""
+    schema = operator._schema
+    written = {
+        frozenset(argument.alias_info.before_set): (place, argument.name)
+        for place, argument in enumerate(schema.arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    }
+    aliases = [result.alias_info for result in schema.returns]
+    found = [
+        written.get(frozenset(alias.before_set)) if alias is not None else None
+        for alias in aliases
+    ]
+    known = [place for place in found if place is not None]
+    return tuple(known) if len(known) == len(found) else ()
