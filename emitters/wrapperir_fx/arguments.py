@@ -18,7 +18,7 @@ from wrapperir.ir.line import (
     TorchEnum,
 )
 from wrapperir.ir.types import Device, DType
-from wrapperir_fx.numbers import Numbers
+from wrapperir_fx.number_nodes import NumberNodes
 from wrapperir_fx.values import Value
 
 
@@ -47,7 +47,7 @@ class Arguments:
     def __init__(
         self,
         values: Mapping[str, Value],
-        numbers: Numbers,
+        numbers: NumberNodes,
         report: Callable[[str, str], None],
     ) -> None:
         """Look names up in ``values``."""

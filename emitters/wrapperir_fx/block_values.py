@@ -31,7 +31,7 @@ from wrapperir.ir.types import (
 )
 from wrapperir_fx import block_functions
 from wrapperir_fx.context import GraphContext
-from wrapperir_fx.numbers import CONVERSIONS
+from wrapperir_fx.number_nodes import CONVERSIONS
 
 _aten = torch.ops.aten
 _CELL = tensor(DType.F64, ())

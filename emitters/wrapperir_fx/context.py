@@ -17,7 +17,7 @@ from wrapperir_fx.block_needs import BlockNeeds
 from wrapperir_fx.callees import Callees
 from wrapperir_fx.fake_values import FakeValues
 from wrapperir_fx.nodes import GraphNodes, Number
-from wrapperir_fx.numbers import Numbers
+from wrapperir_fx.number_nodes import NumberNodes
 from wrapperir_fx.pool_dtypes import PoolDtypes
 from wrapperir_fx.streams import Streams, StreamSurvey
 from wrapperir_fx.values import Value
@@ -65,7 +65,7 @@ class GraphContext:
         self.layouts: dict[TensorType, tuple[Argument, Argument]] = {}
         self.pools = PoolDtypes(())
         self.attributes = Attributes()
-        self.numbers = Numbers(self.nodes, self.fakes, self.kinds)
+        self.numbers = NumberNodes(self.nodes, self.fakes, self.kinds)
         self.arguments = Arguments(self.values, self.numbers, self.report)
         self.streams = Streams(
             self.nodes, self.values, context.program, context.streams, self.report

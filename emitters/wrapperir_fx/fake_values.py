@@ -32,9 +32,9 @@ from wrapperir.ir.types import (
     ValueType,
     storage_extent,
 )
-from wrapperir_fx.fake_arithmetic import FakeNumber
-from wrapperir_fx.fake_numbers import FakeNumbers
 from wrapperir_fx.layouts import bytes_of
+from wrapperir_fx.symbolic_arithmetic import SymbolicNumber
+from wrapperir_fx.symbolic_numbers import SymbolicNumbers
 
 _META = torch.device("meta")
 _WithoutModes = torch._C._DisableTorchDispatch  # whoever compiles may be under a mode
@@ -82,7 +82,7 @@ class FakeValues:
 
     def __init__(self, program: Program) -> None:
         """Prepare a fake mode of its own for ``program``."""
-        self._numbers = FakeNumbers(program)
+        self._numbers = SymbolicNumbers(program)
         self.mode = FakeTensorMode(
             shape_env=self._numbers.shape_env, allow_non_fake_inputs=True
         )
@@ -120,7 +120,7 @@ class FakeValues:
         self,
         source: object,
         type: TensorType | PoolType,
-        offset: FakeNumber | None = None,
+        offset: SymbolicNumber | None = None,
     ) -> object:
         """Return what a view of ``source`` looks like, whose storage it shares.
 
@@ -141,15 +141,15 @@ class FakeValues:
             meta = torch.as_strided(meta, look.size, look.stride, begin)
             return self._wrapped(meta, look.device)
 
-    def number(self, expr: Expr) -> FakeNumber:
+    def number(self, expr: Expr) -> SymbolicNumber:
         """Return what the value of an expression looks like."""
         return self._numbers.number(expr)
 
-    def computed(self, op: ExprOp, args: Sequence[FakeNumber]) -> FakeNumber:
+    def computed(self, op: ExprOp, args: Sequence[SymbolicNumber]) -> SymbolicNumber:
         """Return what an operator makes of numbers: of two, where it takes several."""
         return self._numbers.computed(op, args)
 
-    def converted(self, number: FakeNumber, kind: SymbolKind) -> FakeNumber:
+    def converted(self, number: SymbolicNumber, kind: SymbolKind) -> SymbolicNumber:
         """Return what a number looks like as one of a kind."""
         return self._numbers.converted(number, kind)
 
@@ -157,7 +157,7 @@ class FakeValues:
         """Return a number that an int symbol may be."""
         return self._numbers.sample(symbol)
 
-    def unknown(self, kind: SymbolKind = SymbolKind.INT) -> FakeNumber:
+    def unknown(self, kind: SymbolKind = SymbolKind.INT) -> SymbolicNumber:
         """Return a number that only the run knows, and like no other."""
         return self._numbers.unknown(kind)
 

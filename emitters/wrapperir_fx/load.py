@@ -1,17 +1,22 @@
-"""From an artifact to what runs its graph."""
+"""Loading an artifact: a callable that runs its graph."""
 
-from collections.abc import Mapping
+# torch says little of its types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+from collections.abc import Mapping, Set
 
 import torch
+from torch.fx import Graph, GraphModule
+from torch.fx.graph import CodeGen
 
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit.constants import check_constants
-from wrapperir.emit.contract import Artifact, GraphCompiler, Loaded
+from wrapperir.emit.contract import Artifact, GraphCompiler, Loaded, Value
 from wrapperir.text import parse_program
-from wrapperir_fx.boxed import boxed
+from wrapperir_fx import stream_functions
+from wrapperir_fx.dead_nodes import erase_dead_nodes
 from wrapperir_fx.graph_compilers import compiled
 from wrapperir_fx.graph_module import build_graph_module
-from wrapperir_fx.kept_streams import keep_streams
 
 
 def load_graph(
@@ -19,7 +24,7 @@ def load_graph(
     constants: Mapping[str, torch.Tensor],
     compile_graph: GraphCompiler | None,
 ) -> Loaded:
-    """Build the graph of an artifact and return what runs it.
+    """Build the graph of an artifact and return a callable that runs it.
 
     Raises:
         DiagnosticError: a constant is missing or of another type, a kernel does not
@@ -33,6 +38,70 @@ def load_graph(
         raise DiagnosticError(*wrong)
     module = build_graph_module(program, constants)
     if compile_graph is None:
-        return keep_streams(boxed(module), module.graph)
+        return restoring_streams(boxed(module), module.graph)
     call = compiled(module, compile_graph, len(program.outputs))
-    return keep_streams(call, module.graph)
+    return restoring_streams(call, module.graph)
+
+
+def boxed(module: GraphModule) -> Loaded:
+    """Return a callable that runs a module's graph and empties the list of its inputs.
+
+    The graph takes such a list from then on, without the nodes that a run does not need.
+    """
+    erase_dead_nodes(module.graph)
+    names = {node.name for node in module.graph.nodes}
+    module.graph.set_codegen(_BoxedCode(names))
+    module.recompile()
+    run: Loaded = module.forward
+    return run
+
+
+class _BoxedCode(CodeGen):
+    """Writes ``forward`` with one parameter, a list that it empties.
+
+    So the code frees an input where it drops it, unless the caller holds it too.
+    """
+
+    def __init__(self, names: Set[str]) -> None:
+        """Choose a parameter's name that is not in ``names``, the names of the nodes."""
+        super().__init__()
+        self._given = "inputs"
+        while self._given in names:
+            self._given += "_"
+
+    def gen_fn_def(
+        self, free_vars: list[str], maybe_return_annotation: str, **_: object
+    ) -> str:
+        names = [name.split(":")[0].split("=")[0].strip() for name in free_vars]
+        targets = "".join(f"{name}, " for name in names if name != "self")
+        given = self._given
+        text = f"def {self._func_name}(self, {given}){maybe_return_annotation}:"
+        if targets:
+            text += f"\n    {targets}= {given}"
+        return text + f"\n    {given}.clear()"
+
+
+def restoring_streams(call: Loaded, graph: Graph) -> Loaded:
+    """Return ``call``, made to restore the current streams and device where it fails.
+
+    Its graph may enter streams and fail before it exits them.
+    """
+    nodes = graph.find_nodes(op="call_function", target=stream_functions.stream)
+    given = [node.args[0] for node in nodes]
+    devices = {device for device in given if isinstance(device, torch.device)}
+    indices = sorted(device.index for device in devices if device.type == "cuda")
+    if not indices:
+        return call
+
+    def run(inputs: list[Value]) -> tuple[Value, ...]:
+        device = torch.cuda.current_device()
+        streams = [torch.cuda.current_stream(index) for index in indices]
+        try:
+            return call(inputs)
+        except BaseException:
+            for stream in streams:
+                torch.cuda.set_stream(stream)
+            torch.cuda.set_device(device)
+            raise
+
+    return run

@@ -24,7 +24,7 @@ from wrapperir.ir.types import ScalarType, TensorType
 from wrapperir_fx import functions
 from wrapperir_fx.context import GraphContext
 from wrapperir_fx.nodes import Number
-from wrapperir_fx.numbers import CONVERSIONS
+from wrapperir_fx.number_nodes import CONVERSIONS
 
 _aten = torch.ops.aten
 

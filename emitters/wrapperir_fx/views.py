@@ -22,8 +22,8 @@ from wrapperir.ir.quotients import divided
 from wrapperir.ir.types import DType, TensorType, contiguous_stride, storage_extent
 from wrapperir_fx.arguments import torch_dtype
 from wrapperir_fx.context import GraphContext
-from wrapperir_fx.fake_arithmetic import FakeNumber
 from wrapperir_fx.layouts import extent_of, flat, run_of
+from wrapperir_fx.symbolic_arithmetic import SymbolicNumber
 from wrapperir_fx.values import Root, Value
 
 _aten = torch.ops.aten
@@ -121,7 +121,7 @@ def _elements(
 ) -> Node:
     """Append a view of elements of the root's own type, ``first`` into its memory."""
     begin: tuple[Argument, ...]
-    fake: FakeNumber
+    fake: SymbolicNumber
     if root.origin is not None:
         offset = add(root.origin, first)
         begin, fake = (graph.numbers.index(offset),), graph.fakes.number(offset)
@@ -268,7 +268,7 @@ def _viewed(
     return graph.nodes.call(target, args, name=name, val=val)
 
 
-def _fake_offset(graph: GraphContext, root: Root) -> FakeNumber:
+def _fake_offset(graph: GraphContext, root: Root) -> SymbolicNumber:
     look: object = root.node.meta.get("val")
     if isinstance(look, torch.Tensor):
         return look.storage_offset()

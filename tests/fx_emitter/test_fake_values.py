@@ -44,8 +44,8 @@ from wrapperir.ir.types import (
 from wrapperir.ir.uses import definitions
 from wrapperir.testing import programs
 from wrapperir.testing.arbitrary_types import exprs
-from wrapperir_fx.fake_arithmetic import FakeNumber
 from wrapperir_fx.fake_values import FakeValues
+from wrapperir_fx.symbolic_arithmetic import SymbolicNumber
 
 N, M, K = Symbol("n"), Symbol("m"), Symbol("k")
 
@@ -100,7 +100,7 @@ def check_undecided(values: FakeValues) -> None:
     assert not env.pending_fresh_unbacked_symbols
 
 
-def bounds(values: FakeValues, number: FakeNumber) -> tuple[str, str]:
+def bounds(values: FakeValues, number: SymbolicNumber) -> tuple[str, str]:
     assert isinstance(number, torch.SymInt)
     env = values.mode.shape_env
     assert env is not None

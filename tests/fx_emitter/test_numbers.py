@@ -26,12 +26,12 @@ from wrapperir.ir.expr import (
 from wrapperir.ir.line import SymbolDefinitionLine, SymbolKind, ValueOf
 from wrapperir.ir.program import Input, Program
 from wrapperir.ir.types import DType, ScalarType
-from wrapperir_fx import fake_arithmetic, fake_numbers
 from wrapperir_fx import nodes as graph_nodes
-from wrapperir_fx.fake_arithmetic import FakeNumber
+from wrapperir_fx import symbolic_arithmetic, symbolic_numbers
 from wrapperir_fx.fake_values import FakeValues
 from wrapperir_fx.nodes import GraphNodes
-from wrapperir_fx.numbers import Numbers
+from wrapperir_fx.number_nodes import NumberNodes
+from wrapperir_fx.symbolic_arithmetic import SymbolicNumber
 
 DTYPES = {int: DType.I64, float: DType.F64, bool: DType.BOOL}
 KINDS = {int: SymbolKind.INT, float: SymbolKind.FLOAT, bool: SymbolKind.BOOL}
@@ -45,7 +45,7 @@ PROGRAM = Program(
         for name, value in VALUES.items()
     ),
 )
-How = Callable[[Numbers], Callable[[Expr], graph_nodes.Number]]
+How = Callable[[NumberNodes], Callable[[Expr], graph_nodes.Number]]
 
 
 def graph_of(*exprs: Expr, how: How = lambda numbers: numbers.value) -> GraphModule:
@@ -53,7 +53,7 @@ def graph_of(*exprs: Expr, how: How = lambda numbers: numbers.value) -> GraphMod
     fakes = FakeValues(PROGRAM)
     nodes = GraphNodes()
     kinds = NumberKinds({name: KINDS[type(value)] for name, value in VALUES.items()})
-    numbers = Numbers(nodes, fakes, kinds)
+    numbers = NumberNodes(nodes, fakes, kinds)
     for name in VALUES:
         numbers.symbols[name] = nodes.placeholder(name, fakes.number(Symbol(name)))
     nodes.output(tuple(how(numbers)(expr) for expr in exprs))
@@ -166,15 +166,15 @@ def test_the_deepest_expression_runs(op: ExprOp) -> None:
 def operands_seen(monkeypatch: pytest.MonkeyPatch, expr: Expr) -> list[int]:
     """Return how many symbols and operators there are in each number that is met."""
     seen: list[int] = []
-    compute = fake_arithmetic.apply
+    compute = symbolic_arithmetic.apply
 
-    def counted(op: ExprOp, args: Sequence[FakeNumber]) -> FakeNumber:
+    def counted(op: ExprOp, args: Sequence[SymbolicNumber]) -> SymbolicNumber:
         for arg in args:
             seen.append(0 if isinstance(arg, int | float) else arg.node.expr.count_ops())
         return compute(op, args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(fake_numbers, "apply", counted)
+        patch.setattr(symbolic_numbers, "apply", counted)
         graph_of(expr)
     return seen
 

@@ -29,7 +29,7 @@ from wrapperir.text import parse_program
 from wrapperir_fx import functions, stream_functions
 from wrapperir_fx.emitter import FxEmitter
 from wrapperir_fx.graph_builder import build_graph
-from wrapperir_fx.kept_streams import keep_streams
+from wrapperir_fx.load import restoring_streams
 
 OWN = {
     stream_functions.enter_stream: "enter",
@@ -361,7 +361,7 @@ def test_a_call_that_fails_leaves_the_streams_as_they_were(
     before = dict(current)
     graph = build_graph(adding(Device("cuda", 0), Device("cuda", 1))).graph
     with pytest.raises(ValueError, match="out of memory"):
-        keep_streams(fail, graph)([])
+        restoring_streams(fail, graph)([])
     assert current == before
 
 
@@ -371,7 +371,7 @@ def test_a_call_without_streams_is_left_as_it_is() -> None:
     def call(inputs: list[Value]) -> tuple[Value, ...]:
         return tuple(inputs)
 
-    assert keep_streams(call, build_graph(program).graph) is call
+    assert restoring_streams(call, build_graph(program).graph) is call
 
 
 @pytest.mark.gpu

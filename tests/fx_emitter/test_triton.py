@@ -310,7 +310,7 @@ def test_kernels_on_a_gpu_and_elsewhere_are_refused() -> None:
 
 
 def test_a_source_that_is_no_text_is_refused() -> None:
-    with pytest.raises(DiagnosticError, match="no Unicode text"):
+    with pytest.raises(DiagnosticError, match="not Unicode text"):
         build_graph(sum_program(evolve(ADD, source="'\udc80'")))
 
 

@@ -26,13 +26,13 @@ from wrapperir.ir.line import (
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import DType, ScalarType, TensorType, ValueType
 from wrapperir.ir.uses import blocks_of, definitions, source_buffer
-from wrapperir_fx.fake_arithmetic import (
-    FakeNumber,
+from wrapperir_fx.symbolic_arithmetic import (
+    SymbolicNumber,
     apply,
     convert,
     kind_of_result,
 )
-from wrapperir_fx.fresh_numbers import FIRST_HINT, FreshNumbers
+from wrapperir_fx.torch_symbols import FIRST_HINT, TorchSymbols
 
 _HEAVIEST = 32
 """How many symbols and operators but sums a number may have: sympy takes long for more."""
@@ -56,7 +56,7 @@ class _Facts:
     readers: dict[str, SymbolDefinitionLine] = field(factory=dict)
 
 
-class FakeNumbers:
+class SymbolicNumbers:
     """Gives what stands for each number of one program, always the same.
 
     What PyTorch cannot compute without deciding something for all runs, or not at once,
@@ -66,19 +66,19 @@ class FakeNumbers:
     def __init__(self, program: Program) -> None:
         """Find nothing yet: a program without symbols is never searched."""
         self.shape_env = ShapeEnv(duck_shape=False)
-        self._fresh_numbers = FreshNumbers(self.shape_env)
+        self._torch_symbols = TorchSymbols(self.shape_env)
         self._program = program
         self._found: _Facts | None = None
         self._given = {item.name for item in program.inputs}
         self._given.update(item.name for item in program.constants)
-        self._symbols: dict[str, FakeNumber] = {}
-        self._scalars: dict[str, FakeNumber] = {}
+        self._symbols: dict[str, SymbolicNumber] = {}
+        self._scalars: dict[str, SymbolicNumber] = {}
         # By the identities of what each was computed of, which is kept to stay alive.
-        self._computed: dict[object, tuple[FakeNumber, Sequence[FakeNumber]]] = {}
+        self._computed: dict[object, tuple[SymbolicNumber, Sequence[SymbolicNumber]]] = {}
         self._weights: dict[int, int] = {}
         self._resolving: set[str] = set()
 
-    def number(self, expr: Expr) -> FakeNumber:
+    def number(self, expr: Expr) -> SymbolicNumber:
         """Return the value of an expression."""
         if isinstance(expr, Symbol):
             return self._symbol(expr.name)
@@ -95,7 +95,7 @@ class FakeNumbers:
             total = self.computed(op, (total, arg))
         return total
 
-    def computed(self, op: ExprOp, args: Sequence[FakeNumber]) -> FakeNumber:
+    def computed(self, op: ExprOp, args: Sequence[SymbolicNumber]) -> SymbolicNumber:
         """Return what an operator makes of numbers."""
         key = (op, *map(_identity, args))
         known = self._computed.get(key)
@@ -107,7 +107,7 @@ class FakeNumbers:
             known = self._computed[key] = result, args
         return known[0]
 
-    def converted(self, number: FakeNumber, kind: SymbolKind) -> FakeNumber:
+    def converted(self, number: SymbolicNumber, kind: SymbolKind) -> SymbolicNumber:
         """Return a number as one of a kind."""
         key = (kind, _identity(number))
         known = self._computed.get(key)
@@ -118,7 +118,7 @@ class FakeNumbers:
             known = self._computed[key] = result, (number,)
         return known[0]
 
-    def scalar(self, name: str, dtype: DType) -> FakeNumber:
+    def scalar(self, name: str, dtype: DType) -> SymbolicNumber:
         """Return the value that a name of scalar type has."""
         known = self._scalars.get(name)
         if known is None:
@@ -137,18 +137,18 @@ class FakeNumbers:
         assert isinstance(number, torch.SymInt)
         return number.node.hint if number.node.has_hint() else FIRST_HINT
 
-    def unknown(self, kind: SymbolKind) -> FakeNumber:
+    def unknown(self, kind: SymbolKind) -> SymbolicNumber:
         """Return a fresh number that only the run knows."""
-        return self._fresh_numbers.unknown(kind)
+        return self._torch_symbols.unbacked(kind)
 
-    def _weight(self, number: FakeNumber) -> int:
+    def _weight(self, number: SymbolicNumber) -> int:
         """Return how much a number was computed of, repeats included."""
         known = isinstance(number, int | float)
         return 0 if known else self._weights.get(id(number), 1)
 
     def _decided(
-        self, compute: Callable[[], FakeNumber], kind: SymbolKind, weight: int
-    ) -> FakeNumber:
+        self, compute: Callable[[], SymbolicNumber], kind: SymbolKind, weight: int
+    ) -> SymbolicNumber:
         if weight > _HEAVIEST:
             return self.unknown(kind)
         try:
@@ -159,7 +159,7 @@ class FakeNumbers:
         self._weights.setdefault(id(result), weight)
         return result
 
-    def _symbol(self, name: str) -> FakeNumber:
+    def _symbol(self, name: str) -> SymbolicNumber:
         known = self._symbols.get(name)
         if known is not None:
             return known
@@ -174,7 +174,7 @@ class FakeNumbers:
             self._resolving.discard(name)
         return self._symbols.setdefault(name, number)
 
-    def _resolved(self, line: SymbolDefinitionLine) -> FakeNumber:
+    def _resolved(self, line: SymbolDefinitionLine) -> SymbolicNumber:
         """Return the value of a symbol, from where it is read."""
         source, types = line.source, self._facts.types
         match source:
@@ -191,7 +191,9 @@ class FakeNumbers:
                 number = self.number(source)
         return self.converted(number, line.kind)
 
-    def _of_layout(self, line: SymbolDefinitionLine, type: ValueType | None) -> FakeNumber:
+    def _of_layout(
+        self, line: SymbolDefinitionLine, type: ValueType | None
+    ) -> SymbolicNumber:
         match line.source, type:
             case SizeOf(_, dim), TensorType(size=entries) if dim < len(entries):
                 return self.number(entries[dim])
@@ -209,14 +211,14 @@ class FakeNumbers:
             and source.buffer in self._given
         )
 
-    def _fresh(self, line: SymbolDefinitionLine, given: bool) -> FakeNumber:
+    def _fresh(self, line: SymbolDefinitionLine, given: bool) -> SymbolicNumber:
         """Return a number of its own in the range of a symbol."""
         lower, upper = line.lower, line.upper
         if isinstance(line.source, SizeOf | StrideOf | OffsetOf):
             lower = max(lower or 0, 0)
         if given:
-            return self._fresh_numbers.given(line.symbol, line.kind, lower, upper)
-        return self._fresh_numbers.unknown(line.kind, lower, upper)
+            return self._torch_symbols.backed(line.symbol, line.kind, lower, upper)
+        return self._torch_symbols.unbacked(line.kind, lower, upper)
 
     @property
     def _facts(self) -> _Facts:
@@ -242,7 +244,7 @@ def _deciding_nothing(env: ShapeEnv) -> Generator[None]:
         raise RuntimeError("a guard was made")
 
 
-def _identity(number: FakeNumber) -> object:
+def _identity(number: SymbolicNumber) -> object:
     """Return what tells numbers apart: 1, 1.0 and True are equal, and 0.0 and -0.0."""
     known = isinstance(number, int | float)
     return (type(number), repr(number)) if known else id(number)

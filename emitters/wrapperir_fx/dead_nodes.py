@@ -16,7 +16,7 @@ from wrapperir_fx import functions
 from wrapperir_fx.nodes import LINES
 
 
-def erase_idle_nodes(graph: Graph) -> None:
+def erase_dead_nodes(graph: Graph) -> None:
     """Erase frees, and reuses with the layout that the source has or is a view of.
 
     The code drops a value after its last use, so without a free it does so no later.

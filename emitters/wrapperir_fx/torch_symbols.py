@@ -1,8 +1,8 @@
-"""Symbols of PyTorch: numbers that the caller decides, and those that only the run knows.
+"""PyTorch's symbols: backed ones, which inputs decide, and unbacked ones.
 
-A number that the caller's inputs decide has a *hint*, as a value that PyTorch met while
-it traced would be; one that only the run knows has none.  No two have one hint, where
-their ranges let them, so that a reader that compares hints finds none equal.
+A backed symbol has a *hint*, the value that PyTorch would have met while it traced; an
+unbacked one is known at run time only and has none.  Hints are distinct where the ranges
+allow it, so that a reader that compares hints finds no two symbols equal.
 """
 
 # torch says little of its types.
@@ -17,26 +17,26 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.utils._sympy.numbers import int_oo
 
 from wrapperir.ir.line import SymbolKind
-from wrapperir_fx.fake_arithmetic import FakeNumber
+from wrapperir_fx.symbolic_arithmetic import SymbolicNumber
 
 FIRST_HINT = 16
-"""Hints begin here where the range lets them: no number that is a case of its own."""
+"""The first hint where the range allows it; PyTorch treats some smaller sizes apart."""
 _SMALL_HINT = 2
-"""Hints begin here in a range of small numbers."""
+"""The first hint in a range of small numbers."""
 
 
-class FreshNumbers:
-    """Makes numbers of one shape environment; each is like no other."""
+class TorchSymbols:
+    """Creates the symbols of one shape environment."""
 
     def __init__(self, shape_env: ShapeEnv) -> None:
         """Start with no hint used."""
         self._env = shape_env
         self._hints: set[int] = set()
 
-    def unknown(
+    def unbacked(
         self, kind: SymbolKind, lower: int | None = None, upper: int | None = None
-    ) -> FakeNumber:
-        """Return a number that only the run knows; the range is that of an int."""
+    ) -> SymbolicNumber:
+        """Return a number that is known at run time only; ints may have a range."""
         env = self._env
         with env.ignore_fresh_unbacked_symbols():
             match kind:
@@ -49,38 +49,35 @@ class FreshNumbers:
                 case SymbolKind.BOOL:
                     return env.create_unbacked_symbool()
 
-    def given(
+    def backed(
         self, name: str, kind: SymbolKind, lower: int | None, upper: int | None
-    ) -> FakeNumber:
-        """Return a number that the caller decides; the range is that of an int."""
+    ) -> SymbolicNumber:
+        """Return a number that the caller's inputs decide; ints may have a range."""
         match kind:
             case SymbolKind.INT:
-                return self._given_int(name, lower, upper)
+                return self._backed_int(name, lower, upper)
             case SymbolKind.FLOAT:
-                return self._given_float(name)
+                hint = self._hint(None, None) + 0.5
+                symbol = self._env.create_symbol(
+                    hint, ConstantSource(name), DimDynamic.DYNAMIC, positive=None
+                )
+                return self._env.create_symfloatnode(symbol, hint=hint)
             case SymbolKind.BOOL:
-                return self._given_int(name, 0, 1) == 1
+                return self._backed_int(name, 0, 1) == 1
 
-    def _given_int(self, name: str, lower: int | None, upper: int | None) -> torch.SymInt:
+    def _backed_int(self, name: str, lower: int | None, upper: int | None) -> torch.SymInt:
         hint = self._hint(lower, upper)
         symbol = self._env.create_symbol(
             hint,
             ConstantSource(name),
             DimDynamic.DYNAMIC,
-            positive=None,  # or it would be taken for at least one
+            positive=None,  # PyTorch's default assumes at least 1
             do_not_specialize_zero_one=True,
         )
         number = self._env.create_symintnode(symbol, hint=hint)
         assert isinstance(number, torch.SymInt)
         self._constrain(number, lower, upper)
         return number
-
-    def _given_float(self, name: str) -> FakeNumber:
-        hint = self._hint(None, None) + 0.5
-        symbol = self._env.create_symbol(
-            hint, ConstantSource(name), DimDynamic.DYNAMIC, positive=None
-        )
-        return self._env.create_symfloatnode(symbol, hint=hint)
 
     def _constrain(
         self, number: torch.SymInt, lower: int | None, upper: int | None
@@ -92,7 +89,7 @@ class FreshNumbers:
         )
 
     def _hint(self, lower: int | None, upper: int | None) -> int:
-        """Return a number in a range that is no other symbol's hint, if there is one."""
+        """Return a number in a range that is no other hint, if one is left."""
         low = -FIRST_HINT if lower is None else lower
         low = low if upper is None else min(low, upper)
         first = max(low, FIRST_HINT)

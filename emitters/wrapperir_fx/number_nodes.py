@@ -13,13 +13,13 @@ from torch.fx import Node
 from torch.fx.node import Argument
 
 from wrapperir.emit.number_kinds import NumberKinds
-from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol, symbols_in
+from wrapperir.ir.expr import VARIADIC, Expr, ExprOp, Operation, Symbol, symbols_in
 from wrapperir.ir.line import SymbolKind
 from wrapperir.text import format_expr
 from wrapperir_fx import functions
-from wrapperir_fx.fake_arithmetic import FakeNumber
 from wrapperir_fx.fake_values import FakeValues
 from wrapperir_fx.nodes import GraphNodes, Number
+from wrapperir_fx.symbolic_arithmetic import ARITHMETIC, LARGEST_POWER, SymbolicNumber
 
 _sym: Any = torch  # it has no types for these functions
 _Target: TypeAlias = Callable[..., Any]
@@ -31,20 +31,9 @@ CONVERSIONS: Mapping[SymbolKind, _Target] = {
 }
 """What makes a number one of a kind."""
 _CALLS: Mapping[ExprOp, _Target] = {
-    ExprOp.SUB: operator.sub,
-    ExprOp.TRUEDIV: operator.truediv,
-    ExprOp.FLOORDIV: operator.floordiv,
-    ExprOp.MOD: operator.mod,
+    **ARITHMETIC,
     ExprOp.POW: functions.power,
-    ExprOp.NEG: operator.neg,
     ExprOp.CEILDIV: functions.ceildiv,
-    ExprOp.ABS: operator.abs,
-    ExprOp.EQ: operator.eq,
-    ExprOp.NE: operator.ne,
-    ExprOp.LT: operator.lt,
-    ExprOp.LE: operator.le,
-    ExprOp.GT: operator.gt,
-    ExprOp.GE: operator.ge,
     ExprOp.NOT: _sym.sym_not,
     ExprOp.WHERE: functions.choose,
     ExprOp.SHL: functions.shift_left,
@@ -52,35 +41,21 @@ _CALLS: Mapping[ExprOp, _Target] = {
     ExprOp.BITAND: functions.bit_and,
     ExprOp.BITOR: functions.bit_or,
     ExprOp.BITXOR: functions.bit_xor,
-    ExprOp.TO_FLOAT: _sym.sym_float,
-    ExprOp.FLOOR: math.floor,
-    ExprOp.CEIL: math.ceil,
-    ExprOp.TRUNC: math.trunc,
-    ExprOp.ROUND: round,
     ExprOp.SQRT: math.sqrt,
     ExprOp.LOG2: math.log2,
-    # Those below take two operands at a time, from the left.
-    ExprOp.ADD: operator.add,
-    ExprOp.MUL: operator.mul,
     ExprOp.MIN: min,
     ExprOp.MAX: max,
     ExprOp.AND: operator.and_,
     ExprOp.OR: operator.or_,
 }
-_REPEATED = frozenset(
-    {ExprOp.ADD, ExprOp.MUL, ExprOp.MIN, ExprOp.MAX, ExprOp.AND, ExprOp.OR}
+# Operators whose arithmetic on ints a tracer follows better than the function called
+# otherwise; that of other numbers has another value or type.
+_OF_INTS = frozenset(
+    {
+        *(ExprOp.MIN, ExprOp.MAX, ExprOp.SHR),
+        *(ExprOp.BITAND, ExprOp.BITOR, ExprOp.BITXOR),
+    }
 )
-# What a tracer follows better, but has another value or type where not all are ints.
-_OF_INTS: Mapping[ExprOp, _Target] = {
-    ExprOp.MIN: _sym.sym_min,
-    ExprOp.MAX: _sym.sym_max,
-    ExprOp.SHR: operator.rshift,
-    ExprOp.BITAND: operator.and_,
-    ExprOp.BITOR: operator.or_,
-    ExprOp.BITXOR: operator.xor,
-}
-_SMALL_POWER = 16
-"""What ``**`` computes at once, whatever the base."""
 _LOGIC = frozenset({ExprOp.AND, ExprOp.OR})
 _LAZY = frozenset({ExprOp.WHERE, *_LOGIC})
 _DIVISIONS = frozenset({ExprOp.TRUEDIV, ExprOp.FLOORDIV, ExprOp.MOD, ExprOp.CEILDIV})
@@ -93,8 +68,8 @@ _NEVER_FAULT = frozenset(
 )
 
 
-class Numbers:
-    """Numbers of one graph; ``symbols`` has those of the program that it knows."""
+class NumberNodes:
+    """Expressions as numbers of one graph; ``symbols`` maps each symbol to its number."""
 
     def __init__(self, nodes: GraphNodes, fakes: FakeValues, kinds: NumberKinds) -> None:
         """Start with no symbols."""
@@ -113,7 +88,7 @@ class Numbers:
         if expr.op in _LAZY and any(map(_may_fault, expr.args[1:])):
             return self._evaluated(expr)
         target = self._target(expr)
-        if expr.op in _REPEATED:
+        if expr.op in VARIADIC:
             return self._chain(target, expr)
         args = tuple(map(self.value, expr.args))
         return self._computed(target, args, expr.op)
@@ -164,10 +139,10 @@ class Numbers:
         if op in _OF_INTS and not any(
             kinds.may_be_float(arg) or kinds.may_be_bool(arg) for arg in expr.args
         ):
-            return _OF_INTS[op]
+            return ARITHMETIC[op]
         if op is ExprOp.POW:
             exponent = expr.args[1]
-            if isinstance(exponent, int) and 0 <= exponent <= _SMALL_POWER:
+            if isinstance(exponent, int) and 0 <= exponent <= LARGEST_POWER:
                 return operator.pow
         return _CALLS[op]
 
@@ -211,9 +186,9 @@ class Numbers:
         return known
 
 
-def _look(number: Number) -> FakeNumber:
+def _look(number: Number) -> SymbolicNumber:
     """Return what a number looks like; each node of one has a ``val``."""
-    return cast(FakeNumber, number.meta["val"]) if isinstance(number, Node) else number
+    return cast(SymbolicNumber, number.meta["val"]) if isinstance(number, Node) else number
 
 
 def _exact(number: Number) -> object:

@@ -7,9 +7,9 @@ import torch
 from tests.fx_emitter.running import built, parsed
 from wrapperir.emit import Value
 from wrapperir_fx import functions
-from wrapperir_fx.boxed import boxed
+from wrapperir_fx.dead_nodes import erase_dead_nodes
 from wrapperir_fx.emitter import FxEmitter
-from wrapperir_fx.idle_nodes import erase_idle_nodes
+from wrapperir_fx.load import boxed
 
 REUSED = """
 program @main(%x: f32[s0, 4], %w: f32[4, 4]) {
@@ -34,10 +34,10 @@ def targets(module: torch.fx.GraphModule) -> list[object]:
     return [node.target for node in module.graph.nodes]
 
 
-def test_only_idle_nodes_go() -> None:
+def test_only_dead_nodes_go() -> None:
     module = built(REUSED)
     before = targets(module)
-    erase_idle_nodes(module.graph)
+    erase_dead_nodes(module.graph)
     module.graph.lint()
     after = targets(module)
     assert before.count(functions.free) == 2
@@ -74,7 +74,7 @@ def test_an_input_that_nothing_uses_keeps_its_free() -> None:
         }
         """
     )
-    erase_idle_nodes(module.graph)
+    erase_dead_nodes(module.graph)
     (free,) = module.graph.find_nodes(op="call_function", target=functions.free)
     assert [str(node) for node in free.args] == ["x"]
     module.recompile()

@@ -1,4 +1,4 @@
-"""The operators of expressions over numbers that PyTorch knows only by symbols."""
+"""Operators of expressions, applied to numbers and to PyTorch's symbolic numbers."""
 
 # torch says little of its types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -14,19 +14,22 @@ import torch
 from wrapperir.ir.expr import ExprOp, Operation, evaluate
 from wrapperir.ir.line import SymbolKind
 
-FakeNumber: TypeAlias = int | float | bool | torch.SymInt | torch.SymFloat | torch.SymBool
-"""A number that is known, or what stands for one that only the run knows."""
+SymbolicNumber: TypeAlias = (
+    int | float | bool | torch.SymInt | torch.SymFloat | torch.SymBool
+)
+"""A known number, or PyTorch's symbol for one that is known at run time."""
 
-_LARGEST_POWER = 16
+LARGEST_POWER = 16
+"""Exponents up to which ``**`` is quick, whatever the base."""
 _sym: Any = torch  # it has no types for these functions
 
 
-def apply(op: ExprOp, args: Sequence[FakeNumber]) -> FakeNumber:
-    """Return what an operator makes of numbers, of two where it takes two or more.
+def apply(op: ExprOp, args: Sequence[SymbolicNumber]) -> SymbolicNumber:
+    """Return the result of an operator; one that is variadic is given two numbers.
 
     Raises:
         EvaluationError: the numbers are known, and the operation has no value.
-        Exception: PyTorch cannot say without knowing more, or has no such operation.
+        Exception: PyTorch cannot compute it from symbols, or has no such operation.
     """
     known = [arg for arg in args if isinstance(arg, int | float)]
     if len(known) == len(args):
@@ -35,12 +38,12 @@ def apply(op: ExprOp, args: Sequence[FakeNumber]) -> FakeNumber:
     if logic is not None:
         return logic(args)
     counted = [_counted(arg) for arg in args]
-    result: FakeNumber = _ARITHMETIC[op](*counted)
+    result: SymbolicNumber = ARITHMETIC[op](*counted)
     return result
 
 
-def kind_of_result(op: ExprOp, args: Sequence[FakeNumber]) -> SymbolKind:
-    """Return what an operator makes of numbers: an int, a float or a bool."""
+def kind_of_result(op: ExprOp, args: Sequence[SymbolicNumber]) -> SymbolKind:
+    """Return the kind of an operator's result: an int, a float or a bool."""
     if op in _MAKE_BOOLS:
         return SymbolKind.BOOL
     if op in _MAKE_INTS:
@@ -49,7 +52,7 @@ def kind_of_result(op: ExprOp, args: Sequence[FakeNumber]) -> SymbolKind:
     return SymbolKind.FLOAT if floats or op in _MAKE_FLOATS else SymbolKind.INT
 
 
-def convert(number: FakeNumber, kind: SymbolKind) -> FakeNumber:
+def convert(number: SymbolicNumber, kind: SymbolKind) -> SymbolicNumber:
     """Return a number as an int, a float or a bool.
 
     Raises:
@@ -58,7 +61,7 @@ def convert(number: FakeNumber, kind: SymbolKind) -> FakeNumber:
     """
     match kind:
         case SymbolKind.FLOAT:
-            result: FakeNumber = _sym.sym_float(_counted(number))
+            result: SymbolicNumber = _sym.sym_float(_counted(number))
         case SymbolKind.BOOL:
             result = _truth(number)
         case SymbolKind.INT:
@@ -68,37 +71,37 @@ def convert(number: FakeNumber, kind: SymbolKind) -> FakeNumber:
     return result
 
 
-def _truth(number: FakeNumber) -> FakeNumber:
+def _truth(number: SymbolicNumber) -> SymbolicNumber:
     return number if isinstance(number, bool | torch.SymBool) else number != 0
 
 
-def _counted(number: FakeNumber) -> Any:
-    """Return a number to compute with: a bool is 0 or 1."""
+def _counted(number: SymbolicNumber) -> Any:
+    """Return a number with a bool turned into 0 or 1."""
     if isinstance(number, bool):
         return int(number)
     return _sym.sym_ite(number, 1, 0) if isinstance(number, torch.SymBool) else number
 
 
 def _power(base: Any, exponent: Any) -> Any:
-    if isinstance(exponent, int) and abs(exponent) <= _LARGEST_POWER:
+    if isinstance(exponent, int) and abs(exponent) <= LARGEST_POWER:
         return base**exponent
-    raise OverflowError("what it comes to is large, and PyTorch computes it")
+    raise OverflowError("the power is large, and PyTorch would compute it")
 
 
-def _choose(args: Sequence[FakeNumber]) -> FakeNumber:
+def _choose(args: Sequence[SymbolicNumber]) -> SymbolicNumber:
     condition = _truth(args[0])
     if isinstance(condition, bool):
         return args[1] if condition else args[2]
-    raise TypeError("only the run knows which")
+    raise TypeError("the condition is known at run time only")
 
 
-_LOGIC: Mapping[ExprOp, Callable[[Sequence[FakeNumber]], FakeNumber]] = {
+_LOGIC: Mapping[ExprOp, Callable[[Sequence[SymbolicNumber]], SymbolicNumber]] = {
     ExprOp.AND: lambda args: operator.and_(*map(_truth, args)),
     ExprOp.OR: lambda args: operator.or_(*map(_truth, args)),
     ExprOp.NOT: lambda args: _sym.sym_not(_truth(args[0])),
     ExprOp.WHERE: _choose,
 }
-_ARITHMETIC: Mapping[ExprOp, Callable[..., Any]] = {
+ARITHMETIC: Mapping[ExprOp, Callable[..., Any]] = {
     ExprOp.ADD: operator.add,
     ExprOp.MUL: operator.mul,
     ExprOp.MIN: _sym.sym_min,
