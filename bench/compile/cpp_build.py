@@ -41,9 +41,9 @@ from wrapperir.emit.contract import Artifact
 from wrapperir.emit.pipeline import prepare_program
 from wrapperir.frontend.inductor import capture
 from wrapperir.ir.program import Program
+from wrapperir.kernels.compiler import Compiler
 from wrapperir.passes import memory_passes
 from wrapperir_cpp import chunks
-from wrapperir_cpp.compiler import Compiler
 from wrapperir_cpp.emitter import CppEmitter
 
 HOST = "program.cpp"

@@ -16,7 +16,6 @@ from bench.host.python import inductor_callable, lower
 from wrapperir.emit import compile_program, write_artifact
 from wrapperir.emit.contract import Emitter
 from wrapperir.emit.pipeline import find_emitter, prepare_program
-from wrapperir.frontend.inductor.cpp_build import CppBuildError, build_libraries
 from wrapperir.frontend.lowered import Lowered
 from wrapperir.ir.line import (
     AllocateLine,
@@ -29,6 +28,7 @@ from wrapperir.ir.line import (
     ReuseLine,
 )
 from wrapperir.ir.program import Program
+from wrapperir.kernels.cpp_build import CppBuildError, build_libraries
 from wrapperir.passes import memory_passes
 from wrapperir_cpp.emitter import CppEmitter
 

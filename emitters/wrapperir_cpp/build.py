@@ -10,7 +10,8 @@ import torch
 from attrs import evolve
 
 from wrapperir.emit.contract import Artifact
-from wrapperir_cpp.compiler import Compiler, find_compiler
+from wrapperir.kernels.compiler import Compiler, find_compiler
+from wrapperir.kernels.cpp_build import side_by_side
 from wrapperir_cpp.kernel_build import build_kernels
 from wrapperir_cpp.layout import (
     BRIDGE_LIBRARY,
@@ -19,7 +20,7 @@ from wrapperir_cpp.layout import (
     KERNELS,
     LIBRARY,
 )
-from wrapperir_cpp.objects import compile_object, link_library, side_by_side
+from wrapperir_cpp.objects import compile_object, link_library
 from wrapperir_cpp.targets import Target
 from wrapperir_cpp.triton_build import compile_triton_kernels
 from wrapperir_cpp.tuned_artifact import tune_artifact

@@ -10,14 +10,18 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir_cpp.build_cache import built_once, digest_of
-from wrapperir_cpp.compiler import Compiler, compiler_version, failed
+from wrapperir.kernels.build_cache import built_once
+from wrapperir.kernels.compiler import Compiler, failed
+from wrapperir.kernels.cpp_build import (
+    kernel_compiler,
+    kernel_digest,
+    precompiled_header,
+    side_by_side,
+)
 from wrapperir_cpp.layout import KERNELS
-from wrapperir_cpp.objects import side_by_side, torch_facts
 
 # A header of the first kind includes the others, so these are the same for every kernel.
 _HEADERS = (
@@ -47,7 +51,7 @@ def build_kernels(files: Mapping[str, str | bytes]) -> list[Path]:
     }
     if not kernels:
         return []
-    compiler = _kernel_compiler()
+    compiler = kernel_compiler()
     alone = [{path: text} for path, text in kernels.items() if not _is_joinable(text)]
     joinable = [path for path, text in kernels.items() if _is_joinable(text)]
     count = max(min(os.cpu_count() or 1, len(joinable)), -(-len(joinable) // _LARGEST_UNIT))
@@ -55,29 +59,6 @@ def build_kernels(files: Mapping[str, str | bytes]) -> list[Path]:
     units += [*alone, {_PROCESSOR.name: _PROCESSOR.read_text("utf-8")}]
     built = side_by_side(lambda unit: _build_unit(compiler, unit), units)
     return [path for paths in built for path in paths]
-
-
-def _kernel_compiler() -> Compiler:
-    # Inductor takes a second to import, and only kernels need it.
-    from wrapperir.frontend.inductor.cpp_build import CppBuildError, object_command
-
-    try:
-        command = object_command()
-    except CppBuildError as error:
-        raise failed(str(error)) from None
-    return Compiler(command, compiler_version(command[:1]))
-
-
-@lru_cache
-def target_of(compiler: Compiler) -> str:
-    """Return what a compiler defines for the processor that it compiles for.
-
-    Flags that say "this one" mean others on other machines, which may share the cache.
-    """
-    command = [*compiler.command, "-dM", "-E", "-xc++", os.devnull]
-    return subprocess.run(  # noqa: S603
-        command, capture_output=True, text=True, errors="replace"
-    ).stdout
 
 
 def _build_unit(compiler: Compiler, unit: Mapping[str, str]) -> list[Path]:
@@ -155,24 +136,18 @@ def _without_headers(text: str) -> str:
 
 def _build_object(compiler: Compiler, path: str, text: str, kernels: Iterable[str]) -> Path:
     """Return the object of a source that holds those of some paths."""
-    from wrapperir.frontend.inductor.cpp_build import CppBuildError, precompiled_prefix
 
     def compile_to(output: Path) -> None:
         source = output.parent / path
         source.parent.mkdir(exist_ok=True)
         source.write_text(text, encoding="utf-8")
-        try:
-            header = () if path == _PROCESSOR.name else precompiled_prefix()
-        except CppBuildError as error:
-            raise failed(str(error)) from None
-        # Of a header's warnings there are thousands, and printing them takes time.
-        arguments = [path, *header, "-w", "-c", "-o", str(output)]
+        header = () if path == _PROCESSOR.name else precompiled_header(compiler)
+        arguments = [path, *header, "-c", "-o", str(output)]
         compiler.run(arguments, output.parent, path)
         if functions:
             _check_entries(output, path, functions)
             _hide_helpers(output, functions)
 
     functions = [_function_of(kernel) for kernel in kernels if kernel.startswith(KERNELS)]
-    facts = compiler.command, compiler.version, target_of(compiler), torch_facts()
-    key = digest_of(*facts, _UNGROUP, _HIDE, path, text)
+    key = kernel_digest(compiler, _UNGROUP, _HIDE, path, text)
     return built_once("objects", key, compile_to)

@@ -1,38 +1,20 @@
 """Objects and libraries, each built once and kept in the user's cache."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
 
 import torch
 
-from wrapperir_cpp.build_cache import built_once, digest_of
-from wrapperir_cpp.compiler import Compiler
+from wrapperir.kernels.build_cache import built_once, digest_of
+from wrapperir.kernels.compiler import Compiler
+from wrapperir.kernels.cpp_build import torch_facts
 
 _LINK_FLAGS = (
     *("-shared", "-Wl,--no-as-needed", "-Wl,-Bsymbolic", "-Wl,-z,now"),
     # Tensors may outlive a program, and what releases their memory is in its library.
     "-Wl,-z,nodelete",
 )
-
-T = TypeVar("T")
-R = TypeVar("R")
-
-
-def side_by_side(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """Return ``function`` of each item; as many at a time as there are processors."""
-    workers = min(len(items), os.cpu_count() or 1)
-    if workers <= 1:
-        return [function(item) for item in items]
-    with ThreadPoolExecutor(max_workers=workers) as pool:
-        return list(pool.map(function, items))
-
-
-def torch_facts() -> tuple[str, str]:
-    """Return what of torch a built file depends on: its version and where it is."""
-    return torch.__version__, str(Path(torch.__file__).parent)
 
 
 def compile_object(

@@ -16,11 +16,11 @@ from attrs import evolve, frozen
 from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.names import NameTable
 from wrapperir.emit.source_writer import SourceWriter
-from wrapperir_cpp.compiler import failed
+from wrapperir.kernels.compiler import failed
+from wrapperir.kernels.cpp_build import side_by_side
 from wrapperir_cpp.layout import KERNELS
 from wrapperir_cpp.literals import format_int, format_string
 from wrapperir_cpp.module_text import source_writer
-from wrapperir_cpp.objects import side_by_side
 from wrapperir_cpp.reserved import RESERVED
 from wrapperir_cpp.targets import Target
 from wrapperir_cpp.triton_kernels import KERNEL_FACTS

@@ -16,7 +16,7 @@ from typing import IO
 
 from attrs import frozen
 
-from wrapperir_cpp.compiler import failed
+from wrapperir.kernels.compiler import failed
 
 _SECONDS = 600
 _SHOWN = 2000

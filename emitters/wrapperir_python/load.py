@@ -91,7 +91,7 @@ def _reporting(call: Loaded, failure: type["MemoryPlanError"]) -> Loaded:
 def _interpretation(interpreted: bool) -> "nullcontext[None]":
     if not interpreted:
         return nullcontext()
-    from wrapperir.interp.triton_cpu import interpreted_triton
+    from wrapperir.kernels.triton_cpu import interpreted_triton
 
     return cast("nullcontext[None]", interpreted_triton())
 

@@ -15,8 +15,8 @@ import torch
 from attrs import evolve
 
 from wrapperir.ir.program import Program
+from wrapperir.kernels.compiler import find_compiler
 from wrapperir.text import format_program
-from wrapperir_cpp.compiler import find_compiler
 from wrapperir_cpp.shims import declared_shims
 
 SOURCE = Path(__file__).with_name("fake_cuda.cpp")

@@ -15,9 +15,9 @@ from attrs import evolve
 from tests.cpp_emitter.running import parsed
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit import Artifact
+from wrapperir.kernels.build_cache import built_once
+from wrapperir.kernels.compiler import Compiler, first_errors
 from wrapperir.private_directory import private_directory
-from wrapperir_cpp.build_cache import built_once
-from wrapperir_cpp.compiler import Compiler, first_errors
 from wrapperir_cpp.emitter import CppEmitter
 
 PROGRAM = """

@@ -15,9 +15,10 @@ from wrapperir.ir.kernel import ScalarParameter
 from wrapperir.ir.line import KernelDefinitionLine
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import DType, tensor
-from wrapperir_cpp.compiler import Compiler, find_compiler
+from wrapperir.kernels.compiler import Compiler, find_compiler
+from wrapperir.kernels.cpp_build import target_of
 from wrapperir_cpp.emitter import CppEmitter
-from wrapperir_cpp.kernel_build import build_kernels, target_of
+from wrapperir_cpp.kernel_build import build_kernels
 from wrapperir_cpp.kernels import declare_kernel
 from wrapperir_cpp.module_text import CppModule, source_writer
 
@@ -204,7 +205,7 @@ def test_kernels_are_compiled_anew_for_another_processor(
     artifact = CppEmitter().emit(calling(cpp("p[0] = 1;")))
     first = build_kernels(artifact.files)
     monkeypatch.setattr(
-        "wrapperir_cpp.kernel_build.target_of", lambda _: "#define __AVX1024__ 1\n"
+        "wrapperir.kernels.cpp_build.target_of", lambda _: "#define __AVX1024__ 1\n"
     )
     assert set(build_kernels(artifact.files)).isdisjoint(first)
     monkeypatch.undo()

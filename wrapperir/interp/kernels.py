@@ -1,9 +1,12 @@
 """Kernel calls: which kernel runs, whether its arguments fit, and the launch."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
+import torch
+
 from wrapperir.diagnostics import Code
+from wrapperir.interp.access_watch import watch_of
 from wrapperir.interp.choices import KernelValue, choice_at, choices_of
 from wrapperir.interp.fault import FaultError
 from wrapperir.interp.kernel_memory import CppWrites, check_memory
@@ -24,7 +27,8 @@ from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine, MultiKernelL
 from wrapperir.ir.types import Device
 
 if TYPE_CHECKING:
-    from wrapperir.interp.triton_kernel import TritonKernel
+    from wrapperir.kernels.cpp_kernel import CppKernel
+    from wrapperir.kernels.triton_kernel import TritonKernel
 
 
 class Kernels:
@@ -33,7 +37,7 @@ class Kernels:
     def __init__(self, definitions: Iterable[DefinitionLine]) -> None:
         """Take the definitions; nothing is built yet."""
         self._definitions = {line.name: line for line in definitions}
-        self._cpp: dict[str, Callable[[Sequence[KernelValue]], None] | FaultError] = {}
+        self._cpp: dict[str, CppKernel | FaultError] = {}
         self._triton: dict[str, TritonKernel | FaultError] = {}
 
     def build_cpp(self, called: Iterable[str]) -> None:
@@ -51,8 +55,8 @@ class Kernels:
         ]
         if not wanted:
             return
-        from wrapperir.frontend.inductor.cpp_build import CppBuildError, build_libraries
-        from wrapperir.interp.cpp_kernel import CppKernel
+        from wrapperir.kernels.cpp_build import CppBuildError, build_libraries
+        from wrapperir.kernels.cpp_kernel import CppKernel
 
         built = build_libraries([kernel.source for kernel in wanted])
         for kernel, library in zip(wanted, built, strict=True):
@@ -61,7 +65,7 @@ class Kernels:
                 self._cpp[kernel.name] = FaultError(Code.RUN_KERNEL_BUILD, message)
                 continue
             try:
-                self._cpp[kernel.name] = CppKernel(kernel, library).launch
+                self._cpp[kernel.name] = CppKernel(kernel, library)
             except FaultError as fault:
                 self._cpp[kernel.name] = fault
 
@@ -77,14 +81,16 @@ class Kernels:
         check_memory(kernel, given, launch)
         match kernel.language:
             case Language.CPP:
-                run = self._cpp_launch(kernel)
+                built = self._cpp_kernel(kernel)
                 writes = CppWrites(kernel, given)
-                run(given)
+                built.launch(_tensors(given))
                 writes.note()
             case Language.TRITON:
                 constants = _constants(kernel)
                 loaded = self._triton_kernel(kernel)
-                loaded.launch(given, constants, _grid(kernel, given, constants))
+                grid = _grid(kernel, given, constants)
+                watch = watch_of(kernel, given)
+                loaded.launch(_tensors(given), constants, grid, watch)
             case Language.OPAQUE:
                 message = f"@{kernel.name} is in a language that cannot be run"
                 raise FaultError(Code.RUN_OPAQUE_KERNEL, message)
@@ -118,9 +124,7 @@ class Kernels:
             raise FaultError(Code.RUN_KERNEL_ARGUMENTS, message, subject=f"@{name}")
         return kernel, [arguments[position] for position in choice.arguments]
 
-    def _cpp_launch(
-        self, kernel: KernelDefinitionLine
-    ) -> Callable[[Sequence[KernelValue]], None]:
+    def _cpp_kernel(self, kernel: KernelDefinitionLine) -> "CppKernel":
         if kernel.name not in self._cpp:
             self.build_cpp((kernel.name,))
         built = self._cpp[kernel.name]
@@ -129,7 +133,7 @@ class Kernels:
         return built
 
     def _triton_kernel(self, kernel: KernelDefinitionLine) -> "TritonKernel":
-        from wrapperir.interp.triton_kernel import TritonKernel
+        from wrapperir.kernels.triton_kernel import TritonKernel
 
         loaded = self._triton.get(kernel.name)
         if loaded is None:
@@ -141,6 +145,10 @@ class Kernels:
         if isinstance(loaded, FaultError):
             raise loaded
         return loaded
+
+
+def _tensors(arguments: Sequence[KernelValue]) -> list[torch.Tensor | Number]:
+    return [a.tensor if isinstance(a, TensorValue) else a for a in arguments]
 
 
 def _arity(name: str, wanted: int, given: int) -> FaultError:

@@ -27,12 +27,12 @@ from triton.runtime import interpreter
 from triton.runtime.errors import InterpreterError
 from triton.runtime.jit import JITFunction, KernelInterface
 
-from wrapperir.interp.fault import FaultError
-from wrapperir.interp.triton_builder import CpuBuilder, MemoryWatch
-from wrapperir.interp.triton_libdevice import STAND_INS, missing
-from wrapperir.interp.triton_reduce import associative_scan, reduce
-from wrapperir.interp.triton_rewrite import rewrite
-from wrapperir.interp.triton_sort import sort_with_index
+from wrapperir.diagnostics.fault import FaultError
+from wrapperir.kernels.triton_builder import CpuBuilder, MemoryWatch
+from wrapperir.kernels.triton_libdevice import STAND_INS, missing
+from wrapperir.kernels.triton_reduce import associative_scan, reduce
+from wrapperir.kernels.triton_rewrite import rewrite
+from wrapperir.kernels.triton_sort import sort_with_index
 
 _ABSENT = object()
 _LOCK = threading.RLock()  # Triton's interpreter keeps its state in module globals
@@ -69,9 +69,19 @@ def interpreted_triton() -> Generator[None]:
     Execute a module inside; its kernels, launched as ``kernel[grid](...)`` at any later
     time, are interpreted.  Outside, ``@triton.jit`` is as before.
     """
-    kernel_class = [(interpreter, "InterpretedFunction", InterpretedKernel)]
+    kernel_class = [(interpreter, "InterpretedFunction", _jitted)]
     with _LOCK, _interpret_knob(), _Replaced(kernel_class):
         yield
+
+
+def _jitted(fn: Callable[..., Any], **options: Any) -> Any:
+    """Return what ``@triton.jit`` makes of a function while a module is executed.
+
+    Libraries that the module is the first to import stay compiled ones.
+    """
+    module = fn.__module__ or ""  # of code that is executed without a module
+    is_library = module == _HELPERS or module.startswith("triton.")
+    return (JITFunction if is_library else InterpretedKernel)(fn, **options)
 
 
 @contextmanager

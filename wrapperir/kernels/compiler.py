@@ -62,12 +62,12 @@ def failed(message: str, hint: str | None = None) -> DiagnosticError:
 
 
 def find_compiler() -> Compiler:
-    """Return the compiler that ``CXX`` names, or ``c++``.
+    """Return the compiler that ``CXX`` names, or ``g++``, or ``c++``.
 
     Raises:
         DiagnosticError: WIR709, there is none, or it does not run.
     """
-    spelled = os.environ.get("CXX") or "c++"
+    spelled = os.environ.get("CXX") or ("g++" if shutil.which("g++") else "c++")
     try:
         command = tuple(shlex.split(spelled))
     except ValueError:

@@ -18,8 +18,8 @@ import numpy as np
 import triton.language as tl
 from triton.runtime.interpreter import ReduceOps, ScanOps, TensorHandle
 
-from wrapperir.interp.triton_builder import handle, numbers_of
-from wrapperir.interp.triton_numbers import Array
+from wrapperir.kernels.triton_builder import handle, numbers_of
+from wrapperir.kernels.triton_numbers import Array
 
 
 def reduce(

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 
-from tests.interp.inductor_triton import run_compiled
+from tests.kernels.inductor_triton import run_compiled
 
 Function = Callable[..., Any]
 

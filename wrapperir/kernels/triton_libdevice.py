@@ -21,9 +21,9 @@ import torch
 import triton.language as tl
 from triton.runtime.interpreter import _get_np_dtype
 
-from wrapperir.interp.triton_builder import handle, numbers_of
-from wrapperir.interp.triton_numbers import Array, to_torch
-from wrapperir.interp.triton_reduce import block
+from wrapperir.kernels.triton_builder import handle, numbers_of
+from wrapperir.kernels.triton_numbers import Array, to_torch
+from wrapperir.kernels.triton_reduce import block
 
 Function = Callable[..., torch.Tensor]
 

@@ -1,4 +1,4 @@
-"""Triton kernel definitions: load the source, check its signature, launch it watched."""
+"""Triton kernel definitions: load the source, check its signature, run it on the CPU."""
 
 # Triton carries no types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -15,30 +15,26 @@ from importlib.util import module_from_spec
 from types import CodeType
 from typing import Any
 
-import numpy as np
 import torch
 import triton
 import triton.language as tl
-from attrs import define
 from triton.language.extra import libdevice
 from triton.runtime.errors import InterpreterError
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from wrapperir.diagnostics import Code
-from wrapperir.interp.fault import FaultError, first_line
-from wrapperir.interp.storage import Storage
-from wrapperir.interp.triton_cpu import InterpretedKernel, interpreted_triton, scalar
-from wrapperir.interp.triton_numbers import Array
-from wrapperir.interp.values import TensorValue
+from wrapperir.diagnostics.fault import FaultError, first_line
 from wrapperir.ir.expr import Number
 from wrapperir.ir.kernel import (
     ConstexprParameter,
     DescriptorParameter,
-    TensorParameter,
+    RuntimeParameter,
     runtime_parameters,
 )
 from wrapperir.ir.line import KernelDefinitionLine
 from wrapperir.ir.types import DType
+from wrapperir.kernels.triton_builder import MemoryWatch
+from wrapperir.kernels.triton_cpu import InterpretedKernel, interpreted_triton, scalar
 
 _SCALARS: Mapping[DType, tl.dtype] = {
     DType.BOOL: tl.int1,
@@ -84,26 +80,24 @@ class TritonKernel:
 
     def launch(
         self,
-        arguments: Sequence[TensorValue | Number],
+        arguments: Sequence[torch.Tensor | Number],
         constants: Mapping[str, object],
         grid: tuple[int, ...],
+        watch: MemoryWatch,
     ) -> None:
-        """Run all programs of the grid, noting what they write.
+        """Run all programs of the grid; ``watch`` is told of each access to memory.
 
         Raises:
-            FaultError: the kernel raised an error, read bytes that nothing wrote, or
-                touched memory outside its arguments.
+            FaultError: the kernel raised an error, or ``watch`` did.
         """
         given: dict[str, Any] = {
             parameter.name: constants[parameter.name]
             for parameter in self._definition.parameters
             if isinstance(parameter, ConstexprParameter) and parameter.name in constants
         }
-        watch = _Watch()
         parameters = runtime_parameters(self._definition.parameters)
         for parameter, argument in zip(parameters, arguments, strict=True):
-            if isinstance(parameter, TensorParameter) and isinstance(argument, TensorValue):
-                watch.add(argument.storage, parameter.access.writes)
+            if isinstance(argument, torch.Tensor):
                 given[parameter.name] = _tensor(parameter, argument)
             elif parameter.name in self._function.constexprs:
                 given[parameter.name] = argument
@@ -113,7 +107,6 @@ class TritonKernel:
             bound = self._function.signature.bind(**given)
         except TypeError as error:
             raise FaultError(Code.RUN_KERNEL_ARGUMENTS, first_line(error)) from None
-        watch.close()
         try:
             self._function.launch(bound, grid, watch)
         except InterpreterError as error:
@@ -121,11 +114,11 @@ class TritonKernel:
             raise FaultError(Code.RUN_KERNEL_FAILED, message) from error
 
 
-def _tensor(parameter: TensorParameter, value: TensorValue) -> object:
+def _tensor(parameter: RuntimeParameter, tensor: torch.Tensor) -> object:
     if not isinstance(parameter, DescriptorParameter):
-        return value.tensor
-    size, stride = list(value.layout.size), list(value.layout.stride)
-    return TensorDescriptor(value.tensor, size, stride, list(parameter.block))
+        return tensor
+    size, stride = list(tensor.shape), list(tensor.stride())
+    return TensorDescriptor(tensor, size, stride, list(parameter.block))
 
 
 def _scalar(value: object, dtype: DType) -> object:
@@ -187,78 +180,3 @@ _NAMESPACE: Mapping[str, object] = {
     "libdevice": libdevice,
 }
 """What a source may use without importing it."""
-
-
-@define(eq=False)
-class _Region:
-    """Memory that arguments share; ``tracked`` is the storage with a map, if one has."""
-
-    start: int
-    end: int
-    writable: bool
-    tracked: Storage | None
-
-
-class _Watch:
-    """Checks each access against the memory of a launch's arguments."""
-
-    def __init__(self) -> None:
-        self._regions: dict[int, _Region] = {}
-        self._ordered: list[_Region] = []
-        self._starts = np.zeros(0, dtype=np.uint64)
-        self._ends = np.zeros(0, dtype=np.uint64)
-
-    def add(self, storage: Storage, writable: bool) -> None:
-        """Admit accesses to a storage."""
-        if storage.nbytes == 0:
-            return  # what has no bytes may lie at the address of another
-        key = storage.memory.data_ptr()
-        start = key + storage.base
-        end = start + storage.nbytes
-        tracked = None if storage.written is None else storage
-        region = self._regions.setdefault(key, _Region(start, end, writable, tracked))
-        region.start = min(region.start, start)
-        region.end = max(region.end, end)
-        region.writable |= writable
-
-    def close(self) -> None:
-        """End adding."""
-        self._ordered = sorted(self._regions.values(), key=lambda region: region.start)
-        self._starts = np.array([r.start for r in self._ordered], dtype=np.uint64)
-        self._ends = np.array([r.end for r in self._ordered], dtype=np.uint64)
-
-    def read(self, addresses: Array, itemsize: int) -> None:
-        """Check that the bytes were written."""
-        for region, active in self._located(addresses, itemsize):
-            if region.tracked is None or region.tracked.written is None:
-                continue
-            written = region.tracked.written.numpy()
-            offsets = (active - np.uint64(region.start)).astype(np.int64)
-            if not all(written[offsets + byte].all() for byte in range(itemsize)):
-                message = "a kernel reads bytes that nothing wrote"
-                raise FaultError(Code.RUN_UNINITIALIZED_READ, message)
-
-    def write(self, addresses: Array, itemsize: int) -> None:
-        """Check that writing is declared; note it."""
-        for region, active in self._located(addresses, itemsize):
-            if not region.writable:
-                message = "a kernel writes through a parameter declared read"
-                raise FaultError(Code.RUN_READ_ONLY, message)
-            if region.tracked is None or region.tracked.written is None:
-                continue
-            written = region.tracked.written.numpy()
-            offsets = (active - np.uint64(region.start)).astype(np.int64)
-            for byte in range(itemsize):
-                written[offsets + byte] = 1
-
-    def _located(self, addresses: Array, itemsize: int) -> list[tuple[_Region, Array]]:
-        """Return each region touched, with the addresses touched in it."""
-        if addresses.size == 0:
-            return []
-        places = np.searchsorted(self._starts, addresses, side="right").astype(np.int64) - 1
-        if (places < 0).any() or (
-            addresses + np.uint64(itemsize) > self._ends[np.maximum(places, 0)]
-        ).any():
-            message = "a kernel touches memory outside the storages of its arguments"
-            raise FaultError(Code.RUN_ACCESS_OUT_OF_BOUNDS, message)
-        return [(self._ordered[p], addresses[places == p]) for p in np.unique(places)]

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from wrapperir.interp.triton_builder import numbers_of
-from wrapperir.interp.triton_numbers import Array
-from wrapperir.interp.triton_reduce import block, plain
+from wrapperir.kernels.triton_builder import numbers_of
+from wrapperir.kernels.triton_numbers import Array
+from wrapperir.kernels.triton_reduce import block, plain
 
 
 def sort_with_index(

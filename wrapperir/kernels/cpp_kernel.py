@@ -7,8 +7,7 @@ from typing import TypeAlias
 import torch
 
 from wrapperir.diagnostics import Code
-from wrapperir.interp.fault import FaultError
-from wrapperir.interp.values import TensorValue
+from wrapperir.diagnostics.fault import FaultError
 from wrapperir.ir.expr import Number
 from wrapperir.ir.kernel import RuntimeParameter, TensorParameter, runtime_parameters
 from wrapperir.ir.line import KernelDefinitionLine
@@ -76,7 +75,7 @@ class CppKernel:
             for parameter in runtime_parameters(definition.parameters)
         ]
 
-    def launch(self, arguments: Sequence[TensorValue | Number]) -> None:
+    def launch(self, arguments: Sequence[torch.Tensor | Number]) -> None:
         """Call the kernel.  The caller checks the arguments: the kernel cannot.
 
         Raises:
@@ -85,8 +84,8 @@ class CppKernel:
         try:
             self._function(
                 *(
-                    argument.tensor.data_ptr()
-                    if isinstance(argument, TensorValue)
+                    argument.data_ptr()
+                    if isinstance(argument, torch.Tensor)
                     else _bits(argument, half)
                     for argument, half in zip(arguments, self._halves, strict=True)
                 )

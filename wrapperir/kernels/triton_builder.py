@@ -18,7 +18,7 @@ from triton._C.libtriton import ir
 from triton.runtime import interpreter
 from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
 
-from wrapperir.interp.triton_numbers import (
+from wrapperir.kernels.triton_numbers import (
     Array,
     is_narrow,
     numpy_dtype,

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from triton.language.extra import libdevice
 
-from wrapperir.interp.triton_builder import handle
-from wrapperir.interp.triton_libdevice import STAND_INS, missing
-from wrapperir.interp.triton_reduce import block
+from wrapperir.kernels.triton_builder import handle
+from wrapperir.kernels.triton_libdevice import STAND_INS, missing
+from wrapperir.kernels.triton_reduce import block
 
 EMITTED = [
     "acos",

@@ -2,6 +2,8 @@
 
 import importlib.util
 import os
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,7 +19,7 @@ from triton.runtime import interpreter
 from triton.runtime.errors import InterpreterError
 from triton.runtime.jit import JITFunction
 
-from wrapperir.interp.triton_cpu import InterpretedKernel, interpreted_triton
+from wrapperir.kernels.triton_cpu import InterpretedKernel, interpreted_triton
 
 SIZES = st.integers(1, 70)
 few = settings(max_examples=25)
@@ -179,3 +181,16 @@ def test_globals_of_a_kernel_are_left_as_they_were() -> None:
     before = set(vars(kernels))
     kernels.methods[(1,)](torch.ones(8), torch.ones(1), N=8)
     assert set(vars(kernels)) == before
+
+
+def test_a_library_first_imported_by_a_kernels_module_is_not_interpreted() -> None:
+    script = (
+        "from wrapperir.kernels.triton_cpu import interpreted_triton\n"
+        "with interpreted_triton():\n"
+        "    from torch._inductor.runtime import triton_helpers\n"
+        "print(type(triton_helpers.x_grid_barrier).__name__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "JITFunction"

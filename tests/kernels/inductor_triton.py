@@ -15,7 +15,7 @@ import triton
 from torch._inductor.async_compile import AsyncCompile
 from triton.backends.compiler import GPUTarget
 
-from wrapperir.interp.triton_cpu import InterpretedKernel, interpreted_triton
+from wrapperir.kernels.triton_cpu import InterpretedKernel, interpreted_triton
 
 _NUMBER = itertools.count()
 _HEURISTICS = re.compile(r"^@triton_heuristics\.\w+\(.*?^\)$", re.MULTILINE | re.DOTALL)

@@ -1,0 +1,42 @@
+"""The flags of C++ kernels are those of torch's own, as far as numbers depend on them."""
+
+import re
+import shlex
+
+from torch._inductor.codecache import CppPythonBindingsCodeCache
+from torch._inductor.cpp_builder import CppBuilder, CppTorchDeviceOptions
+from torch._inductor.cpu_vec_isa import pick_vec_isa
+
+from wrapperir.kernels.cpp_build import CppBuildError, build_libraries, kernel_compiler
+
+_OF_NUMBERS = re.compile(r"-(O\d|f(?!no-omit-frame-pointer)\S+|march=\S+|std=\S+)")
+
+
+def _torchs_command() -> list[str]:
+    options = CppTorchDeviceOptions(
+        compile_only=True,
+        device_type="cpu",
+        vec_isa=pick_vec_isa(),
+        **CppPythonBindingsCodeCache.cpp_compile_command_flags,
+    )
+    builder = CppBuilder(name="output", sources="source", BuildOption=options)
+    line = builder.get_command_line()
+    return shlex.split(re.sub(r"-D +", "-D", line))
+
+
+def test_the_flags_that_numbers_depend_on_are_torchs_own() -> None:
+    ours, torchs = kernel_compiler().command, _torchs_command()
+    wanted = [flag for flag in torchs if _OF_NUMBERS.fullmatch(flag)]
+    assert len(wanted) > 10
+    assert sorted(f for f in ours if _OF_NUMBERS.fullmatch(f)) == sorted(wanted)
+    defined = {flag for flag in torchs if flag.startswith("-D")}
+    assert defined - {"-D"} <= set(ours)
+
+
+def test_each_source_has_its_library_or_the_compilers_first_errors() -> None:
+    good = 'extern "C" void add(float* p) { p[0] += 1; }'
+    built = build_libraries([good, "int x = ;", good])
+    assert hasattr(built[0], "add")
+    assert isinstance(built[1], CppBuildError)
+    assert str(built[1]).startswith("1:9: error: expected primary-expression")
+    assert hasattr(built[2], "add")
