@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 
 from attrs import define, frozen
 
+from wrapperir.ir.blocks import blocks_of
+from wrapperir.ir.effects import definitions, uses
 from wrapperir.ir.kernel import Access, TensorParameter, runtime_parameters
 from wrapperir.ir.line import (
     AllocateLine,
@@ -26,9 +28,9 @@ from wrapperir.ir.line import (
     ReinterpretLine,
     ReuseLine,
 )
+from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import TensorType, TupleType, ValueType, storage_extent
-from wrapperir.ir.uses import blocks_of, buffers_in, definitions, uses
 
 UNIT = 64
 """Bytes that sizes are rounded up to."""

@@ -8,6 +8,8 @@ from typing import TypeAlias
 from attrs import define, field, frozen
 
 from bench.memory.lower_bound import round_up, storage_bytes, tensors_in
+from wrapperir.ir.blocks import blocks_of
+from wrapperir.ir.effects import definitions
 from wrapperir.ir.line import (
     AllocateLine,
     AllocatePoolLine,
@@ -22,7 +24,6 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import PoolType, TensorType
-from wrapperir.ir.uses import blocks_of, definitions
 
 
 @frozen

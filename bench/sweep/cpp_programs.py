@@ -25,7 +25,7 @@ from rich.progress import Progress
 
 from bench.results import ROOT, Record, ResultFile, tested_versions
 from bench.sweep.worker_pool import Lost, run_tasks
-from wrapperir.emit.walking import walk_lines
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import keyword
 from wrapperir.ir.program import Program

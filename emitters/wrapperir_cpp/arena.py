@@ -19,6 +19,7 @@ from wrapperir.analysis.storages import (
     StorageKind,
     find_storages,
 )
+from wrapperir.ir.effects import uses
 from wrapperir.ir.line import (
     Argument,
     Block,
@@ -35,7 +36,6 @@ from wrapperir.ir.line import (
 from wrapperir.ir.program import Program
 from wrapperir.ir.storage_operators import needs_own_tensors
 from wrapperir.ir.types import CPU, DEFAULT_SPACE, Device, TensorType
-from wrapperir.ir.uses import uses
 from wrapperir.planning.greedy import GreedySolver
 from wrapperir.planning.instance import Buffer
 from wrapperir_cpp.cuda_survey import survey_cuda

@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING
 
+from wrapperir.analysis.arithmetic.interval import UNBOUNDED
+from wrapperir.analysis.arithmetic.polynomial import Polynomials
 from wrapperir.analysis.sizes import storage_bytes
 from wrapperir.emit.fragment import Fragment, fragment
 from wrapperir.ir.expr import Expr, add, mul, product
 from wrapperir.ir.line import PlaceLine
 from wrapperir.ir.types import PoolType, TensorType, contiguous_stride
-from wrapperir.verify.interval import UNBOUNDED
-from wrapperir.verify.polynomial import Polynomials
 from wrapperir_cpp.literals import format_int
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from wrapperir.emit.fragment import Fragment
 from wrapperir.emit.names import NameTable
 from wrapperir.emit.source_writer import SourceWriter
+from wrapperir.ir.blocks import blocks_of
 from wrapperir.ir.line import BodyLine
-from wrapperir.ir.uses import blocks_of
 from wrapperir_cpp.module_text import source_writer
 
 LENGTH = 25

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 from attrs import define, field
 
-from wrapperir.emit.walking import walk_lines
+from wrapperir.ir.blocks import walk_lines
+from wrapperir.ir.effects import uses
 from wrapperir.ir.line import (
     AllocateLine,
     AllocatePoolLine,
@@ -19,7 +20,6 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import Device, TensorType
-from wrapperir.ir.uses import uses
 
 
 @define

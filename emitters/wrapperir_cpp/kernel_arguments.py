@@ -9,7 +9,7 @@ from math import gcd
 from attrs import frozen
 
 from wrapperir.emit.runnable_kernels import Candidate, runnable_kernels, value_types
-from wrapperir.emit.walking import walk_lines
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.expr import Expr, ExprOp, Operation
 from wrapperir.ir.line import (
     AllocateLine,

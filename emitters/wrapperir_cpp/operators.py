@@ -16,7 +16,9 @@ from attrs import evolve
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit.fragment import Fragment, fragment
 from wrapperir.emit.number_kinds import kind_of
+from wrapperir.ir.effects import uses
 from wrapperir.ir.line import Argument, BufferRef, ExternKernelLine, SymbolKind
+from wrapperir.ir.mentions import type_symbols
 from wrapperir.ir.types import (
     DType,
     OpaqueType,
@@ -26,7 +28,6 @@ from wrapperir.ir.types import (
     ValueType,
     contiguous_stride,
 )
-from wrapperir.ir.uses import type_symbols, uses
 from wrapperir_cpp.blas import (
     format_c_type,
     format_copy,

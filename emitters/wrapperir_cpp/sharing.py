@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from attrs import define, field
 
-from wrapperir.emit.walking import walk_lines
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.line import (
     Argument,
     Block,
@@ -20,8 +20,8 @@ from wrapperir.ir.line import (
     SubgraphCallLine,
     WhileLoopLine,
 )
+from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.program import Program
-from wrapperir.ir.uses import buffers_in
 
 
 @define

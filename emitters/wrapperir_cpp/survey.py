@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from attrs import define, field
 
 from wrapperir.emit.runnable_kernels import runnable_kernels, value_types
-from wrapperir.emit.walking import walk_lines
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.line import (
     DefinitionLine,
     KernelCallLine,

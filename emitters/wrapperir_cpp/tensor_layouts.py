@@ -5,7 +5,8 @@ from collections.abc import Iterable
 
 from attrs import define, field
 
-from wrapperir.emit.walking import walk_lines
+from wrapperir.ir.blocks import blocks_of, walk_lines
+from wrapperir.ir.effects import uses
 from wrapperir.ir.line import (
     AllocateLine,
     Argument,
@@ -23,7 +24,6 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.program import Program
 from wrapperir.ir.storage_operators import may_keep, needs_own_tensors
-from wrapperir.ir.uses import blocks_of, uses
 from wrapperir_cpp.sharing import find_sharing
 
 # Parts of the names of operators that return what is no memory with sizes and strides.

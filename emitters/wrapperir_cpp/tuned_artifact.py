@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from attrs import evolve
 
 from wrapperir.emit.contract import Artifact
-from wrapperir.emit.walking import walk_lines
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.line import KernelCallLine, MultiKernelLine
 from wrapperir.ir.program import Program
 from wrapperir.ir.selection import BenchmarkChoice

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from attrs import frozen
 
-from wrapperir.emit.walking import walk_lines
+from wrapperir.ir.blocks import blocks_of, walk_lines
+from wrapperir.ir.effects import uses
 from wrapperir.ir.expr import Operation, Symbol
 from wrapperir.ir.line import (
     AllocateLine,
@@ -27,9 +28,9 @@ from wrapperir.ir.line import (
     SymbolDefinitionLine,
     WhileLoopLine,
 )
+from wrapperir.ir.mentions import argument_symbols, buffers_in, type_symbols
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import TensorType, ValueType
-from wrapperir.ir.uses import argument_symbols, blocks_of, buffers_in, type_symbols, uses
 
 
 @frozen

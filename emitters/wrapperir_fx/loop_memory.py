@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from wrapperir.ir.blocks import blocks_of
+from wrapperir.ir.effects import definitions, uses
 from wrapperir.ir.line import (
     Block,
     BodyLine,
@@ -12,7 +14,6 @@ from wrapperir.ir.line import (
     ReinterpretLine,
     ReuseLine,
 )
-from wrapperir.ir.uses import blocks_of, definitions, uses
 
 Roots = frozenset[str]
 

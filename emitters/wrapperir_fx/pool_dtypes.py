@@ -6,11 +6,12 @@ from functools import cached_property
 
 from attrs import define, field, frozen
 
+from wrapperir.ir.blocks import blocks_of
+from wrapperir.ir.effects import uses
 from wrapperir.ir.expr import Expr, add, mul
 from wrapperir.ir.line import AllocatePoolLine, BodyLine, PlaceLine
 from wrapperir.ir.quotients import quotient
 from wrapperir.ir.types import DType, PoolType, TensorType
-from wrapperir.ir.uses import blocks_of, uses
 from wrapperir_fx.layouts import run_of
 
 

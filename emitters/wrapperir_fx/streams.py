@@ -22,7 +22,8 @@ from torch.fx import Node
 
 from wrapperir.emit.stream_survey import Stream, stream_of
 from wrapperir.emit.stream_survey import StreamSurvey as GpuStreams
-from wrapperir.emit.walking import walk_lines
+from wrapperir.ir.blocks import walk_lines
+from wrapperir.ir.effects import uses
 from wrapperir.ir.line import (
     Argument,
     ExternKernelLine,
@@ -30,9 +31,9 @@ from wrapperir.ir.line import (
     RecordEventLine,
     WaitEventLine,
 )
+from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import Device, EventType, PoolType, TensorType
-from wrapperir.ir.uses import buffers_in, uses
 from wrapperir_fx import stream_functions
 from wrapperir_fx.arguments import torch_device
 from wrapperir_fx.nodes import GraphNodes

@@ -12,7 +12,8 @@ from attrs import define, field
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from wrapperir.emit.number_kinds import kind_of
-from wrapperir.emit.walking import walk_lines
+from wrapperir.ir.blocks import blocks_of, walk_lines
+from wrapperir.ir.effects import definitions
 from wrapperir.ir.expr import VARIADIC, Expr, ExprOp, Operation, Symbol
 from wrapperir.ir.line import (
     ItemOf,
@@ -23,9 +24,9 @@ from wrapperir.ir.line import (
     SymbolKind,
     ValueOf,
 )
+from wrapperir.ir.mentions import source_buffer
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import DType, ScalarType, TensorType, ValueType
-from wrapperir.ir.uses import blocks_of, definitions, source_buffer
 from wrapperir_fx.symbolic_arithmetic import (
     SymbolicNumber,
     apply,

@@ -10,7 +10,7 @@ from wrapperir.emit.fragment import joined
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.emit.runnable_kernels import candidates
 from wrapperir.emit.source_writer import SourceWriter
-from wrapperir.emit.walking import walk_lines
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import KernelCallLine, KernelDefinitionLine, MultiKernelLine
 from wrapperir.ir.program import SCHEMA_VERSION, Program

@@ -9,6 +9,7 @@ from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.emit.provenance import format_provenance, provenances_to_show
 from wrapperir.emit.source_writer import SourceWriter
+from wrapperir.ir.effects import uses
 from wrapperir.ir.expr import Expr, Operation, Symbol
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import (
@@ -44,6 +45,7 @@ from wrapperir.ir.line import (
     WhileLoopLine,
     ZeroMode,
 )
+from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import (
     Device,
@@ -52,7 +54,6 @@ from wrapperir.ir.types import (
     TensorType,
     ValueType,
 )
-from wrapperir.ir.uses import buffers_in, uses
 from wrapperir.ir.visitor import LineVisitor
 from wrapperir_python.arguments import ArgumentFormatter
 from wrapperir_python.asserts import (

@@ -28,9 +28,9 @@ from wrapperir.ir.line import (
     WhileLoopLine,
     ZeroMode,
 )
+from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import PoolType, ScalarType, TensorType
-from wrapperir.ir.uses import buffers_in
 from wrapperir_python.expressions import format_tuple
 from wrapperir_python.lines import PythonLines
 from wrapperir_python.literals import format_int, format_string

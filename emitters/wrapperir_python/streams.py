@@ -16,6 +16,7 @@ from attrs import define, field
 from wrapperir.emit.fragment import Fragment, fragment
 from wrapperir.emit.source_writer import SourceWriter
 from wrapperir.emit.stream_survey import Stream, stream_of
+from wrapperir.ir.effects import uses
 from wrapperir.ir.line import (
     ExternKernelLine,
     KernelCallLine,
@@ -23,7 +24,6 @@ from wrapperir.ir.line import (
     WaitEventLine,
 )
 from wrapperir.ir.types import Device, TensorType
-from wrapperir.ir.uses import uses
 from wrapperir_python.literals import format_int
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from attrs import define, field
 from wrapperir.emit.number_kinds import NumberKinds
 from wrapperir.emit.runnable_kernels import runnable_kernels, value_types
 from wrapperir.emit.stream_survey import StreamSurvey
-from wrapperir.emit.walking import walk_lines
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.line import (
     AllocateLine,
     AllocatePoolLine,

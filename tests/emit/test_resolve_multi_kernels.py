@@ -8,8 +8,8 @@ from wrapperir.emit import Support
 from wrapperir.emit.contract import Artifact
 from wrapperir.emit.pipeline import emit_program
 from wrapperir.emit.resolve_multi_kernels import resolve_multi_kernels
-from wrapperir.emit.walking import walk_lines
 from wrapperir.interp import interpret
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.line import LINES, KernelCallLine, MultiKernelLine
 from wrapperir.ir.program import Program
 from wrapperir.testing import CASES, Case, Outcome, check_case, programs

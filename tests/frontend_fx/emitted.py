@@ -8,7 +8,7 @@ import torch
 from attrs import evolve
 from torch.fx import GraphModule
 
-from wrapperir.emit.walking import walk_lines
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import KernelCallLine, KernelDefinitionLine, MultiKernelLine
 from wrapperir.ir.program import Program

@@ -12,8 +12,8 @@ from tests.frontend_fx.emitted import emitted, known_kernels, without_lines
 from tests.fx_emitter.choice_programs import OPAQUE
 from tests.fx_emitter.choice_programs import program as choosing
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.emit.walking import walk_lines
 from wrapperir.frontend.fx import lower_graph_module
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.expr import ExprOp, Operation, Symbol
 from wrapperir.ir.line import KernelCallLine, Line, MultiKernelLine, SymbolDefinitionLine
 from wrapperir.ir.program import Program

@@ -9,9 +9,9 @@ from torch._higher_order_ops.while_loop import while_loop as _while_loop
 
 from wrapperir.frontend.inductor import capture
 from wrapperir.frontend.lowered import Lowered
+from wrapperir.ir.blocks import blocks_of
 from wrapperir.ir.line import Block, BodyLine
 from wrapperir.ir.program import Program
-from wrapperir.ir.uses import blocks_of
 from wrapperir.text import format_program, parse_program
 from wrapperir.verify import verify
 

@@ -13,8 +13,8 @@ from tests.fx_emitter.running import built, lines_of, load, parsed, refuse_both,
 from tests.python_emitter.running import assert_same
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Value
-from wrapperir.emit.walking import walk_lines
 from wrapperir.interp import interpret
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.line import ConditionalLine, SubgraphCallLine, WhileLoopLine
 from wrapperir.ir.program import Program
 from wrapperir.testing import Case, Outcome, check_case, programs

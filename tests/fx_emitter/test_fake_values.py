@@ -9,7 +9,8 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from tests.draws import draws
 from wrapperir.emit.torch_dtypes import TORCH_DTYPES
-from wrapperir.emit.walking import walk_lines
+from wrapperir.ir.blocks import walk_lines
+from wrapperir.ir.effects import definitions
 from wrapperir.ir.expr import (
     EvaluationError,
     Expr,
@@ -41,7 +42,6 @@ from wrapperir.ir.types import (
     ValueType,
     tensor,
 )
-from wrapperir.ir.uses import definitions
 from wrapperir.testing import programs
 from wrapperir.testing.arbitrary_types import exprs
 from wrapperir_fx.fake_values import FakeValues

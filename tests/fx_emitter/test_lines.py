@@ -11,8 +11,8 @@ from tests.fx_emitter.running import load
 from tests.python_emitter.line_cases import CASES
 from tests.python_emitter.running import assert_same
 from wrapperir.emit import Value
-from wrapperir.emit.walking import walk_lines
 from wrapperir.interp import interpret
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.line import (
     LINES,
     AllocateLine,

@@ -13,7 +13,7 @@ from tests.python_emitter.test_streams import PROGRAM
 from wrapperir import compile_program
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import Value
-from wrapperir.emit.walking import walk_lines
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.ir.line import (
     ExternKernelLine,

@@ -6,6 +6,8 @@ import attrs
 import pytest
 from hypothesis import given, settings
 
+from wrapperir.ir.blocks import blocks_of
+from wrapperir.ir.effects import definitions, drops, uses
 from wrapperir.ir.line import (
     BODY_LINES,
     KEYWORDS,
@@ -18,7 +20,6 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import tensor
-from wrapperir.ir.uses import blocks_of, definitions, drops, uses
 from wrapperir.ir.visitor import LineVisitor
 from wrapperir.testing.arbitrary import programs
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from tests.draws import draws
 from wrapperir.interp import interpret
+from wrapperir.ir.blocks import rewrite_blocks
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import Block, BodyLine, FreeLine, MultiKernelLine
 from wrapperir.ir.program import Program
 from wrapperir.passes import PASSES, insert_frees, run_passes
-from wrapperir.passes.nested_blocks import rewrite_blocks
 from wrapperir.testing.inputs import example_constants, example_inputs
 from wrapperir.testing.programs import programs
 from wrapperir.verify import verify

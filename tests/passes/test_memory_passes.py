@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 
+from wrapperir.ir.blocks import blocks_of
 from wrapperir.ir.line import (
     LINES,
     AllocatePoolLine,
@@ -13,7 +14,6 @@ from wrapperir.ir.line import (
     ReuseLine,
 )
 from wrapperir.ir.program import Program
-from wrapperir.ir.uses import blocks_of
 from wrapperir.passes import MEMORY_PASSES, PASSES, memory_passes, run_passes
 from wrapperir.testing.programs import programs
 

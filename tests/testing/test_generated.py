@@ -18,6 +18,7 @@ from tests.draws import draws
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.interp import interpret
 from wrapperir.interp.storage import Owner, Storage
+from wrapperir.ir.blocks import blocks_of
 from wrapperir.ir.expr import Expr, Number
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import (
@@ -38,7 +39,6 @@ from wrapperir.ir.line import (
 from wrapperir.ir.program import Program
 from wrapperir.ir.selection import SELECTIONS
 from wrapperir.ir.types import PoolType
-from wrapperir.ir.uses import blocks_of
 from wrapperir.testing import (
     example_constants,
     example_inputs,

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from wrapperir.ir.blocks import blocks_of
 from wrapperir.ir.line import AnyLine, BodyLine
 from wrapperir.ir.program import Program
-from wrapperir.ir.uses import blocks_of
 
 
 def all_lines(program: Program) -> Iterator[AnyLine]:

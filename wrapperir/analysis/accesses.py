@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from attrs import define, field
 
+from wrapperir.ir.effects import uses
 from wrapperir.ir.kernel import (
     Access,
     RuntimeParameter,
@@ -24,7 +25,6 @@ from wrapperir.ir.line import (
     WhileLoopLine,
 )
 from wrapperir.ir.types import Device
-from wrapperir.ir.uses import uses
 
 
 @define

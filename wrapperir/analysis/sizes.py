@@ -5,7 +5,10 @@ from collections.abc import Mapping, Sequence
 
 from attrs import define, field, frozen
 
+from wrapperir.analysis.arithmetic.interval import UNBOUNDED, Interval
+from wrapperir.analysis.arithmetic.polynomial import Polynomial, Polynomials
 from wrapperir.analysis.units import STATIC, UNIT, Basis, Unit
+from wrapperir.ir.blocks import blocks_of
 from wrapperir.ir.expr import (
     EvaluationError,
     Expr,
@@ -20,9 +23,6 @@ from wrapperir.ir.expr import (
 from wrapperir.ir.line import BodyLine, SymbolDefinitionLine
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import PoolType, TensorType, storage_extent
-from wrapperir.ir.uses import blocks_of
-from wrapperir.verify.interval import UNBOUNDED, Interval
-from wrapperir.verify.polynomial import Polynomial, Polynomials
 
 _TYPICAL = 32
 """What symbols are taken for where units are weighed against each other."""

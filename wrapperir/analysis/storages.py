@@ -12,6 +12,7 @@ from attrs import define, field, frozen
 
 from wrapperir.analysis.accesses import Accesses
 from wrapperir.analysis.sizes import same_bytes
+from wrapperir.ir.effects import drops
 from wrapperir.ir.expr import Expr
 from wrapperir.ir.line import (
     AllocateLine,
@@ -31,8 +32,8 @@ from wrapperir.ir.line import (
     WhileLoopLine,
     ZeroMode,
 )
+from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.types import Device, DType, PoolType, TensorType, TupleType, ValueType
-from wrapperir.ir.uses import buffers_in, drops
 
 
 class StorageKind(StrEnum):

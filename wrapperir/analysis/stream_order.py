@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from attrs import define, field
 
+from wrapperir.ir.blocks import blocks_of
 from wrapperir.ir.line import (
     AllocateLine,
     AssertNotNanLine,
@@ -26,7 +27,6 @@ from wrapperir.ir.line import (
     WhileLoopLine,
     ZeroMode,
 )
-from wrapperir.ir.uses import blocks_of
 from wrapperir.verify.streams import Stream, stream_of
 
 

@@ -11,9 +11,9 @@ from wrapperir.emit.contract import Value
 from wrapperir.interp.torch_values import TORCH_DTYPES, torch_device
 from wrapperir.ir.expr import Number, evaluate_int
 from wrapperir.ir.line import ItemOf, SymbolDefinitionLine, SymbolKind, ValueOf
+from wrapperir.ir.mentions import type_symbols
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import OpaqueType, ScalarType, TensorType, storage_extent
-from wrapperir.ir.uses import type_symbols
 
 _SIZES = 8
 """A size without upper bound is drawn from this many values."""

@@ -6,7 +6,7 @@ from attrs import frozen
 
 from wrapperir.emit.number_kinds import NumberKinds
 from wrapperir.emit.runnable_kernels import Runnable, runnable_kernels, value_types
-from wrapperir.emit.walking import walk_lines
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.line import (
     AllocateLine,
     AllocatePoolLine,

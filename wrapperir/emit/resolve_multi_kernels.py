@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from attrs import evolve
 
 from wrapperir.emit.runnable_kernels import runnable_kernels, value_types
-from wrapperir.emit.walking import walk_lines
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.line import (
     Block,
     BodyLine,
@@ -44,7 +44,7 @@ def _settled(
     known: Mapping[str, DefinitionLine],
     types: Mapping[str, ValueType],
 ) -> tuple[BodyLine, ...]:
-    from wrapperir.passes.nested_blocks import rewrite_blocks  # loaded late: all passes
+    from wrapperir.ir.blocks import rewrite_blocks  # loaded late: all passes
 
     def block(given: Block) -> Block:
         return evolve(given, lines=_settled(given.lines, known, types))

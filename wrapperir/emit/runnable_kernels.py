@@ -5,7 +5,8 @@ from typing import TypeAlias
 
 from attrs import frozen
 
-from wrapperir.emit.walking import walk_lines
+from wrapperir.ir.blocks import blocks_of, walk_lines
+from wrapperir.ir.effects import definitions
 from wrapperir.ir.expr import Expr, Number, Operation, settled_where, substitute
 from wrapperir.ir.line import (
     BufferRef,
@@ -25,7 +26,6 @@ from wrapperir.ir.selection import (
     settled_choice,
 )
 from wrapperir.ir.types import TensorType, ValueType
-from wrapperir.ir.uses import blocks_of, definitions
 
 
 @frozen

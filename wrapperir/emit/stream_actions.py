@@ -15,7 +15,8 @@ from typing import TypeAlias
 from attrs import define, field, frozen
 
 from wrapperir.emit.facts import ProgramFacts
-from wrapperir.emit.walking import walk_lines
+from wrapperir.ir.blocks import walk_lines
+from wrapperir.ir.effects import uses
 from wrapperir.ir.line import (
     AllocateLine,
     AllocatePoolLine,
@@ -30,7 +31,6 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import Device, TensorType
-from wrapperir.ir.uses import uses
 
 
 @frozen

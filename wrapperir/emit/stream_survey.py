@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from attrs import define, field, frozen
 
+from wrapperir.ir.effects import uses
 from wrapperir.ir.line import (
     AllocateLine,
     AllocatePoolLine,
@@ -17,7 +18,6 @@ from wrapperir.ir.line import (
     WaitEventLine,
 )
 from wrapperir.ir.types import Device
-from wrapperir.ir.uses import uses
 
 
 @frozen

@@ -5,14 +5,13 @@ from collections.abc import Iterator, Sequence, Set
 from wrapperir.diagnostics import Code, Diagnostic, LinePath
 from wrapperir.emit.contract import Support
 from wrapperir.emit.runnable_kernels import called_kernels
+from wrapperir.ir.blocks import walk_places
 from wrapperir.ir.kernel import DescriptorParameter
 from wrapperir.ir.line import (
     LINES,
     AllocateLine,
     AllocatePoolLine,
-    Block,
     BodyLine,
-    ConditionalLine,
     ExternKernelLine,
     KernelCallLine,
     KernelDefinitionLine,
@@ -22,9 +21,7 @@ from wrapperir.ir.line import (
     RecordEventLine,
     ReinterpretLine,
     ReuseLine,
-    SubgraphCallLine,
     WaitEventLine,
-    WhileLoopLine,
     keyword,
 )
 from wrapperir.ir.program import Program
@@ -71,7 +68,7 @@ def check_support(
     for path, value_type in places:
         if isinstance(value_type, TensorType):
             found.extend(_check_device(emitter, support, value_type.device, path))
-    for line, path in _walk(program.lines, ()):
+    for line, path in walk_places(program.lines):
         if type(line) not in support.lines:
             lacking.setdefault(type(line), []).append(path)
             continue
@@ -93,42 +90,6 @@ def _idle_choices(program: Program) -> Set[str]:
         for choice in line.choices
     }
     return choices - called_kernels(program) if choices else choices
-
-
-def nested_blocks(line: BodyLine) -> tuple[tuple[str, Block], ...]:
-    """Return the attribute name and block of each nested block of a line."""
-    match line:
-        case ConditionalLine():
-            return (("on_true", line.on_true), ("on_false", line.on_false))
-        case WhileLoopLine():
-            return (("condition", line.condition), ("body", line.body))
-        case SubgraphCallLine():
-            return (("body", line.body),)
-        case _:
-            return ()
-
-
-_NESTING = (ConditionalLine, WhileLoopLine, SubgraphCallLine)
-
-
-def _walk(
-    lines: tuple[BodyLine, ...], path: LinePath
-) -> Iterator[tuple[BodyLine, LinePath]]:
-    # A stack, so that nesting is bounded by memory and not by Python's recursion limit.
-    stack = [(iter(enumerate(lines)), path)]
-    while stack:
-        numbered, outer = stack[-1]
-        for index, line in numbered:
-            place = (*outer, "lines", index)
-            yield line, place
-            if isinstance(line, _NESTING):
-                stack.extend(
-                    (iter(enumerate(block.lines)), (*place, name))
-                    for name, block in reversed(nested_blocks(line))
-                )
-                break
-        else:
-            stack.pop()
 
 
 def _device(line: BodyLine) -> Device | None:

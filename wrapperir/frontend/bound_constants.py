@@ -11,9 +11,9 @@ from wrapperir.ir.line import (
     FreeLine,
     SymbolDefinitionLine,
 )
+from wrapperir.ir.mentions import source_buffer
 from wrapperir.ir.program import ConstantInput, Input, Program
 from wrapperir.ir.types import TensorType
-from wrapperir.ir.uses import source_buffer
 from wrapperir.passes.rewrite_expressions import rewrite_expressions
 
 _FOR_INPUTS = (FreeLine, AssertSizeStrideLine)

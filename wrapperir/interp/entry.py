@@ -18,6 +18,7 @@ from wrapperir.interp.streams import Event
 from wrapperir.interp.symbols import define_symbol
 from wrapperir.interp.values import OpaqueValue, RunValue, TensorValue
 from wrapperir.ir.expr import Number
+from wrapperir.ir.mentions import type_symbols
 from wrapperir.ir.program import ConstantInput, Input, Program
 from wrapperir.ir.types import (
     Device,
@@ -27,7 +28,6 @@ from wrapperir.ir.types import (
     TensorType,
     ValueType,
 )
-from wrapperir.ir.uses import type_symbols
 
 
 def enter(

@@ -31,6 +31,7 @@ from wrapperir.interp.values import (
 )
 from wrapperir.ir.expr import EvaluationError, Number, symbols_in
 from wrapperir.ir.line import ExternKernelLine
+from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.types import (
     Device,
     EventType,
@@ -41,7 +42,6 @@ from wrapperir.ir.types import (
     TupleType,
     ValueType,
 )
-from wrapperir.ir.uses import buffers_in
 
 
 def call_operator(line: ExternKernelLine, frame: Frame, launch: Launch) -> RunValue | None:

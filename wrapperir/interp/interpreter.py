@@ -16,9 +16,9 @@ from wrapperir.interp.kernels import Kernels
 from wrapperir.interp.memory import Workspaces
 from wrapperir.interp.streams import History, Streams
 from wrapperir.interp.values import OpaqueValue, TensorValue
+from wrapperir.ir.blocks import blocks_of
 from wrapperir.ir.line import Argument, BodyLine, BufferRef, KernelCallLine
 from wrapperir.ir.program import Program
-from wrapperir.ir.uses import blocks_of
 
 
 def interpret(

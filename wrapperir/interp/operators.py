@@ -7,7 +7,7 @@ from torch._ops import OpOverload, OpOverloadPacket
 
 from wrapperir.ir.identifier import is_operator
 from wrapperir.ir.line import BufferRef, ExternKernelLine
-from wrapperir.ir.uses import buffers_in
+from wrapperir.ir.mentions import buffers_in
 
 Operator: TypeAlias = "OpOverload[..., object]"
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
+from wrapperir.ir.blocks import blocks_of
+from wrapperir.ir.effects import definitions
 from wrapperir.ir.line import BodyLine
 from wrapperir.ir.program import Program
-from wrapperir.ir.uses import blocks_of, definitions
 
 
 class Names:

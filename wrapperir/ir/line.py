@@ -10,7 +10,7 @@ memory goes when the last name of it is dropped.  See ``docs/reference/semantics
 
 import re
 from enum import StrEnum
-from typing import TypeAlias, Union
+from typing import TypeAlias, Union, get_args
 
 from attrs import field, frozen
 
@@ -451,29 +451,8 @@ BodyLine: TypeAlias = Union[
 ]
 AnyLine: TypeAlias = Union[DefinitionLine, BodyLine]
 
-DEFINITION_LINES: tuple[type[DefinitionLine], ...] = (KernelDefinitionLine, MultiKernelLine)
-BODY_LINES: tuple[type[BodyLine], ...] = (
-    AllocateLine,
-    AllocatePoolLine,
-    PlaceLine,
-    FreeLine,
-    ReuseLine,
-    ReinterpretLine,
-    KernelCallLine,
-    ExternKernelLine,
-    MultiOutputLine,
-    RecordEventLine,
-    WaitEventLine,
-    SymbolDefinitionLine,
-    AssertSizeStrideLine,
-    AssertAlignmentLine,
-    AssertScalarLine,
-    AssertNotNanLine,
-    ConditionalLine,
-    WhileLoopLine,
-    SubgraphCallLine,
-    CommentLine,
-)
+DEFINITION_LINES: tuple[type[DefinitionLine], ...] = get_args(DefinitionLine)
+BODY_LINES: tuple[type[BodyLine], ...] = get_args(BodyLine)
 LINES: tuple[type[AnyLine], ...] = (*DEFINITION_LINES, *BODY_LINES)
 
 

@@ -45,6 +45,11 @@ class DType(StrEnum):
         """Whether elements are real floating-point numbers."""
         return self.value.startswith(("f", "bf"))
 
+    @property
+    def is_integer(self) -> bool:
+        """Whether elements are whole numbers; bools are."""
+        return self is DType.BOOL or self.value.startswith(("i", "u"))
+
 
 _ITEMSIZE = {
     DType.F64: 8,
@@ -85,6 +90,19 @@ class Device:
 
 
 CPU = Device("cpu")
+
+
+def _indexed(device: Device) -> Device:
+    return Device(device.kind, 0) if device.index is None else device
+
+
+@frozen(cache_hash=True)
+class Stream:
+    """A stream of a device, by number; ``cuda`` and ``cuda:0`` are the same device."""
+
+    device: Device = field(converter=_indexed)
+    number: int = 0
+
 
 LayoutValue: TypeAlias = int | str
 

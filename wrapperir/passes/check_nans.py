@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from attrs import evolve, frozen
 
+from wrapperir.ir.blocks import rewrite_blocks
 from wrapperir.ir.kernel import TensorParameter, runtime_parameters
 from wrapperir.ir.line import (
     AllocateLine,
@@ -25,7 +26,6 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import DType
-from wrapperir.passes.nested_blocks import rewrite_blocks
 
 
 def check_nans(program: Program) -> Program:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
+from wrapperir.ir.blocks import rewrite_blocks
+from wrapperir.ir.effects import definitions, uses
 from wrapperir.ir.line import Block, BodyLine, FreeLine
 from wrapperir.ir.program import Program
-from wrapperir.ir.uses import definitions, uses
-from wrapperir.passes.nested_blocks import rewrite_blocks
 
 
 def free_early(program: Program) -> Program:

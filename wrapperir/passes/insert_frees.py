@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from attrs import evolve
 
+from wrapperir.ir.blocks import rewrite_blocks
+from wrapperir.ir.effects import definitions, drops, uses
 from wrapperir.ir.line import (
     AllocateLine,
     Argument,
@@ -12,10 +14,9 @@ from wrapperir.ir.line import (
     FreeLine,
     ZeroMode,
 )
+from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import ScalarType, ValueType
-from wrapperir.ir.uses import buffers_in, definitions, drops, uses
-from wrapperir.passes.nested_blocks import rewrite_blocks
 
 
 def insert_frees(program: Program) -> Program:

@@ -7,11 +7,11 @@ from attrs import define, evolve, field
 
 from wrapperir.analysis.sizes import storage_bytes
 from wrapperir.analysis.storages import Storage, StorageKind, find_storages
+from wrapperir.ir.effects import uses
 from wrapperir.ir.kernel import DescriptorParameter, runtime_parameters
 from wrapperir.ir.line import BodyLine, BufferRef, DefinitionLine, KernelCallLine
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import TensorType
-from wrapperir.ir.uses import uses
 from wrapperir.verify.streams import stream_of
 
 

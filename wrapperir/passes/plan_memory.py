@@ -9,6 +9,7 @@ from wrapperir.analysis.footprint import Footprints
 from wrapperir.analysis.storages import Entry, Storage, StorageKind
 from wrapperir.analysis.stream_order import order_streams
 from wrapperir.analysis.units import STATIC, UNIT
+from wrapperir.ir.blocks import blocks_of, rewrite_blocks
 from wrapperir.ir.expr import Expr, mul
 from wrapperir.ir.fresh_names import Names, value_names
 from wrapperir.ir.line import (
@@ -24,8 +25,6 @@ from wrapperir.ir.line import (
 from wrapperir.ir.program import Program
 from wrapperir.ir.storage_operators import looks_at_storage
 from wrapperir.ir.types import PoolType, TensorType
-from wrapperir.ir.uses import blocks_of
-from wrapperir.passes.nested_blocks import rewrite_blocks
 from wrapperir.passes.pool_choice import Candidate, Pool, PoolClass, choose_pools
 from wrapperir.verify.streams import Stream, stream_of
 

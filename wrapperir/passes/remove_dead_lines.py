@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from attrs import evolve
 
+from wrapperir.ir.blocks import rewrite_blocks
+from wrapperir.ir.effects import uses
 from wrapperir.ir.line import (
     AllocateLine,
     Argument,
@@ -15,9 +17,8 @@ from wrapperir.ir.line import (
     ReinterpretLine,
     ReuseLine,
 )
+from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.program import Program
-from wrapperir.ir.uses import buffers_in, uses
-from wrapperir.passes.nested_blocks import rewrite_blocks
 from wrapperir.passes.operator_effects import may_leave_out
 
 

@@ -7,10 +7,10 @@ from attrs import evolve
 from wrapperir.analysis.footprint import Footprints
 from wrapperir.analysis.storages import Entry, StorageKind
 from wrapperir.analysis.stream_order import order_streams
+from wrapperir.ir.blocks import rewrite_blocks
 from wrapperir.ir.line import AllocateLine, Argument, Block, BodyLine, ReuseLine
 from wrapperir.ir.program import Program
 from wrapperir.passes.live_units import LiveUnits
-from wrapperir.passes.nested_blocks import rewrite_blocks
 from wrapperir.passes.reuse_choice import Freed, ReuseSearch
 
 

@@ -11,9 +11,9 @@ from wrapperir.analysis.sizes import storage_bytes
 from wrapperir.analysis.storages import BlockStorages, Storage, StorageKind
 from wrapperir.analysis.stream_order import StreamOrder
 from wrapperir.analysis.units import STATIC
+from wrapperir.ir.effects import definitions
 from wrapperir.ir.line import AllocateLine, BodyLine, FreeLine, ZeroMode
 from wrapperir.ir.types import TensorType, ValueType
-from wrapperir.ir.uses import definitions
 from wrapperir.passes.live_units import LiveUnits
 from wrapperir.verify.streams import stream_of
 

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve
 
+from wrapperir.ir.blocks import blocks_of
 from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol, symbols_in
 from wrapperir.ir.line import BodyLine, SymbolDefinitionLine, SymbolKind
 from wrapperir.ir.program import Program
-from wrapperir.ir.uses import blocks_of
 from wrapperir.passes.fold_constants import fold_constants
 from wrapperir.passes.rewrite_expressions import rewrite_expressions
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, S
 
 from attrs import evolve
 
+from wrapperir.ir.blocks import blocks_of, rewrite_blocks
 from wrapperir.ir.expr import Expr, ExprOp, Operation
 from wrapperir.ir.fresh_names import Names
 from wrapperir.ir.kernel import KernelChoice, runtime_parameters
@@ -27,8 +28,6 @@ from wrapperir.ir.selection import (
     Selection,
     settled_choice,
 )
-from wrapperir.ir.uses import blocks_of
-from wrapperir.passes.nested_blocks import rewrite_blocks
 
 _LONGEST = 200
 """What a name keeps of its kernel's, so that it stays an identifier."""

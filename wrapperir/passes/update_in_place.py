@@ -13,6 +13,8 @@ from wrapperir.analysis.storages import (
     find_storages,
 )
 from wrapperir.analysis.stream_order import StreamOrder, order_streams
+from wrapperir.ir.blocks import rewrite_blocks
+from wrapperir.ir.effects import definitions, uses
 from wrapperir.ir.line import (
     AllocateLine,
     Argument,
@@ -26,8 +28,6 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import DType, TensorType, ValueType
-from wrapperir.ir.uses import definitions, uses
-from wrapperir.passes.nested_blocks import rewrite_blocks
 from wrapperir.passes.out_overloads import is_pointwise
 from wrapperir.verify.streams import stream_of
 

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from attrs import define, evolve, field
 
+from wrapperir.ir.blocks import rewrite_blocks
+from wrapperir.ir.effects import uses
 from wrapperir.ir.fresh_names import Names, value_names
 from wrapperir.ir.line import (
     AllocateLine,
@@ -16,11 +18,10 @@ from wrapperir.ir.line import (
     MultiOutputLine,
     SymbolDefinitionLine,
 )
+from wrapperir.ir.mentions import buffers_in, type_symbols
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import DEFAULT_SPACE, TensorType, TupleType, ValueType
-from wrapperir.ir.uses import buffers_in, type_symbols, uses
 from wrapperir.passes.dense_layout import is_dense
-from wrapperir.passes.nested_blocks import rewrite_blocks
 from wrapperir.passes.out_overloads import OutOverload, find_out_overload
 
 

@@ -8,6 +8,7 @@ from wrapperir.analysis.live_bytes import BlockMemory, ProgramMemory
 from wrapperir.analysis.sizes import storage_bytes
 from wrapperir.analysis.storages import Storage, StorageKind
 from wrapperir.analysis.units import UNIT
+from wrapperir.ir.blocks import blocks_of
 from wrapperir.ir.expr import EvaluationError, Number, evaluate_int
 from wrapperir.ir.line import (
     BodyLine,
@@ -18,7 +19,6 @@ from wrapperir.ir.line import (
     WhileLoopLine,
 )
 from wrapperir.ir.types import PoolType
-from wrapperir.ir.uses import blocks_of
 from wrapperir.report.flat_lines import FlatLines, nested
 
 MOST = 1 << 50

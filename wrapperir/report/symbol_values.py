@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from wrapperir.ir.blocks import blocks_of
 from wrapperir.ir.expr import (
     EvaluationError,
     Number,
@@ -11,7 +12,6 @@ from wrapperir.ir.expr import (
 )
 from wrapperir.ir.line import BodyLine, SymbolDefinitionLine, SymbolKind
 from wrapperir.ir.program import Program
-from wrapperir.ir.uses import blocks_of
 from wrapperir.report.timeline import SymbolValue
 
 USUAL = 64

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from attrs import evolve
 
 from wrapperir.diagnostics import Code
+from wrapperir.ir.blocks import blocks_of
 from wrapperir.ir.expr import ExprOp, Operation, Symbol, compare
 from wrapperir.ir.kernel import (
     KernelChoice,
@@ -31,7 +32,6 @@ from wrapperir.ir.selection import (
     RecordedChoice,
     Selection,
 )
-from wrapperir.ir.uses import blocks_of
 from wrapperir.ir.workspace import WorkspaceNeed
 from wrapperir.testing.injection import Faulty, at_line, choose, places_of
 

@@ -7,11 +7,11 @@ from typing import TypeVar
 from attrs import evolve, frozen
 
 from wrapperir.diagnostics import Code, LinePath
+from wrapperir.ir.effects import definitions
 from wrapperir.ir.line import (
     BodyLine,
 )
 from wrapperir.ir.program import Program
-from wrapperir.ir.uses import definitions
 
 L = TypeVar("L")
 

@@ -5,6 +5,7 @@ import random
 from attrs import evolve
 
 from wrapperir.diagnostics import Code
+from wrapperir.ir.effects import uses
 from wrapperir.ir.line import (
     AllocateLine,
     AssertNotNanLine,
@@ -17,7 +18,6 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.program import ConstantInput, Input, Program
 from wrapperir.ir.types import DType, TensorType, tensor
-from wrapperir.ir.uses import uses
 from wrapperir.testing.injection import (
     Faulty,
     at_line,

@@ -51,9 +51,9 @@ from wrapperir.ir.line import (
     WhileLoopLine,
     ZeroMode,
 )
+from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import CPU, Device, PoolType, TensorType, TupleType, ValueType
-from wrapperir.ir.uses import buffers_in
 from wrapperir.testing.memory_trace import Memory, Trace, Use, Value
 
 MOST_CHOICES = 6

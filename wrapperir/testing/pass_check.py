@@ -13,10 +13,10 @@ from attrs import evolve, frozen
 from wrapperir.analysis.live_bytes import analyze_memory
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.interp import interpret
+from wrapperir.ir.blocks import blocks_of
 from wrapperir.ir.expr import Number, Symbol
 from wrapperir.ir.line import BodyLine, ItemOf, SymbolDefinitionLine
 from wrapperir.ir.program import Program
-from wrapperir.ir.uses import blocks_of
 from wrapperir.testing.inputs import example_constants, example_inputs
 from wrapperir.testing.memory_check import memory_conflicts, peak_bytes
 from wrapperir.verify import verify

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from attrs import define, evolve, field
 from hypothesis import strategies as st
 
+from wrapperir.ir.blocks import blocks_of
+from wrapperir.ir.effects import definitions, drops, uses
 from wrapperir.ir.fresh_names import Names, value_names
 from wrapperir.ir.kernel import TensorParameter, runtime_parameters
 from wrapperir.ir.line import (
@@ -34,7 +36,6 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import PoolType
-from wrapperir.ir.uses import blocks_of, definitions, drops, uses
 
 _STREAMS = 3
 

@@ -4,6 +4,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from attrs import evolve, frozen
 
+from wrapperir.ir.blocks import blocks_of
+from wrapperir.ir.effects import definitions
 from wrapperir.ir.expr import Expr, Operation, Symbol, symbols_in
 from wrapperir.ir.fresh_names import Names
 from wrapperir.ir.kernel import TensorParameter, runtime_parameters
@@ -22,9 +24,9 @@ from wrapperir.ir.line import (
     SymbolKind,
     ValueOf,
 )
+from wrapperir.ir.mentions import type_symbols
 from wrapperir.ir.program import Input, Program
 from wrapperir.ir.types import Device, DType, ScalarType, TensorType, ValueType
-from wrapperir.ir.uses import blocks_of, definitions, type_symbols
 from wrapperir.ir.workspace import ZeroMode
 
 _ZERO = (ZeroMode.ZERO_ON_CALL, ZeroMode.ZERO_PER_PROGRAM)

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from wrapperir.analysis.arithmetic.polynomial import Polynomial
 from wrapperir.ir.expr import Expr, Operation
 from wrapperir.text.expressions import format_expression
-from wrapperir.verify.polynomial import Polynomial
 
 _MOST_PARTS = 24
 

@@ -6,7 +6,6 @@ from wrapperir.ir.types import Device, TensorType
 from wrapperir.verify.aliasing import check_overlaps, write
 from wrapperir.verify.comparison import same_device
 from wrapperir.verify.events import check_stream
-from wrapperir.verify.integers import INTEGERS
 from wrapperir.verify.names import use, use_expression
 from wrapperir.verify.state import ParameterFacts, Signature, State, Value, defined_note
 from wrapperir.verify.tensor_descriptors import check_descriptor_argument
@@ -64,7 +63,7 @@ def check_kernel_call(state: State, line: KernelCallLine) -> None:
                 _report_kind(state, argument, parameter, None)
             elif (
                 isinstance(argument, float)
-                and parameter.dtype in INTEGERS
+                and parameter.dtype.is_integer
                 and not argument.is_integer()
             ):
                 state.report(

@@ -3,6 +3,7 @@
 Sizes may be symbolic, so each answer is "certainly" or "not known to be".
 """
 
+from wrapperir.analysis.arithmetic.polynomial import Polynomial, combine, scaled
 from wrapperir.ir.expr import Expr, Symbol
 from wrapperir.ir.types import (
     Device,
@@ -15,7 +16,6 @@ from wrapperir.ir.types import (
     ValueType,
 )
 from wrapperir.verify.layouts import Layouts
-from wrapperir.verify.polynomial import Polynomial, combine, scaled
 
 
 def same_device(left: Device, right: Device) -> bool:

@@ -2,12 +2,12 @@
 
 from attrs import define, frozen
 
+from wrapperir.analysis.arithmetic.interval import UNBOUNDED, Interval, interval_of
+from wrapperir.analysis.arithmetic.polynomial import Polynomial, Polynomials
 from wrapperir.diagnostics import Code, LinePath
 from wrapperir.ir.expr import MAX_DEPTH, Expr, ExprOp, Operation, Symbol, accepts_arity
 from wrapperir.ir.line import SymbolKind
-from wrapperir.verify.interval import UNBOUNDED, Interval, interval_of
 from wrapperir.verify.malformed import expect
-from wrapperir.verify.polynomial import Polynomial, Polynomials
 
 
 @define(eq=False)

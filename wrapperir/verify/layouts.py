@@ -2,6 +2,7 @@
 
 from attrs import define
 
+from wrapperir.analysis.arithmetic.polynomial import Polynomial
 from wrapperir.diagnostics import Code
 from wrapperir.ir.expr import Expr, Operation, Symbol
 from wrapperir.ir.identifier import is_identifier, is_operator
@@ -20,7 +21,6 @@ from wrapperir.ir.types import (
 )
 from wrapperir.verify.expressions import Expressions, Fault, SymbolFacts
 from wrapperir.verify.malformed import MalformedError, expect
-from wrapperir.verify.polynomial import Polynomial
 
 MOST_BYTES = (1 << 63) - 1
 """What a signed 64-bit byte count can hold."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from wrapperir.diagnostics import Code
+from wrapperir.ir.effects import definitions
 from wrapperir.ir.line import (
     BODY_LINES,
     DEFINITION_LINES,
@@ -37,7 +38,6 @@ from wrapperir.ir.line import (
     keyword,
 )
 from wrapperir.ir.types import OpaqueType
-from wrapperir.ir.uses import definitions
 from wrapperir.ir.visitor import LineVisitor
 from wrapperir.verify.asserts import (
     check_assert_alignment,

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from contextlib import suppress
 
+from wrapperir.analysis.arithmetic.interval import UNBOUNDED
 from wrapperir.diagnostics import Code, LinePath, Note
+from wrapperir.ir.effects import definitions
 from wrapperir.ir.line import (
     BodyLine,
     ConditionalLine,
@@ -14,9 +16,7 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import OpaqueType, TensorType
-from wrapperir.ir.uses import definitions
 from wrapperir.verify.expressions import SymbolFacts
-from wrapperir.verify.interval import UNBOUNDED
 from wrapperir.verify.layouts import TypeFacts
 from wrapperir.verify.malformed import expect
 from wrapperir.verify.state import (

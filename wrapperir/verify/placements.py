@@ -12,14 +12,19 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from attrs import define, field, frozen
 
+from wrapperir.analysis.arithmetic.interval import Bound
+from wrapperir.analysis.arithmetic.polynomial import (
+    Polynomial,
+    Polynomials,
+    Unknown,
+    combine,
+)
+from wrapperir.analysis.arithmetic.range_map import RangeMap
 from wrapperir.diagnostics import LinePath
 from wrapperir.ir.expr import Expr, Symbol
 from wrapperir.ir.types import PoolType, TensorType
 from wrapperir.verify.comparison import storage_bytes
-from wrapperir.verify.interval import Bound
 from wrapperir.verify.layouts import Layouts
-from wrapperir.verify.polynomial import Polynomial, Polynomials, Unknown, combine
-from wrapperir.verify.ranges import RangeMap
 
 if TYPE_CHECKING:
     from wrapperir.verify.state import Scope, Storage, Value

@@ -7,7 +7,9 @@ host reads in one orders nothing after it.
 
 from collections.abc import Sequence
 
+from wrapperir.analysis.arithmetic.range_map import RangeMap
 from wrapperir.diagnostics import Code, LinePath, Note
+from wrapperir.ir.effects import definitions, uses
 from wrapperir.ir.line import (
     AllocateLine,
     AssertNotNanLine,
@@ -31,9 +33,7 @@ from wrapperir.ir.line import (
     ZeroMode,
 )
 from wrapperir.ir.types import TensorType
-from wrapperir.ir.uses import definitions, uses
 from wrapperir.verify.placements import Placement, Pool, Unit
-from wrapperir.verify.ranges import RangeMap
 from wrapperir.verify.state import MAX_NESTING, Role, State, Storage, Value
 from wrapperir.verify.streams import Clocks, Conflict, Event, History, Stream, stream_of
 

@@ -2,6 +2,8 @@
 
 import math
 
+from wrapperir.analysis.arithmetic.interval import UNBOUNDED, Interval
+from wrapperir.analysis.arithmetic.polynomial import Polynomial
 from wrapperir.diagnostics import Code, Note
 from wrapperir.ir.expr import Expr, Operation, Symbol
 from wrapperir.ir.identifier import RESERVED_SYMBOLS, is_identifier
@@ -17,10 +19,8 @@ from wrapperir.ir.line import (
 from wrapperir.ir.types import ScalarType, TensorType
 from wrapperir.verify.comparison import certainly_differ
 from wrapperir.verify.expressions import SymbolFacts
-from wrapperir.verify.interval import UNBOUNDED, Interval
 from wrapperir.verify.malformed import expect
 from wrapperir.verify.names import use, use_expression, use_tensor
-from wrapperir.verify.polynomial import Polynomial
 from wrapperir.verify.state import State, Value, defined_note
 
 

@@ -4,6 +4,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from attrs import define, field
 
+from wrapperir.analysis.arithmetic.polynomial import Polynomial, combine
 from wrapperir.diagnostics import Code
 from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
 from wrapperir.ir.kernel import KernelChoice
@@ -11,9 +12,7 @@ from wrapperir.ir.line import BufferRef, KernelArgument
 from wrapperir.ir.types import DType, TensorType
 from wrapperir.ir.workspace import WorkspaceNeed, ZeroMode, combined_mode
 from wrapperir.verify.amounts import amount
-from wrapperir.verify.integers import INTEGERS
 from wrapperir.verify.malformed import expect, expect_whole
-from wrapperir.verify.polynomial import Polynomial, combine
 from wrapperir.verify.state import (
     NeededWorkspace,
     ParameterFacts,
@@ -134,7 +133,8 @@ class Needs:
             )
             return False
         for name in names:
-            if self._known.get(name) not in INTEGERS:
+            dtype = self._known.get(name)
+            if dtype is None or not dtype.is_integer:
                 self._report(
                     choice,
                     f"needs a number of elements that mentions {name}",

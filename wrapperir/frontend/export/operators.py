@@ -44,8 +44,8 @@ from wrapperir.ir.line import (
     BufferRef,
     ExternKernelLine,
 )
+from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.types import CPU, Device, TensorType, TupleType
-from wrapperir.ir.uses import buffers_in
 from wrapperir.symbolic import lower_sympy
 
 _ITEMS = frozenset({"aten::item", "aten::_local_scalar_dense"})

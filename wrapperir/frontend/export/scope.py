@@ -10,9 +10,9 @@ from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.frontend.export.values import expr_of, is_symbolic, lower_type
 from wrapperir.ir.expr import Expr, Operation, Symbol, substitute, symbols_in
 from wrapperir.ir.line import Argument, BodyLine
+from wrapperir.ir.mentions import type_symbols
 from wrapperir.ir.program import ConstantInput
 from wrapperir.ir.types import TensorType, TupleType, ValueType
-from wrapperir.ir.uses import type_symbols
 from wrapperir.passes.rewrite_expressions import rewrite_expressions
 from wrapperir.symbolic import lower_sympy
 

@@ -4,6 +4,7 @@ from collections.abc import Set
 
 from attrs import define, evolve, field
 
+from wrapperir.ir.blocks import rewrite_blocks
 from wrapperir.ir.kernel import (
     Access,
     Parameter,
@@ -24,7 +25,6 @@ from wrapperir.ir.line import (
     ZeroMode,
 )
 from wrapperir.ir.program import Program
-from wrapperir.passes.nested_blocks import rewrite_blocks
 
 
 def settle_accesses(program: Program, inferred: Set[str]) -> Program:

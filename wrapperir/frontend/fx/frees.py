@@ -4,10 +4,11 @@ from collections.abc import Iterable, Sequence
 
 from attrs import evolve
 
+from wrapperir.ir.blocks import rewrite_blocks
+from wrapperir.ir.effects import definitions, uses
 from wrapperir.ir.line import Argument, Block, BodyLine, FreeLine
+from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.program import Program
-from wrapperir.ir.uses import buffers_in, definitions, uses
-from wrapperir.passes.nested_blocks import rewrite_blocks
 
 
 def keep_last_frees(program: Program) -> Program:

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Sequence
 
 from attrs import define, field
 
+from wrapperir.ir.effects import uses
 from wrapperir.ir.expr import Expr, mul, product
 from wrapperir.ir.line import Argument, BodyLine, FreeLine
+from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.types import TensorType, contiguous_stride, storage_extent
-from wrapperir.ir.uses import buffers_in, uses
 
 
 @define(eq=False)

@@ -8,6 +8,8 @@ from attrs import define, evolve, field
 from wrapperir.diagnostics import Severity
 from wrapperir.frontend.fx.frees import keep_last_frees
 from wrapperir.frontend.fx.living import Living
+from wrapperir.ir.blocks import blocks_of, rewrite_blocks
+from wrapperir.ir.effects import uses
 from wrapperir.ir.expr import Expr, ExprOp, Operation, add, mul, sub
 from wrapperir.ir.line import (
     AllocateLine,
@@ -26,12 +28,11 @@ from wrapperir.ir.line import (
     SubgraphCallLine,
     WhileLoopLine,
 )
+from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.program import Program
 from wrapperir.ir.quotients import divided, quotient
 from wrapperir.ir.types import POOL_ALIGNMENT, DType, PoolType, TensorType, ValueType
-from wrapperir.ir.uses import blocks_of, buffers_in, uses
 from wrapperir.passes import insert_frees
-from wrapperir.passes.nested_blocks import rewrite_blocks
 from wrapperir.verify import verify
 
 

@@ -5,6 +5,7 @@ from typing import Any, cast
 from attrs import evolve
 
 from wrapperir.diagnostics import Code, LinePath
+from wrapperir.ir.blocks import rewrite_blocks
 from wrapperir.ir.kernel import KernelChoice
 from wrapperir.ir.line import (
     AllocateLine,
@@ -19,7 +20,6 @@ from wrapperir.ir.line import (
     ZeroMode,
 )
 from wrapperir.ir.program import Program
-from wrapperir.passes.nested_blocks import rewrite_blocks
 from wrapperir.verify import verify
 
 

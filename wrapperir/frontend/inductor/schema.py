@@ -12,7 +12,7 @@ import torch
 from attrs import frozen
 
 from wrapperir.ir.line import Argument
-from wrapperir.ir.uses import buffers_in
+from wrapperir.ir.mentions import buffers_in
 
 
 @frozen

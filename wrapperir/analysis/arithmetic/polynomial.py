@@ -8,8 +8,8 @@ written the same.
 from collections.abc import Callable, Hashable, Mapping
 from typing import TypeAlias
 
+from wrapperir.analysis.arithmetic.interval import Interval, interval_of, multiply, plus
 from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
-from wrapperir.verify.interval import Interval, interval_of, multiply, plus
 
 Unknown: TypeAlias = str | int
 """A symbol's name, or the number of an operation that is treated as one."""

@@ -1,0 +1,1 @@
+"""Arithmetic over sizes: intervals, polynomials of symbols and ranges of bytes."""

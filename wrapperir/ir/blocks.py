@@ -1,0 +1,77 @@
+"""The nested blocks of lines: listed, rewritten and walked.
+
+They are found by the fields of the line classes, so a new kind with blocks needs nothing
+here.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
+
+from attrs import evolve, fields_dict
+
+from wrapperir.ir.line import BODY_LINES, Block, BodyLine
+
+Path: TypeAlias = tuple[str | int, ...]
+"""The place of a line in a program, such as ``("lines", 3, "body", "lines", 0)``."""
+
+BLOCK_FIELDS: dict[type[BodyLine], tuple[str, ...]] = {
+    kind: names
+    for kind in BODY_LINES
+    if (names := tuple(n for n, f in fields_dict(kind).items() if f.type is Block))
+}
+"""The fields that hold blocks, of each line kind that has any, in the order of the text."""
+
+
+def nested_blocks(line: BodyLine) -> tuple[tuple[str, Block], ...]:
+    """Return the field name and the block of each nested block of a line."""
+    return tuple((name, getattr(line, name)) for name in BLOCK_FIELDS.get(type(line), ()))
+
+
+def blocks_of(line: BodyLine) -> tuple[Block, ...]:
+    """Return the nested blocks of a line, in the order of the text."""
+    return tuple(getattr(line, name) for name in BLOCK_FIELDS.get(type(line), ()))
+
+
+def rewrite_blocks(line: BodyLine, rewrite: Callable[[Block], Block]) -> BodyLine:
+    """Return ``line`` with ``rewrite`` applied to each of its blocks, if it has any."""
+    blocks = nested_blocks(line)
+    if not blocks:
+        return line
+    return evolve(line, **{name: rewrite(block) for name, block in blocks})
+
+
+def walk_lines(lines: Iterable[BodyLine]) -> Iterator[BodyLine]:
+    """Yield each line, then the lines of its nested blocks, then the next line."""
+    # A stack, so that memory and not Python's recursion limit bounds the nesting.
+    stack = [iter(lines)]
+    while stack:
+        for line in stack[-1]:
+            yield line
+            if type(line) in BLOCK_FIELDS:
+                stack.extend(iter(block.lines) for block in reversed(blocks_of(line)))
+                break
+        else:
+            stack.pop()
+
+
+def walk_places(
+    lines: Iterable[BodyLine], path: Path = ()
+) -> Iterator[tuple[BodyLine, Path]]:
+    """Yield what :func:`walk_lines` does, each line with its place.
+
+    ``path`` is the place of the owner of ``lines``: empty for a program.
+    """
+    stack = [(iter(enumerate(lines)), path)]
+    while stack:
+        numbered, outer = stack[-1]
+        for index, line in numbered:
+            place = (*outer, "lines", index)
+            yield line, place
+            if type(line) in BLOCK_FIELDS:
+                stack.extend(
+                    (iter(enumerate(block.lines)), (*place, name))
+                    for name, block in reversed(nested_blocks(line))
+                )
+                break
+        else:
+            stack.pop()

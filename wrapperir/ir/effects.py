@@ -1,0 +1,460 @@
+"""What each line does: names, bytes, storages, streams and nested blocks.
+
+:class:`LineEffects` is the only place that knows this for each line kind.  The verifier,
+analyses, passes, the interpreter and emitters read :class:`Effects`.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import TypeAlias
+
+from attrs import frozen
+
+from wrapperir.ir.kernel import Access, TensorParameter, runtime_parameters
+from wrapperir.ir.line import (
+    AllocateLine,
+    AllocatePoolLine,
+    AssertAlignmentLine,
+    AssertNotNanLine,
+    AssertScalarLine,
+    AssertSizeStrideLine,
+    Block,
+    BodyLine,
+    BufferRef,
+    CommentLine,
+    ConditionalLine,
+    DefinitionLine,
+    ExternKernelLine,
+    FreeLine,
+    ItemOf,
+    KernelArgument,
+    KernelCallLine,
+    KernelDefinitionLine,
+    MultiKernelLine,
+    MultiOutputLine,
+    PlaceLine,
+    RecordEventLine,
+    ReinterpretLine,
+    Result,
+    ReuseLine,
+    SubgraphCallLine,
+    SymbolDefinitionLine,
+    WaitEventLine,
+    WhileLoopLine,
+)
+from wrapperir.ir.mentions import buffers_in, source_buffer
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import Device, EventType, Stream, ValueType
+from wrapperir.ir.visitor import LineVisitor
+from wrapperir.ir.workspace import ZeroMode
+
+
+class Origin(StrEnum):
+    """Where the memory of a value that a line defines comes from."""
+
+    ALLOCATED = "allocated"
+    """New memory."""
+    PROGRAM = "program"
+    """New memory that the program keeps between calls: a ``zero_per_program`` workspace."""
+    POOL = "pool"
+    """New raw memory."""
+    PLACED = "placed"
+    """A part of the pool that is the ``source``."""
+    OPERATOR = "operator"
+    """New memory, or that of a value in ``may_alias``."""
+    BLOCK = "block"
+    """Memory that a nested block returned; results of one line may share it."""
+    VIEW = "view"
+    """The storage of the ``source``."""
+    MOVED = "moved"
+    """The storage of the ``source``, whose name the line drops."""
+    ELEMENT = "element"
+    """The storage of the element at ``indices`` of the tuple that is the ``source``."""
+    NONE = "none"
+    """No memory: an event."""
+
+
+@frozen(slots=False)
+class ValueDefinition:
+    """A value that a line defines."""
+
+    name: str
+    type: ValueType
+    origin: Origin
+    source: str | None = None
+    may_alias: tuple[str, ...] = ()
+    indices: tuple[int, ...] = ()
+
+
+class Actor(StrEnum):
+    """Who accesses bytes, where it is not one stream that the line names."""
+
+    HOST = "host"
+    """The host, which waits for all streams."""
+    STREAM_0 = "stream 0"
+    """Stream 0 of the device that the bytes are on."""
+
+
+@frozen(slots=False)
+class ByteAccess:
+    """An access to the bytes of a value.
+
+    A write ``covers`` the value where it is certain to write each byte that the value's
+    type addresses; any other write may leave some of them as they were.
+    """
+
+    name: str
+    reads: bool
+    writes: bool
+    by: Stream | Actor
+    covers: bool = False
+
+
+@frozen(slots=False)
+class NestedBlock:
+    """A block of a line: the field that holds it, and what its parameters are given.
+
+    ``returns`` says that its results are, or may be, the line's results.
+    ``host_reads_result`` says that the host reads its result from a tensor, so that it
+    waits for all streams when the block has run.
+    """
+
+    field: str
+    block: Block
+    operands: tuple[KernelArgument, ...]
+    returns: bool = True
+    host_reads_result: bool = False
+
+
+@frozen(slots=False, kw_only=True, eq=False)
+class Effects:
+    """What a line does in its own block; what nested blocks do is in their lines.
+
+    Attributes:
+        uses: Names that must be alive, repeats included.  Constants are among them.
+        definitions: Values that the line defines.
+        drops: The name that the line drops.
+        accesses: Bytes that it reads and writes: one access an argument of a kernel, one
+            a name for others.  What a nested block may do with an operand is an access.
+        blocks: Nested blocks.
+        device: The device that it allocates on or gives work to.
+        stream: The stream that it gives work to, or orders.
+        launches: Whether it gives ``stream`` work; events only order work.
+        host_waits: Whether the host waits for all streams before the line has run.
+        symbol: The symbol that it defines.
+        may_fail: Whether it checks something or calls something that may fail.  Any line
+            fails where an expression has no value or no memory is left.
+    """
+
+    uses: tuple[str, ...] = ()
+    definitions: tuple[ValueDefinition, ...] = ()
+    drops: str | None = None
+    accesses: tuple[ByteAccess, ...] = ()
+    blocks: tuple[NestedBlock, ...] = ()
+    device: Device | None = None
+    stream: Stream | None = None
+    launches: bool = False
+    host_waits: bool = False
+    symbol: str | None = None
+    may_fail: bool = False
+
+
+_NOTHING = Effects()
+_UNKNOWN = Access.READ_WRITE
+
+KernelAccess: TypeAlias = tuple[Access | None, ...]
+"""The access of each runtime parameter; ``None`` for scalars."""
+
+
+class LineEffects(LineVisitor[Effects]):
+    """Finds the effects of lines; kernels and multi-kernels are known by definitions.
+
+    A kernel that is not defined may read and write each of its arguments.
+    """
+
+    def __init__(self, definitions: Iterable[DefinitionLine] | None = ()) -> None:
+        """Take a program's definitions; with ``None``, accesses of kernels are left out."""
+        self._definitions: Mapping[str, DefinitionLine] | None = (
+            None if definitions is None else {line.name: line for line in definitions}
+        )
+        self._kernels: dict[str, KernelAccess] = {}
+
+    @classmethod
+    def of_program(cls, program: Program) -> "LineEffects":
+        """Return what finds the effects of a program's lines."""
+        return cls(program.definitions)
+
+    def kernel(self, name: str) -> KernelAccess:
+        """Return how a kernel accesses its arguments; empty if it is not defined."""
+        known = self._kernels.get(name)
+        if known is None:
+            definition = None if self._definitions is None else self._definitions.get(name)
+            known = self._kernels[name] = tuple(
+                p.access if isinstance(p, TensorParameter) else None
+                for p in (
+                    () if definition is None else runtime_parameters(definition.parameters)
+                )
+            )
+        return known
+
+    def visit_kernel_definition(self, line: KernelDefinitionLine) -> Effects:
+        """Nothing: calls say what kernels do."""
+        return _NOTHING
+
+    def visit_multi_kernel(self, line: MultiKernelLine) -> Effects:
+        """Nothing: calls say what kernels do."""
+        return _NOTHING
+
+    def visit_allocate(self, line: AllocateLine) -> Effects:
+        """New memory, zeroed for a ``zero_on_call`` workspace."""
+        kept = line.workspace is ZeroMode.ZERO_PER_PROGRAM
+        origin = Origin.PROGRAM if kept else Origin.ALLOCATED
+        return Effects(
+            definitions=(ValueDefinition(line.result, line.type, origin),),
+            accesses=_zeroed(line),
+            device=line.type.device,
+        )
+
+    def visit_allocate_pool(self, line: AllocatePoolLine) -> Effects:
+        """New raw memory."""
+        return Effects(
+            definitions=(ValueDefinition(line.result, line.type, Origin.POOL),),
+            device=line.type.device,
+        )
+
+    def visit_place(self, line: PlaceLine) -> Effects:
+        """A part of a pool, zeroed for a ``zero_on_call`` workspace."""
+        made = ValueDefinition(line.result, line.type, Origin.PLACED, line.pool)
+        return Effects(
+            uses=(line.pool,),
+            definitions=(made,),
+            accesses=_zeroed(line),
+            device=line.type.device,
+        )
+
+    def visit_free(self, line: FreeLine) -> Effects:
+        """The end of a name."""
+        return Effects(uses=(line.buffer,), drops=line.buffer)
+
+    def visit_reuse(self, line: ReuseLine) -> Effects:
+        """The memory of a name that ends."""
+        made = ValueDefinition(line.result, line.type, Origin.MOVED, line.source)
+        return Effects(
+            uses=(line.source,),
+            definitions=(made,),
+            drops=line.source,
+            device=line.type.device,
+        )
+
+    def visit_reinterpret(self, line: ReinterpretLine) -> Effects:
+        """Another name of a storage."""
+        made = ValueDefinition(line.result, line.type, Origin.VIEW, line.source)
+        return Effects(uses=(line.source,), definitions=(made,), device=line.type.device)
+
+    def visit_kernel_call(self, line: KernelCallLine) -> Effects:
+        """What the definition says of each parameter."""
+        stream = Stream(line.device, line.stream)
+        return Effects(
+            uses=_names(line.arguments),
+            accesses=self._kernel_accesses(line, stream),
+            device=line.device,
+            stream=stream,
+            launches=True,
+            may_fail=True,
+        )
+
+    def _kernel_accesses(
+        self, line: KernelCallLine, stream: Stream
+    ) -> tuple[ByteAccess, ...]:
+        if self._definitions is None:
+            return ()
+        known = self.kernel(line.kernel)
+        if not known:
+            known = (_UNKNOWN,) * len(line.arguments)
+        return tuple(
+            ByteAccess(argument.name, access.reads, access.writes, stream)
+            for argument, access in zip(line.arguments, known, strict=False)
+            if isinstance(argument, BufferRef) and access is not None
+        )
+
+    def visit_extern_kernel(self, line: ExternKernelLine) -> Effects:
+        """Reads of all arguments, declared writes, and a result that the call writes."""
+        stream = Stream(line.device, line.stream)
+        values = (*line.arguments, *(value for _, value in line.keywords))
+        uses = tuple(name for value in values for name in buffers_in(value))
+        accesses = [
+            ByteAccess(name, True, name in line.writes, stream)
+            for name in dict.fromkeys(uses)
+        ]
+        made: tuple[ValueDefinition, ...] = ()
+        if line.result is not None and line.type is not None:
+            origin, aliases = Origin.OPERATOR, line.aliases
+            made = (ValueDefinition(line.result, line.type, origin, None, aliases),)
+            if not aliases:
+                accesses.append(ByteAccess(line.result, False, True, stream, covers=True))
+        return Effects(
+            uses=uses,
+            definitions=made,
+            accesses=tuple(accesses),
+            device=line.device,
+            stream=stream,
+            launches=True,
+            may_fail=True,
+        )
+
+    def visit_multi_output(self, line: MultiOutputLine) -> Effects:
+        """An element of a tuple."""
+        made = ValueDefinition(
+            line.result, line.type, Origin.ELEMENT, line.source, (), line.indices
+        )
+        return Effects(uses=(line.source,), definitions=(made,))
+
+    def visit_record_event(self, line: RecordEventLine) -> Effects:
+        """An event: no memory."""
+        made = ValueDefinition(line.result, EventType(line.device), Origin.NONE)
+        return Effects(
+            definitions=(made,), device=line.device, stream=Stream(line.device, line.stream)
+        )
+
+    def visit_wait_event(self, line: WaitEventLine) -> Effects:
+        """An order of later work."""
+        return Effects(
+            uses=(line.event,), device=line.device, stream=Stream(line.device, line.stream)
+        )
+
+    def visit_symbol_definition(self, line: SymbolDefinitionLine) -> Effects:
+        """A symbol; ``.item()`` has the host read bytes."""
+        name = source_buffer(line.source)
+        is_read = isinstance(line.source, ItemOf)
+        return Effects(
+            uses=() if name is None else (name,),
+            accesses=_host_read(line.source.buffer) if is_read else (),
+            host_waits=is_read,
+            symbol=line.symbol,
+            may_fail=True,
+        )
+
+    def visit_assert_size_stride(self, line: AssertSizeStrideLine) -> Effects:
+        """A check of facts that the host knows."""
+        return Effects(uses=(line.buffer,), may_fail=True)
+
+    def visit_assert_alignment(self, line: AssertAlignmentLine) -> Effects:
+        """A check of an address, which the host knows."""
+        return Effects(uses=(line.buffer,), may_fail=True)
+
+    def visit_assert_scalar(self, line: AssertScalarLine) -> Effects:
+        """A check of numbers."""
+        return Effects(may_fail=True)
+
+    def visit_assert_not_nan(self, line: AssertNotNanLine) -> Effects:
+        """A check for which the host reads bytes."""
+        return Effects(
+            uses=(line.buffer,),
+            accesses=_host_read(line.buffer),
+            host_waits=True,
+            may_fail=True,
+        )
+
+    def visit_conditional(self, line: ConditionalLine) -> Effects:
+        """Two blocks with the same operands; the host reads a tensor predicate."""
+        is_read = isinstance(line.predicate, BufferRef)
+        return Effects(
+            uses=_names((line.predicate, *line.operands)),
+            definitions=_results(line.results),
+            accesses=(
+                *(_host_read(line.predicate.name) if is_read else ()),
+                *_lent(line.operands, line.results),
+            ),
+            blocks=(
+                NestedBlock("on_true", line.on_true, line.operands),
+                NestedBlock("on_false", line.on_false, line.operands),
+            ),
+            host_waits=is_read,
+            may_fail=True,
+        )
+
+    def visit_while_loop(self, line: WhileLoopLine) -> Effects:
+        """Two blocks with the same operands; results are copies without an iteration."""
+        operands = (*line.carried, *line.invariant)
+        is_read = any(isinstance(result, BufferRef) for result in line.condition.results)
+        return Effects(
+            uses=_names(operands),
+            definitions=_results(line.results),
+            accesses=_lent(operands, line.results),
+            blocks=(
+                NestedBlock(
+                    "condition",
+                    line.condition,
+                    operands,
+                    returns=False,
+                    host_reads_result=is_read,
+                ),
+                NestedBlock("body", line.body, operands),
+            ),
+            may_fail=True,
+        )
+
+    def visit_subgraph_call(self, line: SubgraphCallLine) -> Effects:
+        """One block."""
+        return Effects(
+            uses=_names(line.operands),
+            definitions=_results(line.results),
+            accesses=_lent(line.operands, line.results),
+            blocks=(NestedBlock("body", line.body, line.operands),),
+            may_fail=True,
+        )
+
+    def visit_comment(self, line: CommentLine) -> Effects:
+        """Nothing."""
+        return _NOTHING
+
+
+def _names(arguments: Iterable[KernelArgument]) -> tuple[str, ...]:
+    return tuple([a.name for a in arguments if isinstance(a, BufferRef)])
+
+
+def _results(results: Iterable[Result]) -> tuple[ValueDefinition, ...]:
+    return tuple(ValueDefinition(r.name, r.type, Origin.BLOCK) for r in results)
+
+
+def _host_read(name: str) -> tuple[ByteAccess, ...]:
+    return (ByteAccess(name, True, False, Actor.HOST),)
+
+
+def _zeroed(line: AllocateLine | PlaceLine) -> tuple[ByteAccess, ...]:
+    if line.workspace is not ZeroMode.ZERO_ON_CALL:
+        return ()
+    return (ByteAccess(line.result, False, True, Actor.STREAM_0, covers=True),)
+
+
+def _lent(
+    operands: Iterable[KernelArgument], results: Iterable[Result]
+) -> tuple[ByteAccess, ...]:
+    """Return what blocks may do with operands, and that they wrote their results."""
+    lent = dict.fromkeys(_names(operands))
+    return (
+        *(ByteAccess(name, True, True, Actor.STREAM_0) for name in lent),
+        *(ByteAccess(r.name, False, True, Actor.STREAM_0, covers=True) for r in results),
+    )
+
+
+_WITHOUT_KERNELS = LineEffects(None)
+
+
+def uses(line: BodyLine) -> tuple[str, ...]:
+    """Return the names that must be alive where a line runs, repeats included.
+
+    Constants are among them: nested blocks see those by name, so what a block uses of
+    them counts in the block's own lines.
+    """
+    return _WITHOUT_KERNELS.visit(line).uses
+
+
+def definitions(line: BodyLine) -> tuple[tuple[str, ValueType], ...]:
+    """Return the name and type of each value that a line defines."""
+    return tuple([(d.name, d.type) for d in _WITHOUT_KERNELS.visit(line).definitions])
+
+
+def drops(line: BodyLine) -> str | None:
+    """Return the name that a line drops: a free's buffer or a reuse's source."""
+    return _WITHOUT_KERNELS.visit(line).drops
