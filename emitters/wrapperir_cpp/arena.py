@@ -17,17 +17,17 @@ from wrapperir.analysis.storages import (
     Entry,
     Storage,
     StorageKind,
+    block_entry,
     find_storages,
+    program_entry,
 )
-from wrapperir.ir.effects import uses
+from wrapperir.ir.effects import LineEffects, uses
 from wrapperir.ir.line import (
     Argument,
     Block,
-    BlockParameter,
     BodyLine,
     BufferRef,
     ConditionalLine,
-    DefinitionLine,
     ExternKernelLine,
     KernelArgument,
     SubgraphCallLine,
@@ -71,10 +71,8 @@ class ArenaPlan:
 
 def plan_arena(program: Program) -> ArenaPlan:
     """Return the places of the storages that have one, nested blocks included."""
-    found = _Candidates({line.name: line for line in program.definitions})
-    entry = [(given.name, given.type, StorageKind.INPUT) for given in program.inputs]
-    entry += [(c.name, c.type, StorageKind.CONSTANT) for c in program.constants]
-    found.add_block(program.lines, program.outputs, entry, {})
+    found = _Candidates(LineEffects.of_program(program))
+    found.add_block(program.lines, program.outputs, program_entry(program), {})
     offsets: dict[str, int] = {}
     regions: dict[Device, Region] = {}
     kept: dict[Device, Region] = {}
@@ -137,7 +135,7 @@ class _Candidates:
     ``time`` counts the lines of all blocks.
     """
 
-    definitions: Mapping[str, DefinitionLine]
+    effects: LineEffects
     candidates: list[_Candidate] = field(factory=list[_Candidate])
     excluded: set[Storage] = field(factory=set[Storage])
     time: int = 0
@@ -153,7 +151,7 @@ class _Candidates:
         lent: Mapping[str, tuple[Storage, ...]],
     ) -> None:
         """Add the storages of a block; ``lent`` are those of its parameters."""
-        found = find_storages(lines, results, entry, self.definitions)
+        found = find_storages(lines, results, entry, self.effects)
         for name, storages in lent.items():
             for parameter in found.of_name.get(name, ()):
                 self._lenders[parameter] = storages
@@ -201,7 +199,7 @@ class _Candidates:
             for parameter, operand in zip(block.parameters, operands, strict=True)
             if isinstance(operand, BufferRef)
         }
-        self.add_block(block.lines, block.results, _entry(block.parameters), lent)
+        self.add_block(block.lines, block.results, block_entry(block), lent)
 
     def _exclude_all(self, storages: Iterable[Storage]) -> None:
         for storage in storages:
@@ -214,10 +212,6 @@ class _Candidates:
             if storage.pool is not None:
                 self._exclude(storage.pool)
             self._exclude_all(self._lenders.get(storage, ()))
-
-
-def _entry(parameters: Sequence[BlockParameter]) -> Entry:
-    return [(p.name, p.type, StorageKind.PARAMETER) for p in parameters]
 
 
 _PLANNED = frozenset({StorageKind.ALLOCATED, StorageKind.POOL, StorageKind.PROGRAM})

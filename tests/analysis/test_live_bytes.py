@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from wrapperir import parse_program
 from wrapperir.analysis.footprint import Dimension, Footprints
 from wrapperir.analysis.live_bytes import ProgramMemory, analyze_memory
-from wrapperir.analysis.storages import StorageKind
+from wrapperir.analysis.storages import program_entry
 from wrapperir.ir.expr import evaluate_int
 from wrapperir.ir.program import Program
 from wrapperir.testing import example_symbols, peak_bytes, programs
@@ -35,10 +35,7 @@ def may_share(memory: ProgramMemory) -> bool:
 @given(program=PROGRAMS)
 def test_units_bound_the_bytes_of_each_line(program: Program) -> None:
     symbols = example_symbols(program)
-    entry = [
-        *((item.name, item.type, StorageKind.INPUT) for item in program.inputs),
-        *((item.name, item.type, StorageKind.CONSTANT) for item in program.constants),
-    ]
+    entry = program_entry(program)
     footprints = Footprints.of_program(program)
     _, footprint = footprints.of(program.lines, program.outputs, entry)
 

@@ -7,14 +7,16 @@ from wrapperir.analysis.storages import (
     StorageKind,
     Use,
     find_storages,
+    program_entry,
 )
-from wrapperir.ir.types import CPU
+from wrapperir.ir.effects import LineEffects
+from wrapperir.ir.types import CPU, Stream
 
 
 def storages(lines: str) -> BlockStorages:
     program = parse_program(f"wrapperir 1\n\nprogram @main(%x: f32[16]) {{\n{lines}}}\n")
-    entry = [(item.name, item.type, StorageKind.INPUT) for item in program.inputs]
-    return find_storages(program.lines, program.outputs, entry, {})
+    effects = LineEffects.of_program(program)
+    return find_storages(program.lines, program.outputs, program_entry(program), effects)
 
 
 def only(found: BlockStorages, name: str) -> Storage:
@@ -106,11 +108,11 @@ def test_uses_say_stream_and_access() -> None:
   return
 """)
     assert only(found, "a").uses == [
-        Use(1, True, CPU, 2),
-        Use(2, False, CPU, None),
-        Use(3, True, CPU, 0),
+        Use(1, True, Stream(CPU, 2)),
+        Use(2, False, None),
+        Use(3, True, Stream(CPU, 0)),
     ]
-    assert only(found, "x").uses == [Use(1, False, CPU, 2)]
+    assert only(found, "x").uses == [Use(1, False, Stream(CPU, 2))]
 
 
 def test_a_workspace_of_the_program_does_not_end() -> None:

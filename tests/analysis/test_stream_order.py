@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from wrapperir import parse_program
 from wrapperir.analysis.storages import find_storages
 from wrapperir.analysis.stream_order import order_streams
+from wrapperir.ir.effects import LineEffects
 from wrapperir.ir.line import (
     AssertNotNanLine,
     Block,
@@ -17,8 +18,7 @@ from wrapperir.ir.line import (
     SubgraphCallLine,
     WaitEventLine,
 )
-from wrapperir.ir.types import CPU, Device
-from wrapperir.verify.streams import stream_of
+from wrapperir.ir.types import CPU, Device, Stream
 
 STREAMS = (0, 1, 2)
 KINDS = ("launch", "launch", "record", "wait", "host", "block")
@@ -96,7 +96,7 @@ def test_a_launch_is_settled_where_all_that_follows_is_ordered(
     for launch in launches:
         stream = number_of(lines[launch])
         assert stream is not None
-        settled = order.settled(launch, stream_of(CPU, stream))
+        settled = order.settled(launch, Stream(CPU, stream))
         unordered = [n for n in launches if n > launch and (launch, n) not in before]
         if order.is_trivial:
             assert not unordered
@@ -119,9 +119,9 @@ program @main(%x: f32[4]) {
 }
 """).lines
     order = order_streams(lines)
-    assert order.settled(0, stream_of(CPU, 1)) == 2
-    assert order.settled(1, stream_of(CPU, 0)) == 3
-    assert order.settled(1, stream_of(Device("cuda"), 0)) == 2
+    assert order.settled(0, Stream(CPU, 1)) == 2
+    assert order.settled(1, Stream(CPU, 0)) == 3
+    assert order.settled(1, Stream(Device("cuda"), 0)) == 2
 
 
 def test_what_begins_as_zero_is_zeroed_on_stream_0() -> None:
@@ -138,8 +138,10 @@ program @main(%x: f32[4]) {
 }
 """).lines
     order = order_streams(lines)
-    assert order.settled(1, stream_of(CPU, 0)) == 5
-    found = find_storages(lines, (), (), {})
+    assert order.settled(1, Stream(CPU, 0)) == 5
+    found = find_storages(lines, (), (), LineEffects())
     for name, line in (("a", 1), ("b", 3)):
         (storage,) = found.of_name[name]
-        assert [(u.line, u.writes, u.stream) for u in storage.uses] == [(line, True, 0)]
+        assert [(u.line, u.writes, u.stream) for u in storage.uses] == [
+            (line, True, Stream(CPU))
+        ]

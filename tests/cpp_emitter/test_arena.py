@@ -8,7 +8,8 @@ from hypothesis import given
 
 from tests.cpp_emitter.running import parsed
 from wrapperir.analysis.sizes import storage_bytes
-from wrapperir.analysis.storages import StorageKind, find_storages
+from wrapperir.analysis.storages import StorageKind, find_storages, program_entry
+from wrapperir.ir.effects import LineEffects
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import CPU
 from wrapperir.testing import programs
@@ -156,10 +157,9 @@ def test_places_are_aligned_and_workspaces_of_the_program_kept() -> None:
 
 @given(programs())
 def test_no_two_storages_that_live_together_share_a_byte(program: Program) -> None:
-    entry = [(given.name, given.type, StorageKind.INPUT) for given in program.inputs]
-    entry += [(c.name, c.type, StorageKind.CONSTANT) for c in program.constants]
-    definitions = {line.name: line for line in program.definitions}
-    found = find_storages(program.lines, program.outputs, entry, definitions)
+    effects = LineEffects.of_program(program)
+    entry = program_entry(program)
+    found = find_storages(program.lines, program.outputs, entry, effects)
     plan = plan_arena(program)
     spans: list[tuple[int, int, int, int]] = []
     for storage in found.storages:

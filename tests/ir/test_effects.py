@@ -13,7 +13,15 @@ from wrapperir.ir.blocks import (
     walk_places,
 )
 from wrapperir.ir.effects import Actor, Effects, LineEffects, definitions, drops, uses
-from wrapperir.ir.line import BODY_LINES, KEYWORDS, LINES, Block, CommentLine, keyword
+from wrapperir.ir.line import (
+    BODY_LINES,
+    KEYWORDS,
+    LINES,
+    Block,
+    CommentLine,
+    SubgraphCallLine,
+    keyword,
+)
 from wrapperir.ir.mentions import line_symbols
 from wrapperir.ir.types import Device, Stream
 from wrapperir.ir.visitor import LineVisitor
@@ -101,8 +109,8 @@ extern_kernel: uses x x buf1; cpu:0 0 reads x; cpu:0 0 reads writes buf1 \
 on cpu, launches; may fail
 reinterpret: uses buf0; defines view (view buf0) on cpu
 reuse: uses buf0; defines next (moved buf0); drops buf0 on cpu
-record_event: defines event (none) on cuda
-wait_event: uses event on cuda:0
+record_event: defines event (none) on cuda, records event
+wait_event: uses event on cuda:0, awaits event
 symbol_definition: uses p; host reads p; waits; symbol u0; may fail
 symbol_definition: uses x; symbol u1; may fail
 assert_size_stride: uses x; may fail
@@ -113,7 +121,7 @@ conditional: uses p x; defines r0 (block); host reads p; stream 0 reads writes x
 stream 0 writes all r0; on_true returns; on_false returns; waits; may fail
 while_loop: uses x p; defines r1 (block); \
 stream 0 reads writes x; stream 0 reads writes p; \
-stream 0 writes all r1; condition is read; body returns; may fail
+stream 0 writes all r1; condition repeats is read; body repeats returns; may fail
 subgraph_call: uses x; defines r2 (block); \
 stream 0 reads writes x; stream 0 writes all r2; \
 body returns; may fail
@@ -136,11 +144,14 @@ def described(effects: Effects) -> str:
         verbs = ["reads"] * access.reads + ["writes"] * access.writes
         parts.append(f" {who} {' '.join(verbs + ['all'] * access.covers)} {access.name}")
     for nested in effects.blocks:
-        verb = "returns" * nested.returns + "is read" * nested.host_reads_result
-        parts.append(f" {nested.field} {verb}")
+        verbs = ["repeats"] * nested.repeats + ["returns"] * nested.returns
+        verbs += ["is read"] * nested.host_reads_result
+        parts.append(f" {nested.field} {' '.join(verbs)}")
     text = ";".join(part for part in parts if part)
     text += f" on {effects.device}" if effects.device else ""
     text += ", launches" if effects.launches else ""
+    text += f", records {effects.records}" if effects.records else ""
+    text += f", awaits {effects.awaits}" if effects.awaits else ""
     text += "; waits" if effects.host_waits else ""
     text += f"; symbol {effects.symbol}" if effects.symbol else ""
     return text + ("; may fail" if effects.may_fail else "")
@@ -176,7 +187,9 @@ def test_a_line_names_its_symbols_and_not_its_blocks_symbols() -> None:
     assert found == {name: set() if name in without else {"s0"} for name in found}
     inner = Block(lines=PROGRAM.lines)
     (call,) = (line for line in PROGRAM.lines if keyword(line) == "subgraph_call")
-    bare = evolve(rewrite_blocks(call, lambda _: inner), results=())
+    bare = rewrite_blocks(call, lambda _: inner)
+    assert isinstance(bare, SubgraphCallLine)
+    bare = evolve(bare, results=())
     assert list(line_symbols(bare)) == []
 
 
@@ -213,8 +226,8 @@ def test_blocks_are_walked_after_their_line_with_their_places() -> None:
 def test_deep_nesting_is_walked() -> None:
     (call,) = (line for line in PROGRAM.lines if keyword(line) == "subgraph_call")
     for _ in range(5_000):
-        inner = Block(lines=(call, CommentLine(text="after")))
-        call = rewrite_blocks(call, lambda _, inner=inner: inner)
+        assert isinstance(call, SubgraphCallLine)
+        call = evolve(call, body=Block(lines=(call, CommentLine(text="after"))))
     assert sum(1 for _ in walk_lines((call,))) == 10_002
 
 

@@ -5,7 +5,7 @@ a size is 0, and the most of several units in a nested block) is counted in ``hi
 not in ``low``: what a program takes lies between the two.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from attrs import define, field
@@ -17,18 +17,13 @@ from wrapperir.analysis.storages import (
     Entry,
     Storage,
     StorageKind,
+    block_entry,
     find_storages,
 )
 from wrapperir.analysis.units import Unit
-from wrapperir.ir.line import (
-    Argument,
-    Block,
-    BodyLine,
-    ConditionalLine,
-    DefinitionLine,
-    SubgraphCallLine,
-    WhileLoopLine,
-)
+from wrapperir.ir.blocks import blocks_of
+from wrapperir.ir.effects import LineEffects
+from wrapperir.ir.line import Argument, Block, BodyLine
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import Device
 
@@ -75,20 +70,19 @@ class DeviceFootprint:
 class Footprints:
     """Computes footprints; sizes of one program have the same units."""
 
-    definitions: Mapping[str, DefinitionLine]
+    effects: LineEffects
     sizes: Sizes = field(factory=Sizes)
 
     @classmethod
     def of_program(cls, program: Program) -> "Footprints":
         """Return what computes the footprints of a program's blocks."""
-        definitions = {line.name: line for line in program.definitions}
-        return cls(definitions, Sizes(symbol_ranges(program)))
+        return cls(LineEffects.of_program(program), Sizes(symbol_ranges(program)))
 
     def of(
         self, lines: Sequence[BodyLine], results: Sequence[Argument], entry: Entry
     ) -> tuple[BlockStorages, Footprint]:
         """Return the storages and the footprint of one block."""
-        found = find_storages(lines, results, entry, self.definitions)
+        found = find_storages(lines, results, entry, self.effects)
         low: dict[Dimension, list[int]] = {}
         high: dict[Dimension, list[int]] = {}
         for storage in found.storages:
@@ -101,7 +95,7 @@ class Footprints:
                 profile[index] += profile[index - 1]
         footprint = Footprint(low, high)
         for index, line in enumerate(lines):
-            if isinstance(line, ConditionalLine | WhileLoopLine | SubgraphCallLine):
+            if blocks_of(line):
                 self._add_nested(footprint, found, index, line, len(lines))
         return found, footprint
 
@@ -130,7 +124,7 @@ class Footprints:
         footprint: Footprint,
         found: BlockStorages,
         index: int,
-        line: ConditionalLine | WhileLoopLine | SubgraphCallLine,
+        line: BodyLine,
         count: int,
     ) -> None:
         """Count what nested blocks take while ``line`` runs, where that is more.
@@ -165,28 +159,21 @@ class Footprints:
     def _is_certain(self, storage: Storage) -> bool:
         return not storage.perhaps and self.sizes.of(storage.type).exact
 
-    def _inside(
-        self, line: ConditionalLine | WhileLoopLine | SubgraphCallLine
-    ) -> tuple[Counts, Counts]:
-        match line:
-            case ConditionalLine():
-                left, right = self._peak(line.on_true), self._peak(line.on_false)
-                return max(left[0], right[0], key=_weight), _most(left[1], right[1])
-            case SubgraphCallLine():
-                return self._peak(line.body)
-            case WhileLoopLine():
-                condition, body = self._peak(line.condition), self._peak(line.body)
-                carried = self._begun(
-                    find_storages((line,), (), (), self.definitions).storages
-                )
-                low = max(condition[0], body[0], key=_weight)
-                most = _most(condition[1], body[1])
-                return _sum(low, carried[0]), _sum(most, carried[1])
+    def _inside(self, line: BodyLine) -> tuple[Counts, Counts]:
+        blocks = self.effects.visit(line).blocks
+        peaks = [self._peak(nested.block) for nested in blocks]
+        low = max((least for least, _ in peaks), key=_weight)
+        high: Counts = {}
+        for _, most in peaks:
+            high = _most(high, most)
+        if any(nested.repeats for nested in blocks):
+            carried = self._begun(find_storages((line,), (), (), self.effects).storages)
+            return _sum(low, carried[0]), _sum(high, carried[1])
+        return low, high
 
     def _peak(self, block: Block) -> tuple[Counts, Counts]:
         """Return the units alive at one line for certain, and at most at any line."""
-        entry = [(p.name, p.type, StorageKind.PARAMETER) for p in block.parameters]
-        _, footprint = self.of(block.lines, block.results, entry)
+        _, footprint = self.of(block.lines, block.results, block_entry(block))
         weights = [unit.weight for _, unit in footprint.low]
         totals = [
             sum(n * weight for n, weight in zip(column, weights, strict=True))

@@ -10,19 +10,14 @@ from wrapperir.analysis.storages import (
     Entry,
     Storage,
     StorageKind,
+    block_entry,
     find_storages,
+    program_entry,
 )
 from wrapperir.diagnostics import LinePath
+from wrapperir.ir.effects import LineEffects
 from wrapperir.ir.expr import EvaluationError, Number
-from wrapperir.ir.line import (
-    Argument,
-    Block,
-    BodyLine,
-    ConditionalLine,
-    DefinitionLine,
-    SubgraphCallLine,
-    WhileLoopLine,
-)
+from wrapperir.ir.line import Argument, Block, BodyLine
 from wrapperir.ir.program import Program
 
 OWN = frozenset(
@@ -93,17 +88,15 @@ def analyze_memory(program: Program, symbols: Mapping[str, Number]) -> ProgramMe
 
     Sizes whose symbols have no value count as nothing.
     """
-    walk = _Walk(symbols, {line.name: line for line in program.definitions}, {})
-    constants = [(c.name, c.type, StorageKind.CONSTANT) for c in program.constants]
-    inputs = [(i.name, i.type, StorageKind.INPUT) for i in program.inputs]
-    walk.block((), program.lines, program.outputs, (*inputs, *constants))
+    walk = _Walk(symbols, LineEffects.of_program(program), {})
+    walk.block((), program.lines, program.outputs, program_entry(program))
     return ProgramMemory(walk.blocks)
 
 
 @define
 class _Walk:
     symbols: Mapping[str, Number]
-    definitions: Mapping[str, DefinitionLine]
+    effects: LineEffects
     blocks: dict[LinePath, BlockMemory]
 
     def block(
@@ -113,7 +106,7 @@ class _Walk:
         results: Sequence[Argument],
         entry: Entry,
     ) -> BlockMemory:
-        found = find_storages(lines, results, entry, self.definitions)
+        found = find_storages(lines, results, entry, self.effects)
         sizes = tuple(self._bytes(storage) for storage in found.storages)
         inside = tuple(
             self._inside((*path, "lines", index), line) for index, line in enumerate(lines)
@@ -130,27 +123,21 @@ class _Walk:
             return 0
 
     def _nested(self, path: LinePath, block: Block) -> int:
-        entry = [(p.name, p.type, StorageKind.PARAMETER) for p in block.parameters]
-        return self.block(path, block.lines, block.results, entry).peak
+        return self.block(path, block.lines, block.results, block_entry(block)).peak
 
     def _inside(self, path: LinePath, line: BodyLine) -> int:
         """Return what nested blocks take beside what is alive before the line.
 
         A loop holds what its last iteration left while the next one runs.
         """
-        match line:
-            case ConditionalLine():
-                taken = self._nested((*path, "on_true"), line.on_true)
-                return max(taken, self._nested((*path, "on_false"), line.on_false))
-            case SubgraphCallLine():
-                return self._nested((*path, "body"), line.body)
-            case WhileLoopLine():
-                condition = self._nested((*path, "condition"), line.condition)
-                body = self._nested((*path, "body"), line.body)
-                carried = find_storages((line,), (), (), self.definitions).storages
-                return max(condition, body) + sum(self._bytes(s) for s in carried)
-            case _:
-                return 0
+        blocks = self.effects.visit(line).blocks
+        if not blocks:
+            return 0
+        taken = max(self._nested((*path, nested.field), nested.block) for nested in blocks)
+        if not any(nested.repeats for nested in blocks):
+            return taken
+        carried = find_storages((line,), (), (), self.effects).storages
+        return taken + sum(self._bytes(storage) for storage in carried)
 
 
 def live_profile(

@@ -5,35 +5,26 @@ to those of all its elements, an operator's result that may alias arguments to i
 theirs.  A storage ends with the last name of it (``docs/reference/semantics.md``).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
+from typing import TypeAlias
 
 from attrs import define, field, frozen
 
-from wrapperir.analysis.accesses import Accesses
 from wrapperir.analysis.sizes import same_bytes
-from wrapperir.ir.effects import drops
+from wrapperir.ir.effects import Actor, Effects, LineEffects, Origin, ValueDefinition
 from wrapperir.ir.expr import Expr
-from wrapperir.ir.line import (
-    AllocateLine,
-    AllocatePoolLine,
-    Argument,
-    Block,
-    BodyLine,
-    ConditionalLine,
-    DefinitionLine,
-    ExternKernelLine,
-    MultiOutputLine,
-    PlaceLine,
-    ReinterpretLine,
-    Result,
-    ReuseLine,
-    SubgraphCallLine,
-    WhileLoopLine,
-    ZeroMode,
-)
+from wrapperir.ir.line import Argument, Block, BodyLine
 from wrapperir.ir.mentions import buffers_in
-from wrapperir.ir.types import Device, DType, PoolType, TensorType, TupleType, ValueType
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import (
+    DType,
+    PoolType,
+    Stream,
+    TensorType,
+    TupleType,
+    ValueType,
+)
 
 
 class StorageKind(StrEnum):
@@ -52,16 +43,14 @@ class StorageKind(StrEnum):
 
 @frozen
 class Use:
-    """A line that touches a storage's bytes.
+    """A line that accesses a storage's bytes.
 
-    ``stream`` is ``None`` where the host reads, which waits for all streams of
-    ``device``.
+    ``stream`` is ``None`` where the host reads them, which waits for all streams.
     """
 
     line: int
     writes: bool
-    device: Device
-    stream: int | None
+    stream: Stream | None
 
 
 @define(eq=False)
@@ -96,22 +85,35 @@ class BlockStorages:
     of_name: dict[str, tuple[Storage, ...]] = field(factory=dict[str, tuple[Storage, ...]])
 
 
-Entry = Sequence[tuple[str, ValueType, StorageKind]]
+Entry: TypeAlias = Sequence[tuple[str, ValueType, StorageKind]]
 """Names that a block begins with."""
+
+
+def program_entry(program: Program) -> Entry:
+    """Return the names that a program begins with: inputs, then constants."""
+    return (
+        *((given.name, given.type, StorageKind.INPUT) for given in program.inputs),
+        *((given.name, given.type, StorageKind.CONSTANT) for given in program.constants),
+    )
+
+
+def block_entry(block: Block) -> Entry:
+    """Return the names that a nested block begins with: its parameters."""
+    return [(p.name, p.type, StorageKind.PARAMETER) for p in block.parameters]
 
 
 def find_storages(
     lines: Sequence[BodyLine],
     results: Iterable[Argument],
     entry: Entry,
-    definitions: Mapping[str, DefinitionLine],
+    effects: LineEffects,
 ) -> BlockStorages:
     """Return the storages of one block, nested blocks not included."""
-    walk = _Walk(len(lines), definitions)
+    walk = _Walk(len(lines), effects)
     for name, type, kind in entry:
         walk.begin(name, type, kind, 0)
     for index, line in enumerate(lines):
-        walk.take(index, line)
+        walk.take(index, effects.visit(line))
     for result in results:
         for name in buffers_in(result):
             for storage in walk.found.of_name.get(name, ()):
@@ -122,16 +124,11 @@ def find_storages(
 @define
 class _Walk:
     count: int
-    definitions: Mapping[str, DefinitionLine]
+    effects: LineEffects
     found: BlockStorages = field(factory=BlockStorages)
     elements: dict[str, dict[tuple[int, ...], tuple[Storage, ...]]] = field(
         factory=dict[str, dict[tuple[int, ...], tuple[Storage, ...]]]
     )
-    accesses: Accesses = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        """Let accesses know the kernels."""
-        self.accesses = Accesses(self.definitions)
 
     def begin(
         self,
@@ -171,84 +168,75 @@ class _Walk:
             if storage.pool is not None:
                 self._release(storage.pool, line)
 
-    def take(self, index: int, line: BodyLine) -> None:
+    def take(self, index: int, effects: Effects) -> None:
         """Note what a line does to storages."""
-        self._note_uses(index, line)
-        match line:
-            case AllocateLine():
-                kept = line.workspace is ZeroMode.ZERO_PER_PROGRAM
-                kind = StorageKind.PROGRAM if kept else StorageKind.ALLOCATED
-                self.begin(line.result, line.type, kind, index)
-                self._note_zeroing(index, line)
-            case AllocatePoolLine():
-                self.begin(line.result, line.type, StorageKind.POOL, index)
-            case PlaceLine():
-                self._place(index, line)
-            case ReinterpretLine():
-                self.refer(line.result, self.found.of_name.get(line.source, ()))
-            case ReuseLine():
-                self.refer(line.result, self.found.of_name.get(line.source, ()))
-            case MultiOutputLine():
-                self._take_element(line)
-            case ExternKernelLine(result=str(result), type=type) if type is not None:
-                shared = [
-                    s for name in line.aliases for s in self.found.of_name.get(name, ())
-                ]
+        for made in effects.definitions:
+            self._define(index, made)
+        if effects.blocks:
+            self._take_results(index, effects)
+        for access in effects.accesses:
+            for storage in self.found.of_name.get(access.name, ()):
+                stream = access.by
+                if stream is Actor.STREAM_0:
+                    stream = Stream(storage.type.device)
+                on = stream if isinstance(stream, Stream) else None
+                storage.uses.append(Use(index, access.writes, on))
+        if effects.drops is not None:
+            self.drop(effects.drops, index)
+
+    def _define(self, index: int, made: ValueDefinition) -> None:
+        match made.origin:
+            case Origin.ALLOCATED | Origin.PROGRAM | Origin.POOL | Origin.OPERATOR:
+                shared = [s for n in made.may_alias for s in self.found.of_name.get(n, ())]
                 distinct = tuple(dict.fromkeys(shared))
-                self.begin(result, type, StorageKind.OPERATOR, index, distinct)
-            case ConditionalLine() | WhileLoopLine() | SubgraphCallLine():
-                self._take_results(index, line)
-            case _:
-                pass
-        dropped = drops(line)
-        if dropped is not None:
-            self.drop(dropped, index)
+                self.begin(made.name, made.type, _KINDS[made.origin], index, distinct)
+            case Origin.PLACED:
+                self.begin(made.name, made.type, StorageKind.PLACED, index)
+                (storage,) = self.found.of_name[made.name]
+                storage.offset = made.offset
+                for pool in self._source(made)[:1]:
+                    storage.pool = pool
+                    pool.references += 1
+            case Origin.VIEW | Origin.MOVED:
+                self.refer(made.name, self._source(made))
+            case Origin.ELEMENT:
+                self._take_element(made)
+            case Origin.BLOCK | Origin.NONE:
+                pass  # all results of blocks are taken together; events hold no memory
 
-    def _place(self, index: int, line: PlaceLine) -> None:
-        self.begin(line.result, line.type, StorageKind.PLACED, index)
-        (storage,) = self.found.of_name[line.result]
-        storage.offset = line.offset
-        pools = self.found.of_name.get(line.pool, ())
-        if pools:
-            storage.pool = pools[0]
-            pools[0].references += 1
-        self._note_zeroing(index, line)
+    def _source(self, made: ValueDefinition) -> tuple[Storage, ...]:
+        return self.found.of_name.get(made.source or "", ())
 
-    def _note_zeroing(self, index: int, line: AllocateLine | PlaceLine) -> None:
-        if line.workspace is ZeroMode.ZERO_ON_CALL:
-            for storage in self.found.of_name[line.result]:
-                storage.uses.append(Use(index, True, line.type.device, 0))
-
-    def _take_element(self, line: MultiOutputLine) -> None:
-        depth = len(line.indices)
+    def _take_element(self, made: ValueDefinition) -> None:
+        depth = len(made.indices)
         parts = {
             indices[depth:]: storages
-            for indices, storages in self.elements.get(line.source, {}).items()
-            if indices[:depth] == line.indices
+            for indices, storages in self.elements.get(made.source or "", {}).items()
+            if indices[:depth] == made.indices
         }
-        self.elements[line.result] = parts
+        self.elements[made.name] = parts
         held = tuple(dict.fromkeys(s for group in parts.values() for s in group))
-        self.refer(line.result, held)
+        self.refer(made.name, held)
 
-    def _take_results(
-        self, index: int, line: ConditionalLine | WhileLoopLine | SubgraphCallLine
-    ) -> None:
+    def _take_results(self, index: int, effects: Effects) -> None:
         """Name what blocks return: memory of each result's own, nearly always.
 
         But a block may return one buffer by two names, or a part of one, or what lies in
         a pool, which then stays whole.
         """
-        ways = [_returned(block, self.definitions) for block in _returning(line)]
-        if all(_are_plain(way, line.results) for way in ways):
-            for item in line.results:
+        results = effects.definitions
+        returning = [nested for nested in effects.blocks if nested.returns]
+        ways = [_returned(nested.block, self.effects) for nested in returning]
+        if all(_are_plain(way, results) for way in ways):
+            for item in results:
                 self.begin(item.name, item.type, StorageKind.RESULT, index)
             return
-        if isinstance(line, WhileLoopLine):  # without an iteration, copies
-            ways.append([_own(item.type) for item in line.results])
-        held: dict[str, list[Storage]] = {item.name: [] for item in line.results}
+        if any(nested.repeats for nested in returning):  # with no iteration, copies
+            ways.append([_own(item.type) for item in results])
+        held: dict[str, list[Storage]] = {item.name: [] for item in results}
         for way in ways:
             known: dict[int, Storage] = {}
-            for item, homes in zip(line.results, way, strict=False):
+            for item, homes in zip(results, way, strict=False):
                 for home in homes:
                     if id(home) not in known:
                         perhaps = home.perhaps or len(ways) > 1
@@ -263,18 +251,18 @@ class _Walk:
                         known[id(home)] = storage
                         self.found.storages.append(storage)
                     held[item.name].append(known[id(home)])
-        for item in line.results:
+        for item in results:
             storages = tuple(dict.fromkeys(held[item.name]))
             self.elements[item.name] = {i: storages for i, _ in _leaves(item.type)}
             self.refer(item.name, storages)
 
-    def _note_uses(self, index: int, line: BodyLine) -> None:
-        for name, writes, device, stream in self.accesses.of(line):
-            for storage in self.found.of_name.get(name, ()):
-                on = storage.type.device if device is None else device
-                storage.uses.append(Use(index, writes, on, stream))
 
-
+_KINDS = {
+    Origin.ALLOCATED: StorageKind.ALLOCATED,
+    Origin.PROGRAM: StorageKind.PROGRAM,
+    Origin.POOL: StorageKind.POOL,
+    Origin.OPERATOR: StorageKind.OPERATOR,
+}
 _BORROWED = frozenset({StorageKind.CONSTANT, StorageKind.PARAMETER, StorageKind.PROGRAM})
 
 
@@ -288,25 +276,11 @@ def _leaves(
             yield from _leaves(element, (*indices, index))
 
 
-def _returning(
-    line: ConditionalLine | WhileLoopLine | SubgraphCallLine,
-) -> tuple[Block, ...]:
-    """Return the blocks that return what a line returns."""
-    match line:
-        case ConditionalLine():
-            return line.on_true, line.on_false
-        case WhileLoopLine() | SubgraphCallLine():
-            return (line.body,)
-
-
-def _returned(
-    block: Block, definitions: Mapping[str, DefinitionLine]
-) -> list[tuple[Storage, ...]]:
+def _returned(block: Block, effects: LineEffects) -> list[tuple[Storage, ...]]:
     """Return the storages of the block's own that each of its results keeps."""
     if not any(buffers_in(result) for result in block.results):
         return [()] * len(block.results)
-    entry = [(p.name, p.type, StorageKind.PARAMETER) for p in block.parameters]
-    found = find_storages(block.lines, block.results, entry, definitions)
+    found = find_storages(block.lines, block.results, block_entry(block), effects)
     kept: list[tuple[Storage, ...]] = []
     for result in block.results:
         storages = [s for name in buffers_in(result) for s in found.of_name.get(name, ())]
@@ -321,7 +295,9 @@ def _outermost(storage: Storage) -> Storage:
     return storage
 
 
-def _are_plain(way: Sequence[tuple[Storage, ...]], results: Sequence[Result]) -> bool:
+def _are_plain(
+    way: Sequence[tuple[Storage, ...]], results: Sequence[ValueDefinition]
+) -> bool:
     """Say whether each result has just the memory of its type, and has it alone."""
     all_homes = [home for homes in way for home in homes]
     return len({id(home) for home in all_homes}) == len(all_homes) and all(

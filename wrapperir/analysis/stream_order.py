@@ -5,29 +5,13 @@ every other stream, how many launches are ordered before what it does next.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import define, field
 
-from wrapperir.ir.blocks import blocks_of
-from wrapperir.ir.line import (
-    AllocateLine,
-    AssertNotNanLine,
-    BodyLine,
-    BufferRef,
-    ConditionalLine,
-    ExternKernelLine,
-    ItemOf,
-    KernelCallLine,
-    PlaceLine,
-    RecordEventLine,
-    SubgraphCallLine,
-    SymbolDefinitionLine,
-    WaitEventLine,
-    WhileLoopLine,
-    ZeroMode,
-)
-from wrapperir.verify.streams import Stream, stream_of
+from wrapperir.ir.effects import Actor, Effects, LineEffects
+from wrapperir.ir.line import BodyLine
+from wrapperir.ir.types import Stream
 
 
 @define
@@ -47,7 +31,7 @@ class StreamOrder:
     @property
     def is_trivial(self) -> bool:
         """Whether no two streams of one device are used, so that lines are in order."""
-        devices = [device for device, _ in self.launches]
+        devices = [stream.device for stream in self.launches]
         return len(set(devices)) == len(devices)
 
     def settled(
@@ -56,18 +40,18 @@ class StreamOrder:
         stream: Stream,
         among: Mapping[Stream, Sequence[int]] | None = None,
     ) -> int:
-        """Return the first line from which on all of some launches come after one.
+        """Return the first line from which on launches come after that of ``line``.
 
-        The one is that at ``line`` on ``stream``; the others are those at the lines that
-        ``among`` has, in order, of their streams; all launches if ``None``.  Only streams
-        of the same device can be unordered with it.
+        ``stream`` is the stream of the launch at ``line``.  Only the launches ``among``
+        are considered, by stream and in order; all of them if it is ``None``.  Streams of
+        other devices are always ordered.
         """
         latest = line + 1
         if stream not in self.launches:
             return latest
         number = bisect_left(self.launches[stream], line) + 1
         for other, lines in (self.launches if among is None else among).items():
-            if other == stream or other[0] != stream[0]:
+            if other == stream or other.device != stream.device:
                 continue
             unordered = bisect_left(self.seen[other, stream], number)
             if unordered:
@@ -79,14 +63,14 @@ class StreamOrder:
 def order_streams(lines: Sequence[BodyLine]) -> StreamOrder:
     """Return the order of the launches in one block.
 
-    A line with blocks is a launch on stream 0 of each device that lines launch on; what
-    begins as zero is zeroed there.  That a loop may read its condition on the host is not
-    counted on.
+    A line with blocks is a launch on stream 0 of each device that lines launch on, and
+    workspaces are zeroed there.  A loop may wait for its condition; that is not counted
+    as an order.
     """
-    streams = dict.fromkeys(_stream_of(line) for line in lines)
-    if any(blocks_of(line) for line in lines):
-        streams |= dict.fromkeys((on[0], 0) for on in streams if on is not None)
-    known = [stream for stream in streams if stream is not None]
+    found = [_EFFECTS.visit(line) for line in lines]
+    known = list(dict.fromkeys(stream for effects in found for stream in _streams(effects)))
+    if any(effects.blocks for effects in found):
+        known = list(dict.fromkeys((*known, *(Stream(on.device) for on in known))))
     order = StreamOrder(len(lines))
     for stream in known:
         order.launches[stream] = []
@@ -94,27 +78,37 @@ def order_streams(lines: Sequence[BodyLine]) -> StreamOrder:
             order.seen[stream, other] = []
     clocks = {stream: dict.fromkeys(known, 0) for stream in known}
     events: dict[str, dict[Stream, int]] = {}
-    for index, line in enumerate(lines):
-        if isinstance(line, RecordEventLine):
-            events[line.result] = dict(clocks.get(stream_of(line.device, line.stream), {}))
-        elif isinstance(line, WaitEventLine):
-            clock = clocks.get(stream_of(line.device, line.stream))
-            for stream, number in events.get(line.event, {}).items():
-                if clock is not None:
-                    clock[stream] = max(clock[stream], number)
-        elif isinstance(line, ConditionalLine | WhileLoopLine | SubgraphCallLine):
-            if _reads_on_host(line):
-                _meet(clocks, order)
-            for stream in known:
-                if stream[1] == 0:
-                    _launch(order, clocks, stream, index)
-        elif _reads_on_host(line):
+    for index, effects in enumerate(found):
+        if effects.host_waits:
             _meet(clocks, order)
-        else:
-            on = _stream_of(line)
-            if on is not None:
-                _launch(order, clocks, on, index)
+        if effects.blocks:
+            for stream in known:
+                if stream.number == 0:
+                    _launch(order, clocks, stream, index)
+            continue
+        for stream in _streams(effects):
+            clock = clocks[stream]
+            if effects.records is not None:
+                events[effects.records] = dict(clock)
+            elif effects.awaits is not None:
+                for other, number in events.get(effects.awaits, {}).items():
+                    clock[other] = max(clock[other], number)
+            else:
+                _launch(order, clocks, stream, index)
     return order
+
+
+_EFFECTS = LineEffects(None)
+
+
+def _streams(effects: Effects) -> Iterator[Stream]:
+    """Yield the streams that a line without blocks launches on or orders."""
+    if effects.stream is not None:
+        yield effects.stream
+    elif effects.device is not None:
+        for access in effects.accesses:
+            if access.by is Actor.STREAM_0:
+                yield Stream(effects.device)
 
 
 def _launch(
@@ -132,28 +126,3 @@ def _meet(clocks: dict[Stream, dict[Stream, int]], order: StreamOrder) -> None:
     for clock in clocks.values():
         for stream, lines in order.launches.items():
             clock[stream] = len(lines)
-
-
-def _reads_on_host(line: BodyLine) -> bool:
-    match line:
-        case SymbolDefinitionLine(source=source):
-            return isinstance(source, ItemOf)
-        case ConditionalLine(predicate=predicate):
-            return isinstance(predicate, BufferRef)
-        case AssertNotNanLine():
-            return True
-        case _:
-            return False
-
-
-def _stream_of(line: BodyLine) -> Stream | None:
-    match line:
-        case KernelCallLine() | ExternKernelLine() | RecordEventLine() | WaitEventLine():
-            return stream_of(line.device, line.stream)
-        case (
-            AllocateLine(workspace=ZeroMode.ZERO_ON_CALL)
-            | PlaceLine(workspace=ZeroMode.ZERO_ON_CALL)
-        ):
-            return stream_of(line.type.device, 0)
-        case _:
-            return None

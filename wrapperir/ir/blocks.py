@@ -5,7 +5,7 @@ here.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from attrs import evolve, fields_dict
 
@@ -34,10 +34,8 @@ def blocks_of(line: BodyLine) -> tuple[Block, ...]:
 
 def rewrite_blocks(line: BodyLine, rewrite: Callable[[Block], Block]) -> BodyLine:
     """Return ``line`` with ``rewrite`` applied to each of its blocks, if it has any."""
-    blocks = nested_blocks(line)
-    if not blocks:
-        return line
-    return evolve(line, **{name: rewrite(block) for name, block in blocks})
+    new: dict[str, Any] = {name: rewrite(block) for name, block in nested_blocks(line)}
+    return evolve(line, **new) if new else line
 
 
 def walk_lines(lines: Iterable[BodyLine]) -> Iterator[BodyLine]:

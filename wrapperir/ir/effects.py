@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from attrs import frozen
 
+from wrapperir.ir.expr import Expr
 from wrapperir.ir.kernel import Access, TensorParameter, runtime_parameters
 from wrapperir.ir.line import (
     AllocateLine,
@@ -76,7 +77,7 @@ class Origin(StrEnum):
 
 @frozen(slots=False)
 class ValueDefinition:
-    """A value that a line defines."""
+    """A value that a line defines; ``offset`` is that of a placed one, in bytes."""
 
     name: str
     type: ValueType
@@ -84,6 +85,7 @@ class ValueDefinition:
     source: str | None = None
     may_alias: tuple[str, ...] = ()
     indices: tuple[int, ...] = ()
+    offset: Expr = 0
 
 
 class Actor(StrEnum):
@@ -114,7 +116,9 @@ class ByteAccess:
 class NestedBlock:
     """A block of a line: the field that holds it, and what its parameters are given.
 
-    ``returns`` says that its results are, or may be, the line's results.
+    ``returns`` says that its results are, or may be, the line's results.  A block that
+    ``repeats`` runs any number of times: with none, the line's results are copies of its
+    operands, and while one runs, what the last one returned is alive.
     ``host_reads_result`` says that the host reads its result from a tensor, so that it
     waits for all streams when the block has run.
     """
@@ -123,6 +127,7 @@ class NestedBlock:
     block: Block
     operands: tuple[KernelArgument, ...]
     returns: bool = True
+    repeats: bool = False
     host_reads_result: bool = False
 
 
@@ -139,7 +144,9 @@ class Effects:
         blocks: Nested blocks.
         device: The device that it allocates on or gives work to.
         stream: The stream that it gives work to, or orders.
-        launches: Whether it gives ``stream`` work; events only order work.
+        launches: Whether it gives ``stream`` work.
+        records: The event that it defines: all work given to ``stream`` before it.
+        awaits: The event that later work on ``stream`` comes after.
         host_waits: Whether the host waits for all streams before the line has run.
         symbol: The symbol that it defines.
         may_fail: Whether it checks something or calls something that may fail.  Any line
@@ -154,6 +161,8 @@ class Effects:
     device: Device | None = None
     stream: Stream | None = None
     launches: bool = False
+    records: str | None = None
+    awaits: str | None = None
     host_waits: bool = False
     symbol: str | None = None
     may_fail: bool = False
@@ -224,7 +233,9 @@ class LineEffects(LineVisitor[Effects]):
 
     def visit_place(self, line: PlaceLine) -> Effects:
         """A part of a pool, zeroed for a ``zero_on_call`` workspace."""
-        made = ValueDefinition(line.result, line.type, Origin.PLACED, line.pool)
+        made = ValueDefinition(
+            line.result, line.type, Origin.PLACED, line.pool, offset=line.offset
+        )
         return Effects(
             uses=(line.pool,),
             definitions=(made,),
@@ -313,23 +324,29 @@ class LineEffects(LineVisitor[Effects]):
         """An event: no memory."""
         made = ValueDefinition(line.result, EventType(line.device), Origin.NONE)
         return Effects(
-            definitions=(made,), device=line.device, stream=Stream(line.device, line.stream)
+            definitions=(made,),
+            device=line.device,
+            stream=Stream(line.device, line.stream),
+            records=line.result,
         )
 
     def visit_wait_event(self, line: WaitEventLine) -> Effects:
         """An order of later work."""
         return Effects(
-            uses=(line.event,), device=line.device, stream=Stream(line.device, line.stream)
+            uses=(line.event,),
+            device=line.device,
+            stream=Stream(line.device, line.stream),
+            awaits=line.event,
         )
 
     def visit_symbol_definition(self, line: SymbolDefinitionLine) -> Effects:
         """A symbol; ``.item()`` has the host read bytes."""
-        name = source_buffer(line.source)
-        is_read = isinstance(line.source, ItemOf)
+        source = line.source
+        name = source_buffer(source)
         return Effects(
             uses=() if name is None else (name,),
-            accesses=_host_read(line.source.buffer) if is_read else (),
-            host_waits=is_read,
+            accesses=_host_read(source.buffer) if isinstance(source, ItemOf) else (),
+            host_waits=isinstance(source, ItemOf),
             symbol=line.symbol,
             may_fail=True,
         )
@@ -357,19 +374,19 @@ class LineEffects(LineVisitor[Effects]):
 
     def visit_conditional(self, line: ConditionalLine) -> Effects:
         """Two blocks with the same operands; the host reads a tensor predicate."""
-        is_read = isinstance(line.predicate, BufferRef)
+        read = _names((line.predicate,))
         return Effects(
             uses=_names((line.predicate, *line.operands)),
             definitions=_results(line.results),
             accesses=(
-                *(_host_read(line.predicate.name) if is_read else ()),
+                *(access for name in read for access in _host_read(name)),
                 *_lent(line.operands, line.results),
             ),
             blocks=(
                 NestedBlock("on_true", line.on_true, line.operands),
                 NestedBlock("on_false", line.on_false, line.operands),
             ),
-            host_waits=is_read,
+            host_waits=bool(read),
             may_fail=True,
         )
 
@@ -387,9 +404,10 @@ class LineEffects(LineVisitor[Effects]):
                     line.condition,
                     operands,
                     returns=False,
+                    repeats=True,
                     host_reads_result=is_read,
                 ),
-                NestedBlock("body", line.body, operands),
+                NestedBlock("body", line.body, operands, repeats=True),
             ),
             may_fail=True,
         )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cache
-from typing import cast
+from typing import Any, cast
 
 import attrs
 
@@ -59,7 +59,8 @@ def line_symbols(line: AnyLine) -> Iterator[str]:
     The symbols in the types of its results are among them; the symbol that it defines is
     not.
     """
-    for name in _mentioning(type(line)):
+    kind: Any = type(line)
+    for name in _mentioning(kind):
         yield from _symbols(getattr(line, name))
 
 
@@ -70,12 +71,13 @@ def _symbols(node: object) -> Iterator[str]:
         for item in cast("tuple[object, ...]", node):
             yield from _symbols(item)
     elif not isinstance(node, Block | Provenance):
-        for name in _mentioning(type(node)):
+        kind: Any = type(node)
+        for name in _mentioning(kind):
             yield from _symbols(getattr(node, name))
 
 
 @cache
-def _mentioning(kind: type) -> tuple[str, ...]:
+def _mentioning(kind: Any) -> tuple[str, ...]:
     """Return the fields of a class of the IR, which may mention symbols."""
     return tuple(attrs.fields_dict(kind)) if attrs.has(kind) else ()
 

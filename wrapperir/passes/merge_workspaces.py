@@ -7,12 +7,11 @@ from attrs import define, evolve, field
 
 from wrapperir.analysis.sizes import storage_bytes
 from wrapperir.analysis.storages import Storage, StorageKind, find_storages
-from wrapperir.ir.effects import uses
+from wrapperir.ir.effects import LineEffects, uses
 from wrapperir.ir.kernel import DescriptorParameter, runtime_parameters
 from wrapperir.ir.line import BodyLine, BufferRef, DefinitionLine, KernelCallLine
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import TensorType
-from wrapperir.verify.streams import stream_of
 
 
 def merge_workspaces(program: Program) -> Program:
@@ -59,7 +58,8 @@ def merge_workspaces(program: Program) -> Program:
     ``plan_memory`` and ``reuse_buffers``.
     """
     definitions = {line.name: line for line in program.definitions}
-    found = find_storages(program.lines, program.outputs, (), definitions)
+    effects = LineEffects.of_program(program)
+    found = find_storages(program.lines, program.outputs, (), effects)
     others = {
         name
         for line in program.lines
@@ -111,9 +111,7 @@ def _class_of(storage: Storage) -> _Class | None:
     type = storage.type
     if storage.kind is not StorageKind.PROGRAM or not isinstance(type, TensorType):
         return None
-    streams = {
-        stream_of(use.device, use.stream) for use in storage.uses if use.stream is not None
-    }
+    streams = {use.stream for use in storage.uses if use.stream is not None}
     if len(streams) != 1 or type.offset != 0:
         return None
     is_plain = isinstance(storage_bytes(type), int) and type.layout is None

@@ -6,10 +6,16 @@ from enum import StrEnum
 from attrs import define, evolve, field, frozen
 
 from wrapperir.analysis.footprint import Footprints
-from wrapperir.analysis.storages import Entry, Storage, StorageKind
+from wrapperir.analysis.storages import (
+    Entry,
+    Storage,
+    StorageKind,
+    block_entry,
+    program_entry,
+)
 from wrapperir.analysis.stream_order import order_streams
 from wrapperir.analysis.units import STATIC, UNIT
-from wrapperir.ir.blocks import blocks_of, rewrite_blocks
+from wrapperir.ir.blocks import rewrite_blocks, walk_lines
 from wrapperir.ir.expr import Expr, mul
 from wrapperir.ir.fresh_names import Names, value_names
 from wrapperir.ir.line import (
@@ -24,9 +30,8 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.program import Program
 from wrapperir.ir.storage_operators import looks_at_storage
-from wrapperir.ir.types import PoolType, TensorType
+from wrapperir.ir.types import PoolType, Stream, TensorType
 from wrapperir.passes.pool_choice import Candidate, Pool, PoolClass, choose_pools
-from wrapperir.verify.streams import Stream, stream_of
 
 
 class Planned(StrEnum):
@@ -129,9 +134,7 @@ def plan_pools(program: Program, planned: Planned = Planned.INTERMEDIATES) -> Me
         Footprints.of_program(program),
         Names(value_names(program)),
     )
-    constants = [(c.name, c.type, StorageKind.CONSTANT) for c in program.constants]
-    inputs = [(i.name, i.type, StorageKind.INPUT) for i in program.inputs]
-    lines = planner.plan(program.lines, program.outputs, [*inputs, *constants])
+    lines = planner.plan(program.lines, program.outputs, program_entry(program))
     return MemoryPlan(evolve(program, lines=lines), tuple(planner.pools))
 
 
@@ -168,7 +171,7 @@ class _Planner:
         return self._placed(lines, choose_pools(groups, footprint, len(lines)))
 
     def _block(self, block: Block) -> Block:
-        entry = [(p.name, p.type, StorageKind.PARAMETER) for p in block.parameters]
+        entry = block_entry(block)
         lines = self.plan(block.lines, block.results, entry, nested=True)
         return evolve(block, lines=lines)
 
@@ -237,9 +240,10 @@ class _Planner:
 
 
 def _looks_at_storage(line: BodyLine) -> bool:
-    if isinstance(line, ExternKernelLine):
-        return looks_at_storage(line.operator)
-    return any(_looks_at_storage(inner) for b in blocks_of(line) for inner in b.lines)
+    return any(
+        isinstance(inner, ExternKernelLine) and looks_at_storage(inner.operator)
+        for inner in walk_lines((line,))
+    )
 
 
 def _settled(storages: Sequence[Storage], lines: Sequence[BodyLine]) -> list[int]:
@@ -250,14 +254,11 @@ def _settled(storages: Sequence[Storage], lines: Sequence[BodyLine]) -> list[int
         return ends
     touching: dict[Stream, list[int]] = {}
     uses = [(use, index) for index, s in enumerate(storages) for use in s.uses]
-    on_streams = [(use, index) for use, index in uses if use.stream is not None]
-    for use, _ in sorted(on_streams, key=lambda item: item[0].line):
-        assert use.stream is not None
-        touching.setdefault(stream_of(use.device, use.stream), []).append(use.line)
-    for use, index in on_streams:
-        assert use.stream is not None
-        key = stream_of(use.device, use.stream)
-        ends[index] = max(ends[index], order.settled(use.line, key, touching))
+    launched = [(u.line, u.stream, index) for u, index in uses if u.stream is not None]
+    for line, stream, _ in sorted(launched, key=lambda launch: launch[0]):
+        touching.setdefault(stream, []).append(line)
+    for line, stream, index in launched:
+        ends[index] = max(ends[index], order.settled(line, stream, touching))
     return ends
 
 

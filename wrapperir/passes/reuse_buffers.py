@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from attrs import evolve
 
 from wrapperir.analysis.footprint import Footprints
-from wrapperir.analysis.storages import Entry, StorageKind
+from wrapperir.analysis.storages import Entry, block_entry, program_entry
 from wrapperir.analysis.stream_order import order_streams
 from wrapperir.ir.blocks import rewrite_blocks
 from wrapperir.ir.line import AllocateLine, Argument, Block, BodyLine, ReuseLine
@@ -49,9 +49,8 @@ def reuse_buffers(program: Program) -> Program:
     Buffers in pools stay where they are.
     """
     footprints = Footprints.of_program(program)
-    constants = [(c.name, c.type, StorageKind.CONSTANT) for c in program.constants]
-    inputs = [(i.name, i.type, StorageKind.INPUT) for i in program.inputs]
-    lines = _reused(footprints, program.lines, program.outputs, [*inputs, *constants])
+    entry = program_entry(program)
+    lines = _reused(footprints, program.lines, program.outputs, entry)
     return evolve(program, lines=lines)
 
 
@@ -64,7 +63,7 @@ def _reused(
     """Return the lines of a block with its buffers reused."""
 
     def nested(block: Block) -> Block:
-        entry = [(p.name, p.type, StorageKind.PARAMETER) for p in block.parameters]
+        entry = block_entry(block)
         return evolve(block, lines=_reused(footprints, block.lines, block.results, entry))
 
     lines = [rewrite_blocks(line, nested) for line in lines]

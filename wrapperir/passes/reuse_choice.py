@@ -15,7 +15,6 @@ from wrapperir.ir.effects import definitions
 from wrapperir.ir.line import AllocateLine, BodyLine, FreeLine, ZeroMode
 from wrapperir.ir.types import TensorType, ValueType
 from wrapperir.passes.live_units import LiveUnits
-from wrapperir.verify.streams import stream_of
 
 _Class: TypeAlias = tuple[object, ...]
 """What memory and the buffer that takes it have in common."""
@@ -125,8 +124,7 @@ class ReuseSearch:
         if not self.order.is_trivial:
             for use in storage.uses:
                 if use.stream is not None:
-                    key = stream_of(use.device, use.stream)
-                    settled = max(settled, self.order.settled(use.line, key))
+                    settled = max(settled, self.order.settled(use.line, use.stream))
         return settled
 
     def _class_of(self, storage: Storage) -> _Class:

@@ -1,6 +1,6 @@
 """Have operators write their results over arguments that nothing needs any more."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from attrs import define, evolve, field
 
@@ -10,26 +10,26 @@ from wrapperir.analysis.storages import (
     Entry,
     Storage,
     StorageKind,
+    block_entry,
     find_storages,
+    program_entry,
 )
 from wrapperir.analysis.stream_order import StreamOrder, order_streams
 from wrapperir.ir.blocks import rewrite_blocks
-from wrapperir.ir.effects import definitions, uses
+from wrapperir.ir.effects import LineEffects, definitions, uses
 from wrapperir.ir.line import (
     AllocateLine,
     Argument,
     Block,
     BodyLine,
     BufferRef,
-    DefinitionLine,
     ExternKernelLine,
     FreeLine,
     ReuseLine,
 )
 from wrapperir.ir.program import Program
-from wrapperir.ir.types import DType, TensorType, ValueType
+from wrapperir.ir.types import DType, Stream, TensorType, ValueType
 from wrapperir.passes.out_overloads import is_pointwise
-from wrapperir.verify.streams import stream_of
 
 _ROUNDED_OTHERWISE = frozenset({DType.C32, DType.C64, DType.C128})
 """Products of complex numbers, of which compilers make other code for shared memory."""
@@ -64,29 +64,25 @@ def update_in_place(program: Program) -> Program:
     element is read before it is written.  On several streams all earlier uses must be
     ordered before the call.
     """
-    definitions = {line.name: line for line in program.definitions}
-    constants = [(c.name, c.type, StorageKind.CONSTANT) for c in program.constants]
-    inputs = [(i.name, i.type, StorageKind.INPUT) for i in program.inputs]
-    entry = [*inputs, *constants]
-    return evolve(
-        program, lines=_updated(program.lines, program.outputs, entry, definitions)
-    )
+    effects = LineEffects.of_program(program)
+    entry = program_entry(program)
+    return evolve(program, lines=_updated(program.lines, program.outputs, entry, effects))
 
 
 def _updated(
     lines: Sequence[BodyLine],
     results: Iterable[Argument],
     entry: Entry,
-    kernels: Mapping[str, DefinitionLine],
+    effects: LineEffects,
 ) -> tuple[BodyLine, ...]:
     """Return the lines of a block with its operators in place where they may be."""
 
     def nested(block: Block) -> Block:
-        entry = [(p.name, p.type, StorageKind.PARAMETER) for p in block.parameters]
-        return evolve(block, lines=_updated(block.lines, block.results, entry, kernels))
+        entry = block_entry(block)
+        return evolve(block, lines=_updated(block.lines, block.results, entry, effects))
 
     lines = [rewrite_blocks(line, nested) for line in lines]
-    found = find_storages(lines, results, entry, kernels)
+    found = find_storages(lines, results, entry, effects)
     names = _Names.of(lines)
     order = order_streams(lines)
     reuses: dict[int, ReuseLine] = {}
@@ -211,10 +207,9 @@ class _Call:
         """Say whether all earlier uses of a storage are ordered before the call."""
         if self.order.is_trivial:
             return True
-        call = {stream_of(self.line.device, self.line.stream): [self.index]}
+        call = {Stream(self.line.device, self.line.stream): [self.index]}
         return all(
-            self.order.settled(use.line, stream_of(use.device, use.stream), call)
-            <= self.index
+            self.order.settled(use.line, use.stream, call) <= self.index
             for use in storage.uses
             if use.stream is not None and use.line < self.index
         )
