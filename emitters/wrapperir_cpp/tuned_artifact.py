@@ -74,7 +74,8 @@ def tune_artifact(artifact: Artifact, targets: Sequence[Target]) -> Artifact:
 
 
 def _cache() -> "ChoiceCache | None":
-    from wrapperir.tuning.choice_cache import CacheRefusedError, default_cache
+    from wrapperir.caching.private_cache import CacheRefusedError
+    from wrapperir.tuning.choice_cache import default_cache
 
     try:
         return default_cache()
