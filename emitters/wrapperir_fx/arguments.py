@@ -4,13 +4,12 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
 
-import functools
 from collections.abc import Callable, Mapping
 
 import torch
 from torch.fx.node import Argument as FxArgument
 
-from wrapperir.emit.torch_dtypes import TORCH_DTYPES
+from wrapperir.emit.torch_dtypes import torch_device, torch_dtype
 from wrapperir.ir.line import (
     Argument,
     BufferRef,
@@ -20,22 +19,6 @@ from wrapperir.ir.line import (
 from wrapperir.ir.types import Device, DType
 from wrapperir_fx.number_nodes import NumberNodes
 from wrapperir_fx.values import Value
-
-
-@functools.cache
-def torch_dtype(dtype: DType) -> torch.dtype:
-    """Return torch's element type."""
-    found: object = getattr(torch, TORCH_DTYPES[dtype])
-    assert isinstance(found, torch.dtype)
-    return found
-
-
-@functools.cache
-def torch_device(device: Device) -> torch.device:
-    """Return torch's device; an index left out stays so."""
-    if device.index is None:
-        return torch.device(device.kind)
-    return torch.device(device.kind, device.index)
 
 
 class Arguments:

@@ -6,6 +6,7 @@
 import torch
 from attrs import evolve
 
+from wrapperir.fx import functions
 from wrapperir.ir.expr import symbols_in
 from wrapperir.ir.line import (
     AssertAlignmentLine,
@@ -16,7 +17,6 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.types import DType
 from wrapperir_fx import assert_operator as assert_operator  # registers the operator
-from wrapperir_fx import functions
 from wrapperir_fx.context import GraphContext
 from wrapperir_fx.dense_layouts import dense_type
 

@@ -17,6 +17,7 @@ from torch.fx import Node
 from torch.fx.node import Argument as FxArgument
 
 from wrapperir.emit.number_kinds import NumberKinds, kind_of
+from wrapperir.fx import block_functions
 from wrapperir.ir.expr import Expr, Operation, Symbol
 from wrapperir.ir.line import Argument, BufferRef, SymbolKind
 from wrapperir.ir.types import (
@@ -29,7 +30,6 @@ from wrapperir.ir.types import (
     contiguous_stride,
     tensor,
 )
-from wrapperir_fx import block_functions
 from wrapperir_fx.context import GraphContext
 from wrapperir_fx.number_nodes import CONVERSIONS
 

@@ -17,6 +17,7 @@ from torch._higher_order_ops.while_loop import while_loop_op
 from torch.fx import Node
 from torch.fx.node import Argument as FxArgument
 
+from wrapperir.fx import block_functions
 from wrapperir.ir.effects import uses
 from wrapperir.ir.line import (
     Argument,
@@ -28,7 +29,6 @@ from wrapperir.ir.line import (
     WhileLoopLine,
 )
 from wrapperir.ir.types import ScalarType
-from wrapperir_fx import block_functions
 from wrapperir_fx.block_values import Operand, gather, pass_operand
 from wrapperir_fx.context import GraphContext
 from wrapperir_fx.loop_memory import carried_roots

@@ -5,6 +5,11 @@ from typing import TypeAlias
 
 from attrs import define, field, frozen
 
+from wrapperir.fx.kernel_keys import (
+    MultiKernelDefinition,
+    definition_key,
+    multi_kernel_key,
+)
 from wrapperir.ir.kernel import (
     Language,
     RuntimeParameter,
@@ -14,11 +19,6 @@ from wrapperir.ir.kernel import (
 from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine, MultiKernelLine
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import Device
-from wrapperir_fx.kernel_keys import (
-    MultiKernelDefinition,
-    definition_key,
-    multi_kernel_key,
-)
 
 Report: TypeAlias = Callable[[str, str | None], None]
 """Records that a line needs something that the emitter lacks: a message and its subject."""

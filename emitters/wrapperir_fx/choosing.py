@@ -15,6 +15,7 @@ import torch
 
 from wrapperir.emit.kernel_digest import kernel_digest
 from wrapperir.emit.updated_arguments import updated_arguments
+from wrapperir.fx.kernel_keys import MultiKernelDefinition, deciding_parameters
 from wrapperir.ir.expr import Number
 from wrapperir.ir.line import MultiKernelLine
 from wrapperir.ir.selection import (
@@ -23,7 +24,6 @@ from wrapperir.ir.selection import (
     NearestChoice,
     choose,
 )
-from wrapperir_fx.kernel_keys import MultiKernelDefinition, deciding_parameters
 from wrapperir_python.emitted.kernel_choices import (
     Benchmarked,
     ByShape,

@@ -8,11 +8,11 @@ from torch.fx.node import Argument
 from wrapperir.diagnostics import Code, Diagnostic, LinePath
 from wrapperir.emit.names import NameTable
 from wrapperir.emit.number_kinds import NumberKinds
+from wrapperir.fx.attributes import Attributes
 from wrapperir.ir.line import BodyLine
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import TensorType, ValueType
 from wrapperir_fx.arguments import Arguments
-from wrapperir_fx.attributes import Attributes
 from wrapperir_fx.block_needs import BlockNeeds
 from wrapperir_fx.callees import Callees
 from wrapperir_fx.fake_values import FakeValues

@@ -11,9 +11,9 @@ code of a long graph of small operators would spend most of its time on them.
 import torch
 from torch.fx import Graph, Node
 
+from wrapperir.fx import functions
+from wrapperir.fx.metadata import LINES
 from wrapperir.ir.line import ReuseLine
-from wrapperir_fx import functions
-from wrapperir_fx.nodes import LINES
 
 
 def erase_dead_nodes(graph: Graph) -> None:

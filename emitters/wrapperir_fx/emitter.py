@@ -12,6 +12,8 @@ from wrapperir.text import format_program
 if TYPE_CHECKING:
     import torch
 
+    from wrapperir.fx.attributes import GraphParts
+
 ENTRY = "program.wir"
 GRAPH = "graph.py"
 
@@ -48,14 +50,23 @@ class FxEmitter(Emitter):
             DiagnosticError: the program holds what a graph cannot express; all such
                 places are named.
         """
-        from wrapperir_fx.graph_builder import build_graph  # it imports torch
         from wrapperir_fx.printing import format_graph
 
         files: dict[str, str | bytes] = {
             ENTRY: format_program(program),
-            GRAPH: format_graph(program.name, build_graph(program)),
+            GRAPH: format_graph(program.name, self.build_graph(program)),
         }
         return Artifact(self.name, files, ENTRY)
+
+    def build_graph(self, program: Program) -> "GraphParts":
+        """Return the graph of a verified program, without kernels that are built.
+
+        Raises:
+            DiagnosticError: the program holds what a graph cannot express.
+        """
+        from wrapperir_fx.graph_builder import build_graph  # it imports torch
+
+        return build_graph(program)
 
     def load(self, artifact: Artifact, constants: Mapping[str, "torch.Tensor"]) -> Loaded:
         """Build the kernels and the graph, and return what runs it.

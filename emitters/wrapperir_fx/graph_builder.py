@@ -1,9 +1,9 @@
 """Building the graph of a program."""
 
 from wrapperir.diagnostics import DiagnosticError
+from wrapperir.fx.attributes import GraphParts
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import ScalarType
-from wrapperir_fx.attributes import GraphParts
 from wrapperir_fx.context import GraphContext, ProgramContext
 from wrapperir_fx.lines import FxLines, emit_lines
 from wrapperir_fx.streams import survey_streams

@@ -9,6 +9,7 @@ from torch.fx import GraphModule
 from torch.fx.graph_module import _USER_PRESERVED_ATTRIBUTES_KEY
 
 from wrapperir.emit.runnable_kernels import runnable_kernels, value_types
+from wrapperir.fx.kernel_keys import MultiKernelDefinition
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import KernelCallLine, KernelDefinitionLine, MultiKernelLine
@@ -19,7 +20,6 @@ from wrapperir.ir.types import ValueType
 from wrapperir_fx import assert_operator as assert_operator
 from wrapperir_fx import kernel_operator as kernel_operator
 from wrapperir_fx.kernel_functions import register_kernels
-from wrapperir_fx.kernel_keys import MultiKernelDefinition
 from wrapperir_fx.multi_kernel_registry import register_multi_kernels
 from wrapperir_fx.saved_graphs import KERNELS
 from wrapperir_fx.triton_kernels import bind_triton_kernels, enter_triton_kernel

@@ -9,13 +9,13 @@ import torch
 from attrs import evolve
 from torch.fx import GraphModule
 
+from wrapperir.fx.attributes import GraphParts
+from wrapperir.fx.metadata import LINES
+from wrapperir.fx.workspaces import make_workspace
 from wrapperir.ir.program import Program
-from wrapperir_fx.attributes import GraphParts
 from wrapperir_fx.graph_builder import build_graph
 from wrapperir_fx.graph_kernels import bind_kernels
-from wrapperir_fx.nodes import LINES
 from wrapperir_fx.saved_graphs import ProgramModule
-from wrapperir_fx.workspaces import make_workspace
 
 
 def build_graph_module(

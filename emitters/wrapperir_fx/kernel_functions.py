@@ -17,16 +17,17 @@ from attrs import evolve
 from wrapperir.emit.contract import Artifact
 from wrapperir.emit.fragment import Fragment
 from wrapperir.emit.source_writer import SourceWriter
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import KernelDefinitionLine
-from wrapperir_fx.kernel_keys import definition_key
-from wrapperir_fx.kernel_registry import (
+from wrapperir.fx.kernel_keys import definition_key
+from wrapperir.fx.kernel_registry import (
     Launcher,
     opaque_launcher,
     register_kernel,
+    register_triton_function,
     registered_definition,
     registered_launcher,
 )
+from wrapperir.ir.kernel import Language
+from wrapperir.ir.line import KernelDefinitionLine
 from wrapperir_python.cpp_kernels import emit_cpp_kernel
 from wrapperir_python.expressions import format_tuple
 from wrapperir_python.load import load_module
@@ -37,7 +38,6 @@ _ENTRY = "kernels.py"
 _LOCK = threading.RLock()
 _TRITON: dict[tuple[str, bool], object] = {}
 _TRITON_LAUNCHERS: dict[tuple[str, bool], Launcher] = {}
-_DEFINITIONS: dict[object, KernelDefinitionLine] = {}
 
 _untraced = cast(Callable[[Launcher], object], torch.compiler.disable)
 
@@ -101,7 +101,7 @@ def register_kernels(
                 function = InterpretedKernel(cast(_Kernel, function))
             _TRITON[key, interpreted] = function
             _TRITON_LAUNCHERS[key, interpreted] = launcher
-            _DEFINITIONS[function] = definition
+            register_triton_function(function, definition)
 
 
 def triton_function(definition: KernelDefinitionLine, *, interpreted: bool) -> object:
@@ -130,11 +130,6 @@ def kernel_launcher(definition: KernelDefinitionLine, *, interpreted: bool) -> L
     if definition.language is Language.TRITON:
         return _TRITON_LAUNCHERS[key, interpreted]
     return registered_launcher(key)
-
-
-def triton_definition(function: object) -> KernelDefinitionLine | None:
-    """Return what a Triton kernel was built from; ``None`` if this package did not."""
-    return _DEFINITIONS.get(function)
 
 
 def _is_built(key: str, definition: KernelDefinitionLine, interpreted: bool) -> bool:

@@ -2,7 +2,7 @@
 
 ``call_kernel(kernel, written, read, numbers)`` runs a C++ or an opaque kernel:
 
-- ``kernel`` is its key, see :mod:`wrapperir_fx.kernel_keys`;
+- ``kernel`` is its key, see :mod:`wrapperir.fx.kernel_keys`;
 - ``written`` are the tensors that it may write, and those that may share memory with one
   of these;
 - ``read`` are the tensors that it only reads;
@@ -14,7 +14,7 @@ that it is given, and by ``deciding``, the numbers of the scalar parameters that
 names, before they are made numbers of the parameters' types; or by timing the choices.
 
 Each list is in the order of the parameters.  An operator returns nothing, looks the key up
-in :mod:`wrapperir_fx.kernel_registry` or :mod:`wrapperir_fx.multi_kernel_registry`, and
+in :mod:`wrapperir.fx.kernel_registry` or :mod:`wrapperir_fx.multi_kernel_registry`, and
 runs what it finds.  Its schema says that it writes all of ``written`` and nothing else, so
 PyTorch traces, functionalises, exports and compiles calls of it as of any operator.  For
 fake and meta tensors it does nothing.
@@ -33,7 +33,7 @@ from typing import Any, cast
 import torch
 from torch.library import Library
 
-from wrapperir_fx.kernel_registry import KERNEL_FUNCTIONS, Number
+from wrapperir.fx.kernel_registry import KERNEL_FUNCTIONS, Number
 from wrapperir_fx.multi_kernel_registry import MULTI_KERNEL_FUNCTIONS
 
 _DYNAMO = cast(Any, torch)._C._dynamo.eval_frame

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from typing import cast
 
 from wrapperir.diagnostics import LinePath
+from wrapperir.fx import functions
 from wrapperir.ir.line import (
     AllocateLine,
     AllocatePoolLine,
@@ -36,7 +37,6 @@ from wrapperir.ir.line import (
     ZeroMode,
 )
 from wrapperir.ir.visitor import LineVisitor
-from wrapperir_fx import functions
 from wrapperir_fx.asserts import (
     emit_assert_alignment,
     emit_assert_not_nan,

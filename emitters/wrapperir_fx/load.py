@@ -12,8 +12,8 @@ from torch.fx.graph import CodeGen
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit.constants import check_constants
 from wrapperir.emit.contract import Artifact, GraphCompiler, Loaded, Value
+from wrapperir.fx import stream_functions
 from wrapperir.text import parse_program
-from wrapperir_fx import stream_functions
 from wrapperir_fx.dead_nodes import erase_dead_nodes
 from wrapperir_fx.graph_compilers import compiled
 from wrapperir_fx.graph_module import build_graph_module

@@ -12,6 +12,9 @@ from torch.fx import Node
 from torch.fx.node import Argument
 
 from wrapperir.emit.allocations import natural_alignment, unsupported_memory
+from wrapperir.emit.torch_dtypes import torch_device, torch_dtype
+from wrapperir.fx import functions
+from wrapperir.fx.workspaces import is_static
 from wrapperir.ir.expr import add
 from wrapperir.ir.line import (
     AllocateLine,
@@ -28,13 +31,10 @@ from wrapperir.ir.types import (
     PoolType,
     TensorType,
 )
-from wrapperir_fx import functions
-from wrapperir_fx.arguments import torch_device, torch_dtype
 from wrapperir_fx.context import GraphContext
 from wrapperir_fx.layouts import bytes_of, extent_of, flat
 from wrapperir_fx.values import Root, Value
 from wrapperir_fx.views import layout_of, view_of
-from wrapperir_fx.workspaces import is_static
 
 COMM_SPACE = "comm"
 """The space of symmetric memory, which the GPUs of a group read from one another."""

@@ -10,17 +10,22 @@ from typing import TypeAlias
 import torch
 from attrs import define, field
 
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import KernelDefinitionLine
-from wrapperir_fx.choosing import Given, Runner, deciding_runner
-from wrapperir_fx.kernel_functions import kernel_launcher
-from wrapperir_fx.kernel_keys import (
+from wrapperir.fx.kernel_keys import (
     MultiKernelDefinition,
     argument_order,
     multi_kernel_key,
     split_key,
 )
-from wrapperir_fx.kernel_registry import Launcher, Number, unregistered
+from wrapperir.fx.kernel_registry import (
+    Launcher,
+    Number,
+    register_multi_kernel,
+    unregistered,
+)
+from wrapperir.ir.kernel import Language
+from wrapperir.ir.line import KernelDefinitionLine
+from wrapperir_fx.choosing import Given, Runner, deciding_runner
+from wrapperir_fx.kernel_functions import kernel_launcher
 
 MultiKernelFunction: TypeAlias = Callable[
     [Sequence[torch.Tensor], Sequence[torch.Tensor], Sequence[Number], Sequence[Number]],
@@ -92,12 +97,7 @@ def register_multi_kernels(definitions: Iterable[MultiKernelDefinition]) -> None
         key = multi_kernel_key(definition)
         if key not in _MULTI_KERNELS:  # whose decisions are kept
             _MULTI_KERNELS[key] = MultiKernel(definition)
-
-
-def registered_multi_kernel(key: str) -> MultiKernelDefinition | None:
-    """Return the multi-kernel of a key, without the parameters of a call, or ``None``."""
-    found = _MULTI_KERNELS.get(key)
-    return None if found is None else found.definition
+            register_multi_kernel(key, definition)
 
 
 def _taking_lists(kernel: MultiKernel, order: tuple[int, ...]) -> MultiKernelFunction:

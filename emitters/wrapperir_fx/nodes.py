@@ -10,16 +10,12 @@ from torch.fx import Graph, Node
 from torch.fx.node import Argument
 
 from wrapperir.emit.provenance import format_provenance
+from wrapperir.fx.metadata import LINES, PROVENANCE
 from wrapperir.ir.line import BodyLine, Provenance
 from wrapperir_fx.tracing import NoTracer
 
 Number: TypeAlias = int | float | bool | Node
 """A number of a graph: one that is known, or the node that computes it."""
-
-LINES = "wrapperir"
-"""Key of ``node.meta``: the lines whose first node this is."""
-PROVENANCE = "provenance"
-"""Key of ``node.meta``: where the node's line came from."""
 
 # FX names the module so in the code that it writes, and takes the other for a name.
 _RESERVED = frozenset({"self", "None"})

@@ -14,10 +14,10 @@ from torch._ops import OpOverload
 from torch.fx import Node
 from torch.fx.node import Argument
 
+from wrapperir.fx import functions
 from wrapperir.ir.expr import sub
 from wrapperir.ir.line import ExternKernelLine
 from wrapperir.ir.types import TensorType, TupleType, ValueType
-from wrapperir_fx import functions
 from wrapperir_fx.context import GraphContext
 from wrapperir_fx.values import Value
 

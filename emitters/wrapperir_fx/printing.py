@@ -3,7 +3,7 @@
 # FX says little of its types.
 # pyright: reportUnknownMemberType=false
 
-from wrapperir_fx.attributes import GraphParts
+from wrapperir.fx.attributes import GraphParts
 
 
 def format_graph(name: str, parts: GraphParts) -> str:

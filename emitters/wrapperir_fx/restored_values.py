@@ -7,8 +7,10 @@ from collections.abc import Callable
 
 from torch.fx import GraphModule, Node
 
-from wrapperir_fx.attributes import GraphParts
-from wrapperir_fx.rebuilt_graphs import rebuild
+from wrapperir.diagnostics import DiagnosticError
+from wrapperir.fx.attributes import GraphParts
+from wrapperir.fx.metadata import recorded_program
+from wrapperir_fx.graph_builder import build_graph
 
 
 def restore_values(module: GraphModule, describe: Callable[[Node], object]) -> None:
@@ -18,9 +20,14 @@ def restore_values(module: GraphModule, describe: Callable[[Node], object]) -> N
     those that take their results, get none; nor does any where the lines are no longer a
     program.  ``describe`` returns a node as data: two that are called alike have one text.
     """
-    rebuilt = rebuild(module)
-    if rebuilt is not None:
-        _restore(module, rebuilt.parts, describe)
+    program = recorded_program(module)
+    if program is None:
+        return
+    try:
+        parts = build_graph(program)
+    except DiagnosticError:
+        return
+    _restore(module, parts, describe)
 
 
 def _restore(

@@ -15,7 +15,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.graph import PythonCode
 from torch.fx.node import map_aggregate
 
-from wrapperir_fx.nodes import LINES, PROVENANCE
+from wrapperir.fx.metadata import LINES, PROVENANCE
 from wrapperir_fx.restored_values import restore_values
 from wrapperir_fx.tracing import NoTracer
 

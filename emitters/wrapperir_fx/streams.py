@@ -22,6 +22,8 @@ from torch.fx import Node
 
 from wrapperir.emit.stream_survey import Stream, stream_of
 from wrapperir.emit.stream_survey import StreamSurvey as GpuStreams
+from wrapperir.emit.torch_dtypes import torch_device
+from wrapperir.fx import stream_functions
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.effects import uses
 from wrapperir.ir.line import (
@@ -34,8 +36,6 @@ from wrapperir.ir.line import (
 from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import Device, EventType, PoolType, TensorType
-from wrapperir_fx import stream_functions
-from wrapperir_fx.arguments import torch_device
 from wrapperir_fx.nodes import GraphNodes
 from wrapperir_fx.values import Value
 

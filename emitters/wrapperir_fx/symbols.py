@@ -10,6 +10,7 @@ from torch.fx import Node
 from torch.fx.node import Argument
 
 from wrapperir.emit.number_kinds import kind_of
+from wrapperir.fx import functions
 from wrapperir.ir.expr import Symbol, symbols_in
 from wrapperir.ir.line import (
     ItemOf,
@@ -21,7 +22,6 @@ from wrapperir.ir.line import (
     ValueOf,
 )
 from wrapperir.ir.types import ScalarType, TensorType
-from wrapperir_fx import functions
 from wrapperir_fx.context import GraphContext
 from wrapperir_fx.nodes import Number
 from wrapperir_fx.number_nodes import CONVERSIONS

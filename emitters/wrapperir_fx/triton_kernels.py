@@ -20,9 +20,9 @@ from torch._higher_order_ops.triton_kernel_wrap import (
 )
 from torch.fx import GraphModule, Node
 
+from wrapperir.fx.kernel_keys import definition_key
 from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine
 from wrapperir_fx.kernel_functions import triton_function
-from wrapperir_fx.kernel_keys import definition_key
 
 _ENTERED: dict[int, Any] = {}
 _NO_CONSTANTS = 1 << 62  # index of the constants of all our calls; PyTorch's count from 0

@@ -17,10 +17,10 @@ from attrs import evolve
 from torch.fx import Node
 from torch.fx.node import Argument
 
+from wrapperir.emit.torch_dtypes import torch_dtype
 from wrapperir.ir.expr import Expr, add, mul, product, sub
 from wrapperir.ir.quotients import divided
 from wrapperir.ir.types import DType, TensorType, contiguous_stride, storage_extent
-from wrapperir_fx.arguments import torch_dtype
 from wrapperir_fx.context import GraphContext
 from wrapperir_fx.layouts import extent_of, flat, run_of
 from wrapperir_fx.symbolic_arithmetic import SymbolicNumber

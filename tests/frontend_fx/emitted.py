@@ -8,20 +8,19 @@ import torch
 from attrs import evolve
 from torch.fx import GraphModule
 
-from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import KernelCallLine, KernelDefinitionLine, MultiKernelLine
-from wrapperir.ir.program import Program
-from wrapperir_fx import kernel_registry, multi_kernel_registry
-from wrapperir_fx.graph_builder import build_graph
-from wrapperir_fx.graph_module import assemble
-from wrapperir_fx.kernel_keys import (
+from wrapperir.fx import kernel_registry
+from wrapperir.fx.kernel_keys import (
     MultiKernelDefinition,
     definition_key,
     multi_kernel_key,
 )
-from wrapperir_fx.multi_kernel_registry import MultiKernel
-from wrapperir_fx.nodes import LINES
+from wrapperir.fx.metadata import LINES
+from wrapperir.ir.blocks import walk_lines
+from wrapperir.ir.kernel import Language
+from wrapperir.ir.line import KernelCallLine, KernelDefinitionLine, MultiKernelLine
+from wrapperir.ir.program import Program
+from wrapperir_fx.graph_builder import build_graph
+from wrapperir_fx.graph_module import assemble
 from wrapperir_fx.triton_kernels import bind_triton_kernels
 
 
@@ -51,10 +50,10 @@ def known_kernels(program: Program) -> Generator[None]:
         for line in program.definitions
         if isinstance(line, MultiKernelLine)
     ]
-    choosing = {multi_kernel_key(each): MultiKernel(each) for each in multi_kernels}
+    choosing = {multi_kernel_key(each): each for each in multi_kernels}
     with (
         mock.patch.dict(kernel_registry._LAUNCHERS, known),
-        mock.patch.dict(multi_kernel_registry._MULTI_KERNELS, choosing),
+        mock.patch.dict(kernel_registry._MULTI_KERNELS, choosing),
     ):
         yield
 

@@ -13,6 +13,7 @@ from unittest import mock
 import torch
 from torch.fx import GraphModule
 
+from wrapperir.fx import kernel_registry
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.ir.expr import Expr, Symbol
 from wrapperir.ir.kernel import (
@@ -26,7 +27,6 @@ from wrapperir.ir.program import Program
 from wrapperir.ir.selection import Selection
 from wrapperir.ir.types import DType, tensor
 from wrapperir.verify import verify
-from wrapperir_fx import kernel_registry
 from wrapperir_fx.choosing import Decision
 from wrapperir_fx.graph_kernels import SavedKernels
 from wrapperir_fx.graph_module import build_graph_module

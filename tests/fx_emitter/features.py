@@ -25,13 +25,13 @@ from wrapperir.emit import Loaded, Value
 from wrapperir.frontend.inductor import compile_graph
 from wrapperir.frontend.inductor.cpu_triton import triton_for_cpu
 from wrapperir.frontend.lowered import Lowered
+from wrapperir.fx import stream_functions
 from wrapperir.interp import interpret
 from wrapperir.ir.line import BodyLine, KernelDefinitionLine
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import OpaqueType
 from wrapperir.passes import MEMORY_PASSES
 from wrapperir.text import format_program
-from wrapperir_fx import stream_functions
 from wrapperir_fx.emitter import FxEmitter
 
 DATA_DEPENDENT = {

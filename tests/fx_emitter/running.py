@@ -11,6 +11,7 @@ from tests.python_emitter.running import assert_same
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import Value
 from wrapperir.emit.contract import Loaded
+from wrapperir.fx.metadata import LINES
 from wrapperir.interp import interpret
 from wrapperir.ir.line import BodyLine
 from wrapperir.ir.program import Program
@@ -18,7 +19,6 @@ from wrapperir.text import parse_program
 from wrapperir.verify import verify
 from wrapperir_fx.emitter import FxEmitter
 from wrapperir_fx.graph_module import build_graph_module
-from wrapperir_fx.nodes import LINES
 
 # What a graph raises where the interpreter says that the program faults.
 FAULTS = (ArithmeticError, AssertionError, RuntimeError, TypeError, ValueError)

@@ -6,7 +6,7 @@ import torch
 
 from tests.fx_emitter.running import built, parsed
 from wrapperir.emit import Value
-from wrapperir_fx import functions
+from wrapperir.fx import functions
 from wrapperir_fx.dead_nodes import erase_dead_nodes
 from wrapperir_fx.emitter import FxEmitter
 from wrapperir_fx.load import boxed

@@ -16,12 +16,12 @@ from tests.fx_emitter.features import (
 )
 from tests.python_emitter.running import assert_same
 from wrapperir import compile_program
+from wrapperir.fx import functions
 from wrapperir.interp import interpret
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.ir.line import FreeLine
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import Device, tensor
-from wrapperir_fx import functions
 from wrapperir_fx.graph_builder import build_graph
 
 aten = torch.ops.aten

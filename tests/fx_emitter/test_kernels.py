@@ -16,6 +16,15 @@ from torch.fx import GraphModule
 
 from tests.python_emitter.running import assert_same
 from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.fx import kernel_registry
+from wrapperir.fx.kernel_keys import (
+    argument_order,
+    call_key,
+    definition_key,
+    split_arguments,
+    split_key,
+)
+from wrapperir.fx.kernel_registry import register_opaque_kernel
 from wrapperir.interp import interpret
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.ir.kernel import (
@@ -33,20 +42,11 @@ from wrapperir.ir.selection import ForcedChoice
 from wrapperir.ir.types import Device, DType, tensor
 from wrapperir.testing.inputs import example_inputs
 from wrapperir.testing.kernels import KernelKind, library_kernel
-from wrapperir_fx import kernel_registry
 from wrapperir_fx.graph_builder import build_graph
 from wrapperir_fx.graph_kernels import SavedKernels
 from wrapperir_fx.graph_module import build_graph_module
 from wrapperir_fx.kernel_functions import register_kernels
-from wrapperir_fx.kernel_keys import (
-    argument_order,
-    call_key,
-    definition_key,
-    split_arguments,
-    split_key,
-)
 from wrapperir_fx.kernel_operator import call_kernel
-from wrapperir_fx.kernel_registry import register_opaque_kernel
 
 ADD = library_kernel(KernelKind.ADD, Language.CPP)
 ROW = tensor("f32", (16,))

@@ -11,6 +11,8 @@ from tests.fx_emitter.running import load
 from tests.python_emitter.line_cases import CASES
 from tests.python_emitter.running import assert_same
 from wrapperir.emit import Value
+from wrapperir.fx.attributes import GraphParts
+from wrapperir.fx.metadata import LINES as LINES_KEY
 from wrapperir.interp import interpret
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.line import (
@@ -43,9 +45,7 @@ from wrapperir.ir.line import (
 from wrapperir.ir.program import Program
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
-from wrapperir_fx.attributes import GraphParts
 from wrapperir_fx.graph_builder import build_graph
-from wrapperir_fx.nodes import LINES as LINES_KEY
 
 RANDOM = "a reserved word"  # its case draws random numbers
 

@@ -13,9 +13,9 @@ from tests.fx_emitter.running import built, load, parsed, refuse_both, run_both
 from tests.python_emitter.running import assert_same
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Value
+from wrapperir.emit.torch_dtypes import torch_dtype
 from wrapperir.interp import interpret
 from wrapperir.ir.types import DType
-from wrapperir_fx.arguments import torch_dtype
 from wrapperir_fx.emitter import FxEmitter
 from wrapperir_fx.graph_builder import build_graph
 

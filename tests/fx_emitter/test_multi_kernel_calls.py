@@ -20,6 +20,7 @@ from tests.fx_emitter.choice_programs import (
 )
 from tests.fx_emitter.running import built
 from tests.python_emitter.running import assert_same
+from wrapperir.fx import kernel_registry
 from wrapperir.interp import interpret
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.ir.expr import Symbol
@@ -38,7 +39,6 @@ from wrapperir.testing.descriptor_kernels import descriptor_kernel
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir.tuning.choice_cache import fresh_choice_cache
 from wrapperir.tuning.tune import tune_program
-from wrapperir_fx import kernel_registry
 from wrapperir_fx.choosing import choices
 from wrapperir_fx.graph_module import build_graph_module
 from wrapperir_fx.triton_kernels import triton_calls

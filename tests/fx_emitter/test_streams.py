@@ -13,6 +13,7 @@ from tests.python_emitter.test_streams import PROGRAM
 from wrapperir import compile_program
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import Value
+from wrapperir.fx import functions, stream_functions
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.ir.line import (
@@ -26,7 +27,6 @@ from wrapperir.ir.types import Device, tensor
 from wrapperir.testing import CASES, Outcome, check_case, programs
 from wrapperir.testing.descriptor_kernels import descriptor_kernel
 from wrapperir.text import parse_program
-from wrapperir_fx import functions, stream_functions
 from wrapperir_fx.emitter import FxEmitter
 from wrapperir_fx.graph_builder import build_graph
 from wrapperir_fx.load import restoring_streams

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from tests.fx_emitter.running import built, refuse_both, run_both
+from wrapperir.emit.torch_dtypes import torch_dtype
 from wrapperir.ir.types import DType
-from wrapperir_fx.arguments import torch_dtype
 
 
 def targets(text: str) -> list[str]:

@@ -3,13 +3,13 @@
 import pytest
 import torch
 
+from wrapperir.emit.torch_dtypes import torch_device
 from wrapperir.interp.layout import Layout
 from wrapperir.interp.torch_values import (
     DTYPES,
     TORCH_DTYPES,
     empty,
     python_value,
-    torch_device,
     torch_enum,
 )
 from wrapperir.ir.expr import EvaluationError, Symbol

@@ -8,7 +8,8 @@ from attrs import define, field
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit.contract import Value
-from wrapperir.interp.torch_values import TORCH_DTYPES, torch_device
+from wrapperir.emit.torch_dtypes import torch_device
+from wrapperir.interp.torch_values import TORCH_DTYPES
 from wrapperir.ir.expr import Number, evaluate_int
 from wrapperir.ir.line import ItemOf, SymbolDefinitionLine, SymbolKind, ValueOf
 from wrapperir.ir.mentions import type_symbols

@@ -1,8 +1,13 @@
-"""PyTorch's names of the element types."""
+"""Element types and devices in PyTorch."""
 
+import functools
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from wrapperir.ir.types import DType
+from wrapperir.ir.types import Device, DType
+
+if TYPE_CHECKING:
+    import torch
 
 TORCH_DTYPES: Mapping[DType, str] = {
     DType.F64: "float64",
@@ -29,3 +34,30 @@ TORCH_DTYPES: Mapping[DType, str] = {
     DType.C128: "complex128",
 }
 """Each element type's attribute name in the ``torch`` module."""
+
+
+@functools.cache
+def torch_dtype(dtype: DType) -> "torch.dtype":
+    """Return the ``torch.dtype`` of an element type."""
+    import torch  # loaded late: the names need none
+
+    found: object = getattr(torch, TORCH_DTYPES[dtype])
+    assert isinstance(found, torch.dtype)
+    return found
+
+
+@functools.cache
+def torch_device(device: Device) -> "torch.device":
+    """Return the ``torch.device``; an index left out stays so.
+
+    Raises:
+        ValueError: PyTorch knows no such kind of device.
+    """
+    import torch  # loaded late: the names need none
+
+    try:
+        if device.index is None:
+            return torch.device(device.kind)
+        return torch.device(device.kind, device.index)
+    except RuntimeError:
+        raise ValueError(f"PyTorch knows no device {device}") from None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 import torch
 
+from wrapperir.emit.torch_dtypes import torch_device
 from wrapperir.interp.layout import Layout
 from wrapperir.ir.expr import Number, Operation, Symbol, evaluate
 from wrapperir.ir.line import Argument, BufferRef, ComplexLiteral, TorchEnum
@@ -57,20 +58,6 @@ _ENUMS: Mapping[str, Mapping[str, object]] = {
         "channels_last_3d": torch.channels_last_3d,
     },
 }
-
-
-def torch_device(device: Device) -> torch.device:
-    """Return the ``torch.device``.
-
-    Raises:
-        ValueError: PyTorch knows no such kind of device.
-    """
-    try:
-        if device.index is None:
-            return torch.device(device.kind)
-        return torch.device(device.kind, device.index)
-    except RuntimeError:
-        raise ValueError(f"PyTorch knows no device {device}") from None
 
 
 def torch_enum(value: TorchEnum) -> object:

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 from wrapperir.emit.kernel_digest import kernel_digest
+from wrapperir.emit.torch_dtypes import torch_device, torch_dtype
 from wrapperir.ir.expr import Expr, Number, evaluate, evaluate_int
 from wrapperir.ir.line import KernelDefinitionLine, MultiKernelLine
 from wrapperir.ir.types import TensorType
 from wrapperir.tuning.calls import Call
 from wrapperir.tuning.choice_facts import Fact, call_facts, number_fact, tensor_fact
-from wrapperir.tuning.machine import torch_device, torch_dtype
 
 
 def kernel_facts(

@@ -2,28 +2,9 @@
 
 import torch
 
-from wrapperir.emit.torch_dtypes import TORCH_DTYPES
-from wrapperir.ir.types import Device, DType
+from wrapperir.emit.torch_dtypes import torch_device
+from wrapperir.ir.types import Device
 from wrapperir.tuning.choice_facts import machine_facts
-
-
-def torch_device(device: Device) -> torch.device:
-    """Return the ``torch.device``.
-
-    Raises:
-        ValueError: PyTorch knows no such kind of device.
-    """
-    try:
-        return torch.device(str(device))
-    except RuntimeError:
-        raise ValueError(f"PyTorch knows no device {device}") from None
-
-
-def torch_dtype(dtype: DType) -> torch.dtype:
-    """Return the ``torch.dtype`` of an element type."""
-    found: object = getattr(torch, TORCH_DTYPES[dtype])
-    assert isinstance(found, torch.dtype)
-    return found
 
 
 def missing_device(device: Device) -> str | None:

@@ -13,6 +13,7 @@ from attrs import define, frozen
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit.contract import Emitter, Loaded, Value
 from wrapperir.emit.pipeline import compile_program
+from wrapperir.emit.torch_dtypes import torch_device, torch_dtype
 from wrapperir.emit.updated_arguments import updated_arguments
 from wrapperir.ir.expr import Number, evaluate_int
 from wrapperir.ir.line import (
@@ -25,7 +26,6 @@ from wrapperir.ir.line import (
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import Device, ScalarType, TensorType, storage_extent
 from wrapperir.tuning.calls import ZeroedInput
-from wrapperir.tuning.machine import torch_device, torch_dtype
 
 MOST_ROUNDS = 100
 """How often a choice is timed at most, at one case."""

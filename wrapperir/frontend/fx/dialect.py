@@ -38,9 +38,9 @@ from wrapperir.frontend.fx.number_nodes import lower_number
 from wrapperir.frontend.fx.state import example_of, shared_of
 from wrapperir.frontend.fx.streams import STREAMS, on_current_stream
 from wrapperir.frontend.fx.triton_calls import lower_triton_call
+from wrapperir.fx import block_functions, functions
+from wrapperir.fx.workspaces import KeptWorkspace
 from wrapperir.ir.line import BufferRef
-from wrapperir_fx import block_functions, functions
-from wrapperir_fx.workspaces import KeptWorkspace
 
 Handler = Callable[[Scope, torch.fx.Node], None]
 

@@ -10,11 +10,14 @@ from torch._higher_order_ops.triton_kernel_wrap import (
 )
 from torch.fx import GraphModule, Node
 
+from wrapperir.diagnostics import DiagnosticError
+from wrapperir.emit.pipeline import find_emitter
 from wrapperir.frontend.lowered import Lowered
+from wrapperir.fx.attributes import GraphBuilder, GraphParts
+from wrapperir.fx.kernel_registry import triton_definition
+from wrapperir.fx.metadata import recorded_program
 from wrapperir.ir.line import DefinitionLine
-from wrapperir_fx.attributes import GraphParts
-from wrapperir_fx.kernel_functions import triton_definition
-from wrapperir_fx.rebuilt_graphs import rebuild
+from wrapperir.ir.program import Program
 
 
 def lower_exactly(module: GraphModule) -> Lowered | None:
@@ -22,10 +25,10 @@ def lower_exactly(module: GraphModule) -> Lowered | None:
 
     The lines in the graph's metadata are the program if they make the same graph again.
     """
-    rebuilt = rebuild(module)
-    if rebuilt is None:
+    program = recorded_program(module)
+    parts = None if program is None else _built_graph(program)
+    if program is None or parts is None:
         return None
-    program, parts = rebuilt.program, rebuilt.parts
     if not _Comparison(program.definitions).are_same(module, parts):
         return None
     tensors = {
@@ -33,6 +36,15 @@ def lower_exactly(module: GraphModule) -> Lowered | None:
         for attribute, key in parts.attributes.constants.items()
     }
     return Lowered(program, tensors)
+
+
+def _built_graph(program: Program) -> GraphParts | None:
+    """Return the graph that the FX emitter builds; ``None`` if it is not installed."""
+    try:
+        emitter = find_emitter("fx")
+        return emitter.build_graph(program) if isinstance(emitter, GraphBuilder) else None
+    except DiagnosticError:
+        return None
 
 
 class _Comparison:

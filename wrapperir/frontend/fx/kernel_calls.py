@@ -10,6 +10,12 @@ from wrapperir.frontend.export.provenance import provenance_of
 from wrapperir.frontend.export.scope import Scope
 from wrapperir.frontend.fx.state import shared_of
 from wrapperir.frontend.fx.streams import on_current_stream
+from wrapperir.fx.kernel_keys import (
+    argument_order,
+    deciding_parameters,
+    split_key,
+)
+from wrapperir.fx.kernel_registry import registered_definition, registered_multi_kernel
 from wrapperir.ir.kernel import TensorParameter, runtime_parameters
 from wrapperir.ir.line import (
     BufferRef,
@@ -19,13 +25,6 @@ from wrapperir.ir.line import (
     KernelDefinitionLine,
 )
 from wrapperir.ir.types import CPU, Device, TensorType
-from wrapperir_fx.kernel_keys import (
-    argument_order,
-    deciding_parameters,
-    split_key,
-)
-from wrapperir_fx.kernel_registry import registered_definition
-from wrapperir_fx.multi_kernel_registry import registered_multi_kernel
 
 
 def lower_kernel_call(scope: Scope, node: torch.fx.Node) -> None:

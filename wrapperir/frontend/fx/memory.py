@@ -13,6 +13,7 @@ from wrapperir.frontend.export.scope import Scope
 from wrapperir.frontend.export.values import lower_device, lower_dtype
 from wrapperir.frontend.fx.numbers import expression, expressions
 from wrapperir.frontend.fx.state import example_of
+from wrapperir.fx import functions
 from wrapperir.ir.expr import mul
 from wrapperir.ir.line import (
     AllocateLine,
@@ -24,7 +25,6 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.quotients import divided
 from wrapperir.ir.types import CPU, DEFAULT_SPACE, TensorType
-from wrapperir_fx import functions
 
 _GIVEN = frozenset({"dtype", "device", "pin_memory"})
 

@@ -15,6 +15,7 @@ from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.frontend.export.arguments import lower_argument
 from wrapperir.frontend.export.scope import Scope
 from wrapperir.frontend.fx.numbers import bind, define, expression, expressions
+from wrapperir.fx import functions
 from wrapperir.ir.expr import (
     EvaluationError,
     Expr,
@@ -29,7 +30,6 @@ from wrapperir.ir.expr import (
 from wrapperir.ir.line import BufferRef, ItemOf, SymbolKind
 from wrapperir.ir.types import TensorType
 from wrapperir.text import parse_expr
-from wrapperir_fx import functions
 
 _aten = torch.ops.aten
 

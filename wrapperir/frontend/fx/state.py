@@ -9,13 +9,13 @@ from attrs import define, evolve, field, frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.frontend.export.scope import Scope, Shared, take
-from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine, MultiKernelLine
-from wrapperir.ir.types import Device
-from wrapperir_fx.kernel_keys import (
+from wrapperir.fx.kernel_keys import (
     MultiKernelDefinition,
     definition_key,
     multi_kernel_key,
 )
+from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine, MultiKernelLine
+from wrapperir.ir.types import Device
 
 
 @frozen

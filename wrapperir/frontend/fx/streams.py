@@ -11,6 +11,7 @@ from wrapperir.frontend.export.provenance import provenance_of
 from wrapperir.frontend.export.scope import Scope
 from wrapperir.frontend.export.values import lower_device
 from wrapperir.frontend.fx.state import Stream, shared_of
+from wrapperir.fx import stream_functions
 from wrapperir.ir.line import (
     BodyLine,
     BufferRef,
@@ -20,7 +21,6 @@ from wrapperir.ir.line import (
     WaitEventLine,
 )
 from wrapperir.ir.types import Device, EventType
-from wrapperir_fx import stream_functions
 
 
 def on_current_stream(scope: Scope, line: BodyLine) -> BodyLine:
@@ -108,7 +108,7 @@ def _stream(scope: Scope, value: Any) -> Stream:
             Diagnostic(
                 code=Code.UNSUPPORTED_ARGUMENT,
                 message=f"{value} is no stream that the graph asked for",
-                hint="get streams from wrapperir_fx.stream_functions.stream",
+                hint="get streams from wrapperir.fx.stream_functions.stream",
             )
         )
     return found

@@ -21,9 +21,9 @@ from wrapperir.frontend.fx.pools import recover_pools
 from wrapperir.frontend.fx.state import FxShared, example_of
 from wrapperir.frontend.fx.workspaces import recover_workspaces
 from wrapperir.frontend.lowered import Lowered
+from wrapperir.fx.metadata import header_of
 from wrapperir.ir.line import Argument
 from wrapperir.ir.program import Input, Program
-from wrapperir_fx.rebuilt_graphs import header_of
 
 
 def lower_structure(module: GraphModule) -> Lowered:

@@ -1,10 +1,12 @@
 """What the module of a graph holds: constants, kept workspaces and nested graphs."""
 
 import keyword
+from typing import Protocol, runtime_checkable
 
 from attrs import define, field
 from torch.fx import Graph, GraphModule
 
+from wrapperir.ir.program import Program
 from wrapperir.ir.types import TensorType
 
 _MODULE = GraphModule({}, Graph())
@@ -57,3 +59,16 @@ class GraphParts:
 
     graph: Graph
     attributes: Attributes
+
+
+@runtime_checkable
+class GraphBuilder(Protocol):
+    """An emitter that builds graphs in this dialect."""
+
+    def build_graph(self, program: Program) -> GraphParts:
+        """Return the graph of a verified program.
+
+        Raises:
+            DiagnosticError: the program holds what a graph cannot express.
+        """
+        ...

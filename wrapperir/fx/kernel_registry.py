@@ -6,8 +6,8 @@ from typing import TypeAlias, cast
 import torch
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.fx.kernel_keys import MultiKernelDefinition, argument_order, split_key
 from wrapperir.ir.line import KernelDefinitionLine
-from wrapperir_fx.kernel_keys import argument_order, split_key
 
 Number: TypeAlias = int | float | bool
 Launcher: TypeAlias = Callable[..., object]
@@ -19,6 +19,8 @@ KernelFunction: TypeAlias = Callable[
 
 _LAUNCHERS: dict[str, tuple[KernelDefinitionLine, Launcher]] = {}
 _OPAQUE: dict[str, Launcher] = {}
+_MULTI_KERNELS: dict[str, MultiKernelDefinition] = {}
+_TRITON: dict[object, KernelDefinitionLine] = {}
 
 
 class _KernelFunctions(dict[str, KernelFunction]):
@@ -55,6 +57,26 @@ def registered_launcher(key: str) -> Launcher:
 def register_kernel(key: str, definition: KernelDefinitionLine, launcher: Launcher) -> None:
     """Let calls of the kernel of ``key`` run ``launcher``, in the whole process."""
     _LAUNCHERS[key] = definition, launcher
+
+
+def register_multi_kernel(key: str, definition: MultiKernelDefinition) -> None:
+    """Note the multi-kernel of a key, in the whole process."""
+    _MULTI_KERNELS[key] = definition
+
+
+def registered_multi_kernel(key: str) -> MultiKernelDefinition | None:
+    """Return the multi-kernel of a key, without the parameters of a call, or ``None``."""
+    return _MULTI_KERNELS.get(key)
+
+
+def register_triton_function(function: object, definition: KernelDefinitionLine) -> None:
+    """Note the definition that a Triton function of this process was built from."""
+    _TRITON[function] = definition
+
+
+def triton_definition(function: object) -> KernelDefinitionLine | None:
+    """Return the definition that a Triton function was built from, if it is registered."""
+    return _TRITON.get(function)
 
 
 def register_opaque_kernel(entry: str, function: Launcher) -> None:
@@ -137,7 +159,7 @@ def _unknown_opaque(definition: KernelDefinitionLine) -> DiagnosticError:
             message=f"opaque kernel @{definition.name} has no function: none is registered"
             f" for its entry {definition.entry}",
             subject=f"@{definition.name}",
-            hint="give wrapperir_fx.kernel_registry.register_opaque_kernel a function for"
+            hint="give wrapperir.fx.kernel_registry.register_opaque_kernel a function for"
             " that entry, or have compile_graph replace the node",
         )
     )

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import torch
 
+from wrapperir.emit.torch_dtypes import torch_device, torch_dtype
 from wrapperir.ir.expr import evaluate_int
 from wrapperir.ir.types import TensorType, storage_extent
-from wrapperir_fx.arguments import torch_device, torch_dtype
 
 
 def is_static(type: TensorType) -> bool:
