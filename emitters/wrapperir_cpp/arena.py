@@ -1,7 +1,7 @@
 """Which storages have a place that is known before the run, and where.
 
 A frame has one arena of CPU memory for all calls that it runs, and a call one block of
-memory on each CUDA device.  A storage lies there if its size is known, nothing of it
+memory on each other device.  A storage lies there if its size is known, nothing of it
 outlives the call, and no operator looks past its tensor at the memory around it, gives the
 tensor another layout, or may keep it.
 """
@@ -38,7 +38,7 @@ from wrapperir.ir.storage_operators import needs_own_tensors
 from wrapperir.ir.types import CPU, DEFAULT_SPACE, Device, TensorType
 from wrapperir.planning.greedy import GreedySolver
 from wrapperir.planning.instance import Buffer
-from wrapperir_cpp.cuda_survey import survey_cuda
+from wrapperir_cpp.device_survey import DeviceSurvey, plain_device
 
 ALIGNMENT = 64
 """Bytes that every storage in an arena is aligned to, if it promises no more."""
@@ -69,9 +69,9 @@ class ArenaPlan:
     kept_names: frozenset[str]
 
 
-def plan_arena(program: Program) -> ArenaPlan:
+def plan_arena(program: Program, devices: DeviceSurvey) -> ArenaPlan:
     """Return the places of the storages that have one, nested blocks included."""
-    found = _Candidates(LineEffects.of_program(program))
+    found = _Candidates(LineEffects.of_program(program), devices.kinds)
     found.add_block(program.lines, program.outputs, program_entry(program), {})
     offsets: dict[str, int] = {}
     regions: dict[Device, Region] = {}
@@ -80,11 +80,11 @@ def plan_arena(program: Program) -> ArenaPlan:
     groups: dict[tuple[Device, bool], list[_Candidate]] = {}
     for candidate in found.candidates:
         if candidate.storage not in found.excluded:
-            device = own_device(candidate.storage.type.device)
+            device = plain_device(candidate.storage.type.device)
             is_kept = device != CPU and candidate.storage.kind is StorageKind.PROGRAM
             groups.setdefault((device, is_kept), []).append(candidate)
     # Lines that are in order may run at once on two streams.
-    beside = survey_cuda(program).has_streams
+    beside = devices.has_streams
     for (device, is_kept), candidates in groups.items():
         buffers = [
             candidate.buffer(found.time, stays=beside and device != CPU)
@@ -105,11 +105,6 @@ def plan_arena(program: Program) -> ArenaPlan:
         if is_kept:
             kept_names.update(candidate.storage.name for candidate in candidates)
     return ArenaPlan(offsets, regions, kept, frozenset(kept_names))
-
-
-def own_device(device: Device) -> Device:
-    """Return a device as regions name it: without an index that is 0."""
-    return Device(device.kind) if device.index == 0 else device
 
 
 @frozen
@@ -136,6 +131,7 @@ class _Candidates:
     """
 
     effects: LineEffects
+    kinds: frozenset[str]
     candidates: list[_Candidate] = field(factory=list[_Candidate])
     excluded: set[Storage] = field(factory=set[Storage])
     time: int = 0
@@ -171,7 +167,7 @@ class _Candidates:
                 self._exclude(storage)
             if storage.kind is StorageKind.PLACED and not isinstance(storage.offset, int):
                 self._exclude(storage)
-            if _is_plain(storage):
+            if _is_plain(storage, self.kinds):
                 begin, end = times[storage.begin], times[storage.end]
                 self.candidates.append(_Candidate(storage, begin, end))
 
@@ -217,7 +213,7 @@ class _Candidates:
 _PLANNED = frozenset({StorageKind.ALLOCATED, StorageKind.POOL, StorageKind.PROGRAM})
 
 
-def _is_plain(storage: Storage) -> bool:
+def _is_plain(storage: Storage, kinds: frozenset[str]) -> bool:
     """Say whether nothing but its use could keep a storage from having a place."""
     type = storage.type
     bytes = storage_bytes(type)
@@ -225,7 +221,7 @@ def _is_plain(storage: Storage) -> bool:
         storage.kind in _PLANNED
         and isinstance(bytes, int)
         and 0 <= bytes <= _LARGEST
-        and (own_device(type.device) == CPU or type.device.kind == "cuda")
+        and (plain_device(type.device) == CPU or type.device.kind in kinds)
         and type.space == DEFAULT_SPACE
         and not type.pinned
         and (type.alignment or 1) <= _MOST_ALIGNED

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import LiteralString
 
 from wrapperir.diagnostics import DiagnosticError
@@ -10,82 +9,91 @@ from wrapperir.emit.contract import Artifact
 from wrapperir.emit.fragment import fragment
 from wrapperir.ir.program import SCHEMA_VERSION, Program
 from wrapperir.text import format_program as format_program_text
-from wrapperir_cpp.arena import plan_arena
-from wrapperir_cpp.entry import emit_entry, emit_outputs
+from wrapperir_cpp.context import Context
+from wrapperir_cpp.device_table import DEVICE_FILES, DeviceTable, runtime_files
+from wrapperir_cpp.entry import emit_input_checks, emit_inputs, emit_outputs
 from wrapperir_cpp.layout import BUILD_FACTS, PROGRAM, RUNTIME
 from wrapperir_cpp.line_facts import find_lines
 from wrapperir_cpp.lines import CppLines
-from wrapperir_cpp.module_text import CppModule
 from wrapperir_cpp.program_text import format_program
-from wrapperir_cpp.streams import CUDA_HEADERS, CUDA_SOURCES
-from wrapperir_cpp.survey import survey_program
 
 TEXT = "program.wir"
-_RUNTIME = Path(__file__).with_name("runtime")
 _INCLUDED: Sequence[LiteralString] = ("checks.h", "description.h", "operators.h")
-_HEADERS = (
+_FILES = runtime_files(
     *(*_INCLUDED, "choices.h", "guarded.h", "numbers.h", "own_folder.h"),
     *("program.h", "runtime.h", "trial.h", "wrapperir.h"),
-)
-_SOURCES = (
     *("aoti_interface.cpp", "api.cpp", "checks.cpp", "choices.cpp"),
     *("numbers.cpp", "operators.cpp", "own_folder.cpp", "program.cpp"),
 )
 
 
-def emit_artifact(program: Program, emitter: str) -> Artifact:
-    """Return the files for a verified program; ``emitter`` is the name to put in them.
+def emit_artifact(
+    program: Program,
+    emitter: str,
+    tables: Sequence[DeviceTable],
+    lines_class: type[CppLines],
+) -> Artifact:
+    """Return the files for a verified program.
+
+    ``emitter`` is the name to put in them, ``tables`` are the kinds of device that it
+    knows, and ``lines_class`` emits the lines.
 
     Raises:
         DiagnosticError: the program holds something that cannot be expressed; all such
             places are named.
     """
-    module, survey = CppModule(), survey_program(program)
-    lines = CppLines(module, survey, plan_arena(program))
+    context = Context(program, tables)
+    lines = lines_class(context)
     lines.emit_definitions(program.definitions)
-    emit_entry(lines, program)
+    emit_inputs(context, program)
+    lines.emit_symbols(program.symbols)
+    emit_input_checks(context, program)
     lines.emit_lines(program.lines)
-    emit_outputs(lines, program)
-    _check_keys(lines, program)
-    if lines.problems:
-        raise DiagnosticError(*lines.problems)
+    emit_outputs(context, program)
+    _check_keys(context, program)
+    if context.problems:
+        raise DiagnosticError(*context.problems)
+    kinds = {device.kind for device in context.devices.devices}
+    used = [table for table in tables if table.kind in kinds]
     remarks = [
         f"Program {program.name}; emitter {emitter} of wrapperir.",
         f"IR schema {SCHEMA_VERSION}; needs PyTorch's libraries and no Python.",
     ]
-    devices = ["cpu", "cuda"] if survey.cuda.devices else ["cpu"]
     included: list[LiteralString] = [*_INCLUDED]
-    headers, sources = [*_HEADERS], [*_SOURCES]
-    if lines.choices.recent or lines.choices.trials.choices:
+    if context.choices.recent or context.choices.fastest:
         included.insert(1, "choices.h")
-    if survey.cuda.devices:
-        included.append("cuda.h")
-        headers += CUDA_HEADERS
-        sources += CUDA_SOURCES
+    if used:
+        included.append("device.h")
+    included += [header for table in used for header in table.headers]
     spelled = [fragment("runtime/{}", fragment(name)) for name in included]
     text = format_program_text(program)
     places = find_lines(program, text)
     files: dict[str, str | bytes] = {
-        PROGRAM: format_program(program, lines, places, spelled, remarks),
+        PROGRAM: format_program(program, context, places, spelled, remarks),
         TEXT: text,
         BUILD_FACTS: json.dumps(
             {
-                "devices": devices,
+                "devices": ["cpu", *(table.kind for table in used)],
+                "libraries": [name for table in used for name in table.libraries],
                 "constants": [constant.key for constant in program.constants],
             }
         ),
-        **module.files,
+        **context.module.files,
     }
-    for name in (*headers, *sources):
-        files[f"{RUNTIME}{name}"] = (_RUNTIME / name).read_text("utf-8")
+    for path in (
+        *_FILES,
+        *(DEVICE_FILES if used else ()),
+        *(f for t in used for f in t.files),
+    ):
+        files[f"{RUNTIME}{path.name}"] = path.read_text("utf-8")
     return Artifact(emitter, files, PROGRAM)
 
 
-def _check_keys(lines: CppLines, program: Program) -> None:
+def _check_keys(context: Context, program: Program) -> None:
     for index, constant in enumerate(program.constants):
         if "\0" in constant.key:
-            lines.at(("constants",), index)
-            lines.report(
+            context.at(("constants",), index)
+            context.report(
                 "a constant's key has a zero character, where strings of C end",
                 f"%{constant.name}",
             )

@@ -1,7 +1,7 @@
 """Builds an artifact: its host program, kernels and libraries."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import cast
@@ -10,6 +10,7 @@ import torch
 from attrs import evolve
 
 from wrapperir.emit.contract import Artifact
+from wrapperir.ir.program import Program
 from wrapperir.kernels.compiler import Compiler, find_compiler
 from wrapperir.kernels.cpp_build import side_by_side
 from wrapperir_cpp.kernel_build import build_kernels
@@ -34,17 +35,22 @@ _HOST_FLAGS = (
 _BRIDGE_FLAGS = ("-std=c++20", "-O1", "-fPIC", "-fvisibility=hidden", "-w")
 _EXPORTED = ("wrapperir_*", "AOTInductor*")
 _TORCH = ("libtorch_cpu.so", "libc10.so")
-_TORCH_CUDA = ("libtorch_cuda.so", "libc10_cuda.so")
 
 
-def build_artifact(artifact: Artifact, targets: Sequence[Target]) -> Artifact:
+def build_artifact(
+    artifact: Artifact,
+    targets: Sequence[Target],
+    emit: Callable[[Program], Artifact] | None = None,
+) -> Artifact:
     """Return an artifact with its libraries, and its Triton kernels for some targets.
+
+    With ``emit``, the kernels of choices that are open are timed and emitted anew.
 
     Raises:
         DiagnosticError: WIR709, there is no compiler, or a source does not build; WIR710,
             there is no place to keep what is built.
     """
-    tuned = tune_artifact(artifact, targets)
+    tuned = tune_artifact(artifact, targets, emit) if emit else artifact
     files = {**tuned.files, **compile_triton_kernels(tuned.files, targets)}
     libraries = _build_libraries(files)
     built = {name: path.read_bytes() for name, path in libraries.items()}
@@ -119,4 +125,4 @@ def _torch_flags() -> list[str]:
 def _libraries(files: Mapping[str, str | bytes]) -> list[str]:
     """Return the libraries of torch that the program needs."""
     facts = cast(dict[str, list[str]], json.loads(files[BUILD_FACTS]))
-    return [*_TORCH, *(_TORCH_CUDA if "cuda" in facts["devices"] else ())]
+    return [*_TORCH, *facts["libraries"]]

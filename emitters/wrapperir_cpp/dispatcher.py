@@ -1,7 +1,7 @@
 """Calls of operators by name: through PyTorch's stable C interface, or its C++ one."""
 
 from collections.abc import Mapping, Sequence
-from typing import LiteralString, Protocol
+from typing import LiteralString
 
 from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.number_kinds import kind_of
@@ -15,8 +15,9 @@ from wrapperir.ir.types import (
     TupleType,
     ValueType,
 )
-from wrapperir_cpp.homes import Indices
-from wrapperir_cpp.literals import format_float, format_int, format_string
+from wrapperir_cpp.context import Context
+from wrapperir_cpp.literals import format_dtype, format_float, format_int, format_string
+from wrapperir_cpp.memory import define_scalar, result_slot
 from wrapperir_cpp.module_text import CppModule
 from wrapperir_cpp.operator_values import (
     ListValue,
@@ -26,6 +27,7 @@ from wrapperir_cpp.operator_values import (
     TensorValue,
 )
 from wrapperir_cpp.schemas import Kind, Schema, SchemaType, refused
+from wrapperir_cpp.value_storage import Indices
 
 # What the stable C interface carries, as an argument and as a result.
 _CARRIED = frozenset(
@@ -48,18 +50,6 @@ _KINDS: dict[Kind, LiteralString] = {
     Kind.BOOL: "op::Kind::boolean",
     Kind.LIST: "op::Kind::list",
 }
-
-
-class Slots(Protocol):
-    """What results need of the emitter of lines."""
-
-    def slot(self, name: str, indices: Indices = ()) -> Fragment:
-        """Return the owner of a tensor that an operator returns."""
-        ...
-
-    def define_scalar(self, name: str, kind: SymbolKind, indices: Indices = ()) -> Fragment:
-        """Return the number that an operator returns."""
-        ...
 
 
 def is_carried(schema: Schema, values: Sequence[OperatorValue]) -> bool:
@@ -121,12 +111,6 @@ def format_argument(module: CppModule, type: SchemaType, value: OperatorValue) -
             return fragment("op::complex({}, {})", *parts)
 
 
-def format_dtype(dtype: DType) -> Fragment:
-    """Return the C++ name of an element type."""
-    name = "boolean" if dtype is DType.BOOL else dtype.value
-    return fragment("DType::{}", Fragment(name))
-
-
 def format_device(device: Device) -> tuple[Fragment, Fragment]:
     """Return the kind and index of a device; an index that is left out is -1."""
     index = format_int(-1 if device.index is None else device.index)
@@ -134,7 +118,7 @@ def format_device(device: Device) -> tuple[Fragment, Fragment]:
 
 
 def format_results(
-    lines: Slots, schema: Schema, name: str | None, type: ValueType | None
+    context: Context, schema: Schema, name: str | None, type: ValueType | None
 ) -> list[Fragment]:
     """Return an ``op::Result`` for each result of the schema.
 
@@ -144,14 +128,14 @@ def format_results(
     if name is None or type is None:
         return [_dropped(found) for found in schema.results]
     if not schema.results and isinstance(type, OpaqueType):
-        name_nothing(lines, type, name, ())
+        name_nothing(context, type, name, ())
         return []
     if len(schema.results) == 1:
-        return [_format_result(lines, schema.results[0], name, type, ())]
+        return [_format_result(context, schema.results[0], name, type, ())]
     if not isinstance(type, TupleType) or len(type.elements) != len(schema.results):
         raise refused(f"{schema.name} returns {len(schema.results)} values")
     return [
-        _format_result(lines, found, name, element, (position,))
+        _format_result(context, found, name, element, (position,))
         for position, (found, element) in enumerate(
             zip(schema.results, type.elements, strict=True)
         )
@@ -159,23 +143,23 @@ def format_results(
 
 
 def _format_result(
-    lines: Slots, found: SchemaType, name: str, type: ValueType, indices: Indices
+    context: Context, found: SchemaType, name: str, type: ValueType, indices: Indices
 ) -> Fragment:
     if found.kind is Kind.OPTIONAL:
-        inner = _format_result(lines, found.required, name, type, indices)
+        inner = _format_result(context, found.required, name, type, indices)
         return fragment("op::maybe({})", inner)
     match type:
         case OpaqueType():
-            name_nothing(lines, type, name, indices)
+            name_nothing(context, type, name, indices)
             return _dropped(found)
         case TensorType() if found.kind is Kind.TENSOR:
-            return fragment("op::result({})", lines.slot(name, indices))
+            return fragment("op::result({})", result_slot(context, name, indices))
         case ScalarType(dtype) if kind_of(dtype) in _SCALARS.get(found.kind, ()):
-            number = lines.define_scalar(name, kind_of(dtype), indices)
+            number = define_scalar(context, name, kind_of(dtype), indices)
             return fragment("op::result({})", number)
         case TupleType(elements) if found.kind is Kind.LIST and found.element is not None:
             items = [
-                _format_result(lines, found.element, name, element, (*indices, position))
+                _format_result(context, found.element, name, element, (*indices, position))
                 for position, element in enumerate(elements)
             ]
             return fragment("op::results({{{}}})", joined(", ", items))
@@ -183,7 +167,7 @@ def _format_result(
             raise refused(f"a result of type {found.kind.value} has no form in C++ here")
 
 
-def name_nothing(lines: Slots, type: OpaqueType, name: str, indices: Indices) -> None:
+def name_nothing(context: Context, type: OpaqueType, name: str, indices: Indices) -> None:
     """Give a result that is none its slot, which stays empty.
 
     Raises:
@@ -191,7 +175,7 @@ def name_nothing(lines: Slots, type: OpaqueType, name: str, indices: Indices) ->
     """
     if type.description == "object":
         raise refused(f"%{name[:80]} is an object of PyTorch's that C++ cannot hold")
-    lines.slot(name, indices)
+    result_slot(context, name, indices)
 
 
 _SCALARS: Mapping[Kind, tuple[SymbolKind, ...]] = {

@@ -1,10 +1,11 @@
 """The C++ emitter: a shared library without Python, and what it needs beside it."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from wrapperir.emit.contract import Artifact, Emitter, Loaded, Support
 from wrapperir.ir.program import Program
+from wrapperir_cpp.device_table import CPU_TABLE, CUDA_TABLE, DeviceTable
 from wrapperir_cpp.layout import LIBRARY
 from wrapperir_cpp.package import package_library
 
@@ -13,9 +14,17 @@ if TYPE_CHECKING:
 
     import torch
 
+    from wrapperir_cpp.lines import CppLines
+
 
 class CppEmitter(Emitter):
-    """Emits C++ against PyTorch's stable C interface."""
+    """Emits C++ against PyTorch's stable C interface.
+
+    An emitter for another device adds to ``devices`` and ``support``, and overrides
+    :meth:`lines_class`.
+    """
+
+    devices: ClassVar[tuple[DeviceTable, ...]] = (CPU_TABLE, CUDA_TABLE)
 
     name = "cpp"
     support = Support(
@@ -35,7 +44,13 @@ class CppEmitter(Emitter):
         # Imported late: finding the emitters imports this module, whichever is used.
         from wrapperir_cpp.artifact_files import emit_artifact
 
-        return emit_artifact(program, self.name)
+        return emit_artifact(program, self.name, self.devices, self.lines_class())
+
+    def lines_class(self) -> "type[CppLines]":
+        """Return the class that emits lines; it is imported when it is needed."""
+        from wrapperir_cpp.lines import CppLines
+
+        return CppLines
 
     def build(
         self, artifact: Artifact, constants: Mapping[str, "torch.Tensor"]
@@ -48,7 +63,7 @@ class CppEmitter(Emitter):
         from wrapperir_cpp.build import build_artifact  # it imports torch
         from wrapperir_cpp.targets import targets_to_keep
 
-        return build_artifact(artifact, targets_to_keep())
+        return build_artifact(artifact, targets_to_keep(), self.emit)
 
     def package(self, directory: "Path", path: "Path") -> None:
         """Write the built artifact in ``directory`` to one file, a ``.pt2`` of PyTorch's.
@@ -72,5 +87,5 @@ class CppEmitter(Emitter):
         from wrapperir_cpp.targets import targets_to_run
 
         if LIBRARY not in artifact.files:
-            artifact = build_artifact(artifact, targets_to_run())
+            artifact = build_artifact(artifact, targets_to_run(), self.emit)
         return load_library(artifact, constants)

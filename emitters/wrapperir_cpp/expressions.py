@@ -84,21 +84,18 @@ _ROUNDINGS: Mapping[ExprOp, LiteralString] = {
 class ExpressionFormatter:
     """Formats expressions over symbols with known identifiers.
 
-    ``float_symbols`` are those that are a ``double``, ``bool_symbols`` those that are a
-    ``bool``; others are an ``int64_t``.  The C++ throws ``Failure`` where the expression
-    has no value, or an int on the way does not fit 64 bits.
+    The C++ throws ``Failure`` where the expression has no value, or an int on the way does
+    not fit 64 bits.
     """
 
     def __init__(
         self,
         symbols: Mapping[str, Fragment],
-        float_symbols: frozenset[str] = frozenset(),
-        bool_symbols: frozenset[str] = frozenset(),
+        kinds: Mapping[str, SymbolKind] | None = None,
     ) -> None:
-        """Format over ``symbols``."""
+        """Format over ``symbols``; those without a kind are ints."""
         self._symbols = symbols
-        self._float_symbols = float_symbols
-        self._bool_symbols = bool_symbols
+        self._kinds = kinds or {}
 
     def kind(self, expr: Expr) -> SymbolKind | None:
         """Return what kind of number ``expr`` is; ``None`` where only the run can say."""
@@ -151,9 +148,8 @@ class ExpressionFormatter:
 
     def _term(self, expr: Expr) -> Term:
         if isinstance(expr, Symbol):
-            kinds = FLOAT if expr.name in self._float_symbols else INT
-            kinds = BOOL if expr.name in self._bool_symbols else kinds
-            return Term(self._symbols[expr.name], ATOM, kinds)
+            kind = self._kinds.get(expr.name, SymbolKind.INT)
+            return Term(self._symbols[expr.name], ATOM, frozenset({kind}))
         if not isinstance(expr, Operation):
             return constant(expr)
         terms = [self._term(arg) for arg in expr.args]

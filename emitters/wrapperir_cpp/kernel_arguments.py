@@ -1,35 +1,30 @@
-"""What all calls of a kernel have in common in their arguments.
+"""Facts that all calls of a kernel share about its arguments.
 
-A kernel is compiled once for all its calls, so it may rely on just that.
+A kernel is compiled once for all its calls, so it may rely on nothing else.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from math import gcd
 
 from attrs import frozen
 
-from wrapperir.emit.runnable_kernels import Candidate, runnable_kernels, value_types
+from wrapperir.analysis.storages import program_entry
+from wrapperir.emit.facts import ProgramFacts
+from wrapperir.emit.runnable_kernels import Candidate
 from wrapperir.ir.blocks import walk_lines
+from wrapperir.ir.effects import LineEffects, Origin
 from wrapperir.ir.expr import Expr, ExprOp, Operation
-from wrapperir.ir.line import (
-    AllocateLine,
-    AllocatePoolLine,
-    BufferRef,
-    KernelArgument,
-    KernelCallLine,
-    PlaceLine,
-    ReinterpretLine,
-    ReuseLine,
-)
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import POOL_ALIGNMENT, TensorType
+from wrapperir.ir.line import BufferRef, KernelArgument, KernelCallLine
+from wrapperir.ir.types import POOL_ALIGNMENT, TensorType, ValueType
 
+_ALLOCATED = (Origin.ALLOCATED, Origin.PROGRAM, Origin.POOL)
+_DERIVED = (Origin.PLACED, Origin.VIEW, Origin.MOVED)
 _DEEPEST = 40
 
 
 @frozen
 class ArgumentFacts:
-    """Of one argument: what divides its address or number, and its number if constant."""
+    """A divisor of an argument's address or number, and the number if constant."""
 
     divisor: int
     value: int | float | None = None
@@ -40,43 +35,29 @@ class ArgumentFacts:
         return ArgumentFacts(gcd(self.divisor, other.divisor), self.value if same else None)
 
 
-def survey_arguments(program: Program) -> dict[str, tuple[ArgumentFacts, ...]]:
+def survey_arguments(facts: ProgramFacts) -> dict[str, tuple[ArgumentFacts, ...]]:
     """Return facts of the runtime arguments of each kernel that is called."""
-    definitions = {line.name: line for line in program.definitions}
-    all_types = value_types(program)
-    types: dict[str, TensorType] = {}
-    for name, type in (
-        *((item.name, item.type) for item in program.inputs),
-        *((item.name, item.type) for item in program.constants),
-    ):
-        if isinstance(type, TensorType):
-            types[name] = type
-    # Of a name whose storage begins in memory of our own: what divides where it begins.
+    program = facts.program
+    # Names whose types' alignment holds: inputs, constants, and what lines make of memory.
+    typed = {name for name, _, _ in program_entry(program)}
+    # For names in memory of the program's own: a divisor of the address it begins at.
     starts: dict[str, int] = {}
     found: dict[str, tuple[ArgumentFacts, ...]] = {}
+    effects = LineEffects(None)
     for line in walk_lines(program.lines):
-        match line:
-            case AllocateLine():
-                starts[line.result], types[line.result] = POOL_ALIGNMENT, line.type
-            case AllocatePoolLine():
-                starts[line.result] = POOL_ALIGNMENT
-            case PlaceLine():
-                pool = starts.get(line.pool, 1)
-                starts[line.result] = gcd(pool, divisor_of(line.offset))
-                if isinstance(line.type, TensorType):
-                    types[line.result] = line.type
-            case ReuseLine() | ReinterpretLine():
-                if line.source in starts:
-                    starts[line.result] = starts[line.source]
-                types[line.result] = line.type
-            case KernelCallLine():
-                given = tuple(_facts(value, types, starts) for value in line.arguments)
-                for candidate in runnable_kernels(
-                    definitions, line, all_types
-                ).kernels.values():
-                    _join(found, candidate, given)
-            case _:
-                pass
+        for made in effects.visit(line).definitions:
+            if made.origin in _ALLOCATED:
+                starts[made.name] = POOL_ALIGNMENT
+            elif made.origin in _DERIVED and made.source in starts:
+                starts[made.name] = gcd(starts[made.source], divisor_of(made.offset))
+            if made.origin in _ALLOCATED or made.origin in _DERIVED:
+                typed.add(made.name)
+        if isinstance(line, KernelCallLine):
+            given = tuple(
+                _facts(value, facts.types, typed, starts) for value in line.arguments
+            )
+            for candidate in facts.runnable(line).kernels.values():
+                _join(found, candidate, given)
     return found
 
 
@@ -112,14 +93,17 @@ def divisor_of(expr: Expr, depth: int = 0) -> int:
 
 
 def _facts(
-    argument: KernelArgument, types: Mapping[str, TensorType], starts: Mapping[str, int]
+    argument: KernelArgument,
+    types: Mapping[str, ValueType],
+    typed: Container[str],
+    starts: Mapping[str, int],
 ) -> ArgumentFacts:
     if not isinstance(argument, BufferRef):
         if isinstance(argument, int | float):
             return ArgumentFacts(divisor_of(argument), argument)
         return ArgumentFacts(divisor_of(argument))
-    type = types.get(argument.name)
-    if type is None:
+    type = types[argument.name]
+    if argument.name not in typed or not isinstance(type, TensorType):
         return ArgumentFacts(1)
     if argument.name in starts:
         before = divisor_of(type.offset) * type.dtype.itemsize

@@ -7,9 +7,12 @@ from typing import LiteralString
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.names import NameTable
+from wrapperir.emit.number_kinds import kind_of
 from wrapperir.ir.kernel import RuntimeParameter, ScalarParameter, runtime_parameters
-from wrapperir.ir.line import KernelDefinitionLine
+from wrapperir.ir.line import BufferRef, KernelCallLine, KernelDefinitionLine
 from wrapperir.ir.types import DType
+from wrapperir_cpp.context import Context
+from wrapperir_cpp.kernel_language import KernelLanguage, LaunchArgument
 from wrapperir_cpp.layout import KERNELS
 from wrapperir_cpp.module_text import CppModule
 
@@ -111,3 +114,31 @@ def _is_converted(parameter: RuntimeParameter) -> bool:
         isinstance(parameter, ScalarParameter)
         and parameter.dtype not in _PASSED_AS_DECLARED
     )
+
+
+def _declare(context: Context, line: KernelDefinitionLine) -> None:
+    declare_kernel(context.module, line)
+
+
+def format_cpp_launch(
+    context: Context,
+    line: KernelCallLine,
+    kernel: KernelDefinitionLine,
+    arguments: Sequence[LaunchArgument],
+) -> Fragment:
+    """Return ``cpp_fused_0(c.p[x], c.arena + 256, 64)``."""
+    given: list[Fragment] = []
+    for argument, parameter in zip(
+        arguments, runtime_parameters(kernel.parameters), strict=True
+    ):
+        if argument.address is not None:
+            given.append(argument.address)
+            continue
+        assert not isinstance(argument.value, BufferRef)  # it would have an address
+        dtype = parameter.dtype if isinstance(parameter, ScalarParameter) else None
+        given.append(context.expressions.format_number(argument.value, kind_of(dtype)))
+    return fragment("{}({})", context.module.kernels[kernel.name], joined(", ", given))
+
+
+CPP_KERNELS = KernelLanguage(_declare, format_cpp_launch)
+"""C++ kernels, run by the host at their call."""

@@ -1,81 +1,96 @@
 """Launches of kernels in C++: of one, or of the choice that a call decides on."""
 
-from typing import TYPE_CHECKING
+from wrapperir.emit.fragment import Fragment, fragment
+from wrapperir.emit.runnable_kernels import ComputedAt, NearestAt, Runnable
+from wrapperir.ir.line import (
+    BufferRef,
+    KernelCallLine,
+    KernelDefinitionLine,
+    MultiKernelLine,
+)
+from wrapperir.ir.selection import BenchmarkChoice
+from wrapperir_cpp.autotune import format_timed_choice
+from wrapperir_cpp.choices import emit_switch, format_computed, format_nearest
+from wrapperir_cpp.context import Context
+from wrapperir_cpp.kernel_language import Addresses, KernelLanguages, launch_arguments
+from wrapperir_cpp.literals import format_int
+from wrapperir_cpp.memory import tensor_address
+from wrapperir_cpp.streams import on_stream
 
-from wrapperir.emit.fragment import Fragment, fragment, joined
-from wrapperir.emit.number_kinds import kind_of
-from wrapperir.emit.runnable_kernels import Candidate, Runnable, runnable_kernels
-from wrapperir.ir.kernel import Language, ScalarParameter, runtime_parameters
-from wrapperir.ir.line import BufferRef, KernelCallLine, MultiKernelLine
-from wrapperir_cpp.choice_switch import emit_switch
-from wrapperir_cpp.choices import format_choice
-from wrapperir_cpp.launch_arguments import Addresses, launch_arguments
-from wrapperir_cpp.triton_kernels import format_triton_launch
 
-if TYPE_CHECKING:
-    from wrapperir_cpp.lines import CppLines
+def declare_kernel(
+    context: Context, line: KernelDefinitionLine, languages: KernelLanguages
+) -> None:
+    """Add a kernel's definition to the module, if it is called."""
+    kinds = context.facts.kernel_devices.get(line.name)
+    if kinds is None:
+        context.module.statics.emit_comment(f"{line.name} is never called.")
+        return
+    found = [(kind, languages.get((kind, line.language))) for kind in sorted(kinds)]
+    for kind, language in found:
+        if language is None:
+            message = f"kernels in {line.language.value} do not run on {kind}"
+            context.report(message, line.name)
+            return
+    for language in dict(found).values():
+        assert language is not None
+        language.declare(context, line)
 
 
-def emit_kernel_call(lines: "CppLines", line: KernelCallLine) -> None:
+def emit_kernel_call(
+    context: Context, line: KernelCallLine, languages: KernelLanguages
+) -> None:
     """Append ``cpp_fused_0(c.p[x], c.arena + 256, 64);``, or a ``switch`` of such."""
-    survey = lines.survey
-    runnable = runnable_kernels(survey.definitions, line, survey.types)
+    facts = context.facts
+    runnable = facts.runnable(line)
 
     def address(position: int) -> Fragment:
         argument = line.arguments[position]
         assert isinstance(argument, BufferRef)  # verified
-        return lines.address(argument.name)
+        return tensor_address(context, argument.name)
 
-    launches = _format_launches(lines, line, runnable, address)
-    if launches is None:
-        return
-    with lines.streams.on_device(line.device):
+    def launches_at(addresses: Addresses) -> dict[int, Fragment]:
+        return _format_launches(context, line, runnable, addresses, languages)
+
+    launches = launches_at(address)
+    if len(launches) < len(runnable.kernels):
+        return  # a definition was reported
+    with on_stream(context, line.device):
         if len(launches) == 1:
-            lines.writer.emit_line("{};", *launches.values())
+            context.writer.emit_line("{};", *launches.values())
             return
-        definition = survey.definitions[line.kernel]
+        definition = facts.definitions[line.kernel]
         assert isinstance(definition, MultiKernelLine)  # there is a choice
-
-        def launches_at(addresses: Addresses) -> dict[int, Fragment]:
-            return _format_launches(lines, line, runnable, addresses) or {}
-
-        choice = format_choice(lines, definition, line, runnable.dispatch, launches_at)
-        emit_switch(lines.writer, choice, launches)
+        match runnable.dispatch:
+            case int():
+                choice = format_int(runnable.dispatch)
+            case NearestAt(hints, sizes):
+                choice = format_nearest(context, definition.name, hints, sizes)
+            case ComputedAt(index):
+                function = format_computed(context, definition.name, index)
+                choice = fragment("{}(c)", function)
+            case BenchmarkChoice():
+                choice = format_timed_choice(context, definition, line, launches_at)
+        emit_switch(context.writer, choice, launches)
 
 
 def _format_launches(
-    lines: "CppLines", line: KernelCallLine, runnable: Runnable, addresses: Addresses
-) -> dict[int, Fragment] | None:
-    """Return the launch of each choice; ``None`` where one's definition was reported."""
+    context: Context,
+    line: KernelCallLine,
+    runnable: Runnable,
+    addresses: Addresses,
+    languages: KernelLanguages,
+) -> dict[int, Fragment]:
+    """Return the launch of each choice; those whose definition was reported are missing."""
     launches: dict[int, Fragment] = {}
     for number, candidate in runnable.kernels.items():
-        launch = _format_launch(lines, line, candidate, addresses)
+        kernel = candidate.kernel
+        language = languages.get((line.device.kind, kernel.language))
+        if language is None or kernel.name not in context.module.kernels:
+            return launches
+        arguments = launch_arguments(line, candidate, addresses)
+        launch = language.format_launch(context, line, kernel, arguments)
         if launch is None:
-            return None
+            return launches
         launches[number] = launch
     return launches
-
-
-def _format_launch(
-    lines: "CppLines", line: KernelCallLine, candidate: Candidate, addresses: Addresses
-) -> Fragment | None:
-    kernel = candidate.kernel
-    arguments = launch_arguments(line, candidate, addresses)
-    if kernel.language is Language.TRITON:
-        return format_triton_launch(lines, line, kernel, arguments)
-    if kernel.language is not Language.CPP:
-        return None
-    if line.device.kind != "cpu":
-        lines.report(f"a C++ kernel does not run on {line.device}", str(line.device))
-    given: list[Fragment] = []
-    for argument, parameter in zip(
-        arguments, runtime_parameters(kernel.parameters), strict=True
-    ):
-        if argument.address is not None:
-            given.append(argument.address)
-            continue
-        assert not isinstance(argument.value, BufferRef)  # it would have an address
-        dtype = parameter.dtype if isinstance(parameter, ScalarParameter) else None
-        given.append(lines.expressions.format_number(argument.value, kind_of(dtype)))
-    function = lines.module.kernels[kernel.name]
-    return fragment("{}({})", function, joined(", ", given))

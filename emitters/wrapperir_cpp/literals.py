@@ -1,8 +1,10 @@
-"""Program data as C++ literals."""
+"""Literals, and conversions of numbers to their declared kind, in C++."""
 
 import math
 
 from wrapperir.emit.fragment import Fragment, fragment
+from wrapperir.ir.line import SymbolKind
+from wrapperir.ir.types import DType
 
 _LEAST = -(2**63)
 _PRINTABLE = frozenset(map(chr, range(0x20, 0x7F))) - frozenset('"\\?')
@@ -40,3 +42,32 @@ def format_string(text: str) -> Fragment:
     encoded = text.encode("utf-8", "surrogatepass")
     parts = [chr(byte) if chr(byte) in _PRINTABLE else f"\\{byte:03o}" for byte in encoded]
     return Fragment('"' + "".join(parts) + '"')
+
+
+def format_bool(value: bool) -> Fragment:
+    """Return ``true`` or ``false``."""
+    return fragment("true") if value else fragment("false")
+
+
+def format_dtype(dtype: DType) -> Fragment:
+    """Return the enumerator of an element type."""
+    name = "boolean" if dtype is DType.BOOL else dtype.value
+    return fragment("DType::{}", Fragment(name))
+
+
+def format_converted(value: Fragment, old: SymbolKind, new: SymbolKind) -> Fragment:
+    """Return a number of kind ``old`` as one of kind ``new``.
+
+    The C++ throws where an int is wanted and the number is not whole.
+    """
+    if old is new:
+        return value
+    match new:
+        case SymbolKind.FLOAT:
+            return fragment("double({})", value)
+        case SymbolKind.BOOL:
+            return fragment("{} != 0", value)
+        case SymbolKind.INT if old is SymbolKind.BOOL:
+            return fragment("int64_t({})", value)
+        case SymbolKind.INT:
+            return fragment("num::whole({})", value)

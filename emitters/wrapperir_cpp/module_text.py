@@ -46,9 +46,9 @@ class CppModule:
     namespace, before all functions.  ``files`` are further files of the artifact.
     """
 
-    def __init__(self) -> None:
-        """Start with an empty file."""
-        self.names = CppNames(RESERVED)
+    def __init__(self, reserved: frozenset[str] = frozenset()) -> None:
+        """Start with an empty file; ``reserved`` are further names not to use."""
+        self.names = CppNames(RESERVED | reserved)
         self.values = Namespace(self.names)
         self.symbols = Namespace(self.names)
         self.kernels = Namespace(self.names)

@@ -4,7 +4,7 @@ A value is one of a few kinds, whatever the way that the operator is then called
 """
 
 from collections.abc import Mapping
-from typing import LiteralString, Protocol, TypeAlias, Union
+from typing import LiteralString, TypeAlias, Union
 
 from attrs import frozen
 
@@ -21,10 +21,12 @@ from wrapperir.ir.types import (
     TupleType,
     ValueType,
 )
+from wrapperir_cpp.context import Context
 from wrapperir_cpp.expressions import ExpressionFormatter
-from wrapperir_cpp.homes import Indices
 from wrapperir_cpp.literals import format_float, format_int
+from wrapperir_cpp.memory import tensor_handle
 from wrapperir_cpp.schemas import Kind, SchemaType, refused
+from wrapperir_cpp.value_storage import Indices
 
 ENUMS: Mapping[str, frozenset[str]] = {
     "layout": frozenset(
@@ -35,24 +37,6 @@ ENUMS: Mapping[str, frozenset[str]] = {
     ),
 }
 """The named constants of torch that a program may have, by kind."""
-
-
-class Names(Protocol):
-    """What values need of the emitter of lines."""
-
-    expressions: ExpressionFormatter
-
-    def handle(self, name: str, indices: Indices = ()) -> Fragment:
-        """Return a borrowed handle of a tensor."""
-        ...
-
-    def scalar(self, name: str, indices: Indices = ()) -> Fragment:
-        """Return a number that an operator returned or the caller gave."""
-        ...
-
-    def static_type(self, name: str) -> ValueType:
-        """Return the declared type of a name."""
-        ...
 
 
 @frozen
@@ -93,7 +77,7 @@ OperatorValue: TypeAlias = Union[NoValue, TensorValue, NumberValue, ListValue, P
 
 
 def value_of(
-    lines: Names, type: SchemaType, argument: Argument, what: str
+    context: Context, type: SchemaType, argument: Argument, what: str
 ) -> OperatorValue:
     """Return the value of an argument that the schema gives a type; ``what`` names it.
 
@@ -101,10 +85,10 @@ def value_of(
         DiagnosticError: WIR705, it is not of that type.
     """
     if isinstance(argument, BufferRef):
-        argument_type = lines.static_type(argument.name)
-        value: OperatorValue = _named(lines, argument.name, argument_type, ())
+        argument_type = context.facts.types[argument.name]
+        value: OperatorValue = _named(context, argument.name, argument_type, ())
     else:
-        value = _literal(lines, argument, type.required, what)
+        value = _literal(context, argument, type.required, what)
     fitted = _fitted(value, type)
     if fitted is None:
         raise refused(f"{what} takes no {_describe(value)} (its type is {_spell(type)})")
@@ -118,16 +102,16 @@ def tensors_in(value: OperatorValue) -> list[TensorValue]:
     return [value] if isinstance(value, TensorValue) else []
 
 
-def _named(lines: Names, name: str, type: ValueType, indices: Indices) -> OperatorValue:
+def _named(context: Context, name: str, type: ValueType, indices: Indices) -> OperatorValue:
     match type:
         case TensorType():
-            return TensorValue(lines.handle(name, indices), type)
+            return TensorValue(tensor_handle(context, name, indices), type)
         case ScalarType(dtype):
-            return NumberValue(lines.scalar(name, indices), kind_of(dtype))
+            return NumberValue(context.values.scalar(name, indices), kind_of(dtype))
         case TupleType(elements):
             return ListValue(
                 tuple(
-                    _named(lines, name, element, (*indices, position))
+                    _named(context, name, element, (*indices, position))
                     for position, element in enumerate(elements)
                 )
             )
@@ -140,19 +124,19 @@ def _named(lines: Names, name: str, type: ValueType, indices: Indices) -> Operat
 
 
 def _literal(
-    lines: Names, argument: Argument, type: SchemaType, what: str
+    context: Context, argument: Argument, type: SchemaType, what: str
 ) -> OperatorValue:
     match argument:
         case None:
             return NoValue()
         case bool() | int() | float() | Symbol() | Operation():
-            return _number(lines.expressions, argument)
+            return _number(context.expressions, argument)
         case tuple():
             if type.kind is not Kind.LIST or type.element is None:
                 raise refused(f"{what} takes no list (its type is {_spell(type)})")
             element = type.element
             return ListValue(
-                tuple(value_of(lines, element, item, what) for item in argument)
+                tuple(value_of(context, element, item, what) for item in argument)
             )
         case TorchEnum(kind, name) if name not in ENUMS.get(kind, ()):
             raise refused(f"torch has no {kind[:80]!a} named {name[:80]!a}")

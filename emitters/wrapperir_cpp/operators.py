@@ -9,7 +9,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from attrs import evolve
 
@@ -35,15 +34,15 @@ from wrapperir_cpp.blas import (
     plan_operands,
     static_scale,
 )
+from wrapperir_cpp.context import Context
 from wrapperir_cpp.dispatcher import (
-    Slots,
     format_dispatched_call,
     format_results,
     is_carried,
     name_nothing,
 )
-from wrapperir_cpp.homes import Indices, leaves
 from wrapperir_cpp.layout import BRIDGE_SOURCE
+from wrapperir_cpp.memory import allocate, define_scalar, result_slot, tensor_pointer
 from wrapperir_cpp.module_text import CppModule
 from wrapperir_cpp.operator_values import OperatorValue, TensorValue, value_of
 from wrapperir_cpp.schemas import (
@@ -55,9 +54,7 @@ from wrapperir_cpp.schemas import (
     refused,
 )
 from wrapperir_cpp.shims import find_shim, format_shim_call, returns_nothing
-
-if TYPE_CHECKING:
-    from wrapperir_cpp.lines import CppLines
+from wrapperir_cpp.value_storage import Indices, leaves
 
 _BRIDGE = Path(__file__).with_name("runtime") / "bridge.cpp"
 
@@ -65,23 +62,23 @@ _BRIDGE = Path(__file__).with_name("runtime") / "bridge.cpp"
 _PRODUCTS = frozenset(f"aten.{name}.default" for name in ("mm", "addmm", "bmm", "baddbmm"))
 
 
-def emit_operator(lines: "CppLines", line: ExternKernelLine) -> None:
+def emit_operator(context: Context, line: ExternKernelLine) -> None:
     """Append the call of an operator.
 
     What has no form in C++ is reported: an operator that PyTorch has not, or an argument or
     result that it cannot have.
     """
     try:
-        written = _with_out(lines, line)
-        if not _emit_product(lines, written):
-            _emit_call(lines, written)
+        written = _with_out(context, line)
+        if not _emit_product(context, written):
+            _emit_call(context, written)
     except DiagnosticError as error:
         for diagnostic in error.diagnostics:
-            lines.report(diagnostic.message, line.operator)
-        _define_result(lines, line)
+            context.report(diagnostic.message, line.operator)
+        _define_result(context, line)
 
 
-def _with_out(lines: "CppLines", line: ExternKernelLine) -> ExternKernelLine:
+def _with_out(context: Context, line: ExternKernelLine) -> ExternKernelLine:
     """Return a product of matrices as one that is written to a tensor that this allocates.
 
     PyTorch has C functions for those only.  Other lines are returned as they are.
@@ -92,14 +89,14 @@ def _with_out(lines: "CppLines", line: ExternKernelLine) -> ExternKernelLine:
         or result is None
         or not isinstance(type, TensorType)
         or (type.stride, type.offset) != (contiguous_stride(type.size), 0)
-        or not lines.survey.layouts.special.isdisjoint((result, *uses(line)))
+        or not context.layouts.special.isdisjoint((result, *uses(line)))
     ):
         return line
-    known = {s for name in uses(line) for s in type_symbols(lines.static_type(name))}
+    known = {s for name in uses(line) for s in type_symbols(context.facts.types[name])}
     if not known.issuperset(type_symbols(type)):
         return line  # the lines after define what the type says
-    lines.memory.allocate(result, type)
-    lines.survey.layouts.exact.add(result)
+    allocate(context, result, type)
+    context.layouts.exact.add(result)
     return evolve(
         line,
         operator=line.operator.replace(".default", ".out"),
@@ -109,31 +106,31 @@ def _with_out(lines: "CppLines", line: ExternKernelLine) -> ExternKernelLine:
     )
 
 
-def _emit_call(lines: "CppLines", line: ExternKernelLine) -> None:
+def _emit_call(context: Context, line: ExternKernelLine) -> None:
     schema = find_schema(line.operator)
     values = [
-        value_of(lines, parameter.type, argument, f"{parameter.name} of {line.operator}")
+        value_of(context, parameter.type, argument, f"{parameter.name} of {line.operator}")
         for parameter, argument in bind_arguments(schema, line)
     ]
-    if _emit_shim_call(lines, line, schema, values):
+    if _emit_shim_call(context, line, schema, values):
         return
-    results = format_results(lines, schema, line.result, line.type)
+    results = format_results(context, schema, line.result, line.type)
     if not is_carried(schema, values):
-        _need_bridge(lines.module)
-    number = lines.line_number()
-    call = format_dispatched_call(lines.module, schema, values, results, number)
-    lines.writer.emit_line("{}", call)
+        _need_bridge(context.module)
+    number = context.line_number()
+    call = format_dispatched_call(context.module, schema, values, results, number)
+    context.writer.emit_line("{}", call)
 
 
-def _define_result(lines: "CppLines", line: ExternKernelLine) -> None:
+def _define_result(context: Context, line: ExternKernelLine) -> None:
     """Let the lines after one that was reported have its result."""
     if line.result is None or line.type is None:
         return
     for indices, type in leaves(line.type):
         if isinstance(type, ScalarType):
-            lines.define_scalar(line.result, kind_of(type.dtype), indices)
+            define_scalar(context, line.result, kind_of(type.dtype), indices)
         else:
-            lines.slot(line.result, indices)
+            result_slot(context, line.result, indices)
 
 
 def _need_bridge(module: CppModule) -> None:
@@ -142,34 +139,34 @@ def _need_bridge(module: CppModule) -> None:
 
 
 def _emit_shim_call(
-    lines: "CppLines",
+    context: Context,
     line: ExternKernelLine,
     schema: Schema,
     values: Sequence[OperatorValue],
 ) -> bool:
     function = find_shim(schema, values, line.device)
-    if function is None or not lines.survey.layouts.special.isdisjoint(uses(line)):
+    if function is None or not context.layouts.special.isdisjoint(uses(line)):
         return False
-    number = lines.line_number()
+    number = context.line_number()
     if not returns_nothing(schema):
-        results = _returned(lines, schema, line.result, line.type)
-        call = format_shim_call(lines.module, function, schema, values, results, number)
+        results = _returned(context, schema, line.result, line.type)
+        call = format_shim_call(context.module, function, schema, values, results, number)
         if call is None:
             return False
-        lines.writer.emit_line("{}", call)
+        context.writer.emit_line("{}", call)
         return True
     aliases = _aliases(schema, values)
     if line.result is not None and len(aliases) != len(schema.results):
         return False
-    call = format_shim_call(lines.module, function, schema, values, (), number)
+    call = format_shim_call(context.module, function, schema, values, (), number)
     if call is None:
         return False
-    lines.writer.emit_line("{}", call)
+    context.writer.emit_line("{}", call)
     if line.result is not None:
         for position, alias in enumerate(aliases):
             indices = (position,) if len(aliases) > 1 else ()
-            slot = lines.slot(line.result, indices)
-            lines.writer.emit_line("{}.reset(new_handle({}, {}));", slot, alias, number)
+            slot = result_slot(context, line.result, indices)
+            context.writer.emit_line("{}.reset(new_handle({}, {}));", slot, alias, number)
     return True
 
 
@@ -184,17 +181,17 @@ def _aliases(schema: Schema, values: Sequence[OperatorValue]) -> list[Fragment]:
 
 
 def _returned(
-    lines: Slots, schema: Schema, name: str | None, type: ValueType | None
+    context: Context, schema: Schema, name: str | None, type: ValueType | None
 ) -> list[Fragment]:
     """Return where a C function writes each result."""
     if name is None or type is None:
         return [_nowhere(found) for found in schema.results]
     if len(schema.results) == 1:
-        return [_where(lines, schema.results[0], name, type, ())]
+        return [_where(context, schema.results[0], name, type, ())]
     if not isinstance(type, TupleType) or len(type.elements) != len(schema.results):
         raise refused(f"{schema.name} returns {len(schema.results)} values")
     return [
-        _where(lines, found, name, element, (position,))
+        _where(context, found, name, element, (position,))
         for position, (found, element) in enumerate(
             zip(schema.results, type.elements, strict=True)
         )
@@ -202,18 +199,18 @@ def _returned(
 
 
 def _where(
-    lines: Slots, found: SchemaType, name: str, type: ValueType, indices: Indices
+    context: Context, found: SchemaType, name: str, type: ValueType, indices: Indices
 ) -> Fragment:
     match type:
         case OpaqueType():
-            name_nothing(lines, type, name, indices)
+            name_nothing(context, type, name, indices)
             return _nowhere(found)
         case TensorType() if found.kind is Kind.TENSOR:
-            return fragment("{}.out()", lines.slot(name, indices))
+            return fragment("{}.out()", result_slot(context, name, indices))
         case ScalarType(dtype) if found.kind is Kind.INT and not dtype.is_float:
-            return fragment("&{}", lines.define_scalar(name, SymbolKind.INT, indices))
+            return fragment("&{}", define_scalar(context, name, SymbolKind.INT, indices))
         case ScalarType(dtype) if found.kind is Kind.FLOAT and dtype.is_float:
-            return fragment("&{}", lines.define_scalar(name, SymbolKind.FLOAT, indices))
+            return fragment("&{}", define_scalar(context, name, SymbolKind.FLOAT, indices))
         case _:
             raise refused(f"a result of type {found.kind.value} has no form in C++ here")
 
@@ -228,23 +225,23 @@ def _nowhere(found: SchemaType) -> Fragment:
             return fragment("Tensor().out()")
 
 
-def _emit_product(lines: "CppLines", line: ExternKernelLine) -> bool:
+def _emit_product(context: Context, line: ExternKernelLine) -> bool:
     """Append a call of BLAS, where the line is a small product of matrices."""
     keywords = dict(line.keywords)
     out = keywords.pop("out", None)
     if line.result is not None or not isinstance(out, BufferRef):
         return False
     if line.operator == "aten.mm.out" and not keywords:
-        return _emit_gemm(lines, out, line.arguments, 1, 0)
+        return _emit_gemm(context, out, line.arguments, 1, 0)
     if line.operator == "aten.addmm.out" and keywords.keys() <= {"alpha", "beta"}:
         source, *factors = line.arguments
         scales = keywords.get("alpha", 1), keywords.get("beta", 1)
-        return _emit_gemm(lines, out, factors, *scales, source)
+        return _emit_gemm(context, out, factors, *scales, source)
     return False
 
 
 def _emit_gemm(
-    lines: "CppLines",
+    context: Context,
     out: BufferRef,
     factors: Sequence[Argument],
     alpha: Argument,
@@ -252,9 +249,9 @@ def _emit_gemm(
     source: Argument = None,
 ) -> bool:
     names = [a.name for a in (out, *factors) if isinstance(a, BufferRef)]
-    if len(names) != 3 or not lines.survey.layouts.exact.issuperset(names):
+    if len(names) != 3 or not context.layouts.exact.issuperset(names):
         return False
-    types = [type for n in names if isinstance(type := lines.static_type(n), TensorType)]
+    types = [type for n in names if isinstance(type := context.facts.types[n], TensorType)]
     product = plan_operands(types) if len(types) == 3 else None
     if product is None:
         return False
@@ -263,14 +260,14 @@ def _emit_gemm(
     if first is None or second is None:
         return False
     c_type = format_c_type(dtype)
-    pointers = [lines.pointer(name, c_type) for name in names]
+    pointers = [tensor_pointer(context, name, c_type) for name in names]
     if second != 0 and source != out:
-        copy = _format_source(lines, source, types[0], pointers[0])
+        copy = _format_source(context, source, types[0], pointers[0])
         if copy is None:
             return False
-        lines.writer.emit_line("{}", copy)
+        context.writer.emit_line("{}", copy)
     where = pointers[0], pointers[1], pointers[2]
-    lines.writer.emit_line("{}", format_product(product, where, (first, second)))
+    context.writer.emit_line("{}", format_product(product, where, (first, second)))
     return True
 
 
@@ -281,15 +278,17 @@ def _scale(value: Argument, dtype: DType) -> float | None:
 
 
 def _format_source(
-    lines: "CppLines", source: Argument, out: TensorType, pointer: Fragment
+    context: Context, source: Argument, out: TensorType, pointer: Fragment
 ) -> Fragment | None:
-    if not isinstance(source, BufferRef) or source.name not in lines.survey.layouts.exact:
+    if not isinstance(source, BufferRef) or source.name not in context.layouts.exact:
         return None
-    type = lines.static_type(source.name)
+    type = context.facts.types[source.name]
     if not isinstance(type, TensorType) or type.dtype is not out.dtype:
         return None
     if type.device.kind != "cpu":
         return None
     return format_copy(
-        out, type, (pointer, lines.pointer(source.name, format_c_type(type.dtype)))
+        out,
+        type,
+        (pointer, tensor_pointer(context, source.name, format_c_type(type.dtype))),
     )

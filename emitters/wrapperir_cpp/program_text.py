@@ -12,11 +12,12 @@ from wrapperir.ir.line import SymbolKind
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import CPU, ScalarType, TensorType, ValueType
 from wrapperir_cpp.arena import ALIGNMENT, Region
+from wrapperir_cpp.call import format_declaration
+from wrapperir_cpp.context import Context
 from wrapperir_cpp.line_facts import LineFact
-from wrapperir_cpp.lines import CppLines
-from wrapperir_cpp.literals import format_int, format_string
-from wrapperir_cpp.memory import format_dtype
+from wrapperir_cpp.literals import format_bool, format_dtype, format_int, format_string
 from wrapperir_cpp.module_text import source_writer
+from wrapperir_cpp.streams import emit_begin, emit_end, emit_guards, emit_plans
 
 _ANY = -(2**63)
 _MOST_ON_STACK = 16 * 1024
@@ -29,7 +30,7 @@ _KINDS = {
 
 def format_program(
     program: Program,
-    lines: CppLines,
+    context: Context,
     places: Sequence[LineFact],
     headers: Sequence[Fragment],
     remarks: Sequence[str],
@@ -38,9 +39,9 @@ def format_program(
 
     ``places`` says where each line is in the program's text.
     """
-    module = lines.module
+    module = context.module
     facts = source_writer()
-    _emit_facts(facts, program, lines, places)
+    _emit_facts(facts, program, context, places)
     writer = source_writer()
     for remark in remarks:
         writer.emit_comment(remark)
@@ -54,42 +55,36 @@ def format_program(
     writer.emit_line("namespace {{")
     module.emit_tables(writer)
     writer.emit_writer(module.statics)
-    blocks = {
-        device.index or 0: region
-        for device, region in lines.arena.regions.items()
-        if device != CPU
-    }
-    kept = {device.index or 0: region for device, region in lines.arena.kept.items()}
-    lines.streams.emit_plans(writer, blocks, kept)
-    _emit_call(writer, program, lines)
-    writer.emit_writer(lines.chunks.functions)
+    emit_plans(context, writer)
+    _emit_call(writer, program, context)
+    writer.emit_writer(context.chunks.functions)
     writer.emit_line("void run(const Context& context) {{")
     with writer.indented():
-        lines.streams.emit_begin(writer)
-        if _is_large(lines):
+        emit_begin(context, writer)
+        if _is_large(context):
             writer.emit_line("Owner<Call> call(new Call(context));")
             writer.emit_line("Call& c = *call.owned;")
         else:
             writer.emit_line("Call c(context);")
-        lines.streams.emit_guards(writer)
-        writer.emit_writer(lines.writer)
-        lines.streams.emit_end(writer)
+        emit_guards(context, writer)
+        writer.emit_writer(context.writer)
+        emit_end(context, writer)
     writer.emit_line("}}")
     writer.emit_blank()
     writer.emit_writer(facts)
     return writer.format_text()
 
 
-def _is_large(lines: CppLines) -> bool:
+def _is_large(context: Context) -> bool:
     """Say whether a call's values are too many for the stack of any thread."""
-    call = lines.call
-    values = 2 * len(call.slots) + len(call.numbers) + len(lines.symbols)
+    call = context.call
+    values = 2 * len(call.slots) + len(call.numbers) + len(context.symbols)
     return 8 * values > _MOST_ON_STACK
 
 
-def _emit_call(writer: SourceWriter, program: Program, lines: CppLines) -> None:
+def _emit_call(writer: SourceWriter, program: Program, context: Context) -> None:
     """Append the enumerators of tensors, and ``struct Call``."""
-    call, values = lines.call, lines.module.values
+    call, values = context.call, context.module.values
     constants = [values[constant.name] for constant in program.constants]
     _emit_enum(writer, "Slot", "Tensors of a call's own, in c.t", list(call.slots))
     _emit_enum(writer, "Constant", "Those in c.constants", constants)
@@ -105,8 +100,15 @@ def _emit_call(writer: SourceWriter, program: Program, lines: CppLines) -> None:
             count = format_int(len(call.slots))
             writer.emit_line("Tensor t[{}];", count)
             writer.emit_line("char* p[{}];  // where the tensors' data begins", count)
-        numbers = [*call.numbers, *lines.symbols.declarations()]
-        for number in (*lines.streams.members(), *numbers):
+        symbols = [
+            format_declaration(kind, context.module.symbols[name])
+            for name, kind in context.facts.kinds.symbols.items()
+        ]
+        numbers = [*call.numbers, *symbols]
+        members = [
+            fragment("DeviceCall* {}", name) for name in context.device_names.values()
+        ]
+        for number in (*members, *numbers):
             writer.emit_line("{};", number)
     writer.emit_line("}};")
     writer.emit_blank()
@@ -126,7 +128,7 @@ def _emit_enum(
 
 
 def _emit_facts(
-    writer: SourceWriter, program: Program, lines: CppLines, places: Sequence[LineFact]
+    writer: SourceWriter, program: Program, context: Context, places: Sequence[LineFact]
 ) -> None:
     """Append the description, the tables it is made of, and the end of the namespace."""
     inputs = [
@@ -135,8 +137,8 @@ def _emit_facts(
             [
                 format_string(given.name),
                 _format_kind(given.type),
-                _format_tensor(lines, given.type),
-                fragment("true") if given.mutated else fragment("false"),
+                _format_tensor(context, given.type),
+                format_bool(given.mutated),
             ],
         )
         for given in program.inputs
@@ -146,7 +148,7 @@ def _emit_facts(
         parts = [
             format_string(constant.name),
             format_string(constant.key),
-            _format_tensor(lines, constant.type),
+            _format_tensor(context, constant.type),
             format_int(0 if place is None else place.begin),
             format_int(-1 if place is None else place.bytes),
         ]
@@ -159,13 +161,13 @@ def _emit_facts(
                 format_int(key.offset),
                 format_dtype(key.dtype),
                 format_int(len(key.size)),
-                lines.module.table(key.size),
-                lines.module.table(key.stride),
+                context.module.table(key.size),
+                context.module.table(key.stride),
             ],
         )
-        for key in lines.call.fixed
+        for key in context.call.fixed
     ]
-    region = lines.arena.regions.get(CPU, Region(0, ALIGNMENT))
+    region = context.arena.regions.get(CPU, Region(0, ALIGNMENT))
     zeroed = [
         fragment("{}, {}", format_int(offset), format_int(bytes))
         for offset, bytes in region.zeroed
@@ -174,7 +176,7 @@ def _emit_facts(
         fragment("{}, {}", format_int(place.number), format_string(place.text))
         for place in places
     ]
-    timed = [*lines.choices.trials.choices.values()]
+    timed = [*context.choices.fastest.values()]
     tables = [
         _emit_table(writer, "InputFact", "inputs", inputs),
         _emit_table(writer, "ConstantFact", "constants", constants),
@@ -194,7 +196,7 @@ def _emit_facts(
         ("fixed tensors", [format_int(len(fixed)), tables[2]]),
         ("parts of the arena that begin as zero", [format_int(len(zeroed)), tables[3]]),
         ("lines of program.wir", [format_int(len(places)), tables[4]]),
-        ("numbers that frames keep", [format_int(lines.choices.recent)]),
+        ("numbers that frames keep", [format_int(context.choices.recent)]),
         ("choices that are timed", [format_int(len(timed)), tables[5]]),
         ("function", [fragment("run")]),
     ]
@@ -237,11 +239,11 @@ def _format_kind(type: ValueType) -> Fragment:
     return fragment("WRAPPERIR_TENSOR")
 
 
-def _format_tensor(lines: CppLines, type: ValueType) -> Fragment:
+def _format_tensor(context: Context, type: ValueType) -> Fragment:
     """Return what the caller is to give; what has symbols is any number."""
     if not isinstance(type, TensorType):
         return fragment("{{}}")
-    device = fragment("cuda") if type.device.kind == "cuda" else fragment("cpu")
+    device = fragment(context.tables[type.device.kind].enumerator)
     numbers = joined(
         ", ",
         [
@@ -249,8 +251,8 @@ def _format_tensor(lines: CppLines, type: ValueType) -> Fragment:
             fragment("Device::{}", device),
             format_int(type.device.index or 0),
             format_int(len(type.size)),
-            _format_known(lines, type.size),
-            _format_known(lines, type.stride),
+            _format_known(context, type.size),
+            _format_known(context, type.stride),
             format_int(type.alignment or 0),
             format_int(type.offset if isinstance(type.offset, int) else _ANY),
         ],
@@ -258,5 +260,5 @@ def _format_tensor(lines: CppLines, type: ValueType) -> Fragment:
     return fragment("{{{}}}", numbers)
 
 
-def _format_known(lines: CppLines, values: Sequence[Expr]) -> Fragment:
-    return lines.module.table([n if isinstance(n, int) else _ANY for n in values])
+def _format_known(context: Context, values: Sequence[Expr]) -> Fragment:
+    return context.module.table([n if isinstance(n, int) else _ANY for n in values])

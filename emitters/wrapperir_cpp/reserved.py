@@ -53,13 +53,7 @@ RUNTIME = frozenset(
     """.split()  # noqa: SIM905
 )
 """What the runtime's headers, and the files that include them, declare."""
-CUDA = frozenset(
-    {
-        *("CudaCall", "CudaEnd", "CudaPlan", "Grid", "OnStream", "TritonKernel"),
-        *("bfloat16_bits", "context", "describe", "half_bits", "launch", "narrow", "on"),
-        *("allocate_on_device", "deallocate_on_device"),
-    }
-)
-"""What those on CUDA devices call theirs."""
+DEVICES = frozenset({"DeviceCall", "DeviceEnd", "DevicePlan", "OnStream", "context", "on"})
+"""What those with streams declare."""
 
-RESERVED = KEYWORDS | MACROS | LIBRARY | OWN | RUNTIME | CUDA
+RESERVED = KEYWORDS | MACROS | LIBRARY | OWN | RUNTIME | DEVICES

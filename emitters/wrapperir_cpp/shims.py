@@ -13,8 +13,8 @@ from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.ir.identifier import is_identifier
 from wrapperir.ir.line import ComplexLiteral, SymbolKind, TorchEnum
 from wrapperir.ir.types import DEFAULT_SPACE, Device, DType
-from wrapperir_cpp.dispatcher import format_device, format_dtype, format_integers
-from wrapperir_cpp.literals import format_float, format_int, format_string
+from wrapperir_cpp.dispatcher import format_device, format_integers
+from wrapperir_cpp.literals import format_dtype, format_float, format_int, format_string
 from wrapperir_cpp.module_text import CppModule
 from wrapperir_cpp.operator_values import (
     ListValue,

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, LiteralString
+from typing import LiteralString
 
 from attrs import frozen
 
@@ -19,12 +19,15 @@ from wrapperir.ir.line import (
     ValueOf,
 )
 from wrapperir.ir.types import DType, ScalarType, TensorType
-from wrapperir_cpp.literals import format_float, format_int, format_string
-from wrapperir_cpp.memory import format_dtype
-from wrapperir_cpp.numbers import format_converted
-
-if TYPE_CHECKING:
-    from wrapperir_cpp.lines import CppLines
+from wrapperir_cpp.context import Context
+from wrapperir_cpp.literals import (
+    format_converted,
+    format_dtype,
+    format_float,
+    format_int,
+    format_string,
+)
+from wrapperir_cpp.memory import tensor_handle, tensor_pointer
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
@@ -64,97 +67,99 @@ SMALL_FLOATS = frozenset(
 """Floats of which the C++ has the bits."""
 
 
-def emit_symbol_definition(lines: "CppLines", line: SymbolDefinitionLine) -> None:
+def emit_symbol_definition(context: Context, line: SymbolDefinitionLine) -> None:
     """Append ``c.s0 = num::size_of(c.t[x].get(), 0, 3);`` and the check of its range."""
-    symbol = lines.symbols[line.symbol]
-    value = _format_source(lines, line)
-    lines.writer.emit_line("{} = {};", symbol, value)
-    lines.defined_symbols.add(line.symbol)
-    _emit_range_check(lines, symbol, line)
+    symbol = context.symbols[line.symbol]
+    value = _format_source(context, line)
+    context.writer.emit_line("{} = {};", symbol, value)
+    context.defined_symbols.add(line.symbol)
+    _emit_range_check(context, symbol, line)
 
 
-def _format_source(lines: "CppLines", line: SymbolDefinitionLine) -> Fragment:
+def _format_source(context: Context, line: SymbolDefinitionLine) -> Fragment:
     """Return the value of a symbol, as a number of its kind."""
-    number = lines.line_number()
+    number = context.line_number()
     old = SymbolKind.INT
     match line.source:
         case SizeOf(buffer, dim):
-            handle = lines.handle(buffer)
+            handle = tensor_handle(context, buffer)
             value = fragment("num::size_of({}, {}, {})", handle, format_int(dim), number)
         case StrideOf(buffer, dim):
-            handle = lines.handle(buffer)
+            handle = tensor_handle(context, buffer)
             value = fragment("num::stride_of({}, {}, {})", handle, format_int(dim), number)
         case OffsetOf(buffer):
-            value = _format_offset(lines, buffer)
+            value = _format_offset(context, buffer)
         case ItemOf(buffer):
-            return _format_item(lines, buffer, line.kind)
+            return _format_item(context, buffer, line.kind)
         case ValueOf(name):
-            type = lines.static_type(name)
+            type = context.facts.types[name]
             assert isinstance(type, ScalarType)  # verified
-            value, old = lines.scalar(name), kind_of(type.dtype)
+            value, old = context.values.scalar(name), kind_of(type.dtype)
         case Symbol() | Operation() | int() | float():
-            return lines.expressions.format_number(line.source, line.kind)
+            return context.expressions.format_number(line.source, line.kind)
     return format_converted(value, old, line.kind)
 
 
-def _format_offset(lines: "CppLines", buffer: str) -> Fragment:
+def _format_offset(context: Context, buffer: str) -> Fragment:
     # An operand or result begins its type's offset after its storage does, wherever
     # PyTorch's storage begins; unless the offset is what PyTorch is asked for.
-    type = lines.static_type(buffer)
+    type = context.facts.types[buffer]
     assert isinstance(type, TensorType)  # verified
-    if lines.defined_symbols.issuperset(symbols_in(type.offset)):
-        return lines.expressions.format_index(type.offset)
-    return fragment("num::offset_of({}, {})", lines.handle(buffer), lines.line_number())
+    if context.defined_symbols.issuperset(symbols_in(type.offset)):
+        return context.expressions.format_index(type.offset)
+    return fragment(
+        "num::offset_of({}, {})", tensor_handle(context, buffer), context.line_number()
+    )
 
 
-def _format_item(lines: "CppLines", buffer: str, kind: SymbolKind) -> Fragment:
-    type = lines.static_type(buffer)
+def _format_item(context: Context, buffer: str, kind: SymbolKind) -> Fragment:
+    type = context.facts.types[buffer]
     assert isinstance(type, TensorType)  # verified
     dtype, item = type.dtype, _ITEMS.get(type.dtype)
     on_cpu = type.device.kind == "cpu"
     if item is None or (item.function is None and not on_cpu):
-        lines.report(f"an element of {dtype} on {type.device} cannot be read", buffer)
+        context.report(f"an element of {dtype} on {type.device} cannot be read", buffer)
         return fragment("0")
     if on_cpu:
-        value = _format_element(lines, buffer, type, item)
+        value = _format_element(context, buffer, type, item)
     else:
-        value = _format_read(lines, buffer, item)
+        value = _format_read(context, buffer, item)
     if dtype in SMALL_FLOATS:
         value = fragment("num::small_float({}, {})", format_dtype(dtype), value)
     if dtype is DType.U64 and kind is SymbolKind.INT:
-        return fragment("num::signed_int({}, {})", value, lines.line_number())
+        return fragment("num::signed_int({}, {})", value, context.line_number())
     old = kind_of(dtype)
     return value if old is kind else format_converted(value, old, kind)
 
 
 def _format_element(
-    lines: "CppLines", buffer: str, type: TensorType, item: _Item
+    context: Context, buffer: str, type: TensorType, item: _Item
 ) -> Fragment:
     """Return the element, out of the CPU's memory."""
     elements = product(type.size)
     if elements != 1:
-        lines.writer.emit_line(
+        context.writer.emit_line(
             "num::check_one({}, {}, {});",
-            lines.expressions.format_index(elements),
+            context.expressions.format_index(elements),
             format_string(f"%{buffer}"),
-            lines.line_number(),
+            context.line_number(),
         )
-    return fragment("*{}", lines.pointer(buffer, fragment(item.c_type)))
+    return fragment("*{}", tensor_pointer(context, buffer, fragment(item.c_type)))
 
 
-def _format_read(lines: "CppLines", buffer: str, item: _Item) -> Fragment:
+def _format_read(context: Context, buffer: str, item: _Item) -> Fragment:
     """Return the element as PyTorch reads it, from any device."""
     assert item.function is not None
     c_type, function = fragment(item.c_type), fragment(item.function)
-    lines.module.declare(
+    context.module.declare(
         fragment("AOTITorchError {}(AtenTensorHandle, {}*)", function, c_type)
     )
-    handle = lines.handle(buffer)
-    return fragment("num::item_of({}, {}, {})", function, handle, lines.line_number())
+    handle = tensor_handle(context, buffer)
+    return fragment("num::item_of({}, {}, {})", function, handle, context.line_number())
 
 
 def _emit_range_check(
-    lines: "CppLines", symbol: Fragment, line: SymbolDefinitionLine
+    context: Context, symbol: Fragment, line: SymbolDefinitionLine
 ) -> None:
     lower, upper = line.lower, line.upper
     if lower is None and upper is None:
@@ -165,10 +170,10 @@ def _emit_range_check(
     else:
         bounds = _int_bounds(lower, upper)
     value = fragment("int64_t({})", symbol) if line.kind is SymbolKind.BOOL else symbol
-    lines.writer.emit_line(
+    context.writer.emit_line(
         "num::check_range({}, {}, {}, {}, {}, {});",
         *(value, *bounds, format_string(line.symbol), format_string(shown)),
-        lines.line_number(),
+        context.line_number(),
     )
 
 

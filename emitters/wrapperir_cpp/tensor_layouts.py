@@ -1,43 +1,33 @@
-"""How tensors lie in memory, as far as that is sure before the run."""
+"""Layouts of tensors that are certain before the run, and tensors that share storage."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from attrs import define, field
 
-from wrapperir.ir.blocks import blocks_of, walk_lines
-from wrapperir.ir.effects import uses
-from wrapperir.ir.line import (
-    AllocateLine,
-    Argument,
-    BodyLine,
-    BufferRef,
-    ConditionalLine,
-    ExternKernelLine,
-    MultiOutputLine,
-    PlaceLine,
-    ReinterpretLine,
-    ReuseLine,
-    SubgraphCallLine,
-    TorchEnum,
-    WhileLoopLine,
-)
+from wrapperir.analysis.storages import program_entry
+from wrapperir.ir.blocks import walk_lines
+from wrapperir.ir.effects import Effects, LineEffects, NestedBlock, Origin
+from wrapperir.ir.line import Argument, BufferRef, ExternKernelLine, TorchEnum
+from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.program import Program
 from wrapperir.ir.storage_operators import may_keep, needs_own_tensors
-from wrapperir_cpp.sharing import find_sharing
 
-# Parts of the names of operators that return what is no memory with sizes and strides.
+# Parts of the names of operators whose results are not memory with sizes and strides.
 _SPECIAL = re.compile(r"sparse|mkldnn|nested|jagged|quant|_(coo|csr|csc|bsr|bsc)(_|\b)")
+_NEW = (Origin.ALLOCATED, Origin.PROGRAM, Origin.PLACED)
+_VIEWS = (Origin.VIEW, Origin.MOVED)
 
 
 @define
 class TensorLayouts:
     """Names of tensors.
 
-    ``exact`` surely have the layout of their type, which what an operator returns may not
-    have.  ``special`` may have no strides: sparse tensors, those of other libraries.
-    ``changed`` share storage with one that an operator gives another layout or storage;
-    ``apart`` with that, or with one that an operator may keep.
+    Attributes:
+        exact: Tensors that have the layout of their type, unlike some operators' results.
+        special: Tensors that may have no strides: sparse, or of other libraries.
+        changed: Tensors that share storage with one whose layout an operator changes.
+        apart: Those, and tensors that share storage with one that an operator may keep.
     """
 
     exact: set[str] = field(factory=set[str])
@@ -47,19 +37,30 @@ class TensorLayouts:
 
 
 def survey_layouts(program: Program) -> TensorLayouts:
-    """Return what is sure of the tensors of a program."""
-    layouts = TensorLayouts()
-    layouts.exact.update(input.name for input in program.inputs)
-    layouts.exact.update(constant.name for constant in program.constants)
-    for line in walk_lines(program.lines):
-        _note_exact(layouts.exact, line)
-        _note_special(layouts.special, line)
+    """Return what is certain of the layouts of a program's tensors."""
+    layouts = TensorLayouts({name for name, _, _ in program_entry(program)})
     changed: set[str] = set()
     kept: set[str] = set()
+    effects = LineEffects(None)
     for line in walk_lines(program.lines):
-        if isinstance(line, ExternKernelLine) and needs_own_tensors(line.operator):
-            changed.update(line.writes)
-            kept.update(uses(line) if may_keep(line.operator) else ())
+        found = effects.visit(line)
+        for made in found.definitions:
+            if made.origin in _NEW or (
+                made.origin in _VIEWS and made.source in layouts.exact
+            ):
+                layouts.exact.add(made.name)
+            if made.origin is Origin.ELEMENT and made.source in layouts.special:
+                layouts.special.add(made.name)
+        for nested in found.blocks:
+            _note_special_operands(layouts.special, nested, found)
+        if isinstance(line, ExternKernelLine):
+            if line.result is not None and (
+                _makes_special(line) or not layouts.special.isdisjoint(found.uses)
+            ):
+                layouts.special.add(line.result)
+            if needs_own_tensors(line.operator):
+                changed.update(line.writes)
+                kept.update(found.uses if may_keep(line.operator) else ())
     if changed or kept:
         sharing = find_sharing(program)
         layouts.changed = sharing.names_with(changed)
@@ -68,58 +69,73 @@ def survey_layouts(program: Program) -> TensorLayouts:
     return layouts
 
 
-def _note_exact(exact: set[str], line: BodyLine) -> None:
-    match line:
-        case AllocateLine(result=result) | PlaceLine(result=result):
-            exact.add(result)
-        case (
-            ReuseLine(result=result, source=source)
-            | ReinterpretLine(result=result, source=source)
-        ) if source in exact:
-            exact.add(result)
-        case _:
-            pass
-
-
-def _note_special(special: set[str], line: BodyLine) -> None:
-    match line:
-        case ExternKernelLine(result=str(result)):
-            made = _SPECIAL.search(line.operator.split(".")[1]) or any(
-                _is_special(value) for value in _arguments(line)
-            )
-            if made or not special.isdisjoint(uses(line)):
-                special.add(result)
-        case MultiOutputLine(result=result, source=source) if source in special:
-            special.add(result)
-        case ConditionalLine(operands=operands) | SubgraphCallLine(operands=operands):
-            _note_operands(special, line, operands)
-        case WhileLoopLine(carried=carried, invariant=invariant):
-            _note_operands(special, line, (*carried, *invariant))
-        case _:
-            pass
-
-
-def _note_operands(
-    special: set[str],
-    line: ConditionalLine | SubgraphCallLine | WhileLoopLine,
-    operands: Iterable[Argument],
-) -> None:
-    names = [a.name if isinstance(a, BufferRef) else "" for a in operands]
-    for block in blocks_of(line):
-        for parameter, name in zip(block.parameters, names, strict=False):
-            if name in special:
-                special.add(parameter.name)
+def _note_special_operands(special: set[str], nested: NestedBlock, line: Effects) -> None:
+    names = [a.name if isinstance(a, BufferRef) else "" for a in nested.operands]
+    for parameter, name in zip(nested.block.parameters, names, strict=False):
+        if name in special:
+            special.add(parameter.name)
     if not special.isdisjoint(names):
-        special.update(result.name for result in line.results)
+        special.update(made.name for made in line.definitions)
 
 
-def _arguments(line: ExternKernelLine) -> tuple[Argument, ...]:
-    return (*line.arguments, *(value for _, value in line.keywords))
-
-
-def _is_special(argument: Argument) -> bool:
-    return (
+def _makes_special(line: ExternKernelLine) -> bool:
+    arguments = (*line.arguments, *(value for _, value in line.keywords))
+    return _SPECIAL.search(line.operator.split(".")[1]) is not None or any(
         isinstance(argument, TorchEnum)
         and argument.kind == "layout"
         and argument.name != "strided"
+        for argument in arguments
     )
+
+
+@define
+class Sharing:
+    """Groups of names that may share storage: each leads to another of its group."""
+
+    _leads: dict[str, str] = field(factory=dict[str, str])
+
+    def join(self, one: str, others: Iterable[str]) -> None:
+        """Put names into one group."""
+        for other in others:
+            first, second = self._last(one), self._last(other)
+            if first != second:
+                self._leads[first] = second
+
+    def names_with(self, names: Iterable[str]) -> frozenset[str]:
+        """Return all names that are in a group with one of ``names``."""
+        wanted = set(names)
+        last = {self._last(name) for name in wanted}
+        return frozenset(wanted | last | {n for n in self._leads if self._last(n) in last})
+
+    def _last(self, name: str) -> str:
+        while (next := self._leads.get(name)) is not None:
+            further = self._leads.get(next)
+            if further is not None:
+                self._leads[name] = further
+            name = next
+        return name
+
+
+def find_sharing(program: Program) -> Sharing:
+    """Return the groups of a program's names, in nested blocks and around them."""
+    sharing = Sharing()
+    effects = LineEffects(None)
+
+    def join(names: Sequence[str], values: Sequence[Argument]) -> None:
+        for name, value in zip(names, values, strict=False):
+            sharing.join(name, buffers_in(value))
+
+    for line in walk_lines(program.lines):
+        found = effects.visit(line)
+        results = [made.name for made in found.definitions]
+        for made in found.definitions:
+            sharing.join(made.name, made.may_alias)
+            if made.source is not None:
+                sharing.join(made.source, (made.name,))
+        for nested in found.blocks:
+            join([p.name for p in nested.block.parameters], nested.operands)
+            if nested.returns:
+                join(results, nested.block.results)
+            if nested.repeats:
+                join(results, nested.operands)
+    return sharing

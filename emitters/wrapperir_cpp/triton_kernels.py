@@ -8,7 +8,7 @@ variants, and the launch takes the one that the addresses allow.
 import ast
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, LiteralString
+from typing import LiteralString
 
 from attrs import frozen
 
@@ -29,13 +29,12 @@ from wrapperir.ir.line import (
     KernelDefinitionLine,
 )
 from wrapperir.ir.types import DType, TensorType
+from wrapperir_cpp.context import Context
 from wrapperir_cpp.kernel_arguments import ArgumentFacts
-from wrapperir_cpp.launch_arguments import LaunchArgument
+from wrapperir_cpp.kernel_language import KernelLanguage, LaunchArgument
 from wrapperir_cpp.layout import KERNELS
 from wrapperir_cpp.literals import format_int
-
-if TYPE_CHECKING:
-    from wrapperir_cpp.lines import CppLines
+from wrapperir_cpp.streams import format_stream
 
 KERNEL_FACTS = ".triton.json"
 """How the file ends that says how a kernel is compiled."""
@@ -86,27 +85,24 @@ _REAL: Mapping[DType, LiteralString] = {
 }
 
 
-def declare_triton_kernel(lines: "CppLines", line: KernelDefinitionLine) -> None:
+def declare_triton_kernel(context: Context, line: KernelDefinitionLine) -> None:
     """Add the declaration of a Triton kernel, its source and the facts to compile it by."""
-    module = lines.module
-    facts = lines.survey.arguments[line.name]
-    for kind in lines.survey.kernel_devices[line.name] - {"cuda"}:
-        lines.report(f"a Triton kernel does not run on {kind}", line.name)
-        return
+    module = context.module
+    facts = context.arguments[line.name]
     given = [item[0] for item in _passed(line)]
     for parameter, fact in zip(runtime_parameters(line.parameters), facts, strict=True):
         if parameter.dtype not in TRITON_TYPES:
-            lines.report(f"Triton has no {parameter.dtype.value}", line.name)
+            context.report(f"Triton has no {parameter.dtype.value}", line.name)
             return
         if parameter.name not in given and fact.value is None:
-            lines.report(
+            context.report(
                 f"{parameter.name} is a constant of {line.entry}, and calls give it"
                 " what is known only when they run, or different values",
                 line.name,
             )
             return
     if any("\ud800" <= character <= "\udfff" for character in line.source):
-        lines.report("the source of a kernel is no Unicode text", line.name)
+        context.report("the source of a kernel is no Unicode text", line.name)
         return
     name = line.name.removeprefix(_PREFIX)[:_LONGEST_NAME]
     symbol = module.kernels[line.name] = module.names.claim(f"{_PREFIX}{name}")
@@ -117,29 +113,26 @@ def declare_triton_kernel(lines: "CppLines", line: KernelDefinitionLine) -> None
 
 
 def format_triton_launch(
-    lines: "CppLines",
+    context: Context,
     line: KernelCallLine,
     kernel: KernelDefinitionLine,
     arguments: Sequence[LaunchArgument],
-) -> Fragment | None:
+) -> Fragment:
     """Return ``launch(3, triton_add, c.cuda0, 0, {4, 1, 1}, c.buf0, int32_t{64})``.
 
-    ``arguments`` are one for each runtime parameter of ``kernel``.  It is ``None`` where
-    the kernel's definition was refused.
+    ``arguments`` are one for each runtime parameter of ``kernel``.
     """
-    if kernel.name not in lines.module.kernels:
-        return None
     runtime = runtime_parameters(kernel.parameters)
     values = dict(zip((parameter.name for parameter in runtime), arguments, strict=True))
     given = [
-        _format_argument(lines, parameter, values[name])
+        _format_argument(context, parameter, values[name])
         for name, parameter in _passed(kernel)
     ]
     parts = [
-        lines.line_number(),
-        lines.module.kernels[kernel.name],
-        *lines.streams.format_stream(line),
-        _format_grid(lines, kernel, values),
+        context.line_number(),
+        context.module.kernels[kernel.name],
+        *format_stream(context, line),
+        _format_grid(context, kernel, values),
         *given,
     ]
     return fragment("launch({})", joined(", ", parts))
@@ -259,20 +252,20 @@ def _triton_type(parameter: RuntimeParameter) -> str:
 
 
 def _format_argument(
-    lines: "CppLines", parameter: RuntimeParameter, argument: LaunchArgument
+    context: Context, parameter: RuntimeParameter, argument: LaunchArgument
 ) -> Fragment:
     value, address = argument.value, argument.address
     if isinstance(value, BufferRef):
         assert address is not None  # it is a tensor
         if not isinstance(parameter, DescriptorParameter):
             return address
-        type = lines.static_type(value.name)
+        type = context.facts.types[value.name]
         assert isinstance(type, TensorType)  # verified
-        sizes, strides = map(lines.memory.format_ints, (type.size, type.stride))
+        sizes, strides = map(context.format_ints, (type.size, type.stride))
         item = format_int(parameter.dtype.itemsize)
         return fragment("describe({}, {}, {}, {})", address, item, sizes, strides)
     dtype = parameter.dtype
-    expressions = lines.expressions
+    expressions = context.expressions
     if dtype is DType.BOOL:
         return fragment("int8_t({})", expressions.format_bool(value))
     if dtype in _REAL:
@@ -284,7 +277,7 @@ def _format_argument(
         return fragment("{}{{{}}}", c_type, number)
     if dtype in (DType.I64, DType.U64):
         return fragment("{}({})", c_type, number)
-    return fragment("narrow<{}>({}, {})", c_type, number, lines.line_number())
+    return fragment("narrow<{}>({}, {})", c_type, number, context.line_number())
 
 
 def _fits(value: int, dtype: DType) -> bool:
@@ -295,7 +288,7 @@ def _fits(value: int, dtype: DType) -> bool:
 
 
 def _format_grid(
-    lines: "CppLines", kernel: KernelDefinitionLine, values: Mapping[str, LaunchArgument]
+    context: Context, kernel: KernelDefinitionLine, values: Mapping[str, LaunchArgument]
 ) -> Fragment:
     numbers: dict[str, Expr] = {
         key: value
@@ -306,7 +299,11 @@ def _format_grid(
         if not isinstance(argument.value, BufferRef):
             numbers[name] = argument.value
     extents = [
-        lines.expressions.format_index(settled_where(substitute(extent, numbers)))
+        context.expressions.format_index(settled_where(substitute(extent, numbers)))
         for extent in kernel.grid or (1,)
     ]
     return fragment("{{{}}}", joined(", ", extents))
+
+
+TRITON_KERNELS = KernelLanguage(declare_triton_kernel, format_triton_launch)
+"""Triton kernels, launched through the CUDA driver."""

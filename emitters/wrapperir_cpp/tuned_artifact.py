@@ -1,7 +1,7 @@
 """Artifacts whose kernels for GPUs are those that are fastest on the GPU that is here."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from attrs import evolve
@@ -12,7 +12,7 @@ from wrapperir.ir.line import KernelCallLine, MultiKernelLine
 from wrapperir.ir.program import Program
 from wrapperir.ir.selection import BenchmarkChoice
 from wrapperir.text import parse_program
-from wrapperir_cpp.artifact_files import TEXT, emit_artifact
+from wrapperir_cpp.artifact_files import TEXT
 from wrapperir_cpp.layout import KERNELS
 from wrapperir_cpp.targets import Target, present_targets
 from wrapperir_cpp.triton_kernels import KERNEL_FACTS
@@ -29,12 +29,14 @@ _SECONDS = 0.05
 """Building is to be quick: ``wrapperir tune`` takes its time."""
 
 
-def tune_artifact(artifact: Artifact, targets: Sequence[Target]) -> Artifact:
+def tune_artifact(
+    artifact: Artifact, targets: Sequence[Target], emit: Callable[[Program], Artifact]
+) -> Artifact:
     """Return an artifact with its kernels for GPUs chosen, and the record of that.
 
     These are multi-kernels that are to be timed, and kernels with several configs.  The
     artifact is as it was where it has a record or nothing to choose, or no GPU of a target
-    is here.
+    is here.  ``emit`` is the emitter's.
 
     Raises:
         DiagnosticError: its program cannot be read.
@@ -63,7 +65,7 @@ def tune_artifact(artifact: Artifact, targets: Sequence[Target]) -> Artifact:
         samples=_SAMPLES,
         seconds=_SECONDS,
     )
-    chosen = emit_artifact(tuned.program, artifact.emitter)
+    chosen = emit(tuned.program)
     kept = {
         path: content
         for path, content in artifact.files.items()
@@ -74,8 +76,7 @@ def tune_artifact(artifact: Artifact, targets: Sequence[Target]) -> Artifact:
 
 
 def _cache() -> "ChoiceCache | None":
-    from wrapperir.caching.private_cache import CacheRefusedError
-    from wrapperir.tuning.choice_cache import default_cache
+    from wrapperir.tuning.choice_cache import CacheRefusedError, default_cache
 
     try:
         return default_cache()

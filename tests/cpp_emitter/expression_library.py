@@ -131,8 +131,7 @@ def formatter_of(symbols: Mapping[str, SymbolKind]) -> ExpressionFormatter:
     """Return a formatter over members of a ``Call``."""
     return ExpressionFormatter(
         {name: fragment("c.{}", Fragment(name)) for name in symbols},
-        frozenset(name for name, kind in symbols.items() if kind is SymbolKind.FLOAT),
-        frozenset(name for name, kind in symbols.items() if kind is SymbolKind.BOOL),
+        symbols,
     )
 
 

@@ -14,6 +14,7 @@ from wrapperir.ir.program import Program
 from wrapperir.ir.types import CPU
 from wrapperir.testing import programs
 from wrapperir_cpp.arena import plan_arena
+from wrapperir_cpp.device_survey import survey_devices
 
 
 def placed(lines: str, outputs: str = "") -> dict[str, int]:
@@ -22,7 +23,7 @@ def placed(lines: str, outputs: str = "") -> dict[str, int]:
         "program @main(%x: f32[s0, 8], %m: f32[8, 8]) {\n  symbol s0: int = size(%x, 0)\n"
     )
     program = parsed(f"{head}{lines}\n  return {outputs}".rstrip() + "\n}\n")
-    return dict(plan_arena(program).offsets)
+    return dict(plan_arena(program, survey_devices(program, frozenset())).offsets)
 
 
 def test_what_is_not_alive_together_shares_bytes() -> None:
@@ -147,7 +148,7 @@ def test_places_are_aligned_and_workspaces_of_the_program_kept() -> None:
         }
         """
     )
-    plan = plan_arena(program)
+    plan = plan_arena(program, survey_devices(program, frozenset()))
     region = plan.regions[CPU]
     assert region.alignment == 1024
     assert plan.offsets["a"] % 1024 == 0
@@ -160,7 +161,7 @@ def test_no_two_storages_that_live_together_share_a_byte(program: Program) -> No
     effects = LineEffects.of_program(program)
     entry = program_entry(program)
     found = find_storages(program.lines, program.outputs, entry, effects)
-    plan = plan_arena(program)
+    plan = plan_arena(program, survey_devices(program, frozenset()))
     spans: list[tuple[int, int, int, int]] = []
     for storage in found.storages:
         offset = plan.offsets.get(storage.name)

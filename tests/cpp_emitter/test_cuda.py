@@ -267,7 +267,9 @@ def timed(call: Loaded, x: torch.Tensor) -> float:
 def test_configs_are_timed_and_the_record_stays() -> None:
     emitter = CppEmitter()
     with fresh_choice_cache():
-        built = build_artifact(emitter.emit(chain(2, None)), present_targets())
+        built = build_artifact(
+            emitter.emit(chain(2, None)), present_targets(), emitter.emit
+        )
     record = parse_record(built.files["tuning.json"])
     print(built.files["tuning.json"])
     (kernel,) = record.kernels
@@ -276,7 +278,7 @@ def test_configs_are_timed_and_the_record_stays() -> None:
     for case in kernel.cases:
         assert len(case.microseconds) == 2
         assert all(time is not None and time > 0 for time in case.microseconds)
-    again = build_artifact(built, present_targets())
+    again = build_artifact(built, present_targets(), emitter.emit)
     assert again.files["tuning.json"] == built.files["tuning.json"]
     assert again.files["program.cpp"] == built.files["program.cpp"]
     x = torch.rand(1 << 16, device="cuda")

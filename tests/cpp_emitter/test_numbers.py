@@ -8,7 +8,7 @@ from wrapperir.emit import fragment
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.ir.line import SymbolKind
 from wrapperir.ir.types import DType
-from wrapperir_cpp.numbers import format_converted
+from wrapperir_cpp.literals import format_converted
 
 
 def test_a_number_whose_kind_the_run_decides_goes_to_an_operator() -> None:

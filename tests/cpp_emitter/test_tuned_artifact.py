@@ -97,8 +97,8 @@ def test_the_fastest_config_alone_is_compiled(monkeypatch: pytest.MonkeyPatch) -
     with_a_gpu(monkeypatch, clock)
     emitted = CppEmitter().emit(adding(ADD))
     with fresh_choice_cache():
-        tuned = tune_artifact(emitted, [HERE])
-        again = tune_artifact(emitted, [HERE])
+        tuned = tune_artifact(emitted, [HERE], CppEmitter().emit)
+        again = tune_artifact(emitted, [HERE], CppEmitter().emit)
     record = parse_record(tuned.files["tuning.json"])
     assert record.program == "main"
     assert [kernel.chosen for kernel in record.kernels] == [1]
@@ -120,7 +120,7 @@ def test_a_record_that_is_there_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     with_a_gpu(monkeypatch, clock)
     emitted = CppEmitter().emit(adding(ADD))
     kept = evolve(emitted, files={**emitted.files, "tuning.json": "a record"})
-    assert tune_artifact(kept, [HERE]) == kept
+    assert tune_artifact(kept, [HERE], CppEmitter().emit) == kept
     assert clock.asked == 0
 
 
@@ -128,7 +128,7 @@ def test_what_cannot_be_timed_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) ->
     with_a_gpu(monkeypatch, Clock(None, None))
     emitted = CppEmitter().emit(adding(ADD))
     with fresh_choice_cache():
-        tuned = tune_artifact(emitted, [HERE])
+        tuned = tune_artifact(emitted, [HERE], CppEmitter().emit)
     record = parse_record(tuned.files["tuning.json"])
     assert [kernel.chosen for kernel in record.kernels] == [None]
     assert tuned.files["program.cpp"] == emitted.files["program.cpp"]
@@ -143,7 +143,7 @@ def test_without_a_gpu_of_a_target_nothing_is_timed(
     clock = Clock(3.0, 2.0)
     with_a_gpu(monkeypatch, clock)
     emitted = CppEmitter().emit(program)
-    assert tune_artifact(emitted, [Target("sm_80")]) == emitted
+    assert tune_artifact(emitted, [Target("sm_80")], CppEmitter().emit) == emitted
     assert clock.asked == 0
     facts = str(emitted.files["kernels/triton_add.triton.json"])
     assert f'"XBLOCK": {dict(ADD.configs[0].values)["XBLOCK"]}' in facts

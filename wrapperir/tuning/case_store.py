@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from wrapperir.caching.private_cache import CacheRefusedError, digest_of
-from wrapperir.tuning.choice_cache import ChoiceCache, Entry
+from wrapperir.tuning.choice_cache import CacheRefusedError, ChoiceCache, Entry, choice_key
 from wrapperir.tuning.measure import Times
 
 
@@ -23,7 +22,7 @@ class CaseStore:
 
     def load(self, facts: Mapping[str, object], choices: int) -> Times | None:
         """Return the times of a case with that many choices, if they are known."""
-        key = digest_of(facts)
+        key = choice_key(facts)
         known = self._here.get(key)
         if known is not None or self._cache is None:
             return known
@@ -45,7 +44,7 @@ class CaseStore:
         A case where any choice has none is kept for this run only: what it failed for,
         such as a lack of memory or of a compiler, may be gone in the next.
         """
-        key = digest_of(facts)
+        key = choice_key(facts)
         self._here[key] = times
         if self._cache is None or None in times.microseconds:
             return

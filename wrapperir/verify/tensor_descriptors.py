@@ -4,6 +4,7 @@ from wrapperir.diagnostics import Code
 from wrapperir.ir.descriptors import DESCRIPTOR_ALIGNMENT, block_fault, layout_fault
 from wrapperir.ir.kernel import DescriptorParameter, Language
 from wrapperir.ir.types import TensorType
+from wrapperir.verify.malformed import expect
 from wrapperir.verify.state import State, Value, defined_note
 
 
@@ -11,6 +12,8 @@ def check_descriptor_parameter(
     state: State, parameter: DescriptorParameter, language: Language
 ) -> None:
     """Report a parameter that there is no descriptor for."""
+    for length in parameter.block:
+        expect(length, int, "a size of a block")
     fault = block_fault(parameter)
     if fault is not None:
         state.report(

@@ -1,8 +1,7 @@
-// What programs on CUDA devices are written with: memory, streams and events of a call, and
-// launches of Triton kernels through the CUDA driver. No header of CUDA's is needed.
+// Launches of Triton kernels through the CUDA driver. No header of CUDA's is needed.
 #pragma once
 
-#include "choices.h"
+#include "device.h"
 
 namespace wrapperir {
 
@@ -52,15 +51,6 @@ struct Grid {
   int64_t x = 1, y = 1, z = 1;
 };
 
-// What a program's calls need of one device.
-struct CudaPlan {
-  int32_t index;
-  int32_t streams;          // beside stream 0
-  int32_t events;
-  int64_t block_bytes;      // of memory that each call has
-  int64_t workspace_bytes;  // of memory that is zeroed once and kept
-};
-
 // A tensor behind a descriptor, as an argument.
 struct Descriptor {
   char* base;
@@ -72,98 +62,18 @@ struct Descriptor {
 Descriptor describe(
     char* base, int64_t item_bytes, const Ints& sizes, const Ints& strides);
 
-struct CudaFrame;
-
-// One call's view of a device. It begins after the work of PyTorch's current stream, which
-// is the program's stream 0, and what that stream is given next comes after all of it.
-class CudaCall {
- public:
-  // `frame` keeps streams, events and workspaces for the next call that has it.
-  CudaCall(DeviceFrame& frame, const CudaPlan& plan);
-  ~CudaCall();
-  CudaCall(const CudaCall&) = delete;
-  CudaCall& operator=(const CudaCall&) = delete;
-
-  // Have stream 0 wait for the others.
-  void join(int line);
-  // Have the others wait for stream 0.
-  void fork(int line);
-  // Zero memory after all that was given before, and before all that comes after.
-  void zero(char* address, int64_t bytes, int line);
-  void record(int event, int stream, int line);
-  // Have a stream wait for an event that was recorded on the same or another device.
-  void wait(const CudaCall& recorded, int event, int stream, int line);
-  // Wait on the host for all that was given to the call's streams.
-  void synchronize(int line);
-  // Join: what the call holds may be freed after.
-  void end(int line);
-  bool is_ended() const { return is_ended_; }
-
-  void* stream(int number) const { return number ? side(number) : current_; }
-  int32_t index() const { return plan_.index; }
-  char* block() const { return block_; }
-  char* workspace() const;
-  // Global memory for a launch, until the launch is done.
-  void* scratch(uint64_t bytes, int stream, int line);
-  void drop_scratch(void* memory, int stream);
-
- private:
-  void* side(int number) const;
-  void release();
-
-  const CudaPlan& plan_;
-  CudaFrame* frame_ = nullptr;
-  void* current_ = nullptr;
-  void* guard_ = nullptr;
-  char* block_ = nullptr;
-  bool is_ended_ = false;
-};
-
-// Ends a call before the tensors that were declared before this one are deleted.
-class CudaEnd {
- public:
-  explicit CudaEnd(CudaCall& call) : call_(call) {}
-  ~CudaEnd();
-
- private:
-  CudaCall& call_;
-};
-
-// Makes a device, and a stream of it, PyTorch's current ones.
-class OnStream {
- public:
-  OnStream(const CudaCall& call, int stream, int line);
-  ~OnStream();
-  OnStream(const OnStream&) = delete;
-  OnStream& operator=(const OnStream&) = delete;
-
- private:
-  void* guard_ = nullptr;
-};
-
-// Memory of PyTorch's current device, for work on its current stream.
-void* allocate_on_device(uint64_t bytes, int line);
-void deallocate_on_device(void* memory);
-
-// Likewise on a stream of a device. While the stream is captured, the choice stays open.
-int32_t time_choices(
-    Fastest& of, const Argument* given, int32_t count, const Launch& launch, CudaCall& call,
-    int stream);
-template <int N, typename F>
-inline int32_t time_choices(
-    Fastest& of, const Argument (&given)[N], F& run_choice, CudaCall& call, int stream) {
-  return time_choices(of, given, N, as_launch(run_choice), call, stream);
-}
+// What a program on CUDA devices calls; it needs PyTorch with CUDA.
+extern const DeviceFunctions cuda_functions;
 
 // `parameters` are the addresses of the arguments, then of two pointers for scratch memory.
 void launch_packed(
-    int line, TritonKernel& kernel, CudaCall& call, int stream, const Grid& grid,
+    int line, TritonKernel& kernel, DeviceCall& call, int stream, const Grid& grid,
     void** parameters, int count);
 
 // Launch a kernel; the arguments are of the very types that it is compiled for.
 template <typename... Arguments>
 inline void launch(
-    int line, TritonKernel& kernel, CudaCall& call, int stream, const Grid& grid,
+    int line, TritonKernel& kernel, DeviceCall& call, int stream, const Grid& grid,
     Arguments... arguments) {
   void* scratch[2] = {nullptr, nullptr};
   void* parameters[] = {static_cast<void*>(&arguments)..., &scratch[0], &scratch[1]};

@@ -157,7 +157,7 @@ int variant_of(const TritonKernel& kernel, void** parameters) {
 }  // namespace
 
 void launch_packed(
-    int line, TritonKernel& kernel, CudaCall& call, int stream, const Grid& grid,
+    int line, TritonKernel& kernel, DeviceCall& call, int stream, const Grid& grid,
     void** parameters, int count) {
   const int64_t extents[] = {grid.x, grid.y, grid.z};
   for (int64_t extent : extents)

@@ -1,22 +1,20 @@
 """Multi-kernels whose choices are timed at their first calls, in C++."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, LiteralString, TypeAlias
-
-from attrs import define, field, frozen
+from typing import LiteralString, TypeAlias
 
 from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.ir.expr import evaluate_int
 from wrapperir.ir.kernel import Access, TensorParameter
 from wrapperir.ir.line import BufferRef, KernelCallLine, MultiKernelLine
-from wrapperir.ir.types import Device, TensorType, storage_extent
+from wrapperir.ir.types import TensorType, storage_extent
 from wrapperir.text import format_expr, format_type
-from wrapperir_cpp.choice_switch import emit_switch
-from wrapperir_cpp.launch_arguments import Addresses
+from wrapperir_cpp.choices import emit_switch
+from wrapperir_cpp.context import CallKind, Context
+from wrapperir_cpp.kernel_language import Addresses
 from wrapperir_cpp.literals import format_int, format_string
-
-if TYPE_CHECKING:
-    from wrapperir_cpp.lines import CppLines
+from wrapperir_cpp.memory import tensor_address
+from wrapperir_cpp.streams import format_stream
 
 LaunchesAt: TypeAlias = Callable[[Addresses], Mapping[int, Fragment]]
 """Returns the launch of each choice of a call, with tensors at other addresses."""
@@ -28,40 +26,17 @@ _USES: Mapping[Access, LiteralString] = {
 }
 
 
-@frozen
-class CallKind:
-    """What calls have in common that share one choice: arguments of the same types.
-
-    ``arguments`` are in text: a number that is 2 is not 2.0.
-    """
-
-    kernel: str
-    arguments: tuple[str, ...]
-    device: Device
-
-
-@define
-class Trials:
-    """The kinds of calls whose choices are timed, with what has the fastest in C++.
-
-    ``names`` are tables of the names of each multi-kernel's choices.
-    """
-
-    choices: dict[CallKind, Fragment] = field(factory=dict[CallKind, Fragment])
-    names: dict[str, Fragment] = field(factory=dict[str, Fragment])
-
-
-def emit_trials(
-    lines: "CppLines",
+def format_timed_choice(
+    context: Context,
     definition: MultiKernelLine,
     line: KernelCallLine,
     launches_at: LaunchesAt,
 ) -> Fragment:
-    """Return the choice of a call, and append what times all of them once before.
+    """Return the choice of a call, and append a function that times all choices once.
 
-    It is ``choice_of(fastest_mm, time_mm, c)``.
+    The result is ``choice_of(fastest_mm, time_mm, c)``.
     """
-    fastest = _define_choice(lines, definition, line)
+    fastest = _define_choice(context, definition, line)
     places: dict[int, Fragment] = {}
     given: list[Fragment] = []
     for position, (parameter, argument) in enumerate(
@@ -70,15 +45,15 @@ def emit_trials(
         if not isinstance(argument, BufferRef):
             continue
         assert isinstance(parameter, TensorParameter)  # verified
-        type = lines.static_type(argument.name)
+        type = context.facts.types[argument.name]
         assert isinstance(type, TensorType)  # verified
         places[position] = fragment("p[{}]", format_int(len(places)))
-        address = lines.address(argument.name)
+        begin = tensor_address(context, argument.name)
         use = fragment(_USES[parameter.access])
-        given.append(fragment("{{{}, {}, {}}}", address, _format_bytes(lines, type), use))
+        given.append(fragment("{{{}, {}, {}}}", begin, _format_bytes(context, type), use))
     launches = launches_at(places.__getitem__)
-    function = lines.module.names.claim(f"time_{definition.name}")
-    writer = lines.chunks.functions
+    function = context.module.names.claim(f"time_{definition.name}")
+    writer = context.chunks.functions
     writer.emit_comment(f"Times the choices of {definition.name}, as it is called once.")
     writer.emit_line("[[gnu::cold, gnu::noinline]] int32_t {}(Call& c) {{", function)
     with writer.indented():
@@ -91,7 +66,7 @@ def emit_trials(
         with writer.indented():
             emit_switch(writer, fragment("choice"), launches)
         writer.emit_line("}};")
-        on = lines.streams.format_stream(line)
+        on = format_stream(context, line)
         parts = [fastest, fragment("given"), fragment("run_choice"), *on]
         writer.emit_line("return time_choices({});", joined(", ", parts))
     writer.emit_line("}}")
@@ -100,29 +75,29 @@ def emit_trials(
 
 
 def _define_choice(
-    lines: "CppLines", definition: MultiKernelLine, line: KernelCallLine
+    context: Context, definition: MultiKernelLine, line: KernelCallLine
 ) -> Fragment:
     arguments = [
-        format_type(lines.static_type(argument.name))
+        format_type(context.facts.types[argument.name])
         if isinstance(argument, BufferRef)
         else format_expr(argument)
         for argument in line.arguments
     ]
     kind = CallKind(definition.name, tuple(arguments), line.device)
-    choices = lines.choices.trials.choices
+    choices = context.choices.fastest
     known = choices.get(kind)
     if known is not None:
         return known
-    module, count = lines.module, format_int(len(definition.choices))
-    names = _define_names(lines, definition)
+    module, count = context.module, format_int(len(definition.choices))
+    names = _define_names(context, definition)
     fastest = choices[kind] = module.names.claim(f"fastest_{definition.name}")
     name = format_string(definition.name)
     module.statics.emit_line("Fastest {} = {{{}, {}, {}}};", fastest, name, count, names)
     return fastest
 
 
-def _define_names(lines: "CppLines", definition: MultiKernelLine) -> Fragment:
-    tables, module = lines.choices.trials.names, lines.module
+def _define_names(context: Context, definition: MultiKernelLine) -> Fragment:
+    tables, module = context.choices.names, context.module
     if definition.name not in tables:
         table = tables[definition.name] = module.names.claim(f"names_{definition.name}")
         names = [format_string(choice.kernel) for choice in definition.choices]
@@ -132,12 +107,12 @@ def _define_names(lines: "CppLines", definition: MultiKernelLine) -> Fragment:
     return tables[definition.name]
 
 
-def _format_bytes(lines: "CppLines", type: TensorType) -> Fragment:
+def _format_bytes(context: Context, type: TensorType) -> Fragment:
     """Return the bytes from the first element of a tensor to the end of its last."""
     item = type.dtype.itemsize
     if all(isinstance(number, int) for number in (*type.size, *type.stride)):
         empty = 0 in type.size
         extent = 0 if empty else evaluate_int(storage_extent(type), {})
         return format_int(extent * item)
-    sizes, strides = map(lines.memory.format_ints, (type.size, type.stride))
+    sizes, strides = map(context.format_ints, (type.size, type.stride))
     return fragment("spanned_bytes({}, {}, {})", sizes, strides, format_int(item))

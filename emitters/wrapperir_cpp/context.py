@@ -1,0 +1,123 @@
+"""State shared by the functions that emit one program."""
+
+from collections.abc import Sequence
+from typing import cast
+
+from attrs import define, field, frozen
+
+from wrapperir.emit.context import Emission
+from wrapperir.emit.facts import program_facts
+from wrapperir.emit.fragment import Fragment, fragment, joined
+from wrapperir.ir.expr import Expr
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import Device
+from wrapperir_cpp.arena import plan_arena
+from wrapperir_cpp.call import CallMembers
+from wrapperir_cpp.chunks import Chunks
+from wrapperir_cpp.device_survey import survey_devices
+from wrapperir_cpp.device_table import DeviceTable
+from wrapperir_cpp.expressions import ExpressionFormatter
+from wrapperir_cpp.kernel_arguments import survey_arguments
+from wrapperir_cpp.literals import format_int
+from wrapperir_cpp.module_text import CppModule, source_writer
+from wrapperir_cpp.tensor_layouts import survey_layouts
+from wrapperir_cpp.value_storage import ValueStorage
+
+
+@frozen
+class CallKind:
+    """Calls of a multi-kernel that share one timed choice: arguments of the same types.
+
+    ``arguments`` are text, so that 2 differs from 2.0.
+    """
+
+    kernel: str
+    arguments: tuple[str, ...]
+    device: Device
+
+
+@define
+class ChoiceTables:
+    """C++ names of what calls of multi-kernels share.
+
+    ``recent`` counts the numbers that a frame keeps: for each call that chooses by the
+    nearest hint, its last sizes and choice.  ``functions`` are keyed by multi-kernel and
+    text, as equal expressions may differ in 2 and 2.0.  ``fastest`` are timed choices,
+    ``names`` the tables of kernels' names.
+    """
+
+    recent: int = 0
+    hints: dict[str, Fragment] = field(factory=dict[str, Fragment])
+    functions: dict[tuple[str, str], Fragment] = field(
+        factory=dict[tuple[str, str], Fragment]
+    )
+    fastest: dict[CallKind, Fragment] = field(factory=dict[CallKind, Fragment])
+    names: dict[str, Fragment] = field(factory=dict[str, Fragment])
+
+
+class Context(Emission):
+    """One program being emitted: facts, names, values, the writer and the problems found.
+
+    ``writer`` receives the current function's statements; what belongs to the file goes
+    to ``module``.  All values of a call are members of ``c``, so that any two lines can be
+    put into different functions.
+
+    Attributes:
+        tables: The kinds of device that the emitter knows, by name.
+        devices: The program's use of devices with streams.
+        layouts: Layouts of tensors that are certain.
+        arguments: What all calls of a kernel share, for each of its arguments.
+        arena: Places of storages that are known before the run.
+    """
+
+    def __init__(self, program: Program, tables: Sequence[DeviceTable]) -> None:
+        """Start with an empty function body."""
+        super().__init__(program_facts(program))
+        self.tables = {table.kind: table for table in tables}
+        kinds = frozenset(table.kind for table in tables if table.functions)
+        self.devices = survey_devices(program, kinds)
+        self.layouts = survey_layouts(program)
+        self.arguments = survey_arguments(self.facts)
+        self.arena = plan_arena(program, self.devices)
+        reserved = frozenset[str]().union(*(table.reserved for table in tables))
+        self.module = module = CppModule(reserved)
+        self.writer = source_writer()
+        self.defined_symbols: set[str] = set()
+        self.call = CallMembers()
+        for item in program.inputs:
+            _ = module.values[item.name]  # inputs keep their names, symbols may differ
+        kinds_of_symbols = self.facts.kinds.symbols
+        self.symbols = {
+            name: fragment("c.{}", module.symbols[name]) for name in kinds_of_symbols
+        }
+        self.expressions = ExpressionFormatter(self.symbols, kinds_of_symbols)
+        self.values = ValueStorage(self._emit_drop)
+        self.chunks = Chunks(module.names)
+        self.choices = ChoiceTables()
+        self.device_names = {
+            device: module.names.claim(f"{device.kind}_{device.index or 0}")
+            for device in self.devices.devices
+        }
+
+    def line_number(self) -> Fragment:
+        """Return the index of the top-level line that is being emitted; -1 before any."""
+        is_line = self.path[0] == "lines"
+        return format_int(cast(int, self.path[1])) if is_line else format_int(-1)
+
+    def format_ints(self, values: Sequence[Expr]) -> Fragment:
+        """Return a list of sizes or strides: a static array, or numbers in braces."""
+        numbers = [value for value in values if isinstance(value, int)]
+        if len(numbers) == len(values):
+            return self.module.table(numbers)
+        parts = [self.expressions.format_index(value) for value in values]
+        return fragment("{{{}}}", joined(", ", parts))
+
+    def table_of(self, device: Device) -> DeviceTable | None:
+        """Return the table of a device that has functions; ``None`` for the host."""
+        table = self.tables.get(device.kind)
+        return table if table is not None and table.functions else None
+
+    def _emit_drop(self, slot: Fragment) -> None:
+        if self.devices.has_streams and len(self.values.scopes) == 1:
+            return  # freed where the streams have met again, at the end of the call
+        self.writer.emit_line("{}.reset();", slot)

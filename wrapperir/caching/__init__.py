@@ -1,1 +1,0 @@
-"""Caches of one user: content-addressed files in directories that nobody else can write."""
