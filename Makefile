@@ -31,7 +31,7 @@ help:
 	@echo "make bench-cpp     time the C++ emitter's programs and their build beside AOTInductor"
 	@echo "make bench-fx      time the FX emitter's graphs and their making beside PyTorch's"
 	@echo "make bench-selection time every policy of multi-kernels on one table of shapes"
-	@echo "make bench-solvers plan memory with every solver"
+	@echo "make bench-solvers plan the memory of public and generated instances"
 	@echo "make bench-memory  measure peak memory of models beside the lower bound"
 	@echo "make sweep-ops     PyTorch's operators through the compiler (long; resumes;"
 	@echo "                   EMITTER=cpp or fx: with that emitter; likewise sweep-models)"
@@ -45,7 +45,7 @@ $(STAMP): pyproject.toml constraints.txt Makefile
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) ..."
 	@$(PIP) install '$(TORCH)' 2>/dev/null || $(PIP) install --index-url $(TORCH_INDEX) '$(TORCH)'
-	@$(PIP) install -c constraints.txt 'triton==3.7.1' -e '.[torch,testing,solver,dev]'
+	@$(PIP) install -c constraints.txt 'triton==3.7.1' -e '.[torch,testing,dev]'
 	@$(BIN)/python tests/report/chromium.py
 	@touch $@
 

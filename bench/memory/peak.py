@@ -15,6 +15,7 @@ import click
 import torch
 
 from bench.memory.allocator_events import CallMemory
+from bench.memory.generators import perfect_packing
 from bench.memory.lower_bound import lower_bound
 from bench.memory.model_calls import OurProgram, measure_inductor, measure_ours
 from bench.memory.models import TASKS
@@ -23,8 +24,7 @@ from bench.memory.planned import planned_memory
 from bench.model_run import ModelTask, max_error
 from bench.results import ROOT, Record, ResultFile
 from wrapperir.passes import MEMORY_PASSES
-from wrapperir.planning.generate import perfect_packing
-from wrapperir.planning.plan import plan
+from wrapperir.planning import plan
 
 TABLE = ROOT / "docs" / "results" / "memory.md"
 TOLERANCE = 1e-4
@@ -78,7 +78,7 @@ def main(only: tuple[str, ...]) -> None:
     warnings.simplefilter("ignore")
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     torch.set_num_threads(1)  # some operators take memory for each thread
-    plan(perfect_packing(100, 0))  # builds the solvers' compiled cores, once a machine
+    plan(perfect_packing(100, 0))  # builds the compiled cores, once a machine
     results = ResultFile.of("memory-peak")
     for name in only or TASKS:
         begun = time.perf_counter()

@@ -1,10 +1,10 @@
-"""Writes ``docs/results/solvers.md``: heights and seconds of the memory solvers.
+"""Writes ``docs/results/solvers.md``: heights and seconds of memory plans.
 
 Public instances come from ``../shared/bench`` (see its README; they are left out where it
-is absent), the others from :mod:`wrapperir.planning.generate`: perfect packings, whose
-optimum is the lower bound, and training steps.  Every plan is checked.
+is absent), the others from :mod:`bench.memory.generators`: perfect packings, whose optimum
+is the lower bound, and training steps.  Every plan is checked.
 
-    python -m bench.memory.solvers [--exact seconds] [--oracle seconds]
+    python -m bench.memory.solvers [--seconds SECONDS] [--or-tools SECONDS]
 """
 
 import argparse
@@ -13,17 +13,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from bench.memory.check_plan import check_plan
+from bench.memory.generators import perfect_packing, training_step
+from bench.memory.instances import read_instance
 from bench.results import ROOT, tested_versions
-from wrapperir.planning.anytime import AnytimeSolver
-from wrapperir.planning.check import check_plan
-from wrapperir.planning.exact import ExactSolver
-from wrapperir.planning.generate import perfect_packing, training_step
-from wrapperir.planning.greedy import GreedySolver
-from wrapperir.planning.instance import Buffer, Plan
-from wrapperir.planning.instances import read_instance
-from wrapperir.planning.lower_bound import lower_bound
-from wrapperir.planning.oracle import OrToolsSolver
-from wrapperir.planning.plan import plan
+from wrapperir.planning import Buffer, Plan, plan, plan_greedily
+from wrapperir.planning.problem import lower_bound
 
 PUBLIC = ROOT.parent / "shared" / "bench"
 TABLE = ROOT / "docs" / "results" / "solvers.md"
@@ -61,22 +56,30 @@ def timed(
 
 
 PAGE = """\
-# Memory solvers
+# Memory plans
 
-Written by `make bench-solvers` with {versions}. Each cell has the height as a multiple of
-the lower bound (the most bytes alive at once), and seconds. Every plan is checked by code
-that the solvers do not share. A to D are MiniMalloc's, G_1 and resnet50 idealloc's; the
-*packings* are rectangles cut to pieces, so that the lower bound is the optimum; *training*
-is like the buffers of a training step. `plan` is what passes use.
+Written by `make bench-solvers` with {versions}. Each cell has the height of
+[a plan](../reference/memory-solvers.md) as a multiple of the lower bound (the most bytes
+alive at once), and the seconds that it took. Every plan is checked by code that planning
+does not share.
+
+- *greedy* is first fit in thirteen orders, *plan* adds the short search that passes use,
+  and the last columns give the search a time budget; it ends sooner at the lower bound.
+- A to D are instances of MiniMalloc, G_1 and resnet50 of idealloc. The optimum of D is
+  not known.
+- *packing* is a rectangle cut to pieces, so that the lower bound is the optimum.
+- *training* is like the buffers of a training step.
 
 {compared}
 
-Seconds of the exact search until a plan is within MiniMalloc's capacity of {capacity}
-bytes, beside those that its authors' solver takes:
+Seconds until a plan is within MiniMalloc's capacity of {capacity} bytes
+(`plan(buffers, capacity=...)`), beside the seconds that MiniMalloc's authors published
+for their solver:
 
 {within}
 
-How the greedy tier, with all its orders, grows, in seconds of the processor:
+How the time of greedy planning grows with the number of buffers n, in seconds of the
+processor:
 
 {grown}
 """
@@ -89,7 +92,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def compare(solvers: Mapping[str, Solve]) -> str:
-    """Return the table of what each solver makes of each instance."""
+    """Return the table of the plans of each solver for each instance."""
     rows: list[list[str]] = []
     for name, buffers in instances():
         row = [name, f"{len(buffers):,}", f"{lower_bound(buffers):,}"]
@@ -102,13 +105,13 @@ def compare(solvers: Mapping[str, Solve]) -> str:
 
 
 def within_capacity() -> str:
-    """Return the table of how long the exact search takes to fit the capacity."""
+    """Return the table of the seconds until a plan fits the capacity."""
     rows: list[list[str]] = []
     for name, buffers in instances():
         if name not in PUBLISHED:
             continue
         found, took = timed(
-            lambda b: ExactSolver().solve(b, enough=CAPACITY, seconds=UNLIMITED),
+            lambda b: plan(b, capacity=CAPACITY, seconds=UNLIMITED),
             buffers,
             time.perf_counter,
         )
@@ -135,18 +138,20 @@ def grow(solve: Solve) -> str:
 def main() -> None:
     """Write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--exact", type=float, default=15, help="seconds of exact search")
-    parser.add_argument("--oracle", type=float, default=0, help="seconds of OR-tools")
+    parser.add_argument("--seconds", type=float, default=15, help="longest search")
+    parser.add_argument("--or-tools", type=float, default=0, help="seconds of OR-tools")
     options = parser.parse_args()
     plan(perfect_packing(100, 0))  # builds the compiled cores
     solvers: dict[str, Solve] = {
-        "greedy": lambda b: GreedySolver().solve(b, seconds=UNLIMITED),
+        "greedy": plan_greedily,
         "plan": plan,
-        "anytime 1 s": lambda b: AnytimeSolver().solve(b, seconds=1),
-        "exact": lambda b: ExactSolver().solve(b, seconds=options.exact),
+        "plan, 1 s": lambda b: plan(b, seconds=1),
+        f"plan, {options.seconds:g} s": lambda b: plan(b, seconds=options.seconds),
     }
-    if options.oracle:
-        solvers["or-tools"] = lambda b: OrToolsSolver().solve(b, seconds=options.oracle)
+    if options.or_tools:
+        from bench.memory.or_tools import plan_with_or_tools
+
+        solvers["OR-tools"] = lambda b: plan_with_or_tools(b, options.or_tools)
     page = PAGE.format(
         versions=tested_versions(),
         compared=compare(solvers),

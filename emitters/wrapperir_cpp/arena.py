@@ -6,7 +6,6 @@ outlives the call, and no operator looks past its tensor at the memory around it
 tensor another layout, or may keep it.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import define, field, frozen
@@ -36,8 +35,7 @@ from wrapperir.ir.line import (
 from wrapperir.ir.program import Program
 from wrapperir.ir.storage_operators import needs_own_tensors
 from wrapperir.ir.types import CPU, DEFAULT_SPACE, Device, TensorType
-from wrapperir.planning.greedy import GreedySolver
-from wrapperir.planning.instance import Buffer
+from wrapperir.planning import Buffer, plan_greedily
 from wrapperir_cpp.device_survey import DeviceSurvey, plain_device
 
 ALIGNMENT = 64
@@ -90,8 +88,7 @@ def plan_arena(program: Program, devices: DeviceSurvey) -> ArenaPlan:
             candidate.buffer(found.time, stays=beside and device != CPU)
             for candidate in candidates
         ]
-        # Without a deadline, the plan depends on nothing but the program.
-        plan = GreedySolver().solve(buffers, seconds=math.inf)
+        plan = plan_greedily(buffers)
         zeroed: list[tuple[int, int]] = []
         for candidate, buffer, offset in zip(
             candidates, buffers, plan.offsets, strict=True

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from wrapperir.planning.instance import Buffer, Plan
-from wrapperir.planning.lower_bound import lower_bound
+from wrapperir.planning import Buffer, Plan
+from wrapperir.planning.problem import lower_bound
 
 
 @st.composite
@@ -31,4 +31,5 @@ def plan_of(buffers: Sequence[Buffer], offsets: Sequence[int]) -> Plan:
         for buffer, offset in zip(buffers, offsets, strict=True)
         if buffer.size and buffer.begin < buffer.end
     ]
-    return Plan(tuple(offsets), max(tops, default=0), lower_bound(buffers), "test")
+    bound = lower_bound(buffers)
+    return Plan(tuple(offsets), max(tops, default=0), bound, bound, "test")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import permutations
 
-from wrapperir.planning.instance import Buffer
+from wrapperir.planning import Buffer
 
 
 def optimum(buffers: Sequence[Buffer]) -> int:

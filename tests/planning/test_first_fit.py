@@ -4,16 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.memory.check_plan import check_plan
+from bench.memory.generators import perfect_packing
 from tests.planning.drawn_buffers import buffers, plan_of
-from wrapperir.planning.check import check_plan
-from wrapperir.planning.first_fit import CompiledFirstFit, PythonFirstFit
-from wrapperir.planning.generate import perfect_packing
-from wrapperir.planning.instance import Buffer
-from wrapperir.planning.slots import Slots
+from wrapperir.planning import Buffer
+from wrapperir.planning.cores import FirstFit, compile_first_fit
+from wrapperir.planning.first_fit import first_fit
+from wrapperir.planning.sections import Sections
 
 
-def compiled(slots: Slots) -> CompiledFirstFit:
-    found = CompiledFirstFit.of(slots)
+def compiled(sections: Sections) -> FirstFit:
+    found = compile_first_fit(sections)
     if found is None:
         pytest.skip("no C++ compiler")
     return found
@@ -39,30 +40,30 @@ def place_one_by_one(drawn: list[Buffer], order: list[int]) -> list[int]:
 
 
 @st.composite
-def ordered(draw: st.DrawFn) -> tuple[list[Buffer], Slots, list[int]]:
+def ordered(draw: st.DrawFn) -> tuple[list[Buffer], Sections, list[int]]:
     drawn = draw(buffers())
-    slots = Slots.of(drawn)
-    kept = [drawn[index] for index in slots.buffers]
-    return kept, slots, draw(st.permutations(range(len(kept))))
+    sections = Sections.of(drawn)
+    kept = [drawn[index] for index in sections.buffers]
+    return kept, sections, draw(st.permutations(range(len(kept))))
 
 
 @given(ordered())
 def test_each_buffer_is_as_low_as_it_fits(
-    case: tuple[list[Buffer], Slots, list[int]],
+    case: tuple[list[Buffer], Sections, list[int]],
 ) -> None:
-    kept, slots, order = case
+    kept, sections, order = case
     expected = place_one_by_one(kept, order)
-    offsets, _ = PythonFirstFit(slots).place(order, below=None, probes=1 << 60)
+    offsets, _ = first_fit(sections, order, below=None, probes=1 << 60)
     assert offsets == expected
 
 
 @given(ordered(), st.none() | st.integers(0, 300), st.integers(0, 60))
 def test_compiled_gives_the_same_offsets(
-    case: tuple[list[Buffer], Slots, list[int]], below: int | None, probes: int
+    case: tuple[list[Buffer], Sections, list[int]], below: int | None, probes: int
 ) -> None:
-    kept, slots, order = case
-    python, took = PythonFirstFit(slots).place(order, below=below, probes=probes)
-    core, core_took = compiled(slots).place(order, below=below, probes=probes)
+    kept, sections, order = case
+    python, took = first_fit(sections, order, below=below, probes=probes)
+    core, core_took = compiled(sections)(order, below=below, probes=probes)
     assert (None if core is None else list(core)) == python
     assert core_took == took <= probes
     if python is not None:
@@ -70,19 +71,19 @@ def test_compiled_gives_the_same_offsets(
         assert check_plan(kept, plan) == ()
         assert below is None or plan.height < below or not kept
     elif below is not None:
-        free, _ = PythonFirstFit(slots).place(order, below=None, probes=probes)
+        free, _ = first_fit(sections, order, below=None, probes=probes)
         assert free is not None
         assert plan_of(kept, free).height >= below
 
 
 def test_compiled_gives_the_same_offsets_for_many_buffers() -> None:
     many = perfect_packing(3000, 5)
-    slots = Slots.of(many)
+    sections = Sections.of(many)
     order = list(range(len(many)))
     random.Random(5).shuffle(order)
     for probes in (10 * len(many), 1 << 60):
-        python, took = PythonFirstFit(slots).place(order, below=None, probes=probes)
-        core, core_took = compiled(slots).place(order, below=None, probes=probes)
+        python, took = first_fit(sections, order, below=None, probes=probes)
+        core, core_took = compiled(sections)(order, below=None, probes=probes)
         assert core is not None
         assert list(core) == python
         assert core_took == took
@@ -90,7 +91,7 @@ def test_compiled_gives_the_same_offsets_for_many_buffers() -> None:
 
 def test_sizes_beyond_the_machine_word_stay_in_python() -> None:
     huge = (Buffer(1 << 62, 0, 2), Buffer(1 << 70, 1, 3, 3))
-    slots = Slots.of(huge)
-    assert CompiledFirstFit.of(slots) is None
-    offsets, _ = PythonFirstFit(slots).place([0, 1], below=None, probes=100)
+    sections = Sections.of(huge)
+    assert compile_first_fit(sections) is None
+    offsets, _ = first_fit(sections, [0, 1], below=None, probes=100)
     assert offsets == [0, -(-(1 << 62) // 3) * 3]

@@ -1,30 +1,24 @@
 import pytest
 from hypothesis import given
 
+from bench.memory.check_plan import check_plan
+from bench.memory.generators import training_step
 from tests.planning.drawn_buffers import buffers
-from wrapperir.planning import first_fit
-from wrapperir.planning.check import check_plan
-from wrapperir.planning.first_fit import CompiledFirstFit
-from wrapperir.planning.generate import training_step
-from wrapperir.planning.greedy import GreedySolver
-from wrapperir.planning.instance import Buffer, Plan
-from wrapperir.planning.lower_bound import lower_bound
+from wrapperir.planning import Buffer, cores, plan_greedily
+from wrapperir.planning.cores import compile_first_fit
+from wrapperir.planning.greedy import order_facts
 from wrapperir.planning.native import NoCore
-from wrapperir.planning.orders import facts
-from wrapperir.planning.slots import Slots
-
-
-def greedy(drawn: tuple[Buffer, ...], enough: int | None = None) -> Plan:
-    return GreedySolver().solve(drawn, enough=enough, seconds=60)
+from wrapperir.planning.problem import lower_bound
+from wrapperir.planning.sections import Sections
 
 
 @given(buffers())
 def test_plans_are_sound_and_repeatable(drawn: tuple[Buffer, ...]) -> None:
-    plan = greedy(drawn)
+    plan = plan_greedily(drawn)
     assert check_plan(drawn, plan) == ()
     assert plan.lower_bound == lower_bound(drawn)
     assert plan.height >= plan.lower_bound
-    assert greedy(drawn) == plan
+    assert plan_greedily(drawn) == plan
 
 
 @given(buffers())
@@ -39,7 +33,7 @@ def test_the_lower_bound_is_the_most_bytes_alive(drawn: tuple[Buffer, ...]) -> N
 @given(buffers())
 def test_the_order_goes_by_what_is_alive(drawn: tuple[Buffer, ...]) -> None:
     living = [buffer for buffer in drawn if buffer.begin < buffer.end]
-    for fact, mine in zip(facts(living), living, strict=True):
+    for fact, mine in zip(order_facts(living), living, strict=True):
         assert fact.conflict == sum(
             other.size
             for other in living
@@ -49,30 +43,32 @@ def test_the_order_goes_by_what_is_alive(drawn: tuple[Buffer, ...]) -> None:
 
 def test_nested_buffers_need_the_lower_bound() -> None:
     nested = tuple(Buffer(3 * i + 1, i, 100 - i) for i in range(50))
-    assert greedy(nested).gap == 0
+    assert plan_greedily(nested).gap == 0
 
 
-def test_it_stops_where_the_height_is_enough() -> None:
+def test_it_stops_within_the_capacity() -> None:
     many = training_step(300, 1)
-    best = greedy(many)
-    assert greedy(many, enough=10 * best.height).height >= best.height
-    assert greedy(many, enough=10 * best.height).solver == "greedy size-class-begin"
+    best = plan_greedily(many)
+    assert plan_greedily(many, capacity=10 * best.height).height >= best.height
+    assert (
+        plan_greedily(many, capacity=10 * best.height).solver == "greedy size-class-begin"
+    )
 
 
 def test_without_a_compiler_the_plan_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     many = training_step(500, 2)
-    best = greedy(many)
+    best = plan_greedily(many)
 
     def no_core(name: str) -> NoCore:
         return NoCore(f"no compiler for {name}")
 
-    monkeypatch.setattr(first_fit, "load_core", no_core)
-    assert CompiledFirstFit.of(Slots.of(many)) is None
-    assert greedy(many) == best
+    monkeypatch.setattr(cores, "load_core", no_core)
+    assert compile_first_fit(Sections.of(many)) is None
+    assert plan_greedily(many) == best
 
 
 def test_a_training_step_is_near_the_lower_bound() -> None:
-    assert greedy(training_step(4000, 3)).gap <= 0.01
+    assert plan_greedily(training_step(4000, 3)).gap <= 0.01
 
 
 @pytest.mark.parametrize(
@@ -83,6 +79,6 @@ def test_a_training_step_is_near_the_lower_bound() -> None:
         (Buffer(1, 0, 1, 0), "buffer 1 has alignment 0, which is not positive"),
     ],
 )
-def test_what_no_plan_can_be_made_for_is_refused(wrong: Buffer, message: str) -> None:
+def test_buffers_without_a_plan_are_refused(wrong: Buffer, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        greedy((Buffer(1, 0, 1), wrong))
+        plan_greedily((Buffer(1, 0, 1), wrong))

@@ -14,7 +14,7 @@ from attrs import define, frozen
 from wrapperir.analysis.footprint import DeviceFootprint, Dimension, Footprint
 from wrapperir.analysis.units import STATIC, Unit, fits, units_over
 from wrapperir.ir.types import Device
-from wrapperir.planning.instance import Buffer
+from wrapperir.planning import Buffer, plan
 
 _ROUNDS = 4
 """How often the choice is revised where plans turn out higher than the lower bound."""
@@ -81,8 +81,6 @@ class Pool:
 
     def solve(self) -> None:
         """Find the buffers' offsets, and the height that they need."""
-        from wrapperir.planning.plan import plan  # it opens a compiled library
-
         found = plan(
             [Buffer(b.size, b.begin, b.settled, b.alignment) for b in self.buffers]
         )

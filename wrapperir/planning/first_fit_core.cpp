@@ -1,5 +1,5 @@
-// First fit in a given order; the same algorithm as first_fit.py, step for step, so that
-// both give the same offsets.  The caller sees to it that no sum of sizes overflows.
+// First fit in a given order: the algorithm of first_fit.py, step for step, so that both
+// give the same offsets.  The caller ensures that no sum of sizes overflows.
 
 #include <algorithm>
 #include <cstdint>
@@ -43,15 +43,15 @@ class Ranges {
   std::vector<Range> ranges_;
 };
 
-// The ranges of bytes that are occupied over time, in a segment tree of slots.
+// The ranges of bytes that are occupied over time, in a segment tree of sections.
 struct OccupiedTree {
-  explicit OccupiedTree(int64_t slots) {
-    while (leaves < slots + 2) leaves *= 2;
+  explicit OccupiedTree(int64_t sections) {
+    while (leaves < sections + 2) leaves *= 2;
     within.resize(2 * leaves);
     across.resize(2 * leaves);
   }
 
-  // The nodes that slots first to stop consist of, and those above.
+  // The nodes that make up sections first to stop, and their ancestors.
   void nodes(int64_t first, int64_t stop, std::vector<int64_t>& inside,
              std::vector<int64_t>& around) const {
     inside.clear();
@@ -77,10 +77,10 @@ int64_t align(int64_t offset, int64_t alignment) {
   return (offset + alignment - 1) / alignment * alignment;
 }
 
-int64_t first_fit(int64_t count, int64_t slots, const int64_t* first, const int64_t* stop,
-                  const int64_t* sizes, const int64_t* alignments, const int64_t* order,
-                  int64_t below, int64_t* probes, int64_t* offsets) {
-  OccupiedTree tree(slots);
+int64_t first_fit(int64_t count, int64_t sections, const int64_t* first,
+                  const int64_t* stop, const int64_t* sizes, const int64_t* alignments,
+                  const int64_t* order, int64_t below, int64_t* probes, int64_t* offsets) {
+  OccupiedTree tree(sections);
   std::vector<int64_t> inside, around;
   std::vector<const Ranges*> occupied;
   int64_t height = 0;
@@ -122,14 +122,15 @@ int64_t first_fit(int64_t count, int64_t slots, const int64_t* first, const int6
 
 }  // namespace
 
-// Fills offsets, counts probes down, and returns the height; -1 if it would not be below that
-// many bytes, -2 if there is too little memory.
-extern "C" int64_t wrapperir_first_fit(int64_t count, int64_t slots, const int64_t* first,
-                                       const int64_t* stop, const int64_t* sizes,
+// Sets offsets, counts probes down, and returns the height; -1 if the height would not be
+// below that many bytes, -2 if there is too little memory.
+extern "C" int64_t wrapperir_first_fit(int64_t count, int64_t sections,
+                                       const int64_t* first, const int64_t* stop,
+                                       const int64_t* sizes,
                                        const int64_t* alignments, const int64_t* order,
                                        int64_t below, int64_t* probes, int64_t* offsets) {
   try {
-    return first_fit(count, slots, first, stop, sizes, alignments, order, below, probes,
+    return first_fit(count, sections, first, stop, sizes, alignments, order, below, probes,
                      offsets);
   } catch (const std::bad_alloc&) {
     return -2;

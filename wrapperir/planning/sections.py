@@ -1,63 +1,73 @@
-"""The sections of time that decide whether a plan fits, and what they hold."""
+"""Sections of time: the form of the problem that the algorithms work on."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate
 from math import gcd
 
-from wrapperir.planning.instance import Buffer
-from wrapperir.planning.slots import Slots
+from attrs import evolve, frozen
+
+from wrapperir.planning.problem import Buffer, Plan
 
 
-def sections(slots: Slots) -> Slots:
-    """Return the same buffers with fewer slots, in order of their first one.
+@frozen
+class Sections:
+    """The buffers that occupy memory, with their live ranges as ranges of sections.
 
-    A slot that ends without the end of a buffer holds no more than the next one, so the
-    two are merged.  Two buffers are alive together if and only if they share a slot.
+    Time is cut into as few sections as tell the buffers apart: two buffers are alive
+    together if and only if they share a section.  The tuples are parallel, in order of the
+    first section of each buffer.
     """
-    ending = set(slots.stop)
-    kept = [0, *accumulate(int(slot + 1 in ending) for slot in range(slots.count))]
-    spans = [(kept[a], kept[b]) for a, b in zip(slots.first, slots.stop, strict=True)]
-    order = sorted(range(len(spans)), key=spans.__getitem__)
-    return Slots(
-        kept[-1],
-        tuple(slots.buffers[i] for i in order),
-        tuple(spans[i][0] for i in order),
-        tuple(spans[i][1] for i in order),
-        tuple(slots.sizes[i] for i in order),
-        tuple(slots.alignments[i] for i in order),
-    )
 
+    count: int
+    """Number of sections."""
+    buffers: tuple[int, ...]
+    """Index of each buffer in the sequence that the sections were made from."""
+    first: tuple[int, ...]
+    """First section of each buffer."""
+    stop: tuple[int, ...]
+    """Section after the last one of each buffer."""
+    sizes: tuple[int, ...]
+    alignments: tuple[int, ...]
 
-def static_orders(slots: Slots, buffers: Sequence[Buffer]) -> tuple[tuple[int, ...], ...]:
-    """Return, in three orders, which buffers of ``slots`` are the more urgent to place.
+    @classmethod
+    def of(cls, buffers: Sequence[Buffer]) -> "Sections":
+        """Return the sections of the buffers that have bytes and a live range."""
+        kept = [i for i, b in enumerate(buffers) if b.size and b.begin < b.end]
+        begins = sorted({buffers[i].begin for i in kept})
+        ends = {bisect_left(begins, buffers[i].end) for i in kept}
+        # Between two begins without an end, the earlier section would hold no buffer that
+        # the later one does not, so they are one.
+        at = [0, *accumulate(int(index + 1 in ends) for index in range(len(begins)))]
+        spans = {
+            i: (
+                at[bisect_left(begins, buffers[i].begin)],
+                at[bisect_left(begins, buffers[i].end)],
+            )
+            for i in kept
+        }
+        order = sorted(kept, key=spans.__getitem__)
+        return cls(
+            count=at[-1],
+            buffers=tuple(order),
+            first=tuple(spans[i][0] for i in order),
+            stop=tuple(spans[i][1] for i in order),
+            sizes=tuple(buffers[i].size for i in order),
+            alignments=tuple(buffers[i].alignment for i in order),
+        )
 
-    They are those of MiniMalloc (see :mod:`~wrapperir.planning.tree_search`): lifetime,
-    area, and the bytes of the fullest section, each first once.  An order is given as
-    the rank of each buffer in it.
-    """
-    change = [0] * (slots.count + 1)
-    for first, stop, size in zip(slots.first, slots.stop, slots.sizes, strict=True):
-        change[first] += size
-        change[stop] -= size
-    live = list(accumulate(change))
-    facts: list[tuple[int, int, int]] = []
-    for index, first, stop in zip(slots.buffers, slots.first, slots.stop, strict=True):
-        lifetime = buffers[index].end - buffers[index].begin
-        area = lifetime * buffers[index].size
-        facts.append((-lifetime, -area, -max(live[first:stop])))
-    ranks: list[tuple[int, ...]] = []
-    for one, two, three in ((0, 1, 2), (2, 1, 0), (2, 0, 1)):
-        keys = [(fact[one], fact[two], fact[three]) for fact in facts]
-        rank = [0] * len(keys)
-        for place, index in enumerate(sorted(range(len(keys)), key=keys.__getitem__)):
-            rank[index] = place
-        ranks.append(tuple(rank))
-    return tuple(ranks)
+    @property
+    def unit(self) -> int:
+        """A number of bytes, at least 1, that divides every height worth asking for."""
+        common = gcd(*self.sizes)
+        if not common or any(a % common and common % a for a in self.alignments):
+            return 1
+        return common
 
-
-def unit(slots: Slots) -> int:
-    """Return a number of bytes of which every useful height is a multiple, at least 1."""
-    common = gcd(*slots.sizes)
-    if not common or any(a % common and common % a for a in slots.alignments):
-        return 1
-    return common
+    def revise(self, plan: Plan, offsets: Sequence[int], solver: str) -> Plan:
+        """Return ``plan`` with the given offsets of these buffers."""
+        every = list(plan.offsets)
+        for index, offset in zip(self.buffers, offsets, strict=True):
+            every[index] = offset
+        height = max(map(int.__add__, offsets, self.sizes), default=0)
+        return evolve(plan, offsets=tuple(every), height=height, solver=solver)

@@ -1,5 +1,5 @@
-// Exact search for a plan within a given height; the same algorithm as tree_search.py, step
-// for step, where it is explained.  The caller sees to it that no sum of sizes overflows.
+// Exact search for a plan within a given height: the algorithm of tree_search.py, which
+// explains it, step for step.  The caller ensures that no sum of sizes overflows.
 
 #include <algorithm>
 #include <array>
@@ -19,12 +19,12 @@ using Clock = std::chrono::steady_clock;
 
 using Urgency = std::array<int64_t, 3>;
 
-enum class Rule { kChoice, kWaste, kConflicts, kOrder };
+enum class Rule { kCandidates, kSlack, kMisfits, kOrder };
 
 enum Outcome : int64_t { kFound = 1, kInfeasible = 0, kUndecided = -1, kNoMemory = -2 };
 
 constexpr size_t kMostFailures = 1 << 20;
-constexpr int64_t kSome = 128;
+constexpr int64_t kSlackShare = 128;
 
 struct Problem {
   int64_t count, sections;
@@ -32,7 +32,7 @@ struct Problem {
   int64_t orders, capacity;
 };
 
-// 128 bits stand for the state of a part: two of a million meet with probability 2^-88.
+// 128 bits identify the state of a part: a million states collide with probability 2^-88.
 struct Key {
   uint64_t a, b;
   bool operator==(const Key& other) const { return a == other.a && b == other.b; }
@@ -64,7 +64,7 @@ struct Table {
 struct Part {
   vector<int32_t> buffers;
   size_t start;
-  vector<Key> failures;
+  vector<Key> states;
   int32_t chosen = -1;
   size_t before = 0;
   vector<vector<int32_t>> rest;
@@ -82,11 +82,11 @@ class TreeSearch {
         most_(most),
         deadline_(deadline),
         lowest_(problem.count, 0),
-        rests_(problem.count, 1),
+        supported_(problem.count, 1),
         placed_(problem.count, 0),
         slack_(problem.sections, 0),
-        choice_(problem.sections, 0),
-        conflicts_(problem.sections, 1),
+        candidates_(problem.sections, 0),
+        misfits_(problem.sections, 1),
         placed_in_(problem.sections, 0),
         marks_(problem.sections, 0) {
     for (int32_t s = 0; s < p_.sections; ++s) {
@@ -132,7 +132,7 @@ class TreeSearch {
     for (int64_t limit = 2 * part.size();; limit *= 2) {
       for (int64_t order = 0; order < p_.orders; ++order) {
         rank_ = p_.ranks + order * p_.count;
-        for (Rule rule : {Rule::kChoice, Rule::kWaste, Rule::kConflicts, Rule::kOrder}) {
+        for (Rule rule : {Rule::kCandidates, Rule::kSlack, Rule::kMisfits, Rule::kOrder}) {
           rule_ = rule;
           const int64_t stop = limit < most_ - steps_ ? steps_ + limit : most_;
           const Outcome outcome = search(part, stop);
@@ -156,14 +156,14 @@ class TreeSearch {
         continue;
       }
       if (part.chosen >= 0) {
-        stack.pop_back();  // all that it leaves is placed
+        stack.pop_back();  // the rest is placed
         continue;
       }
       Outcome outcome = branch(part, most);
       if (outcome == kUndecided) return outcome;
       while (outcome == kInfeasible) {
         undo(stack.back().start);
-        for (const Key& key : stack.back().failures)
+        for (const Key& key : stack.back().states)
           if (failures_.size() < kMostFailures) failures_.insert(key);
         stack.pop_back();
         if (stack.empty()) return outcome;
@@ -178,9 +178,9 @@ class TreeSearch {
       ++steps_;
       const Key key = key_of(part.buffers);
       if (failures_.count(key)) return kInfeasible;
-      part.failures.push_back(key);
+      part.states.push_back(key);
       const int32_t index = choose(part.buffers);
-      if (!rests_[index]) {
+      if (!supported_[index]) {
         if (!raise(index)) return kInfeasible;
         continue;
       }
@@ -198,7 +198,7 @@ class TreeSearch {
   Key key_of(const vector<int32_t>& buffers) const {
     Key key{0, 0};
     for (int32_t i : buffers) {
-      const uint64_t own = mix(2 * uint64_t(i) + rests_[i] + 0x9e3779b97f4a7c15u);
+      const uint64_t own = mix(2 * uint64_t(i) + supported_[i] + 0x9e3779b97f4a7c15u);
       const uint64_t state = mix(own + uint64_t(lowest_[i]) * 0x9e3779b97f4a7c15u);
       key.a ^= state;
       key.b += state * 0xd6e8feb86659fd93u;
@@ -213,7 +213,7 @@ class TreeSearch {
     Urgency least{};
     for (int32_t i : buffers) {
       if (lowest_[i] != bottom) continue;
-      if (!rests_[i]) return i;
+      if (!supported_[i]) return i;
       const Urgency own = urgency(i);
       if (best >= 0 && least <= own) continue;
       best = i;
@@ -226,11 +226,11 @@ class TreeSearch {
     Urgency least{0, 0, rank_[index]};
     if (rule_ == Rule::kOrder) return least;
     for (int64_t s = p_.first[index]; s < p_.stop[index]; ++s) {
-      Urgency own{slack_[s], choice_[s], rank_[index]};
-      if (rule_ == Rule::kChoice) {
-        own = {2 * choice_[s] + (slack_[s] > 0), slack_[s], own[2]};
-      } else if (rule_ == Rule::kConflicts) {
-        own = {(slack_[s] + p_.capacity / kSome + 1) / conflicts_[s], 0, own[2]};
+      Urgency own{slack_[s], candidates_[s], rank_[index]};
+      if (rule_ == Rule::kCandidates) {
+        own = {2 * candidates_[s] + (slack_[s] > 0), slack_[s], own[2]};
+      } else if (rule_ == Rule::kMisfits) {
+        own = {(slack_[s] + p_.capacity / kSlackShare + 1) / misfits_[s], 0, own[2]};
       }
       if (s == p_.first[index] || own < least) least = own;
     }
@@ -253,10 +253,10 @@ class TreeSearch {
       const int64_t offset = align(top, p_.alignments[other]);
       if (lowest_[other] < offset) {
         change(lowest_[other], offset);
-        change(rests_[other], 1);
+        change(supported_[other], 1);
         mark(p_.first[other], p_.stop[other]);
       } else if (lowest_[other] == offset) {
-        change(rests_[other], 1);
+        change(supported_[other], 1);
       }
     }
     return fit();
@@ -280,18 +280,18 @@ class TreeSearch {
       if (!placed_[*at]) top = std::min(top, lowest_[*at] + p_.sizes[*at]);
     if (top == INT64_MAX) return false;
     change(lowest_[index], align(top, p_.alignments[index]));
-    change(rests_[index], 0);
+    change(supported_[index], 0);
     clear_marks();
     mark(p_.first[index], p_.stop[index]);
     return fit();
   }
 
-  // Whether what is still to come may fit, as far as each marked section says alone.
+  // Whether the unplaced buffers may fit, each marked section by itself.
   bool fit() {
     for (int32_t section : marked_) {
       int32_t* const begin = held_.row(section) + placed_in_[section];
       int32_t* const end = held_.row_end(section);
-      // It is in order but for a few since the last time.
+      // Few buffers have moved since the last time, so insertion sort is fast.
       for (int32_t* at = begin; at != end; ++at) {
         const int32_t index = *at;
         int32_t* hole = at;
@@ -303,18 +303,19 @@ class TreeSearch {
       for (const int32_t* at = begin; at != end; ++at)
         top = std::max(top, lowest_[*at]) + p_.sizes[*at];
       if (top > p_.capacity) {
-        ++conflicts_[section];
+        ++misfits_[section];
         return false;
       }
-      int64_t choice = 0;
-      while (begin + choice != end && lowest_[begin[choice]] == lowest_[*begin]) ++choice;
+      int64_t candidates = 0;
+      for (const int32_t* at = begin; at != end && lowest_[*at] == lowest_[*begin]; ++at)
+        ++candidates;
       change(slack_[section], p_.capacity - top);
-      change(choice_[section], choice);
+      change(candidates_[section], candidates);
     }
     return true;
   }
 
-  // All but one of some buffers, cut where none is alive; the last is to be next.
+  // All but one of the buffers, cut where none is alive.  The last part is searched next.
   vector<vector<int32_t>> parts(const vector<int32_t>& buffers, int32_t without) const {
     vector<vector<int32_t>> found;
     int64_t end = -1;
@@ -356,9 +357,9 @@ class TreeSearch {
   const int64_t most_;
   const Clock::time_point deadline_;
   int64_t steps_ = 0;
-  Table held_;  // the buffers of each section, those that are placed first
+  Table held_;  // the buffers of each section, placed ones first
   Table near_, twins_;
-  vector<int64_t> lowest_, rests_, placed_, slack_, choice_, conflicts_, placed_in_;
+  vector<int64_t> lowest_, supported_, placed_, slack_, candidates_, misfits_, placed_in_;
   vector<Change> changes_;
   std::unordered_set<Key, KeyHash> failures_;
   const int64_t* rank_ = nullptr;
@@ -370,8 +371,8 @@ class TreeSearch {
 
 }  // namespace
 
-// Fills offsets if a plan is found, and steps always.  Returns 1 if one is found, 0 if
-// there is none, -1 if steps or time ran out, -2 if there is too little memory.
+// Sets steps, and offsets if a plan is found.  Returns 1 if a plan is found, 0 if there is
+// none, -1 if steps or time ran out, -2 if there is too little memory.
 extern "C" int64_t wrapperir_tree_search(int64_t count, int64_t sections,
                                          const int64_t* first, const int64_t* stop,
                                          const int64_t* sizes, const int64_t* alignments,

@@ -2,7 +2,7 @@
 
 import random
 
-from wrapperir.planning.instance import Buffer
+from wrapperir.planning import Buffer
 
 _HEIGHT = 1 << 24
 _DURATION = 1 << 20
@@ -18,7 +18,7 @@ def perfect_packing(count: int, seed: int) -> tuple[Buffer, ...]:
     five around a middle piece as in a pinwheel.  There are fewer where pieces become too
     small to cut.
     """
-    draw = random.Random(seed)  # noqa: S311 not a secret
+    draw = random.Random(seed)
     todo = [((0, _DURATION), (0, _HEIGHT), count)]
     buffers: list[Buffer] = []
     while todo:
@@ -66,7 +66,7 @@ def training_step(count: int, seed: int) -> tuple[Buffer, ...]:
     order; there are temporaries, gradients that pass from layer to layer, gradients of
     weights that live until the optimizer's step, and the temporaries of that.
     """
-    draw = random.Random(seed)  # noqa: S311 not a secret
+    draw = random.Random(seed)
     layers = max(count // 9, 1)
     width = [_UNIT * draw.randint(1, 1 << 14) for _ in range(12)]
     kinds = [draw.choice(width) for _ in range(layers)]

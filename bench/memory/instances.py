@@ -3,7 +3,7 @@
 import csv
 from pathlib import Path
 
-from wrapperir.planning.instance import Buffer
+from wrapperir.planning import Buffer
 
 _COLUMNS = ("id", "lower", "upper", "size")
 

@@ -1,7 +1,7 @@
 import pytest
 
-from wrapperir.planning.generate import perfect_packing, training_step
-from wrapperir.planning.lower_bound import lower_bound
+from bench.memory.generators import perfect_packing, training_step
+from wrapperir.planning.problem import lower_bound
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 500])

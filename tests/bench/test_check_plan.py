@@ -4,10 +4,10 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.memory import check_plan as checker
+from bench.memory.check_plan import check_plan
 from tests.planning.drawn_buffers import buffers, plan_of
-from wrapperir.planning import check
-from wrapperir.planning.check import check_plan
-from wrapperir.planning.instance import Buffer, Plan
+from wrapperir.planning import Buffer, Plan
 
 
 def cells(buffer: Buffer, offset: int) -> set[tuple[int, int]]:
@@ -43,26 +43,26 @@ def test_many_buffers_are_checked_as_few_are(
     case: tuple[tuple[Buffer, ...], list[int]],
 ) -> None:
     drawn, offsets = case
-    pairs = {frozenset(pair) for pair in check.overlapping_pairs(drawn, offsets)}
-    swept = {frozenset(pair) for pair in check.overlaps_in_time_order(drawn, offsets)}
+    pairs = {frozenset(pair) for pair in checker.overlapping_pairs(drawn, offsets)}
+    swept = {frozenset(pair) for pair in checker.overlaps_in_time_order(drawn, offsets)}
     assert swept <= pairs
     assert bool(swept) == bool(pairs)
 
 
 def test_each_fault_is_named() -> None:
     two = (Buffer(8, 0, 2, 8), Buffer(4, 1, 3))
-    assert check_plan(two, Plan((0, 8), 12, 12, "test")) == ()
-    assert check_plan(two, Plan((4, 0), 12, 12, "test")) == (
+    assert check_plan(two, Plan((0, 8), 12, 12, 12, "test")) == ()
+    assert check_plan(two, Plan((4, 0), 12, 12, 12, "test")) == (
         "buffer 0 is at 4, no multiple of its alignment 8",
     )
-    assert check_plan(two, Plan((0, -4), 8, 12, "test")) == (
+    assert check_plan(two, Plan((0, -4), 8, 12, 12, "test")) == (
         "buffer 1 is at the negative offset -4",
     )
-    assert check_plan(two, Plan((0, 7), 11, 12, "test")) == ("buffers 0 and 1 overlap",)
-    assert check_plan(two, Plan((0, 8), 16, 12, "test")) == (
+    assert check_plan(two, Plan((0, 7), 11, 12, 12, "test")) == ("buffers 0 and 1 overlap",)
+    assert check_plan(two, Plan((0, 8), 16, 12, 12, "test")) == (
         "the height is 12, the plan says 16",
     )
-    assert check_plan(two, Plan((0, 8), 12, 13, "test")) == (
+    assert check_plan(two, Plan((0, 8), 12, 13, 13, "test")) == (
         "12 bytes are alive at most, the plan says 13",
     )
-    assert check_plan(two, Plan((0,), 8, 12, "test")) == ("2 buffers have 1 offsets",)
+    assert check_plan(two, Plan((0,), 8, 12, 12, "test")) == ("2 buffers have 1 offsets",)

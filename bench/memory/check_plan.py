@@ -3,7 +3,7 @@
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 
-from wrapperir.planning.instance import Buffer, Plan
+from wrapperir.planning import Buffer, Plan
 
 _PAIRS = 256
 """Up to so many buffers, every pair is compared."""

@@ -1,0 +1,130 @@
+"""The compiled algorithms: first fit and tree search in C++, called through ctypes.
+
+They give the same results as :mod:`~wrapperir.planning.first_fit` and
+:mod:`~wrapperir.planning.tree_search`.
+"""
+
+import ctypes
+from array import array
+from collections.abc import Sequence
+from typing import Protocol
+
+from wrapperir.planning.native import NoCore, load_core
+from wrapperir.planning.sections import Sections
+from wrapperir.planning.tree_search import Attempt, Outcome
+
+_MOST = 1 << 62
+"""Larger sums of bytes are left to Python."""
+_LONGEST = 1e9
+"""Most seconds that a core is given, so that its clock does not overflow."""
+_NO_MEMORY = -2
+
+_NUMBER = ctypes.c_int64
+_NUMBERS = ctypes.POINTER(ctypes.c_int64)
+
+
+class FirstFit(Protocol):
+    """Does what :func:`~wrapperir.planning.first_fit.first_fit` does, for given buffers."""
+
+    def __call__(
+        self, order: Sequence[int], *, below: int | None, probes: int
+    ) -> tuple[Sequence[int] | None, int]:
+        """Return offsets and the number of probes."""
+        ...
+
+
+class TreeSearch(Protocol):
+    """Does what :func:`~wrapperir.planning.tree_search.search_tree` does, likewise."""
+
+    def __call__(self, *, capacity: int, steps: int, seconds: float) -> Attempt:
+        """Search for a plan of at most ``capacity`` bytes."""
+        ...
+
+
+def compile_first_fit(sections: Sections) -> FirstFit | None:
+    """Return compiled first fit; ``None`` without a core, or for huge sizes."""
+    library = load_core("first_fit_core.cpp")
+    if isinstance(library, NoCore) or not _fits_words(sections):
+        return None
+    function = library.wrapperir_first_fit
+    function.restype = _NUMBER
+    function.argtypes = (
+        *(_NUMBER, _NUMBER, _NUMBERS, _NUMBERS, _NUMBERS, _NUMBERS),
+        *(_NUMBERS, _NUMBER, _NUMBERS, _NUMBERS),
+    )
+    columns = _columns(sections)
+
+    def place(
+        order: Sequence[int], *, below: int | None, probes: int
+    ) -> tuple[Sequence[int] | None, int]:
+        offsets, left = _zeros(len(order)), _NUMBER(probes)
+        height = function(
+            len(order),
+            sections.count,
+            *columns,
+            _numbers(order),
+            _MOST if below is None else below,
+            ctypes.byref(left),
+            offsets,
+        )
+        if height == _NO_MEMORY:
+            raise MemoryError("too little memory to place the buffers")
+        return None if height < 0 else offsets[:], probes - left.value
+
+    return place
+
+
+def compile_tree_search(
+    sections: Sections, orders: Sequence[Sequence[int]]
+) -> TreeSearch | None:
+    """Return compiled tree search; ``None`` without a core, or for huge sizes."""
+    library = load_core("tree_search_core.cpp")
+    if isinstance(library, NoCore) or not _fits_words(sections):
+        return None
+    function = library.wrapperir_tree_search
+    function.restype = _NUMBER
+    function.argtypes = (
+        *(_NUMBER, _NUMBER, _NUMBERS, _NUMBERS, _NUMBERS, _NUMBERS, _NUMBERS),
+        *(_NUMBER, _NUMBER, _NUMBER, ctypes.c_double, _NUMBERS, _NUMBERS),
+    )
+    columns = _columns(sections)
+    ranks = _numbers([rank for order in orders for rank in order])
+
+    def search(*, capacity: int, steps: int, seconds: float) -> Attempt:
+        done, offsets = _NUMBER(), _zeros(len(sections.sizes))
+        status = function(
+            len(sections.sizes),
+            sections.count,
+            *columns,
+            ranks,
+            len(orders),
+            min(capacity, _MOST),
+            min(steps, _MOST),
+            min(max(seconds, 0.0), _LONGEST),
+            ctypes.byref(done),
+            offsets,
+        )
+        if status == _NO_MEMORY:
+            raise MemoryError("too little memory to search for a plan")
+        outcome = Outcome(status)
+        found = offsets[:] if outcome is Outcome.FOUND else ()
+        return Attempt(outcome, found, done.value)
+
+    return search
+
+
+def _fits_words(sections: Sections) -> bool:
+    return sum(sections.sizes) + sum(sections.alignments) <= _MOST
+
+
+def _columns(sections: Sections) -> "tuple[ctypes.Array[ctypes.c_int64], ...]":
+    columns = (sections.first, sections.stop, sections.sizes, sections.alignments)
+    return tuple(map(_numbers, columns))
+
+
+def _numbers(values: Sequence[int]) -> "ctypes.Array[ctypes.c_int64]":
+    return (_NUMBER * len(values)).from_buffer(array("q", values))
+
+
+def _zeros(count: int) -> "ctypes.Array[ctypes.c_int64]":
+    return (_NUMBER * count)()
