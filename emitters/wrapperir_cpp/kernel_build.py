@@ -12,8 +12,8 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
+from wrapperir.caching.builds import built_once
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.kernels.build_cache import built_once
 from wrapperir.kernels.compiler import Compiler, failed
 from wrapperir.kernels.cpp_build import (
     kernel_compiler,

@@ -6,7 +6,8 @@ from pathlib import Path, PurePosixPath
 
 import torch
 
-from wrapperir.kernels.build_cache import built_once, digest_of
+from wrapperir.caching.builds import built_once
+from wrapperir.caching.private_cache import digest_of
 from wrapperir.kernels.compiler import Compiler
 from wrapperir.kernels.cpp_build import torch_facts
 
@@ -33,10 +34,8 @@ def compile_object(
     """
     folders = sorted({str(PurePosixPath(header).parent) for header in headers})
     flags = [*flags, *(f"-I{folder}" for folder in folders)]
-    key = digest_of(
-        *(compiler.command, compiler.version, flags, torch_facts()),
-        *(path, text, sorted(headers.items())),
-    )
+    facts = compiler.command, compiler.version, flags, torch_facts()
+    key = digest_of((*facts, path, text, sorted(headers.items())))
 
     def compile_to(output: Path) -> None:
         for name, content in (*headers.items(), (path, text)):
@@ -68,10 +67,8 @@ def link_library(
     folder = Path(torch.__file__).parent / "lib"
     libraries = [library for library in libraries if (folder / library).exists()]
     flags = (*_LINK_FLAGS, *flags, f"-Wl,-rpath,{folder}")
-    key = digest_of(
-        *(compiler.command, compiler.version, flags, libraries, exported),
-        [path.name for path in objects],
-    )
+    facts = compiler.command, compiler.version, flags, libraries, exported
+    key = digest_of((*facts, [path.name for path in objects]))
 
     # Before the lock for this library is held: it may be theirs, too.
     stubs = [str(_stub(compiler, library)) for library in libraries]
@@ -89,7 +86,7 @@ def link_library(
 def _stub(compiler: Compiler, library: str) -> Path:
     """Return an empty library of this name: linking with torch's own takes longer."""
     flags = ("-shared", "-nostdlib", f"-Wl,-soname,{library}", "-xc++", os.devnull)
-    key = digest_of(compiler.command, compiler.version, flags)
+    key = digest_of((compiler.command, compiler.version, flags))
 
     def link(output: Path) -> None:
         compiler.run([*flags, "-o", str(output)], output.parent, library)

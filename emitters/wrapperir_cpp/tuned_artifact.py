@@ -76,7 +76,8 @@ def tune_artifact(
 
 
 def _cache() -> "ChoiceCache | None":
-    from wrapperir.tuning.choice_cache import CacheRefusedError, default_cache
+    from wrapperir.caching.private_cache import CacheRefusedError
+    from wrapperir.tuning.choice_cache import default_cache
 
     try:
         return default_cache()

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from wrapperir_python.lines import PythonLines
 
 _EMITTED = Path(__file__).with_name("emitted")
-_TUNING = Path(wrapperir.__file__).with_name("tuning")
+_CORE = Path(wrapperir.__file__).parent
 _FOR_BENCHMARKS = (
     _EMITTED / "kernel_times.py",
-    _TUNING / "choice_cache.py",
-    _TUNING / "choice_facts.py",
+    _CORE / "caching" / "private_cache.py",
+    _CORE / "tuning" / "choice_facts.py",
 )
 
 

@@ -13,11 +13,10 @@ import torch
 from attrs import evolve
 
 from tests.cpp_emitter.running import parsed
+from wrapperir.caching.builds import build_cache, built_once
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit import Artifact
-from wrapperir.kernels.build_cache import built_once
 from wrapperir.kernels.compiler import Compiler, first_errors
-from wrapperir.private_directory import private_directory
 from wrapperir_cpp.emitter import CppEmitter
 
 PROGRAM = """
@@ -82,7 +81,7 @@ def filled_cache(run_cache: Path, cache: Path) -> Path:
         patch.setattr("wrapperir_cpp.objects.built_once", recorded)
         built(emitted(PROGRAM.replace("4]", "3]")))
     for path in kept:
-        folder = private_directory(cache / path.parent.name)
+        folder = build_cache(path.parent.name).folder()
         for file in (path, path.with_name(f"{path.name}.sha256")):
             shutil.copy(file, folder)
     return cache

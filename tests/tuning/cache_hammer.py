@@ -20,7 +20,7 @@ KEYS = 4
 
 
 def load_module(path: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("choice_cache", path)
+    spec = importlib.util.spec_from_file_location("private_cache", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -29,16 +29,16 @@ def load_module(path: str) -> ModuleType:
     return module
 
 
-def payload(key: str, nonce: int) -> tuple[float | None, ...]:
+def payload(key: str, nonce: int) -> list[float | None]:
     """Return times that begin with ``nonce`` and follow from it and the key."""
     stream = random.Random(hashlib.sha256(f"{key} {nonce}".encode()).digest())
-    return (float(nonce), *(stream.choice([None, stream.random()]) for _ in range(COUNT)))
+    return [float(nonce), *(stream.choice([None, stream.random()]) for _ in range(COUNT))]
 
 
 def hammer(cached: ModuleType, directory: str, end: float, report: int) -> None:
     """Store and load until the end; then write what happened to ``report``, at once."""
-    cache = cached.ChoiceCache(directory)
-    keys = [cached.choice_key({"case": number}) for number in range(KEYS)]
+    cache = cached.PrivateCache(directory)
+    keys = [cached.digest_of({"case": number}) for number in range(KEYS)]
     chance = random.Random()
     read = missed = wrote = 0
     wrong: list[str] = []
@@ -47,12 +47,12 @@ def hammer(cached: ModuleType, directory: str, end: float, report: int) -> None:
             found = cache.load(key)
             if found is None:
                 missed += 1
-            elif found.microseconds != payload(key, int(found.microseconds[0] or 0)):
-                wrong.append(f"{key}: {found.microseconds[:3]}")
+            elif found["times"] != payload(key, int(found["times"][0] or 0)):
+                wrong.append(f"{key}: {found['times'][:3]}")
             else:
                 read += 1
         key = chance.choice(keys)
-        cache.store(key, cached.Entry(payload(key, chance.getrandbits(40))))
+        cache.store(key, {"times": payload(key, chance.getrandbits(40))})
         wrote += 1
     said = {"read": read, "missed": missed, "wrote": wrote, "wrong": wrong}
     os.write(report, json.dumps(said).encode() + b"\n")

@@ -14,17 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wrapperir.tuning import choice_cache
+from wrapperir.caching import private_cache
+from wrapperir.caching.private_cache import CacheRefusedError, PrivateCache, digest_of
 from wrapperir.tuning.choice_cache import (
-    CacheRefusedError,
+    SETTING,
     ChoiceCache,
     Entry,
-    choice_key,
     default_cache,
     fresh_choice_cache,
 )
 
-KEY = choice_key({"kernel": "softmax", "sizes": [64, 100]})
+KEY = digest_of({"kernel": "softmax", "sizes": [64, 100]})
 ENTRY = Entry((12.5, None, 3.25))
 HAMMER = Path(__file__).with_name("cache_hammer.py")
 
@@ -106,7 +106,7 @@ def test_what_was_cut_or_added_to_is_no_entry(cache: ChoiceCache) -> None:
 
 
 def test_the_entry_of_another_key_is_none(cache: ChoiceCache) -> None:
-    other = choice_key({"kernel": "sum"})
+    other = digest_of({"kernel": "sum"})
     cache.store(other, ENTRY)
     file_of(cache, other).rename(file_of(cache))
     assert cache.load(KEY) is None
@@ -139,7 +139,7 @@ def test_other_content_is_no_entry(cache: ChoiceCache, text: str) -> None:
 def test_a_right_digest_does_not_excuse_other_content(cache: ChoiceCache) -> None:
     def written(**changed: object) -> bytes:
         content = {
-            "format": choice_cache.FORMAT,
+            "format": private_cache.FORMAT,
             "key": KEY,
             "microseconds": [1.0, None],
             **changed,
@@ -154,10 +154,10 @@ def test_a_right_digest_does_not_excuse_other_content(cache: ChoiceCache) -> Non
     file_of(cache).write_bytes(written())
     assert cache.load(KEY) == Entry((1.0, None))
     changes: tuple[dict[str, object], ...] = (
-        {"format": choice_cache.FORMAT - 1},
-        {"format": choice_cache.FORMAT + 1},
-        {"format": float(choice_cache.FORMAT)},
-        {"key": choice_key({})},
+        {"format": private_cache.FORMAT - 1},
+        {"format": private_cache.FORMAT + 1},
+        {"format": float(private_cache.FORMAT)},
+        {"key": digest_of({})},
         {"microseconds": [1, None]},
         {"microseconds": [-1.0]},
         {"microseconds": [None]},
@@ -351,7 +351,7 @@ def test_the_default_directory_is_that_of_the_users_caches(
 ) -> None:
     from platformdirs import user_cache_path
 
-    monkeypatch.delenv(choice_cache.SETTING, raising=False)
+    monkeypatch.delenv(SETTING, raising=False)
     for caches in (str(tmp_path), "", "relative"):
         monkeypatch.setenv("XDG_CACHE_HOME", caches)
         cache = default_cache()
@@ -362,9 +362,9 @@ def test_the_default_directory_is_that_of_the_users_caches(
 def test_the_setting_turns_the_cache_off_or_moves_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(choice_cache.SETTING, "0")
+    monkeypatch.setenv(SETTING, "0")
     assert default_cache() is None
-    monkeypatch.setenv(choice_cache.SETTING, str(tmp_path / "here"))
+    monkeypatch.setenv(SETTING, str(tmp_path / "here"))
     cache = default_cache()
     assert cache is not None
     cache.store(KEY, ENTRY)
@@ -376,15 +376,15 @@ def test_a_setting_that_is_no_absolute_path_is_refused(
     setting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(choice_cache.SETTING, setting)
+    monkeypatch.setenv(SETTING, setting)
     with pytest.raises(CacheRefusedError, match=r"neither 0 nor an absolute path") as found:
         default_cache()
-    assert f"{choice_cache.SETTING}={setting!r}" in str(found.value)
+    assert f"{SETTING}={setting!r}" in str(found.value)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_home_directory_may_be_written_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(choice_cache.SETTING, "~/choices")
+    monkeypatch.setenv(SETTING, "~/choices")
     cache = default_cache()
     assert cache is not None
     assert cache.directory == os.path.expanduser("~/choices")
@@ -393,7 +393,7 @@ def test_a_home_directory_may_be_written_short(monkeypatch: pytest.MonkeyPatch) 
 def test_a_fresh_cache_is_the_default_here_and_in_a_child_and_goes(
     cache: ChoiceCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(choice_cache.SETTING, cache.directory)
+    monkeypatch.setenv(SETTING, cache.directory)
     cache.store(KEY, ENTRY)
     code = (
         "from wrapperir.tuning.choice_cache import Entry, default_cache\n"
@@ -412,7 +412,7 @@ def test_a_fresh_cache_is_the_default_here_and_in_a_child_and_goes(
         assert done.stdout.split() == [fresh.directory, "None"]
         assert fresh.load(KEY) == Entry((7.0,))
     assert not os.path.exists(fresh.directory)
-    assert os.environ[choice_cache.SETTING] == cache.directory
+    assert os.environ[SETTING] == cache.directory
     assert cache.load(KEY) == ENTRY
 
 
@@ -432,7 +432,7 @@ def test_cases_that_differ_in_any_part_have_other_keys(
     first: dict[str, object], second: dict[str, object]
 ) -> None:
     same = repr(_ordered(first)) == repr(_ordered(second))
-    assert (choice_key(first) == choice_key(second)) == same
+    assert (digest_of(first) == digest_of(second)) == same
 
 
 @given(cases.filter(bool), st.data())
@@ -443,10 +443,10 @@ def test_changing_one_part_of_a_case_changes_its_key(
     value = data.draw(facts)
     changed = {**case, name: value}
     same = repr(_ordered(changed)) == repr(_ordered(case))
-    assert (choice_key(changed) == choice_key(case)) == same
-    assert choice_key(dict(reversed(case.items()))) == choice_key(case)
+    assert (digest_of(changed) == digest_of(case)) == same
+    assert digest_of(dict(reversed(case.items()))) == digest_of(case)
     del changed[name]
-    assert choice_key(changed) != choice_key(case)
+    assert digest_of(changed) != digest_of(case)
 
 
 def _ordered(value: object) -> object:
@@ -461,18 +461,18 @@ def _ordered(value: object) -> object:
 @pytest.mark.parametrize("value", [{1: 2}, {None: 1}, b"x", {1, 2}, object(), 1j])
 def test_what_json_cannot_tell_apart_is_no_fact(value: object) -> None:
     with pytest.raises(TypeError, match="fact"):
-        choice_key({"a": [value]})
+        digest_of({"a": [value]})
 
 
 def test_a_number_that_is_not_finite_is_no_fact() -> None:
     with pytest.raises(ValueError, match="compliant"):
-        choice_key({"a": float("nan")})
+        digest_of({"a": float("nan")})
 
 
 def test_no_entry_is_torn_or_mixed_when_writers_are_killed(tmp_path: Path) -> None:
     """32 processes share a cache for some seconds; one after another is killed."""
     directory = tmp_path / "choices"
-    command = [sys.executable, "-I", str(HAMMER), choice_cache.__file__, str(directory)]
+    command = [sys.executable, "-I", str(HAMMER), private_cache.__file__, str(directory)]
     done = subprocess.run(
         [*command, "3", "32"], capture_output=True, text=True, timeout=120
     )
@@ -487,5 +487,5 @@ def test_no_entry_is_torn_or_mixed_when_writers_are_killed(tmp_path: Path) -> No
     assert sum(said["missed"] for said in found["said"]) <= 32 * 4
     names = [name for name in os.listdir(directory) if not name.startswith(".")]
     assert len(names) == 4
-    cache = ChoiceCache(directory)
+    cache = PrivateCache(directory)
     assert all(cache.load(name.removesuffix(".json")) for name in names)

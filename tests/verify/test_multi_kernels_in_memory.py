@@ -90,7 +90,7 @@ MALFORMED: list[dict[str, object]] = [
 
 @pytest.mark.parametrize("changes", MALFORMED)
 def test_fields_of_other_kinds_are_malformed(changes: dict[str, object]) -> None:
-    assert [d.code for d in verify(one_choice(**changes))] == [Code.MALFORMED]
+    assert {d.code for d in verify(one_choice(**changes))} == {Code.MALFORMED}
 
 
 @pytest.mark.parametrize("time", [-1, -1.0, math.inf, math.nan, 10**400])

@@ -120,6 +120,15 @@ def test_malformed_lines_are_reported_once(line: object) -> None:
     assert [d.code for d in verify(program)] == [Code.MALFORMED]
 
 
+def test_a_malformed_part_is_reported_with_its_place() -> None:
+    bad = AllocateLine(result="a", type="f32[8]", workspace=3)  # type: ignore[arg-type]
+    found = verify(Program(lines=(CommentLine(text=""), bad)))
+    assert [(d.path, d.message) for d in found] == [
+        (("lines", 1), "malformed allocate: type is str, not TensorType"),
+        (("lines", 1), "malformed allocate: workspace is int, not ZeroMode or None"),
+    ]
+
+
 def test_results_of_a_malformed_line_may_be_used() -> None:
     bad = AllocateLine(result="a", type=tensor("f32", ()), workspace=3)  # type: ignore[arg-type]
     program = Program(lines=(bad, FreeLine(buffer="a")))
@@ -155,6 +164,24 @@ def test_deep_data_is_refused() -> None:
     for line in lines:
         (diagnostic,) = verify(Program(lines=(line,)))
         assert diagnostic.code in (Code.EXPRESSION_DEPTH, Code.MALFORMED)
+
+
+def test_an_expression_that_is_a_part_of_itself_is_refused() -> None:
+    cyclic = Operation(ExprOp.NOT, (1,))
+    object.__setattr__(cyclic, "args", (Operation(ExprOp.NEG, (cyclic,)),))
+    program = Program(lines=(AssertScalarLine(condition=cyclic),))
+    assert [d.code for d in verify(program)] == [Code.EXPRESSION_DEPTH]
+
+
+def test_a_fault_of_the_verifier_is_not_reported_as_one_of_the_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(state: object, line: object) -> None:
+        raise AttributeError("a fault of ours")
+
+    monkeypatch.setattr("wrapperir.verify.line_checks.check_free", fail)
+    with pytest.raises(AttributeError, match="a fault of ours"):
+        verify(Program(lines=(FreeLine(buffer="x"),)))
 
 
 def calls_of(program: Program) -> int:

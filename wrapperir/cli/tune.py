@@ -161,9 +161,10 @@ def command(
     source = read_source(program)
     working_on(source)
     with stage("loading torch ..."):
+        from wrapperir.caching.private_cache import CacheRefusedError
         from wrapperir.cli.compiled import check_directory
         from wrapperir.cli.program_target import read_program
-        from wrapperir.tuning.choice_cache import CacheRefusedError, default_cache
+        from wrapperir.tuning.choice_cache import default_cache
         from wrapperir.tuning.record import format_record
         from wrapperir.tuning.shapes import SymbolValueError
         from wrapperir.tuning.text import format_tuning

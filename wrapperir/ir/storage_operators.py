@@ -3,6 +3,8 @@
 They look past its layout, at the storage that it is in, give it another layout, or keep it.
 """
 
+from functools import lru_cache
+
 # Given a storage offset, or the storage itself.
 _FROM_STORAGE = """
 as_strided as_strided_ as_strided_copy as_strided_scatter resize resize_ resize_as
@@ -40,6 +42,7 @@ _OWN_NAMESPACES = frozenset(_OWN.split())
 _LINEAR_ALGEBRA = ("aten.linalg_", "aten._linalg_")
 
 
+@lru_cache(1024)
 def looks_at_storage(operator: str) -> bool:
     """Say whether an operator looks at the storage of its arguments.
 

@@ -19,8 +19,9 @@ from typing import TypeVar
 import torch
 from torch.utils.cpp_extension import TORCH_LIB_PATH, include_paths
 
+from wrapperir.caching.builds import built_once
+from wrapperir.caching.private_cache import digest_of
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.kernels.build_cache import built_once, digest_of
 from wrapperir.kernels.compiler import Compiler, find_compiler
 
 # Infinities, NaNs and errno are kept, as are sums as written; a later flag overrides an
@@ -119,7 +120,8 @@ def target_of(compiler: Compiler) -> str:
 def kernel_digest(compiler: Compiler, *facts: object) -> str:
     """Return a digest of facts and of all that decides how kernels are compiled."""
     processor = target_of(compiler)
-    return digest_of(compiler.command, compiler.version, processor, torch_facts(), *facts)
+    known = compiler.command, compiler.version, processor, torch_facts()
+    return digest_of((*known, *facts))
 
 
 @cache

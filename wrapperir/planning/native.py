@@ -6,21 +6,17 @@ that decides what is built.  Without a compiler the solvers run in Python.
 """
 
 import ctypes
-import hashlib
+import functools
 import os
 import platform
 import shlex
 import shutil
 import subprocess
-import tempfile
-from functools import cache
 from pathlib import Path
 
 from attrs import frozen
-from filelock import FileLock
-from platformdirs import user_cache_path
 
-from wrapperir.private_directory import private_directory
+from wrapperir.caching.private_cache import PrivateCache, digest_of, user_cache
 
 _FLAGS = ("-std=c++17", "-O3", "-shared", "-fPIC")
 _COMPILERS = ("c++", "g++", "clang++")
@@ -34,20 +30,23 @@ class NoCore:
     reason: str
 
 
-@cache
+@functools.cache
 def load_core(name: str) -> ctypes.CDLL | NoCore:
     """Return the library built from ``name`` beside this module, building it if needed.
 
     Its functions run without the interpreter's lock.  A process tries once for each name.
     """
     source = Path(__file__).with_name(name).read_bytes()
-    return build_core(source, user_cache_path("wrapperir") / "cores")
+    cache = user_cache("cores")
+    if cache is None:
+        return NoCore("this user has no home directory to keep it in")
+    return build_core(source, cache)
 
 
-def build_core(source: bytes, directory: Path) -> ctypes.CDLL | NoCore:
-    """Return the library built from ``source``, kept in ``directory``.
+def build_core(source: bytes, cache: PrivateCache) -> ctypes.CDLL | NoCore:
+    """Return the library built from ``source``, kept in ``cache``.
 
-    A library that is kept but does not load, or is not as it was built, is built anew.
+    A library that was damaged since is built anew.
     """
     try:
         compiler = _compiler()
@@ -55,16 +54,10 @@ def build_core(source: bytes, directory: Path) -> ctypes.CDLL | NoCore:
             return NoCore(
                 f"no C++ compiler: neither $CXX nor any of {', '.join(_COMPILERS)}"
             )
-        library = private_directory(directory) / f"{_digest(source, compiler)}.so"
-        kept = _load(library)
-        if kept is not None:
-            return kept
-        with FileLock(library.with_suffix(".lock")):
-            kept = _load(library)  # another process may have built it by now
-            if kept is None:
-                _build(source, compiler, library)
-                kept = ctypes.CDLL(str(library))
-            return kept
+        library = cache.built(
+            f"{_digest(source, compiler)}.so", functools.partial(_build, source, compiler)
+        )
+        return ctypes.CDLL(str(library))
     except subprocess.CalledProcessError as error:
         text = bytes(error.stderr or b"").decode(errors="replace")
         lines = [line for line in text.splitlines() if "error" in line] or [str(error)]
@@ -84,39 +77,14 @@ def _compiler() -> tuple[str, ...] | None:
 
 def _digest(source: bytes, compiler: tuple[str, ...]) -> str:
     version = _run(*compiler, "--version")
-    what = (*compiler, *_FLAGS, version, platform.system(), platform.machine())
-    return hashlib.sha256(b"\0".join([*map(str.encode, what), source])).hexdigest()
-
-
-def _load(library: Path) -> ctypes.CDLL | None:
-    """Return a kept library; one that is not whole would end the process."""
-    try:
-        if _sum_of(library).read_text() != _sum(library):
-            return None
-        return ctypes.CDLL(str(library))
-    except (OSError, ValueError):
-        return None
-
-
-def _sum_of(library: Path) -> Path:
-    return library.with_suffix(".sha256")
-
-
-def _sum(library: Path) -> str:
-    return hashlib.sha256(library.read_bytes()).hexdigest()
+    facts = compiler, _FLAGS, version, platform.system(), platform.machine()
+    return digest_of((*facts, source.decode()))
 
 
 def _build(source: bytes, compiler: tuple[str, ...], library: Path) -> None:
-    # What is kept is whole: it is built under another name first.
-    with tempfile.TemporaryDirectory(dir=library.parent) as scratch:
-        text = Path(scratch) / "core.cpp"
-        text.write_bytes(source)
-        built = Path(scratch) / "core.so"
-        _run(*compiler, *_FLAGS, "-o", str(built), str(text))
-        total = Path(scratch) / "core.sha256"
-        total.write_text(_sum(built))
-        built.replace(library)
-        total.replace(_sum_of(library))
+    text = library.with_name("core.cpp")
+    text.write_bytes(source)
+    _run(*compiler, *_FLAGS, "-o", str(library), str(text))
 
 
 def _run(*command: str) -> str:

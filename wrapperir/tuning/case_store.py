@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from wrapperir.tuning.choice_cache import CacheRefusedError, ChoiceCache, Entry, choice_key
+from wrapperir.caching.private_cache import CacheRefusedError, digest_of
+from wrapperir.tuning.choice_cache import ChoiceCache, Entry
 from wrapperir.tuning.measure import Times
 
 
@@ -22,7 +23,7 @@ class CaseStore:
 
     def load(self, facts: Mapping[str, object], choices: int) -> Times | None:
         """Return the times of a case with that many choices, if they are known."""
-        key = choice_key(facts)
+        key = digest_of(facts)
         known = self._here.get(key)
         if known is not None or self._cache is None:
             return known
@@ -44,7 +45,7 @@ class CaseStore:
         A case where any choice has none is kept for this run only: what it failed for,
         such as a lack of memory or of a compiler, may be gone in the next.
         """
-        key = choice_key(facts)
+        key = digest_of(facts)
         self._here[key] = times
         if self._cache is None or None in times.microseconds:
             return

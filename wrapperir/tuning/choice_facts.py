@@ -15,7 +15,7 @@ The version of the C++ compiler is not among them, as only a process of it tells
 exchanges it uses another cache, or none.
 
 Numbers are those that a kernel is given, so an argument that is a size of 7 is ``7``.
-In JSON (:func:`wrapperir.tuning.choice_cache.choice_key`) equal facts are equal text.
+In JSON (:func:`wrapperir.caching.private_cache.digest_of`) equal facts are equal text.
 
 The file stands alone: it imports torch and the standard library only.
 """

@@ -10,7 +10,6 @@ from wrapperir.ir.line import (
 from wrapperir.ir.types import TensorType
 from wrapperir.verify.comparison import certainly_differ
 from wrapperir.verify.layouts import is_power_of_two
-from wrapperir.verify.malformed import expect
 from wrapperir.verify.names import use_expression, use_tensor
 from wrapperir.verify.state import State, defined_note
 
@@ -58,7 +57,6 @@ def check_assert_size_stride(state: State, line: AssertSizeStrideLine) -> None:
 def check_assert_alignment(state: State, line: AssertAlignmentLine) -> None:
     """Check the tensor and that the alignment is one."""
     use_tensor(state, line.buffer)
-    expect(line.bytes, int, "an alignment")
     if not is_power_of_two(line.bytes):
         state.report(
             Code.INVALID_ALIGNMENT,

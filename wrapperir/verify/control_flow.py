@@ -31,7 +31,6 @@ from wrapperir.ir.types import (
 )
 from wrapperir.verify.comparison import difference, kind_of
 from wrapperir.verify.lifetimes import check_leaks
-from wrapperir.verify.malformed import expect
 from wrapperir.verify.names import (
     define,
     define_result,
@@ -172,7 +171,6 @@ def _check_block(
     """Walk a block in a scope of its own."""
     outer = state.scope
     path = (*outer.path, outer.index, attribute)
-    expect(block, Block, "a block")
     if outer.depth >= MAX_NESTING:
         state.report(Code.NESTING, f"blocks are nested more than {MAX_NESTING} deep")
         return Returned((), (), path)

@@ -5,9 +5,8 @@ from attrs import define, frozen
 from wrapperir.analysis.arithmetic.interval import UNBOUNDED, Interval, interval_of
 from wrapperir.analysis.arithmetic.polynomial import Polynomial, Polynomials
 from wrapperir.diagnostics import Code, LinePath
-from wrapperir.ir.expr import MAX_DEPTH, Expr, ExprOp, Operation, Symbol, accepts_arity
+from wrapperir.ir.expr import MAX_DEPTH, Expr, Operation, Symbol, accepts_arity
 from wrapperir.ir.line import SymbolKind
-from wrapperir.verify.malformed import expect
 
 
 @define(eq=False)
@@ -75,13 +74,13 @@ def _examine(root: Operation) -> ExpressionFacts:
     """Walk an operation without recursion, each shared part once."""
     symbols: dict[str, None] = {}
     heights: dict[int, int] = {}
+    entered: set[int] = set()
     stack: list[Operation] = [root]
     while stack:
         expr = stack[-1]
         if id(expr) in heights:
             stack.pop()
             continue
-        expect(expr.op, ExprOp, "an operator of expressions")
         waiting: list[Operation] = []
         height = 0
         for arg in expr.args:
@@ -93,8 +92,9 @@ def _examine(root: Operation) -> ExpressionFacts:
                     height = max(height, known)
             elif isinstance(arg, Symbol):
                 symbols[arg.name] = None
-            else:
-                expect(arg, (int, float), "a part of an expression")
+        if waiting and id(expr) in entered:
+            return ExpressionFacts((), _too_deep())  # it is a part of itself
+        entered.add(id(expr))
         if waiting:
             stack.extend(waiting)
             continue

@@ -6,20 +6,15 @@ from wrapperir.diagnostics import Code, LinePath, Note
 from wrapperir.ir.expr import Expr, Operation, Symbol
 from wrapperir.ir.identifier import is_identifier, is_operator
 from wrapperir.ir.kernel import (
-    Access,
-    BufferParameter,
     ConstexprParameter,
     DescriptorParameter,
     KernelSize,
     Language,
     Parameter,
     RuntimeParameter,
-    ScalarParameter,
     TensorParameter,
 )
 from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine, MultiKernelLine
-from wrapperir.ir.types import DType
-from wrapperir.verify.malformed import expect
 from wrapperir.verify.state import NeededWorkspace, ParameterFacts, Signature, State
 from wrapperir.verify.tensor_descriptors import check_descriptor_parameter
 
@@ -40,7 +35,6 @@ def check_kernel_definition(state: State, line: KernelDefinitionLine) -> None:
             line.entry,
             path=part_of(state, "entry"),
         )
-    expect(line.source, str, "the source of a kernel")
     _check_bindings(state, line)
     _check_grid(state, line)
     keys = [key for key, _ in line.metadata]
@@ -112,20 +106,11 @@ def parameter_facts(parameter: RuntimeParameter) -> ParameterFacts:
     return ParameterFacts(parameter.name, parameter.dtype, False, False, False)
 
 
-_PARAMETERS = (BufferParameter, DescriptorParameter, ScalarParameter, ConstexprParameter)
-
-
 def check_parameters(
     state: State, parameters: tuple[Parameter, ...], language: Language
 ) -> None:
     """Check the parameters of a kernel or multi-kernel, each and together."""
-    expect(language, Language, "a language")
     for parameter in parameters:
-        expect(parameter, _PARAMETERS, "a parameter")
-        if not isinstance(parameter, ConstexprParameter):
-            expect(parameter.dtype, DType, "an element type")
-        if isinstance(parameter, TensorParameter):
-            expect(parameter.access, Access, "an access mode")
         if isinstance(parameter, DescriptorParameter):
             check_descriptor_parameter(state, parameter, language)
         if not is_identifier(parameter.name):
@@ -234,5 +219,4 @@ def _symbols(state: State, expr: Expr) -> tuple[str, ...]:
         if facts.fault is not None:
             state.report_fault(facts.fault)
         return facts.symbols
-    expect(expr, (int, float), "a part of a grid")
     return ()

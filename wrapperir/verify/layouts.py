@@ -10,17 +10,14 @@ from wrapperir.ir.line import SymbolKind
 from wrapperir.ir.types import (
     DEFAULT_SPACE,
     Device,
-    DType,
     EventType,
     OpaqueType,
     PoolType,
     ScalarType,
     TensorType,
-    TupleType,
     ValueType,
 )
 from wrapperir.verify.expressions import Expressions, Fault, SymbolFacts
-from wrapperir.verify.malformed import MalformedError, expect
 
 MOST_BYTES = (1 << 63) - 1
 """What a signed 64-bit byte count can hold."""
@@ -56,11 +53,7 @@ class Layouts:
         self._events: dict[Device, EventType] = {}
 
     def of(self, type: ValueType) -> TypeFacts:
-        """Return the facts of a type.
-
-        Raises:
-            MalformedError: a field of the type holds what its declaration does not allow.
-        """
+        """Return the facts of a type."""
         facts = self._facts.get(id(type))
         if facts is None:
             facts = self._facts[id(type)] = self._examine(type, 0)
@@ -73,20 +66,16 @@ class Layouts:
     def _examine(self, value: ValueType, depth: int) -> TypeFacts:
         if isinstance(value, TensorType):
             return self._examine_tensor(value)
-        if isinstance(value, ScalarType):
-            expect(value.dtype, DType, "an element type")
-            return TypeFacts()
-        if isinstance(value, OpaqueType):
-            expect(value.description, str, "a description")
+        if isinstance(value, ScalarType | OpaqueType):
             return TypeFacts()
         if isinstance(value, PoolType):
             return self._examine_pool(value)
         if isinstance(value, EventType):
             fault = self.device_fault(value.device)
             return TypeFacts(faults=() if fault is None else (fault,))
-        expect(value, TupleType, "a type of values")
         if depth > _DEEPEST_TUPLE:
-            raise MalformedError("a tuple type is nested too deep")
+            message = f"a tuple type is nested more than {_DEEPEST_TUPLE} deep"
+            return TypeFacts(faults=(Fault(Code.MALFORMED, message),))
         parts = [self._examine(element, depth + 1) for element in value.elements]
         symbols = dict.fromkeys(name for part in parts for name in part.symbols)
         facts = TypeFacts(
@@ -104,7 +93,6 @@ class Layouts:
             _add(facts, Code.TOO_LARGE, "the pool has 2**63 bytes or more")
         else:
             facts.reach = pool.size
-        expect(pool.alignment, int, "an alignment")
         self._check_placement(facts, pool)
         return facts
 
@@ -130,7 +118,6 @@ class Layouts:
                 facts.empty = facts.empty or (type(length) is int and length == 0)
                 self.check_extent(facts, length, "size")
                 self.check_extent(facts, step, "stride")
-        expect(tensor.dtype, DType, "an element type")
         if type(offset) is not int or offset < 0:
             self.check_extent(facts, offset, "offset")
         elif constant and not facts.empty:
@@ -153,7 +140,6 @@ class Layouts:
         if isinstance(extent, float | bool):
             _add(facts, Code.NOT_AN_INTEGER, f"the {what} {extent} is not an integer")
             return
-        expect(extent, (Symbol, Operation), f"a {what}")
         names: tuple[str, ...] = ()
         if isinstance(extent, Symbol):
             names = (extent.name,)

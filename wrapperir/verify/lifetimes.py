@@ -4,7 +4,6 @@ from wrapperir.diagnostics import Code
 from wrapperir.ir.line import AllocateLine, FreeLine, ReinterpretLine, ReuseLine, ZeroMode
 from wrapperir.ir.types import TensorType
 from wrapperir.verify.comparison import placement_difference, reaches_past
-from wrapperir.verify.malformed import expect
 from wrapperir.verify.names import define, report_no_tensor, use, use_tensor
 from wrapperir.verify.pools import check_element_alignment
 from wrapperir.verify.state import (
@@ -22,14 +21,12 @@ from wrapperir.verify.state import (
 def check_allocate(state: State, line: AllocateLine) -> None:
     """Define a buffer or workspace with memory of its own."""
     type, workspace = line.type, line.workspace
-    expect(type, TensorType, "a tensor type")
     if workspace is None:
         storage = Storage(None, None, type, True, False)
         value = define(state, line.result, type, Role.OWNED, storage)
         if value.facts.empty:
             storage.written = True
         return
-    expect(workspace, ZeroMode, "a zero mode")
     written = workspace is not ZeroMode.UNINITIALIZED
     storage = Storage(None, None, type, True, written, workspace=workspace)
     if workspace is ZeroMode.ZERO_PER_PROGRAM:
@@ -101,7 +98,6 @@ def _report_borrowed_drop(state: State, value: Value, lender: Value, verb: str) 
 def check_reuse(state: State, line: ReuseLine) -> None:
     """Move a reference, and its memory, to a new name and type."""
     type = line.type
-    expect(type, TensorType, "a tensor type")
     value = use(state, line.source)
     storage = Storage()
     if value is None:
@@ -167,7 +163,6 @@ def _amounts(state: State, type: TensorType, extent: TensorType) -> str:
 def check_reinterpret(state: State, line: ReinterpretLine) -> None:
     """Name a view: one more reference to the storage of its source."""
     type = line.type
-    expect(type, TensorType, "a tensor type")
     value = use_tensor(state, line.source)
     storage = Storage(workspace=DOES_FOR_ANY) if value is None else value.storage
     view = define(state, line.result, type, Role.OWNED, storage)

@@ -1,14 +1,10 @@
 """Which check each line kind gets, and the walk over a list of lines."""
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
-from wrapperir.diagnostics import Code
-from wrapperir.ir.effects import definitions
 from wrapperir.ir.line import (
     BODY_LINES,
     DEFINITION_LINES,
-    KEYWORDS,
     AllocateLine,
     AllocatePoolLine,
     AnyLine,
@@ -27,7 +23,6 @@ from wrapperir.ir.line import (
     MultiKernelLine,
     MultiOutputLine,
     PlaceLine,
-    Provenance,
     RecordEventLine,
     ReinterpretLine,
     ReuseLine,
@@ -37,7 +32,6 @@ from wrapperir.ir.line import (
     WhileLoopLine,
     keyword,
 )
-from wrapperir.ir.types import OpaqueType
 from wrapperir.ir.visitor import LineVisitor
 from wrapperir.verify.asserts import (
     check_assert_alignment,
@@ -59,12 +53,11 @@ from wrapperir.verify.lifetimes import (
     check_reinterpret,
     check_reuse,
 )
-from wrapperir.verify.malformed import MalformedError
 from wrapperir.verify.multi_kernels import check_multi_kernel
-from wrapperir.verify.names import define, report_awaited
+from wrapperir.verify.names import report_awaited
 from wrapperir.verify.operators import check_extern_kernel, check_multi_output
 from wrapperir.verify.pools import check_allocate_pool, check_place
-from wrapperir.verify.state import Role, State, Storage
+from wrapperir.verify.state import State
 from wrapperir.verify.symbols import check_symbol_definition
 
 _BRINGING_SYMBOLS = frozenset(
@@ -92,14 +85,7 @@ class LineChecks(LineVisitor[None]):
             if scope.awaited and line.__class__ not in _BRINGING_SYMBOLS:
                 report_awaited(self._state)
             scope.index = index
-            try:
-                by_kind[line.__class__](line)
-                if line.provenance is not None:
-                    check_provenance(line.provenance)
-            except Exception as error:  # a field is not what it should be
-                self._state.here = None
-                report_malformed(self._state, line, error)
-                _poison_definitions(self._state, line)
+            by_kind[line.__class__](line)
         report_awaited(self._state)
 
     def visit_kernel_definition(self, line: KernelDefinitionLine) -> None:
@@ -187,46 +173,4 @@ class LineChecks(LineVisitor[None]):
         check_subgraph_call(self._state, line, self.walk)
 
     def visit_comment(self, line: CommentLine) -> None:
-        """Check a remark."""
-        if line.text.__class__ is not str:
-            raise MalformedError(f"{line.text.__class__.__name__} as the text of a comment")
-
-
-def check_provenance(provenance: Provenance) -> None:
-    """Check the kinds of a provenance's fields.
-
-    Raises:
-        MalformedError: one of them is not what it is declared to be.
-    """
-    if provenance.__class__ is not Provenance or provenance.nodes.__class__ is not tuple:
-        raise MalformedError(f"{provenance!r} is no provenance")
-
-
-def report_malformed(state: State, line: object, error: Exception) -> None:
-    """Report a field that holds what it may not; ``error`` is how that showed."""
-    what = line.__class__.__name__
-    if isinstance(line, Line):
-        what = KEYWORDS.get(type(line), what)
-    detail = (
-        str(error)
-        if isinstance(error, MalformedError)
-        else f"{error.__class__.__name__}: {error}"
-    )
-    state.report(
-        Code.MALFORMED,
-        f"malformed {what}: {detail}",
-        hint="build lines with the types that their fields declare",
-    )
-
-
-def _poison_definitions(state: State, line: BodyLine) -> None:
-    """Let the results of a malformed line exist, so that using them is no fault."""
-    try:
-        names = [name for name, _ in definitions(line)]
-    except Exception:  # its results are what is malformed
-        return
-    for name in names:
-        with suppress(TypeError, AttributeError):  # what is malformed is the name
-            if name not in state.values:
-                define(state, name, OpaqueType(), Role.SCALAR, Storage())
-            state.values[name].poison()
+        """Accept any remark."""

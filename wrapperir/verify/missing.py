@@ -1,7 +1,6 @@
 """What to say of a name or symbol that is not there: undefined, dropped or elsewhere."""
 
 from collections.abc import Iterator
-from contextlib import suppress
 
 from wrapperir.analysis.arithmetic.interval import UNBOUNDED
 from wrapperir.diagnostics import Code, LinePath, Note
@@ -18,7 +17,6 @@ from wrapperir.ir.program import Program
 from wrapperir.ir.types import OpaqueType, TensorType
 from wrapperir.verify.expressions import SymbolFacts
 from wrapperir.verify.layouts import TypeFacts
-from wrapperir.verify.malformed import expect
 from wrapperir.verify.state import (
     Later,
     Role,
@@ -53,7 +51,6 @@ def report_unusable(state: State, name: str, value: Value | None) -> None:
 
 
 def _report_undefined(state: State, name: str) -> None:
-    expect(name, str, "a name")
     place = _later_definitions(state).values.get(name)
     if place is None:
         state.report(Code.UNDEFINED_NAME, f"nothing defines %{name}", f"%{name}")
@@ -103,7 +100,6 @@ def _is_prefix(prefix: LinePath, path: LinePath) -> bool:
 
 def report_unknown_symbol(state: State, name: str) -> None:
     """Report a symbol that is not in scope."""
-    expect(name, str, "the name of a symbol")
     ended = state.ended_symbols.get(name)
     later = _later_definitions(state).symbols.get(name)
     if ended is not None:
@@ -137,21 +133,17 @@ def _later_definitions(state: State) -> Later:
 def _scan(program: Program) -> Later:
     later = Later({}, {})
     for index, symbol in enumerate(program.symbols):
-        with suppress(TypeError, AttributeError):  # malformed; the walk reports it
-            later.symbols.setdefault(symbol.symbol, ("symbols", index))
+        later.symbols.setdefault(symbol.symbol, ("symbols", index))
     stack: list[tuple[LinePath, tuple[BodyLine, ...]]] = [(("lines",), program.lines)]
     while stack:
         path, lines = stack.pop()
         for index, line in enumerate(lines):
             place = (*path, index)
-            try:
-                for name, _ in definitions(line):
-                    later.values.setdefault(name, place)
-                if isinstance(line, SymbolDefinitionLine):
-                    later.symbols.setdefault(line.symbol, place)
-                stack.extend(_nested(line, place))
-            except (TypeError, AttributeError):
-                continue  # a malformed line defines nothing; the walk reports it
+            for name, _ in definitions(line):
+                later.values.setdefault(name, place)
+            if isinstance(line, SymbolDefinitionLine):
+                later.symbols.setdefault(line.symbol, place)
+            stack.extend(_nested(line, place))
     return later
 
 

@@ -13,7 +13,6 @@ from wrapperir.verify.kernels import (
     parameter_facts,
     part_of,
 )
-from wrapperir.verify.malformed import expect, expect_whole
 from wrapperir.verify.selections import check_selection, known_names
 from wrapperir.verify.state import ParameterFacts, Signature, State
 from wrapperir.verify.workspace_needs import Needs
@@ -61,9 +60,6 @@ def _check_sizes(state: State, line: MultiKernelLine, own: _Own) -> tuple[Kernel
     sound: list[KernelSize] = []
     here = state.here
     for index, size in enumerate(line.sizes):
-        expect(size, KernelSize, "a size")
-        expect_whole(size.parameter, "the position of a parameter")
-        expect_whole(size.dim, "a dimension")
         state.here = part_of(state, "sizes", index)
         if not is_identifier(size.name):
             state.report(
@@ -106,7 +102,6 @@ def _check_choices(state: State, line: MultiKernelLine, own: _Own, needs: Needs)
     here = state.here
     in_order = bool(line.choices)
     for index, choice in enumerate(line.choices):
-        expect(choice, KernelChoice, "a choice")
         state.here = part_of(state, "choices", index)
         signature = _check_choice(state, own, choice)
         signatures.append(signature)
@@ -193,9 +188,6 @@ def _check_choice(state: State, own: _Own, choice: KernelChoice) -> Signature | 
     if parameters is None:
         return None
     positions = choice.arguments
-    expect(positions, tuple, "the positions of a choice")
-    for position in positions:
-        expect_whole(position, "the position of a parameter")
     outside = next((p for p in positions if not 0 <= p < len(own)), None)
     found = None
     if len(positions) != len(parameters):

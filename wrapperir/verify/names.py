@@ -5,7 +5,6 @@ from wrapperir.ir.expr import Expr, Operation, Symbol
 from wrapperir.ir.identifier import is_identifier
 from wrapperir.ir.types import EventType, PoolType, ScalarType, TensorType, ValueType
 from wrapperir.verify.layouts import TypeFacts
-from wrapperir.verify.malformed import MalformedError, expect
 from wrapperir.verify.missing import report_unknown_symbol, report_unusable
 from wrapperir.verify.state import (
     Role,
@@ -73,7 +72,6 @@ def define(state: State, name: str, type: ValueType, role: Role, storage: Storag
 def _role_of(state: State, name: str, type: ValueType, role: Role) -> Role:
     """Return the role of a value that is no tensor: scalars and events have no memory."""
     if isinstance(type, PoolType | EventType):
-        expect(name, str, "a name")
         state.resources.add(name)
     if role is Role.OWNED and isinstance(type, ScalarType | EventType):
         return Role.SCALAR
@@ -175,5 +173,3 @@ def use_expression(state: State, expr: Expr) -> None:
         if facts.fault is not None:
             state.report_fault(facts.fault)
         check_symbols(state, facts.symbols)
-    else:
-        raise MalformedError(f"{kind.__name__} in place of an expression")

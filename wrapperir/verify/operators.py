@@ -4,15 +4,12 @@ Which operators exist, and what their schemas say, is PyTorch's to know: nothing
 asks it.
 """
 
-from collections.abc import Iterable
-
 from wrapperir.diagnostics import Code
 from wrapperir.ir.expr import Operation, Symbol
 from wrapperir.ir.identifier import is_identifier, is_operator
 from wrapperir.ir.line import (
     Argument,
     BufferRef,
-    ComplexLiteral,
     ExternKernelLine,
     MultiOutputLine,
     TorchEnum,
@@ -22,7 +19,6 @@ from wrapperir.ir.types import Device, DType, TensorType, TupleType, ValueType
 from wrapperir.verify.aliasing import merged_storage, write
 from wrapperir.verify.comparison import difference
 from wrapperir.verify.events import check_stream
-from wrapperir.verify.malformed import MalformedError, expect
 from wrapperir.verify.names import (
     define,
     define_result,
@@ -89,14 +85,16 @@ def _use_argument(state: State, argument: Argument, names: list[str], depth: int
         names.append(argument.name)
     elif isinstance(argument, tuple):
         if depth > _DEEPEST_ARGUMENT:
-            raise MalformedError("an argument is nested too deep")
+            state.report(
+                Code.MALFORMED,
+                f"an argument is nested more than {_DEEPEST_ARGUMENT} deep",
+            )
+            return
         for item in argument:
             if item.__class__ not in _LITERALS:
                 _use_argument(state, item, names, depth + 1)
     elif isinstance(argument, Symbol | Operation):
         use_expression(state, argument)
-    elif argument.__class__ not in _LITERALS and not isinstance(argument, ComplexLiteral):
-        raise MalformedError(f"{argument.__class__.__name__} as an argument of an operator")
 
 
 def _report_resources(state: State, names: list[str]) -> None:
@@ -145,22 +143,22 @@ def _check_keywords(state: State, line: ExternKernelLine, names: list[str]) -> N
                         f"%{name}",
                         hint=f"add writes(%{name})",
                     )
-                    _written(state, (name,))
+                    _write(state, name)
 
 
 def _check_writes(state: State, writes: tuple[str, ...], names: list[str]) -> None:
     given = set(names)
     for name in writes:
-        if name not in given:
+        if name in given:
+            _write(state, name)
+        else:
             _report_not_given(state, name, "writes")
-    _written(state, (name for name in writes if name in given))
 
 
-def _written(state: State, names: Iterable[str]) -> None:
-    for name in names:
-        value = state.values.get(name)
-        if value is not None and value.live:
-            write(state, value)
+def _write(state: State, name: str) -> None:
+    value = state.values.get(name)
+    if value is not None and value.live:
+        write(state, value)
 
 
 def _result_storage(state: State, line: ExternKernelLine, names: list[str]) -> Storage:
@@ -177,7 +175,6 @@ def _result_storage(state: State, line: ExternKernelLine, names: list[str]) -> S
 
 
 def _report_not_given(state: State, name: str, what: str) -> None:
-    expect(name, str, "a name")
     value = state.values.get(name)
     if value is not None and value.poisoned:
         return

@@ -8,7 +8,6 @@ from wrapperir.ir.line import AllocatePoolLine, PlaceLine, ZeroMode
 from wrapperir.ir.types import PoolType, TensorType
 from wrapperir.verify.comparison import placement_difference
 from wrapperir.verify.layouts import TypeFacts
-from wrapperir.verify.malformed import expect
 from wrapperir.verify.names import check_type, define, use
 from wrapperir.verify.placements import (
     Extent,
@@ -23,16 +22,12 @@ from wrapperir.verify.state import Role, State, Storage, Value, defined_note
 
 def check_allocate_pool(state: State, line: AllocatePoolLine) -> None:
     """Define a pool with memory of its own."""
-    expect(line.type, PoolType, "a pool's type")
     define(state, line.result, line.type, Role.OWNED, Storage(pool=Pool()))
 
 
 def check_place(state: State, line: PlaceLine) -> None:
     """Define a storage in a pool."""
     type, workspace = line.type, line.workspace
-    expect(type, (TensorType, PoolType), "the type of a tensor or a pool")
-    if workspace is not None:
-        expect(workspace, ZeroMode, "a zero mode")
     pool = use(state, line.pool)
     sound_offset = _check_offset(state, line.offset)
     zeroed = workspace is ZeroMode.ZERO_ON_CALL

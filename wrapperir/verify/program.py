@@ -1,24 +1,19 @@
 """The walk over a program: definitions, inputs, symbols, constants, lines, outputs."""
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
-
 from wrapperir.diagnostics import Code, Diagnostic
 from wrapperir.ir.identifier import is_identifier
-from wrapperir.ir.line import Argument, BufferRef, DefinitionLine, SymbolDefinitionLine
+from wrapperir.ir.line import Argument, BufferRef, Line, keyword
 from wrapperir.ir.program import ConstantInput, Input, Program
-from wrapperir.ir.types import EventType, PoolType, ScalarType, TensorType
+from wrapperir.ir.types import EventType, PoolType, ScalarType
+from wrapperir.ir.well_formed import MalformedPart, malformed_parts
 from wrapperir.verify.control_flow import check_plain_result, report_returned_workspace
 from wrapperir.verify.layouts import TypeFacts
 from wrapperir.verify.lifetimes import check_leaks
-from wrapperir.verify.line_checks import LineChecks, check_provenance, report_malformed
-from wrapperir.verify.malformed import expect
+from wrapperir.verify.line_checks import LineChecks
 from wrapperir.verify.names import check_type, define, enter, report_resource, use
 from wrapperir.verify.places import sort_key
 from wrapperir.verify.races import check_races
 from wrapperir.verify.state import Role, State, Storage, Value
-
-T = TypeVar("T")
 
 
 def verify(program: Program) -> tuple[Diagnostic, ...]:
@@ -26,16 +21,29 @@ def verify(program: Program) -> tuple[Diagnostic, ...]:
 
     The rules are those of ``docs/reference/semantics.md``; each diagnostic's code has an
     entry in ``docs/reference/diagnostics/verify.md``.  Nothing is raised, however
-    malformed the program is in memory.  The time is linear in the program.
+    malformed the program is in memory; of a malformed program only that is reported.
+    The time is linear in the program.
     """
-    state = State(program)
-    checks = LineChecks(state)
-    try:
-        _check_all(state, checks)
-    except Exception as error:  # the program's own fields are not what they should be
-        state.here = ()
-        report_malformed(state, program, error)
-    return tuple(sorted(state.diagnostics, key=sort_key))
+    malformed = malformed_parts(program)
+    if malformed:
+        found = [_malformed(part) for part in malformed]
+    else:
+        state = State(program)
+        _check_all(state, LineChecks(state))
+        found = state.diagnostics
+    return tuple(sorted(found, key=sort_key))
+
+
+def _malformed(part: MalformedPart) -> Diagnostic:
+    is_line = issubclass(part.owner, Line)
+    what = keyword(part.owner) if is_line else part.owner.__name__.lower()
+    field = part.field if len(part.field) <= 60 else f"{part.field[:60]}..."
+    return Diagnostic(
+        code=Code.MALFORMED,
+        message=f"malformed {what}: {field or 'it'} is {part.found}, not {part.expected}",
+        path=part.path,
+        hint="build programs of the types that their classes declare",
+    )
 
 
 def _check_all(state: State, checks: LineChecks) -> None:
@@ -44,53 +52,26 @@ def _check_all(state: State, checks: LineChecks) -> None:
         state.here = ()
         state.report(
             Code.INVALID_IDENTIFIER,
-            f"the program's name {program.name!r} is no identifier",
+            f"the program's name {program.name!r} is not an identifier",
             f"@{program.name}",
         )
-
-    def check_definition(line: DefinitionLine) -> None:
+    for line in state.each("definitions", program.definitions):
         checks.by_kind[line.__class__](line)
-        _check_provenance_of(line)
-
-    def check_symbol(line: SymbolDefinitionLine) -> None:
-        expect(line, SymbolDefinitionLine, "a symbol definition")
-        checks.visit_symbol_definition(line)
-        _check_provenance_of(line)
-
-    _each(state, "definitions", program.definitions, check_definition)
-    _each(state, "inputs", program.inputs, lambda item: _define_input(state, item))
-    _each(state, "symbols", program.symbols, check_symbol)
-    _each(state, "inputs", program.inputs, lambda item: _check_input(state, item))
-    _each(state, "constants", program.constants, lambda item: _define_constant(state, item))
-    state.here = None
+    for item in state.each("inputs", program.inputs):
+        _define_input(state, item)
+    for symbol in state.each("symbols", program.symbols):
+        checks.visit_symbol_definition(symbol)
+    for item in state.each("inputs", program.inputs):
+        _check_input(state, item)
+    for constant in state.each("constants", program.constants):
+        _define_constant(state, constant)
     checks.walk(program.lines)
     returned: set[str] = set()
-    _each(
-        state,
-        "outputs",
-        program.outputs,
-        lambda output: _check_output(state, output, returned),
-    )
+    for output in state.each("outputs", program.outputs):
+        _check_output(state, output, returned)
     check_leaks(state, state.scope, returned)
     if state.streams:
         check_races(state)
-
-
-def _each(
-    state: State, section: str, items: Sequence[T], check: Callable[[T], None]
-) -> None:
-    """Check each item of a section, each in its place."""
-    for index, item in enumerate(items):
-        state.here = (section, index)
-        try:
-            check(item)
-        except Exception as error:  # a field is not what it should be
-            report_malformed(state, item, error)
-
-
-def _check_provenance_of(line: DefinitionLine | SymbolDefinitionLine) -> None:
-    if line.provenance is not None:
-        check_provenance(line.provenance)
 
 
 def _define_input(state: State, item: Input) -> None:
@@ -116,8 +97,6 @@ def _check_input(state: State, item: Input) -> None:
 
 
 def _define_constant(state: State, item: ConstantInput) -> None:
-    expect(item.type, TensorType, "a tensor type")
-    expect(item.key, str, "a key")
     storage = Storage()
     value = define(state, item.name, item.type, Role.CONSTANT, storage)
     storage.lender = value

@@ -5,11 +5,10 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
+from wrapperir.ir.expr import Expr, ExprOp, Operation
 from wrapperir.ir.kernel import ScalarParameter
 from wrapperir.ir.line import MultiKernelLine
 from wrapperir.ir.selection import (
-    SELECTIONS,
     ComputedChoice,
     ForcedChoice,
     Hint,
@@ -18,7 +17,6 @@ from wrapperir.ir.selection import (
 )
 from wrapperir.ir.types import DType
 from wrapperir.verify.kernels import part_of
-from wrapperir.verify.malformed import expect, expect_whole
 from wrapperir.verify.state import State
 
 Known: TypeAlias = Mapping[str, DType]
@@ -34,19 +32,16 @@ def known_names(line: MultiKernelLine) -> Known:
 def check_selection(state: State, line: MultiKernelLine, known: Known) -> None:
     """Check how a multi-kernel picks."""
     selection = line.selection
-    expect(selection, SELECTIONS, "a selection")
     here, state.here = state.here, part_of(state, "selection")
     match selection:
         case ForcedChoice(index):
             _check_index(state, line, index)
-        case RecordedChoice(index, times, device):
-            expect(device, str, "the name of a device")
+        case RecordedChoice(index, times):
             _check_index(state, line, index)
             _check_times(state, line, times)
         case NearestChoice(hints):
             _check_hints(state, line, hints)
-        case ComputedChoice(index, device):
-            expect(device, str, "the name of a device")
+        case ComputedChoice(index):
             _check_tree(state, line, index, known)
         case _:
             pass
@@ -57,7 +52,6 @@ def _check_index(
     state: State, line: MultiKernelLine, index: int, subject: str | None = None
 ) -> bool:
     """Report an index that no choice has; say whether one has it."""
-    expect_whole(index, "the index of a choice")
     if 0 <= index < len(line.choices):
         return True
     if line.choices:
@@ -76,13 +70,10 @@ def _check_index(
 def _check_times(
     state: State, line: MultiKernelLine, times: tuple[float | None, ...]
 ) -> None:
-    expect(times, tuple, "the times of choices")
     found = None
     if times and line.choices and len(times) != len(line.choices):
         found = f"there are {len(times)} times and {len(line.choices)} choices"
     for time in times:
-        if time is not None and type(time) is not float:
-            expect_whole(time, "a time")
         if time is not None and not _is_time(time):
             found = found or "one is negative, or no finite number in binary64"
     if found is not None:
@@ -105,7 +96,6 @@ LARGEST_HINT = 2**63 - 1
 
 
 def _check_hints(state: State, line: MultiKernelLine, hints: tuple[Hint, ...]) -> None:
-    expect(hints, tuple, "hints")
     if not hints:
         state.report(
             Code.INVALID_HINT,
@@ -113,11 +103,6 @@ def _check_hints(state: State, line: MultiKernelLine, hints: tuple[Hint, ...]) -
             hint="give the sizes that a choice was made for, or write `select first`",
         )
     for number, hint in enumerate(hints):
-        expect(hint, Hint, "a hint")
-        expect(hint.sizes, tuple, "the sizes of a hint")
-        for size in hint.sizes:
-            expect_whole(size, "a size")
-        expect_whole(hint.choice, "the index of a choice")
         subject = f"{hint.choice}: ({', '.join(map(str, hint.sizes))})"
         if not _check_index(state, line, hint.choice, subject):
             return
@@ -155,7 +140,6 @@ def _check_tree(state: State, line: MultiKernelLine, index: Expr, known: Known) 
             if not _check_index(state, line, tree):
                 return
         elif not isinstance(tree, Operation) or tree.op is not ExprOp.WHERE:
-            expect(tree, (int, float, Symbol, Operation), "a decision tree")
             state.report(
                 Code.INVALID_TREE,
                 "a decision tree is a choice, or `where` of a condition and two such trees",

@@ -1,8 +1,8 @@
 """What the verifier knows while it walks a program: values, storages, scopes, findings."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Iterator
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from attrs import define, field, frozen
 
@@ -17,6 +17,8 @@ from wrapperir.verify.layouts import Layouts, TypeFacts
 
 if TYPE_CHECKING:
     from wrapperir.verify.placements import Placement, Pool
+
+T = TypeVar("T")
 
 MAX_NESTING = 64
 """Blocks nested deeper are refused, so that recursion over them is safe."""
@@ -205,6 +207,13 @@ class State:
         if self.here is not None:
             return self.here
         return (*self.scope.path, self.scope.index)
+
+    def each(self, section: str, items: Iterable[T]) -> Iterator[T]:
+        """Yield the items of a section, with the walk at the place of each."""
+        for index, item in enumerate(items):
+            self.here = (section, index)
+            yield item
+        self.here = None
 
     def report(
         self,

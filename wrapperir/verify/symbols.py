@@ -5,7 +5,7 @@ import math
 from wrapperir.analysis.arithmetic.interval import UNBOUNDED, Interval
 from wrapperir.analysis.arithmetic.polynomial import Polynomial
 from wrapperir.diagnostics import Code, Note
-from wrapperir.ir.expr import Expr, Operation, Symbol
+from wrapperir.ir.expr import Expr, Operation
 from wrapperir.ir.identifier import RESERVED_SYMBOLS, is_identifier
 from wrapperir.ir.line import (
     ItemOf,
@@ -19,14 +19,12 @@ from wrapperir.ir.line import (
 from wrapperir.ir.types import ScalarType, TensorType
 from wrapperir.verify.comparison import certainly_differ
 from wrapperir.verify.expressions import SymbolFacts
-from wrapperir.verify.malformed import expect
 from wrapperir.verify.names import use, use_expression, use_tensor
 from wrapperir.verify.state import State, Value, defined_note
 
 
 def check_symbol_definition(state: State, line: SymbolDefinitionLine) -> None:
     """Check a source and range, and define the symbol."""
-    expect(line.kind, SymbolKind, "a kind of symbol")
     found, computed = _check_source(state, line)
     low = -math.inf if line.lower is None else line.lower
     high = math.inf if line.upper is None else line.upper
@@ -108,7 +106,6 @@ def _check_source(
 
 
 def _expression(state: State, source: Expr) -> tuple[Interval, Polynomial | None]:
-    expect(source, (int, float, Symbol, Operation), "the source of a symbol")
     use_expression(state, source)
     expressions = state.layouts.expressions
     if isinstance(source, Operation) and expressions.of(source).fault is not None:
@@ -124,7 +121,6 @@ def _dimension(state: State, source: SizeOf | StrideOf) -> Interval:
         return UNBOUNDED
     assert isinstance(value.type, TensorType)
     rank = len(value.type.size)
-    expect(source.dim, int, "a dimension")
     if not 0 <= source.dim < rank:
         state.report(
             Code.SYMBOL_SOURCE,

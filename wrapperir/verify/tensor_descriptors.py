@@ -4,7 +4,6 @@ from wrapperir.diagnostics import Code
 from wrapperir.ir.descriptors import DESCRIPTOR_ALIGNMENT, block_fault, layout_fault
 from wrapperir.ir.kernel import DescriptorParameter, Language
 from wrapperir.ir.types import TensorType
-from wrapperir.verify.malformed import expect
 from wrapperir.verify.state import State, Value, defined_note
 
 
@@ -12,8 +11,6 @@ def check_descriptor_parameter(
     state: State, parameter: DescriptorParameter, language: Language
 ) -> None:
     """Report a parameter that there is no descriptor for."""
-    for length in parameter.block:
-        expect(length, int, "a size of a block")
     fault = block_fault(parameter)
     if fault is not None:
         state.report(

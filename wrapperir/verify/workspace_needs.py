@@ -12,7 +12,6 @@ from wrapperir.ir.line import BufferRef, KernelArgument
 from wrapperir.ir.types import DType, TensorType
 from wrapperir.ir.workspace import WorkspaceNeed, ZeroMode, combined_mode
 from wrapperir.verify.amounts import amount
-from wrapperir.verify.malformed import expect, expect_whole
 from wrapperir.verify.state import (
     NeededWorkspace,
     ParameterFacts,
@@ -64,9 +63,6 @@ class Needs:
         }
         needed: set[int] = set()
         for need in choice.workspaces:
-            expect(need, WorkspaceNeed, "a need of a workspace")
-            expect_whole(need.parameter, "the position of a parameter")
-            expect(need.mode, ZeroMode, "a zero mode")
             reads, writes = access.get(need.parameter, (False, False))
             name = self._name(need.parameter)
             if not writes:
@@ -125,7 +121,6 @@ class Needs:
                 return False
             names = facts.symbols
         elif isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            expect(count, (int, float), "a number of elements")
             self._report(
                 choice,
                 f"needs {count} elements of a workspace",

@@ -7,11 +7,12 @@ What is picked is logged at INFO by the logger ``wrapperir.choices``, and is wha
 import functools
 import importlib.util
 import logging
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch.utils._python_dispatch import (
@@ -22,6 +23,9 @@ logger = logging.getLogger("wrapperir.choices")
 
 MOST_SHAPES = 4096
 """How many shapes have their choice kept, and how many decisions are remembered."""
+
+CACHE = "choices", "WRAPPERIR_CHOICE_CACHE"
+"""The kind of the user's cache that keeps times, and what turns it off or moves it."""
 
 Kernel: TypeAlias = Callable[..., object]
 """Takes the arguments of the multi-kernel and runs on them."""
@@ -145,15 +149,6 @@ def nearest(hints: Sequence[tuple[int, Sequence[int]]]) -> Callable[..., int]:
     return rule
 
 
-class Entry(Protocol):
-    """What a cache keeps of a call: the microseconds of each choice."""
-
-    @property
-    def microseconds(self) -> Sequence[float | None]:
-        """One a choice, ``None`` of one that failed."""
-        ...
-
-
 class Benchmarked:
     """A multi-kernel that is timed by its first call, and is then its fastest kernel.
 
@@ -179,7 +174,7 @@ class Benchmarked:
         self._emitter = emitter
         self._namespace = namespace
         self._bound = bound
-        self._cache, self._facts = _beside("choice_cache"), _beside("choice_facts")
+        self._caching, self._facts = _beside("private_cache"), _beside("choice_facts")
         _beside("kernel_times")  # so that nothing is read from files later
         self._lock = threading.Lock()
         self._winner: Choice | None = None
@@ -233,29 +228,30 @@ class Benchmarked:
             _device_of(arguments),
             self._emitter,
         )
-        return str(self._cache.choice_key(facts))
+        return str(self._caching.digest_of(facts))
 
     def _load(self, key: str) -> Sequence[float | None] | None:
         """Return the times that the user's cache has, if there is one and it has any."""
         try:
-            cache = self._cache.default_cache()
-            entry: Entry | None = None if cache is None else cache.load(key)
+            cache = self._caching.user_cache(*CACHE)
+            record = None if cache is None else cache.load(key)
         except OSError as error:
             _warn(error)
             return None
-        if entry is None or len(entry.microseconds) != len(self._choices):
+        times = None if record is None else record.get("microseconds")
+        if not isinstance(times, list) or len(times) != len(self._choices):
             return None
-        if None in entry.microseconds:
-            return None
-        return entry.microseconds
+        known = [time for time in times if isinstance(time, float) and 0 <= time < math.inf]
+        return known if len(known) == len(times) else None
 
     def _store(self, key: str, times: Sequence[float | None]) -> None:
-        if None in times:
+        taken = [float(time) for time in times if time is not None]
+        if len(taken) < len(times):
             return  # what failed may work the next time
         try:
-            cache = self._cache.default_cache()
+            cache = self._caching.user_cache(*CACHE)
             if cache is not None:
-                cache.store(key, self._cache.Entry(tuple(times)))
+                cache.store(key, {"microseconds": taken})
         except OSError as error:
             _warn(error)
 
@@ -313,7 +309,8 @@ def _beside(name: str) -> Any:
     """Import a file that stands beside this one."""
     path = Path(__file__).with_name(f"{name}.py")
     if not path.exists():  # not beside an emitted program: the original, in its package
-        return importlib.import_module(f"wrapperir.tuning.{name}")
+        package = "caching" if name == "private_cache" else "tuning"
+        return importlib.import_module(f"wrapperir.{package}.{name}")
     spec = importlib.util.spec_from_file_location(f"{__name__}.{name}", path)
     assert spec is not None
     assert spec.loader is not None

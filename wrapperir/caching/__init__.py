@@ -1,0 +1,1 @@
+"""Caches of one user: content-addressed files in directories that nobody else can write."""

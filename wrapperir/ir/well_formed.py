@@ -1,0 +1,358 @@
+"""Well-formedness: every part of a program is what its class declares.
+
+The annotations of the attrs classes say it all, so that a new line kind or field needs
+nothing here.  What reads programs relies on the declared types after this check.
+
+Programs are checked by columns, which is several times as fast as one object after the
+other: of all objects of one class, one field after the other, by the set of the classes
+found there.  Only a program that fails is walked once more, to find the places.
+"""
+
+import functools
+import sys
+import typing
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import chain
+from operator import attrgetter, itemgetter
+from types import NoneType, UnionType
+from typing import Any, ForwardRef, Never, TypeAlias, Union, get_args, get_origin
+
+import attrs
+
+from wrapperir.ir.expr import Symbol
+from wrapperir.ir.line import Line
+from wrapperir.ir.program import ConstantInput, Input, Program
+
+MAX_STEPS = 600
+"""Steps from a program to a part of it, so that recursion over a program is safe.
+
+Blocks and expressions of the greatest depths that the verifier accepts need fewer.
+"""
+
+_LARGEST = 10**4000  # Python refuses to print integers of more than 4300 digits
+_MOST_REPORTED = 100
+_CHUNK = 1024  # values that are checked together: so few that they stay in caches
+
+Step: TypeAlias = int | str
+"""A position in a tuple or the name of a field."""
+
+
+@attrs.frozen
+class MalformedPart:
+    """A part of a program that is not what its field declares.
+
+    ``path`` leads from the program to the line, input or constant that the part belongs
+    to, of class ``owner`` (or is empty, for the program itself); ``field`` leads from
+    there to the part.
+    """
+
+    path: tuple[Step, ...]
+    owner: type
+    field: str
+    found: str
+    expected: str
+
+
+def malformed_parts(program: Program) -> list[MalformedPart]:
+    """Return the parts of a program that are not what their fields declare.
+
+    A ``bool`` is not an ``int``, except in an expression; an ``int`` is a ``float``.
+    Lines and other records are of the declared class itself, not of a subclass.  At most
+    100 parts are returned.  The time is linear in the program.
+    """
+    return [] if _is_well_formed(program) else list(_located(program))
+
+
+class _MisfitError(Exception):
+    """A tuple has another length than its field declares."""
+
+
+class _Record:
+    """The fields of an attrs class."""
+
+    def __init__(self, kind: type[attrs.AttrsInstance]) -> None:
+        hints = typing.get_type_hints(kind)
+        self._fields = [
+            (a.name, attrgetter(a.name), _rule(hints[a.name], kind.__module__))
+            for a in attrs.fields(kind)
+        ]
+        # What occurs again is not checked again, unless looking it up costs as much.
+        # Lines occur once.
+        self.repeats = not issubclass(kind, Line) and any(
+            rule.has_parts() for _, _, rule in self._fields
+        )
+
+    def columns(self, values: list[Any]) -> Iterator[tuple["_Rule", list[object]]]:
+        """Yield each field of many values."""
+        for _, get, rule in self._fields:
+            yield rule, list(map(get, values))
+
+    def parts(self, value: object) -> Iterator[tuple[Step, object, "_Rule"]]:
+        """Yield each field of one value."""
+        for name, _, rule in self._fields:
+            yield name, getattr(value, name, _ABSENT), rule
+
+
+class _Items:
+    """The items of a tuple of any length."""
+
+    def __init__(self, rule: "_Rule", repeats: bool) -> None:
+        self._rule = rule
+        self.repeats = repeats
+
+    def columns(self, values: list[Any]) -> Iterator[tuple["_Rule", list[object]]]:
+        """Yield the items of many tuples."""
+        yield self._rule, list(chain.from_iterable(values))
+
+    def parts(self, value: Any) -> Iterator[tuple[Step, object, "_Rule"]]:
+        """Yield each item of one tuple."""
+        for index, item in enumerate(value):
+            yield index, item, self._rule
+
+
+class _Row:
+    """The items of a tuple of a given length, each with a rule of its own."""
+
+    repeats = False
+
+    def __init__(self, rules: list["_Rule"]) -> None:
+        self._rules = rules
+
+    def columns(self, values: list[Any]) -> Iterator[tuple["_Rule", list[object]]]:
+        """Yield the items of many tuples that have one position.
+
+        Raises:
+            _MisfitError: a tuple has another length.
+        """
+        if {*map(len, values)} != {len(self._rules)}:
+            raise _MisfitError
+        for index, rule in enumerate(self._rules):
+            yield rule, list(map(itemgetter(index), values))
+
+    def parts(self, value: Any) -> Iterator[tuple[Step, object, "_Rule"]]:
+        """Yield each item of one tuple; those that it lacks are absent."""
+        for index, rule in enumerate(self._rules):
+            yield index, value[index] if index < len(value) else _ABSENT, rule
+        for index in range(len(self._rules), len(value)):
+            yield index, value[index], _NOTHING
+
+
+_Parts: TypeAlias = _Record | _Items | _Row
+
+
+class _Refusal:
+    """The answer of a rule for classes that it does not allow."""
+
+
+class _Absent:
+    """The class of what stands in for a field or item that is not there."""
+
+
+_REFUSED = _Refusal()
+_ABSENT = _Absent()
+
+
+class _Rule(dict[type, _Parts | _Refusal | None]):
+    """What an annotation allows: for each class of a value, its parts, if it has any."""
+
+    def __init__(self, annotation: Any, module: str, of_items: bool) -> None:
+        super().__init__()
+        self._alternatives = list(_alternatives(annotation, module))
+        self._module = module
+        self._of_items = of_items
+
+    def __missing__(self, kind: type) -> _Parts | _Refusal | None:
+        answer = self[kind] = self._answer(kind)
+        return answer
+
+    def _answer(self, kind: type) -> _Parts | _Refusal | None:
+        for allowed in self._alternatives:
+            if get_origin(allowed) is tuple:
+                if issubclass(kind, tuple):
+                    return _tuple_parts(allowed, self._module, self._of_items)
+            elif attrs.has(allowed):
+                if kind is allowed:
+                    return _record(allowed)
+            elif kind is bool and allowed in (int, float):
+                if Symbol in self._alternatives:
+                    return None  # a truth value counts as a number in expressions
+            elif issubclass(kind, (int, float) if allowed is float else allowed):
+                return None
+        return _REFUSED
+
+    def has_parts(self) -> bool:
+        """Say whether some value that is allowed has parts."""
+        return any(
+            get_origin(allowed) is tuple or attrs.has(allowed)
+            for allowed in self._alternatives
+        )
+
+    def expected(self) -> str:
+        """Return what is allowed, in words."""
+        names = ["None" if a is NoneType else a.__name__ for a in self._alternatives]
+        shown = names if len(names) <= 6 else [*names[:5], "..."]
+        return " or ".join(shown) or "nothing"
+
+
+def _alternatives(annotation: Any, module: str) -> Iterator[Any]:
+    """Yield the members of a union, or the annotation itself; names are looked up."""
+    if isinstance(annotation, ForwardRef):
+        annotation = annotation.__forward_arg__
+    if isinstance(annotation, str):
+        annotation = vars(sys.modules[module])[annotation]
+    if get_origin(annotation) in (Union, UnionType):
+        for member in get_args(annotation):
+            yield from _alternatives(member, module)
+    elif annotation is not Never:
+        yield NoneType if annotation is None else annotation
+
+
+@functools.cache
+def _rule(annotation: Any, module: str, of_items: bool = False) -> _Rule:
+    return _Rule(annotation, module, of_items)
+
+
+@functools.cache
+def _record(kind: type[attrs.AttrsInstance]) -> _Record:
+    return _Record(kind)
+
+
+@functools.cache
+def _tuple_parts(annotation: Any, module: str, nested: bool) -> _Items | _Row:
+    """Return the parts of a tuple; a tuple in tuples may be there very often."""
+    items = get_args(annotation)
+    if len(items) == 2 and items[1] is ...:
+        return _Items(_rule(items[0], module, True), nested)
+    return _Row([_rule(item, module) for item in items])
+
+
+_ROOT = _rule(Program, __name__)
+_NOTHING = _rule(Never, __name__)
+
+
+def _is_well_formed(program: object) -> bool:
+    """Say whether a program is well-formed, without saying where it is not."""
+    seen: defaultdict[_Parts, set[int]] = defaultdict(set)
+    waiting: list[tuple[_Parts, list[object], int]] = []
+    try:
+        if not _sort([program], _ROOT, waiting, 0):
+            return False
+        while waiting:
+            parts, values, depth = waiting.pop()
+            if parts.repeats:
+                values = _new(values, seen[parts])
+            if depth > MAX_STEPS:
+                return False
+            for rule, column in parts.columns(values):
+                for begin in range(0, len(column), _CHUNK):
+                    chunk = column[begin : begin + _CHUNK]
+                    if not _sort(chunk, rule, waiting, depth + 1):
+                        return False
+    except (AttributeError, _MisfitError):  # a field is not set, a tuple too short
+        return False
+    return True
+
+
+def _new(values: list[object], seen: set[int]) -> list[object]:
+    """Return the values that were not seen before, each once."""
+    by_identity = dict(zip(map(id, values), values, strict=True))
+    if seen.isdisjoint(by_identity):
+        fresh = list(by_identity.values())
+    else:
+        fresh = [value for key, value in by_identity.items() if key not in seen]
+    seen.update(by_identity)
+    return fresh
+
+
+def _sort(
+    column: list[object],
+    rule: _Rule,
+    waiting: list[tuple[_Parts, list[object], int]],
+    depth: int,
+) -> bool:
+    """Say whether the classes of values are allowed; have those with parts wait."""
+    kinds = set(map(type, column))
+    groups: dict[type, list[object]] = {}
+    for kind in kinds:
+        parts = rule[kind]
+        if parts is None and not issubclass(kind, int):
+            continue
+        if isinstance(parts, _Refusal):
+            return False
+        if len(kinds) == 1:
+            group = column
+        else:
+            if not groups:
+                groups = {kind: [] for kind in kinds}
+                for value in column:
+                    groups[type(value)].append(value)
+            group = groups[kind]
+        if parts is not None:
+            waiting.append((parts, group, depth))
+        elif _has_huge(group):
+            return False
+    return True
+
+
+def _has_huge(numbers: list[Any]) -> bool:
+    return bool(max(numbers) >= _LARGEST or min(numbers) <= -_LARGEST)
+
+
+@attrs.frozen(eq=False)
+class _Place:
+    """A value, and the way to it."""
+
+    value: object
+    rule: _Rule
+    outer: "_Place | None" = None
+    step: Step = ""
+    depth: int = 0
+
+
+def _located(program: object) -> Iterator[MalformedPart]:
+    """Yield the malformed parts of a program, up to a number of them, in its order."""
+    waiting = [_Place(program, _ROOT)]
+    seen: set[tuple[_Parts, int]] = set()
+    count = 0
+    while waiting and count < _MOST_REPORTED:
+        place = waiting.pop()
+        value, rule = place.value, place.rule
+        parts = rule[type(value)]
+        if isinstance(parts, _Refusal):
+            found = "nothing" if value is _ABSENT else type(value).__name__
+            yield _report(place, rule.expected(), found)
+        elif isinstance(value, int) and _has_huge([value]):
+            yield _report(place, "an integer of at most 4000 digits", "a longer one")
+        elif place.depth > MAX_STEPS:
+            yield _report(place, f"nested at most {MAX_STEPS} deep", "deeper")
+        else:
+            if parts is not None and (parts, id(value)) not in seen:
+                seen.add((parts, id(value)))
+                inner = [
+                    _Place(part, rule, place, step, place.depth + 1)
+                    for step, part, rule in parts.parts(value)
+                ]
+                waiting += reversed(inner)
+            continue
+        count += 1
+
+
+def _report(place: _Place, expected: str, found: str) -> MalformedPart:
+    """Return the report of a value, as a part of the innermost owner around it."""
+    field: list[Step] = []
+    while place.outer is not None:
+        field.append(place.step)
+        place = place.outer
+        if isinstance(place.value, Line | Input | ConstantInput):
+            break
+    owner = place
+    path: list[Step] = []
+    while place.outer is not None:
+        path.append(place.step)
+        place = place.outer
+    steps = reversed(field)
+    text = "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in steps)
+    return MalformedPart(
+        tuple(reversed(path)), type(owner.value), text.removeprefix("."), found, expected
+    )
