@@ -24,7 +24,7 @@ from wrapperir.ir.selection import (
     NearestChoice,
     choose,
 )
-from wrapperir_python.emitted.kernel_choices import (
+from wrapperir.tuning.kernel_choices import (
     Benchmarked,
     ByShape,
     Choice,

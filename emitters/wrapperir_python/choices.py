@@ -1,8 +1,8 @@
 """Multi-kernels in Python: what picks a call's kernel while the program runs.
 
 A multi-kernel whose kernel is known is that kernel.  Others are an object of
-``emitted/kernel_choices.py``, which is copied beside the module: a table of kernels by
-their sizes, or one that its first call replaces by the fastest kernel.
+``wrapperir/tuning/kernel_choices.py``, which is copied beside the module: a table of
+kernels by their sizes, or one that its first call replaces by the fastest kernel.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,11 +35,11 @@ from wrapperir_python.module_text import RESERVED, ModuleText
 if TYPE_CHECKING:
     from wrapperir_python.lines import PythonLines
 
-_EMITTED = Path(__file__).with_name("emitted")
 _CORE = Path(wrapperir.__file__).parent
+_CHOICES = _CORE / "tuning" / "kernel_choices.py"
 _FOR_BENCHMARKS = (
-    _EMITTED / "kernel_times.py",
     _CORE / "caching" / "private_cache.py",
+    _CORE / "tuning" / "kernel_times.py",
     _CORE / "tuning" / "choice_facts.py",
 )
 
@@ -223,9 +223,8 @@ def _define_benchmarked(
 
 def _begin(module: ModuleText) -> SourceWriter:
     """Return where choices are written, with the import that they need."""
-    file = "kernel_choices.py"
-    if file not in module.files:
-        module.files[file] = (_EMITTED / file).read_text("utf-8")
+    if _CHOICES.name not in module.files:
+        module.files[_CHOICES.name] = _CHOICES.read_text("utf-8")
         imported = fragment("{}('kernel_choices.py')", module.need("import_file"))
         module.choices.emit_blank(2)
         module.choices.emit_line("kernel_choices = {}", imported)

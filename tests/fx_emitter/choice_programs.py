@@ -26,6 +26,7 @@ from wrapperir.ir.line import KernelDefinitionLine, SizeOf
 from wrapperir.ir.program import Program
 from wrapperir.ir.selection import Selection
 from wrapperir.ir.types import DType, tensor
+from wrapperir.tuning import kernel_choices
 from wrapperir.verify import verify
 from wrapperir_fx.choosing import Decision
 from wrapperir_fx.graph_kernels import SavedKernels
@@ -33,7 +34,6 @@ from wrapperir_fx.graph_module import build_graph_module
 from wrapperir_fx.kernel_operator import call_kernel, call_multi_kernel
 from wrapperir_fx.multi_kernel_registry import _MULTI_KERNELS, MULTI_KERNEL_FUNCTIONS
 from wrapperir_fx.saved_graphs import KERNELS
-from wrapperir_python.emitted import kernel_choices
 
 NAMES = ("zeroth", "first", "second")
 CPP = """\

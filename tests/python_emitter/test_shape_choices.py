@@ -21,8 +21,8 @@ from wrapperir.ir.selection import (
     choose,
 )
 from wrapperir.ir.selection import nearest as nearest_by_the_rule
+from wrapperir.tuning import kernel_choices
 from wrapperir.verify import verify
-from wrapperir_python.emitted import kernel_choices
 from wrapperir_python.emitter import PythonEmitter
 
 KERNELS = "".join(kernel(name, "p: write f32*, n: i64") for name in ("k0", "k1", "k2"))

@@ -1,11 +1,8 @@
 """Times the choices of a call with what an emitter makes of each."""
 
-import itertools
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Protocol, cast
+from typing import Protocol
 
 import torch
 from attrs import define, frozen
@@ -26,21 +23,12 @@ from wrapperir.ir.line import (
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import Device, ScalarType, TensorType, storage_extent
 from wrapperir.tuning.calls import ZeroedInput
-
-MOST_ROUNDS = 100
-"""How often a choice is timed at most, at one case."""
+from wrapperir.tuning.kernel_times import Clock, current_device, least_times
 
 LONGEST_REASON = 240
-"""How many characters the reason that a choice has no time has at most."""
+"""The most characters of the reason that a choice has no time."""
 
-_LEAST_ROUNDS = 3
-_TRIAL_ROUNDS = 2
-_TOO_SLOW = 4.0
-"""How much slower than the fastest a choice is that is timed no longer."""
-
-_FLUSHED_BYTES = 1 << 28
-"""What is written before a launch on a GPU, as ``triton.testing.do_bench`` does: more
-than its caches hold, and long enough that the host is done with the call by then."""
+_LEAST_TURNS = 3
 
 
 @frozen
@@ -62,16 +50,10 @@ class Timer(Protocol):
 class CallTimer:
     """Times call programs compiled with an emitter; this executes their kernels.
 
-    Each choice runs once untimed.  Then all take turns, so that what else happens on the
-    machine meets them alike, until ``seconds`` are over or each was timed
-    :data:`MOST_ROUNDS` times; three times at least, except one that two turns show to be
-    four times slower than the fastest.  Arguments that any choice reads and any writes are
-    brought back to how they began before each launch, and workspaces that are to be zero
-    are, which is not timed.
-
-    A time on the CPU is the least of a choice's, as what disturbs can only add to it, and
-    it has the emitted code's own in it, the same for all choices.  Elsewhere it is the
-    median of the device's own, with its caches flushed before each launch.
+    The choices take turns as :func:`~wrapperir.tuning.kernel_times.least_times` says, three
+    at least, for ``seconds`` together.  Arguments that any choice reads and any writes are
+    restored before each launch, and workspaces that are to be zero are zeroed, untimed.  A
+    time on the CPU includes the emitted code's own, which is the same for all choices.
     """
 
     def __init__(
@@ -83,7 +65,7 @@ class CallTimer:
         """Take the emitter and how long a case may take, beside compiling.
 
         ``begun`` is called with the name of a choice's kernel before its first run of a
-        case, which may be what ends the process.
+        case, which may end the process.
         """
         self._emitter = emitter
         self._seconds = seconds
@@ -94,52 +76,51 @@ class CallTimer:
         """Return the times of programs that take the same inputs, one a choice."""
         loaded = self._load(programs)
         failures = [entry if isinstance(entry, str) else None for entry in loaded]
-        taken: list[list[float]] = [[] for _ in programs]
+        microseconds: list[float | None] = [None] * len(programs)
+        runnable = [at for at, failure in enumerate(failures) if failure is None]
         try:
-            arguments = Arguments.fresh(programs, values)
-            clock = _clock(_device_of(programs[0]))
+            device = torch_device(_device_of(programs[0]))
+            with current_device(device):
+                arguments = Arguments.fresh(programs, values)
+                clock = Clock(device)
+                runs = [
+                    self._run_of(programs[at], loaded[at], arguments, clock)
+                    for at in runnable
+                ]
+
+                def failed(index: int, error: Exception) -> None:
+                    failures[runnable[index]] = _reason(error)
+
+                taken = least_times(
+                    runs,
+                    failed,
+                    device,
+                    seconds=self._seconds / max(1, len(runs)),
+                    least_turns=_LEAST_TURNS,
+                )
         except (RuntimeError, ValueError, TypeError, MemoryError) as error:
-            reason = _reason(error)
-            return Times((None,) * len(programs), (reason,) * len(programs))
-        running = [at for at, failure in enumerate(failures) if failure is None]
+            return Times(tuple(microseconds), (_reason(error),) * len(programs))
+        for at, time in zip(runnable, taken, strict=True):
+            microseconds[at] = None if time is None else round(time, 3)
+        return Times(tuple(microseconds), tuple(failures))
 
-        def once(at: int) -> float | None:
-            run = loaded[at]
-            assert not isinstance(run, str)
-            try:
-                arguments.restore()
-                return clock(run, arguments.values())
-            except Exception as error:  # the program's own code: the next choice may run
-                failures[at] = _reason(error)
-                return None
+    def _run_of(
+        self, program: Program, run: Loaded | str, arguments: "Arguments", clock: Clock
+    ) -> Callable[[], float]:
+        assert not isinstance(run, str)
+        name = program.definitions[0].name
+        is_first = True
 
-        def first(at: int) -> float | None:
-            if self._begun is not None:
-                self._begun(programs[at].definitions[0].name)
-            return once(at)
+        def timed() -> float:
+            nonlocal is_first
+            if is_first and self._begun is not None:
+                self._begun(name)
+            is_first = False
+            arguments.restore()
+            inputs = arguments.values()
+            return clock(lambda: run(inputs))
 
-        running = [at for at in running if first(at) is not None]
-        begin = time.perf_counter()
-        for turn in itertools.count():
-            spent = time.perf_counter() - begin
-            few = turn < _LEAST_ROUNDS and spent < 10 * self._seconds
-            if turn >= MOST_ROUNDS or not running or (spent > self._seconds and not few):
-                break
-            start = turn % len(running)
-            for at in (*running[start:], *running[:start]):
-                took = once(at)
-                if took is not None:
-                    taken[at].append(took)
-            running = [at for at in running if failures[at] is None]
-            if turn + 1 == _TRIAL_ROUNDS:
-                running = _without_slow(running, taken)
-        return Times(
-            tuple(
-                round(clock.typical(times), 3) if times and failure is None else None
-                for times, failure in zip(taken, failures, strict=True)
-            ),
-            tuple(failures),
-        )
+        return timed
 
     def _load(self, programs: Sequence[Program]) -> list[Loaded | str]:
         # The cases of a call come one after another, and have the same programs.
@@ -153,11 +134,6 @@ class CallTimer:
             return compile_program(program, emitter=self._emitter)
         except (DiagnosticError, OSError) as error:
             return _reason(error)
-
-
-def _without_slow(running: Sequence[int], taken: Sequence[list[float]]) -> list[int]:
-    least = min((min(taken[at]) for at in running), default=0.0)
-    return [at for at in running if min(taken[at]) <= _TOO_SLOW * least]
 
 
 _COMPILER_ERROR = re.compile(r"(?:[^/\s]+: )?(?:fatal )?error: .*|undefined reference .*")
@@ -267,85 +243,3 @@ def _tensor(
     if type.pinned:
         memory = memory.pin_memory()
     return memory, memory.as_strided(size, stride, offset)
-
-
-class _Clock(Protocol):
-    def __call__(self, run: Loaded, inputs: list[Value]) -> float: ...
-
-    def typical(self, times: Sequence[float]) -> float: ...
-
-
-class _HostClock:
-    """Times a call as the host sees it; ``wait`` returns when a device is done."""
-
-    def __init__(self, wait: Callable[[], object] | None = None) -> None:
-        self._wait = wait
-
-    def __call__(self, run: Loaded, inputs: list[Value]) -> float:
-        if self._wait is None:
-            begin = time.perf_counter_ns()
-            run(inputs)
-            return (time.perf_counter_ns() - begin) / 1000
-        self._wait()
-        begin = time.perf_counter_ns()
-        run(inputs)
-        self._wait()
-        return (time.perf_counter_ns() - begin) / 1000
-
-    def typical(self, times: Sequence[float]) -> float:
-        return min(times)
-
-
-class _Event(Protocol):
-    def record(self) -> object: ...
-
-    def elapsed_time(self, end: "_Event") -> float: ...
-
-
-class _DeviceModule(Protocol):
-    """What ``torch.cuda`` and its like offer of what is needed here."""
-
-    def synchronize(self) -> object: ...
-
-    def device(self, device: torch.device) -> AbstractContextManager[object]: ...
-
-    def Event(self, *, enable_timing: bool) -> _Event: ...  # noqa: N802
-
-
-class _EventClock:
-    """Times a call by events on the device's stream."""
-
-    def __init__(self, module: _DeviceModule, device: torch.device) -> None:
-        self._module = module
-        self._device = device
-        self._flushed = torch.empty(_FLUSHED_BYTES // 4, dtype=torch.int32, device=device)
-
-    def __call__(self, run: Loaded, inputs: list[Value]) -> float:
-        with self._module.device(self._device):
-            begin = self._module.Event(enable_timing=True)
-            end = self._module.Event(enable_timing=True)
-            self._flushed.zero_()
-            begin.record()
-            run(inputs)
-            end.record()
-            self._module.synchronize()
-        return begin.elapsed_time(end) * 1000
-
-    def typical(self, times: Sequence[float]) -> float:
-        return sorted(times)[(len(times) - 1) // 2]
-
-
-def _clock(device: Device) -> _Clock:
-    """Return the clock of a device.
-
-    Raises:
-        RuntimeError: PyTorch has no such device.
-    """
-    if device.kind == "cpu":
-        return _HostClock()
-    module = cast(
-        _DeviceModule, cast(object, torch.get_device_module(torch_device(device)))
-    )
-    if hasattr(module, "Event"):
-        return _EventClock(module, torch_device(device))
-    return _HostClock(module.synchronize)
