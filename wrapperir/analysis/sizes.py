@@ -1,14 +1,14 @@
 """Bytes of storages, as expressions and as multiples of a unit."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from attrs import define, field, frozen
 
 from wrapperir.analysis.arithmetic.interval import UNBOUNDED, Interval
 from wrapperir.analysis.arithmetic.polynomial import Polynomial, Polynomials
 from wrapperir.analysis.units import STATIC, UNIT, Basis, Unit
-from wrapperir.ir.blocks import blocks_of
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.expr import (
     EvaluationError,
     Expr,
@@ -20,7 +20,7 @@ from wrapperir.ir.expr import (
     product,
     symbols_in,
 )
-from wrapperir.ir.line import BodyLine, SymbolDefinitionLine
+from wrapperir.ir.line import SymbolDefinitionLine
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import PoolType, TensorType, storage_extent
 
@@ -78,16 +78,13 @@ class Size:
 def symbol_ranges(program: Program) -> dict[str, Interval]:
     """Return the interval of each symbol of a program, those of its lines included."""
     ranges: dict[str, Interval] = {}
-    work: list[Sequence[BodyLine]] = [program.symbols, program.lines]
-    while work:
-        for line in work.pop():
-            if isinstance(line, SymbolDefinitionLine):
-                low, high = line.lower, line.upper
-                ranges[line.symbol] = (
-                    -math.inf if low is None else low,
-                    math.inf if high is None else high,
-                )
-            work.extend(block.lines for block in blocks_of(line))
+    for line in walk_lines((*program.symbols, *program.lines)):
+        if isinstance(line, SymbolDefinitionLine):
+            low, high = line.lower, line.upper
+            ranges[line.symbol] = (
+                -math.inf if low is None else low,
+                math.inf if high is None else high,
+            )
     return ranges
 
 

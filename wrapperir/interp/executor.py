@@ -39,6 +39,7 @@ from wrapperir.interp.storage import require_cpu
 from wrapperir.interp.streams import Event, Launch, Streams
 from wrapperir.interp.symbols import define_symbol
 from wrapperir.interp.values import RunValue, TensorValue, TupleValue
+from wrapperir.ir.effects import LineEffects
 from wrapperir.ir.line import (
     AllocateLine,
     AllocatePoolLine,
@@ -72,6 +73,8 @@ from wrapperir.ir.line import (
 from wrapperir.ir.types import CPU, ValueType
 from wrapperir.ir.visitor import LineVisitor
 
+_EFFECTS = LineEffects(None)
+
 
 @define(eq=False)
 class Executor(LineVisitor[None]):
@@ -97,9 +100,7 @@ class Executor(LineVisitor[None]):
             DiagnosticError: a line faulted; it is placed there.
         """
         for index, line in enumerate(lines):
-            if self.awaiting and not isinstance(
-                line, SymbolDefinitionLine | MultiOutputLine | FreeLine | CommentLine
-            ):
+            if self.awaiting and not _EFFECTS.visit(line).leaves_types_open:
                 self._check_awaiting()
             self.path = (*prefix, "lines", index)
             with placed(self.path):

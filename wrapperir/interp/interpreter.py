@@ -1,6 +1,6 @@
 """The reference interpreter: runs a program as the reference manual says it means."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 import torch
@@ -16,8 +16,8 @@ from wrapperir.interp.kernels import Kernels
 from wrapperir.interp.memory import Workspaces
 from wrapperir.interp.streams import History, Streams
 from wrapperir.interp.values import OpaqueValue, TensorValue
-from wrapperir.ir.blocks import blocks_of
-from wrapperir.ir.line import Argument, BodyLine, BufferRef, KernelCallLine
+from wrapperir.ir.blocks import called_names
+from wrapperir.ir.line import Argument, BufferRef
 from wrapperir.ir.program import Program
 
 
@@ -64,7 +64,7 @@ class Interpreter:
     def _run(self, inputs: Sequence[Value]) -> tuple[Value, ...]:
         program = self._program
         with placed(("lines",)):
-            self._kernels.build_cpp(_kernels_called(program.lines))
+            self._kernels.build_cpp(called_names(program))
         frame = enter(program, inputs, self._constants)
         for workspace in self._workspaces.values():
             workspace.storage.history = History()  # no use of an earlier run is left
@@ -95,11 +95,3 @@ def _output(argument: Argument, frame: Frame, index: int) -> Value:
                 return number
             case _:
                 raise FaultError(Code.RUN_VALUE_KIND, "a tuple cannot be an output")
-
-
-def _kernels_called(lines: Sequence[BodyLine]) -> Iterator[str]:
-    for line in lines:
-        if isinstance(line, KernelCallLine):
-            yield line.kernel
-        for block in blocks_of(line):
-            yield from _kernels_called(block.lines)

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 
 from attrs import evolve, fields_dict
 
-from wrapperir.ir.line import BODY_LINES, Block, BodyLine
+from wrapperir.ir.line import BODY_LINES, Block, BodyLine, KernelCallLine
+from wrapperir.ir.program import Program
 
 Path: TypeAlias = tuple[str | int, ...]
 """The place of a line in a program, such as ``("lines", 3, "body", "lines", 0)``."""
@@ -50,6 +51,12 @@ def walk_lines(lines: Iterable[BodyLine]) -> Iterator[BodyLine]:
                 break
         else:
             stack.pop()
+
+
+def called_names(program: Program) -> frozenset[str]:
+    """Return the names of the kernels and multi-kernels that a program's lines call."""
+    lines = walk_lines(program.lines)
+    return frozenset(line.kernel for line in lines if isinstance(line, KernelCallLine))
 
 
 def walk_places(

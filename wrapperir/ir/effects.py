@@ -77,7 +77,11 @@ class Origin(StrEnum):
 
 @frozen(slots=False)
 class ValueDefinition:
-    """A value that a line defines; ``offset`` is that of a placed one, in bytes."""
+    """A value that a line defines.
+
+    ``offset`` is the byte offset of a placed value in its pool, ``workspace`` the zero mode
+    of a workspace.
+    """
 
     name: str
     type: ValueType
@@ -86,6 +90,7 @@ class ValueDefinition:
     may_alias: tuple[str, ...] = ()
     indices: tuple[int, ...] = ()
     offset: Expr = 0
+    workspace: ZeroMode | None = None
 
 
 class Actor(StrEnum):
@@ -167,6 +172,16 @@ class Effects:
     symbol: str | None = None
     may_fail: bool = False
 
+    @property
+    def leaves_types_open(self) -> bool:
+        """Whether the next lines may still define symbols of an earlier result's type.
+
+        Lines that allocate, launch, order streams, run blocks or check anything else than
+        a symbol need all types to be known.
+        """
+        is_check = self.may_fail and self.symbol is None
+        return not (self.blocks or is_check or self.device is not None)
+
 
 _NOTHING = Effects()
 _UNKNOWN = Access.READ_WRITE
@@ -218,8 +233,9 @@ class LineEffects(LineVisitor[Effects]):
         """New memory, zeroed for a ``zero_on_call`` workspace."""
         kept = line.workspace is ZeroMode.ZERO_PER_PROGRAM
         origin = Origin.PROGRAM if kept else Origin.ALLOCATED
+        made = ValueDefinition(line.result, line.type, origin, workspace=line.workspace)
         return Effects(
-            definitions=(ValueDefinition(line.result, line.type, origin),),
+            definitions=(made,),
             accesses=_zeroed(line),
             device=line.type.device,
         )
@@ -234,7 +250,12 @@ class LineEffects(LineVisitor[Effects]):
     def visit_place(self, line: PlaceLine) -> Effects:
         """A part of a pool, zeroed for a ``zero_on_call`` workspace."""
         made = ValueDefinition(
-            line.result, line.type, Origin.PLACED, line.pool, offset=line.offset
+            line.result,
+            line.type,
+            Origin.PLACED,
+            line.pool,
+            offset=line.offset,
+            workspace=line.workspace,
         )
         return Effects(
             uses=(line.pool,),

@@ -6,23 +6,15 @@ from typing import TypeAlias
 from attrs import evolve, frozen
 
 from wrapperir.ir.blocks import rewrite_blocks
+from wrapperir.ir.effects import Effects, LineEffects, Origin
 from wrapperir.ir.kernel import TensorParameter, runtime_parameters
 from wrapperir.ir.line import (
-    AllocateLine,
     AssertNotNanLine,
-    Block,
     BodyLine,
     BufferRef,
-    ConditionalLine,
     DefinitionLine,
-    ExternKernelLine,
     KernelCallLine,
     MultiKernelLine,
-    MultiOutputLine,
-    PlaceLine,
-    ReinterpretLine,
-    SubgraphCallLine,
-    WhileLoopLine,
 )
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import DType
@@ -83,6 +75,7 @@ class _Check:
     writes: bool
 
 
+_EFFECTS = LineEffects(None)
 _Kernels: TypeAlias = Mapping[str, tuple[_Check, ...]]
 
 
@@ -126,10 +119,15 @@ def _checked(
             just_checked = {check.buffer for check in after}
             continue
         just_checked = set()
-        workspace = _workspace_result(line, workspaces)
-        if workspace is not None:
-            workspaces.add(workspace)
-        made.append(_with_blocks(line, kernels, workspaces))
+        effects = _EFFECTS.visit(line)
+        for value in effects.definitions:
+            sources = (value.source, *value.may_alias)
+            is_view = value.origin is not Origin.MOVED and not workspaces.isdisjoint(
+                sources
+            )
+            if value.workspace is not None or is_view:
+                workspaces.add(value.name)
+        made.append(_with_blocks(line, effects, kernels, workspaces))
     return tuple(made)
 
 
@@ -169,34 +167,19 @@ def _asserts(
     return list(made.values())
 
 
-def _workspace_result(line: BodyLine, workspaces: set[str]) -> str | None:
-    """Return the name of a workspace, or of a view of one, that a line defines."""
-    match line:
-        case AllocateLine() | PlaceLine():
-            return line.result if line.workspace is not None else None
-        case ReinterpretLine() | MultiOutputLine():
-            return line.result if line.source in workspaces else None
-        case ExternKernelLine():
-            return line.result if not workspaces.isdisjoint(line.aliases) else None
-        case _:
-            return None
-
-
-def _with_blocks(line: BodyLine, kernels: _Kernels, workspaces: set[str]) -> BodyLine:
-    match line:
-        case ConditionalLine() | SubgraphCallLine():
-            operands = line.operands
-        case WhileLoopLine():
-            operands = (*line.carried, *line.invariant)
-        case _:
-            return line
-
-    def checked(block: Block) -> Block:
-        lent = [
+def _with_blocks(
+    line: BodyLine, effects: Effects, kernels: _Kernels, workspaces: set[str]
+) -> BodyLine:
+    lent = iter(
+        [
             parameter.name
-            for parameter, operand in zip(block.parameters, operands, strict=True)
+            for parameter, operand in zip(
+                nested.block.parameters, nested.operands, strict=True
+            )
             if isinstance(operand, BufferRef) and operand.name in workspaces
         ]
-        return evolve(block, lines=_checked(block.lines, kernels, lent))
-
-    return rewrite_blocks(line, checked)
+        for nested in effects.blocks
+    )
+    return rewrite_blocks(
+        line, lambda block: evolve(block, lines=_checked(block.lines, kernels, next(lent)))
+    )

@@ -5,16 +5,13 @@ from collections.abc import Iterable, Sequence
 from attrs import evolve
 
 from wrapperir.ir.blocks import rewrite_blocks
-from wrapperir.ir.effects import uses
+from wrapperir.ir.effects import Effects, LineEffects
 from wrapperir.ir.line import (
-    AllocateLine,
     Argument,
     Block,
     BodyLine,
     ExternKernelLine,
     FreeLine,
-    MultiOutputLine,
-    ReinterpretLine,
     ReuseLine,
 )
 from wrapperir.ir.mentions import buffers_in
@@ -23,7 +20,7 @@ from wrapperir.passes.operator_effects import may_leave_out
 
 
 def remove_dead_lines(program: Program) -> Program:
-    """Return the program without allocations, views and operator calls nobody uses.
+    """Return the program without lines that only define a value that nothing uses.
 
     Before::
 
@@ -45,12 +42,15 @@ def remove_dead_lines(program: Program) -> Program:
           return %x
         }
 
-    Being freed is no use.  An operator call stays if it writes to an argument, advances
-    a random generator, checks something, or is not one of PyTorch's own; so do kernel
-    calls, symbol definitions, asserts, comments and lines with blocks.  A ``reuse``
-    whose result is dead becomes a ``free`` of its source.
+    A ``free`` is not a use.  Allocations, views, placements, events and operator calls
+    are removed; operator calls stay if they write to an argument, advance a random
+    generator, check something, or are not PyTorch's own.  A ``reuse`` whose result is
+    dead becomes a ``free`` of its source.
     """
     return evolve(program, lines=_without_dead(program.lines, program.outputs))
+
+
+_EFFECTS = LineEffects(None)
 
 
 def _without_dead(
@@ -63,13 +63,14 @@ def _without_dead(
         if isinstance(line, FreeLine):
             backward.append(line)
             continue
-        result = _removable_result(line)
+        effects = _EFFECTS.visit(line)
+        result = _removable_result(line, effects)
         if result is not None and result not in live:
             removed.add(result)
             if isinstance(line, ReuseLine):
                 backward.append(FreeLine(buffer=line.source, provenance=line.provenance))
             continue
-        live.update(uses(line))
+        live.update(effects.uses)
         backward.append(rewrite_blocks(line, _block))
     return tuple(
         line
@@ -78,15 +79,16 @@ def _without_dead(
     )
 
 
-def _removable_result(line: BodyLine) -> str | None:
-    """Return the one name that ``line`` is there for, if it is for nothing else."""
-    match line:
-        case AllocateLine() | ReinterpretLine() | ReuseLine() | MultiOutputLine():
-            return line.result
-        case ExternKernelLine(writes=()) if may_leave_out(line.operator):
-            return line.result
-        case _:
-            return None
+def _removable_result(line: BodyLine, effects: Effects) -> str | None:
+    """Return the only name that ``line`` defines, if it has no other effect."""
+    if len(effects.definitions) != 1 or effects.blocks:
+        return None
+    name = effects.definitions[0].name
+    if any(access.writes and access.name != name for access in effects.accesses):
+        return None
+    if isinstance(line, ExternKernelLine):
+        return name if may_leave_out(line.operator) else None
+    return None if effects.may_fail else name
 
 
 def _block(block: Block) -> Block:

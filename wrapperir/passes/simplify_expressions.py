@@ -1,13 +1,13 @@
 """Simplify the expressions of a program: sizes, strides, arguments, conditions."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from attrs import evolve
 
-from wrapperir.ir.blocks import blocks_of
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol, symbols_in
-from wrapperir.ir.line import BodyLine, SymbolDefinitionLine, SymbolKind
+from wrapperir.ir.line import SymbolDefinitionLine, SymbolKind
 from wrapperir.ir.program import Program
 from wrapperir.passes.fold_constants import fold_constants
 from wrapperir.passes.rewrite_expressions import rewrite_expressions
@@ -73,7 +73,8 @@ def simplify_expressions(program: Program) -> Program:
     that makes them shorter.  A division that faults when the program runs may go when
     its value is not needed.
     """
-    simplifier = _Simplifier(_definitions(program))
+    lines = walk_lines((*program.symbols, *program.lines))
+    simplifier = _Simplifier(x for x in lines if isinstance(x, SymbolDefinitionLine))
     simplify = simplifier.simplify
     return evolve(
         program,
@@ -84,19 +85,6 @@ def simplify_expressions(program: Program) -> Program:
         lines=rewrite_expressions(program.lines, simplify),
         outputs=rewrite_expressions(program.outputs, simplify),
     )
-
-
-def _definitions(program: Program) -> Iterator[SymbolDefinitionLine]:
-    yield from program.symbols
-    yield from _definitions_in(program.lines)
-
-
-def _definitions_in(lines: Iterable[BodyLine]) -> Iterator[SymbolDefinitionLine]:
-    for line in lines:
-        if isinstance(line, SymbolDefinitionLine):
-            yield line
-        for block in blocks_of(line):
-            yield from _definitions_in(block.lines)
 
 
 class _Simplifier:

@@ -1,10 +1,10 @@
 """Make kernels with several configs multi-kernels of a kernel for each config."""
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 
 from attrs import evolve
 
-from wrapperir.ir.blocks import blocks_of, rewrite_blocks
+from wrapperir.ir.blocks import called_names, rewrite_blocks
 from wrapperir.ir.expr import Expr, ExprOp, Operation
 from wrapperir.ir.fresh_names import Names
 from wrapperir.ir.kernel import KernelChoice, runtime_parameters
@@ -99,7 +99,7 @@ def split_configs_but(program: Program, whole: Collection[str]) -> Program:
 
     The names of the others do not depend on which kernels are ``whole``.
     """
-    called = frozenset(_called(program.lines))
+    called = called_names(program)
     split = {
         name: kernels
         for name, kernels in _split(program.definitions, called).items()
@@ -131,14 +131,6 @@ def split_configs_but(program: Program, whole: Collection[str]) -> Program:
         definitions=tuple(definitions),
         lines=_renamed(program.lines, became) if became else program.lines,
     )
-
-
-def _called(lines: Iterable[BodyLine]) -> Iterator[str]:
-    for line in lines:
-        if isinstance(line, KernelCallLine):
-            yield line.kernel
-        for block in blocks_of(line):
-            yield from _called(block.lines)
 
 
 _Split = Mapping[str, tuple[KernelDefinitionLine, ...]]

@@ -82,19 +82,15 @@ class _Rewriter:
         gone: set[str] = set()
         rewritten: list[BodyLine] = []
         for line in lines:
-            match line:
-                case SymbolDefinitionLine():
-                    self.known.add(line.symbol)
-                    rewritten.append(line)
-                case FreeLine(buffer=name) | MultiOutputLine(source=name) if name in gone:
-                    pass
-                case ExternKernelLine():
-                    new = self._call(line, tuples)
-                    rewritten.extend(new)
-                    if isinstance(line.type, TupleType) and new[0] is not line:
-                        gone.add(str(line.result))
-                case _:
-                    rewritten.append(rewrite_blocks(line, self._block))
+            if isinstance(line, SymbolDefinitionLine):
+                self.known.add(line.symbol)
+            if isinstance(line, ExternKernelLine):
+                new = self._call(line, tuples)
+                rewritten.extend(new)
+                if isinstance(line.type, TupleType) and new[0] is not line:
+                    gone.add(str(line.result))
+            elif gone.isdisjoint(uses(line)):  # else it names or frees part of a tuple
+                rewritten.append(rewrite_blocks(line, self._block))
         return tuple(rewritten)
 
     def _block(self, block: Block) -> Block:

@@ -1,17 +1,15 @@
 """The lines of a program and its nested blocks, one after the other."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from attrs import evolve, field, frozen
 
 from wrapperir.analysis.live_bytes import BlockMemory, ProgramMemory
 from wrapperir.diagnostics import LinePath, Position
+from wrapperir.ir.blocks import nested_blocks
 from wrapperir.ir.line import BodyLine, Provenance
 from wrapperir.report.timeline import TimelineLine
 from wrapperir.text import format_line
-
-BLOCKS = ("on_true", "on_false", "condition", "body")
-"""The attributes of lines that are blocks, each line's in the order of the text."""
 
 
 @frozen
@@ -40,20 +38,12 @@ def flatten(memory: ProgramMemory, positions: Mapping[LinePath, Position]) -> Fl
             number = positions[path].line
             lines.append(TimelineLine(number=number, text=_head(line), depth=depth))
             bodies.append(line)
-            for inner in nested(memory, path):
-                visit(inner, depth + 1)
+            for name, _ in nested_blocks(line):
+                visit(memory.blocks[*path, name], depth + 1)
         own.append(len(lines))
 
     visit(memory.top, 0)
     return FlatLines(tuple(lines), tuple(bodies), starts)
-
-
-def nested(memory: ProgramMemory, path: LinePath) -> Iterator[BlockMemory]:
-    """Yield the blocks of the line at ``path``."""
-    for attribute in BLOCKS:
-        block = memory.blocks.get((*path, attribute))
-        if block is not None:
-            yield block
 
 
 def _head(line: BodyLine) -> str:

@@ -8,18 +8,13 @@ from wrapperir.analysis.live_bytes import BlockMemory, ProgramMemory
 from wrapperir.analysis.sizes import storage_bytes
 from wrapperir.analysis.storages import Storage, StorageKind
 from wrapperir.analysis.units import UNIT
-from wrapperir.ir.blocks import blocks_of
+from wrapperir.ir.effects import LineEffects
 from wrapperir.ir.expr import EvaluationError, Number, evaluate_int
-from wrapperir.ir.line import (
-    BodyLine,
-    BufferRef,
-    ConditionalLine,
-    KernelArgument,
-    SubgraphCallLine,
-    WhileLoopLine,
-)
+from wrapperir.ir.line import BufferRef
 from wrapperir.ir.types import PoolType
-from wrapperir.report.flat_lines import FlatLines, nested
+from wrapperir.report.flat_lines import FlatLines
+
+_EFFECTS = LineEffects(None)
 
 MOST = 1 << 50
 """What a larger size or offset counts as; no memory has as many bytes."""
@@ -79,19 +74,17 @@ class _Walk:
             elif storage.name in lent:
                 spans[id(storage)] = lent[storage.name]
         for index, line in enumerate(block.lines):
-            path = (*block.path, "lines", index)
-            for body, inside in zip(
-                blocks_of(line), nested(self.memory, path), strict=True
-            ):
+            for inner in _EFFECTS.visit(line).blocks:
                 pools: dict[str, StorageSpan] = {}
                 for parameter, operand in zip(
-                    body.parameters, _operands(line), strict=True
+                    inner.block.parameters, inner.operands, strict=True
                 ):
                     if isinstance(parameter.type, PoolType):
                         assert isinstance(operand, BufferRef)
                         (storage,) = block.found.of_name[operand.name]
                         pools[parameter.name] = spans[id(storage)]
-                self.block(inside, pools)
+                path = (*block.path, "lines", index, inner.field)
+                self.block(self.memory.blocks[path], pools)
 
     def _span(
         self, block: BlockMemory, storage: Storage, size: int, pool: StorageSpan | None
@@ -101,7 +94,8 @@ class _Walk:
         if storage.kind is StorageKind.RESULT:
             # A loop holds what its last iteration left while the next one runs; what
             # other blocks return is theirs until they end.
-            if not isinstance(block.lines[storage.begin], WhileLoopLine):
+            blocks = _EFFECTS.visit(block.lines[storage.begin]).blocks
+            if not any(nested.repeats for nested in blocks):
                 begin = starts[storage.begin + 1]
         elif storage.kind is StorageKind.PROGRAM:
             begin = 0
@@ -137,13 +131,3 @@ def _first_write(storage: Storage, starts: Sequence[int]) -> int | None:
     if storage.kind not in (StorageKind.ALLOCATED, StorageKind.PLACED):
         return None
     return next((starts[use.line] for use in storage.uses if use.writes), None)
-
-
-def _operands(line: BodyLine) -> Sequence[KernelArgument]:
-    match line:
-        case ConditionalLine() | SubgraphCallLine():
-            return line.operands
-        case WhileLoopLine():
-            return (*line.carried, *line.invariant)
-        case _:
-            return ()

@@ -1,8 +1,8 @@
 """Giving a program's symbols values, so that its sizes are numbers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
-from wrapperir.ir.blocks import blocks_of
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.expr import (
     EvaluationError,
     Number,
@@ -10,7 +10,7 @@ from wrapperir.ir.expr import (
     Symbol,
     evaluate_int,
 )
-from wrapperir.ir.line import BodyLine, SymbolDefinitionLine, SymbolKind
+from wrapperir.ir.line import SymbolDefinitionLine, SymbolKind
 from wrapperir.ir.program import Program
 from wrapperir.report.timeline import SymbolValue
 
@@ -31,7 +31,9 @@ def choose_values(program: Program, given: Mapping[str, int]) -> tuple[SymbolVal
     Raises:
         SymbolValueError: a given value is for no symbol or out of range.
     """
-    symbols = [s for s in _symbols(program) if s.kind is SymbolKind.INT]
+    lines = walk_lines((*program.symbols, *program.lines))
+    defined = (line for line in lines if isinstance(line, SymbolDefinitionLine))
+    symbols = [symbol for symbol in defined if symbol.kind is SymbolKind.INT]
     unknown = sorted(given.keys() - {symbol.symbol for symbol in symbols})
     if unknown:
         names = ", ".join(symbol.symbol for symbol in symbols[:20]) or "none"
@@ -43,19 +45,6 @@ def choose_values(program: Program, given: Mapping[str, int]) -> tuple[SymbolVal
         values[symbol.symbol] = value.value
         chosen.append(value)
     return tuple(chosen)
-
-
-def _symbols(program: Program) -> Iterator[SymbolDefinitionLine]:
-    yield from program.symbols
-    yield from _defined_in(program.lines)
-
-
-def _defined_in(lines: Sequence[BodyLine]) -> Iterator[SymbolDefinitionLine]:
-    for line in lines:
-        if isinstance(line, SymbolDefinitionLine):
-            yield line
-        for block in blocks_of(line):
-            yield from _defined_in(block.lines)
 
 
 def _choose(

@@ -8,50 +8,50 @@ from wrapperir.ir.builder import BlockBuilder, KernelOperand, Operand, Value
 from wrapperir.ir.expr import ExprOp, compare
 from wrapperir.ir.line import ItemOf
 from wrapperir.ir.types import DType, TensorType, tensor
-from wrapperir.testing.growing import Growing, Tracked
-from wrapperir.testing.rooms import Memory, Room
+from wrapperir.testing.generator import BlockGenerator, Tracked
+from wrapperir.testing.pool_space import PoolSpace, TrackedMemory
 
-Grow = Callable[[Growing, int], None]
+Grow = Callable[[BlockGenerator, int], None]
 """Adds at most so many steps to a block."""
 
 _DEEPEST = 2
 _MOST_ITERATIONS = 3
 
 
-Given = Tracked | Room
+Given = Tracked | PoolSpace
 """What a block is given: a tensor or a pool."""
 
 
-def _operands(growing: Growing) -> list[Given]:
-    chosen = [growing.pick_matrix(DType.F32), growing.pick(lambda t: t.memory.written)]
-    return [*(t for t in chosen if t is not None), *_pools(growing)]
+def _operands(generator: BlockGenerator) -> list[Given]:
+    chosen = [generator.pick_matrix(DType.F32), generator.pick(lambda t: t.memory.written)]
+    return [*(t for t in chosen if t is not None), *_pools(generator)]
 
 
-def _pools(growing: Growing) -> list[Given]:
+def _pools(generator: BlockGenerator) -> list[Given]:
     """Return a pool to lend, or none."""
-    if growing.rooms and growing.flip():
-        return [growing.choose(growing.rooms)]
+    if generator.pools and generator.flip():
+        return [generator.choose(generator.pools)]
     return []
 
 
 def _inner(
-    growing: Growing,
+    generator: BlockGenerator,
     block: BlockBuilder,
     parameters: Sequence[Value],
     operands: Sequence[Given],
-) -> Growing:
-    """Return the growing block; parameters share memory where their operands do."""
-    inner = Growing(growing.draw, growing.world, block, growing.depth + 1)
-    inner.symbols, inner.sizes = list(growing.symbols), list(growing.sizes)
-    memories: dict[int, Memory] = {}
+) -> BlockGenerator:
+    """Return the generator block; parameters share memory where their operands do."""
+    inner = BlockGenerator(generator.draw, generator.world, block, generator.depth + 1)
+    inner.symbols, inner.sizes = list(generator.symbols), list(generator.sizes)
+    memories: dict[int, TrackedMemory] = {}
     for parameter, operand in zip(parameters, operands, strict=True):
-        if isinstance(operand, Room):
-            inner.rooms.append(operand.lent(parameter))
+        if isinstance(operand, PoolSpace):
+            inner.pools.append(operand.lent(parameter))
             continue
         outer = operand.memory
         memory = memories.setdefault(
             id(outer),
-            Memory(
+            TrackedMemory(
                 outer.numel,
                 outer.written,
                 True,
@@ -64,17 +64,19 @@ def _inner(
     return inner
 
 
-def _add_result(growing: Growing, value: Value) -> None:
+def _add_result(generator: BlockGenerator, value: Value) -> None:
     """Track what a block returned, which may be placed in a pool of its own."""
     assert isinstance(value.type, TensorType)
-    growing.add(value, Memory(growing.numel(value.type), aligned=False))
+    generator.add(value, TrackedMemory(generator.numel(value.type), aligned=False))
 
 
-def _body(growing: Growing, operands: list[Given], grow: Grow) -> Callable[..., Operand]:
+def _body(
+    generator: BlockGenerator, operands: list[Given], grow: Grow
+) -> Callable[..., Operand]:
     """Return what fills a block that returns one matrix."""
 
     def fill(block: BlockBuilder, *parameters: Value) -> Operand:
-        inner = _inner(growing, block, parameters, operands)
+        inner = _inner(generator, block, parameters, operands)
         grow(inner, 4)
         result = inner.fresh_matrix()
         inner.free_all_but([result])
@@ -83,78 +85,78 @@ def _body(growing: Growing, operands: list[Given], grow: Grow) -> Callable[..., 
     return fill
 
 
-def conditional(growing: Growing, grow: Grow) -> None:
+def conditional(generator: BlockGenerator, grow: Grow) -> None:
     """Run one of two blocks."""
-    if growing.depth >= _DEEPEST:
+    if generator.depth >= _DEEPEST:
         return
-    operands = _operands(growing)
-    type = growing.world.matrix(DType.F32)
-    (value,) = growing.block.conditional(
-        _predicate(growing),
+    operands = _operands(generator)
+    type = generator.world.matrix(DType.F32)
+    (value,) = generator.block.conditional(
+        _predicate(generator),
         [given.value for given in operands],
-        _body(growing, operands, grow),
-        _body(growing, operands, grow),
+        _body(generator, operands, grow),
+        _body(generator, operands, grow),
         results=[type],
     )
-    _add_result(growing, value)
+    _add_result(generator, value)
 
 
-def _predicate(growing: Growing) -> KernelOperand:
-    flag = growing.pick(lambda t: t.type.size == () and t.type.dtype is DType.BOOL)
-    cell = growing.pick(lambda t: t.type.size == () and t.memory.written and t.plain)
-    if flag is not None and growing.flip():
+def _predicate(generator: BlockGenerator) -> KernelOperand:
+    flag = generator.pick(lambda t: t.type.size == () and t.type.dtype is DType.BOOL)
+    cell = generator.pick(lambda t: t.type.size == () and t.memory.written and t.plain)
+    if flag is not None and generator.flip():
         return flag.value
-    if cell is not None and growing.flip():
+    if cell is not None and generator.flip():
         bool_type = tensor("bool", ())
-        flag = growing.add(
-            growing.block.extern("aten.gt.Scalar", cell.value, 0, type=bool_type)
+        flag = generator.add(
+            generator.block.extern("aten.gt.Scalar", cell.value, 0, type=bool_type)
         )
         return flag.value
-    operand = growing.choose([growing.world.rows, *growing.symbols])
+    operand = generator.choose([generator.world.rows, *generator.symbols])
     return compare(ExprOp.GT, operand, 3)
 
 
-def subgraph_call(growing: Growing, grow: Grow) -> None:
+def subgraph_call(generator: BlockGenerator, grow: Grow) -> None:
     """Run a named block."""
-    if growing.depth >= _DEEPEST:
+    if generator.depth >= _DEEPEST:
         return
-    operands = _operands(growing)
-    growing.world.counts["block"] += 1
-    (value,) = growing.block.subgraph_call(
-        f"block_{growing.world.counts['block']}",
+    operands = _operands(generator)
+    generator.world.counts["block"] += 1
+    (value,) = generator.block.subgraph_call(
+        f"block_{generator.world.counts['block']}",
         [given.value for given in operands],
-        _body(growing, operands, grow),
-        results=[growing.world.matrix(DType.F32)],
+        _body(generator, operands, grow),
+        results=[generator.world.matrix(DType.F32)],
     )
-    _add_result(growing, value)
+    _add_result(generator, value)
 
 
-def while_loop(growing: Growing, grow: Grow) -> None:
+def while_loop(generator: BlockGenerator, grow: Grow) -> None:
     """Run a block at most a few times, counting in a tensor."""
-    source = growing.pick_matrix(DType.F32)
-    if growing.depth >= _DEEPEST or source is None:
+    source = generator.pick_matrix(DType.F32)
+    if generator.depth >= _DEEPEST or source is None:
         return
     cell = tensor("i64", ())
-    begin = growing.draw(st.integers(0, _MOST_ITERATIONS))
-    counter = growing.add(
-        growing.block.extern("aten.full.default", (), begin, dtype=DType.I64, type=cell)
+    begin = generator.draw(st.integers(0, _MOST_ITERATIONS))
+    counter = generator.add(
+        generator.block.extern("aten.full.default", (), begin, dtype=DType.I64, type=cell)
     )
-    found = growing.pick(lambda t: t.memory.written)
-    invariant: list[Given] = [*([found] if found is not None else []), *_pools(growing)]
+    found = generator.pick(lambda t: t.memory.written)
+    invariant: list[Given] = [*([found] if found is not None else []), *_pools(generator)]
     operands: list[Given] = [counter, source, *invariant]
 
     def condition(block: BlockBuilder, *parameters: Value) -> Operand:
         count = parameters[0]
-        if growing.flip():
+        if generator.flip():
             return block.extern(
                 "aten.lt.Scalar", count, _MOST_ITERATIONS, type=tensor("bool", ())
             )
-        inner = _inner(growing, block, parameters, operands)
+        inner = _inner(generator, block, parameters, operands)
         symbol = inner.define_symbol(ItemOf(count.name), lower=0)
         return compare(ExprOp.LT, symbol, _MOST_ITERATIONS)
 
     def body(block: BlockBuilder, *parameters: Value) -> Sequence[Operand]:
-        inner = _inner(growing, block, parameters, operands)
+        inner = _inner(generator, block, parameters, operands)
         for tracked in inner.tensors:
             tracked.memory.writable = False  # it would change what the loop began with
         grow(inner, 2)
@@ -163,11 +165,11 @@ def while_loop(growing: Growing, grow: Grow) -> None:
         inner.free_all_but([result])
         return following, result
 
-    results = growing.block.while_loop(
+    results = generator.block.while_loop(
         [counter.value, source.value],
         condition,
         body,
         invariant=[given.value for given in invariant],
     )
     for value in results:
-        _add_result(growing, value)
+        _add_result(generator, value)

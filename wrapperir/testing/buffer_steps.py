@@ -5,7 +5,7 @@ from attrs import evolve
 from wrapperir.ir.expr import mul
 from wrapperir.ir.line import ZeroMode
 from wrapperir.ir.types import DType, TensorType, VendorLayout, tensor
-from wrapperir.testing.growing import Growing, Tracked
+from wrapperir.testing.generator import BlockGenerator, Tracked
 from wrapperir.testing.kernels import KernelKind
 
 _DTYPES = (DType.F32, DType.I64, DType.F64)
@@ -14,71 +14,71 @@ _WORKSPACE_ELEMENTS = (64, 48)
 """Of a workspace that is kept between calls: enough for every size of a matrix."""
 
 
-def allocate(growing: Growing) -> Tracked:
+def allocate(generator: BlockGenerator) -> Tracked:
     """Allocate a buffer of some size, or place it; nothing is written yet."""
-    world = growing.world
-    dtype = growing.choose(_DTYPES)
+    world = generator.world
+    dtype = generator.choose(_DTYPES)
     shapes = [world.matrix, world.flat, world.matrix, world.vector]
-    made = growing.choose(shapes)(dtype)
-    if growing.flip():
-        made = evolve(made, alignment=growing.choose((16, 64, 128)))
-    return growing.buffer(made)
+    made = generator.choose(shapes)(dtype)
+    if generator.flip():
+        made = evolve(made, alignment=generator.choose((16, 64, 128)))
+    return generator.buffer(made)
 
 
-def allocate_special(growing: Growing) -> None:
+def allocate_special(generator: BlockGenerator) -> None:
     """Allocate a matrix in memory that is not of the ordinary kind."""
-    if growing.world.special_memory:
-        matrix = growing.world.matrix(DType.F32)
+    if generator.world.special_memory:
+        matrix = generator.world.matrix(DType.F32)
         options = [
             evolve(matrix, pinned=True),
             evolve(matrix, space="comm"),
             evolve(matrix, layout=VendorLayout("acme.tiled", (16, "row"))),
         ]
-        growing.buffer(growing.choose(options))
+        generator.buffer(generator.choose(options))
 
 
-def free(growing: Growing) -> None:
+def free(generator: BlockGenerator) -> None:
     """Free a name, also of an input; views of its memory stay."""
-    tracked = growing.pick(lambda t: t.owned or t.is_input)
+    tracked = generator.pick(lambda t: t.owned or t.is_input)
     if tracked is not None:
-        growing.block.free(tracked.value)
-        growing.drop(tracked)
+        generator.block.free(tracked.value)
+        generator.drop(tracked)
 
 
-def free_tuple(growing: Growing) -> None:
+def free_tuple(generator: BlockGenerator) -> None:
     """Free a tuple; elements that were named stay."""
-    if growing.tuples:
-        tracked = growing.choose(growing.tuples)
-        growing.block.free(tracked.value)
-        growing.tuples = [other for other in growing.tuples if other is not tracked]
+    if generator.tuples:
+        tracked = generator.choose(generator.tuples)
+        generator.block.free(tracked.value)
+        generator.tuples = [other for other in generator.tuples if other is not tracked]
 
 
-def reuse(growing: Growing) -> None:
+def reuse(generator: BlockGenerator) -> None:
     """Give a buffer's memory another name; views of it stay."""
-    source = growing.pick(
+    source = generator.pick(
         lambda t: (
             t.owned
             and not t.memory.lent
             and t.memory.certain
-            and t.memory.numel == growing.world.numel
+            and t.memory.numel == generator.world.numel
             and len(t.type.size) <= 2
         )
     )
     if source is None:
         return
-    world, dtype = growing.world, source.type.dtype
+    world, dtype = generator.world, source.type.dtype
     options = [world.matrix(dtype), world.flat(dtype), world.vector(dtype)]
-    value = growing.block.reuse(source.value, _like(source, growing.choose(options)))
-    growing.drop(source)
-    growing.add(value, source.memory)
+    value = generator.block.reuse(source.value, _like(source, generator.choose(options)))
+    generator.drop(source)
+    generator.add(value, source.memory)
 
 
-def reinterpret(growing: Growing) -> None:
+def reinterpret(generator: BlockGenerator) -> None:
     """Name a view of a matrix: flat, transposed, its first row or its last element."""
-    source = growing.pick(growing.is_matrix)
+    source = generator.pick(generator.is_matrix)
     if source is None:
         return
-    world, dtype = growing.world, source.type.dtype
+    world, dtype = generator.world, source.type.dtype
     rows, columns = world.rows, world.columns
     options: list[TensorType] = [
         world.flat(dtype),
@@ -87,8 +87,8 @@ def reinterpret(growing: Growing) -> None:
         tensor(dtype, (columns,)),
         tensor(dtype, (), offset=mul(rows, columns) - 1),
     ]
-    type = _like(source, growing.choose(options))
-    growing.add(growing.block.reinterpret(source.value, type), source.memory)
+    type = _like(source, generator.choose(options))
+    generator.add(generator.block.reinterpret(source.value, type), source.memory)
 
 
 def _like(source: Tracked, type: TensorType) -> TensorType:
@@ -97,64 +97,64 @@ def _like(source: Tracked, type: TensorType) -> TensorType:
     return evolve(type, space=kind.space, pinned=kind.pinned, layout=kind.layout)
 
 
-def write_halves(growing: Growing) -> None:
+def write_halves(generator: BlockGenerator) -> None:
     """Write a buffer through two views that share no byte, each later free to change."""
-    world = growing.world
+    world = generator.world
     if world.columns < 2:
         return
-    target = growing.pick(lambda t: growing.is_matrix(t) and growing.fills(t))
+    target = generator.pick(lambda t: generator.is_matrix(t) and generator.fills(t))
     if target is None:
-        target = growing.buffer(world.matrix(growing.choose(_DTYPES)))
+        target = generator.buffer(world.matrix(generator.choose(_DTYPES)))
     dtype, half = target.type.dtype, world.columns // 2
     for begin, end in ((0, half), (half, world.columns)):
         size, stride = (world.rows, end - begin), (world.columns, 1)
         type = _like(target, tensor(dtype, size, stride, offset=begin))
-        view = growing.block.reinterpret(target.value, type)
-        growing.block.extern_out("aten.fill_.Scalar", view, end, writes=(view,))
-        growing.add(view, target.memory)
+        view = generator.block.reinterpret(target.value, type)
+        generator.block.extern_out("aten.fill_.Scalar", view, end, writes=(view,))
+        generator.add(view, target.memory)
     target.memory.written = True
 
 
-def change_view(growing: Growing) -> None:
+def change_view(generator: BlockGenerator) -> None:
     """Change part of a buffer, or all of it, through any view of it."""
-    target = growing.pick(
+    target = generator.pick(
         lambda t: t.memory.writable and t.memory.certain and t.memory.written
     )
     if target is not None and target.type.dtype is not DType.BOOL:
         view = target.value
-        growing.block.extern_out("aten.neg_.default", view, writes=(view,))
+        generator.block.extern_out("aten.neg_.default", view, writes=(view,))
 
 
-def use_workspaces(growing: Growing) -> None:
+def use_workspaces(generator: BlockGenerator) -> None:
     """Call kernels with workspaces in one of the three zero modes."""
-    modes = list(ZeroMode) if growing.depth == 0 else list(ZeroMode)[:2]
-    mode = growing.choose(modes)
-    for _ in range(growing.choose((1, 2, 3))):
-        _use_workspace(growing, mode)
+    modes = list(ZeroMode) if generator.depth == 0 else list(ZeroMode)[:2]
+    mode = generator.choose(modes)
+    for _ in range(generator.choose((1, 2, 3))):
+        _use_workspace(generator, mode)
 
 
-def _use_workspace(growing: Growing, mode: ZeroMode) -> None:
-    world = growing.world
-    source = growing.pick_matrix(DType.F32)
+def _use_workspace(generator: BlockGenerator, mode: ZeroMode) -> None:
+    world = generator.world
+    source = generator.pick_matrix(DType.F32)
     if source is None or not world.languages:
         return
     kept = mode is ZeroMode.ZERO_PER_PROGRAM
-    if kept and world.program_workspaces and growing.flip():
-        workspace = growing.choose(world.program_workspaces)
+    if kept and world.program_workspaces and generator.flip():
+        workspace = generator.choose(world.program_workspaces)
     else:
         if kept:
-            type = tensor("f32", (growing.choose(_WORKSPACE_ELEMENTS),))
-            workspace = growing.block.allocate(type, workspace=mode)
+            type = tensor("f32", (generator.choose(_WORKSPACE_ELEMENTS),))
+            workspace = generator.block.allocate(type, workspace=mode)
             world.program_workspaces.append(workspace)
         else:
-            tracked = growing.buffer(world.flat(DType.F32), workspace=mode)
+            tracked = generator.buffer(world.flat(DType.F32), workspace=mode)
             workspace, tracked.memory.written = tracked.value, True
-    target = growing.buffer(world.matrix(DType.F32))
+    target = generator.buffer(world.matrix(DType.F32))
     kind = (
         KernelKind.SCRATCH_WRITE
         if mode is ZeroMode.UNINITIALIZED
         else KernelKind.SCRATCH_ADD
     )
-    kernel = world.kernel(kind, growing.choose(world.languages))
-    growing.block.call(kernel, source.value, workspace, target.value, world.numel)
+    kernel = world.kernel(kind, generator.choose(world.languages))
+    generator.block.call(kernel, source.value, workspace, target.value, world.numel)
     target.memory.written = True

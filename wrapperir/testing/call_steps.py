@@ -5,18 +5,18 @@ from wrapperir.ir.kernel import Language
 from wrapperir.ir.types import DType, TupleType, tensor
 from wrapperir.testing.choice_steps import choose_adder
 from wrapperir.testing.descriptor_kernels import BLOCK, descriptor_kernel
-from wrapperir.testing.growing import Growing, Tracked, TrackedTuple
+from wrapperir.testing.generator import BlockGenerator, Tracked, TrackedTuple
 from wrapperir.testing.kernels import KernelKind
-from wrapperir.testing.rooms import Memory
+from wrapperir.testing.pool_space import TrackedMemory
 
 
-def operator_out(growing: Growing) -> None:
+def operator_out(generator: BlockGenerator) -> None:
     """Call an operator that writes a buffer given as ``out``."""
-    left = growing.pick_matrix()
+    left = generator.pick_matrix()
     if left is None:
         return
-    world, dtype = growing.world, left.type.dtype
-    right = growing.pick_matrix(dtype)
+    world, dtype = generator.world, left.type.dtype
+    right = generator.pick_matrix(dtype)
     assert right is not None
     operators = [
         "aten.add.out",
@@ -24,37 +24,37 @@ def operator_out(growing: Growing) -> None:
         "aten.relu.out",
         "aten.sum.IntList_out",
     ]
-    operator = growing.choose(operators)
+    operator = generator.choose(operators)
     if operator == "aten.sum.IntList_out":
-        total = growing.buffer(world.vector(dtype))
-        growing.block.extern_out(operator, left.value, (1,), out=total.value)
+        total = generator.buffer(world.vector(dtype))
+        generator.block.extern_out(operator, left.value, (1,), out=total.value)
         total.memory.written = True
         return
-    target = growing.pick(
+    target = generator.pick(
         lambda t: (
-            growing.is_matrix(t)
-            and growing.fills(t)
+            generator.is_matrix(t)
+            and generator.fills(t)
             and t.type.dtype is dtype
             and t.memory is not left.memory
             and t.memory is not right.memory
         )
     )
     if target is None:
-        target = growing.buffer(world.matrix(dtype))
+        target = generator.buffer(world.matrix(dtype))
     operands = (left.value,) if operator == "aten.relu.out" else (left.value, right.value)
-    growing.block.extern_out(operator, *operands, out=target.value)
+    generator.block.extern_out(operator, *operands, out=target.value)
     target.memory.written = True
 
 
-def operator(growing: Growing) -> None:
+def operator(generator: BlockGenerator) -> None:
     """Call an operator that returns a new tensor."""
-    source = growing.pick_matrix()
+    source = generator.pick_matrix()
     if source is None:
         return
-    world, dtype = growing.world, source.type.dtype
-    other = growing.pick_matrix(dtype) or source
-    name = growing.choose(["relu", "add", "mul", "scale", "sum", "total"])
-    block, x, matrix = growing.block, source.value, world.matrix(dtype)
+    world, dtype = generator.world, source.type.dtype
+    other = generator.pick_matrix(dtype) or source
+    name = generator.choose(["relu", "add", "mul", "scale", "sum", "total"])
+    block, x, matrix = generator.block, source.value, world.matrix(dtype)
     if name == "add":
         value = block.extern("aten.add.Tensor", x, other.value, type=matrix)
     elif name == "mul" and world.may_multiply():
@@ -63,8 +63,8 @@ def operator(growing: Growing) -> None:
         factors: list[Expr] = [-1, 2]
         if world.counts["product"] < 2:
             # a fraction would make a matrix of integers one of floats
-            factors += [s for s in growing.symbols if s.name != "scale"][:1]
-        factor = growing.choose(factors)
+            factors += [s for s in generator.symbols if s.name != "scale"][:1]
+        factor = generator.choose(factors)
         world.counts["product"] += isinstance(factor, Symbol)
         value = block.extern("aten.mul.Scalar", x, factor, type=matrix)
     elif name == "sum":
@@ -74,151 +74,153 @@ def operator(growing: Growing) -> None:
         value = block.extern("aten.sum.default", x, type=tensor(dtype, ()))
     else:
         value = block.extern("aten.relu.default", x, type=matrix)
-    growing.add(value)
+    generator.add(value)
 
 
-def operator_in_place(growing: Growing) -> None:
+def operator_in_place(generator: BlockGenerator) -> None:
     """Call an operator that changes an argument."""
-    target = growing.pick(
-        lambda t: growing.is_matrix(t) and t.memory.written and growing.fills(t)
+    target = generator.pick(
+        lambda t: generator.is_matrix(t) and t.memory.written and generator.fills(t)
     )
     if target is None:
         return
-    other = growing.pick_matrix(target.type.dtype, but=target.memory)
+    other = generator.pick_matrix(target.type.dtype, but=target.memory)
     if other is None:
-        growing.block.extern_out("aten.zero_.default", target.value, writes=(target.value,))
+        generator.block.extern_out(
+            "aten.zero_.default", target.value, writes=(target.value,)
+        )
         return
-    operator = growing.choose(["aten.add_.Tensor", "aten.copy_.default"])
-    growing.block.extern_out(operator, target.value, other.value, writes=(target.value,))
+    operator = generator.choose(["aten.add_.Tensor", "aten.copy_.default"])
+    generator.block.extern_out(operator, target.value, other.value, writes=(target.value,))
 
 
-def transposed(growing: Growing) -> None:
+def transposed(generator: BlockGenerator) -> None:
     """Call an operator whose result shares its argument's memory."""
-    source = growing.pick_matrix()
+    source = generator.pick_matrix()
     if source is None:
         return
     rows, columns = source.type.size
-    value = growing.block.extern(
+    value = generator.block.extern(
         "aten.t.default",
         source.value,
         type=tensor(source.type.dtype, (columns, rows), (1, columns)),
         aliases=(source.value,),
     )
-    growing.add(value, _shared(source))
+    generator.add(value, _shared(source))
 
 
-def _shared(source: Tracked) -> Memory:
+def _shared(source: Tracked) -> TrackedMemory:
     """Return memory that may be another's: only to be read."""
     memory = source.memory
-    return Memory(
+    return TrackedMemory(
         memory.numel, lent=memory.lent, writable=False, certain=False, base=memory
     )
 
 
-def several_results(growing: Growing) -> None:
+def several_results(generator: BlockGenerator) -> None:
     """Call an operator that returns a tuple, and name some of its elements."""
-    source = growing.pick_matrix()
+    source = generator.pick_matrix()
     if source is None:
         return
-    world, dtype = growing.world, source.type.dtype
+    world, dtype = generator.world, source.type.dtype
     half = world.columns // 2
-    if world.columns % 2 == 0 and growing.flip():
+    if world.columns % 2 == 0 and generator.flip():
         size, stride = (world.rows, half), (world.columns, 1)
         type = TupleType(
             (tensor(dtype, size, stride), tensor(dtype, size, stride, offset=half))
         )
-        value = growing.block.extern(
+        value = generator.block.extern(
             "aten.split.Tensor", source.value, half, 1, type=type, aliases=(source.value,)
         )
         memories, shares = [_shared(source), _shared(source)], source.memory
     else:
         type = TupleType((world.vector(dtype), world.vector(DType.I64)))
-        value = growing.block.extern("aten.max.dim", source.value, 1, type=type)
-        memories, shares = [Memory(world.rows), Memory(world.rows)], None
-    growing.tuples.append(TrackedTuple(value, shares))
+        value = generator.block.extern("aten.max.dim", source.value, 1, type=type)
+        memories, shares = [TrackedMemory(world.rows), TrackedMemory(world.rows)], None
+    generator.tuples.append(TrackedTuple(value, shares))
     for index, memory in enumerate(memories):
-        if growing.flip():
-            element = growing.block.multi_output(value, index, type=type.elements[index])
-            growing.add(element, memory)
+        if generator.flip():
+            element = generator.block.multi_output(value, index, type=type.elements[index])
+            generator.add(element, memory)
 
 
-def matrix_product(growing: Growing) -> None:
+def matrix_product(generator: BlockGenerator) -> None:
     """Multiply a matrix by a square constant."""
-    world = growing.world
-    source = growing.pick_matrix(DType.F32)
-    weight = growing.pick(lambda t: t.type.size == (world.columns, world.columns))
+    world = generator.world
+    source = generator.pick_matrix(DType.F32)
+    weight = generator.pick(lambda t: t.type.size == (world.columns, world.columns))
     if source is None or weight is None or weight.type.dtype is not DType.F32:
         return
     if not weight.memory.written or weight.type.stride != (world.columns, 1):
         return
     if world.may_multiply():
         type = world.matrix(DType.F32)
-        growing.add(
-            growing.block.extern("aten.mm.default", source.value, weight.value, type=type)
+        generator.add(
+            generator.block.extern("aten.mm.default", source.value, weight.value, type=type)
         )
 
 
-def kernel_add(growing: Growing) -> None:
+def kernel_add(generator: BlockGenerator) -> None:
     """Launch a kernel, or one of several that agree, that adds two matrices."""
-    world = growing.world
-    left, right = growing.pick_matrix(DType.F32), growing.pick_matrix(DType.F32)
+    world = generator.world
+    left, right = generator.pick_matrix(DType.F32), generator.pick_matrix(DType.F32)
     if left is None or right is None or not world.languages:
         return
-    target = growing.pick(
+    target = generator.pick(
         lambda t: (
-            growing.fills(t)
+            generator.fills(t)
             and t.type.dtype is DType.F32
             and t.memory is not left.memory
             and t.memory is not right.memory
         )
     )
     if target is None:
-        target = growing.buffer(world.matrix(DType.F32))
-    language = growing.choose(world.languages)
+        target = generator.buffer(world.matrix(DType.F32))
+    language = generator.choose(world.languages)
     kinds = [KernelKind.ADD, KernelKind.ADD_REVERSED]
     arguments = (left.value, right.value, target.value, world.numel)
-    if growing.flip():
-        kernel = world.kernel(growing.choose(kinds), language)
-        growing.block.call(kernel, *arguments)
+    if generator.flip():
+        kernel = world.kernel(generator.choose(kinds), language)
+        generator.block.call(kernel, *arguments)
     else:
-        growing.block.call(choose_adder(growing, language), *arguments)
+        generator.block.call(choose_adder(generator, language), *arguments)
     target.memory.written = True
 
 
-def kernel_add_blocks(growing: Growing) -> None:
+def kernel_add_blocks(generator: BlockGenerator) -> None:
     """Launch a kernel that adds two matrices behind tensor descriptors."""
-    world = growing.world
+    world = generator.world
     if Language.TRITON not in world.languages or world.columns % BLOCK[1]:
         return  # its rows would not be aligned
-    left, right = growing.pick_matrix(DType.F32), growing.pick_matrix(DType.F32)
+    left, right = generator.pick_matrix(DType.F32), generator.pick_matrix(DType.F32)
     if left is None or right is None or not (left.memory.aligned and right.memory.aligned):
         return
-    target = growing.buffer(world.matrix(DType.F32))
+    target = generator.buffer(world.matrix(DType.F32))
     if not target.memory.aligned:
         return
     kernel = world.define(descriptor_kernel())
     arguments = (left.value, right.value, target.value, world.rows, world.columns)
-    growing.block.call(kernel, *arguments)
+    generator.block.call(kernel, *arguments)
     target.memory.written = True
 
 
-def kernel_in_place(growing: Growing) -> None:
+def kernel_in_place(generator: BlockGenerator) -> None:
     """Launch a kernel that changes a buffer."""
-    world = growing.world
-    target = growing.pick(
-        lambda t: growing.fills(t) and t.memory.written and t.type.dtype is DType.F32
+    world = generator.world
+    target = generator.pick(
+        lambda t: generator.fills(t) and t.memory.written and t.type.dtype is DType.F32
     )
     if target is not None and world.languages:
-        kernel = world.kernel(KernelKind.RELU_INPLACE, growing.choose(world.languages))
-        growing.block.call(kernel, target.value, world.numel)
+        kernel = world.kernel(KernelKind.RELU_INPLACE, generator.choose(world.languages))
+        generator.block.call(kernel, target.value, world.numel)
 
 
-def kernel_row_sum(growing: Growing) -> None:
+def kernel_row_sum(generator: BlockGenerator) -> None:
     """Launch a kernel that reduces each row."""
-    world = growing.world
-    source = growing.pick_matrix(DType.F32)
+    world = generator.world
+    source = generator.pick_matrix(DType.F32)
     if source is not None and world.languages:
-        target = growing.buffer(world.vector(DType.F32))
-        kernel = world.kernel(KernelKind.ROW_SUM, growing.choose(world.languages))
-        growing.block.call(kernel, source.value, target.value, world.rows, world.columns)
+        target = generator.buffer(world.vector(DType.F32))
+        kernel = world.kernel(KernelKind.ROW_SUM, generator.choose(world.languages))
+        generator.block.call(kernel, source.value, target.value, world.rows, world.columns)
         target.memory.written = True

@@ -17,7 +17,7 @@ from wrapperir.ir.selection import (
     Selection,
 )
 from wrapperir.ir.types import DType, contiguous_stride, tensor
-from wrapperir.testing.growing import Growing, Tracked
+from wrapperir.testing.generator import BlockGenerator, Tracked
 from wrapperir.testing.kernels import KernelKind
 
 COUNT = "xnumel"
@@ -77,53 +77,53 @@ def _trees(
     return st.recursive(indices, where, max_leaves=4)
 
 
-def choose_adder(growing: Growing, language: Language) -> MultiKernelLine:
+def choose_adder(generator: BlockGenerator, language: Language) -> MultiKernelLine:
     """Return a multi-kernel that adds two matrices; its choices take them in any order."""
-    world = growing.world
-    choices = growing.draw(
+    world = generator.world
+    choices = generator.draw(
         st.lists(st.sampled_from(ADDING), unique=True, min_size=1, max_size=len(ADDING))
     )
-    sizes = growing.choose(({}, {"rows": ("in_ptr0", 0), "columns": ("in_ptr0", 1)}))
+    sizes = generator.choose(({}, {"rows": ("in_ptr0", 0), "columns": ("in_ptr0", 1)}))
     return world.builder.multi_kernel(
         [world.kernel(kind, language) for kind, _ in choices],
         positions=[positions for _, positions in choices],
         sizes=sizes,
-        selection=growing.draw(selections(tuple(sizes), len(choices))),
+        selection=generator.draw(selections(tuple(sizes), len(choices))),
     )
 
 
-def copy_with_choices(growing: Growing) -> None:
+def copy_with_choices(generator: BlockGenerator) -> None:
     """Copy a tensor by way of a workspace: each choice takes one of its own."""
-    world = growing.world
-    source = growing.pick(lambda t: _is_row_of_elements(growing, t))
+    world = generator.world
+    source = generator.pick(lambda t: _is_row_of_elements(generator, t))
     if source is None or not world.languages:
         return
-    modes = list(ZeroMode) if growing.depth == 0 else list(ZeroMode)[:2]
-    mode = growing.choose(modes)
+    modes = list(ZeroMode) if generator.depth == 0 else list(ZeroMode)[:2]
+    mode = generator.choose(modes)
     is_clean = mode is not ZeroMode.UNINITIALIZED
     kind = KernelKind.SCRATCH_ADD if is_clean else KernelKind.SCRATCH_WRITE
-    kernel = world.kernel(kind, growing.choose(world.languages))
-    by_size = growing.flip()
-    elements = growing.numel(source.type)
+    kernel = world.kernel(kind, generator.choose(world.languages))
+    by_size = generator.flip()
+    elements = generator.numel(source.type)
     count = Symbol(COUNT)
     line = world.builder.multi_kernel(
         [kernel, kernel],
         positions=[(0, 1, 2, 3), (0, 4, 2, 3)],
         sizes={"length": ("in_ptr0", 0)} if by_size else {},
         workspaces={kernel.name: {"ws_ptr": (count, mode)}},
-        selection=growing.draw(selections(("length",) if by_size else (), 2)),
+        selection=generator.draw(selections(("length",) if by_size else (), 2)),
     )
-    workspaces = [_workspace(growing, elements, mode) for _ in range(2)]
-    target = growing.buffer(tensor(DType.F32, source.type.size))
-    growing.block.call(
+    workspaces = [_workspace(generator, elements, mode) for _ in range(2)]
+    target = generator.buffer(tensor(DType.F32, source.type.size))
+    generator.block.call(
         line, source.value, workspaces[0], target.value, elements, workspaces[1]
     )
     target.memory.written = True
 
 
-def _is_row_of_elements(growing: Growing, tracked: Tracked) -> bool:
+def _is_row_of_elements(generator: BlockGenerator, tracked: Tracked) -> bool:
     """Say whether a tensor is dense, may be read, and is no larger than a matrix."""
-    type, world = tracked.type, growing.world
+    type, world = tracked.type, generator.world
     known = [world.matrix(type.dtype), world.flat(type.dtype), world.vector(type.dtype)]
     return (
         tracked.plain
@@ -134,15 +134,15 @@ def _is_row_of_elements(growing: Growing, tracked: Tracked) -> bool:
     )
 
 
-def _workspace(growing: Growing, elements: Expr, mode: ZeroMode) -> Value:
+def _workspace(generator: BlockGenerator, elements: Expr, mode: ZeroMode) -> Value:
     if mode is not ZeroMode.ZERO_PER_PROGRAM:
-        tracked = growing.buffer(tensor(DType.F32, (elements,)), workspace=mode)
+        tracked = generator.buffer(tensor(DType.F32, (elements,)), workspace=mode)
         # what a choice that is not taken leaves in it is not known
         tracked.memory.written = mode is ZeroMode.ZERO_ON_CALL
         tracked.memory.writable = False
         return tracked.value
-    kept = growing.world.program_workspaces
+    kept = generator.world.program_workspaces
     type = tensor(DType.F32, (_KEPT_ELEMENTS,))
-    value = growing.block.allocate(type, workspace=mode)
+    value = generator.block.allocate(type, workspace=mode)
     kept.append(value)
     return value

@@ -12,7 +12,7 @@ from attrs import frozen
 from wrapperir.diagnostics import LinePath
 from wrapperir.ir.expr import Number
 from wrapperir.ir.program import Program
-from wrapperir.testing.memory_trace import Memory, Trace, Use
+from wrapperir.testing.memory_trace import Trace, TracedMemory, TracedUse
 from wrapperir.testing.memory_walk import traces
 
 UNIT = 64
@@ -85,12 +85,12 @@ def peak_bytes(program: Program, symbols: Mapping[str, Number]) -> int:
     )
 
 
-def _inside(memory: Memory, pool: Memory) -> bool:
+def _inside(memory: TracedMemory, pool: TracedMemory) -> bool:
     end = memory.offset + memory.nbytes
     return pool.offset <= memory.offset and end <= pool.offset + pool.nbytes
 
 
-def _share_bytes(first: Memory, second: Memory) -> bool:
+def _share_bytes(first: TracedMemory, second: TracedMemory) -> bool:
     """Say whether two placements, neither in the other, share bytes of one pool."""
     pools, others = list(first.pools()), list(second.pools())
     if pools[-1] is not others[-1] or first in others or second in pools:
@@ -99,13 +99,15 @@ def _share_bytes(first: Memory, second: Memory) -> bool:
     return begin < min(first.offset + first.nbytes, second.offset + second.nbytes)
 
 
-def _live_together(first: Memory, second: Memory) -> bool:
+def _live_together(first: TracedMemory, second: TracedMemory) -> bool:
     """Say whether the one that began first still lived when the other began."""
     earlier, later = sorted((first, second), key=lambda memory: memory.begin)
     return earlier.end is None or earlier.end > later.begin
 
 
-def _unordered(trace: Trace, pairs: Iterator[tuple[Use, Use]]) -> Iterator[MemoryConflict]:
+def _unordered(
+    trace: Trace, pairs: Iterator[tuple[TracedUse, TracedUse]]
+) -> Iterator[MemoryConflict]:
     for one, other in pairs:
         earlier, later = sorted((one.node, other.node))
         if earlier != later and not trace.before[later] >> earlier & 1:

@@ -12,7 +12,7 @@ from wrapperir.ir.types import Device, ValueType
 
 
 @frozen
-class Use:
+class TracedUse:
     """Launch number ``node`` reads or writes a memory under its owner number ``owner``."""
 
     node: int
@@ -21,7 +21,7 @@ class Use:
 
 
 @define(eq=False)
-class Memory:
+class TracedMemory:
     """Memory that began at ``path``: where, for how long, and who used it.
 
     ``begin`` and ``end`` count the memory-changing steps of the trace; ``owner`` how often
@@ -34,14 +34,14 @@ class Memory:
     begin: int
     counted: bool
     is_pool: bool = False
-    pool: "Memory | None" = None
+    pool: "TracedMemory | None" = None
     offset: int = 0
     end: int | None = None
     names: int = 0
     owner: int = 0
-    uses: list[Use] = field(factory=list[Use])
+    uses: list[TracedUse] = field(factory=list[TracedUse])
 
-    def pools(self) -> "Iterator[Memory]":
+    def pools(self) -> "Iterator[TracedMemory]":
         """Yield the pool that it is placed in, the pool of that, and so on."""
         pool = self.pool
         while pool is not None:
@@ -50,15 +50,15 @@ class Memory:
 
 
 @frozen(eq=False)
-class Value:
+class TracedValue:
     """What a name refers to: memories, the elements of a tuple, or an event's launch."""
 
-    memories: tuple[Memory, ...] = ()
-    elements: tuple["Value", ...] = ()
+    memories: tuple[TracedMemory, ...] = ()
+    elements: tuple["TracedValue", ...] = ()
     type: ValueType | None = None
     event: int = 0
 
-    def all(self) -> Iterator[Memory]:
+    def all(self) -> Iterator[TracedMemory]:
         """Yield the memories, those of elements included."""
         yield from self.memories
         for element in self.elements:
@@ -76,12 +76,12 @@ class Trace:
 
     choices: Sequence[bool]
     unit: int
-    memories: list[Memory] = field(factory=list[Memory])
+    memories: list[TracedMemory] = field(factory=list[TracedMemory])
     before: list[int] = field(factory=list[int])
     paths: list[LinePath] = field(factory=list[LinePath])
     devices: list[Device] = field(factory=list[Device])
     last: dict[tuple[Device, int], int] = field(factory=dict[tuple[Device, int], int])
-    kept: dict[LinePath, Memory] = field(factory=dict[LinePath, Memory])
+    kept: dict[LinePath, TracedMemory] = field(factory=dict[LinePath, TracedMemory])
     done_by_host: int = 0
     asked: int = 0
     time: int = 0
@@ -113,9 +113,9 @@ class Trace:
         """Have the host wait for everything."""
         self.done_by_host = (1 << len(self.before)) - 1
 
-    def begin(self, path: LinePath, nbytes: int, *, counted: bool = True) -> Memory:
+    def begin(self, path: LinePath, nbytes: int, *, counted: bool = True) -> TracedMemory:
         """Begin a memory; it is counted until its last name is dropped."""
-        memory = Memory(path, nbytes, self.time, counted)
+        memory = TracedMemory(path, nbytes, self.time, counted)
         self.memories.append(memory)
         if counted:
             self.live += self.rounded(nbytes)
@@ -126,17 +126,17 @@ class Trace:
         """Return bytes rounded up to the unit."""
         return -(-nbytes // self.unit) * self.unit
 
-    def keep(self, value: Value) -> None:
+    def keep(self, value: TracedValue) -> None:
         """Count a name of a value's memories."""
         for memory in value.all():
             memory.names += 1
 
-    def drop(self, value: Value) -> None:
+    def drop(self, value: TracedValue) -> None:
         """Count a name less; what has none ends, and with it a name of its pool."""
         for memory in value.all():
             self._drop(memory)
 
-    def _drop(self, memory: Memory) -> None:
+    def _drop(self, memory: TracedMemory) -> None:
         memory.names -= 1
         if memory.names or memory.end is not None:
             return

@@ -25,10 +25,14 @@ from wrapperir.ir.kernel import TensorParameter, runtime_parameters
 from wrapperir.ir.line import (
     AllocateLine,
     AllocatePoolLine,
+    AssertAlignmentLine,
     AssertNotNanLine,
+    AssertScalarLine,
+    AssertSizeStrideLine,
     Block,
     BodyLine,
     BufferRef,
+    CommentLine,
     ConditionalLine,
     ExternKernelLine,
     FreeLine,
@@ -53,13 +57,23 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.program import Program
-from wrapperir.ir.types import CPU, Device, PoolType, TensorType, TupleType, ValueType
-from wrapperir.testing.memory_trace import Memory, Trace, Use, Value
+from wrapperir.ir.types import (
+    CPU,
+    Device,
+    EventType,
+    OpaqueType,
+    PoolType,
+    ScalarType,
+    TensorType,
+    TupleType,
+    ValueType,
+)
+from wrapperir.testing.memory_trace import Trace, TracedMemory, TracedUse, TracedValue
 
 MOST_CHOICES = 6
 """Predicates and loops whose ways are all tried; later ones go as the first ones did."""
 
-Names = dict[str, Value]
+Names = dict[str, TracedValue]
 
 
 def traces(program: Program, symbols: Mapping[str, Number], unit: int) -> Iterator[Trace]:
@@ -92,8 +106,8 @@ def _walk(program: Program, given: Mapping[str, Number], trace: Trace) -> Trace:
     return trace
 
 
-def _outside(trace: Trace, path: LinePath, type: ValueType) -> Value:
-    value = Value((trace.begin(path, 0, counted=False),), type=type)
+def _outside(trace: Trace, path: LinePath, type: ValueType) -> TracedValue:
+    value = TracedValue((trace.begin(path, 0, counted=False),), type=type)
     trace.keep(value)
     return value
 
@@ -107,7 +121,7 @@ class _Walk:
     constants: Names
     names: Names
     symbols: dict[str, Number]
-    owned: dict[str, Value] = field(factory=dict[str, Value])
+    owned: dict[str, TracedValue] = field(factory=dict[str, TracedValue])
 
     def lines(self, lines: Sequence[BodyLine], prefix: LinePath) -> None:
         """Walk lines."""
@@ -122,7 +136,7 @@ class _Walk:
             case AllocatePoolLine():
                 memory = self.trace.begin(path, self._integer(line.type.size))
                 memory.is_pool = True
-                self._define(line.result, Value((memory,), type=line.type))
+                self._define(line.result, TracedValue((memory,), type=line.type))
             case PlaceLine():
                 self._place(line, path)
             case FreeLine():
@@ -131,10 +145,10 @@ class _Walk:
                 memories = self._take(line.source).memories
                 for memory in memories:
                     memory.owner += 1
-                self._name(line.result, Value(memories, type=line.type))
+                self._name(line.result, TracedValue(memories, type=line.type))
             case ReinterpretLine():
                 memories = self._value(line.source).memories
-                self._define(line.result, Value(memories, type=line.type))
+                self._define(line.result, TracedValue(memories, type=line.type))
             case KernelCallLine():
                 self._call(line, path)
             case ExternKernelLine():
@@ -146,7 +160,7 @@ class _Walk:
                 self._define(line.result, value)
             case RecordEventLine():
                 event = self.trace.node(path, line.device, line.stream)
-                self.names[line.result] = Value(event=event)
+                self.names[line.result] = TracedValue(event=event)
             case WaitEventLine():
                 event = self._value(line.event).event
                 self.trace.node(path, line.device, line.stream, event)
@@ -163,7 +177,12 @@ class _Walk:
             case SubgraphCallLine():
                 values = [self._operand(a) for a in line.operands]
                 self._finish(line.results, self._block(line.body, "body", path, values))
-            case _:
+            case (
+                AssertSizeStrideLine()
+                | AssertAlignmentLine()
+                | AssertScalarLine()
+                | CommentLine()
+            ):
                 pass
 
     def _allocate(self, line: AllocateLine, path: LinePath) -> None:
@@ -173,10 +192,10 @@ class _Walk:
             if memory is None:  # it is there in the next call, from the beginning on
                 memory = trace.kept[path] = trace.begin(path, nbytes, counted=False)
                 memory.names = 1
-            self.names[line.result] = Value((memory,), type=line.type)
+            self.names[line.result] = TracedValue((memory,), type=line.type)
             return
         memory = trace.begin(path, nbytes)
-        self._define(line.result, Value((memory,), type=line.type))
+        self._define(line.result, TracedValue((memory,), type=line.type))
         self._zero(memory, line.workspace, line.type.device, path)
 
     def _place(self, line: PlaceLine, path: LinePath) -> None:
@@ -191,15 +210,15 @@ class _Walk:
         memory.pool, memory.is_pool = pool, is_pool
         memory.offset = pool.offset + self._integer(line.offset)
         pool.names += 1
-        self._define(line.result, Value((memory,), type=line.type))
+        self._define(line.result, TracedValue((memory,), type=line.type))
         self._zero(memory, line.workspace, line.type.device, path)
 
     def _zero(
-        self, memory: Memory, mode: ZeroMode | None, device: Device, path: LinePath
+        self, memory: TracedMemory, mode: ZeroMode | None, device: Device, path: LinePath
     ) -> None:
         if mode is ZeroMode.ZERO_ON_CALL:
             node = self.trace.node(path, device, 0)
-            memory.uses.append(Use(node, True, memory.owner))
+            memory.uses.append(TracedUse(node, True, memory.owner))
 
     def _call(self, line: KernelCallLine, path: LinePath) -> None:
         node = self.trace.node(path, line.device, line.stream)
@@ -220,24 +239,26 @@ class _Walk:
         value = self._result(line.type, shared, path)
         if not shared:
             for memory in value.all():
-                memory.uses.append(Use(node, True, memory.owner))
+                memory.uses.append(TracedUse(node, True, memory.owner))
         self._define(line.result, value)
 
-    def _result(self, type: ValueType, shared: tuple[Memory, ...], path: LinePath) -> Value:
+    def _result(
+        self, type: ValueType, shared: tuple[TracedMemory, ...], path: LinePath
+    ) -> TracedValue:
         """Return an operator's result: of the memory that it may share, else of its own."""
         match type:
             case TensorType():
                 own = shared or (self.trace.begin(path, self._nbytes(type)),)
-                return Value(own, type=type)
+                return TracedValue(own, type=type)
             case TupleType(elements):
                 parts = tuple(self._result(t, shared, path) for t in elements)
-                return Value(elements=parts, type=type)
-            case _:
-                return Value(type=type)
+                return TracedValue(elements=parts, type=type)
+            case ScalarType() | OpaqueType() | PoolType() | EventType():
+                return TracedValue(type=type)
 
     def _use(self, node: int, name: str, writes: bool) -> None:
         for memory in self._value(name).all():
-            memory.uses.append(Use(node, writes, memory.owner))
+            memory.uses.append(TracedUse(node, writes, memory.owner))
 
     def _conditional(self, line: ConditionalLine, path: LinePath) -> None:
         if isinstance(line.predicate, BufferRef):
@@ -252,7 +273,7 @@ class _Walk:
     def _while(self, line: WhileLoopLine, path: LinePath) -> None:
         carried = [self._operand(argument) for argument in line.carried]
         invariant = [self._operand(argument) for argument in line.invariant]
-        previous: list[Value] | None = None
+        previous: list[TracedValue] | None = None
         for iterates in (True, True, False) if self.trace.choose() else (False,):
             given = [*carried, *invariant]
             for value in self._block(line.condition, "condition", path, given):
@@ -268,33 +289,33 @@ class _Walk:
             previous = self._copies(carried, path)
         self._finish(line.results, previous)
 
-    def _copies(self, values: Sequence[Value], path: LinePath) -> list[Value]:
+    def _copies(self, values: Sequence[TracedValue], path: LinePath) -> list[TracedValue]:
         node = self.trace.node(path, CPU, 0)
-        copies: list[Value] = []
+        copies: list[TracedValue] = []
         for value in values:
             for memory in value.all():
-                memory.uses.append(Use(node, False, memory.owner))
-            copy = Value(type=value.type)
+                memory.uses.append(TracedUse(node, False, memory.owner))
+            copy = TracedValue(type=value.type)
             if isinstance(value.type, TensorType):
                 copy = self._result(value.type, (), path)
             for memory in copy.all():
-                memory.uses.append(Use(node, True, memory.owner))
+                memory.uses.append(TracedUse(node, True, memory.owner))
             self.trace.keep(copy)
             copies.append(copy)
         return copies
 
     def _block(
-        self, block: Block, name: str, path: LinePath, values: Sequence[Value]
-    ) -> list[Value]:
+        self, block: Block, name: str, path: LinePath, values: Sequence[TracedValue]
+    ) -> list[TracedValue]:
         """Walk a block and return its results, of which each has a name more."""
         names = {
-            parameter.name: Value(value.memories, value.elements, parameter.type)
+            parameter.name: TracedValue(value.memories, value.elements, parameter.type)
             for parameter, value in zip(block.parameters, values, strict=True)
         }
         inner = _Walk(self.program, self.trace, self.constants, names, dict(self.symbols))
         inner.lines(block.lines, (*path, name))
         returned = [
-            inner._value(result.name) if isinstance(result, BufferRef) else Value()
+            inner._value(result.name) if isinstance(result, BufferRef) else TracedValue()
             for result in block.results
         ]
         for value in returned:
@@ -303,27 +324,31 @@ class _Walk:
             self.trace.drop(value)
         return returned
 
-    def _finish(self, results: Sequence[Result], returned: Sequence[Value]) -> None:
+    def _finish(self, results: Sequence[Result], returned: Sequence[TracedValue]) -> None:
         """Name what a block returned."""
         for result, value in zip(results, returned, strict=True):
-            self._name(result.name, Value(value.memories, value.elements, result.type))
+            self._name(
+                result.name, TracedValue(value.memories, value.elements, result.type)
+            )
 
-    def _operand(self, argument: KernelArgument) -> Value:
-        return self._value(argument.name) if isinstance(argument, BufferRef) else Value()
+    def _operand(self, argument: KernelArgument) -> TracedValue:
+        return (
+            self._value(argument.name) if isinstance(argument, BufferRef) else TracedValue()
+        )
 
-    def _value(self, name: str) -> Value:
+    def _value(self, name: str) -> TracedValue:
         value = self.names.get(name)
         return self.constants[name] if value is None else value
 
-    def _define(self, name: str, value: Value) -> None:
+    def _define(self, name: str, value: TracedValue) -> None:
         """Name a value that has a reference less than names."""
         self._name(name, value)
         self.trace.keep(value)
 
-    def _name(self, name: str, value: Value) -> None:
+    def _name(self, name: str, value: TracedValue) -> None:
         self.names[name] = self.owned[name] = value
 
-    def _take(self, name: str) -> Value:
+    def _take(self, name: str) -> TracedValue:
         self.owned.pop(name, None)
         return self.names.pop(name)
 

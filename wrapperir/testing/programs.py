@@ -21,15 +21,15 @@ from wrapperir.testing import (
     buffer_steps,
     call_steps,
     choice_steps,
+    metadata_steps,
     pool_steps,
-    remark_steps,
     size_steps,
 )
-from wrapperir.testing.growing import Growing, Tracked, World
-from wrapperir.testing.rooms import Memory
-from wrapperir.testing.spreading import on_streams
+from wrapperir.testing.generator import BlockGenerator, Tracked, World
+from wrapperir.testing.pool_space import TrackedMemory
+from wrapperir.testing.stream_assignment import assign_streams
 
-_PLAIN: tuple[Callable[[Growing], object], ...] = (
+_PLAIN: tuple[Callable[[BlockGenerator], object], ...] = (
     call_steps.operator,
     call_steps.operator_out,
     call_steps.kernel_add,
@@ -58,17 +58,17 @@ _PLAIN: tuple[Callable[[Growing], object], ...] = (
     pool_steps.allocate_pool,
     pool_steps.place_pool,
     pool_steps.free_pool,
-    remark_steps.symbol_of_tensor,
-    remark_steps.symbol_computed,
-    remark_steps.symbol_of_item,
-    remark_steps.assert_layout,
-    remark_steps.assert_aligned,
-    remark_steps.assert_condition,
-    remark_steps.assert_finite,
-    remark_steps.comment,
-    remark_steps.provenance,
+    metadata_steps.symbol_of_tensor,
+    metadata_steps.symbol_computed,
+    metadata_steps.symbol_of_item,
+    metadata_steps.assert_layout,
+    metadata_steps.assert_aligned,
+    metadata_steps.assert_condition,
+    metadata_steps.assert_finite,
+    metadata_steps.comment,
+    metadata_steps.provenance,
 )
-_NESTED: tuple[Callable[[Growing, block_steps.Grow], None], ...] = (
+_NESTED: tuple[Callable[[BlockGenerator, block_steps.Grow], None], ...] = (
     block_steps.conditional,
     block_steps.while_loop,
     block_steps.subgraph_call,
@@ -76,14 +76,14 @@ _NESTED: tuple[Callable[[Growing, block_steps.Grow], None], ...] = (
 _STEPS = range(len(_PLAIN) + len(_NESTED))
 
 
-def _grow(growing: Growing, most: int) -> None:
+def _grow(generator: BlockGenerator, most: int) -> None:
     """Add at most so many steps; each may add no line, where it has nothing to use."""
-    for _ in range(growing.draw(st.integers(0, most))):
-        number = growing.choose(_STEPS)
+    for _ in range(generator.draw(st.integers(0, most))):
+        number = generator.choose(_STEPS)
         if number < len(_PLAIN):
-            _PLAIN[number](growing)
+            _PLAIN[number](generator)
         else:
-            _NESTED[number - len(_PLAIN)](growing, _grow)
+            _NESTED[number - len(_PLAIN)](generator, _grow)
 
 
 @st.composite
@@ -110,60 +110,62 @@ def programs(
     dynamic = draw(st.booleans())
     rows: Expr = Symbol("s0") if dynamic else draw(st.integers(1, 6))
     world = World(builder, languages, rows, columns, pools, special_memory)
-    growing = Growing(draw, world, builder)
-    _add_entry(growing, dynamic)
-    for _ in range(growing.choose((0, 1, 2))):
-        pool_steps.allocate_pool(growing)
-    _grow(growing, max_steps)
-    outputs = _draw_outputs(growing)
-    growing.free_all_but([t.value for t in outputs])
-    for tracked in growing.tensors:
-        if tracked.is_input and tracked not in outputs and growing.flip():
+    generator = BlockGenerator(draw, world, builder)
+    _add_entry(generator, dynamic)
+    for _ in range(generator.choose((0, 1, 2))):
+        pool_steps.allocate_pool(generator)
+    _grow(generator, max_steps)
+    outputs = _draw_outputs(generator)
+    generator.free_all_but([t.value for t in outputs])
+    for tracked in generator.tensors:
+        if tracked.is_input and tracked not in outputs and generator.flip():
             builder.free(tracked.value)
-    rest = growing.draw(st.lists(st.sampled_from([None, 3, *growing.symbols]), max_size=2))
+    rest = generator.draw(
+        st.lists(st.sampled_from([None, 3, *generator.symbols]), max_size=2)
+    )
     program = builder.build(*(t.value for t in outputs), *rest)
-    return on_streams(draw, program) if streams else program
+    return assign_streams(draw, program) if streams else program
 
 
-def _add_entry(growing: Growing, dynamic: bool) -> None:
+def _add_entry(generator: BlockGenerator, dynamic: bool) -> None:
     """Add inputs, the symbols read from them, and constants."""
-    world, builder, draw = growing.world, growing.world.builder, growing.draw
+    world, builder, draw = generator.world, generator.world.builder, generator.draw
     dtypes = draw(st.lists(st.sampled_from([DType.F32, DType.I64, DType.F64]), max_size=2))
     for index, dtype in enumerate([DType.F32, *dtypes]):
-        mutated = growing.flip()
+        mutated = generator.flip()
         value = builder.input(world.matrix(dtype), mutated=mutated)
-        memory = Memory(world.numel, lent=True, writable=mutated)
-        growing.add(value, memory, owned=False).is_input = True
+        memory = TrackedMemory(world.numel, lent=True, writable=mutated)
+        generator.add(value, memory, owned=False).is_input = True
         if dynamic and index == 0:
-            growing.symbols.append(
+            generator.symbols.append(
                 builder.symbol("s0", SizeOf(value.name, 0), lower=2, upper=6)
             )
             world.largest["s0"] = 6
     for dtype in (DType.I64, DType.BOOL):
-        if growing.flip():
+        if generator.flip():
             value = builder.input(tensor(dtype, ()))
-            memory = Memory(1, lent=True, writable=False)
-            growing.add(value, memory, owned=False).is_input = True
-    if growing.flip():
+            memory = TrackedMemory(1, lent=True, writable=False)
+            generator.add(value, memory, owned=False).is_input = True
+    if generator.flip():
         value = builder.input(ScalarType(DType.I64), name="n")
-        growing.symbols.append(builder.symbol("n", ValueOf("n"), lower=0, upper=9))
-    if growing.flip():
+        generator.symbols.append(builder.symbol("n", ValueOf("n"), lower=0, upper=9))
+    if generator.flip():
         value = builder.input(ScalarType(DType.F64), name="scale")
-        growing.symbols.append(
+        generator.symbols.append(
             builder.symbol("scale", ValueOf(value.name), kind=SymbolKind.FLOAT)
         )
     for index in range(draw(st.integers(0, 2))):
-        mutated = growing.flip()
+        mutated = generator.flip()
         type = tensor("f32", (world.columns, world.columns))
         value = builder.constant(type, f"layers.{index}.weight", mutated=mutated)
         numel = world.columns * world.columns
-        growing.add(value, Memory(numel, lent=True, writable=mutated), owned=False)
+        generator.add(value, TrackedMemory(numel, lent=True, writable=mutated), owned=False)
 
 
-def _draw_outputs(growing: Growing) -> list[Tracked]:
-    options = [t for t in growing.tensors if t.memory.written]
+def _draw_outputs(generator: BlockGenerator) -> list[Tracked]:
+    options = [t for t in generator.tensors if t.memory.written]
     if not options:
         return []
-    return growing.draw(
+    return generator.draw(
         st.lists(st.sampled_from(options), max_size=3, unique_by=lambda t: t.value.name)
     )

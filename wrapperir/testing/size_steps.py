@@ -3,42 +3,42 @@
 from wrapperir.ir.expr import Symbol, mul
 from wrapperir.ir.line import ItemOf, SizeOf
 from wrapperir.ir.types import DType, tensor
-from wrapperir.testing.growing import Growing, Tracked
+from wrapperir.testing.generator import BlockGenerator, Tracked
 
 _LARGEST_ITEM = 8
 _LARGEST_MATRIX = 48
 
 
-def widen(growing: Growing) -> None:
+def widen(generator: BlockGenerator) -> None:
     """Put two matrices beside each other."""
-    world = growing.world
-    left = growing.pick_matrix()
+    world = generator.world
+    left = generator.pick_matrix()
     if left is None:
         return
-    right = growing.pick_matrix(left.type.dtype) or left
+    right = generator.pick_matrix(left.type.dtype) or left
     type = tensor(left.type.dtype, (world.rows, world.columns * 2))
     operands = (left.value, right.value)
-    if growing.flip():
-        growing.add(growing.block.extern("aten.cat.default", operands, 1, type=type))
+    if generator.flip():
+        generator.add(generator.block.extern("aten.cat.default", operands, 1, type=type))
         return
-    target = growing.buffer(type)
-    growing.block.extern_out("aten.cat.out", operands, 1, out=target.value)
+    target = generator.buffer(type)
+    generator.block.extern_out("aten.cat.out", operands, 1, out=target.value)
     target.memory.written = True
 
 
-def elementwise(growing: Growing) -> None:
+def elementwise(generator: BlockGenerator) -> None:
     """Call an operator on all elements of a tensor of any size."""
-    source = growing.pick(_computable)
+    source = generator.pick(_computable)
     if source is None:
         return
     type = tensor(source.type.dtype, source.type.size)
-    name = growing.choose(["neg", "relu", "abs"])
-    if growing.flip():
-        value = growing.block.extern(f"aten.{name}.default", source.value, type=type)
-        growing.add(value)
+    name = generator.choose(["neg", "relu", "abs"])
+    if generator.flip():
+        value = generator.block.extern(f"aten.{name}.default", source.value, type=type)
+        generator.add(value)
         return
-    target = growing.buffer(type)
-    growing.block.extern_out(f"aten.{name}.out", source.value, out=target.value)
+    target = generator.buffer(type)
+    generator.block.extern_out(f"aten.{name}.out", source.value, out=target.value)
     target.memory.written = True
 
 
@@ -47,46 +47,46 @@ def _computable(tracked: Tracked) -> bool:
     return tracked.memory.written and tracked.dense and tracked.plain and known
 
 
-def sized_by_item(growing: Growing) -> None:
+def sized_by_item(generator: BlockGenerator) -> None:
     """Make a vector as long as an element of an input says."""
-    if not growing.sizes or growing.flip():
-        cell = growing.pick(
+    if not generator.sizes or generator.flip():
+        cell = generator.pick(
             lambda t: t.is_input and t.type.size == () and t.type.dtype is DType.I64
         )
         if cell is None:
             return
         source = ItemOf(cell.value.name)
-        symbol = growing.define_symbol(source, lower=0, upper=_LARGEST_ITEM)
-        growing.world.largest[symbol.name] = _LARGEST_ITEM
-        growing.sizes.append(symbol)
-    symbol = growing.choose(growing.sizes)
-    numel = growing.choose([symbol, mul(symbol, growing.world.columns)])
+        symbol = generator.define_symbol(source, lower=0, upper=_LARGEST_ITEM)
+        generator.world.largest[symbol.name] = _LARGEST_ITEM
+        generator.sizes.append(symbol)
+    symbol = generator.choose(generator.sizes)
+    numel = generator.choose([symbol, mul(symbol, generator.world.columns)])
     type = tensor("f32", (numel,))
-    if growing.flip():
-        full = growing.block.extern(
+    if generator.flip():
+        full = generator.block.extern(
             "aten.full.default", (numel,), 2, dtype=DType.F32, type=type
         )
-        growing.add(full)
+        generator.add(full)
         return
-    target = growing.buffer(type)
-    growing.block.extern_out("aten.fill_.Scalar", target.value, 1, writes=(target.value,))
+    target = generator.buffer(type)
+    generator.block.extern_out("aten.fill_.Scalar", target.value, 1, writes=(target.value,))
     target.memory.written = True
 
 
-def nonzero(growing: Growing) -> None:
+def nonzero(generator: BlockGenerator) -> None:
     """Find where a matrix is not zero: as many rows as only the operator knows."""
-    source = growing.pick_matrix()
-    if source is None or growing.depth:  # a block's own sizes have no name outside
+    source = generator.pick_matrix()
+    if source is None or generator.depth:  # a block's own sizes have no name outside
         return
-    world = growing.world
+    world = generator.world
     world.counts["symbol"] += 1
     symbol = Symbol(f"u{world.counts['symbol']}")
     type = tensor("i64", (symbol, 2), (1, symbol))
-    value = growing.block.extern("aten.nonzero.default", source.value, type=type)
-    growing.block.define_symbol(
+    value = generator.block.extern("aten.nonzero.default", source.value, type=type)
+    generator.block.define_symbol(
         symbol.name, SizeOf(value.name, 0), lower=0, upper=_LARGEST_MATRIX
     )
     world.largest[symbol.name] = _LARGEST_MATRIX
-    growing.symbols.append(symbol)
-    growing.sizes.append(symbol)
-    growing.add(value)
+    generator.symbols.append(symbol)
+    generator.sizes.append(symbol)
+    generator.add(value)

@@ -1,7 +1,7 @@
-"""A block of a generated program while it grows: its values, memory and symbols.
+"""The state of a block while a program is generated: its values, memory and symbols.
 
-The rules that make a grown program valid live here: which values may be read, written,
-reused or returned.  The steps that add lines ask for values by what they need.
+The rules that make generated programs valid are here: which values may be read, written,
+reused or returned.  Steps, which add lines, ask for values that they may use.
 """
 
 from collections import Counter
@@ -28,12 +28,12 @@ from wrapperir.ir.types import (
     tensor,
 )
 from wrapperir.testing.kernels import KernelKind, library_kernel
-from wrapperir.testing.rooms import Memory, Room, Taken
+from wrapperir.testing.pool_space import PoolSpace, TakenUnits, TrackedMemory
 
 T = TypeVar("T")
 
 _PLACED = (True, True, True, False)
-"""How often a buffer is placed where there is room."""
+"""How often a buffer is placed where a pool has space."""
 
 
 @define(eq=False)
@@ -41,7 +41,7 @@ class Tracked:
     """A tensor of the program: where it is, and whether its name may be dropped."""
 
     value: Value
-    memory: Memory
+    memory: TrackedMemory
     owned: bool = True
     is_input: bool = False
 
@@ -68,7 +68,7 @@ class TrackedTuple:
     """A tuple that an operator returned, and the memory that its elements may be in."""
 
     value: Value
-    shares: Memory | None = None
+    shares: TrackedMemory | None = None
 
 
 @frozen(eq=False)
@@ -129,7 +129,7 @@ class World:
 
 
 @define(eq=False)
-class Growing:
+class BlockGenerator:
     """A block while steps add lines to it."""
 
     draw: st.DrawFn
@@ -140,7 +140,7 @@ class Growing:
     tuples: list[TrackedTuple] = field(factory=list[TrackedTuple])
     symbols: list[Symbol] = field(factory=list[Symbol])
     sizes: list[Symbol] = field(factory=list[Symbol])
-    rooms: list[Room] = field(factory=list[Room])
+    pools: list[PoolSpace] = field(factory=list[PoolSpace])
 
     def choose(self, options: Sequence[T]) -> T:
         """Draw one of several; the first is the simplest."""
@@ -156,7 +156,7 @@ class Growing:
         return self.choose(options) if options else None
 
     def pick_matrix(
-        self, dtype: DType | None = None, but: Memory | None = None
+        self, dtype: DType | None = None, but: TrackedMemory | None = None
     ) -> Tracked | None:
         """Draw a dense matrix that may be read, of memory other than ``but``."""
         return self.pick(
@@ -190,12 +190,12 @@ class Growing:
         return (self.world.rows, self.world.columns)
 
     def add(
-        self, value: Value, memory: Memory | None = None, *, owned: bool = True
+        self, value: Value, memory: TrackedMemory | None = None, *, owned: bool = True
     ) -> Tracked:
         """Track a tensor that a line defined; of new, written memory by default."""
         assert isinstance(value.type, TensorType)
         if memory is None:
-            memory = Memory(self.numel(value.type))
+            memory = TrackedMemory(self.numel(value.type))
         tracked = Tracked(value, memory, owned)
         self.tensors.append(tracked)
         return tracked
@@ -210,34 +210,36 @@ class Growing:
         return result
 
     def buffer(self, type: TensorType, *, workspace: ZeroMode | None = None) -> Tracked:
-        """Allocate a dense buffer, or place it where a pool has room; it is not written."""
-        memory = Memory(self.numel(type), written=workspace is ZeroMode.ZERO_ON_CALL)
-        placed = bool(self.rooms) and self.choose(_PLACED)
-        for room in self.rooms if placed else []:
-            count = room.units(type, memory.numel, self.world.most)
-            first = None if count is None else self.take(room, count, memory)
+        """Allocate a dense buffer, or place it in a pool with space; it is not written."""
+        memory = TrackedMemory(self.numel(type), written=workspace is ZeroMode.ZERO_ON_CALL)
+        placed = bool(self.pools) and self.choose(_PLACED)
+        for pool in self.pools if placed else []:
+            count = pool.units(type, memory.numel, self.world.most)
+            first = None if count is None else self.take(pool, count, memory)
             if first is not None:
-                offset = mul(room.unit, first)
-                value = self.block.place(room.value, offset, type, workspace=workspace)
-                memory.leaves = room.leaves
-                memory.aligned = room.alignment % DESCRIPTOR_ALIGNMENT == 0
+                offset = mul(pool.unit, first)
+                value = self.block.place(pool.value, offset, type, workspace=workspace)
+                memory.leaves = pool.leaves
+                memory.aligned = pool.alignment % DESCRIPTOR_ALIGNMENT == 0
                 return self.add(value, memory)
         return self.add(self.block.allocate(type, workspace=workspace), memory)
 
-    def take(self, room: Room, count: int, holder: Memory | Room) -> int | None:
+    def take(
+        self, pool: PoolSpace, count: int, holder: TrackedMemory | PoolSpace
+    ) -> int | None:
         """Take units of a pool that nothing lives in, or return ``None``."""
-        room.taken = [t for t in room.taken if t.holder is None or self._lives(t.holder)]
-        options = room.free_units(count)
+        pool.taken = [t for t in pool.taken if t.holder is None or self._lives(t.holder)]
+        options = pool.free_units(count)
         if not options:
             return None
         first = self.choose(options)
-        room.taken.append(Taken(first, first + count, holder))
+        pool.taken.append(TakenUnits(first, first + count, holder))
         return first
 
-    def _lives(self, holder: Memory | Room) -> bool:
-        if isinstance(holder, Room):
+    def _lives(self, holder: TrackedMemory | PoolSpace) -> bool:
+        if isinstance(holder, PoolSpace):
             kept = [t.holder for t in holder.taken]
-            return holder in self.rooms or any(h and self._lives(h) for h in kept)
+            return holder in self.pools or any(h and self._lives(h) for h in kept)
         memories = [t.memory for t in self.tensors] + [t.shares for t in self.tuples]
         return any(_may_be(memory, holder) for memory in memories)
 
@@ -283,13 +285,13 @@ class Growing:
         names = {value.name for value in kept}
         owned = [t.value for t in self.tensors if t.owned]
         owned += [t.value for t in self.tuples]
-        owned += [room.value for room in self.rooms if room.owned]
+        owned += [pool.value for pool in self.pools if pool.owned]
         waiting = [value for value in owned if value.name not in names]
         for value in self.draw(st.permutations(waiting)):
             self.block.free(value)
 
 
-def _may_be(memory: Memory | None, other: Memory) -> bool:
+def _may_be(memory: TrackedMemory | None, other: TrackedMemory) -> bool:
     """Say whether a memory is, or may be, the other."""
     while memory is not None:
         if memory is other:

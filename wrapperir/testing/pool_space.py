@@ -1,7 +1,7 @@
-"""Pools of a generated program while it grows: which of their bytes are free.
+"""The free bytes of the pools of a program while it is generated.
 
 A pool is counted in units, of a number of bytes or of an expression.  Where units are
-constant, what has a symbolic size gets the room of the largest that the symbols allow: one
+constant, what has a symbolic size gets the space of the largest that the symbols allow: one
 plan for the declared range.  Where they are symbolic, what is placed has the unit's size.
 """
 
@@ -15,7 +15,7 @@ from wrapperir.ir.types import PoolType, TensorType
 
 
 @define(eq=False)
-class Memory:
+class TrackedMemory:
     """Bytes that values share.
 
     ``numel`` is how many elements there are, ``written`` whether all of them hold
@@ -30,23 +30,23 @@ class Memory:
     lent: bool = False
     writable: bool = True
     certain: bool = True
-    base: "Memory | None" = None
+    base: "TrackedMemory | None" = None
     leaves: bool = True
     aligned: bool = True
 
 
 @frozen(eq=False)
-class Taken:
+class TakenUnits:
     """Units ``[first, end)`` that a memory or a pool has; ``None`` keeps them for ever."""
 
     first: int
     end: int
-    holder: "Memory | Room | None"
+    holder: "TrackedMemory | PoolSpace | None"
 
 
 @define(eq=False)
-class Room:
-    """A pool of ``count`` units, each of ``unit`` bytes or what holds ``numel`` elements.
+class PoolSpace:
+    """The space of a pool: ``count`` units of ``unit`` bytes, or of ``numel`` elements.
 
     ``smaller`` are numbers of elements that are never more than ``numel``, ``alignment``
     is what every multiple of the unit has, and ``leaves`` says whether a block may return
@@ -61,7 +61,7 @@ class Room:
     smaller: tuple[Expr, ...] = ()
     owned: bool = True
     leaves: bool = True
-    taken: list[Taken] = field(factory=list[Taken])
+    taken: list[TakenUnits] = field(factory=list[TakenUnits])
 
     def type_of(self, count: int) -> PoolType:
         """Return the type of a pool of so many units."""
@@ -92,10 +92,10 @@ class Room:
             if all(t.end <= first or first + count <= t.first for t in self.taken)
         ]
 
-    def lent(self, value: Value) -> "Room":
-        """Return the room that a block sees under ``value``; what is taken stays so."""
-        taken = [Taken(t.first, t.end, None) for t in self.taken]
-        return Room(
+    def lent(self, value: Value) -> "PoolSpace":
+        """Return the space as a block sees it under ``value``; taken units stay taken."""
+        taken = [TakenUnits(t.first, t.end, None) for t in self.taken]
+        return PoolSpace(
             value,
             self.unit,
             self.count,

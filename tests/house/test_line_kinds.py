@@ -1,0 +1,123 @@
+"""Line kinds are listed once, and no reader of programs forgets one in silence.
+
+Each check is held against planted examples, so that it is known to find what it is for.
+``LEFT`` has the files that are yet to be converted; it only shrinks.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from wrapperir.ir.line import LINES
+
+ROOT = Path(__file__).parents[2]
+KINDS = frozenset(kind.__name__ for kind in LINES)
+LISTS = {"wrapperir/ir/line.py"}
+"""Where kinds are listed: the one place."""
+
+
+def sources() -> list[Path]:
+    folders = (ROOT / "wrapperir", *(ROOT / "emitters").glob("wrapperir_*"))
+    return sorted(path for folder in folders for path in folder.rglob("*.py"))
+
+
+def names_in(node: ast.AST) -> set[str]:
+    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+
+
+def pattern_kinds(pattern: ast.pattern) -> set[str]:
+    classes = (n.cls for n in ast.walk(pattern) if isinstance(n, ast.MatchClass))
+    return {c.id for c in classes if isinstance(c, ast.Name)} & KINDS
+
+
+def is_wildcard(case: ast.match_case) -> bool:
+    pattern = case.pattern
+    return isinstance(pattern, ast.MatchAs) and pattern.pattern is None and not case.guard
+
+
+def wildcards(tree: ast.AST) -> Iterator[int]:
+    """Yield the lines of matches over line kinds whose last case takes any kind.
+
+    A last case that is ``assert_never`` takes none.
+    """
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Match):
+            continue
+        kinds = {kind for case in node.cases for kind in pattern_kinds(case.pattern)}
+        last = node.cases[-1]
+        if kinds and is_wildcard(last) and "assert_never" not in names_in(last):
+            yield node.lineno
+
+
+def tested_kinds(test: ast.expr) -> tuple[str, frozenset[str]] | None:
+    """Return what a test asks the kind of, and the kinds, if it asks that alone."""
+    match test:
+        case ast.Call(func=ast.Name("isinstance"), args=[subject, kinds]):
+            found = names_in(kinds)
+            if found and found <= KINDS:
+                return ast.dump(subject), frozenset(found)
+    return None
+
+
+def chains(tree: ast.AST) -> Iterator[int]:
+    """Yield the lines of ``if`` chains that tell three kinds or more apart, each alone.
+
+    A ``match`` without a wildcard, a visitor or effects say the same, and a type checker
+    then finds a kind that is missing.
+    """
+    inner: set[int] = set()
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.If) or id(node) in inner:
+            continue
+        found: list[tuple[str, frozenset[str]]] = []
+        step: ast.stmt = node
+        while isinstance(step, ast.If):
+            inner.add(id(step))
+            asked = tested_kinds(step.test)
+            found += [] if asked is None else [asked]
+            if len(step.orelse) != 1:
+                break
+            step = step.orelse[0]
+        for subject in {subject for subject, _ in found}:
+            if sum(asked[0] == subject for asked in found) >= 3:
+                yield node.lineno
+
+
+def lists(tree: ast.AST) -> Iterator[int]:
+    """Yield the lines that list three line kinds or more: ``(A, B, C)``, ``A | B | C``.
+
+    The operands of a ``|`` count once, and patterns of a ``match`` are no list.
+    """
+    inner: set[int] = set()
+    for node in ast.walk(tree):
+        if id(node) in inner:
+            continue
+        if isinstance(node, ast.Tuple | ast.List | ast.Set):
+            parts = [n.id for n in node.elts if isinstance(n, ast.Name)]
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+            inner.update(id(n) for n in ast.walk(node) if isinstance(n, ast.BinOp))
+            parts = sorted(names_in(node))
+        else:
+            continue
+        if sum(part in KINDS for part in parts) >= 3:
+            yield node.lineno
+
+
+CHECKS = {"wildcard": wildcards, "chain": chains, "list": lists}
+
+LEFT: dict[str, set[str]] = {}
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_no_reader_forgets_a_line_kind(name: str) -> None:
+    found = {
+        path.relative_to(ROOT).as_posix(): sorted(
+            set(CHECKS[name](ast.parse(path.read_text())))
+        )
+        for path in sources()
+    }
+    bad = {path: places for path, places in found.items() if places and path not in LISTS}
+    assert {path: lines for path, lines in bad.items() if path not in LEFT[name]} == {}
+    assert LEFT[name] - set(bad) == set(), "converted: take it out of the list"

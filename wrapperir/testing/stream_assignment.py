@@ -1,0 +1,204 @@
+"""Puts the calls of a program on several streams, and adds the events that these need.
+
+The stream of each call in the program's own block is drawn.  A stream waits for another
+where a call needs its work.  Names that may share a storage are one group.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from attrs import define, evolve, field
+from hypothesis import strategies as st
+
+from wrapperir.ir.blocks import blocks_of, walk_lines
+from wrapperir.ir.effects import LineEffects, Origin, ValueDefinition, uses
+from wrapperir.ir.fresh_names import Names, value_names
+from wrapperir.ir.line import (
+    BodyLine,
+    ExternKernelLine,
+    KernelCallLine,
+    RecordEventLine,
+    WaitEventLine,
+    ZeroMode,
+)
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import PoolType
+
+_STREAMS = 3
+
+Clock = list[int]
+"""How many calls of each stream are done."""
+
+
+@define(eq=False)
+class _Group:
+    """Names that may share storage: how many live, and when each stream last used it."""
+
+    names: int = 0
+    reads: Clock = field(factory=lambda: [0] * _STREAMS)
+    writes: Clock = field(factory=lambda: [0] * _STREAMS)
+    before: Clock = field(factory=lambda: [0] * _STREAMS)
+    pool: "_Group | None" = None
+    placed: "list[_Group]" = field(factory=list["_Group"])
+
+    def root(self) -> "_Group":
+        """Return the outermost pool."""
+        return self if self.pool is None else self.pool.root()
+
+
+def assign_streams(draw: st.DrawFn, program: Program) -> Program:
+    """Return the program, its calls on one stream or on several that events order.
+
+    A program that has streams already is returned as it is.
+    """
+    if not draw(st.booleans()):
+        return program
+    assigner = _Assigner(draw, program)
+    for line in program.lines:
+        assigner.add(line)
+    return evolve(program, lines=tuple(assigner.lines))
+
+
+@define(eq=False)
+class _Assigner:
+    draw: st.DrawFn
+    program: Program
+    lines: list[BodyLine] = field(factory=list[BodyLine])
+    groups: dict[str, _Group] = field(factory=dict[str, _Group])
+    counts: Clock = field(factory=lambda: [0] * _STREAMS)
+    clocks: list[Clock] = field(factory=lambda: [[0] * _STREAMS for _ in range(_STREAMS)])
+    effects: LineEffects = field(init=False)
+    names: Names = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Start with the inputs and constants, and with every name taken."""
+        program = self.program
+        for name in (
+            *(item.name for item in program.inputs),
+            *(item.name for item in program.constants),
+        ):
+            self.groups[name] = _Group(names=1)
+        self.names = Names(value_names(program))
+        self.effects = LineEffects.of_program(program)
+
+    def add(self, line: BodyLine) -> None:
+        """Add a line, on a stream, after what it has to wait for."""
+        if isinstance(line, KernelCallLine | ExternKernelLine):
+            line = evolve(line, stream=self.draw(st.integers(0, _STREAMS - 1)))
+        effects = self.effects.visit(line)
+        if effects.host_waits:
+            self._host_reads()
+        if effects.blocks:
+            names = [*effects.uses, *_constants_in(line)]
+            given = [self.groups[n] for n in names if n in self.groups]
+            roots = [group.root() for group in given]
+            placed = [inner for root in roots for inner in root.placed]
+            self._launch(0, [], [*given, *roots, *placed])
+        elif effects.launches and effects.stream is not None:
+            touched = [a for a in effects.accesses if a.name in self.groups]
+            reads = [self.groups[a.name] for a in touched if a.reads and not a.writes]
+            writes = [self.groups[a.name] for a in touched if a.writes]
+            self._launch(effects.stream.number, reads, writes)
+        for made in effects.definitions:
+            self._define(made, 0 if effects.stream is None else effects.stream.number)
+            if made.workspace is ZeroMode.ZERO_ON_CALL:
+                self._launch(0, [], [self.groups[made.name]])
+        self.lines.append(line)
+        if effects.drops is not None and effects.drops in self.groups:
+            self.groups[effects.drops].names -= 1
+
+    def _define(self, made: ValueDefinition, stream: int) -> None:
+        """Add a name to the group of the storage that it has."""
+        group = _Group()
+        match made.origin:
+            case Origin.VIEW | Origin.MOVED | Origin.ELEMENT:
+                group = self.groups[made.source or ""]
+            case Origin.PLACED:
+                group = self._placed(made)
+            case Origin.OPERATOR if made.may_alias:
+                group, *others = (self.groups[name] for name in made.may_alias)
+                for other in others:
+                    self._unite(group, other)
+                group = self.groups[made.may_alias[0]]
+            case Origin.OPERATOR | Origin.BLOCK:
+                group.writes[stream] = self.counts[stream]
+            case Origin.ALLOCATED | Origin.PROGRAM | Origin.POOL | Origin.NONE:
+                pass  # nothing has used it
+        if made.origin is Origin.MOVED:  # all later uses come after all until now
+            _raise_to(group.before, group.reads)
+            _raise_to(group.before, group.writes)
+        group.names += 1
+        self.groups[made.name] = group
+
+    def _unite(self, group: _Group, other: _Group) -> None:
+        if group is not other:
+            group.names += other.names
+            group.placed += other.placed
+            group.pool = group.pool or other.pool
+            for root in {id(g): g.root() for g in self.groups.values()}.values():
+                root.placed = [group if g is other else g for g in root.placed]
+            for clock, more in (
+                (group.reads, other.reads),
+                (group.writes, other.writes),
+                (group.before, other.before),
+            ):
+                _raise_to(clock, more)
+            for name, found in self.groups.items():
+                if found is other:
+                    self.groups[name] = group
+
+    def _placed(self, made: ValueDefinition) -> _Group:
+        pool = self.groups[made.source or ""]
+        root = pool.root()
+        group = _Group(pool=pool)
+        _raise_to(group.before, root.writes)  # of blocks that it was lent to
+        for other in root.placed:
+            if other.names <= 0:
+                for clock in (other.before, other.reads, other.writes):
+                    _raise_to(group.before, clock)
+        if not isinstance(made.type, PoolType):
+            root.placed.append(group)
+        return group
+
+    def _launch(
+        self, stream: int, reads: Sequence[_Group], writes: Sequence[_Group]
+    ) -> None:
+        """Have a stream wait for what the call needs, and note what it uses."""
+        needed = [0] * _STREAMS
+        for group in reads:
+            _raise_to(needed, group.before)
+            _raise_to(needed, group.writes)
+        for group in writes:
+            for clock in (group.before, group.writes, group.reads):
+                _raise_to(needed, clock)
+        for other in range(_STREAMS):
+            if self.clocks[stream][other] < needed[other]:
+                self._wait(stream, other)
+        self.counts[stream] += 1
+        self.clocks[stream][stream] = self.counts[stream]
+        for group in reads:
+            group.reads[stream] = self.counts[stream]
+        for group in writes:
+            group.writes[stream] = self.counts[stream]
+
+    def _wait(self, stream: int, other: int) -> None:
+        if stream == other:  # what a stream was given is done before what it is given now
+            return
+        event = self.names.new(None, "event")
+        self.lines.append(RecordEventLine(result=event, stream=other))
+        self.lines.append(WaitEventLine(event=event, stream=stream))
+        _raise_to(self.clocks[stream], self.clocks[other])
+
+    def _host_reads(self) -> None:
+        for clock in self.clocks:
+            _raise_to(clock, self.counts)
+
+
+def _raise_to(clock: Clock, other: Clock) -> None:
+    for stream, count in enumerate(other):
+        clock[stream] = max(clock[stream], count)
+
+
+def _constants_in(line: BodyLine) -> Iterator[str]:
+    """Yield the names that nested blocks use; constants are among them."""
+    for inner in walk_lines(lines for block in blocks_of(line) for lines in block.lines):
+        yield from uses(inner)
