@@ -5,14 +5,13 @@ import random
 from attrs import evolve
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.effects import uses
+from wrapperir.ir.effects import LineEffects, Origin, uses
 from wrapperir.ir.line import (
     AllocateLine,
     AssertNotNanLine,
     BufferRef,
     ExternKernelLine,
     FreeLine,
-    MultiOutputLine,
     ReinterpretLine,
     ReuseLine,
 )
@@ -91,10 +90,18 @@ def drop_allocation(program: Program, rng: random.Random) -> Faulty | None:
     return None
 
 
+_REPEATABLE = (Origin.ALLOCATED, Origin.VIEW, Origin.ELEMENT)
+"""Definitions whose only fault, where the line is repeated, is the name."""
+
+
 def duplicate_definition(program: Program, rng: random.Random) -> Faulty | None:
     """Define a name twice."""
-    kinds = (AllocateLine, ReinterpretLine, MultiOutputLine)
-    places = ((i, ln) for i, ln in enumerate(program.lines) if isinstance(ln, kinds))
+    effects = LineEffects.of_program(program)
+    places = (
+        (index, line)
+        for index, line in enumerate(program.lines)
+        if any(made.origin in _REPEATABLE for made in effects.visit(line).definitions)
+    )
     found = choose(places, rng)
     if found is None:
         return None
