@@ -20,7 +20,7 @@ from wrapperir.ir.expr import (
 from wrapperir.ir.line import SizeOf, SymbolKind, ValueOf
 from wrapperir.ir.types import DType, ScalarType, tensor
 from wrapperir.passes import simplify_expressions
-from wrapperir.passes.fold_constants import fold_constants
+from wrapperir.passes.simplify_expressions import fold_constants
 
 S0, U0, F0 = Symbol("s0"), Symbol("u0"), Symbol("f0")
 

@@ -6,8 +6,7 @@ from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, LinePath
 from wrapperir.interp.entry import mismatch, result_mismatch
 from wrapperir.interp.fault import FaultError
 from wrapperir.interp.frame import Frame
-from wrapperir.interp.layout import value_of
-from wrapperir.interp.numbers import number_as
+from wrapperir.interp.layout import number_as, value_of
 from wrapperir.interp.pool import Pool
 from wrapperir.interp.storage import Owner
 from wrapperir.interp.streams import Event

@@ -10,8 +10,7 @@ from wrapperir.emit.contract import Value
 from wrapperir.interp.allocation import adopt
 from wrapperir.interp.fault import FaultError, placed
 from wrapperir.interp.frame import Frame
-from wrapperir.interp.layout import layout_of, same_elements
-from wrapperir.interp.numbers import number_as
+from wrapperir.interp.layout import layout_of, number_as, same_elements
 from wrapperir.interp.pool import Pool, pool_bytes
 from wrapperir.interp.storage import Owner, require_cpu
 from wrapperir.interp.streams import Event

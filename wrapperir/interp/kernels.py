@@ -10,11 +10,10 @@ from wrapperir.interp.access_watch import watch_of
 from wrapperir.interp.choices import KernelValue, choice_at, choices_of
 from wrapperir.interp.fault import FaultError
 from wrapperir.interp.kernel_memory import CppWrites, check_memory
-from wrapperir.interp.layout import integer_of
-from wrapperir.interp.numbers import number_as
+from wrapperir.interp.layout import integer_of, number_as
 from wrapperir.interp.streams import Launch
-from wrapperir.interp.tensor_descriptors import descriptor_problem
 from wrapperir.interp.values import TensorValue
+from wrapperir.ir.descriptors import DESCRIPTOR_ALIGNMENT, block_fault, layout_fault
 from wrapperir.ir.expr import Number
 from wrapperir.ir.kernel import (
     DescriptorParameter,
@@ -170,7 +169,7 @@ def _checked_arguments(
             and isinstance(parameter, DescriptorParameter)
             and isinstance(argument, TensorValue)
         ):
-            problem = descriptor_problem(kernel.language, parameter, argument)
+            problem = _descriptor_problem(kernel.language, parameter, argument)
         if problem is not None:
             message = f"{parameter.name} of @{kernel.name} {problem}"
             raise FaultError(Code.RUN_KERNEL_ARGUMENTS, message, subject=f"@{kernel.name}")
@@ -198,6 +197,29 @@ def _problem(
         return "needs a number"
     if number_as(parameter.dtype, argument) is None:
         return f"needs a whole number, not {argument}"
+    return None
+
+
+def _descriptor_problem(
+    language: Language, parameter: DescriptorParameter, value: TensorValue
+) -> str | None:
+    """Return why a kernel cannot take a tensor behind a descriptor, if that is so."""
+    if language is not Language.TRITON:
+        return f"is a descriptor, which no kernel in {language.value} takes"
+    fault = block_fault(parameter)
+    if fault is not None:
+        return f"has a block that no descriptor has: {fault}"
+    fault = layout_fault(parameter, value.layout.size, value.layout.stride)
+    if fault is not None:
+        return f"is given a tensor that {fault}"
+    if value.tensor.data_ptr() % DESCRIPTOR_ALIGNMENT:
+        return f"is given a tensor whose address is no multiple of {DESCRIPTOR_ALIGNMENT}"
+    placed = value.storage.alignment
+    if placed is not None and placed % DESCRIPTOR_ALIGNMENT:
+        return (
+            f"is given a tensor whose place in a pool is aligned to {placed} bytes, "
+            f"not {DESCRIPTOR_ALIGNMENT}"
+        )
     return None
 
 

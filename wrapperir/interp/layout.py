@@ -1,4 +1,4 @@
-"""A tensor type with its symbols replaced by their values."""
+"""Values of expressions and types: numbers, and layouts of tensors."""
 
 from collections.abc import Mapping
 
@@ -92,6 +92,18 @@ def _in_range(value: Number) -> Number:
     if isinstance(value, int) and not -_LIMIT <= value < _LIMIT:
         raise FaultError(Code.RUN_EVALUATION, "a number does not fit 64 bits")
     return value
+
+
+def number_as(dtype: DType, value: Number) -> Number | None:
+    """Return a number as a float, bool or int, as ``dtype`` is.
+
+    ``None`` where it would be an int and is not whole.
+    """
+    if dtype.is_float:
+        return float(value)
+    if dtype is DType.BOOL:
+        return bool(value)
+    return int(value) if isinstance(value, int) or value.is_integer() else None
 
 
 def layout_of(type: TensorType, symbols: Mapping[str, Number]) -> Layout:

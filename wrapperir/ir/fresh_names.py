@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from wrapperir.ir.blocks import blocks_of
+from wrapperir.ir.blocks import blocks_of, walk_lines
 from wrapperir.ir.effects import definitions
-from wrapperir.ir.line import BodyLine
 from wrapperir.ir.program import Program
 
 
@@ -37,12 +36,7 @@ def value_names(program: Program) -> Iterator[str]:
     """Yield the name of each value of a program, those of nested blocks included."""
     yield from (input.name for input in program.inputs)
     yield from (constant.name for constant in program.constants)
-    yield from _defined(program.lines)
-
-
-def _defined(lines: Iterable[BodyLine]) -> Iterator[str]:
-    for line in lines:
+    for line in walk_lines(program.lines):
         yield from (name for name, _ in definitions(line))
         for block in blocks_of(line):
             yield from (parameter.name for parameter in block.parameters)
-            yield from _defined(block.lines)

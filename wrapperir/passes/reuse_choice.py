@@ -17,14 +17,14 @@ from wrapperir.ir.types import TensorType, ValueType
 from wrapperir.passes.live_units import LiveUnits
 
 _Class: TypeAlias = tuple[object, ...]
-"""What memory and the buffer that takes it have in common."""
+"""The properties that a freed buffer and the buffer in its memory share."""
 
 
 @frozen(eq=False)
-class Memory:
-    """Memory of a buffer: ``amount`` orders sizes of a class, ``units`` are counted.
+class BufferSize:
+    """The size of a buffer in ``units``; ``amount`` orders the sizes of a class.
 
-    The amount is bytes, not rounded, where they are constant.
+    The amount is the bytes, not rounded, where they are constant.
     """
 
     amount: int
@@ -33,9 +33,9 @@ class Memory:
 
 @frozen(eq=False)
 class Freed:
-    """Memory, and the name and the line that free it."""
+    """A freed buffer: its size, and the name and the line that free it."""
 
-    memory: Memory
+    size: BufferSize
     name: str
     line: int
 
@@ -48,7 +48,7 @@ class _Shelf:
     stacks: dict[int, list[Freed]] = field(factory=dict[int, list[Freed]])
 
     def put(self, freed: Freed) -> None:
-        amount = freed.memory.amount
+        amount = freed.size.amount
         if amount not in self.stacks:
             insort(self.amounts, amount)
             self.stacks[amount] = []
@@ -61,7 +61,7 @@ class _Shelf:
 
     def take(self, freed: Freed) -> None:
         """Remove what ``find`` returned."""
-        amount = freed.memory.amount
+        amount = freed.size.amount
         self.stacks[amount].pop()
         if not self.stacks[amount]:
             del self.stacks[amount]
@@ -82,7 +82,7 @@ class ReuseSearch:
     _shelves: dict[_Class, dict[int, _Shelf]] = field(
         factory=dict[_Class, dict[int, _Shelf]]
     )
-    _memory: dict[int, Memory] = field(factory=dict[int, Memory])
+    _sizes: dict[int, BufferSize] = field(factory=dict[int, BufferSize])
 
     def run(self) -> None:
         """Fill ``chosen``: for the line of an allocation, the memory that it takes."""
@@ -134,13 +134,13 @@ class ReuseSearch:
         unit = self.footprints.sizes.of(type).unit
         return (type.device, type.space, type.pinned, layout, unit)
 
-    def _memory_of(self, storage: Storage) -> Memory:
-        known = self._memory.get(storage.begin)
+    def _size_of(self, storage: Storage) -> BufferSize:
+        known = self._sizes.get(storage.begin)
         if known is not None:
             return known
         size = self.footprints.sizes.of(storage.type)
         bytes = storage_bytes(storage.type)
-        return Memory(bytes if isinstance(bytes, int) else size.count, size.count)
+        return BufferSize(bytes if isinstance(bytes, int) else size.count, size.count)
 
     def _offer(self, storage: Storage, freed: str, line: int) -> None:
         """Put freed memory on the shelf of its class and of what its name promises."""
@@ -151,24 +151,24 @@ class ReuseSearch:
             return
         shelves = self._shelves.setdefault(self._class_of(storage), {})
         shelf = shelves.setdefault(type.alignment or 1, _Shelf())
-        shelf.put(Freed(self._memory_of(storage), freed, line))
+        shelf.put(Freed(self._size_of(storage), freed, line))
 
     def _place(self, index: int, line: AllocateLine, storage: Storage) -> None:
         """Choose freed memory for a buffer, if some is suited."""
         if line.workspace not in (None, ZeroMode.UNINITIALIZED):
             return
-        own = self._memory_of(storage)
+        own = self._size_of(storage)
         dimension, _ = self.footprints.dimension(storage)
         shelves = self._shelves.get(self._class_of(storage), {})
         offers: list[tuple[int, int, _Shelf, Freed]] = []
         for alignment, shelf in shelves.items():
             freed = shelf.find(own.amount)
             if freed is not None and alignment >= (line.type.alignment or 1):
-                offers.append((freed.memory.amount, -freed.line, shelf, freed))
+                offers.append((freed.size.amount, -freed.line, shelf, freed))
         for amount, _, shelf, freed in sorted(offers, key=lambda offer: offer[:2]):
             if storage.escapes and amount > own.amount:
                 continue
-            kept, more = freed.memory.units, freed.memory.units - own.units
+            kept, more = freed.size.units, freed.size.units - own.units
             if not self.live.may_add(dimension, freed.line, index, kept):
                 continue
             if not self.live.may_add(dimension, index, storage.end, more):
@@ -177,5 +177,5 @@ class ReuseSearch:
             self.live.add(dimension, index, storage.end, more)
             shelf.take(freed)
             self.chosen[index] = freed
-            self._memory[index] = freed.memory
+            self._sizes[index] = freed.size
             return

@@ -6,10 +6,17 @@ from typing import TYPE_CHECKING
 from attrs import evolve
 
 from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol, symbols_in
+from wrapperir.ir.expr import (
+    EvaluationError,
+    Expr,
+    ExprOp,
+    Operation,
+    Symbol,
+    evaluate,
+    symbols_in,
+)
 from wrapperir.ir.line import SymbolDefinitionLine, SymbolKind
 from wrapperir.ir.program import Program
-from wrapperir.passes.fold_constants import fold_constants
 from wrapperir.passes.rewrite_expressions import rewrite_expressions
 
 if TYPE_CHECKING:
@@ -85,6 +92,25 @@ def simplify_expressions(program: Program) -> Program:
         lines=rewrite_expressions(program.lines, simplify),
         outputs=rewrite_expressions(program.outputs, simplify),
     )
+
+
+def fold_constants(expr: Expr) -> Expr:
+    """Return ``expr`` with each operation on numbers replaced by its value.
+
+    An operation without a value, such as a division by zero, stays: the error belongs to
+    the run.  Whole numbers stay ints and other numbers floats.
+    """
+    if not isinstance(expr, Operation):
+        return expr
+    args = tuple(fold_constants(arg) for arg in expr.args)
+    same = all(new is old for new, old in zip(args, expr.args, strict=True))
+    folded = expr if same else Operation(expr.op, args)
+    if all(isinstance(arg, int | float) for arg in args):
+        try:
+            return evaluate(folded, {})
+        except EvaluationError:
+            pass
+    return folded
 
 
 class _Simplifier:

@@ -6,6 +6,7 @@ from attrs import define, evolve, field
 
 from wrapperir.ir.blocks import rewrite_blocks
 from wrapperir.ir.effects import uses
+from wrapperir.ir.expr import Expr, mul
 from wrapperir.ir.fresh_names import Names, value_names
 from wrapperir.ir.line import (
     AllocateLine,
@@ -21,7 +22,6 @@ from wrapperir.ir.line import (
 from wrapperir.ir.mentions import buffers_in, type_symbols
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import DEFAULT_SPACE, TensorType, TupleType, ValueType
-from wrapperir.passes.dense_layout import is_dense
 from wrapperir.passes.out_overloads import OutOverload, find_out_overload
 
 
@@ -134,9 +134,28 @@ class _Rewriter:
             and type.space == DEFAULT_SPACE
             and not type.pinned
             and type.layout is None
-            and is_dense(type)
+            and _is_dense(type)
             and self.known.issuperset(type_symbols(type))
         )
+
+
+def _is_dense(type: TensorType) -> bool:
+    """Say whether elements are certain to fill their memory, each byte once.
+
+    Dimensions of size 1 may have any stride.  A tensor without elements is not dense.
+    """
+    if 0 in type.size:
+        return False
+    pairs = zip(type.size, type.stride, strict=True)
+    left = [(size, stride) for size, stride in pairs if size != 1]
+    step: Expr = 1
+    while left:
+        found = next((pair for pair in left if pair[1] == step), None)
+        if found is None:
+            return False
+        left.remove(found)
+        step = mul(found[0], step)
+    return True
 
 
 def _tuples(lines: Sequence[BodyLine], results: Iterable[Argument]) -> dict[str, _Tuple]:

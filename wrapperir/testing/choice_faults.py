@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from attrs import evolve
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.blocks import blocks_of
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.expr import ExprOp, Operation, Symbol, compare
 from wrapperir.ir.kernel import (
     KernelChoice,
@@ -16,7 +16,6 @@ from wrapperir.ir.kernel import (
     runtime_parameters,
 )
 from wrapperir.ir.line import (
-    BodyLine,
     KernelCallLine,
     KernelDefinitionLine,
     MultiKernelLine,
@@ -247,19 +246,12 @@ def same_multi_kernel(program: Program, rng: random.Random) -> Faulty | None:
 
 def _called_once(program: Program) -> Iterator[tuple[int, int, MultiKernelLine]]:
     """Yield the multi-kernels that one line calls: that line's index, and their own."""
-    calls = [call.kernel for call in _calls(program.lines)]
+    lines = walk_lines(program.lines)
+    calls = [line.kernel for line in lines if isinstance(line, KernelCallLine)]
     for at, call in places_of(program, KernelCallLine):
         for index, line in _multi_kernels(program):
             if line.name == call.kernel and calls.count(line.name) == 1:
                 yield at, index, line
-
-
-def _calls(lines: tuple[BodyLine, ...]) -> Iterator[KernelCallLine]:
-    for line in lines:
-        if isinstance(line, KernelCallLine):
-            yield line
-        for block in blocks_of(line):
-            yield from _calls(block.lines)
 
 
 def _change_called(

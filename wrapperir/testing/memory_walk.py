@@ -134,7 +134,7 @@ class _Walk:
             case AllocateLine():
                 self._allocate(line, path)
             case AllocatePoolLine():
-                memory = self.trace.begin(path, self._integer(line.type.size))
+                memory = self.trace.begin(path, self._nbytes(line.type))
                 memory.is_pool = True
                 self._define(line.result, TracedValue((memory,), type=line.type))
             case PlaceLine():
@@ -200,14 +200,8 @@ class _Walk:
 
     def _place(self, line: PlaceLine, path: LinePath) -> None:
         (pool,) = self._value(line.pool).memories
-        is_pool = isinstance(line.type, PoolType)
-        nbytes = (
-            self._integer(line.type.size)
-            if isinstance(line.type, PoolType)
-            else self._nbytes(line.type)
-        )
-        memory = self.trace.begin(path, nbytes, counted=False)
-        memory.pool, memory.is_pool = pool, is_pool
+        memory = self.trace.begin(path, self._nbytes(line.type), counted=False)
+        memory.pool, memory.is_pool = pool, isinstance(line.type, PoolType)
         memory.offset = pool.offset + self._integer(line.offset)
         pool.names += 1
         self._define(line.result, TracedValue((memory,), type=line.type))
@@ -355,7 +349,9 @@ class _Walk:
     def _integer(self, expr: Expr) -> int:
         return _integer(expr, self.symbols)
 
-    def _nbytes(self, type: TensorType) -> int:
+    def _nbytes(self, type: TensorType | PoolType) -> int:
+        if isinstance(type, PoolType):
+            return self._integer(type.size)
         size = [self._integer(extent) for extent in type.size]
         if prod(size) == 0:
             return 0

@@ -4,7 +4,7 @@ A pass keeps a program valid, its results the same bit for bit, and its peak no 
 the analysis of :mod:`wrapperir.analysis` and the brute-force checker see it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from attrs import evolve, frozen
 from wrapperir.analysis.live_bytes import analyze_memory
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.interp import interpret
-from wrapperir.ir.blocks import blocks_of
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.expr import Number, Symbol
 from wrapperir.ir.line import BodyLine, ItemOf, SymbolDefinitionLine
 from wrapperir.ir.program import Program
@@ -120,18 +120,11 @@ def _defined(lines: Iterable[SymbolDefinitionLine | BodyLine]) -> list[str]:
 
 
 def _nested_symbols(lines: Iterable[BodyLine], rng: Random) -> dict[str, Number]:
-    """Return some value in its range for each symbol that a block reads from data."""
+    """Return some value in its range for each symbol that lines read from data."""
     symbols: dict[str, Number] = {}
-    for line in _nested(lines):
+    for line in walk_lines(lines):
         if isinstance(line, SymbolDefinitionLine) and isinstance(line.source, ItemOf):
             low = line.lower or 0
             high = low + _MOST if line.upper is None else line.upper
             symbols[line.symbol] = rng.randint(low, max(low, min(high, low + _MOST)))
     return symbols
-
-
-def _nested(lines: Iterable[BodyLine]) -> Iterator[BodyLine]:
-    for line in lines:
-        for block in blocks_of(line):
-            yield from block.lines
-            yield from _nested(block.lines)
