@@ -3,11 +3,14 @@
 # torch says little of its types.
 # pyright: reportUnknownMemberType=false, reportPrivateUsage=false
 
+from collections.abc import Callable, Mapping
+
 import torch
 from attrs import evolve
 
+from wrapperir.emit.torch_dtypes import torch_dtype
 from wrapperir.fx import functions
-from wrapperir.ir.expr import symbols_in
+from wrapperir.ir.expr import EvaluationError, Expr, evaluate_int, mul, symbols_in
 from wrapperir.ir.line import (
     AssertAlignmentLine,
     AssertNotNanLine,
@@ -15,12 +18,12 @@ from wrapperir.ir.line import (
     AssertSizeStrideLine,
     SymbolKind,
 )
-from wrapperir.ir.types import DType
+from wrapperir.ir.types import DType, TensorType, contiguous_stride
 from wrapperir_fx import assert_operator as assert_operator  # registers the operator
 from wrapperir_fx.context import GraphContext
-from wrapperir_fx.dense_layouts import dense_type
 
 _aten = torch.ops.aten
+_WithoutModes = torch._C._DisableTorchDispatch  # the caller may be under a mode
 _NARROW_FLOATS = frozenset(dtype for dtype in DType if dtype.value.startswith("f8"))
 
 
@@ -54,14 +57,44 @@ def emit_assert_not_nan(graph: GraphContext, line: AssertNotNanLine) -> None:
     names = {name for entry in (*type.size, *type.stride) for name in symbols_in(entry)}
     samples = {name: graph.fakes.sample(name) for name in names}
     if type.dtype in _NARROW_FLOATS:  # isfinite takes no 8-bit floats
-        type = dense_type(torch.Tensor.float, type, samples)
+        type = _dense_type(torch.Tensor.float, type, samples)
         type = evolve(type, dtype=DType.F32)
         args = (node, torch.float32)
         node = graph.nodes.call(_aten.to.dtype, args, val=graph.fakes.of(type))
-    flags = evolve(dense_type(torch.isfinite, type, samples), dtype=DType.BOOL)
+    flags = evolve(_dense_type(torch.isfinite, type, samples), dtype=DType.BOOL)
     node = graph.nodes.call(_aten.isfinite.default, (node,), val=graph.fakes.of(flags))
     flag = evolve(flags, size=(), stride=(), offset=0)
     node = graph.nodes.call(_aten.all.default, (node,), val=graph.fakes.of(flag))
     val = graph.fakes.unknown(SymbolKind.BOOL)
     node = graph.nodes.call(_aten.item.default, (node,), val=val)
     graph.nodes.call(_aten._assert_scalar.default, (node, message))
+
+
+def _dense_type(
+    compute: Callable[[torch.Tensor], torch.Tensor],
+    type: TensorType,
+    samples: Mapping[str, int],
+) -> TensorType:
+    """Return ``type`` with the layout of what ``compute`` makes of such a tensor.
+
+    ``samples`` has a number for each symbol.  The order of dimensions is that of such a
+    run: PyTorch goes by which stride is larger.
+    """
+    try:
+        size = [evaluate_int(entry, samples) for entry in type.size]
+        stride = [evaluate_int(entry, samples) for entry in type.stride]
+        with _WithoutModes():
+            sample = torch.empty_strided(
+                size, stride, dtype=torch_dtype(type.dtype), device="meta"
+            )
+            found = compute(sample).stride()
+    except (EvaluationError, RuntimeError):  # no such tensor: the run will say so
+        return evolve(type, stride=contiguous_stride(type.size), offset=0)
+    if all(isinstance(entry, int) for entry in type.size):
+        return evolve(type, stride=tuple(found), offset=0)
+    strides: list[Expr] = [0] * len(found)
+    step: Expr = 1
+    for dim in sorted(range(len(found)), key=lambda dim: (found[dim], -dim)):
+        strides[dim] = step
+        step = mul(type.size[dim], step)
+    return evolve(type, stride=tuple(strides), offset=0)

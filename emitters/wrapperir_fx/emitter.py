@@ -50,7 +50,7 @@ class FxEmitter(Emitter):
             DiagnosticError: the program holds what a graph cannot express; all such
                 places are named.
         """
-        from wrapperir_fx.printing import format_graph
+        from wrapperir_fx.graph_builder import format_graph
 
         files: dict[str, str | bytes] = {
             ENTRY: format_program(program),

@@ -5,7 +5,6 @@
 
 import operator
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import cast
 
 from wrapperir.diagnostics import LinePath
@@ -34,7 +33,6 @@ from wrapperir.ir.line import (
     SymbolDefinitionLine,
     WaitEventLine,
     WhileLoopLine,
-    ZeroMode,
 )
 from wrapperir.ir.visitor import LineVisitor
 from wrapperir_fx.asserts import (
@@ -73,18 +71,14 @@ class FxLines(LineVisitor[None]):
 
     def visit_allocate(self, line: AllocateLine) -> None:
         """Append ``torch.empty_strided``; what is kept was made before the call."""
-        kept = line.workspace is ZeroMode.ZERO_PER_PROGRAM
-        with nullcontext() if kept else self._graph.streams.allocating(line.result):
-            emit_allocate(self._graph, line)
+        emit_allocate(self._graph, line)
 
     def visit_allocate_pool(self, line: AllocatePoolLine) -> None:
         """Append ``torch.empty_strided`` of bytes."""
-        with self._graph.streams.allocating(line.result):
-            emit_allocate_pool(self._graph, line)
+        emit_allocate_pool(self._graph, line)
 
     def visit_place(self, line: PlaceLine) -> None:
         """Append ``torch.as_strided`` of the pool."""
-        self._graph.streams.alias(line.result, line.pool)
         emit_place(self._graph, line)
 
     def visit_free(self, line: FreeLine) -> None:
@@ -93,12 +87,10 @@ class FxLines(LineVisitor[None]):
 
     def visit_reuse(self, line: ReuseLine) -> None:
         """Append ``torch.as_strided``."""
-        self._graph.streams.alias(line.result, line.source)
         emit_view(self._graph, line)
 
     def visit_reinterpret(self, line: ReinterpretLine) -> None:
         """Append ``torch.as_strided``."""
-        self._graph.streams.alias(line.result, line.source)
         emit_view(self._graph, line)
 
     def visit_kernel_call(self, line: KernelCallLine) -> None:

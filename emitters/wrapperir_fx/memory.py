@@ -4,6 +4,7 @@
 # pyright: reportUnknownMemberType=false
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TypeAlias
 
 import torch
@@ -44,9 +45,10 @@ _SPACES = frozenset({DEFAULT_SPACE, COMM_SPACE})
 def emit_allocate(graph: GraphContext, line: AllocateLine) -> None:
     """Append ``empty_strided``; a workspace is zeroed, in each call or once and for all."""
     kept = line.workspace is ZeroMode.ZERO_PER_PROGRAM
-    value = _allocate(graph, line.result, line.type, _kept if kept else _empty)
-    value.roots = frozenset((line.result,))
-    graph.values[line.result] = value
+    with nullcontext() if kept else graph.streams.allocating(line.result):
+        value = _allocate(graph, line.result, line.type, _kept if kept else _empty)
+        value.roots = frozenset((line.result,))
+        graph.values[line.result] = value
     if line.workspace is ZeroMode.ZERO_ON_CALL:
         graph.streams.zero(line.result)
 
@@ -57,15 +59,17 @@ def emit_allocate_pool(graph: GraphContext, line: AllocatePoolLine) -> None:
     dtype = graph.pools.dtype(line.result)
     if dtype is not DType.U8:
         type = flat(evolve(type, dtype=dtype), divided(line.type.size, dtype.itemsize))
-    value = _allocate(graph, line.result, type, _empty)
-    value.type, value.roots = line.type, frozenset((line.result,))
-    graph.values[line.result] = value
+    with graph.streams.allocating(line.result):
+        value = _allocate(graph, line.result, type, _empty)
+        value.type, value.roots = line.type, frozenset((line.result,))
+        graph.values[line.result] = value
 
 
 def emit_place(graph: GraphContext, line: PlaceLine) -> None:
     """Append a view of the pool."""
     pool = graph.values[line.pool]
     type = line.type
+    graph.streams.alias(line.result, line.pool)
     if isinstance(type, PoolType):
         dtype = DType.U8 if pool.root is None else pool.root.type.dtype
         count = divided(type.size, dtype.itemsize)
@@ -83,6 +87,7 @@ def emit_place(graph: GraphContext, line: PlaceLine) -> None:
 def emit_view(graph: GraphContext, line: ReuseLine | ReinterpretLine) -> None:
     """Append ``as_strided`` of the source, seen in another element type if need be."""
     source = graph.values[line.source]
+    graph.streams.alias(line.result, line.source)
     value = graph.values[line.result] = view_of(graph, line.result, source, line.type)
     value.roots = source.roots
 

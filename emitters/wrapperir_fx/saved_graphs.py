@@ -16,8 +16,8 @@ from torch.fx.graph import PythonCode
 from torch.fx.node import map_aggregate
 
 from wrapperir.fx.metadata import LINES, PROVENANCE
+from wrapperir_fx.nodes import NoTracer
 from wrapperir_fx.restored_values import restore_values
-from wrapperir_fx.tracing import NoTracer
 
 _KEPT = (LINES, PROVENANCE, "stack_trace")
 """What of ``node.meta`` is saved; fake values are made anew where a graph is loaded."""

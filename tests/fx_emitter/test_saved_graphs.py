@@ -16,7 +16,7 @@ from wrapperir.testing.inputs import example_constants
 from wrapperir.text import parse_program
 from wrapperir_fx.emitter import FxEmitter
 from wrapperir_fx.graph_module import build_graph_module
-from wrapperir_fx.tracing import NoTracer
+from wrapperir_fx.nodes import NoTracer
 
 SAVED = [
     case
