@@ -1,6 +1,8 @@
 """Facts of a whole program that emitters need before they write its first line."""
 
 from collections.abc import Mapping
+from functools import cached_property
+from itertools import chain
 
 from attrs import frozen
 
@@ -14,6 +16,7 @@ from wrapperir.ir.line import (
     DefinitionLine,
     ExternKernelLine,
     KernelCallLine,
+    MultiKernelLine,
     SymbolDefinitionLine,
 )
 from wrapperir.ir.program import Program
@@ -22,27 +25,54 @@ from wrapperir.ir.types import Device, TensorType, ValueType
 
 @frozen(eq=False)
 class ProgramFacts:
-    """Facts of a verified program, computed once by :func:`program_facts`.
-
-    ``definitions`` are the kernels and multi-kernels by name, ``constants`` the names of
-    the constants, ``types`` the type of every value, in nested blocks too, and ``kinds``
-    the kind of every symbol.  ``kernel_devices`` has the kinds of device that each kernel
-    may be called on; a kernel that no call may run is not in it.  ``first_gpu`` is the
-    first CUDA device with an index that a line allocates on or runs on.
-    """
+    """Facts of a verified program; each is computed when it is first asked for."""
 
     program: Program
-    definitions: Mapping[str, DefinitionLine]
-    constants: frozenset[str]
-    types: Mapping[str, ValueType]
-    kinds: NumberKinds
-    kernel_devices: Mapping[str, frozenset[str]]
-    first_gpu: Device | None
-    _runnable: Mapping[int, Runnable]
+
+    @cached_property
+    def definitions(self) -> Mapping[str, DefinitionLine]:
+        """The kernels and multi-kernels, by name."""
+        return {line.name: line for line in self.program.definitions}
+
+    @cached_property
+    def constants(self) -> frozenset[str]:
+        """The names of the constants."""
+        return frozenset(constant.name for constant in self.program.constants)
+
+    @cached_property
+    def types(self) -> Mapping[str, ValueType]:
+        """The type of every value, in nested blocks too."""
+        return value_types(self.program)
+
+    @cached_property
+    def kinds(self) -> NumberKinds:
+        """The kind of every symbol."""
+        lines = chain(self.program.symbols, walk_lines(self.program.lines))
+        symbols = [line for line in lines if isinstance(line, SymbolDefinitionLine)]
+        return NumberKinds({line.symbol: line.kind for line in symbols})
+
+    @cached_property
+    def kernel_devices(self) -> Mapping[str, frozenset[str]]:
+        """The kinds of device that each kernel may be called on.
+
+        A kernel that no call may run is not in it.
+        """
+        kinds: dict[str, set[str]] = {}
+        for line, found in self._runnable.values():
+            for candidate in found.kernels.values():
+                kinds.setdefault(candidate.kernel.name, set()).add(line.device.kind)
+        return {name: frozenset(kinds) for name, kinds in kinds.items()}
+
+    @cached_property
+    def first_gpu(self) -> Device | None:
+        """The first CUDA device with an index that a line allocates on or runs on."""
+        named = map(_named_gpu, walk_lines(self.program.lines))
+        return next((device for device in named if device is not None), None)
 
     def runnable(self, line: KernelCallLine) -> Runnable:
         """Return the kernels that a call of this program may run, and what decides."""
-        return self._runnable[id(line)]
+        _, found = self._runnable[id(line)]
+        return found
 
     def tensor_type(self, name: str) -> TensorType:
         """Return the type of a value that a verified program uses as a tensor."""
@@ -50,36 +80,15 @@ class ProgramFacts:
         assert isinstance(type, TensorType), name
         return type
 
-
-def program_facts(program: Program) -> ProgramFacts:
-    """Return the facts of a verified program; reads each line once or twice."""
-    definitions = {line.name: line for line in program.definitions}
-    types = value_types(program)
-    kinds = {line.symbol: line.kind for line in program.symbols}
-    kernel_devices: dict[str, set[str]] = {}
-    runnable: dict[int, Runnable] = {}
-    first_gpu: Device | None = None
-    for line in walk_lines(program.lines):
-        if first_gpu is None:
-            first_gpu = _named_gpu(line)
-        if isinstance(line, KernelCallLine):
-            found = runnable[id(line)] = runnable_kernels(definitions, line, types)
-            for candidate in found.kernels.values():
-                kernel_devices.setdefault(candidate.kernel.name, set()).add(
-                    line.device.kind
-                )
-        elif isinstance(line, SymbolDefinitionLine):
-            kinds[line.symbol] = line.kind
-    return ProgramFacts(
-        program=program,
-        definitions=definitions,
-        constants=frozenset(constant.name for constant in program.constants),
-        types=types,
-        kinds=NumberKinds(kinds),
-        kernel_devices={name: frozenset(kinds) for name, kinds in kernel_devices.items()},
-        first_gpu=first_gpu,
-        runnable=runnable,
-    )
+    @cached_property
+    def _runnable(self) -> Mapping[int, tuple[KernelCallLine, Runnable]]:
+        calls = [x for x in walk_lines(self.program.lines) if isinstance(x, KernelCallLine)]
+        multi = any(isinstance(x, MultiKernelLine) for x in self.program.definitions)
+        types = self.types if multi else {}  # read where a choice depends on sizes
+        return {
+            id(line): (line, runnable_kernels(self.definitions, line, types))
+            for line in calls
+        }
 
 
 def _named_gpu(line: BodyLine) -> Device | None:
@@ -91,3 +100,8 @@ def _named_gpu(line: BodyLine) -> Device | None:
     else:
         return None
     return device if device.kind == "cuda" and device.index is not None else None
+
+
+def program_facts(program: Program) -> ProgramFacts:
+    """Return the facts of a verified program."""
+    return ProgramFacts(program)

@@ -153,8 +153,7 @@ class StreamPlanner:
 
     def __init__(self, facts: ProgramFacts, uses: StreamUses) -> None:
         """Plan for a program whose use of streams is ``uses``."""
-        self._types = facts.types
-        self._constants = facts.constants
+        self._facts = facts
         self._users = uses.users
         self._memory: dict[str, _Memory] = {}
         self.side = tuple(uses.side)
@@ -203,9 +202,9 @@ class StreamPlanner:
         """Return that a stream uses the memory of names, where it is not its own."""
         actions: list[RecordUse] = []
         for name in names if self.side else ():
-            type = self._types.get(name)
+            type = self._facts.types.get(name)
             on_gpu = isinstance(type, TensorType) and type.device.kind == "cuda"
-            if not on_gpu or name in self._constants:
+            if not on_gpu or name in self._facts.constants:
                 continue
             memory = self._memory.setdefault(name, _Memory(stream.main))
             if stream != memory.home and stream not in memory.told:
