@@ -71,7 +71,7 @@ def pass_operand(
         return Operand(leaves_of(graph, argument, value.type), value.type, value.roots)
     assert isinstance(argument, int | float | Symbol | Operation)  # verified
     kinds = {kind_of(type.dtype) for type in types if isinstance(type, ScalarType)}
-    kind = kinds.pop() if len(kinds) == 1 else _natural_kind(graph.kinds, argument)
+    kind = kinds.pop() if len(kinds) == 1 else _natural_kind(graph.facts.kinds, argument)
     type = ScalarType(_DTYPES[kind])
     return Operand(leaves_of(graph, argument, type), type)
 
@@ -159,7 +159,7 @@ def take_symbol(graph: GraphContext, name: str, take: Take) -> Node:
 
 
 def _is_float(graph: GraphContext, symbol: str) -> bool:
-    return graph.kinds.symbols.get(symbol) is SymbolKind.FLOAT
+    return graph.facts.kinds.symbols.get(symbol) is SymbolKind.FLOAT
 
 
 def _spread(graph: GraphContext, node: Node, type: ValueType) -> Iterable[FxArgument]:

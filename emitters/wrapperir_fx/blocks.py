@@ -29,9 +29,10 @@ from wrapperir.ir.line import (
     WhileLoopLine,
 )
 from wrapperir.ir.types import ScalarType
+from wrapperir.fx import block_functions
+from wrapperir_fx.block_facts import carried_roots
 from wrapperir_fx.block_values import Operand, gather, pass_operand
 from wrapperir_fx.context import GraphContext
-from wrapperir_fx.loop_memory import carried_roots
 from wrapperir_fx.nested_graphs import Nested, give, nest, result_roots
 from wrapperir_fx.values import Value
 

@@ -17,7 +17,6 @@ from wrapperir.ir.kernel import (
     runtime_parameters,
 )
 from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine, MultiKernelLine
-from wrapperir.ir.program import Program
 from wrapperir.ir.types import Device
 
 Report: TypeAlias = Callable[[str, str | None], None]
@@ -53,11 +52,9 @@ class Callee:
 class Callees:
     """The kernels and multi-kernels that are called, each looked at once."""
 
-    def __init__(self, program: Program) -> None:
-        """Start with no kernel called."""
-        self.definitions: Mapping[str, DefinitionLine] = {
-            line.name: line for line in program.definitions
-        }
+    def __init__(self, definitions: Mapping[str, DefinitionLine]) -> None:
+        """Start with no kernel called; ``definitions`` are those of the program."""
+        self._definitions = definitions
         self._kernels: dict[str, Callee] = {}
         self._multi_kernels: dict[str, Signature] = {}
 
@@ -67,7 +64,7 @@ class Callees:
         """Return a kernel that is called on a device; report where it cannot run there."""
         callee = self._kernels.get(definition.name)
         if callee is None:
-            index = list(self.definitions).index(definition.name)
+            index = list(self._definitions).index(definition.name)
             is_triton = definition.language is Language.TRITON
             key = "" if is_triton else definition_key(definition)
             signature = _signature(key, definition)
@@ -84,7 +81,7 @@ class Callees:
         """Return the signature of a multi-kernel whose choice is made at run time."""
         signature = self._multi_kernels.get(definition.name)
         if signature is None:
-            key = multi_kernel_key(MultiKernelDefinition.of(definition, self.definitions))
+            key = multi_kernel_key(MultiKernelDefinition.of(definition, self._definitions))
             signature = _signature(key, definition)
             self._multi_kernels[definition.name] = signature
         return signature

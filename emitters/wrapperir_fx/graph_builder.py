@@ -1,12 +1,12 @@
 """Builds the graph of a program, and formats it as code."""
 
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.fx.attributes import GraphParts
+from wrapperir.emit.facts import ProgramFacts
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import ScalarType
 from wrapperir_fx.context import GraphContext, ProgramContext
 from wrapperir_fx.lines import FxLines, emit_lines
-from wrapperir_fx.streams import survey_streams
+from wrapperir_fx.streams import find_gpu_streams
 from wrapperir_fx.symbols import convert_input
 
 
@@ -19,7 +19,7 @@ def build_graph(program: Program) -> GraphParts:
         DiagnosticError: the program holds what a graph cannot express; all such places
             are named.
     """
-    context = ProgramContext(program, survey_streams(program), emit_lines)
+    context = ProgramContext(ProgramFacts(program), find_gpu_streams(program), emit_lines)
     graph = GraphContext(context)
     for given in program.inputs:
         val = graph.fakes.of(given.type, given.name)

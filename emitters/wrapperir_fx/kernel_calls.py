@@ -12,7 +12,6 @@ from torch.fx.node import Argument, has_side_effect
 from wrapperir.emit.number_kinds import NumberKinds, kind_of
 from wrapperir.emit.runnable_kernels import (
     Runnable,
-    runnable_kernels,
     taken_arguments,
 )
 from wrapperir.fx.kernel_keys import (
@@ -54,7 +53,7 @@ has_side_effect(triton_kernel_wrapper_mutation)
 
 def emit_kernel_call(graph: GraphContext, line: KernelCallLine) -> None:
     """Append a call of ``triton_kernel_wrapper_mutation`` or of an operator of ours."""
-    found = _runnable(graph, line)
+    found = graph.facts.runnable(line)
     if not isinstance(found.dispatch, int):
         _emit_multi_kernel(graph, line, found)
         return
@@ -69,19 +68,9 @@ def emit_kernel_call(graph: GraphContext, line: KernelCallLine) -> None:
         graph.nodes.call(call_kernel, args)
 
 
-def _runnable(graph: GraphContext, line: KernelCallLine) -> Runnable:
-    """Return what a call may run, and what decides."""
-    types = {
-        argument.name: graph.values[argument.name].type
-        for argument in line.arguments
-        if isinstance(argument, BufferRef)
-    }
-    return runnable_kernels(graph.context.callees.definitions, line, types)
-
-
 def _emit_multi_kernel(graph: GraphContext, line: KernelCallLine, found: Runnable) -> None:
     callees = graph.context.callees
-    definition = callees.definitions[line.kernel]
+    definition = graph.facts.definitions[line.kernel]
     assert isinstance(definition, MultiKernelLine)
     for candidate in found.kernels.values():
         callees.kernel(candidate.kernel, line.device, graph.report)
@@ -156,7 +145,7 @@ def _emit_triton(
     for parameter, argument in zip(parameters, arguments, strict=True):
         if isinstance(parameter, ScalarParameter):
             assert not isinstance(argument, BufferRef)
-            values[parameter.name] = _converted(argument, parameter, graph.kinds)
+            values[parameter.name] = _converted(argument, parameter, graph.facts.kinds)
     grid = (*definition.grid, 1, 1, 1)[:3]
     blocks = {
         parameter.name: ("stable", (list(parameter.block),))

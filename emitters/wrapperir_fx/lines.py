@@ -161,9 +161,7 @@ class FxLines(LineVisitor[None]):
 def emit_lines(graph: GraphContext, lines: Sequence[BodyLine], path: LinePath) -> None:
     """Append lines to a graph; ``path`` is the place of their tuple."""
     visitor = FxLines(graph)
-    outer, graph.pools = graph.path, PoolDtypes(lines)
-    for index, line in enumerate(lines):
-        graph.path = (*path, index)
+    graph.pools = PoolDtypes(lines)
+    for _, line in graph.walk(lines, path):
         graph.nodes.begin(line)
         visitor.visit(line)
-    graph.path = outer

@@ -45,7 +45,7 @@ _SPACES = frozenset({DEFAULT_SPACE, COMM_SPACE})
 def emit_allocate(graph: GraphContext, line: AllocateLine) -> None:
     """Append ``empty_strided``; a workspace is zeroed, in each call or once and for all."""
     kept = line.workspace is ZeroMode.ZERO_PER_PROGRAM
-    with nullcontext() if kept else graph.streams.allocating(line.result):
+    with nullcontext() if kept else graph.streams.allocating(line):
         value = _allocate(graph, line.result, line.type, _kept if kept else _empty)
         value.roots = frozenset((line.result,))
         graph.values[line.result] = value
@@ -59,7 +59,7 @@ def emit_allocate_pool(graph: GraphContext, line: AllocatePoolLine) -> None:
     dtype = graph.pools.dtype(line.result)
     if dtype is not DType.U8:
         type = flat(evolve(type, dtype=dtype), divided(line.type.size, dtype.itemsize))
-    with graph.streams.allocating(line.result):
+    with graph.streams.allocating(line):
         value = _allocate(graph, line.result, type, _empty)
         value.type, value.roots = line.type, frozenset((line.result,))
         graph.values[line.result] = value

@@ -40,7 +40,6 @@ def emit_symbol(graph: GraphContext, line: SymbolDefinitionLine) -> None:
     if checked:
         args = (value, line.lower, line.upper, line.symbol)
         value = graph.nodes.call(functions.check_range, args, name=line.symbol, val=val)
-    graph.kinds.symbols[line.symbol] = line.kind
     graph.numbers.symbols[line.symbol] = value
 
 
