@@ -5,16 +5,16 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import frozen
 
-from wrapperir.ir.blocks import blocks_of, walk_lines
+from wrapperir.emit.facts import ProgramFacts
+from wrapperir.ir.blocks import blocks_of
 from wrapperir.ir.effects import LineEffects, Origin, uses
-from wrapperir.ir.line import Block, BodyLine, BufferRef, SymbolDefinitionLine
+from wrapperir.ir.line import Block, BodyLine, BufferRef
 from wrapperir.ir.mentions import (
     argument_symbols,
     buffers_in,
     line_symbols,
     type_symbols,
 )
-from wrapperir.ir.program import Program
 from wrapperir.ir.types import TensorType
 
 Roots = frozenset[str]
@@ -34,12 +34,12 @@ class _Needs:
 class BlockNeeds:
     """The constants and symbols that blocks of a program use, in nested blocks too."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, facts: ProgramFacts) -> None:
         """Look at no block until the first question."""
         self._constants: Mapping[str, TensorType] = {
-            constant.name: constant.type for constant in program.constants
+            constant.name: constant.type for constant in facts.program.constants
         }
-        self._program = program
+        self._facts = facts
         self._known: dict[int, _Needs] = {}
 
     def constants(self, blocks: Iterable[Block]) -> list[str]:
@@ -58,9 +58,7 @@ class BlockNeeds:
 
     @functools.cached_property
     def _symbol_places(self) -> Mapping[str, int]:
-        lines = (*self._program.symbols, *walk_lines(self._program.lines))
-        names = [line.symbol for line in lines if isinstance(line, SymbolDefinitionLine)]
-        return {name: place for place, name in enumerate(names)}
+        return {name: place for place, name in enumerate(self._facts.symbols)}
 
     def _of(self, block: Block) -> _Needs:
         known = self._known.get(id(block))

@@ -34,10 +34,10 @@ class ProgramContext:
     streams: GpuStreams
     emit_lines: Callable[["GraphContext", Sequence[BodyLine], LinePath], None]
     fakes: FakeValues = field(
-        default=Factory(lambda self: FakeValues(self.facts.program), takes_self=True)
+        default=Factory(lambda self: FakeValues(self.facts), takes_self=True)
     )
     needs: BlockNeeds = field(
-        default=Factory(lambda self: BlockNeeds(self.facts.program), takes_self=True)
+        default=Factory(lambda self: BlockNeeds(self.facts), takes_self=True)
     )
     callees: Callees = field(
         default=Factory(lambda self: Callees(self.facts.definitions), takes_self=True)

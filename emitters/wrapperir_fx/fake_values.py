@@ -19,10 +19,10 @@ import torch
 from attrs import frozen
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
+from wrapperir.emit.facts import ProgramFacts
 from wrapperir.emit.torch_dtypes import TORCH_DTYPES
 from wrapperir.ir.expr import Expr, ExprOp, add, mul
 from wrapperir.ir.line import SymbolKind
-from wrapperir.ir.program import Program
 from wrapperir.ir.types import (
     Device,
     PoolType,
@@ -80,9 +80,9 @@ def _present(place: torch.device) -> torch.device:
 class FakeValues:
     """Gives each value of one program its fake tensor, or number."""
 
-    def __init__(self, program: Program) -> None:
-        """Prepare a fake mode of its own for ``program``."""
-        self._numbers = SymbolicNumbers(program)
+    def __init__(self, facts: ProgramFacts) -> None:
+        """Prepare a fake mode for one program."""
+        self._numbers = SymbolicNumbers(facts)
         self.mode = FakeTensorMode(
             shape_env=self._numbers.shape_env, allow_non_fake_inputs=True
         )

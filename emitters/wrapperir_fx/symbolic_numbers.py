@@ -3,17 +3,15 @@
 # torch says little of its types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain
+from functools import cached_property
 
 import torch
-from attrs import define, field
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from wrapperir.emit.facts import ProgramFacts
 from wrapperir.emit.number_kinds import kind_of
-from wrapperir.ir.blocks import blocks_of, walk_lines
-from wrapperir.ir.effects import definitions
 from wrapperir.ir.expr import VARIADIC, Expr, ExprOp, Operation, Symbol
 from wrapperir.ir.line import (
     ItemOf,
@@ -24,8 +22,6 @@ from wrapperir.ir.line import (
     SymbolKind,
     ValueOf,
 )
-from wrapperir.ir.mentions import source_buffer
-from wrapperir.ir.program import Program
 from wrapperir.ir.types import DType, ScalarType, TensorType, ValueType
 from wrapperir_fx.symbolic_arithmetic import (
     SymbolicNumber,
@@ -45,33 +41,22 @@ _OF_SUMS = frozenset({ExprOp.ADD, ExprOp.SUB, ExprOp.MUL, ExprOp.NEG})
 _OF_TRUTHS = frozenset({ExprOp.AND, ExprOp.OR})
 
 
-@define
-class _Facts:
-    """What a program says of its symbols: their definitions, and the types of values.
-
-    ``readers`` has the symbol that is the value of a scalar.
-    """
-
-    definitions: dict[str, SymbolDefinitionLine] = field(factory=dict)
-    types: dict[str, ValueType] = field(factory=dict)
-    readers: dict[str, SymbolDefinitionLine] = field(factory=dict)
-
-
 class SymbolicNumbers:
-    """Gives what stands for each number of one program, always the same.
+    """PyTorch's number for each number of one program, always the same one.
 
-    What PyTorch cannot compute without deciding something for all runs, or not at once,
-    is a fresh number that only the run knows.
+    An unbacked symbol takes the place of a result that PyTorch could not compute without
+    a guard, which would decide something for all runs, or not quickly.
     """
 
-    def __init__(self, program: Program) -> None:
-        """Find nothing yet: a program without symbols is never searched."""
+    def __init__(self, facts: ProgramFacts) -> None:
+        """Start with no number asked for."""
         self.shape_env = ShapeEnv(duck_shape=False)
         self._torch_symbols = TorchSymbols(self.shape_env)
-        self._program = program
-        self._found: _Facts | None = None
-        self._given = {item.name for item in program.inputs}
-        self._given.update(item.name for item in program.constants)
+        self._facts = facts
+        self._given: dict[str, ValueType] = {
+            **{item.name: item.type for item in facts.program.inputs},
+            **{item.name: item.type for item in facts.program.constants},
+        }
         self._symbols: dict[str, SymbolicNumber] = {}
         self._scalars: dict[str, SymbolicNumber] = {}
         # By the identities of what each was computed of, which is kept to stay alive.
@@ -97,7 +82,7 @@ class SymbolicNumbers:
         return total
 
     def computed(self, op: ExprOp, args: Sequence[SymbolicNumber]) -> SymbolicNumber:
-        """Return what an operator makes of numbers."""
+        """Return the result of an operator."""
         key = (op, *map(_identity, args))
         known = self._computed.get(key)
         if known is None:
@@ -124,7 +109,7 @@ class SymbolicNumbers:
         known = self._scalars.get(name)
         if known is None:
             kind = kind_of(dtype)
-            reader = self._facts.readers.get(name)
+            reader = self._readers.get(name)
             if reader is None or reader.kind is not kind:
                 reader = SymbolDefinitionLine(symbol=name, kind=kind, source=ValueOf(name))
             known = self._scalars[name] = self._fresh(reader, name in self._given)
@@ -139,11 +124,11 @@ class SymbolicNumbers:
         return number.node.hint if number.node.has_hint() else FIRST_HINT
 
     def unknown(self, kind: SymbolKind) -> SymbolicNumber:
-        """Return a fresh number that only the run knows."""
+        """Return a new number that is known at run time only."""
         return self._torch_symbols.unbacked(kind)
 
     def _weight(self, number: SymbolicNumber) -> int:
-        """Return how much a number was computed of, repeats included."""
+        """Return how many operands a number was computed from, repeats included."""
         known = isinstance(number, int | float)
         return 0 if known else self._weights.get(id(number), 1)
 
@@ -164,7 +149,7 @@ class SymbolicNumbers:
         known = self._symbols.get(name)
         if known is not None:
             return known
-        line = self._facts.definitions.get(name)
+        line = self._facts.symbols.get(name)
         if line is None:
             line = SymbolDefinitionLine(symbol=name, source=Symbol(name))
         if name in self._resolving:  # a type that its own symbol is read from
@@ -177,17 +162,16 @@ class SymbolicNumbers:
 
     def _resolved(self, line: SymbolDefinitionLine) -> SymbolicNumber:
         """Return the value of a symbol, from where it is read."""
-        source, types = line.source, self._facts.types
-        match source:
+        match source := line.source:
             case ItemOf():
                 return self._fresh(line, False)
             case ValueOf(name):
-                type = types.get(name)
+                type = self._type(name)
                 if not isinstance(type, ScalarType):
                     return self._fresh(line, False)
                 number = self.scalar(name, type.dtype)
             case SizeOf(name) | StrideOf(name) | OffsetOf(name):
-                number = self._of_layout(line, types.get(name))
+                number = self._of_layout(line, self._type(name))
             case _:
                 number = self.number(source)
         return self.converted(number, line.kind)
@@ -221,11 +205,18 @@ class SymbolicNumbers:
             return self._torch_symbols.backed(line.symbol, line.kind, lower, upper)
         return self._torch_symbols.unbacked(line.kind, lower, upper)
 
-    @property
-    def _facts(self) -> _Facts:
-        if self._found is None:
-            self._found = _search(self._program)
-        return self._found
+    def _type(self, name: str) -> ValueType | None:
+        known = self._given.get(name)
+        return self._facts.types.get(name) if known is None else known
+
+    @cached_property
+    def _readers(self) -> Mapping[str, SymbolDefinitionLine]:
+        """The first symbol that is the value of each scalar."""
+        readers: dict[str, SymbolDefinitionLine] = {}
+        for line in self._facts.symbols.values():
+            if isinstance(line.source, ValueOf):
+                readers.setdefault(line.source.name, line)
+        return readers
 
 
 @contextmanager
@@ -249,21 +240,3 @@ def _identity(number: SymbolicNumber) -> object:
     """Return what tells numbers apart: 1, 1.0 and True are equal, and 0.0 and -0.0."""
     known = isinstance(number, int | float)
     return (type(number), repr(number)) if known else id(number)
-
-
-def _search(program: Program) -> _Facts:
-    facts = _Facts()
-    for line in chain(program.symbols, walk_lines(program.lines)):
-        if isinstance(line, SymbolDefinitionLine):
-            facts.definitions[line.symbol] = line
-            if isinstance(line.source, ValueOf):
-                facts.readers.setdefault(line.source.name, line)
-    facts.types.update((item.name, item.type) for item in program.inputs)
-    facts.types.update((item.name, item.type) for item in program.constants)
-    read = {source_buffer(line.source) for line in facts.definitions.values()} - {None}
-    if not read <= facts.types.keys():
-        for line in walk_lines(program.lines):
-            facts.types.update(definitions(line))
-            for block in blocks_of(line):
-                facts.types.update((item.name, item.type) for item in block.parameters)
-    return facts

@@ -8,6 +8,7 @@ from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from tests.draws import draws
+from wrapperir.emit.facts import ProgramFacts
 from wrapperir.emit.torch_dtypes import TORCH_DTYPES
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.effects import definitions
@@ -65,18 +66,20 @@ def defined(
 def dynamic(*more: SymbolDefinitionLine) -> FakeValues:
     """Values of a program of an ``n`` by ``m`` matrix, ``m`` small, and a ``k``."""
     return FakeValues(
-        Program(
-            inputs=(
-                Input(name="x", type=tensor("f32", (N, M))),
-                Input(name="y", type=ScalarType(DType.I64)),
-                Input(name="z", type=ScalarType(DType.F64)),
-            ),
-            symbols=(
-                defined("n", SizeOf("x", 0), 2),
-                defined("m", SizeOf("x", 1), 1, 7),
-                defined("k", ValueOf("y"), -5, 40),
-            ),
-            lines=more,
+        ProgramFacts(
+            Program(
+                inputs=(
+                    Input(name="x", type=tensor("f32", (N, M))),
+                    Input(name="y", type=ScalarType(DType.I64)),
+                    Input(name="z", type=ScalarType(DType.F64)),
+                ),
+                symbols=(
+                    defined("n", SizeOf("x", 0), 2),
+                    defined("m", SizeOf("x", 1), 1, 7),
+                    defined("k", ValueOf("y"), -5, 40),
+                ),
+                lines=more,
+            )
         )
     )
 
@@ -138,7 +141,7 @@ def shown(values: FakeValues, exprs: tuple[Expr, ...]) -> list[str]:
 
 @given(programs())
 def test_values_look_as_the_types_of_a_program_say(program: Program) -> None:
-    values = FakeValues(program)
+    values = FakeValues(ProgramFacts(program))
     entries = [(item.name, item.type) for item in program.inputs]
     entries += [(item.name, item.type) for item in program.constants]
     for line in walk_lines(program.lines):
@@ -229,7 +232,7 @@ def test_a_gpu_that_is_not_there_is_not_touched(monkeypatch: pytest.MonkeyPatch)
     touched: list[torch.device] = []
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(fake_tensor, "init_gpu_context", touched.append)
-    fakes = FakeValues(Program())
+    fakes = FakeValues(ProgramFacts(Program()))
     for index in (1, 2):
         place = torch.device("cuda", index)
         found = fakes.of(tensor("f32", (2,), device=Device("cuda", index)))
@@ -275,7 +278,7 @@ def test_symbols_of_one_narrow_range_stay_apart() -> None:
     type = tensor("f32", tuple(Symbol(name) for name in names))
     symbols = [defined(name, SizeOf("x", dim), 0, 1) for dim, name in enumerate(names)]
     program = Program(inputs=(Input(name="x", type=type),), symbols=tuple(symbols))
-    values = FakeValues(program)
+    values = FakeValues(ProgramFacts(program))
     look = fake(values.of(type))
     assert len({written(size) for size in look.size()}) == 5
     check_undecided(values)
@@ -304,12 +307,14 @@ def test_a_symbol_is_what_it_is_read_from() -> None:
 
 def test_a_size_that_is_its_own_symbol_plus_one() -> None:
     values = FakeValues(
-        Program(
-            inputs=(Input(name="x", type=tensor("f32", (N + 1,))),),
-            symbols=(
-                defined("all", SizeOf("x", 0), 1),
-                defined("n", Symbol("all") - 1, 0),
-            ),
+        ProgramFacts(
+            Program(
+                inputs=(Input(name="x", type=tensor("f32", (N + 1,))),),
+                symbols=(
+                    defined("all", SizeOf("x", 0), 1),
+                    defined("n", Symbol("all") - 1, 0),
+                ),
+            )
         )
     )
     look = fake(values.of(tensor("f32", (N + 1,))))
@@ -377,7 +382,7 @@ def _computed(draw: st.DrawFn, depth: int = 2) -> Expr:
 def test_expressions_mean_what_the_interpreter_computes(expr: Expr) -> None:
     inputs = tuple(Input(name=f"i{name}", type=ScalarType(DType.I64)) for name in _NAMES)
     symbols = tuple(defined(name, ValueOf(f"i{name}"), -5, 50) for name in _NAMES)
-    values = FakeValues(Program(inputs=inputs, symbols=symbols))
+    values = FakeValues(ProgramFacts(Program(inputs=inputs, symbols=symbols)))
     known = {}
     for name in _NAMES:
         number = values.number(Symbol(name))

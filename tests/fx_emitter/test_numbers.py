@@ -10,6 +10,7 @@ from torch.fx import GraphModule, Node
 
 from tests.fx_emitter.running import FAULTS, built, run_both
 from tests.python_emitter.test_expressions import EXPRESSIONS, VALUES
+from wrapperir.emit.facts import ProgramFacts
 from wrapperir.emit.number_kinds import NumberKinds
 from wrapperir.ir.expr import (
     MAX_DEPTH,
@@ -50,7 +51,7 @@ How = Callable[[NumberNodes], Callable[[Expr], graph_nodes.Number]]
 
 def graph_of(*exprs: Expr, how: How = lambda numbers: numbers.value) -> GraphModule:
     """Return a graph of expressions over ``VALUES``."""
-    fakes = FakeValues(PROGRAM)
+    fakes = FakeValues(ProgramFacts(PROGRAM))
     nodes = GraphNodes()
     kinds = NumberKinds({name: KINDS[type(value)] for name, value in VALUES.items()})
     numbers = NumberNodes(nodes, fakes, kinds)
@@ -205,7 +206,7 @@ def test_steps_of_an_expression_have_the_number_of_the_expression_so_far() -> No
     a, b = Symbol("a"), Symbol("b")
     graph = graph_of(Operation(ExprOp.ADD, (a, b, a, 3))).graph
     vals = [str(node.meta["val"]) for node in graph.nodes if node.op == "call_function"]
-    fakes = FakeValues(PROGRAM)
+    fakes = FakeValues(ProgramFacts(PROGRAM))
     sums = [a + b, a + b + a, a + b + a + 3]
     assert vals == [str(fakes.number(expr)) for expr in sums]
 

@@ -45,11 +45,16 @@ class ProgramFacts:
         return value_types(self.program)
 
     @cached_property
-    def kinds(self) -> NumberKinds:
-        """The kind of every symbol."""
+    def symbols(self) -> Mapping[str, SymbolDefinitionLine]:
+        """The definition of every symbol, in nested blocks too, in order."""
         lines = chain(self.program.symbols, walk_lines(self.program.lines))
         symbols = [line for line in lines if isinstance(line, SymbolDefinitionLine)]
-        return NumberKinds({line.symbol: line.kind for line in symbols})
+        return {line.symbol: line for line in symbols}
+
+    @cached_property
+    def kinds(self) -> NumberKinds:
+        """The kind of every symbol."""
+        return NumberKinds({name: line.kind for name, line in self.symbols.items()})
 
     @cached_property
     def kernel_devices(self) -> Mapping[str, frozenset[str]]:
