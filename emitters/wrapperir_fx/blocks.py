@@ -29,7 +29,6 @@ from wrapperir.ir.line import (
     WhileLoopLine,
 )
 from wrapperir.ir.types import ScalarType
-from wrapperir.fx import block_functions
 from wrapperir_fx.block_facts import carried_roots
 from wrapperir_fx.block_values import Operand, gather, pass_operand
 from wrapperir_fx.context import GraphContext

@@ -9,10 +9,10 @@ from wrapperir.diagnostics import Diagnostic, LinePath
 from wrapperir.emit.context import Emission
 from wrapperir.emit.facts import ProgramFacts
 from wrapperir.emit.names import NameTable
+from wrapperir.fx.attributes import Attributes
 from wrapperir.ir.line import BodyLine
 from wrapperir.ir.types import TensorType, ValueType
 from wrapperir_fx.arguments import Arguments
-from wrapperir.fx.attributes import Attributes
 from wrapperir_fx.block_facts import BlockNeeds
 from wrapperir_fx.callees import Callees
 from wrapperir_fx.fake_values import FakeValues

@@ -2,6 +2,7 @@
 
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit.facts import ProgramFacts
+from wrapperir.fx.attributes import GraphParts
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import ScalarType
 from wrapperir_fx.context import GraphContext, ProgramContext

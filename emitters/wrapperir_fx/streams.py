@@ -24,6 +24,8 @@ from wrapperir.emit.stream_actions import (
     stream_of,
     stream_uses,
 )
+from wrapperir.emit.torch_dtypes import torch_device
+from wrapperir.fx import stream_functions
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.line import (
     AllocateLine,
@@ -37,8 +39,6 @@ from wrapperir.ir.line import (
 from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import Device, EventType
-from wrapperir.fx import stream_functions
-from wrapperir.emit.torch_dtypes import torch_device
 from wrapperir_fx.nodes import GraphNodes
 from wrapperir_fx.values import Value
 
