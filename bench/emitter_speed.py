@@ -18,24 +18,29 @@ CPP_SECTIONS = {
     "host.cpp": """\
 ## Host time
 
-`python -m bench.host.cpp`: microseconds of one call on 8×8 matrices of f32, one
-thread, a fresh output each call; all take turns in one process. X is 100 times a matrix
-product and a fused add + relu, A the same with Inductor's patterns, which make an `addmm`
-and a relu of it, M 200 matrix products, P 200 fused pointwise kernels kept apart; X/10 and
-so on are a tenth as long, and 1 is one fused kernel. Ratios are to `loader.run`.
+`python -m bench.host.cpp`: microseconds of one call on 8×8 matrices of f32, with one thread
+and a new output for each call. The contenders take turns in one process. Ratios are to
+`loader.run`, AOTInductor's C++ entry point.
+
+- X: 100 times a matrix product and a fused add + relu
+- A: the same function with Inductor's patterns on, which turn it into `addmm` and relu
+- M: 200 matrix products
+- P: 200 pointwise kernels that are not fused with each other
+- X/10, M/10, P/10: a tenth as long
+- 1: one fused kernel
 """,
     "compile.cpp_build": """\
 ## Build time
 
-`python -m bench.compile.cpp_build`: processor seconds to build the host code of a Llama of
-12 layers, 128 wide, and of the same lines ten times over; kernels and the runtime's objects
-are built before. `all` is emission and the whole build. Below, chunks against one function
-when they run.
+`python -m bench.compile.cpp_build`: processor seconds to build the host code of a Llama
+with 12 layers of width 128, and of the same lines ten times over. Kernels and the runtime
+are built before. `all` is emission and the whole build. The last table compares the run
+time of programs that are split into functions (chunks) with that of one large function.
 """,
     "host.cpp_choice": """\
 ## Choosing between kernels
 
-`python -m bench.host.cpp_choice`: nanoseconds of a call by how its kernel is chosen.
+`python -m bench.host.cpp_choice`: nanoseconds of a call, by the way its kernel is chosen.
 """,
 }
 FX = """\
@@ -47,23 +52,26 @@ FX_SECTIONS = {
     "compile.fx_graph": """\
 ## Building a graph
 
-`python -m bench.compile.fx_graph`: processor time of building the graph of a program of
-about 1,000 lines, each node with its fake tensor, its line and where that came from, beside
-that of creating the same nodes with `torch.fx.Graph` alone. The two take turns in one
-process.
-A is matrix products, each into memory that is allocated before and freed after it, D the
-same with a number of rows that only the run knows, M Inductor's program of 333 matrix
-products, X its program of 200 matrix products, each with a fused add + relu. It should be
-at most twice the time of the nodes.
+`python -m bench.compile.fx_graph`: processor time to build the graph of a program of about
+1,000 lines, where each node gets its fake tensor, its line and its provenance, beside the
+time to create the same nodes with `torch.fx.Graph` alone. The two take turns in one
+process. The goal is at most twice the time of the nodes alone.
+
+- A: matrix products, each into memory that is allocated before and freed after it
+- D: the same with a dynamic number of rows
+- M: Inductor's program of 333 matrix products
+- X: Inductor's program of 200 matrix products, each with a fused add + relu
 """,
     "host.fx": """\
 ## Running a graph
 
-`python -m bench.host.fx`: microseconds of one call on 8×8 matrices of f32, one thread; all
-take turns in one process. Inductor's FX backend has no C++ kernels, so the chains call
-operators only: M is 200 matrix products, M/10 is 20 of them, A is 200 times `addmm`, B is
-100 times a batched matrix product and a matrix product of views of it. Ours should take at
-most 1.1 times as long as Inductor's FX backend; ratios are to that.
+`python -m bench.host.fx`: microseconds of one call on 8×8 matrices of f32, with one thread.
+The contenders take turns in one process. Inductor's FX backend has no C++ kernels, so the
+programs call operators only. Ratios are to Inductor's FX backend; the goal is at most 1.1.
+
+- M: 200 matrix products; M/10: 20 of them
+- A: 200 times `addmm`
+- B: 100 times a batched matrix product and a matrix product of views of it
 """,
 }
 PAGES = {"cpp": (CPP, CPP_SECTIONS), "fx": (FX, FX_SECTIONS)}

@@ -1,4 +1,4 @@
-"""Names what figures depend on: versions, compiler, processor."""
+"""Description of the machine that figures depend on: versions, compiler, processor."""
 
 import os
 import platform

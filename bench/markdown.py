@@ -1,4 +1,4 @@
-"""Writes text into Markdown."""
+"""Escaping of text for Markdown."""
 
 
 def escape_cell(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Runs a model once, for inference or training, and compares what runs gave."""
+"""Runs of a model, for inference or training, and the comparison of their results."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeVar

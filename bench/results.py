@@ -28,12 +28,12 @@ def known_emitter(context: click.Context, parameter: click.Parameter, name: str)
 
 
 def of_emitter(name: str, emitter: str) -> str:
-    """Return the name of what a sweep makes with an emitter; no suffix for the default."""
+    """Return the name of a sweep's files for an emitter; no suffix for the default."""
     return name if emitter == DEFAULT_EMITTER else f"{name}-{emitter}"
 
 
 def emitter_words(emitter: str) -> dict[str, str]:
-    """Return how a table's introduction names an emitter: nowhere, if it is the default."""
+    """Return the words for an emitter in an introduction; none for the default."""
     if emitter == DEFAULT_EMITTER:
         return {"title": "", "option": "", "setting": ""}
     return {

@@ -1,10 +1,10 @@
-"""From Inductor's finished lines to a loaded module, beside Inductor's own generation.
+"""Compile time from Inductor's finished lines to a loaded module, beside Inductor's own.
 
 Both compile the same models in one run.  Inductor's time is that of its Python wrapper's
 ``generate``: planning and text, without writing, compiling or importing the module.  Ours
-is what follows the same planning: conversion, verification, emission and loading.  What
-C++ kernels take to build is in neither: they are replaced by functions that do nothing.
-Times are of the processor, so that other work on the machine counts little.
+is conversion, verification, emission and loading, after the same planning.  Neither
+includes building C++ kernels, which are replaced by functions that do nothing.  Times are
+processor times, so that other work on the machine counts little.
 
     python -m bench.compile.adapter [repetitions]
 """

@@ -1,14 +1,14 @@
-"""What the host code of a model takes to build, beside AOTInductor's wrapper file.
+"""Time to build the host code of a model, beside AOTInductor's wrapper file.
 
-The model is a Llama of 12 layers, 128 wide.  Kernels are built before, in both.  Of
-AOTInductor it is the command that compiles the wrapper, with its header compiled before,
-and the link; of ours the emission of text, the compilation of ``program.cpp``, the link,
-and the rest of the build (digests, files); the objects of the runtime are there.  Ten
-times the size is the same lines ten times over.
+The model is a Llama of 12 layers of width 128.  Kernels are built before, in both.
+AOTInductor's time is that of the command that compiles the wrapper, with a precompiled
+header, and of the link.  Ours is that of emission, compiling ``program.cpp``, the link and
+the rest of the build (digests, files); the runtime is built before.  The program ten times
+the size has the same lines ten times over.
 
-Times are of the processor, so that other work on the machine counts little.
+Times are processor times, so that other work on the machine counts little.
 
-Then the same program as one large function: its build, and on chains its run time.
+The same program is also built as one large function, and chains are run in both forms.
 
     python -m bench.compile.cpp_build
 """
@@ -65,7 +65,7 @@ class Build:
 
 
 def processor_seconds() -> float:
-    """Return what this process and those that it waited for have used of processors."""
+    """Return the processor seconds of this process and of its finished children."""
     return sum(os.times()[:4])
 
 
@@ -128,7 +128,7 @@ def prepared(program: Program) -> Program:
 
 
 def build_seconds(program: Program, rounds: int) -> Build:
-    """Return the build that took least; kernels and runtime are built before."""
+    """Return the fastest build; kernels and runtime are built before."""
     emitter = CppEmitter()
     emitter.build(with_remark(emitter.emit(program), time.time_ns()), {})
     found: list[Build] = []
@@ -207,7 +207,7 @@ def print_builds(
 
 
 def print_run_times(cases: Sequence[str]) -> None:
-    """Print what chunks cost when they run: the chains, in chunks and as one function."""
+    """Print the run time of the chains, in chunks and as one function."""
     print(f"\n{'us a call':12} {'chunks':>8} {'one function':>13} {'ratio':>7}")
     for name in cases:
         case = CASES[name]

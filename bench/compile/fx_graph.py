@@ -1,14 +1,14 @@
 """Time of building a program's graph beside that of creating its nodes alone.
 
-What runs beside us creates the nodes of the finished graph again, each by one call of
-``Graph.create_node`` with the same operation, target and arguments, which it has ready, and
-the name that the program gives, if it gives one; nothing else.  Ours begins with a program
-of about 1,000 lines and leaves each node with its fake tensor, its line and where that came
-from.  They take turns in one process, without the garbage collector, which would run as
-often as what is around them has objects; processor times are compared.
+The baseline creates the nodes of the finished graph again, each by one call of
+``Graph.create_node`` with the same operation, target, arguments and, if the program gives
+one, name.  All of these are ready before.  Ours starts with a program of about 1,000 lines
+and gives each node its fake tensor, its line and its provenance.  The two take turns in one
+process with the garbage collector off, since its runs depend on unrelated objects.
+Processor times are compared.
 
     A  matrix products, each into memory that is allocated before and freed after it
-    D  the same with a number of rows that only the run knows
+    D  the same with a dynamic number of rows
     M  Inductor's program of matrix products
     X  Inductor's program of matrix products and fused pointwise kernels
 
@@ -93,7 +93,7 @@ def given_names(program: Program) -> set[str]:
 
 
 def replay(program: Program, graph: Graph) -> Callable[[], Graph]:
-    """Return a function that creates the nodes of ``graph`` anew, and does no more."""
+    """Return a function that creates the nodes of ``graph`` again."""
     kept: list[object] = []
     names = given_names(program)
     text = ["def create():", "    graph = Graph(); create = graph.create_node"]
@@ -128,7 +128,7 @@ def replay(program: Program, graph: Graph) -> Callable[[], Graph]:
 
 
 def milliseconds(make: Callable[[], object]) -> float:
-    """Return the time of one call; what it made is dropped after that."""
+    """Return the time of one call, without that of dropping its result."""
     gc.collect()
     gc.disable()
     start = time.thread_time()

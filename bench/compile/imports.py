@@ -1,6 +1,6 @@
-"""Times `import wrapperir`, its text parser and `import xdsl.parser`, side by side.
+"""Time of `import wrapperir` and of its text parser, beside `import xdsl.parser`.
 
-Each import runs in interpreters of its own, taking turns; the medians are compared.
+Each import runs in new interpreters, which take turns; the medians are compared.
 """
 
 import statistics

@@ -1,4 +1,4 @@
-"""A program many times as long as another, for measuring what length costs."""
+"""Programs repeated to many times their length, to measure the cost of length."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Operations a second of reading and printing, beside xDSL and torch.export, in one run.
+"""Operations per second of reading and printing, beside xDSL and torch.export, in one run.
 
 Ours: the lines a frontend makes of a matmul and a fused kernel (allocate, extern_kernel,
 reuse, kernel_call, free), each line with types and provenance objects of its own; also

@@ -1,10 +1,10 @@
-"""Lines a second of ``verify`` from 10³ to 10⁶ lines, and whether it is linear.
+"""Lines per second of ``verify`` for 10³ to 10⁶ lines, and whether its time is linear.
 
-Each program repeats what Inductor's programs are made of: an allocation, a matmul into
-it, a fused kernel over a reuse, a view, frees; with types of their own for each line (as
-a frontend makes them) or shared (as a reader that interns them does), static or symbolic.
+Each program repeats the lines that Inductor's programs consist of: an allocation, a matmul
+into it, a fused kernel over a reuse, a view, frees.  Types are new for each line, as a
+frontend makes them, or shared, as they are after reading text; static or symbolic.
 
-Seconds are of this process, so that what else the machine does is not counted.
+Seconds are processor time of this process.
 
     python -m bench.compile.verify [most lines]
 """

@@ -1,12 +1,12 @@
-"""Compiles a BERT, a GPT-2 and a Llama and checks everything about them.
+"""The demo: compiles a BERT, a GPT-2 and a Llama and checks everything about them.
 
-Each model runs in eager mode, under plain Inductor and under ``backend="wrapperir"``,
-the last one in training too.  Every program captured on the way must verify, survive the
-round trips through text, JSON and an FX graph, and do the same, bit for bit, in the
-reference interpreter, as emitted Python, as emitted C++ and as an FX graph; one whose
-kernels sum in any order, which is only so in training, nearly the same.  Text, JSON and
-Python of each are left in ``out/demo`` for reading.  Last, the choices between kernels of
-a small program are made by timing them, and shown.
+Each model runs in eager mode, under plain Inductor and under ``backend="wrapperir"``; the
+GPT-2 in training too.  Every captured program must verify and survive the round trips
+through text, JSON and an FX graph.  The reference interpreter, emitted Python, emitted C++
+and the FX graph must give the same bits.  Programs whose kernels sum in any order, which
+occurs only in training, may differ slightly.  Text, JSON and Python of each are left in
+``out/demo`` for reading.  Last, a small program with several kernels for one operation is
+tuned, and the choices are shown.
 """
 
 import shutil
@@ -49,7 +49,7 @@ Step = Callable[[], dict[str, torch.Tensor]]
 
 @frozen(kw_only=True)
 class Row:
-    """What the demo found out about one task; errors are the largest absolute ones."""
+    """The results of one task; errors are the largest absolute ones."""
 
     task: str
     lines: int
@@ -142,7 +142,7 @@ def _write(recorded: Recorded, directory: Path) -> str:
 
 
 def _check(recorded: Recorded) -> list[str]:
-    """Return what is wrong with a captured program: nothing, one hopes."""
+    """Return the faults of a captured program."""
     program = recorded.program
     wrong = [f"{d.code.value} {d.message}" for d in verify(program)]
     if parse_program(format_program(program)) != program:

@@ -1,7 +1,7 @@
-"""Tunes a small program and shows which choices were made, and why.
+"""Tunes a small program and shows the choices, with their reasons.
 
-Two multi-kernels of C++ kernels: sums of rows, whose sizes are known only at run time, and
-sums of columns, whose sizes are known.  The program is then the same with every emitter.
+The program has two multi-kernels of C++ kernels: sums of rows with dynamic sizes, and sums
+of columns with static sizes.  The tuned program must give the same with every emitter.
 """
 
 import time
@@ -147,7 +147,7 @@ def example() -> Program:
 
 
 def show_choices(console: Console) -> list[str]:
-    """Tune the example, print what was found, and return what is wrong: nothing."""
+    """Tune the example, print the choices, and return the faults."""
     program = example()
     with fresh_choice_cache() as cache:
         tuned, again = (

@@ -1,4 +1,4 @@
-"""The chains of small operators that measure a host program: its work is all they cost.
+"""Chains of small operators, whose run time is mostly that of the host program.
 
 X  100 × (extern mm, then a fused add and relu)
 M  200 extern mms

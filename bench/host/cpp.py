@@ -71,7 +71,7 @@ STATEMENTS = {
 
 @frozen
 class Case:
-    """A chain, and how Inductor is held to compile it as it is meant."""
+    """A chain, and the settings with which Inductor compiles it as intended."""
 
     chain: Chain
     patterns: bool = True
@@ -123,7 +123,7 @@ def measure(timed: Mapping[str, Timed], rounds: int) -> dict[str, Times]:
 
 
 def check_equal(case: str, contenders: Contenders) -> None:
-    """Hold every result against that of ``loader.run``, bit for bit."""
+    """Compare every result with that of ``loader.run``, bit for bit."""
     expected = contenders.timed[AOTI].output()
     for name, timed in contenders.timed.items():
         if not torch.equal(timed.output(), expected):
@@ -178,14 +178,14 @@ def print_times(case: str, times: Mapping[str, Times]) -> None:
 
 
 def print_units(units: Mapping[str, float]) -> None:
-    """Print what the pieces of host programs cost."""
+    """Print the cost of each piece of host programs."""
     print("\nunit costs")
     for name, nanoseconds in units.items():
         print(f"  {name:38} {nanoseconds:6.0f} ns")
 
 
 def print_profile(case: str, text: str, least: float, units: Mapping[str, float]) -> None:
-    """Print how often our host program does each piece, and what that comes to."""
+    """Print the count and the total time of each piece of our host program."""
     print(f"\n{case}: where the time of wrapperir_run goes")
     total = 0.0
     for pattern, unit in STATEMENTS.items():
@@ -199,14 +199,14 @@ def print_profile(case: str, text: str, least: float, units: Mapping[str, float]
 
 @frozen
 class Goal:
-    """A figure, and what it may be at most."""
+    """A figure and its limit."""
 
     name: str
     found: float
     most: float
 
     def __str__(self) -> str:
-        """Tell whether it is met."""
+        """Say whether the goal is met."""
         verdict = "met" if self.found <= self.most else "NOT MET"
         return f"  {self.name:52} {self.found:7.3f}  at most {self.most:5.2f}  {verdict}"
 

@@ -1,9 +1,9 @@
-"""What it costs emitted C++ to decide which kernel a call runs.
+"""Cost of choosing a kernel in emitted C++.
 
-Kernels that do nothing are called in a loop; one program for each way to choose between
-two of them.  The loop makes a view with the sizes of the iteration, in all programs alike;
-``what it costs`` is the time of a call less that of a direct call.  A row for the direct
-call stands twice, as two programs: their difference is what the figures are good for.
+Kernels that do nothing are called in a loop, in one program for each way to choose between
+two of them.  The loop of every program makes a view with the sizes of the iteration.  The
+cost is the time of a call less that of a direct call.  The direct call is measured twice,
+as two programs; their difference is the error of the figures.
 
 Programs take turns; each figure is the least of many.
 
@@ -100,7 +100,7 @@ def load(number: int, selection: str | None, shapes: int) -> Loaded:
 
 
 def nanoseconds(call: Loaded, memory: torch.Tensor) -> float:
-    """Return what one kernel call takes."""
+    """Return the time of one kernel call."""
     begin = time.perf_counter_ns()
     call([memory, ITERATIONS])
     return (time.perf_counter_ns() - begin) / (CALLS * ITERATIONS)

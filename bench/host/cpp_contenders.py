@@ -1,4 +1,4 @@
-"""The host programs of one chain that ``bench.host.cpp`` compares."""
+"""The host programs of a chain that :mod:`bench.host.cpp` compares."""
 
 import ctypes
 import time
@@ -128,7 +128,7 @@ def _package(chain: Chain, given: Sequence[torch.Tensor], folder: Path) -> Path:
 
 
 def _compiled(lowered: Lowered, emitter: Emitter) -> Callable[..., Any]:
-    """Return what ``torch.compile`` would call with this emitter."""
+    """Return the callable that ``torch.compile`` makes with this emitter."""
     return compile_program(
         lowered.program,
         emitter=emitter,

@@ -1,4 +1,4 @@
-"""The timing loops in C++ (``harness.cpp``), compiled once, as Python objects."""
+"""Python objects for the timing loops in C++ (``harness.cpp``), which is compiled once."""
 
 import ctypes
 import hashlib
@@ -28,7 +28,7 @@ MOST_ARGUMENTS = 3
 
 @frozen
 class Subject:
-    """Something that is called over and over; ``keeps`` is what it needs alive."""
+    """A call to be timed in a loop; ``keeps`` holds the objects that it needs."""
 
     handle: int
     keeps: object = None
@@ -81,7 +81,7 @@ def bare_loop(
 
 
 def multiply() -> int:
-    """Return the address of what multiplies two matrices in a bare loop, by BLAS."""
+    """Return the address of the BLAS function that multiplies matrices in a bare loop."""
     return ctypes.cast(_library().harness_multiply, ctypes.c_void_p).value or 0
 
 

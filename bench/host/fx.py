@@ -1,7 +1,7 @@
-"""Host time of graphs that our FX emitter makes beside those of Inductor's FX backend.
+"""Host time of the FX emitter's graphs beside those of Inductor's FX backend.
 
-All run the same operators on 8×8 matrices with one thread, so that what differs is the host
-program alone: the inner callable, without Dynamo and AOTAutograd.  They take turns in one
+All run the same operators on 8×8 matrices with one thread, so that only the host program
+differs: the compiled callable, without Dynamo and AOTAutograd.  They take turns in one
 process.  Inductor's FX backend has no C++ kernels, so the chains call operators only.
 
     M     200 matrix products
@@ -70,7 +70,7 @@ PROGRAMS: dict[str, tuple[Chain, int]] = {
 
 
 def make(function: Chain) -> dict[str, Call]:
-    """Return what takes turns."""
+    """Return the callables that take turns."""
     with config.patch(fx_wrapper=True):
         theirs = inductor_callable(function)
     lowered = lower(function)

@@ -1,7 +1,7 @@
 """Host time of emitted Python beside plain Inductor's Python wrapper.
 
-All run the same kernels on 8×8 tensors with one thread, so that what differs is the host
-program alone: the inner callable, without Dynamo and AOTAutograd.  They take turns in one
+All run the same kernels on 8×8 tensors with one thread, so that only the host program
+differs: the compiled callable, without Dynamo and AOTAutograd.  They take turns in one
 process; the smallest time of each is compared.
 
     X  100 × (extern mm, then a fused add and relu)

@@ -1,9 +1,8 @@
-"""What a call of a multi-kernel costs once its choice is known, beside Inductor's.
+"""Cost of a call of a multi-kernel whose choice is known, beside Inductor's.
 
 All contenders call the same kernel, a function that does nothing, with the same three
-matrices and three sizes, in one process and by turns.  A contender's time is that of a call
-less that of a direct call of the kernel, made in the same way; the difference is the cost
-of deciding.
+matrices and three sizes, in one process and by turns.  The cost of deciding is the time of
+a call less that of a direct call of the kernel, made in the same way.
 
     direct         emitted Python that calls the kernel, as for ``first`` and ``forced``
     recorded       emitted Python of ``select recorded``
@@ -166,7 +165,7 @@ def measure(rounds: int) -> dict[str, list[float]]:
 
 
 def main() -> None:
-    """Print what deciding costs."""
+    """Print the cost of deciding."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 400
     torch.set_num_threads(1)
     with torch.no_grad(), fresh_choice_cache():

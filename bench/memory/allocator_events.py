@@ -1,9 +1,9 @@
-"""The bytes that one call takes from the CPU allocator, from the profiler's events.
+"""Bytes that one call allocates from the CPU allocator, by the profiler's events.
 
-Every allocation and free of PyTorch's CPU allocator is an event, also those inside an
-operator: the scratch of a convolution or of attention counts while it lives.  What C++
-kernels or libraries take by ``malloc`` does not.  Memory from before the call counts
-neither when it is alive nor when the call frees it.
+Every allocation and free of PyTorch's CPU allocator is an event, including those inside an
+operator, such as the scratch memory of a convolution or of attention.  Memory that C++
+kernels or libraries ``malloc`` does not count, nor does memory from before the call, even
+if the call frees it.
 """
 
 import os
@@ -55,7 +55,7 @@ def _with_children(events: Iterable[Any]) -> Iterator[Any]:
 
 
 def call_memory(events: Iterable[tuple[int, int]]) -> CallMemory:
-    """Return what events add up to: the address and the size, a free's negative.
+    """Return the sum of events, each an address and a size, which is negative for a free.
 
     A free of what was allocated before the first event does not count.
     """

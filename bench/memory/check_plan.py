@@ -1,4 +1,4 @@
-"""Checks a plan, sharing no code with what made it."""
+"""A checker of plans that shares no code with planning."""
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ _PAIRS = 256
 
 
 def check_plan(buffers: Sequence[Buffer], plan: Plan) -> tuple[str, ...]:
-    """Return what is wrong with a plan, one sentence a fault; none if it is sound.
+    """Return the faults of a plan, one sentence each.
 
     Of many buffers, those that overlap an earlier one are each named once.
     """

@@ -1,4 +1,4 @@
-"""Instances to measure solvers with: with a known optimum, and like a training step."""
+"""Generated buffers: with a known optimum, and like those of a training step."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Reads instances as published: CSV with a row ``id,lower,upper,size`` for each buffer."""
+"""A reader of public instances: CSV with a row ``id,lower,upper,size`` for each buffer."""
 
 import csv
 from pathlib import Path

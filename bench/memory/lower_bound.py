@@ -1,7 +1,7 @@
-"""The most bytes alive at once of what a program without pools allocates.
+"""The most bytes alive at once of the buffers that a program without pools allocates.
 
-No plan for the same lines in the same order is lower.  Written apart from the analyses
-that planning uses, as a check of them.
+No plan for the same lines in the same order is lower.  It shares no code with the analyses
+that planning uses, so that it checks them.
 
 A buffer lives from the first line that uses it to the last one, or to the end if it is
 an output; an operator's result from its line.  ``reuse`` begins a new buffer where the

@@ -1,7 +1,7 @@
 """Runs a model and measures each call of a compiled program's inner callable.
 
-The inner callable is what runs one program: Inductor's wrapper module or the one that the
-Python emitter writes, without Dynamo and AOTAutograd around it.
+The inner callable runs one program: Inductor's wrapper module or the Python emitter's,
+without Dynamo and AOTAutograd around it.
 """
 
 import time
@@ -31,7 +31,7 @@ STEPS = 2
 
 @frozen
 class InductorRun:
-    """The memory of each program's call, forward first, and what the model gave."""
+    """The memory of each program's call, forward first, and the model's results."""
 
     programs: tuple[CallMemory, ...]
     outputs: Mapping[str, torch.Tensor]
@@ -39,7 +39,7 @@ class InductorRun:
 
 @define
 class OurProgram:
-    """A captured program, what the passes made of it and how its call did."""
+    """A captured program, the program after the passes, and the memory of its call."""
 
     captured: Program
     planned: Program
@@ -49,7 +49,7 @@ class OurProgram:
 
 @frozen
 class OurRun:
-    """Every program of a model, forward first, and what the model gave.
+    """Every program of a model, forward first, and the model's results.
 
     ``seconds`` are those of the first step, compilation included.
     """
@@ -60,7 +60,7 @@ class OurRun:
 
 
 def measure_inductor(task: ModelTask, settings: Mapping[str, object]) -> InductorRun:
-    """Return how the calls of each of Inductor's programs did, with these settings."""
+    """Return the memory of the calls of Inductor's programs, with these settings."""
     found: list[CallMemory] = []
 
     def inner(graph: torch.fx.GraphModule, inputs: Any, **keywords: Any) -> Any:
@@ -84,7 +84,7 @@ def measure_inductor(task: ModelTask, settings: Mapping[str, object]) -> Inducto
 
 
 def measure_ours(task: ModelTask, passes: Sequence[str]) -> OurRun:
-    """Return each program, after these passes, and how its calls did."""
+    """Return each program, after these passes, and the memory of its calls."""
     found: list[OurProgram] = []
 
     def compile(lowered: Lowered, backward: bool) -> Loaded:

@@ -1,4 +1,4 @@
-"""Peak memory of one call beside its lower bound: Inductor, its pools, and ours.
+"""Peak memory of one call beside its lower bound: Inductor, Inductor with pools, and ours.
 
 Each task runs in this process, one after the other.  The table is written to
 ``docs/results/memory.md`` once every task has a result.
@@ -36,7 +36,7 @@ INDUCTOR: Mapping[str, Mapping[str, object]] = {
 
 
 def run_task(task: ModelTask) -> Record:
-    """Return what calls of a task's programs took, summed up as one record.
+    """Return one record with the memory of the calls of a task's programs.
 
     Raises:
         AssertionError: ours gave other results than Inductor.

@@ -1,4 +1,4 @@
-"""The page of ``docs/results`` that the memory records make."""
+"""The page of ``docs/results`` with the peaks of memory."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,32 +13,31 @@ ResNet-50 have their own), {vocabulary} tokens, batches of {batch} × {length} t
 images of 64 × 64, on the CPU with one thread. Attention is PyTorch's
 `scaled_dot_product_attention`. Made by `make bench-memory` with {versions}.
 
-The **lower bound** is the most bytes alive at once of what the captured program
-allocates: intermediates and outputs, not inputs, weights or an operator's own scratch
-memory. No plan that keeps the order of the lines is lower. Every other column is a
-multiple of it.
+The **lower bound** is the most bytes alive at once of the buffers that the captured
+program allocates: intermediates and outputs, but not inputs, weights or an operator's own
+scratch memory. No plan that keeps the order of the lines is lower. The other columns are
+multiples of it.
 
-**Peaks** are measured: the most bytes that one call of the compiled callable, without
-Dynamo and AOTAutograd around it, had from PyTorch's CPU allocator at once, by the
-profiler's events of allocation and free. What was allocated before the call does not
-count. What an operator allocates inside and frees again does, and no plan can place it:
-attention some for each thread, a convolution a copy of its weights. All sizes are rounded
-up to 64 bytes.
+**Peaks** are measured with the profiler's events of allocation and free: the most bytes
+that one call of the compiled callable, without Dynamo and AOTAutograd, holds of PyTorch's
+CPU allocator at once. Memory allocated before the call does not count. Scratch memory that
+an operator allocates and frees does, and no plan can place it: attention allocates some for
+each thread, a convolution a copy of its weights. All sizes are rounded up to 64 bytes.
 
-- *default*: Inductor as it is; *pools*: Inductor with `memory_planning=True` and
-  `memory_pool="intermediates"`.
+- *default*: Inductor with its default settings; *pools*: Inductor with
+  `memory_planning=True` and `memory_pool="intermediates"`.
 - *ours*: the Python emitter's module, after {passes}.
-- *height*: the most bytes that the planned program holds by its lines, pools at their full
-  height and what is beside them; *in pools*: the share of buffer bytes that is placed. What
-  a forward saves for the backward is among its outputs, which are not placed.
-- *planning*: the seconds of all those passes, and their share of the first call's:
-  Dynamo, Inductor's lowering, verifying, emitting, loading kernels that were compiled
-  before, and one run. The solvers' compiled cores were built before, which takes a few
-  seconds once a machine.
+- *height*: the most bytes that the lines of the planned program hold, with whole pools and
+  the buffers outside them; *in pools*: the share of buffer bytes that is placed in pools.
+  Outputs are not placed, among them what a forward saves for its backward.
+- *planning*: the seconds of those passes, and their share of the first call. The first call
+  includes Dynamo, Inductor's lowering, verification, emission, loading kernels that were
+  compiled before, and one run. The planner's compiled code was built before, which takes a
+  few seconds once per machine.
 
-Where a peak is above the height, operators took scratch memory beside what the program
-holds; Inductor can be below the bound where it puts new buffers in inputs that are given
-up, which programs here free instead.
+A peak above the height is scratch memory of operators. Inductor's peak can be below the
+bound where it puts new buffers into inputs that are no longer needed; programs here free
+such inputs instead.
 
 | model | program | lower bound, KiB | default | pools | ours | height | in pools |
 | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |

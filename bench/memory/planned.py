@@ -1,6 +1,6 @@
-"""What a program's own lines hold: pools at their height, and what is beside them.
+"""Bytes that a program's lines hold: whole pools, and the buffers outside them.
 
-Like :mod:`bench.memory.lower_bound`, written apart from the analyses that planning uses.
+Like :mod:`bench.memory.lower_bound`, it shares no code with the analyses of planning.
 """
 
 from typing import TypeAlias

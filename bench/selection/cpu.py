@@ -85,7 +85,7 @@ class CpuTask:
         return least(times)
 
     def result(self, kernel: int, sizes: Sizes) -> list[float]:
-        """Return what a kernel writes, to hold it against the others'."""
+        """Return the output of a kernel, to compare it with the others'."""
         m, n, k = (*sizes, 1, 1)[:3]
         count = {"row_sum": m, "column_sum": n}.get(self.name, m * n)
         self.library.kernel_time(kernel, *self.buffers, m, n, k, 1)
@@ -128,7 +128,7 @@ def cpu_tasks(folder: Path) -> list[CpuTask]:
 
 
 def _check_equal(task: CpuTask) -> None:
-    """Hold all kernels of a group against the first, on shapes with tails."""
+    """Compare all kernels of a group with the first, on shapes with tails."""
     for sizes in ((1, 1, 1), (37, 131, 70), (130, 5, 33), (3, 300, 129)):
         shape = sizes[: len(task.ranges)]
         expected = task.result(task.kernels[0], shape)

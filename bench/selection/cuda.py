@@ -202,7 +202,7 @@ def cuda_tasks(progress: Callable[[str], None]) -> list[CudaTask]:
 
 
 def check_equal(device: str) -> None:
-    """Hold every kernel against PyTorch on small shapes with tails."""
+    """Compare every kernel with PyTorch on small shapes with tails."""
     torch.manual_seed(0)
     for name in REDUCTIONS:
         for m, n in ((1, 2), (5, 70), (67, 33), (3, 2100)):

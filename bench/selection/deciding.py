@@ -1,4 +1,4 @@
-"""What it takes to decide: C functions of trees and of hints, and their nanoseconds."""
+"""Time of deciding: C functions of decision trees and of hints, and their nanoseconds."""
 
 import ctypes
 import os
@@ -43,14 +43,14 @@ double seconds(const long *sizes, long count, long rounds) {
 
 
 def tree_microseconds(tree: Expr, names: Sequence[str], shapes: Sequence[Sizes]) -> float:
-    """Return what a decision tree takes, the mean over shapes that take turns."""
+    """Return the time of a decision tree, the mean over shapes that take turns."""
     places = {name: f"s[{at}]" for at, name in enumerate(names)}
     body = f"return {_c_text(tree, places)};"
     return _microseconds(body, shapes) - _microseconds("return *s;", shapes)
 
 
 def nearest_microseconds(hints: Sequence[Hint], shapes: Sequence[Sizes]) -> float:
-    """Return what comparing hints takes, by the rule of ``wrapperir.ir.selection``."""
+    """Return the time of comparing hints by the rule of ``wrapperir.ir.selection``."""
     rows = ", ".join(
         "{" + ", ".join(f"{float(size) or 0.5}" for size in hint.sizes) + "}"
         for hint in hints

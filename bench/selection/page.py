@@ -17,42 +17,44 @@ CALLS = {"1 call": 1.0, "100 calls": 100.0, "infinitely many": math.inf}
 INTRODUCTIONS = {
     "cpu": """# Quality of selection on a CPU
 
-What `python -m bench.selection.quality` found. The kernels are C++ of different blocking,
-one thread (`bench/selection/kernels.cpp`); a time is the least of its repetitions, each the
-mean of calls for 40 µs.
+Results of `python -m bench.selection.quality`. The choices are C++ kernels of different
+blocking (`bench/selection/kernels.cpp`), run with one thread. A time is the least of its
+repetitions, each the mean of calls for 40 µs.
 """,
     "cuda": """# Quality of selection on a GPU
 
-What `python -m bench.selection.quality --device cuda` found. The kernels are Triton:
-persistent and looped softmax, layer norm and sum of rows of f32, and products of f16 with
-the blockings that are the fastest of eleven on squares of 64, 256, 1024 and 4096. A time is
-the median of single launches, the GPU's caches flushed before each.
+Results of `python -m bench.selection.quality --device cuda`. The choices are Triton
+kernels: persistent and looped softmax, layer norm and sum of rows of f32, and products of
+f16 with the blockings that are the fastest of eleven on squares of 64, 256, 1024 and 4096.
+A time is the median of single launches, with the GPU's caches flushed before each.
 """,
 }
 
 METHOD = """
-Every choice of a task is timed {rounds} times at each of {tests} log-uniform shapes, all
-choices in turns; a third of the sizes are powers of two or ends of the range, or one
-beside. {limits} Odd repetitions pick the oracle, even ones score it and what was selected:
-figures are t(selected) / t(oracle), the cost of deciding included for so many calls at the
+Every choice of a task is timed {rounds} times at each of {tests} log-uniform shapes; the
+choices take turns. A third of the sizes are powers of two, ends of the range, or one away
+from these.{limits}
+Odd repetitions determine the oracle, which is the fastest choice at each
+shape; even ones score the oracle and the policies. The figures are
+t(selected) / t(oracle), including the cost of deciding, for a given number of calls at the
 shape.
 
-- *luck of the oracle*: what is fastest by the scoring half itself; how far below 1 it is
-  tells how much noise there is.
-- *best single choice*: the one with the least geometric mean at these very shapes.
-- *benchmark once*: what is fastest at the first shape, for all; over every shape as the
-  first. Deciding is running each choice twice there.
-- *nearest hint*: the rule of `nearest_shape` with hints for squares of {hints}, or the
-  nearest of these that is timed at all, each with the choice that is fastest there, as
-  Inductor's multi-kernels with size hints.
+- *luck of the oracle*: the fastest choice of the scoring half itself. Its distance below 1
+  is the noise of the measurement.
+- *best single choice*: the choice with the least geometric mean over these very shapes.
+- *benchmark once*: the choice that is fastest at the first shape, for all shapes; averaged
+  over every shape as the first. Deciding is running each choice twice at that shape.
+- *nearest hint*: the rule of `nearest_shape`, as in Inductor's multi-kernels with size
+  hints. The hints are squares of {hints}, or the nearest of these that is
+  timed, each with its fastest choice.
 - *ours*: a `computed` decision tree, learned by `wrapperir.tuning.decision` from
-  {trainings} other shapes, which are drawn as `wrapperir tune` draws them and timed
-  {training_rounds} times. Deciding is a call of it in C; learning happens ahead of time,
-  and what it took is told for each task. Its settings were found with other test shapes.
+  {trainings} other shapes, drawn as `wrapperir tune` draws them and timed
+  {training_rounds} times. Deciding is a call of the tree in C. Learning happens ahead of
+  time; its seconds are given for each task. Its settings were found with other test shapes.
 """
 
 LIMITS = {
-    "cpu": "Shapes are large enough that calls take half a microsecond or more.",
+    "cpu": "\nShapes are large enough that calls take half a microsecond or more.",
     "cuda": "",
 }
 
@@ -67,7 +69,7 @@ class Effort:
 
 
 class Replayed(Protocol):
-    """What every policy did on a task's table, and what ours is."""
+    """The selections of every policy for a task, and the tree that we learned."""
 
     @property
     def table(self) -> Table: ...
@@ -120,7 +122,7 @@ def _goals(together: Mapping[str, Sequence[Selected]]) -> str:
         rows.append((name, one, f"below nearest hint's {other:.3f}", one < other))
     lines = [
         "\n## Goals\n",
-        "| ours, all tasks | found | goal | |",
+        "| ours, all tasks | result | goal | |",
         "| --- | ---: | --- | --- |",
     ]
     lines += [

@@ -1,4 +1,4 @@
-"""Replays ways of selecting on a table of times."""
+"""Selection policies, replayed on a table of times."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ NO_TIME = 1e12
 
 @frozen
 class Selected:
-    """What a policy selected at a shape of the table.
+    """The choice of a policy at a shape of the table.
 
     ``per_call`` and ``once`` are the microseconds that deciding takes at each call and
     at the first.
@@ -52,7 +52,7 @@ def fastest(times: Sequence[float | None]) -> int:
 
 @frozen
 class Outcome:
-    """How much longer than the oracle's what was selected takes."""
+    """The times of selected choices as multiples of the oracle's."""
 
     mean: float
     percentile95: float
@@ -80,7 +80,7 @@ def best_single(table: Table) -> list[Selected]:
 
 
 def benchmark_once(table: Table) -> list[Selected]:
-    """Select what is fastest at the first shape, for all: each shape comes first once.
+    """Select the fastest at the first shape for all; each shape comes first once.
 
     The benchmark runs at the first call and belongs to the calls of every shape alone, so
     with a single call it is all theirs.
@@ -114,7 +114,7 @@ def computed(table: Table, tree: Expr, per_call: float) -> list[Selected]:
 
 
 def oracle(table: Table) -> list[Selected]:
-    """Select what is fastest in the half that is scored: how much luck there is."""
+    """Select the fastest of the half that is scored, which shows the noise."""
     return [Selected(row, fastest(row.second)) for row in table.test]
 
 
@@ -124,7 +124,7 @@ def named(table: Table, sizes: Sizes) -> Mapping[str, int]:
 
 
 def wins(table: Table) -> Iterator[tuple[str, int]]:
-    """Yield at how many shapes each choice is the oracle's."""
+    """Yield the number of shapes at which each choice is the oracle's."""
     oracles = [fastest(row.first) for row in table.test]
     for at, choice in enumerate(table.choices):
         yield choice, oracles.count(at)

@@ -1,4 +1,4 @@
-"""How good the selection of kernels is: every policy replayed on one table of times.
+"""Quality of the selection of kernels: every policy, replayed on one table of times.
 
 Each choice is timed at log-uniform shapes, all in turns.  The oracle of a shape is picked
 by one half of the repetitions, and what a policy selects is scored by the other.  Ours is
@@ -50,7 +50,7 @@ TRAINING_ROUNDS = 12
 
 @frozen
 class Replayed:
-    """What every policy did on a task's table, and what ours is."""
+    """The selections of every policy for a task, and the tree that we learned."""
 
     table: Table
     policies: dict[str, list[Selected]]
@@ -120,7 +120,7 @@ def machine(device: str) -> str:
 
 
 def take_times(device: str, only: Sequence[str], scale: float, out: Path) -> None:
-    """Time all tasks and write their tables, after each what there is."""
+    """Time all tasks, and write the tables so far after each."""
     begin = time.perf_counter()
 
     def progress(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Which shapes the choices of a task are timed at, and the table of those times."""
+"""Shapes at which the choices of a task are timed, and the table of the times."""
 
 import json
 import math
@@ -34,7 +34,7 @@ class Range:
 
 
 class Task(Protocol):
-    """Something that several kernels do."""
+    """A computation that several kernels perform."""
 
     @property
     def name(self) -> str: ...
@@ -210,12 +210,12 @@ def _row(task: Task, sizes: Sizes, rounds: int, *, halves: bool) -> Row:
 
 
 def least(times: Sequence[float]) -> float:
-    """Return what a time on the CPU is: what disturbs can only add to it."""
+    """Return the least time, for a CPU, where disturbances only add time."""
     return min(times)
 
 
 def median(times: Sequence[float]) -> float:
-    """Return what a time on a device is."""
+    """Return the median time, for a GPU."""
     return statistics.median(times)
 
 

@@ -1,4 +1,4 @@
-"""Triton kernels of the same meaning: persistent and looped reductions, and a product.
+"""Triton kernels to choose from: persistent and looped reductions, and a matrix product.
 
 A persistent kernel holds whole rows (``RBLOCK`` is at least ``n``); a looped one goes
 over them in blocks, as Inductor's do.  All matrices are dense, row by row.

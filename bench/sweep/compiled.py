@@ -1,4 +1,4 @@
-"""Compiles a callable with a named backend and tells what came of it."""
+"""Compilation of a callable with a named backend, and its diagnostics."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -32,7 +32,7 @@ class CountingBackend:
 
 
 def compile_fresh(function: Callable[P, R], backend: CountingBackend) -> Callable[P, R]:
-    """Return the compiled function; what Dynamo knew before is forgotten."""
+    """Return the compiled function, after a reset of Dynamo."""
     torch._dynamo.reset()
     return torch.compile(function, backend=backend, dynamic=False)
 
@@ -53,7 +53,7 @@ def diagnostic_code(error: BaseException) -> str | None:
 
 
 def first_line(error: BaseException, length: int = 160) -> str:
-    """Return the kind of an error and the first line of what it says."""
+    """Return the kind of an error and the first line of its message."""
     inner = getattr(error, "inner_exception", None) or error
     lines = str(inner).strip().splitlines()
     return f"{type(inner).__name__}: {lines[0] if lines else ''}"[:length]

@@ -1,10 +1,9 @@
 """Runs many generated programs through both emitters, beside the interpreter.
 
-Programs with control flow, views, mutation, dynamic sizes, pools, streams, operators and
-C++ kernels: what the C++ emitter's library and the Python emitter's module return must be
-what the interpreter returns, bit for bit.  Results gather in ``out/sweep-cpp``; an
-interrupted sweep goes on where it stopped.  What is found is printed with the program and
-the seed that draws it.
+Programs have control flow, views, mutation, dynamic sizes, pools, streams, operators and
+C++ kernels.  The C++ emitter's library and the Python emitter's module must return the same
+bits as the interpreter.  Results are collected in ``out/sweep-cpp``; an interrupted sweep
+resumes.  Each fault is printed with the program and the seed that draws it.
 """
 
 import os
@@ -124,7 +123,7 @@ def own_cache() -> Generator[None]:
 
 
 def fill_cache(_task: int) -> None:
-    """Build what serves every program: runtime, kernels' headers, bindings."""
+    """Build the parts that all programs share: runtime, kernels' headers, bindings."""
     os.environ["XDG_CACHE_HOME"] = str(OUT / "cache")
     from wrapperir.testing import CASES
 

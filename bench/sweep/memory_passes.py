@@ -1,10 +1,10 @@
-"""Runs the passes over memory on many generated programs, and checks what they make.
+"""Runs the memory passes on many generated programs, and checks their results.
 
-Every pass alone, and all of them one after the other, on programs with control flow,
-views, mutation, dynamic sizes, pools and streams: what comes out must be valid, have the
-same bits, no higher peak, and no overlap or unordered use that the brute-force checker
-finds.  Results gather in ``out/sweep-memory``; an interrupted sweep goes on where it
-stopped.  What is found is printed with the program and the seed that draws it.
+Every pass runs alone, and all of them in sequence, on programs with control flow, views,
+mutation, dynamic sizes, pools and streams.  A result must be valid, give the same bits, and
+have no higher peak and no overlap or unordered use that the brute-force checker finds.
+Results are collected in ``out/sweep-memory``; an interrupted sweep resumes.  Each fault is
+printed with the program and the seed that draws it.
 """
 
 import sys
@@ -30,12 +30,12 @@ from wrapperir.text import format_program
 
 TABLE = ROOT / "docs" / "results" / "memory-passes.md"
 INTRODUCTION = """\
-# Passes over memory
+# Memory passes on generated programs
 
 {programs} generated programs, with control flow, views, mutation, dynamic sizes, pools and
-streams, through every pass over memory alone and through all of them one after the other.
-Afterwards each was valid, gave the same bits, had no higher peak, and no overlap or
-unordered use that an independent brute-force checker finds: {faults} faults. Made by
+streams, each transformed by every memory pass alone and by all of them in sequence. A
+result is a fault if it is invalid, gives other bits, has a higher peak, or has an overlap
+or an unordered use that an independent brute-force checker finds: {faults} faults. Made by
 `make sweep-memory` with {versions}.
 """
 BATCH = 200
@@ -98,7 +98,7 @@ def run_batch(batch: Batch) -> Record:
 
 
 def find_fault(program: Program, counts: Counter[str]) -> str | None:
-    """Return what some pass does wrong to a program, with the text of what it was given.
+    """Return the first fault of a pass on a program, with the text of the pass's input.
 
     ``counts`` counts the programs that each pass changes, in some pipeline.
     """

@@ -22,7 +22,7 @@ TOLERANCE = 1e-4
 
 @frozen
 class _Compiled:
-    """How a compiled model did: its error against eager, or what stopped it."""
+    """The result of a compiled model: its error against eager, or the exception."""
 
     error: float
     graphs: int
@@ -75,7 +75,7 @@ def run_model(chosen: tuple[str, str]) -> Record:
 
 @contextlib.contextmanager
 def _empty_user_cache() -> Iterator[None]:
-    """Have nothing of the model built before; emitters keep it in the user's cache."""
+    """Empty the user's cache, in which emitters keep what they build."""
     with (
         tempfile.TemporaryDirectory() as folder,
         mock.patch.dict(os.environ, XDG_CACHE_HOME=folder),

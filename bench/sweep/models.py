@@ -1,8 +1,8 @@
 """Runs ten model architectures through the compiler, half of them in training too.
 
-Results gather in ``out/sweep-models``; an interrupted sweep goes on where it stopped.
-The table is written to ``docs/results/models.md``.  With ``--emitter NAME``, both names end
-in ``-NAME``.
+Results are collected in ``out/sweep-models``; an interrupted sweep resumes.  The table is
+written to ``docs/results/models.md``.  With ``--emitter NAME``, both names end in
+``-NAME``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,11 +30,11 @@ INTRODUCTION = """\
 # Model architectures{title}
 
 Ten architectures of transformers with small random weights, on the CPU, compiled with
-`backend="wrapperir"`{option} and with plain Inductor; the error is the largest absolute
+`backend="wrapperir"`{option} and with plain Inductor. The error is the largest absolute
 difference from eager over every output and, in training, every gradient and buffer. A
-task passes up to {tolerance:g}. Seconds are those of the first call, compilation
-included, with empty caches; plain Inductor goes first in the process, so some of the
-process's own start falls on it. Made by
+task passes if its error is at most {tolerance:g}. Seconds are those of
+the first call with empty caches, compilation included. Plain Inductor runs
+first in the process, so its seconds include some of the process's start. Made by
 `make sweep-models{setting}` with {versions}.
 
 **{passed} of {total}** tasks pass.

@@ -33,7 +33,7 @@ class OpTask:
 
 @frozen
 class _Outcome:
-    """What a run gave: outputs and inputs after it, or the error it raised."""
+    """The result of a run: outputs and inputs after it, or its exception."""
 
     values: list[object] | None
     error: Exception | None
@@ -84,7 +84,7 @@ def _outcome(
 
 
 def _difference(name: str, expected: list[object], actual: list[object]) -> str | None:
-    """Return what is wrong with ``actual``; of uninitialised memory only its shape."""
+    """Return the difference of ``actual``; of uninitialised memory only in its shape."""
     if len(expected) != len(actual):
         return f"{len(actual)} values for {len(expected)}"
     for left, right in zip(expected, actual, strict=True):

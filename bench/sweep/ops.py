@@ -1,8 +1,8 @@
 """Runs one sample of each operator of PyTorch's OpInfo database through the compiler.
 
-Results gather in ``out/sweep-ops``; an interrupted sweep goes on where it stopped.  The
-table by cause is written to ``docs/results/ops.md``.  With ``--emitter NAME``, both names
-end in ``-NAME``.
+Results are collected in ``out/sweep-ops``; an interrupted sweep resumes.  The table by
+cause is written to ``docs/results/ops.md``.  With ``--emitter NAME``, both names end in
+``-NAME``.
 """
 
 import os
@@ -33,9 +33,10 @@ INTRODUCTION = """\
 # PyTorch's operators{title}
 
 One sample of each operator of PyTorch's OpInfo database, on the CPU, in f32 where the
-operator takes it, compiled with `backend="wrapperir"`{option} and with plain Inductor, each
-against eager: tolerance {rtol:g} relative and {atol:g} absolute, random numbers drawn as
-eager draws them, of uninitialised results only shape and dtype. Made by
+operator takes it, compiled with `backend="wrapperir"`{option} and with plain Inductor. Both
+are compared with eager, with a tolerance of {rtol:g} relative and {atol:g} absolute. Random
+numbers are drawn as eager draws them; of uninitialised results only shape and dtype are
+compared. Made by
 `make sweep-ops{setting}` with {versions}.
 
 **{passed} of {compared}** samples that plain Inductor gets right pass: {share:.1f}%.

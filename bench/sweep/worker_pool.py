@@ -1,4 +1,4 @@
-"""Runs tasks in worker processes that may crash or hang, one result a task."""
+"""Worker processes that may crash or hang, with one result for each task."""
 
 import multiprocessing
 import threading
