@@ -127,6 +127,14 @@ def format_cpp_launch(
     arguments: Sequence[LaunchArgument],
 ) -> Fragment:
     """Return ``cpp_fused_0(c.p[x], c.arena + 256, 64)``."""
+    given = format_arguments(context, kernel, arguments)
+    return fragment("{}({})", context.module.kernels[kernel.name], joined(", ", given))
+
+
+def format_arguments(
+    context: Context, kernel: KernelDefinitionLine, arguments: Sequence[LaunchArgument]
+) -> list[Fragment]:
+    """Return the arguments of a C++ kernel's function."""
     given: list[Fragment] = []
     for argument, parameter in zip(
         arguments, runtime_parameters(kernel.parameters), strict=True
@@ -137,7 +145,7 @@ def format_cpp_launch(
         assert not isinstance(argument.value, BufferRef)  # it would have an address
         dtype = parameter.dtype if isinstance(parameter, ScalarParameter) else None
         given.append(context.expressions.format_number(argument.value, kind_of(dtype)))
-    return fragment("{}({})", context.module.kernels[kernel.name], joined(", ", given))
+    return given
 
 
 CPP_KERNELS = KernelLanguage(_declare, format_cpp_launch)

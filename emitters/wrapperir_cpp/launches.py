@@ -32,9 +32,8 @@ def declare_kernel(
             message = f"kernels in {line.language.value} do not run on {kind}"
             context.report(message, line.name)
             return
-    for language in dict(found).values():
-        assert language is not None
-        language.declare(context, line)
+    for declare in dict.fromkeys(language.declare for _, language in found if language):
+        declare(context, line)
 
 
 def emit_kernel_call(

@@ -31,6 +31,12 @@ def format_stream(context: Context, line: KernelCallLine) -> list[Fragment]:
     return [call, _number(context, line.device, line.stream)]
 
 
+def format_stream_handle(context: Context, device: Device, stream: int) -> Fragment:
+    """Return a stream as the device's functions take it, a ``void*``."""
+    call = format_device_call(context, device)
+    return fragment("{}->stream({})", call, _number(context, device, stream))
+
+
 def emit_plans(context: Context, writer: SourceWriter) -> None:
     """Append a table of what calls need of each device."""
     survey, arena = context.devices, context.arena

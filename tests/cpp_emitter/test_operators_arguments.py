@@ -262,3 +262,17 @@ def test_an_operator_that_is_gone_is_a_failure_of_the_line() -> None:
         RuntimeError, match=r"program.wir:4, .*wrapperir_gone::op.*; import or load"
     ):
         call([torch.ones(2)])
+
+
+def test_a_device_that_only_an_argument_names() -> None:
+    program = parsed(
+        """
+        program @main(%x: f32[2]) {
+        %y = extern_kernel aten.empty_like.default(%x, device = device(meta)) : f32[2]@meta
+        %n = extern_kernel aten.numel.default(%y) : i64
+        free %y
+        return %n
+        }
+        """
+    )
+    assert load(program, {})([torch.ones(2)]) == (2,)

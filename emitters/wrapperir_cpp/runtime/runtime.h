@@ -111,7 +111,10 @@ inline int32_t torch_dtype(DType dtype) {
 }
 
 // Kinds of device by PyTorch's codes: c10::DeviceType.
-enum class Device : int32_t { cpu = 0, cuda = 1 };
+enum class Device : int32_t {
+  cpu = 0, cuda = 1, hip = 6, xla = 9, xpu = 12, mps = 13, meta = 14, hpu = 15, mtia = 19,
+  privateuseone = 20
+};
 inline int32_t torch_device(Device device) { return static_cast<int32_t>(device); }
 
 // A list of sizes or strides: a static array, or numbers in braces. It is for arguments: the

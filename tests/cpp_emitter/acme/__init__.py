@@ -1,0 +1,1 @@
+"""The C++ emitter for a made-up device."""
