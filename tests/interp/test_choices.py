@@ -245,8 +245,8 @@ def test_a_choice_that_cannot_be_made_is_a_fault_at_the_call(
     [
         ("size(a, 2)", "M of @which is of dimension 2 of 2"),
         ("size(a, -1)", "dimension -1"),
-        ("size(n, 0)", "argument 3 of @which is no tensor"),
-        ("size(9, 0)", "argument 9 of @which is no tensor"),
+        ("size(n, 0)", "argument 3 of @which is not a tensor"),
+        ("size(9, 0)", "argument 9 of @which is not a tensor"),
     ],
 )
 def test_a_size_that_no_argument_has_is_a_fault(size: str, said: str) -> None:

@@ -123,5 +123,5 @@ def test_the_message_names_parameter_and_reason() -> None:
     message = fault(text, torch.ones(3, 21)).message
     assert message == (
         "x of @k is given a tensor that has a stride of 21 elements, "
-        "which is no multiple of 16 bytes"
+        "which is not a multiple of 16 bytes"
     )

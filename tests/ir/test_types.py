@@ -34,7 +34,7 @@ def test_an_element_type_may_be_given_by_its_name(dtype: DType, size: Any) -> No
 def test_an_unknown_element_type_is_told_with_the_known_ones(
     name: str, meant: str | None
 ) -> None:
-    with pytest.raises(ValueError, match="is no element type") as raised:
+    with pytest.raises(ValueError, match="is not an element type") as raised:
         tensor(name, (8,))
     message = str(raised.value)
     assert repr(name) in message

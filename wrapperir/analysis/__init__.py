@@ -1,1 +1,1 @@
-"""What is known of a program's memory: storages, lifetimes, bytes, order of streams."""
+"""Facts about a program's memory: storages, live ranges, bytes and the order of streams."""

@@ -1,8 +1,8 @@
 """The bytes alive at each line of a block, in units, for all values of symbols at once.
 
-What is not certain (memory that an operator's result may share, or that has no bytes if
-a size is 0, and the most of several units in a nested block) is counted in ``high`` and
-not in ``low``: what a program takes lies between the two.
+Memory that is not certain to be taken is counted in ``high`` and not in ``low``: the
+result of an operator that may share memory, a tensor that has no bytes if a size is 0,
+and the maximum of several units in a nested block.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from wrapperir.ir.program import Program
 from wrapperir.ir.types import Device
 
 Dimension: TypeAlias = tuple[Device, Unit]
-"""What is counted apart: a device's memory in multiples of a unit."""
+"""Memory that is counted separately: a device's memory in multiples of a unit."""
 
 Counts: TypeAlias = dict[Dimension, int]
 
@@ -45,7 +45,7 @@ class Footprint:
 class DeviceFootprint:
     """Units of one device: at each line, and for certain at the line that has most.
 
-    Which line that is depends on symbols; they are taken for what is usual.
+    That line depends on the values of symbols; typical values are assumed.
     """
 
     low: dict[Unit, list[int]]
@@ -75,7 +75,7 @@ class Footprints:
 
     @classmethod
     def of_program(cls, program: Program) -> "Footprints":
-        """Return what computes the footprints of a program's blocks."""
+        """Return the footprints of a program's blocks."""
         return cls(LineEffects.of_program(program), Sizes(symbol_ranges(program)))
 
     def of(
@@ -100,7 +100,7 @@ class Footprints:
         return found, footprint
 
     def dimension(self, storage: Storage) -> tuple[Dimension, int]:
-        """Return what a storage counts in, and how many units it has.
+        """Return the dimension of a storage, and its number of units.
 
         A device's index that is left out is 0, and 0 is left out here.
         """
@@ -127,10 +127,10 @@ class Footprints:
         line: BodyLine,
         count: int,
     ) -> None:
-        """Count what nested blocks take while ``line`` runs, where that is more.
+        """Count the memory of nested blocks while ``line`` runs, where that is more.
 
-        What they return is counted with them and no more as the line's results.  For
-        certain is only what there is at one time: before they return, or after.
+        Their results are counted in the blocks, and not again as results of the line.
+        Only memory that is alive at one time, before they return or after, is certain.
         """
         certain, most = self._begun(
             [s for s in found.storages if s.kind is StorageKind.RESULT and s.begin == index]

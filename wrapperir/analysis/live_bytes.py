@@ -1,4 +1,4 @@
-"""How many bytes are alive at each line of a program, and where that is most."""
+"""The live bytes at each line of a program, and their peak."""
 
 from collections.abc import Mapping, Sequence
 
@@ -60,7 +60,7 @@ class BlockMemory:
 
 @frozen(eq=False)
 class ProgramMemory:
-    """The memory of a program: that of each block by the path of its owner.
+    """The memory of a program: the memory of each block by the path of its owner.
 
     The program's own lines are at ``()``, and a nested block at its line's path and
     attribute name, such as ``("lines", 3, "body")``.
@@ -126,7 +126,7 @@ class _Walk:
         return self.block(path, block.lines, block.results, block_entry(block)).peak
 
     def _inside(self, path: LinePath, line: BodyLine) -> int:
-        """Return what nested blocks take beside what is alive before the line.
+        """Return the bytes of nested blocks, on top of those alive before the line.
 
         A loop holds what its last iteration left while the next one runs.
         """

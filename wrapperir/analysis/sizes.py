@@ -25,7 +25,7 @@ from wrapperir.ir.program import Program
 from wrapperir.ir.types import PoolType, TensorType, storage_extent
 
 _TYPICAL = 32
-"""What symbols are taken for where units are weighed against each other."""
+"""The value assumed for symbols where units are compared."""
 
 
 def storage_bytes(type: TensorType | PoolType) -> Expr:
@@ -76,7 +76,7 @@ class Size:
 
 
 def symbol_ranges(program: Program) -> dict[str, Interval]:
-    """Return the interval of each symbol of a program, those of its lines included."""
+    """Return the interval of each symbol of a program, nested blocks included."""
     ranges: dict[str, Interval] = {}
     for line in walk_lines((*program.symbols, *program.lines)):
         if isinstance(line, SymbolDefinitionLine):

@@ -1,8 +1,9 @@
 """The storages of a block: their names, lifetimes and uses.
 
-A name refers to the storages whose memory it holds: a view to that of its source, a tuple
-to those of all its elements, an operator's result that may alias arguments to its own and
-theirs.  A storage ends with the last name of it (``docs/reference/semantics.md``).
+A name refers to the storages whose memory it holds.  A view refers to the storage of its
+source, a tuple to the storages of all its elements, and an operator's result that may
+alias arguments to its own storage and theirs.  A storage ends with its last name
+(``docs/reference/semantics.md``).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +29,7 @@ from wrapperir.ir.types import (
 
 
 class StorageKind(StrEnum):
-    """What memory a storage has."""
+    """The origin of a storage's memory."""
 
     ALLOCATED = "allocated"
     PLACED = "placed"
@@ -55,12 +56,12 @@ class Use:
 
 @define(eq=False)
 class Storage:
-    """Memory from the line ``begin`` until the line ``end`` drops the last name of it.
+    """Memory from the line ``begin`` until the line ``end`` drops its last name.
 
-    ``name`` is the name that it began with, with an index where that is a tuple's.
-    ``end`` is the number of lines where it outlives them: then it ``escapes``, or is not
-    the block's own.  ``perhaps`` says that it may be another storage's memory.  A placed
-    storage has its ``pool`` and ``offset`` in it.
+    ``name`` is its first name, with an index for an element of a tuple.  ``end`` is the
+    number of lines if it outlives them: then it ``escapes``, or is not the block's own.
+    ``perhaps`` says that it may be another storage's memory.  A placed storage has a
+    ``pool`` and its ``offset`` in it.
     """
 
     name: str
@@ -79,7 +80,7 @@ class Storage:
 
 @define
 class BlockStorages:
-    """Storages in the order they begin, and those that each name refers to."""
+    """Storages in the order they begin, and the storages of each name."""
 
     storages: list[Storage] = field(factory=list[Storage])
     of_name: dict[str, tuple[Storage, ...]] = field(factory=dict[str, tuple[Storage, ...]])
@@ -219,10 +220,10 @@ class _Walk:
         self.refer(made.name, held)
 
     def _take_results(self, index: int, effects: Effects) -> None:
-        """Name what blocks return: memory of each result's own, nearly always.
+        """Name the storages of a line's results: mostly a separate one for each result.
 
-        But a block may return one buffer by two names, or a part of one, or what lies in
-        a pool, which then stays whole.
+        But a block may return the same buffer by two names, a part of a buffer, or a
+        buffer in a pool, which then stays alive.
         """
         results = effects.definitions
         returning = [nested for nested in effects.blocks if nested.returns]
@@ -298,7 +299,7 @@ def _outermost(storage: Storage) -> Storage:
 def _are_plain(
     way: Sequence[tuple[Storage, ...]], results: Sequence[ValueDefinition]
 ) -> bool:
-    """Say whether each result has just the memory of its type, and has it alone."""
+    """Say whether each result has exactly the memory of its type, not shared."""
     all_homes = [home for homes in way for home in homes]
     return len({id(home) for home in all_homes}) == len(all_homes) and all(
         len(homes) == len(own) and all(map(_is_like, homes, own))
@@ -316,12 +317,12 @@ def _is_like(storage: Storage, own: Storage) -> bool:
 
 
 def _own(type: ValueType) -> tuple[Storage, ...]:
-    """Return storages of a type that is nobody's yet."""
+    """Return unnamed storages of a type."""
     return tuple(Storage("", StorageKind.RESULT, part, 0, 0) for _, part in _leaves(type))
 
 
 def _bytes_of(type: TensorType | PoolType) -> TensorType:
-    """Return the type of memory as a block's result is: a pool's is bytes."""
+    """Return the type of a block's result: bytes for a pool."""
     if isinstance(type, TensorType):
         return type
     return TensorType(

@@ -1,4 +1,4 @@
-"""Which launches of a block are ordered before which, by streams and events.
+"""The order of a block's launches that streams and events establish.
 
 Vector clocks (Fidge, 1988; Mattern, 1989): each stream counts its launches and knows, of
 every other stream, how many launches are ordered before what it does next.

@@ -19,10 +19,10 @@ class Basis:
 
 @frozen(eq=False)
 class Unit:
-    """What sizes are multiples of: the bytes that ``expr`` says.
+    """A number of bytes, ``expr``, that sizes are multiples of.
 
-    They are ``bytes`` times a ``basis`` (or once, if that is ``None``), and ``slack`` more
-    at most.  ``weight`` is what they are for symbols of a usual size.
+    It is ``bytes`` times a ``basis`` (or ``bytes``, if that is ``None``) and at most
+    ``slack`` more.  ``weight`` is its value for symbols of a typical size.
     """
 
     expr: Expr
@@ -39,8 +39,8 @@ STATIC = Unit(UNIT, None, UNIT, 0, UNIT)
 def fits(taken: Mapping[Unit, int], most: Mapping[Unit, int]) -> bool:
     """Say whether ``taken`` is known to be no more bytes than ``most``; both count units.
 
-    That is so where it has no more of any polynomial, and what it has less of them makes
-    up for what it has more of constant bytes, as the polynomials are at least so much.
+    It is known if ``taken`` has no more of any polynomial, and the polynomials that it has
+    less of, at their least values, make up for the constant bytes that it has more of.
     """
     if {*taken} == {*most} == {STATIC}:
         return taken[STATIC] <= most[STATIC]
@@ -51,7 +51,7 @@ def fits(taken: Mapping[Unit, int], most: Mapping[Unit, int]) -> bool:
 def units_over(
     taken: Mapping[Unit, int], most: Mapping[Unit, int], unit: Unit
 ) -> int | None:
-    """Return how many of ``unit`` less would make ``taken`` fit ``most``, if any do."""
+    """Return how many fewer of ``unit`` make ``taken`` fit ``most``, or ``None``."""
     over, constant = _difference(taken, most)
     basis, less, each = unit.basis, 0, unit.bytes
     if basis is not None:
@@ -72,7 +72,7 @@ def _difference(
 ) -> tuple[dict[Basis, int], int]:
     """Return by how many bytes more is taken: of each polynomial, and as a constant.
 
-    What is in both counts in neither; of what is left only what is taken has its slack.
+    Common units cancel.  Only the units left in ``taken`` count their slack.
     """
     over: dict[Basis, int] = {}
     constant = 0

@@ -1,4 +1,4 @@
-"""Operands, parameters and results of blocks, and what a block may not leave behind."""
+"""Operands, parameters, results and leaks of nested blocks."""
 
 from collections.abc import Mapping, Sequence
 

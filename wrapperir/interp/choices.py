@@ -1,4 +1,4 @@
-"""Which choice of a multi-kernel a call runs; nothing is ever timed here."""
+"""The choice of a multi-kernel that a call runs; nothing is timed."""
 
 from collections.abc import Sequence
 from math import prod
@@ -19,7 +19,7 @@ from wrapperir.ir.selection import (
 )
 
 KernelValue = TensorValue | int | float
-"""What a kernel parameter is given."""
+"""An argument of a kernel."""
 
 
 def choices_of(line: MultiKernelLine) -> tuple[KernelChoice, ...]:
@@ -37,7 +37,7 @@ def choices_of(line: MultiKernelLine) -> tuple[KernelChoice, ...]:
 def choice_at(line: MultiKernelLine, arguments: Sequence[KernelValue]) -> KernelChoice:
     """Return the choice of a call with these arguments.
 
-    What would be timed is the first.
+    A choice by benchmark is the first choice.
 
     Raises:
         FaultError: there is no such choice, an expression has no value, a tensor lacks a
@@ -91,7 +91,7 @@ def _choice(line: MultiKernelLine, index: int) -> KernelChoice:
 
 
 def _values(line: MultiKernelLine, arguments: Sequence[KernelValue]) -> dict[str, Number]:
-    """Return what the names of scalar parameters and sizes stand for."""
+    """Return the values of scalar parameters and sizes by name."""
     values: dict[str, Number] = {
         parameter.name: argument
         for parameter, argument in zip(line.parameters, arguments, strict=True)
@@ -116,7 +116,7 @@ def _tensor(
 ) -> TensorValue:
     argument = arguments[position] if 0 <= position < len(arguments) else None
     if not isinstance(argument, TensorValue):
-        raise _misfit(line, f"argument {position} of @{line.name} is no tensor")
+        raise _misfit(line, f"argument {position} of @{line.name} is not a tensor")
     return argument
 
 

@@ -1,4 +1,4 @@
-"""What a run is given: inputs, symbols and constants, held against their types."""
+"""Inputs, symbols and constants of a run, checked against their types."""
 
 from collections.abc import Mapping, Sequence
 

@@ -80,8 +80,8 @@ _EFFECTS = LineEffects(None)
 class Executor(LineVisitor[None]):
     """Runs lines in ``frame``; ``path`` is the place of the line being run.
 
-    ``awaiting`` has the results whose types mention symbols that the lines directly after
-    have yet to define, and their places.
+    ``awaiting`` has results, with their places, whose types mention symbols that the next
+    lines define.
     """
 
     kernels: Kernels
@@ -218,8 +218,8 @@ class Executor(LineVisitor[None]):
     def visit_while_loop(self, line: WhileLoopLine) -> None:
         """Run the body while the condition holds.
 
-        What an iteration produced is dropped when the next has replaced it; with no
-        iteration the results are copies of what was carried.
+        The values of an iteration are dropped when the next one has replaced them.  With
+        no iteration the results are copies of the carried values.
         """
         carried = [operand(argument, self.frame) for argument in line.carried]
         invariant = [operand(argument, self.frame) for argument in line.invariant]

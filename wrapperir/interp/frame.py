@@ -37,7 +37,7 @@ class Frame:
     dropped: dict[str, Dropped] = field(factory=dict[str, Dropped])
 
     def value(self, name: str) -> RunValue:
-        """Return what a name stands for.
+        """Return the value of a name.
 
         Raises:
             FaultError: it was dropped, or never defined.
@@ -62,7 +62,7 @@ class Frame:
         """Return the tensor that a name stands for.
 
         Raises:
-            FaultError: as :meth:`value`, or it is no tensor.
+            FaultError: as :meth:`value`, or it is not a tensor.
         """
         value = self.value(name)
         if isinstance(value, TensorValue):
@@ -74,7 +74,7 @@ class Frame:
         """Return the pool that a name stands for.
 
         Raises:
-            FaultError: as :meth:`value`, or it is no pool.
+            FaultError: as :meth:`value`, or it is not a pool.
         """
         value = self.value(name)
         if isinstance(value, Pool):
@@ -110,7 +110,7 @@ class Frame:
         self._bind(name, value)
 
     def drop(self, name: str, verb: str, path: LinePath) -> RunValue:
-        """Drop a name and return what it stood for; its storages lose a name.
+        """Drop a name and return its value; its storages lose a name.
 
         Raises:
             FaultError: it was dropped, is not defined, or is not the block's to drop.

@@ -1,4 +1,4 @@
-"""What a kernel call may do to the memory of its arguments."""
+"""Checks of the memory that a kernel call reads and writes."""
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations

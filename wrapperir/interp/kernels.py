@@ -116,7 +116,7 @@ class Kernels:
         choice = choice_at(line, arguments)
         kernel = self._definitions.get(choice.kernel)
         if not isinstance(kernel, KernelDefinitionLine):
-            message = f"@{name} chooses @{choice.kernel}, which is no kernel"
+            message = f"@{name} chooses @{choice.kernel}, which is not a kernel"
             raise FaultError(Code.RUN_UNDEFINED_KERNEL, message, subject=f"@{name}")
         if any(not 0 <= position < len(arguments) for position in choice.arguments):
             message = f"@{name} has no parameter for one of @{kernel.name}"
@@ -213,7 +213,9 @@ def _descriptor_problem(
     if fault is not None:
         return f"is given a tensor that {fault}"
     if value.tensor.data_ptr() % DESCRIPTOR_ALIGNMENT:
-        return f"is given a tensor whose address is no multiple of {DESCRIPTOR_ALIGNMENT}"
+        return (
+            f"is given a tensor whose address is not a multiple of {DESCRIPTOR_ALIGNMENT}"
+        )
     placed = value.storage.alignment
     if placed is not None and placed % DESCRIPTOR_ALIGNMENT:
         return (

@@ -1,8 +1,8 @@
-"""What is ordered before what: vector clocks of the streams of a run.
+"""Vector clocks of the streams of a run.
 
-Everything runs in the order of the program; a use that the program does not order after an
-earlier one that conflicts is a fault all the same, because another schedule may swap them.
-A clock has, for each stream, how many of its launches are surely done (Mattern, "Virtual
+Lines run in the order of the program.  A use that the program does not order after an
+earlier conflicting use is a fault nevertheless, because another schedule may swap the two.
+A clock counts, for each stream, the launches that are certainly done (Mattern, "Virtual
 time and global states of distributed systems", 1989).
 """
 
@@ -34,7 +34,7 @@ Clock = dict[Stream, int]
 
 @frozen
 class Event:
-    """A point that a stream's work had reached: what was done by then."""
+    """A point in a stream's work: the launches that are done by then."""
 
     clock: Mapping[Stream, int]
 
@@ -59,7 +59,7 @@ def _merge(into: _Uses, others: Iterable[_Uses]) -> None:
 
 @define(eq=False)
 class History:
-    """Who used a storage, and who used its memory before it was given to this storage."""
+    """Uses of a storage, and uses of its memory ``before`` this storage had it."""
 
     reads: _Uses = field(factory=_Uses)
     writes: _Uses = field(factory=_Uses)

@@ -44,7 +44,7 @@ def item_of(value: TensorValue, name: str) -> Number:
     """Return the one element of a tensor.
 
     Raises:
-        FaultError: it has not one element, nothing wrote it, or it is no real number.
+        FaultError: it has not one element, nothing wrote it, or it is not a real number.
     """
     if value.tensor.numel() != 1:
         message = f"%{name} has {value.tensor.numel()} elements, not one"

@@ -1,4 +1,4 @@
-"""What types and arguments of a program are in PyTorch.
+"""PyTorch's forms of the types and arguments of a program.
 
 Shared by the interpreter and by everything else that hands a program's values to torch.
 """
@@ -85,7 +85,7 @@ def empty(layout: Layout, device: Device) -> torch.Tensor:
 def python_value(
     argument: Argument, symbols: Mapping[str, Number], value_of: Callable[[str], object]
 ) -> object:
-    """Return what an operator is called with for ``argument``.
+    """Return the Python object that an operator is given for ``argument``.
 
     Names go through ``value_of``; expressions become numbers, tuples lists.
 

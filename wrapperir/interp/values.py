@@ -1,4 +1,4 @@
-"""What names stand for while a program runs: tensors, tuples, pools, events, numbers."""
+"""Values of names while a program runs: tensors, tuples, pools, events, numbers."""
 
 from collections.abc import Iterator
 
@@ -17,8 +17,8 @@ from wrapperir.interp.streams import Event
 class TensorValue:
     """A view: the tensor, its layout counted from its storage's start, and the storage.
 
-    For the program the storage may begin later, at byte ``origin``: that of an operator's
-    result begins its type's offset before its first element, wherever that lies.
+    ``origin`` is the byte where the storage begins for the program: the storage of an
+    operator's result begins its type's offset before its first element.
     """
 
     tensor: torch.Tensor
@@ -72,7 +72,7 @@ class OpaqueValue:
 
 
 RunValue = TensorValue | TupleValue | OpaqueValue | Pool | Event | int | float
-"""What a name stands for while a program runs."""
+"""The value of a name while a program runs."""
 
 
 def storages_of(value: RunValue) -> Iterator[Storage]:
@@ -85,14 +85,14 @@ def storages_of(value: RunValue) -> Iterator[Storage]:
 
 
 def python_of(value: RunValue) -> object:
-    """Return what an operator is given for a value.
+    """Return the Python object that an operator is given for a value.
 
     Raises:
         FaultError: it is a pool or an event.
     """
     match value:
         case Pool() | Event():
-            message = "a pool or an event is no argument"
+            message = "a pool or an event is not an argument"
             raise FaultError(Code.RUN_VALUE_KIND, message)
         case TensorValue(tensor=tensor):
             return tensor

@@ -76,7 +76,7 @@ _Key = tuple[object, int]
 
 
 def _exact(argument: object) -> object:
-    """Return what is equal for two arguments only if no kernel can tell them apart."""
+    """Return a key that two arguments share only if no kernel can tell them apart."""
     if isinstance(argument, float):
         return (float, repr(argument))  # tells 0.0 from -0.0, and finds nan again
     if isinstance(argument, Operation):

@@ -1,4 +1,4 @@
-"""What Triton's tensor descriptors ask of their blocks and of the tensors behind them.
+"""Requirements of Triton's tensor descriptors on their blocks and tensors.
 
 A descriptor is how a kernel takes a tensor: base address, size and strides together, which
 hardware with a tensor memory accelerator reads and writes blocks by.
@@ -23,7 +23,7 @@ _WITHOUT = frozenset(
 
 
 def block_fault(parameter: DescriptorParameter) -> str | None:
-    """Return why there is no descriptor with a parameter's dtype and block, if so."""
+    """Return why a parameter's dtype or block is not possible, or ``None``."""
     dtype, block = parameter.dtype, parameter.block
     if dtype in _WITHOUT:
         return f"there are no descriptors of {dtype.value}"
@@ -31,7 +31,7 @@ def block_fault(parameter: DescriptorParameter) -> str | None:
         return f"it has {len(block)} dimensions, not 1 to {_MOST_DIMENSIONS}"
     for length in block:
         if length < 1 or length & (length - 1):
-            return f"{length} is no power of two"
+            return f"{length} is not a power of two"
     if prod(block) > _MOST_ELEMENTS:
         return f"it has more than {_MOST_ELEMENTS} elements"
     bytes = block[-1] * dtype.itemsize
@@ -45,7 +45,7 @@ def layout_fault(
 ) -> str | None:
     """Return why a tensor of this layout cannot be behind a descriptor, if that is so.
 
-    Of sizes and strides that are no plain numbers nothing is said.
+    Symbolic sizes and strides are not checked.
     """
     rank = len(parameter.block)
     if len(size) != rank:
@@ -56,7 +56,7 @@ def layout_fault(
     for step in stride[:-1]:
         if isinstance(step, int) and step * parameter.dtype.itemsize % DESCRIPTOR_ALIGNMENT:
             return (
-                f"has a stride of {step} elements, which is no multiple of "
+                f"has a stride of {step} elements, which is not a multiple of "
                 f"{DESCRIPTOR_ALIGNMENT} bytes"
             )
     last = stride[-1]

@@ -1,7 +1,7 @@
-"""What each line does: names, bytes, storages, streams and nested blocks.
+"""The effects of each line kind: names, bytes, storages, streams and nested blocks.
 
-:class:`LineEffects` is the only place that knows this for each line kind.  The verifier,
-analyses, passes, the interpreter and emitters read :class:`Effects`.
+:class:`LineEffects` describes each line kind once.  The verifier, analyses, passes, the
+interpreter and emitters read its :class:`Effects`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -62,7 +62,7 @@ class Origin(StrEnum):
     PLACED = "placed"
     """A part of the pool that is the ``source``."""
     OPERATOR = "operator"
-    """New memory, or that of a value in ``may_alias``."""
+    """New memory, or the memory of a value in ``may_alias``."""
     BLOCK = "block"
     """Memory that a nested block returned; results of one line may share it."""
     VIEW = "view"
@@ -94,7 +94,7 @@ class ValueDefinition:
 
 
 class Actor(StrEnum):
-    """Who accesses bytes, where it is not one stream that the line names."""
+    """What accesses bytes, unless it is a stream that the line names."""
 
     HOST = "host"
     """The host, which waits for all streams."""
@@ -106,8 +106,8 @@ class Actor(StrEnum):
 class ByteAccess:
     """An access to the bytes of a value.
 
-    A write ``covers`` the value where it is certain to write each byte that the value's
-    type addresses; any other write may leave some of them as they were.
+    A write that ``covers`` the value certainly writes each byte that the value's type
+    addresses.  Another write may leave some of these bytes as they were.
     """
 
     name: str
@@ -138,14 +138,14 @@ class NestedBlock:
 
 @frozen(slots=False, kw_only=True, eq=False)
 class Effects:
-    """What a line does in its own block; what nested blocks do is in their lines.
+    """The effects of a line in its own block; lines of nested blocks have their own.
 
     Attributes:
         uses: Names that must be alive, repeats included.  Constants are among them.
         definitions: Values that the line defines.
         drops: The name that the line drops.
         accesses: Bytes that it reads and writes: one access an argument of a kernel, one
-            a name for others.  What a nested block may do with an operand is an access.
+            a name for others.  Nested blocks may read and write their operands.
         blocks: Nested blocks.
         device: The device that it allocates on or gives work to.
         stream: The stream that it gives work to, or orders.
@@ -197,7 +197,7 @@ class LineEffects(LineVisitor[Effects]):
     """
 
     def __init__(self, definitions: Iterable[DefinitionLine] | None = ()) -> None:
-        """Take a program's definitions; with ``None``, accesses of kernels are left out."""
+        """Take a program's definitions; ``None`` leaves out the accesses of kernels."""
         self._definitions: Mapping[str, DefinitionLine] | None = (
             None if definitions is None else {line.name: line for line in definitions}
         )
@@ -205,7 +205,7 @@ class LineEffects(LineVisitor[Effects]):
 
     @classmethod
     def of_program(cls, program: Program) -> "LineEffects":
-        """Return what finds the effects of a program's lines."""
+        """Return the effects of a program's lines."""
         return cls(program.definitions)
 
     def kernel(self, name: str) -> KernelAccess:
@@ -469,7 +469,7 @@ def _zeroed(line: AllocateLine | PlaceLine) -> tuple[ByteAccess, ...]:
 def _lent(
     operands: Iterable[KernelArgument], results: Iterable[Result]
 ) -> tuple[ByteAccess, ...]:
-    """Return what blocks may do with operands, and that they wrote their results."""
+    """Return the accesses of blocks to operands and results."""
     lent = dict.fromkeys(_names(operands))
     return (
         *(ByteAccess(name, True, True, Actor.STREAM_0) for name in lent),

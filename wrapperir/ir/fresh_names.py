@@ -33,7 +33,7 @@ class Names:
 
 
 def value_names(program: Program) -> Iterator[str]:
-    """Yield the name of each value of a program, those of nested blocks included."""
+    """Yield the name of each value of a program, nested blocks included."""
     yield from (input.name for input in program.inputs)
     yield from (constant.name for constant in program.constants)
     for line in walk_lines(program.lines):

@@ -33,7 +33,7 @@ def multi_kernel_line(
     workspaces: Mapping[str, Mapping[str, tuple[Expr, ZeroMode]]],
     selection: Selection,
 ) -> MultiKernelLine:
-    """Return a multi-kernel; the arguments are those of ``ProgramBuilder.multi_kernel``.
+    """Return a multi-kernel; arguments are as for ``ProgramBuilder.multi_kernel``.
 
     Raises:
         ValueError: kernels disagree about a parameter or a workspace, or a name that is
@@ -70,7 +70,7 @@ def multi_kernel_line(
 
 def _place(places: Mapping[str, int], name: str, of: str) -> int:
     if name not in places:
-        raise ValueError(f"{name} is no parameter of {of}")
+        raise ValueError(f"{name} is not a parameter of {of}")
     return places[name]
 
 
@@ -161,7 +161,7 @@ def _tree_in_order(
 
 
 def _written(expr: Expr) -> Hashable:
-    """Return what is equal for expressions that are written the same.
+    """Return a key that expressions share if they are written the same.
 
     It has each operation once, its parts before it and by their numbers (hash-consing), so
     that an expression whose parts are shared costs its parts, not its paths.

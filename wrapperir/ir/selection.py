@@ -1,4 +1,4 @@
-"""How a multi-kernel picks one of its choices, as data; and the rule of each policy."""
+"""Selection policies of multi-kernels: each as data, and the rule that it follows."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, Union

@@ -172,7 +172,7 @@ POOL_ALIGNMENT = 64
 class PoolType:
     """Raw memory of ``size`` bytes that buffers are placed in.
 
-    ``device``, ``space``, ``pinned`` and ``alignment`` are as those of a tensor.
+    ``device``, ``space``, ``pinned`` and ``alignment`` are as in a tensor type.
     """
 
     size: Expr
@@ -220,7 +220,7 @@ def tensor(
 
     Raises:
         ValueError: ``dtype`` names no element type.
-        TypeError: ``size`` or ``stride`` is no tuple.
+        TypeError: ``size`` or ``stride`` is not a tuple.
     """
     _check_tuple("size", size)
     if stride is not None:
@@ -252,7 +252,7 @@ def _element_type(name: str) -> DType:
         meant = f"; did you mean {short!r}?" if short in list(DType) else ""
         names = ", ".join(dtype.value for dtype in DType)
         raise ValueError(
-            f"{str(name)!r} is no element type{meant} (they are {names})"
+            f"{str(name)!r} is not an element type{meant} (they are {names})"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""Workspaces: how their bytes begin, and what kernels that use one need of it."""
+"""Zero modes of workspaces, and the needs of kernels that use one."""
 
 from enum import StrEnum
 
@@ -17,7 +17,7 @@ class ZeroMode(StrEnum):
 
 @frozen
 class WorkspaceNeed:
-    """What a choice of a multi-kernel needs of a workspace that it is given.
+    """The need of a multi-kernel's choice for a workspace.
 
     ``parameter`` is the position of the workspace among the multi-kernel's parameters.
     ``count`` is how many elements the choice uses, over the multi-kernel's scalar
@@ -30,11 +30,10 @@ class WorkspaceNeed:
 
 
 def combined_mode(left: ZeroMode, right: ZeroMode) -> ZeroMode | None:
-    """Return the mode of a workspace that does for both; ``None`` where none does.
+    """Return a zero mode that meets both needs; ``None`` if there is none.
 
-    What must begin zero does for a kernel that needs no particular bytes.  A kernel that
-    must find the workspace as it left it, at an earlier call, can share it with none that
-    may leave it otherwise.
+    Zeroed memory also suits a kernel that takes any bytes.  A kernel that must find zeros
+    from its earlier call cannot share the workspace with a kernel that leaves other bytes.
     """
     if left is right:
         return left

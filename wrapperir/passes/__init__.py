@@ -87,7 +87,7 @@ _MAKES: Mapping[str, tuple[type[BodyLine], ...]] = MappingProxyType(
 
 
 def memory_passes(supported: Collection[type[Line]]) -> tuple[str, ...]:
-    """Return those of :data:`MEMORY_PASSES` that make only lines of these kinds."""
+    """Return the memory passes that make only lines of these kinds, in order."""
     return tuple(
         name
         for name in MEMORY_PASSES
@@ -99,7 +99,7 @@ def run_passes(program: Program, names: Sequence[str]) -> Program:
     """Return the program after the passes of these names, in this order.
 
     Raises:
-        DiagnosticError: WIR740 for each name that is no pass; then none has run.
+        DiagnosticError: WIR740 for each name that is not a pass; then none has run.
     """
     unknown = [name for name in dict.fromkeys(names) if name not in PASSES]
     if unknown:

@@ -55,11 +55,11 @@ def check_nans(program: Program) -> Program:
           return %buf0
         }
 
-    Tensors of floating-point and complex elements are checked that a call reads, before it,
-    and that it writes, after it; of a multi-kernel, those of any of its choices.  A tensor
-    that a check next to the call is of already is not checked again.  Workspaces are not
+    Floating-point and complex tensors that a call reads are checked before it, and the
+    ones that it writes after it.  A multi-kernel reads and writes what any of its choices
+    does.  A tensor is not checked twice next to the same call.  Workspaces are not
     checked: most of their elements hold nothing.  An output is checked as a whole, so a
-    kernel that writes a part of new memory only fails the check.  Linear in the program.
+    kernel that writes only a part of new memory fails the check.  Linear in the program.
     """
     kernels = {line.name: _checks(line) for line in program.definitions}
     return evolve(program, lines=_checked(program.lines, kernels, frozenset()))
@@ -100,7 +100,7 @@ def _may_hold_nan(dtype: DType) -> bool:
 def _checked(
     lines: Sequence[BodyLine], kernels: _Kernels, lent: Iterable[str]
 ) -> tuple[BodyLine, ...]:
-    """Return lines with checks; ``lent`` are the workspaces that a block is given."""
+    """Return lines with checks; ``lent`` are the workspaces among a block's parameters."""
     workspaces = set(lent)
     made: list[BodyLine] = []
     just_checked: set[str] = set()
@@ -132,7 +132,7 @@ def _checked(
 
 
 def _following(lines: Sequence[BodyLine], index: int) -> set[str]:
-    """Return what the lines from ``index`` on check before they do anything else."""
+    """Return the names that the asserts from ``index`` on check."""
     found: set[str] = set()
     while index < len(lines):
         line = lines[index]
@@ -149,7 +149,7 @@ def _asserts(
     outputs: bool,
     without: Sequence[Set[str]],
 ) -> list[AssertNotNanLine]:
-    """Return a check for each name that a call writes, or reads, but some names."""
+    """Return a check for each name that a call writes, or reads, ``without`` some."""
     made: dict[str, AssertNotNanLine] = {}
     what = "output" if outputs else "input"
     for check in checks:

@@ -11,7 +11,7 @@ from wrapperir.ir.program import Program
 
 
 def free_early(program: Program) -> Program:
-    """Return the program with the frees that it has right after the last uses.
+    """Return the program with each of its frees right after the last use of the name.
 
     Before::
 
@@ -34,7 +34,7 @@ def free_early(program: Program) -> Program:
         }
 
     Frees after the same line keep their order; an unused input is freed before the first
-    line.  Frees that are missing are for ``insert_frees`` to add.
+    line.  ``insert_frees`` adds missing frees.
     """
     return evolve(program, lines=_freed_early(program.lines))
 

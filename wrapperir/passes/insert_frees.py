@@ -20,7 +20,7 @@ from wrapperir.ir.types import ScalarType, ValueType
 
 
 def insert_frees(program: Program) -> Program:
-    """Return the program with the frees that it lacks; those it has stay.
+    """Return the program with missing frees added; existing frees stay.
 
     Before::
 
@@ -40,9 +40,10 @@ def insert_frees(program: Program) -> Program:
           return %buf1
         }
 
-    Inputs are freed too, unused ones before the first line.  Each block is done by
-    itself, since a block uses no outer name but constants.  Constants, block
-    parameters, scalars and ``zero_per_program`` workspaces are not owned and get none.
+    Inputs are freed too, unused ones before the first line.  Each block is handled
+    separately, since a block uses no outer names except constants.  Constants, block
+    parameters, scalars and ``zero_per_program`` workspaces are not owned: no line frees
+    them.
     """
     inputs = [input.name for input in program.inputs if _holds_memory(input.type)]
     return evolve(program, lines=_with_frees(program.lines, program.outputs, inputs))

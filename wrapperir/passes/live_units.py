@@ -1,4 +1,4 @@
-"""Whether memory may be kept longer in a block without raising its peak."""
+"""Checks that longer live ranges do not raise the peak of a block."""
 
 from attrs import define, field
 
@@ -10,10 +10,10 @@ from wrapperir.passes.range_maximum import RangeMaximum
 
 @define
 class LiveUnits:
-    """The units alive at each line of a block, while lifetimes in it become longer.
+    """The units alive at each line of a block, while live ranges are made longer.
 
-    It begins with the footprint of a block of ``count`` lines.  Each answer and each
-    change takes logarithmic time.
+    It begins with the footprint of a block of ``count`` lines.  Queries and changes take
+    logarithmic time.
     """
 
     footprint: Footprint
@@ -23,8 +23,8 @@ class LiveUnits:
     def may_add(self, dimension: Dimension, begin: int, end: int, units: int) -> bool:
         """Say whether ``units`` more from line ``begin`` up to ``end`` raise no peak.
 
-        They do not where that is no more than at the block's peak before, or than what
-        is alive now just before or just after those lines: whatever values symbols have.
+        They do not if the sum fits the block's original peak, or the units alive just
+        before or just after those lines, for any values of symbols.
         """
         if begin >= end or not units:
             return True
@@ -49,7 +49,7 @@ class LiveUnits:
 
 @define
 class _Device:
-    """One device: ``low`` and ``high`` are one where all that is alive is certain."""
+    """One device; ``low`` and ``high`` are the same object where all is certain."""
 
     peak: dict[Unit, int]
     low: dict[Unit, RangeMaximum]
@@ -66,11 +66,11 @@ class _Device:
         return cls(own.peak, lows, highs)
 
     def most(self, begin: int, end: int) -> dict[Unit, int]:
-        """Return what is alive at most at any of these lines."""
+        """Return the most units that may be alive at any of these lines."""
         return {unit: numbers.maximum(begin, end) for unit, numbers in self.high.items()}
 
     def least(self, line: int) -> dict[Unit, int]:
-        """Return what is alive for certain at a line."""
+        """Return the units that are certainly alive at a line."""
         return {unit: counts.maximum(line, line + 1) for unit, counts in self.low.items()}
 
     def add(self, unit: Unit, begin: int, end: int, units: int) -> None:

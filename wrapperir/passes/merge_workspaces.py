@@ -50,12 +50,11 @@ def merge_workspaces(program: Program) -> Program:
           return %x, %y
         }
 
-    Each kernel leaves its workspaces zero, so the next may have the same.  Those that one
-    call uses together stay apart; so do those of different dtype, device, memory space,
-    pinning, alignment, layout or stream, those of different symbolic sizes, those that a
-    kernel takes behind a descriptor, which tells it their size, and those that other lines
-    than kernel calls use.  What a block or a call begins anew is for
-    ``plan_memory`` and ``reuse_buffers``.
+    Each kernel leaves its workspaces zero, so that the next may use the same memory.
+    Workspaces stay apart if one call uses both; if their dtype, device, memory space,
+    pinning, alignment, layout, stream or symbolic size differ; if a kernel takes one
+    behind a descriptor, which tells it their size; or if other lines than kernel calls
+    use one.  Other workspaces are for ``plan_memory`` and ``reuse_buffers``.
     """
     definitions = {line.name: line for line in program.definitions}
     effects = LineEffects.of_program(program)
@@ -90,12 +89,12 @@ def _described(
 
 
 _Class: TypeAlias = tuple[object, ...]
-"""What workspaces that become one have in common."""
+"""The properties that merged workspaces share."""
 
 
 @define
 class _Group:
-    """Workspaces that become the first of them, and the lines that use one."""
+    """Workspaces that are merged into the first, and the lines that use any of them."""
 
     workspaces: list[Storage] = field(factory=list[Storage])
     lines: set[int] = field(factory=set[int])
@@ -107,7 +106,7 @@ def _largest_first(storage: Storage) -> tuple[int, int]:
 
 
 def _class_of(storage: Storage) -> _Class | None:
-    """Return what a workspace has in common with those that it may become one with."""
+    """Return the properties that another workspace must share to be merged with it."""
     type = storage.type
     if storage.kind is not StorageKind.PROGRAM or not isinstance(type, TensorType):
         return None
@@ -135,7 +134,7 @@ def _add(groups: list[_Group], workspace: Storage) -> None:
 def _merged(
     lines: Sequence[BodyLine], groups: Sequence[Sequence[Storage]]
 ) -> tuple[BodyLine, ...]:
-    """Return the lines where each group's workspaces are the first of them."""
+    """Return the lines with each group's workspaces merged into its first."""
     allocations: dict[int, BodyLine | None] = {}
     became: dict[str, str] = {}
     for group in groups:
@@ -151,7 +150,7 @@ def _merged(
 
 
 def _renamed(line: BodyLine, became: Mapping[str, str]) -> BodyLine:
-    """Return a kernel call with the workspaces that its own became."""
+    """Return a kernel call with the names of merged workspaces."""
     if not isinstance(line, KernelCallLine) or became.keys().isdisjoint(uses(line)):
         return line
     return evolve(

@@ -1,4 +1,4 @@
-"""Which operators may be left out when nothing uses their result."""
+"""Operators whose calls may be removed when nothing uses their result."""
 
 REMOVABLE_NAMESPACES = frozenset({"aten", "prims"})
 """Operators of other namespaces may do anything, so they stay."""

@@ -1,4 +1,4 @@
-"""Which operators write their results into given memory, asked of PyTorch's registry."""
+"""Operators' overloads that write into given memory, found in PyTorch's registry."""
 
 from functools import cache
 from importlib.util import find_spec
@@ -21,7 +21,7 @@ Where the declared size were wrong, memory given as ``out`` would be resized.
 _RESIZE_OUT = frozenset(
     {"binary_cross_entropy", "huber_loss", "mse_loss", "smooth_l1_loss"}
 )
-"""Losses that write what is not yet reduced to ``out``, for which they make it larger."""
+"""Losses that resize ``out`` to hold their result before its reduction."""
 
 
 @frozen

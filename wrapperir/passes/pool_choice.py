@@ -1,6 +1,6 @@
-"""Which buffers of a block go into which pool, so that no line takes more than before.
+"""The choice of buffers for each pool, such that no line takes more memory than before.
 
-A pool takes its whole height as long as it lives, and what is not in it comes on top.
+A pool takes its whole height while it is alive; buffers outside it come on top.
 Where that would be more than the block took at its peak, some buffers are left out, or
 the pool is cut in two where few buffers are alive.
 """
@@ -102,8 +102,8 @@ def choose_pools(
 ) -> list[Pool]:
     """Return pools, with their plans, for as many of the candidates as can be placed.
 
-    ``footprint`` is that of the block of ``count`` lines before.  Afterwards no line
-    takes more than the block's peak on that device, whatever the symbols' values.
+    ``footprint`` describes the block of ``count`` lines before the change.  With the
+    pools no line exceeds the block's peak on that device, for any values of symbols.
     """
     chosen: list[Pool] = []
     for device in dict.fromkeys(kind.dimension[0] for kind in groups):
@@ -128,8 +128,8 @@ class _Device:
     def choose(self, pools: list[Pool]) -> list[Pool]:
         """Return the pools that hold most buffers, of several ways to choose them.
 
-        A cut solves one line, a lower pool often many: what is best in the end is not
-        seen from one line.
+        A cut solves one line, a lower pool often many; one line does not tell which is
+        better for the block.
         """
         ways = [self._choose(pools, cost) for cost in _CUT_COSTS]
         return max(ways, key=lambda way: sum(len(pool.buffers) for pool in way))
@@ -264,7 +264,7 @@ def _kept_below(pool: Pool, line: int, room: int) -> list[Candidate] | None:
     """Return the buffers that stay where the pool is no higher than ``room``.
 
     Only buffers that are not alive at ``line`` leave: the others would take as much
-    outside.  Of those, the smallest that makes enough room goes, or else the largest.
+    outside.  Of those, the smallest that frees enough units leaves, or else the largest.
     """
     most = room - pool.slack
     alive: list[tuple[int, int]] = []

@@ -1,4 +1,4 @@
-"""Numbers that are added to by ranges, and the maximum of a range."""
+"""A list of numbers with fast additions to, and maxima of, ranges."""
 
 from collections.abc import Sequence
 
@@ -8,9 +8,9 @@ _LEAST = -(1 << 100)
 class RangeMaximum:
     """A list of numbers; adding to a range and its maximum take logarithmic time.
 
-    A segment tree, walked from the leaves up, in which what is added to all below a node
-    stays at that node: the "zkw" tree of Zhang Kunwei, *The power of statistics*, 2002.
-    The leaves lie between two that hold no number.
+    This is a segment tree that is walked from the leaves up, the "zkw" tree of Zhang
+    Kunwei, *The power of statistics*, 2002.  An amount added to all leaves below a node is
+    kept at that node.  One unused leaf lies at either end.
     """
 
     def __init__(self, numbers: Sequence[int]) -> None:

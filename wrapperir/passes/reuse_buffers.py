@@ -42,11 +42,11 @@ def reuse_buffers(program: Program) -> Program:
           return %buf2
         }
 
-    Of the freed buffers the smallest that is large enough is taken, and of those of one
-    size the one that was freed last; an output takes only its own size.  The memory is
-    kept between, so a buffer is reused only where the block then takes no more than it
-    did at its peak, and only if all uses of the old are ordered before all of the new.
-    Buffers in pools stay where they are.
+    A buffer takes the smallest freed buffer that is large enough, and among equal sizes
+    the one freed last; an output takes only its own size.  Reuse keeps memory alive in
+    between, so it happens only where the peak of the block does not rise, and only if
+    all uses of the old buffer are ordered before all uses of the new one.  Buffers in
+    pools stay where they are.
     """
     footprints = Footprints.of_program(program)
     entry = program_entry(program)

@@ -1,4 +1,4 @@
-"""Which freed memory each allocation of a block takes."""
+"""The choice of freed memory for each allocation of a block."""
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ class Freed:
 
 @define
 class _Shelf:
-    """Freed memory of a class: amounts in order, and what was freed last of each."""
+    """Freed buffers of a class: amounts in order, and a stack of buffers for each."""
 
     amounts: list[int] = field(factory=list[int])
     stacks: dict[int, list[Freed]] = field(factory=dict[int, list[Freed]])
@@ -55,12 +55,12 @@ class _Shelf:
         self.stacks[amount].append(freed)
 
     def find(self, amount: int) -> Freed | None:
-        """Return what was freed last of the smallest that is large enough."""
+        """Return the buffer freed last among the smallest that are large enough."""
         at = bisect_left(self.amounts, amount)
         return self.stacks[self.amounts[at]][-1] if at < len(self.amounts) else None
 
     def take(self, freed: Freed) -> None:
-        """Remove what ``find`` returned."""
+        """Remove a buffer that ``find`` returned."""
         amount = freed.size.amount
         self.stacks[amount].pop()
         if not self.stacks[amount]:
@@ -70,7 +70,7 @@ class _Shelf:
 
 @define
 class ReuseSearch:
-    """Goes through a block's lines and chooses what each allocation takes."""
+    """Chooses the freed buffer that each allocation of a block takes."""
 
     lines: Sequence[BodyLine]
     found: BlockStorages
@@ -106,7 +106,7 @@ class ReuseSearch:
                 ready.setdefault(self._settled(ended[index], index), []).append(freed)
 
     def _is_freed_alone(self, storage: Storage) -> bool:
-        """Say whether a name that can only be this storage is the last to be freed."""
+        """Say whether the last name to be freed can only be this storage."""
         if storage.end >= len(self.lines):
             return False
         line = self.lines[storage.end]
@@ -119,7 +119,7 @@ class ReuseSearch:
         return size.count > 0 and (size.exact or size.unit is STATIC)
 
     def _settled(self, storage: Storage, freed: int) -> int:
-        """Return the first line from which on all launches come after its uses."""
+        """Return the first line whose later launches all come after its uses."""
         settled = freed + 1
         if not self.order.is_trivial:
             for use in storage.uses:
@@ -143,7 +143,7 @@ class ReuseSearch:
         return BufferSize(bytes if isinstance(bytes, int) else size.count, size.count)
 
     def _offer(self, storage: Storage, freed: str, line: int) -> None:
-        """Put freed memory on the shelf of its class and of what its name promises."""
+        """Put a freed buffer on the shelf of its class and alignment."""
         type, whole = self.types[freed], storage.type
         assert isinstance(type, TensorType)
         assert isinstance(whole, TensorType)
@@ -154,7 +154,7 @@ class ReuseSearch:
         shelf.put(Freed(self._size_of(storage), freed, line))
 
     def _place(self, index: int, line: AllocateLine, storage: Storage) -> None:
-        """Choose freed memory for a buffer, if some is suited."""
+        """Choose a freed buffer for an allocation, if one is suitable."""
         if line.workspace not in (None, ZeroMode.UNINITIALIZED):
             return
         own = self._size_of(storage)

@@ -32,7 +32,7 @@ from wrapperir.ir.types import DType, Stream, TensorType, ValueType
 from wrapperir.passes.out_overloads import is_pointwise
 
 _ROUNDED_OTHERWISE = frozenset({DType.C32, DType.C64, DType.C128})
-"""Products of complex numbers, of which compilers make other code for shared memory."""
+"""Complex numbers: compilers round their products differently for shared memory."""
 
 
 def update_in_place(program: Program) -> Program:
@@ -128,7 +128,7 @@ def _in_place(line: BodyLine, reuse: ReuseLine) -> BodyLine:
 
 @define
 class _Names:
-    """Of each name its type, and the lines that allocate, free, and use it otherwise."""
+    """Each name's type, and the lines that allocate it, free it and use it otherwise."""
 
     types: dict[str, ValueType] = field(factory=dict[str, ValueType])
     allocated: dict[str, int] = field(factory=dict[str, int])
@@ -138,7 +138,7 @@ class _Names:
 
     @classmethod
     def of(cls, lines: Sequence[BodyLine]) -> "_Names":
-        """Return what is said of the names that lines define."""
+        """Return the facts about the names that lines define or use."""
         names = cls()
         for index, line in enumerate(lines):
             names.types.update(definitions(line))

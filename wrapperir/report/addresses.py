@@ -1,4 +1,4 @@
-"""Addresses for buffers that no plan gave one: where they would lie, for a picture."""
+"""Addresses, for a picture, of buffers that have no place in a plan."""
 
 import heapq
 from bisect import bisect_left
@@ -20,7 +20,7 @@ def lowest_addresses(spans: Sequence[Span]) -> list[int]:
     """Return an address in bytes for each span: the lowest that is free as it begins.
 
     This is first fit in order of time (Knuth, The Art of Computer Programming 1, 2.5).
-    It takes time in proportion to the holes between what is alive.
+    The time is proportional to the holes between live buffers.
     """
     addresses = [0] * len(spans)
     holes = _Holes()

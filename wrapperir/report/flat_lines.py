@@ -14,7 +14,7 @@ from wrapperir.text import format_line
 
 @frozen
 class FlatLines:
-    """Lines in the order of the text, and the indices of those of each block.
+    """Lines in the order of the text, and the indices of each block's lines.
 
     ``starts`` has an index for each line of a block, and one more for where it ends.
     """

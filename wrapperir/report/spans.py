@@ -17,7 +17,7 @@ from wrapperir.report.flat_lines import FlatLines
 _EFFECTS = LineEffects(None)
 
 MOST = 1 << 50
-"""What a larger size or offset counts as; no memory has as many bytes."""
+"""The upper limit of sizes and offsets; no memory has as many bytes."""
 
 
 @frozen(eq=False)
@@ -44,8 +44,8 @@ def find_spans(
 ) -> list[StorageSpan]:
     """Return the storages of all blocks, parameters of nested ones not repeated.
 
-    Sizes are rounded up to 64 bytes, but those of what is placed are not where some
-    offsets are no multiples of 64: rounded up, neighbours would overlap.
+    Sizes are rounded up to 64 bytes.  Sizes of placed storages are not if some offset is
+    not a multiple of 64, since neighbours would overlap.
     """
     walk = _Walk(memory, flat, values)
     placed = (s for b in memory.blocks.values() for s in b.storages if s.pool is not None)

@@ -19,7 +19,7 @@ USUAL = 64
 
 
 class SymbolValueError(ValueError):
-    """A value was given to what is no symbol, or is not in the symbol's range."""
+    """A value was given for an unknown symbol, or is outside the symbol's range."""
 
 
 def choose_values(program: Program, given: Mapping[str, int]) -> tuple[SymbolValue, ...]:

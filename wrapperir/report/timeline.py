@@ -1,6 +1,6 @@
-"""What a program holds in memory, line by line, as plain data to render.
+"""The memory of a program at each line, as plain data to render.
 
-Time is counted in lines: all lines of a program's body, those of nested blocks included,
+Time is counted in lines: all lines of a program's body, nested blocks included,
 in the order of the text.  So the two blocks of a ``conditional`` come after each other,
 and a loop's body once; what is alive around the line is alive in them.
 """

@@ -1,4 +1,4 @@
-"""Showing text of a program so that it cannot pass for other text."""
+"""Escapes for text of a program that could pass for other text."""
 
 import re
 

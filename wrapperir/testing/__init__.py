@@ -1,4 +1,4 @@
-"""What tests of compilers and emitters need: programs, faults, inputs, conformance.
+"""Tests of compilers and emitters: generated programs, faults, inputs, conformance.
 
 It needs hypothesis (the ``testing`` extra) and, to run programs, torch.  Programs of any
 content, valid or not, are in :mod:`wrapperir.testing.arbitrary`.

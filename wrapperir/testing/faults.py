@@ -1,7 +1,7 @@
 """Faults put into valid programs, each with the code and place it must be found by.
 
-They try a verifier as mutants try a test suite: what is accepted with a fault in it shows
-a check that is missing.
+They test a verifier as mutants test a test suite: a faulty program that is accepted shows
+a missing check.
 """
 
 import random
@@ -23,7 +23,7 @@ __all__ = ["FaultKind", "Faulty", "inject"]
 
 
 class FaultKind(StrEnum):
-    """What is done to a valid program."""
+    """A way to make a valid program faulty."""
 
     DROP_FREE = "drop_free"
     DOUBLE_FREE = "double_free"

@@ -1,4 +1,4 @@
-"""What injecting faults shares: a faulty program, and how to pick and change lines."""
+"""Faulty programs, and functions that pick and change lines to make them."""
 
 import random
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A brute-force checker of memory: what overlaps, what is unordered, and the peak.
+"""A brute-force checker of memory: overlaps, unordered uses, and the peak.
 
 Every pair is compared, on every way through the control flow; nothing is shared with what
 it checks.  For programs of tests: it takes time quadratic in their lines.

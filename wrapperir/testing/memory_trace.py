@@ -51,7 +51,7 @@ class TracedMemory:
 
 @frozen(eq=False)
 class TracedValue:
-    """What a name refers to: memories, the elements of a tuple, or an event's launch."""
+    """The value of a name: memories, the elements of a tuple, or an event's launch."""
 
     memories: tuple[TracedMemory, ...] = ()
     elements: tuple["TracedValue", ...] = ()
@@ -59,7 +59,7 @@ class TracedValue:
     event: int = 0
 
     def all(self) -> Iterator[TracedMemory]:
-        """Yield the memories, those of elements included."""
+        """Yield the memories, elements included."""
         yield from self.memories
         for element in self.elements:
             yield from element.all()

@@ -1,4 +1,4 @@
-"""What a pass over memory must not do, checked on one program.
+"""Checks, on one program, that a memory pass preserves meaning and peaks.
 
 A pass keeps a program valid, its results the same bit for bit, and its peak no higher, as
 the analysis of :mod:`wrapperir.analysis` and the brute-force checker see it.

@@ -119,7 +119,7 @@ def placed_program_workspace(program: Program, rng: random.Random) -> Faulty:
 
 
 def placed_in_buffer(program: Program, rng: random.Random) -> Faulty:
-    """Place a buffer in what is no pool."""
+    """Place a buffer in a value that is not a pool."""
     lines = [_place("faulty_a", 0), evolve(_place("faulty_b", 0), pool="faulty_a")]
     freed = ("faulty_b", "faulty_a")
     return _with_pool(program, lines, Code.NOT_A_POOL, 1, units=4, freed=freed)
@@ -134,7 +134,7 @@ def pool_as_argument(program: Program, rng: random.Random) -> Faulty:
 
 
 def returned_placement(program: Program, rng: random.Random) -> Faulty:
-    """Return from a block what is placed in a pool that it was lent."""
+    """Return a buffer that a block placed in a pool among its parameters."""
     pool = PoolType(size=4 * _UNIT)
     inner = evolve(_place("faulty_a", rng.randrange(4) * _UNIT), pool="faulty_lent")
     block = Block(
@@ -155,7 +155,7 @@ def returned_placement(program: Program, rng: random.Random) -> Faulty:
 
 
 def wait_for_buffer(program: Program, rng: random.Random) -> Faulty:
-    """Wait for what is no event."""
+    """Wait for a value that is not an event."""
     wait = WaitEventLine(event="faulty_a", stream=1)
     lines: list[BodyLine] = [_place("faulty_a", 0), wait]
     return _with_pool(program, lines, Code.NOT_AN_EVENT, 1, units=4, freed=("faulty_a",))

@@ -18,11 +18,10 @@ from wrapperir.ir.types import PoolType, TensorType
 class TrackedMemory:
     """Bytes that values share.
 
-    ``numel`` is how many elements there are, ``written`` whether all of them hold
-    something, ``lent`` whether they are not the block's to give away, and ``certain``
-    whether it is known which memory this is; if not, it may be that of ``base``.
-    ``leaves`` says whether a block may return it, ``aligned`` whether it is known to begin
-    as aligned as what is allocated.
+    ``numel`` counts its elements.  ``written`` says whether all of them were written,
+    ``lent`` whether the block does not own them, ``certain`` whether the memory is known
+    (else it may be the memory of ``base``), ``leaves`` whether a block may return it, and
+    ``aligned`` whether it is as aligned as an allocation.
     """
 
     numel: Expr

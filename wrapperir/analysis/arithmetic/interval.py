@@ -154,7 +154,7 @@ def interval_of(
 
 
 def _clipped(interval: Interval) -> Interval:
-    """Bound what hostile products can cost: beyond any size, precision is of no use."""
+    """Bound the cost of hostile products: values beyond any size become infinite."""
     low, high = interval
     return (
         low if -_LARGEST < low < _LARGEST else -math.inf,

@@ -1,8 +1,7 @@
 """Sizes as polynomials, so that two of them can be subtracted and their difference bounded.
 
-``s0 * 64 + 64`` and ``s0 * 64`` are apart by 64 whatever ``s0`` is.  What is no sum or
-product (``min``, ``//`` …) enters as an unknown of its own, the same one each time it is
-written the same.
+``s0 * 64 + 64`` and ``s0 * 64`` are apart by 64 for any ``s0``.  Other operations than
+sums and products (``min``, ``//`` …) are unknowns; equal expressions are the same unknown.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -93,7 +92,7 @@ class Polynomials:
         return {monomial: n for monomial, n in result.items() if n}
 
     def written(self, expr: Expr) -> Hashable:
-        """Return what is equal for expressions that are written the same."""
+        """Return a key that expressions share if they are written the same."""
         if isinstance(expr, Operation):
             return self._number(expr)
         return (type(expr), expr)

@@ -1,4 +1,4 @@
-"""Disjoint ranges of whole numbers, each with a value, found by where they lie.
+"""Disjoint ranges of whole numbers, each with a value, looked up by position.
 
 Begins are kept in order in chunks of bounded length, so that a change costs a search and
 a move within one chunk, whatever the number of ranges.
@@ -14,7 +14,7 @@ _MOST_IN_CHUNK = 512
 
 
 class RangeMap(Generic[T]):
-    """A value for each of some ``[begin, end)``, no two of which share a number."""
+    """Values of disjoint ranges ``[begin, end)``."""
 
     def __init__(self) -> None:
         """Start with no range."""
@@ -25,7 +25,7 @@ class RangeMap(Generic[T]):
     def overlapping(self, begin: int, end: int) -> Iterator[tuple[int, int, T]]:
         """Yield the ranges that share a number with ``[begin, end)``, in order.
 
-        What is yielded may not be removed until the last one was.
+        Ranges may be removed only after the last one was yielded.
         """
         chunks = self._chunks
         number = max(bisect_right(self._firsts, begin) - 1, 0)
