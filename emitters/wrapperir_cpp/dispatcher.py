@@ -15,6 +15,7 @@ from wrapperir.ir.types import (
     TupleType,
     ValueType,
 )
+from wrapperir.operators import Kind, Schema, SchemaType
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.literals import format_dtype, format_float, format_int, format_string
 from wrapperir_cpp.memory import define_scalar, result_slot
@@ -26,7 +27,7 @@ from wrapperir_cpp.operator_values import (
     OperatorValue,
     TensorValue,
 )
-from wrapperir_cpp.schemas import Kind, Schema, SchemaType, refused
+from wrapperir_cpp.schemas import refused
 from wrapperir_cpp.value_storage import Indices
 
 # What the stable C interface carries, as an argument and as a result.

@@ -21,11 +21,12 @@ from wrapperir.ir.types import (
     TupleType,
     ValueType,
 )
+from wrapperir.operators import Kind, SchemaType
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.expressions import ExpressionFormatter
 from wrapperir_cpp.literals import format_float, format_int
 from wrapperir_cpp.memory import tensor_handle
-from wrapperir_cpp.schemas import Kind, SchemaType, refused
+from wrapperir_cpp.schemas import refused
 from wrapperir_cpp.value_storage import Indices
 
 ENUMS: Mapping[str, frozenset[str]] = {

@@ -27,6 +27,7 @@ from wrapperir.ir.types import (
     ValueType,
     contiguous_stride,
 )
+from wrapperir.operators import Kind, Schema, SchemaType
 from wrapperir_cpp.blas import (
     format_c_type,
     format_copy,
@@ -45,14 +46,7 @@ from wrapperir_cpp.layout import BRIDGE_SOURCE
 from wrapperir_cpp.memory import allocate, define_scalar, result_slot, tensor_pointer
 from wrapperir_cpp.module_text import CppModule
 from wrapperir_cpp.operator_values import OperatorValue, TensorValue, value_of
-from wrapperir_cpp.schemas import (
-    Kind,
-    Schema,
-    SchemaType,
-    bind_arguments,
-    find_schema,
-    refused,
-)
+from wrapperir_cpp.schemas import bind_arguments, called_schema, refused
 from wrapperir_cpp.shims import find_shim, format_shim_call, returns_nothing
 from wrapperir_cpp.value_storage import Indices, leaves
 
@@ -107,7 +101,7 @@ def _with_out(context: Context, line: ExternKernelLine) -> ExternKernelLine:
 
 
 def _emit_call(context: Context, line: ExternKernelLine) -> None:
-    schema = find_schema(line.operator)
+    schema = called_schema(line)
     values = [
         value_of(context, parameter.type, argument, f"{parameter.name} of {line.operator}")
         for parameter, argument in bind_arguments(schema, line)

@@ -13,6 +13,7 @@ from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.ir.identifier import is_identifier
 from wrapperir.ir.line import ComplexLiteral, SymbolKind, TorchEnum
 from wrapperir.ir.types import DEFAULT_SPACE, Device, DType
+from wrapperir.operators import Kind, Parameter, Schema, SchemaType
 from wrapperir_cpp.dispatcher import format_device, format_integers
 from wrapperir_cpp.literals import format_dtype, format_float, format_int, format_string
 from wrapperir_cpp.module_text import CppModule
@@ -24,7 +25,6 @@ from wrapperir_cpp.operator_values import (
     TensorValue,
     tensors_in,
 )
-from wrapperir_cpp.schemas import Kind, Parameter, Schema, SchemaType
 
 _INTERFACE = "include/torch/csrc/inductor/aoti_torch"
 _DECLARATION = re.compile(

@@ -7,9 +7,9 @@ import torch
 
 from tests.cpp_emitter.operator_calls import Call, program_of
 from tests.cpp_emitter.running import parsed
+from wrapperir.operators import Kind, SchemaType, find_schema
 from wrapperir_cpp.emitter import CppEmitter
 from wrapperir_cpp.layout import PROGRAM
-from wrapperir_cpp.schemas import Kind, SchemaType, find_schema
 from wrapperir_cpp.shims import declared_shims, parse_declarations, signature_of
 
 HEADER = """

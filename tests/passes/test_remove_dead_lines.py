@@ -6,8 +6,8 @@ import torch
 from wrapperir.ir.builder import BlockBuilder, ProgramBuilder, Value
 from wrapperir.ir.line import ConditionalLine, FreeLine, ItemOf
 from wrapperir.ir.types import TupleType, tensor
+from wrapperir.operators import may_leave_out
 from wrapperir.passes import insert_frees, remove_dead_lines
-from wrapperir.passes.operator_effects import may_leave_out
 
 F8 = tensor("f32", (8,))
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from wrapperir import format_program, parse_program
 from wrapperir.analysis.live_bytes import analyze_memory
+from wrapperir.operators import find_out_overload, is_pointwise
 from wrapperir.passes import update_in_place
-from wrapperir.passes.out_overloads import find_out_overload, is_pointwise
 from wrapperir.verify import verify
 
 

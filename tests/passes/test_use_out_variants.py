@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wrapperir import format_program, parse_program
+from wrapperir.operators import find_out_overload
 from wrapperir.passes import use_out_variants
-from wrapperir.passes.out_overloads import find_out_overload
 from wrapperir.verify import verify
 
 

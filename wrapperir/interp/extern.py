@@ -1,7 +1,7 @@
 """Operator calls: arguments to Python, results to values with the storage they share."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 
@@ -11,13 +11,7 @@ from wrapperir.interp.entry import result_mismatch
 from wrapperir.interp.fault import FaultError, first_line
 from wrapperir.interp.frame import Frame
 from wrapperir.interp.layout import integer_of
-from wrapperir.interp.operators import (
-    Operator,
-    UnknownOperatorError,
-    names_read,
-    resolve_operator,
-    undeclared_writes,
-)
+from wrapperir.interp.operators import names_read, undeclared_writes
 from wrapperir.interp.storage import Owner, Storage, require_cpu
 from wrapperir.interp.streams import Launch
 from wrapperir.interp.torch_values import python_value
@@ -42,6 +36,10 @@ from wrapperir.ir.types import (
     TupleType,
     ValueType,
 )
+from wrapperir.operators import UnknownOperatorError, find_overload
+
+if TYPE_CHECKING:
+    from wrapperir.operators.registry import Operator
 
 
 def call_operator(line: ExternKernelLine, frame: Frame, launch: Launch) -> RunValue | None:
@@ -54,7 +52,7 @@ def call_operator(line: ExternKernelLine, frame: Frame, launch: Launch) -> RunVa
     """
     require_cpu(line.device)
     try:
-        operator = resolve_operator(line.operator)
+        operator = find_overload(line.operator)
     except UnknownOperatorError as error:
         raise FaultError(
             Code.RUN_UNKNOWN_OPERATOR, str(error), subject=line.operator
@@ -76,7 +74,7 @@ def call_operator(line: ExternKernelLine, frame: Frame, launch: Launch) -> RunVa
     return returned
 
 
-def _check_memory(line: ExternKernelLine, operator: Operator, frame: Frame) -> None:
+def _check_memory(line: ExternKernelLine, operator: "Operator", frame: Frame) -> None:
     for name in line.writes:
         if any(not storage.writable for storage in storages_of(frame.value(name))):
             message = f"{line.operator} writes %{name}, which is read-only"
@@ -84,19 +82,19 @@ def _check_memory(line: ExternKernelLine, operator: Operator, frame: Frame) -> N
     for name in undeclared_writes(line, operator):
         message = f"{line.operator} writes %{name}, which writes(...) lacks"
         raise FaultError(Code.RUN_UNDECLARED_WRITE, message, subject=f"%{name}")
-    for name in names_read(line, operator):
+    for name in names_read(line):
         for value in _tensors_of(frame.value(name)):
             value.require_written(name)
 
 
 def _check_order(
-    line: ExternKernelLine, operator: Operator, frame: Frame, launch: Launch
+    line: ExternKernelLine, operator: "Operator", frame: Frame, launch: Launch
 ) -> None:
     """Note what the call reads and writes on its stream.
 
     What the result may share memory with counts as read: the operator may copy it.
     """
-    for name in dict.fromkeys((*names_read(line, operator), *line.aliases)):
+    for name in dict.fromkeys((*names_read(line), *line.aliases)):
         for storage in storages_of(frame.value(name)):
             launch.read(storage.history, f"%{name}")
     for name in line.writes:
@@ -104,7 +102,7 @@ def _check_order(
             launch.write(storage.history, f"%{name}")
 
 
-def _call(line: ExternKernelLine, operator: Operator, frame: Frame) -> object:
+def _call(line: ExternKernelLine, operator: "Operator", frame: Frame) -> object:
     def value_of(name: str) -> object:
         return python_of(frame.value(name))
 

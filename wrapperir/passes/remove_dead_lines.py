@@ -16,7 +16,7 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.program import Program
-from wrapperir.passes.operator_effects import may_leave_out
+from wrapperir.operators import may_leave_out
 
 
 def remove_dead_lines(program: Program) -> Program:

@@ -29,7 +29,7 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import DType, Stream, TensorType, ValueType
-from wrapperir.passes.out_overloads import is_pointwise
+from wrapperir.operators import is_pointwise
 
 _ROUNDED_OTHERWISE = frozenset({DType.C32, DType.C64, DType.C128})
 """Complex numbers: compilers round their products differently for shared memory."""

@@ -22,7 +22,7 @@ from wrapperir.ir.line import (
 from wrapperir.ir.mentions import buffers_in, type_symbols
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import DEFAULT_SPACE, TensorType, TupleType, ValueType
-from wrapperir.passes.out_overloads import OutOverload, find_out_overload
+from wrapperir.operators import OutOverload, find_out_overload
 
 
 def use_out_variants(program: Program) -> Program:

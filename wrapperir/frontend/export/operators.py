@@ -15,7 +15,6 @@ from wrapperir.frontend.export.scope import Results, Scope, Views
 from wrapperir.frontend.export.sharing import (
     may_share,
     returned_arguments,
-    schema_of,
     shared_arguments,
     shared_results,
     written_arguments,
@@ -46,6 +45,7 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.types import CPU, Device, TensorType, TupleType
+from wrapperir.operators import schema_of
 from wrapperir.symbolic import lower_sympy
 
 _ITEMS = frozenset({"aten::item", "aten::_local_scalar_dense"})
@@ -202,7 +202,7 @@ def _lower_call(scope: Scope, node: torch.fx.Node, operator: OpOverload) -> None
         scope.write(name)
     returned = returned_arguments(operator, node)
     value = node.meta.get("val")
-    plain = not schema_of(operator).returns or bool(returned) or value is None
+    plain = not schema_of(operator).results or bool(returned) or value is None
     aliases = () if plain else _aliases(scope, node, operator)
     line = ExternKernelLine(
         operator=str(operator),

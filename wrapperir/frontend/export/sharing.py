@@ -14,20 +14,21 @@ from torch._ops import OpOverload
 from torch._subclasses import FakeTensor
 from torch.utils import _pytree as pytree
 
-
-def schema_of(operator: OpOverload) -> Any:
-    """Return the operator's schema: its name, arguments, returns, and their aliases."""
-    return operator._schema  # pyright: ignore[reportPrivateUsage]
+from wrapperir.operators import given_arguments, schema_of
+from wrapperir.operators.effects import UPDATE_STATISTICS
 
 
 def written_arguments(operator: OpOverload, node: torch.fx.Node) -> list[Any]:
     """Return the nodes (or lists of nodes) that a call writes to."""
-    written = [
-        value
-        for argument, value in _bound(schema_of(operator), node)
-        if argument.alias_info is not None and argument.alias_info.is_write
-    ]
-    return written + _undeclared_writes(operator, node)
+    schema = schema_of(operator)
+    given = given_arguments(schema, node.args, node.kwargs)
+    written: list[Any] = [value for parameter, value in given if parameter.is_written]
+    if schema.name.removeprefix("aten::") in UPDATE_STATISTICS:
+        values = {parameter.name: value for parameter, value in given}
+        if values.get("training", values.get("use_input_stats")) is not False:
+            statistics = values.get("running_mean"), values.get("running_var")
+            written += [value for value in statistics if value is not None]
+    return written
 
 
 def returned_arguments(operator: OpOverload, node: torch.fx.Node) -> list[Any]:
@@ -35,32 +36,22 @@ def returned_arguments(operator: OpOverload, node: torch.fx.Node) -> list[Any]:
 
     The list is empty where some result is not a written argument.
     """
-    bound = list(_bound(schema_of(operator), node))
-    found: list[Any] = []
-    for result in schema_of(operator).returns:
-        if result.alias_info is None or not result.alias_info.is_write:
-            return []
-        sets = result.alias_info.before_set
-        for argument, value in bound:
-            info = argument.alias_info
-            if info is not None and info.before_set & sets:
-                found.append(value)
-                break
-    return found
+    schema = schema_of(operator)
+    given = given_arguments(schema, node.args, node.kwargs)
+    values: dict[str | None, Any] = {parameter.name: value for parameter, value in given}
+    if not all(name in values for name in schema.returned):
+        return []
+    return [values[name] for name in schema.returned]
 
 
 def may_share(operator: OpOverload) -> bool:
     """Say whether a result of the operator may share storage with an argument."""
     schema = schema_of(operator)
-    if any(result.alias_info is not None for result in schema.returns):
+    if schema.may_view or any(schema.returned):
         return True
+    name = f"{schema.name}.{schema.overload}" if schema.overload else schema.name
     registered = torch._C._dispatch_has_kernel_for_dispatch_key  # pyright: ignore
-    return bool(registered(_qualified_name(operator), "CompositeImplicitAutograd"))
-
-
-def _qualified_name(operator: OpOverload) -> str:
-    schema = schema_of(operator)
-    return f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
+    return bool(registered(name, "CompositeImplicitAutograd"))
 
 
 def shared_arguments(
@@ -121,40 +112,3 @@ def _is_strided(value: object) -> bool:
 
 def _storage(tensor: torch.Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)  # pyright: ignore[reportPrivateUsage]
-
-
-def _bound(schema: Any, node: torch.fx.Node) -> list[tuple[Any, Any]]:
-    """Pair the schema's arguments with those of the call; defaults are left out."""
-    pairs: list[tuple[Any, Any]] = []
-    for position, argument in enumerate(schema.arguments):
-        if argument.name in node.kwargs:
-            pairs.append((argument, node.kwargs[argument.name]))
-        elif position < len(node.args):
-            pairs.append((argument, node.args[position]))
-    return pairs
-
-
-_UPDATES_STATISTICS = frozenset(
-    {
-        "aten::_batch_norm_impl_index",
-        "aten::batch_norm",
-        "aten::cudnn_batch_norm",
-        "aten::instance_norm",
-        "aten::miopen_batch_norm",
-        "aten::native_batch_norm",
-    }
-)
-"""These change running statistics in training though their schema does not say so."""
-
-
-def _undeclared_writes(operator: OpOverload, node: torch.fx.Node) -> list[Any]:
-    if schema_of(operator).name not in _UPDATES_STATISTICS:
-        return []
-    given = {argument.name: value for argument, value in _bound(schema_of(operator), node)}
-    if given.get("training", given.get("use_input_stats")) is False:
-        return []
-    return [
-        given[name]
-        for name in ("running_mean", "running_var")
-        if given.get(name) is not None
-    ]

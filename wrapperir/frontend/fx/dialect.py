@@ -14,7 +14,7 @@ from wrapperir.frontend.export.arguments import lower_argument
 from wrapperir.frontend.export.graph import add_constant
 from wrapperir.frontend.export.operators import lower_operator
 from wrapperir.frontend.export.scope import Scope
-from wrapperir.frontend.export.sharing import returned_arguments, schema_of
+from wrapperir.frontend.export.sharing import returned_arguments
 from wrapperir.frontend.export.values import SCALARS
 from wrapperir.frontend.fx.checks import (
     CHECKS,
@@ -41,6 +41,7 @@ from wrapperir.frontend.fx.triton_calls import lower_triton_call
 from wrapperir.fx import block_functions, functions
 from wrapperir.fx.workspaces import KeptWorkspace
 from wrapperir.ir.line import BufferRef
+from wrapperir.operators import schema_of
 
 Handler = Callable[[Scope, torch.fx.Node], None]
 

@@ -27,12 +27,13 @@ from wrapperir.frontend.inductor.layouts import (
 )
 from wrapperir.frontend.inductor.operands import lower_argument, lower_operand
 from wrapperir.frontend.inductor.provenance import provenance_of
-from wrapperir.frontend.inductor.schema import signature_of
 from wrapperir.frontend.inductor.scope import Scope
 from wrapperir.frontend.inductor.symbol_lines import element_type
 from wrapperir.ir import line as wir
 from wrapperir.ir.identifier import is_operator
+from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.types import OpaqueType, TupleType, ValueType
+from wrapperir.operators import find_schema, given_arguments, schema_of
 
 # Kernels that Inductor names without an operator, and the operators that do the same.
 _OPERATORS_BY_NAME = {
@@ -137,7 +138,7 @@ def lower_scatter(scope: Scope, line: ScatterFallbackLine) -> None:
     temporaries: list[str] = []
     source = node.inputs[2] if node.src_is_tensor else node.constant_args[1]
     values = (node.inputs[0], node.constant_args[0], node.inputs[1], source)
-    accepted = {argument.name for argument in node.op_overload._schema.arguments}
+    accepted = {parameter.name for parameter in schema_of(node.op_overload).parameters}
     keywords = {
         key: lower_argument(scope, value, temporaries, at)
         for key, value in node.kwargs.items()
@@ -173,12 +174,14 @@ def call(
     type: ValueType | None = None,
 ) -> None:
     """Append an operator call, note what it writes, and free its temporaries."""
-    signature = signature_of(node.op_overload, operator)
-    writes = tuple(dict.fromkeys(signature.written(arguments, keywords)))
+    given = given_arguments(find_schema(operator), arguments, keywords)
+    written = [value for parameter, value in given if parameter.is_written]
+    writes = tuple(dict.fromkeys(buffers_in(tuple(written))))
     aliases: tuple[str, ...] = ()
     if result is not None:
         # Two arguments may be the same buffer.
-        aliases = tuple(dict.fromkeys(signature.aliased(arguments, keywords)))
+        shared = [value for parameter, value in given if parameter.is_shared]
+        aliases = tuple(dict.fromkeys(buffers_in(tuple(shared))))
         if not aliases:
             aliases = tuple(dict.fromkeys(_declared_aliases(scope, node)))
     scope.append(

@@ -1,4 +1,4 @@
-"""Operators whose calls may be removed when nothing uses their result."""
+"""Effects of operators that their schemas do not say."""
 
 REMOVABLE_NAMESPACES = frozenset({"aten", "prims"})
 """Operators of other namespaces may do anything, so they stay."""
@@ -31,13 +31,37 @@ _functional_assert_async _functional_assert_scalar _functional_sym_constrain_ran
 _functional_sym_constrain_range_for_size _make_dep_token _make_token
 """
 
-# Change their running statistics though their schema does not say so.
-_WRITE_UNDECLARED = """
-_batch_norm_impl_index batch_norm cudnn_batch_norm instance_norm miopen_batch_norm
-native_batch_norm
-"""
+UPDATE_STATISTICS = frozenset(
+    [
+        "_batch_norm_impl_index",
+        "batch_norm",
+        "cudnn_batch_norm",
+        "instance_norm",
+        "miopen_batch_norm",
+        "native_batch_norm",
+    ]
+)
+"""Operators of aten that, in training, change running statistics that are arguments."""
 
-_STAY = frozenset((_GENERATE_RANDOM + _CHECK + _WRITE_UNDECLARED).split())
+READ_NO_ELEMENTS = frozenset(
+    [
+        "empty_like",
+        "full_like",
+        "new_empty",
+        "new_empty_strided",
+        "new_full",
+        "new_ones",
+        "new_zeros",
+        "ones_like",
+        "rand_like",
+        "randint_like",
+        "randn_like",
+        "zeros_like",
+    ]
+)
+"""Operators that look at the layouts of their arguments only."""
+
+_STAY = frozenset((_GENERATE_RANDOM + _CHECK).split()) | UPDATE_STATISTICS
 
 
 def may_leave_out(operator: str) -> bool:

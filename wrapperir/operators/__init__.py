@@ -1,0 +1,38 @@
+"""Operators of PyTorch's dispatcher, by name: their schemas, effects and ``out`` variants.
+
+Importing this loads no torch; looking an operator up does.
+"""
+
+from wrapperir.operators.effects import may_leave_out
+from wrapperir.operators.out_overloads import OutOverload, find_out_overload, is_pointwise
+from wrapperir.operators.registry import (
+    UnknownOperatorError,
+    find_overload,
+    split_operator,
+)
+from wrapperir.operators.schema import (
+    Kind,
+    Parameter,
+    Schema,
+    SchemaType,
+    find_schema,
+    given_arguments,
+    schema_of,
+)
+
+__all__ = [
+    "Kind",
+    "OutOverload",
+    "Parameter",
+    "Schema",
+    "SchemaType",
+    "UnknownOperatorError",
+    "find_out_overload",
+    "find_overload",
+    "find_schema",
+    "given_arguments",
+    "is_pointwise",
+    "may_leave_out",
+    "schema_of",
+    "split_operator",
+]
