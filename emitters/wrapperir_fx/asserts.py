@@ -9,6 +9,7 @@ import torch
 from attrs import evolve
 
 from wrapperir.emit.torch_dtypes import torch_dtype
+from wrapperir.fx import assert_operator as assert_operator  # registers the operator
 from wrapperir.fx import functions
 from wrapperir.ir.expr import EvaluationError, Expr, evaluate_int, mul, symbols_in
 from wrapperir.ir.line import (
@@ -19,7 +20,6 @@ from wrapperir.ir.line import (
     SymbolKind,
 )
 from wrapperir.ir.types import DType, TensorType, contiguous_stride
-from wrapperir_fx import assert_operator as assert_operator  # registers the operator
 from wrapperir_fx.context import GraphContext
 
 _aten = torch.ops.aten

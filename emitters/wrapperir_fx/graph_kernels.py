@@ -9,16 +9,16 @@ from torch.fx import GraphModule
 from torch.fx.graph_module import _USER_PRESERVED_ATTRIBUTES_KEY
 
 from wrapperir.emit.runnable_kernels import runnable_kernels, value_types
+
+# A graph that was saved calls the operators that these register.
+from wrapperir.fx import assert_operator as assert_operator
+from wrapperir.fx import kernel_operator as kernel_operator
 from wrapperir.fx.kernel_keys import MultiKernelDefinition
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import KernelCallLine, KernelDefinitionLine, MultiKernelLine
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import ValueType
-
-# A graph that was saved calls the operators that these register.
-from wrapperir_fx import assert_operator as assert_operator
-from wrapperir_fx import kernel_operator as kernel_operator
 from wrapperir_fx.kernel_functions import register_kernels
 from wrapperir_fx.multi_kernel_registry import register_multi_kernels
 from wrapperir_fx.saved_graphs import KERNELS

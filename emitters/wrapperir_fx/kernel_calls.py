@@ -19,6 +19,7 @@ from wrapperir.fx.kernel_keys import (
     deciding_parameters,
     split_arguments,
 )
+from wrapperir.fx.kernel_operator import call_kernel, call_multi_kernel
 from wrapperir.ir.expr import (
     EvaluationError,
     Expr,
@@ -43,7 +44,6 @@ from wrapperir.ir.line import (
 )
 from wrapperir_fx.callees import Callee, Signature
 from wrapperir_fx.context import GraphContext
-from wrapperir_fx.kernel_operator import call_kernel, call_multi_kernel
 from wrapperir_fx.nodes import Number
 from wrapperir_python.triton_kernels import bound_values
 

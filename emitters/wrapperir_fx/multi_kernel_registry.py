@@ -4,37 +4,22 @@
 # pyright: reportUnknownMemberType=false
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
 
 import torch
 from attrs import define, field
 
-from wrapperir.fx.kernel_keys import (
-    MultiKernelDefinition,
-    argument_order,
-    multi_kernel_key,
-    split_key,
-)
+from wrapperir.fx.kernel_keys import MultiKernelDefinition, multi_kernel_key
 from wrapperir.fx.kernel_registry import (
     Launcher,
     Number,
     register_multi_kernel,
-    unregistered,
+    registered_multi_kernel,
 )
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import KernelDefinitionLine
 from wrapperir_fx.choosing import Given, Runner, deciding_runner
 from wrapperir_fx.kernel_functions import kernel_launcher
-
-MultiKernelFunction: TypeAlias = Callable[
-    [Sequence[torch.Tensor], Sequence[torch.Tensor], Sequence[Number], Sequence[Number]],
-    None,
-]
-"""Runs a choice; takes tensors that are written, tensors that are read, numbers, and the
-numbers that the policy names."""
-
-_CPU = torch.device("cpu")
 
 
 @define(eq=False)
@@ -68,26 +53,6 @@ class MultiKernel:
         ]
 
 
-_MULTI_KERNELS: dict[str, MultiKernel] = {}
-
-
-class _MultiKernelFunctions(dict[str, MultiKernelFunction]):
-    """What was called before, so that a call costs one look into a dictionary."""
-
-    def __missing__(self, key: str) -> MultiKernelFunction:
-        name, shared = split_key(key)
-        found = _MULTI_KERNELS.get(name)
-        if found is None:
-            raise unregistered(key)
-        order = argument_order(found.definition.line, shared)
-        made = self[key] = _taking_lists(found, order)
-        return made
-
-
-MULTI_KERNEL_FUNCTIONS = _MultiKernelFunctions()
-"""The function of each key; one that no program registered is a DiagnosticError."""
-
-
 def register_multi_kernels(definitions: Iterable[MultiKernelDefinition]) -> None:
     """Let calls of multi-kernels run in the whole process.
 
@@ -95,24 +60,8 @@ def register_multi_kernels(definitions: Iterable[MultiKernelDefinition]) -> None
     """
     for definition in definitions:
         key = multi_kernel_key(definition)
-        if key not in _MULTI_KERNELS:  # whose decisions are kept
-            _MULTI_KERNELS[key] = MultiKernel(definition)
-            register_multi_kernel(key, definition)
-
-
-def _taking_lists(kernel: MultiKernel, order: tuple[int, ...]) -> MultiKernelFunction:
-    def run(
-        written: Sequence[torch.Tensor],
-        read: Sequence[torch.Tensor],
-        numbers: Sequence[Number],
-        deciding: Sequence[Number],
-    ) -> None:
-        listed = *written, *read, *numbers
-        tensors = written or read
-        device = tensors[0].device if tensors else _CPU
-        kernel.run([listed[place] for place in order], deciding, device)
-
-    return run
+        if registered_multi_kernel(key) is None:  # whose decisions are kept
+            register_multi_kernel(key, definition, MultiKernel(definition).run)
 
 
 def _launching(

@@ -220,9 +220,9 @@ REFUSED = {
     'aten.cumsum.default(%x, "0")': "takes no string (its type is int)",
     "aten.cat.default([%x, none], 0, 1)": "takes 2 arguments by position",
     "aten.clone.default(%x, memory_format = memory_format(odd))": "format' named 'odd'",
-    "aten.absent.default(%x)": "PyTorch has no operator aten.absent.default",
-    "aten.relu.absent(%x)": "PyTorch has no operator aten.relu.absent",
-    "absent.relu.default(%x)": "PyTorch has no operator absent.relu.default",
+    "aten.absent.default(%x)": "PyTorch has no operator aten.absent",
+    "aten.relu.absent(%x)": "aten.relu has no overload absent",
+    "absent.relu.default(%x)": "PyTorch has no operator absent.relu",
 }
 
 

@@ -50,7 +50,9 @@ def known_kernels(program: Program) -> Generator[None]:
         for line in program.definitions
         if isinstance(line, MultiKernelLine)
     ]
-    choosing = {multi_kernel_key(each): each for each in multi_kernels}
+    choosing = {
+        multi_kernel_key(each): (each, lambda *given: None) for each in multi_kernels
+    }
     with (
         mock.patch.dict(kernel_registry._LAUNCHERS, known),
         mock.patch.dict(kernel_registry._MULTI_KERNELS, choosing),

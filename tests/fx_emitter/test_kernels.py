@@ -24,6 +24,7 @@ from wrapperir.fx.kernel_keys import (
     split_arguments,
     split_key,
 )
+from wrapperir.fx.kernel_operator import call_kernel
 from wrapperir.fx.kernel_registry import register_opaque_kernel
 from wrapperir.interp import interpret
 from wrapperir.ir.builder import ProgramBuilder
@@ -46,7 +47,6 @@ from wrapperir_fx.graph_builder import build_graph
 from wrapperir_fx.graph_kernels import SavedKernels
 from wrapperir_fx.graph_module import build_graph_module
 from wrapperir_fx.kernel_functions import register_kernels
-from wrapperir_fx.kernel_operator import call_kernel
 
 ADD = library_kernel(KernelKind.ADD, Language.CPP)
 ROW = tensor("f32", (16,))

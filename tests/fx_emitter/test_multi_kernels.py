@@ -24,6 +24,7 @@ from tests.fx_emitter.choice_programs import (
     program,
 )
 from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.fx.kernel_operator import call_multi_kernel
 from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
 from wrapperir.ir.selection import (
     BenchmarkChoice,
@@ -40,7 +41,6 @@ from wrapperir.tuning.choice_cache import fresh_choice_cache
 from wrapperir_fx.choosing import choices
 from wrapperir_fx.graph_builder import build_graph
 from wrapperir_fx.graph_module import build_graph_module
-from wrapperir_fx.kernel_operator import call_multi_kernel
 
 M, N = Symbol("M"), Symbol("N")
 

@@ -17,9 +17,22 @@ KernelFunction: TypeAlias = Callable[
 ]
 """Runs a kernel; takes tensors that are written, tensors that are read, and numbers."""
 
+MultiKernelRunner: TypeAlias = Callable[
+    [Sequence[torch.Tensor | Number], Sequence[Number], torch.device], object
+]
+"""Runs a choice; takes the arguments of a call in the order of the parameters, the numbers
+that the policy names, and the device."""
+MultiKernelFunction: TypeAlias = Callable[
+    [Sequence[torch.Tensor], Sequence[torch.Tensor], Sequence[Number], Sequence[Number]],
+    None,
+]
+"""Runs a choice; takes tensors that are written, tensors that are read, numbers, and the
+numbers that the policy names."""
+
+_CPU = torch.device("cpu")
 _LAUNCHERS: dict[str, tuple[KernelDefinitionLine, Launcher]] = {}
 _OPAQUE: dict[str, Launcher] = {}
-_MULTI_KERNELS: dict[str, MultiKernelDefinition] = {}
+_MULTI_KERNELS: dict[str, tuple[MultiKernelDefinition, MultiKernelRunner]] = {}
 _TRITON: dict[object, KernelDefinitionLine] = {}
 
 
@@ -36,6 +49,23 @@ class _KernelFunctions(dict[str, KernelFunction]):
 
 
 KERNEL_FUNCTIONS = _KernelFunctions()
+"""The function of each key; one that no program registered is a DiagnosticError."""
+
+
+class _MultiKernelFunctions(dict[str, MultiKernelFunction]):
+    """The functions of calls so far, so that a call costs one look into a dictionary."""
+
+    def __missing__(self, key: str) -> MultiKernelFunction:
+        name, shared = split_key(key)
+        if name not in _MULTI_KERNELS:
+            raise unregistered(key)
+        definition, runner = _MULTI_KERNELS[name]
+        order = argument_order(definition.line, shared)
+        made = self[key] = _choosing_from_lists(runner, order)
+        return made
+
+
+MULTI_KERNEL_FUNCTIONS = _MultiKernelFunctions()
 """The function of each key; one that no program registered is a DiagnosticError."""
 
 
@@ -59,14 +89,17 @@ def register_kernel(key: str, definition: KernelDefinitionLine, launcher: Launch
     _LAUNCHERS[key] = definition, launcher
 
 
-def register_multi_kernel(key: str, definition: MultiKernelDefinition) -> None:
-    """Note the multi-kernel of a key, in the whole process."""
-    _MULTI_KERNELS[key] = definition
+def register_multi_kernel(
+    key: str, definition: MultiKernelDefinition, runner: MultiKernelRunner
+) -> None:
+    """Let calls of the multi-kernel of ``key`` run ``runner``, in the whole process."""
+    _MULTI_KERNELS[key] = definition, runner
 
 
 def registered_multi_kernel(key: str) -> MultiKernelDefinition | None:
     """Return the multi-kernel of a key, without the parameters of a call, or ``None``."""
-    return _MULTI_KERNELS.get(key)
+    found = _MULTI_KERNELS.get(key)
+    return None if found is None else found[0]
 
 
 def register_triton_function(function: object, definition: KernelDefinitionLine) -> None:
@@ -138,6 +171,23 @@ def _taking_lists(launcher: Launcher, order: tuple[int, ...]) -> KernelFunction:
         launcher(*[given[place] for place in order])
 
     return reordered
+
+
+def _choosing_from_lists(
+    runner: MultiKernelRunner, order: tuple[int, ...]
+) -> MultiKernelFunction:
+    def run(
+        written: Sequence[torch.Tensor],
+        read: Sequence[torch.Tensor],
+        numbers: Sequence[Number],
+        deciding: Sequence[Number],
+    ) -> None:
+        listed = *written, *read, *numbers
+        tensors = written or read
+        device = tensors[0].device if tensors else _CPU
+        runner([listed[place] for place in order], deciding, device)
+
+    return run
 
 
 def unregistered(key: str) -> DiagnosticError:

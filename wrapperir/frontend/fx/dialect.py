@@ -39,6 +39,7 @@ from wrapperir.frontend.fx.state import example_of, shared_of
 from wrapperir.frontend.fx.streams import STREAMS, on_current_stream
 from wrapperir.frontend.fx.triton_calls import lower_triton_call
 from wrapperir.fx import block_functions, functions
+from wrapperir.fx.kernel_operator import call_kernel, call_multi_kernel
 from wrapperir.fx.workspaces import KeptWorkspace
 from wrapperir.ir.line import BufferRef
 from wrapperir.operators import schema_of
@@ -67,8 +68,8 @@ _FUNCTIONS: Mapping[Any, Handler] = {
 }
 _OPERATORS: Mapping[str, Handler] = {
     **CHECKS,
-    "wrapperir::call_kernel": lower_kernel_call,
-    "wrapperir::call_multi_kernel": lower_multi_kernel_call,
+    schema_of(call_kernel).name: lower_kernel_call,
+    schema_of(call_multi_kernel).name: lower_multi_kernel_call,
 }
 
 

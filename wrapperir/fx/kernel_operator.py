@@ -14,10 +14,9 @@ that it is given, and by ``deciding``, the numbers of the scalar parameters that
 names, before they are made numbers of the parameters' types; or by timing the choices.
 
 Each list is in the order of the parameters.  An operator returns nothing, looks the key up
-in :mod:`wrapperir.fx.kernel_registry` or :mod:`wrapperir_fx.multi_kernel_registry`, and
-runs what it finds.  Its schema says that it writes all of ``written`` and nothing else, so
-PyTorch traces, functionalises, exports and compiles calls of it as of any operator.  For
-fake and meta tensors it does nothing.
+in :mod:`wrapperir.fx.kernel_registry`, and runs what it finds.  Its schema says that it
+writes all of ``written`` and nothing else, so PyTorch traces, functionalises, exports and
+compiles calls of it as of any operator.  For fake and meta tensors it does nothing.
 
 Importing this module registers them.
 """
@@ -33,8 +32,11 @@ from typing import Any, cast
 import torch
 from torch.library import Library
 
-from wrapperir.fx.kernel_registry import KERNEL_FUNCTIONS, Number
-from wrapperir_fx.multi_kernel_registry import MULTI_KERNEL_FUNCTIONS
+from wrapperir.fx.kernel_registry import (
+    KERNEL_FUNCTIONS,
+    MULTI_KERNEL_FUNCTIONS,
+    Number,
+)
 
 _DYNAMO = cast(Any, torch)._C._dynamo.eval_frame
 _SCHEMAS = (
