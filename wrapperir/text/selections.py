@@ -30,8 +30,8 @@ from wrapperir.text.literals import (
     parse_string,
 )
 from wrapperir.text.malformed import Malformed, quoted
-from wrapperir.text.memory_statements import ZERO_MODES
 from wrapperir.text.part_printer import PartPrinter
+from wrapperir.text.statements import ZERO_MODES
 
 
 class ParameterNames:

@@ -1,13 +1,17 @@
-"""The lines of a body, read from text: one function a keyword.
+"""The lines of a body, read from text.
 
-Lines with nested blocks are in :mod:`wrapperir.text.block_statements`, those about memory
-in :mod:`wrapperir.text.memory_statements`.
+A table has the syntax of most kinds.  Lines with nested blocks are read by
+:mod:`wrapperir.text.block_statements`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
 
 from wrapperir.diagnostics import Code
+from wrapperir.ir.expr import Expr
 from wrapperir.ir.line import (
+    AllocateLine,
+    AllocatePoolLine,
     AssertAlignmentLine,
     AssertNotNanLine,
     AssertScalarLine,
@@ -15,38 +19,44 @@ from wrapperir.ir.line import (
     BodyLine,
     CommentLine,
     ExternKernelLine,
+    FreeLine,
     ItemOf,
     KernelCallLine,
     MultiOutputLine,
     OffsetOf,
+    PlaceLine,
+    RecordEventLine,
+    ReinterpretLine,
+    ReuseLine,
     SizeOf,
     StrideOf,
     SymbolDefinitionLine,
     SymbolKind,
     SymbolSource,
     ValueOf,
+    WaitEventLine,
 )
+from wrapperir.ir.workspace import ZeroMode
 from wrapperir.text.arguments import parse_arguments, parse_kernel_arguments
 from wrapperir.text.block_statements import BLOCK_STATEMENTS, BlockStatement
 from wrapperir.text.cursor import Cursor, suggestion
 from wrapperir.text.expressions import parse_expression
 from wrapperir.text.literals import parse_integer, parse_string
 from wrapperir.text.malformed import Malformed, quoted
-from wrapperir.text.memory_statements import MEMORY_NONE, MEMORY_ONE
 from wrapperir.text.provenance import parse_ending
-from wrapperir.text.stream_statements import (
-    parse_on,
-    parse_record_event,
-    parse_wait_event,
-)
 from wrapperir.text.type_syntax import (
+    parse_device,
     parse_dotted,
+    parse_placed_type,
+    parse_pool_type,
+    parse_tensor_type,
     parse_value_type,
 )
 
-SYMBOL_KINDS = {kind.value: kind for kind in SymbolKind}
-SOURCES_OF_DIM: dict[str, type[SizeOf | StrideOf]] = {"size": SizeOf, "stride": StrideOf}
-SOURCES_OF_VALUE: dict[str, type[OffsetOf | ValueOf | ItemOf]] = {
+ZERO_MODES = {mode.value: mode for mode in ZeroMode}
+_SYMBOL_KINDS = {kind.value: kind for kind in SymbolKind}
+_SOURCES_OF_DIM: dict[str, type[SizeOf | StrideOf]] = {"size": SizeOf, "stride": StrideOf}
+_SOURCES_OF_VALUE: dict[str, type[OffsetOf | ValueOf | ItemOf]] = {
     "offset": OffsetOf,
     "value": ValueOf,
     "item": ItemOf,
@@ -67,30 +77,43 @@ def parse_statement(cursor: Cursor) -> BodyLine | BlockStatement:
             results.append(cursor.value())
         cursor.expect("=")
     keyword = cursor.next
-    if keyword in BLOCK_STATEMENTS:
+    parse_block = BLOCK_STATEMENTS.get(keyword)
+    if parse_block is not None:
         cursor.advance()
-        return BLOCK_STATEMENTS[keyword](cursor, results)
+        return parse_block(cursor, results)
     if keyword == "extern_kernel":
         cursor.advance()
         return _extern_kernel(cursor, results)
-    if keyword in ONE:
-        if len(results) != 1:
-            raise Malformed(
-                Code.BAD_COUNT,
-                f"`{keyword}` defines one value, not {len(results)}",
-                start,
-                cursor.end,
-                f"write `%name = {keyword} ...`",
-            )
-        cursor.advance()
-        return ONE[keyword](cursor, results[0])
-    if keyword in NONE:
-        if results:
-            message = f"`{keyword}` defines no value"
-            raise Malformed(Code.BAD_COUNT, message, start, cursor.end)
-        cursor.advance()
-        return NONE[keyword](cursor)
-    raise unknown_statement(cursor, (*ONE, *NONE, "extern_kernel", *BLOCK_STATEMENTS))
+    one = _ONE.get(keyword)
+    if one is None and keyword not in _NONE and keyword != "symbol_definition":
+        known = (*_ONE, *_NONE, "symbol_definition", "extern_kernel", *BLOCK_STATEMENTS)
+        raise unknown_statement(cursor, known)
+    if one is not None and len(results) != 1:
+        raise Malformed(
+            Code.BAD_COUNT,
+            f"`{keyword}` defines one value, not {len(results)}",
+            start,
+            cursor.end,
+            f"write `%name = {keyword} ...`",
+        )
+    if one is None and results:
+        message = f"`{keyword}` defines no value"
+        raise Malformed(Code.BAD_COUNT, message, start, cursor.end)
+    cursor.advance()
+    if keyword == "symbol_definition":
+        return parse_symbol(cursor)
+    if keyword == "allocate" and cursor.next == "pool":
+        hint = f"write `%{results[0]} = allocate_pool pool[...]`"
+        raise cursor.malformed(Code.UNKNOWN_WORD, "`pool` is not an element type", hint)
+    kind, syntax = _NONE[keyword] if one is None else one
+    fields: dict[str, object] = {"result": results[0]} if results else {}
+    for part in syntax:
+        if isinstance(part, str):
+            cursor.expect(part)
+        else:
+            name, parse = part
+            fields[name] = parse(cursor)
+    return kind(**fields, provenance=parse_ending(cursor))
 
 
 def unknown_statement(cursor: Cursor, known: Iterable[str]) -> Malformed:
@@ -104,41 +127,11 @@ def unknown_statement(cursor: Cursor, known: Iterable[str]) -> Malformed:
     )
 
 
-def _multi_output(cursor: Cursor, result: str) -> BodyLine:
-    source = cursor.value()
-    indices: list[int] = []
-    while cursor.accept("["):
-        indices.append(parse_integer(cursor))
-        cursor.expect("]")
-    cursor.expect(":")
-    type = parse_value_type(cursor)
-    return MultiOutputLine(
-        result=result,
-        source=source,
-        indices=tuple(indices),
-        type=type,
-        provenance=parse_ending(cursor),
-    )
-
-
-def _kernel_call(cursor: Cursor) -> BodyLine:
-    kernel = cursor.kernel()
-    arguments = parse_kernel_arguments(cursor)
-    device, stream = parse_on(cursor)
-    return KernelCallLine(
-        kernel=kernel,
-        arguments=arguments,
-        device=device,
-        stream=stream,
-        provenance=parse_ending(cursor),
-    )
-
-
 def parse_symbol(cursor: Cursor) -> SymbolDefinitionLine:
     """Take what follows ``symbol`` or ``symbol_definition``."""
     symbol = cursor.name("a symbol")
     cursor.expect(":")
-    kind = cursor.word(SYMBOL_KINDS, "a kind of symbol")
+    kind = cursor.word(_SYMBOL_KINDS, "a kind of symbol")
     lower: int | None = None
     upper: int | None = None
     if cursor.next != "=":
@@ -161,7 +154,7 @@ def parse_symbol(cursor: Cursor) -> SymbolDefinitionLine:
 
 def _symbol_source(cursor: Cursor) -> SymbolSource:
     kind = cursor.next
-    of_dim, of_value = SOURCES_OF_DIM.get(kind), SOURCES_OF_VALUE.get(kind)
+    of_dim, of_value = _SOURCES_OF_DIM.get(kind), _SOURCES_OF_VALUE.get(kind)
     if (of_dim is None and of_value is None) or not cursor.is_call():
         return parse_expression(cursor)
     cursor.advance()
@@ -177,52 +170,6 @@ def _symbol_source(cursor: Cursor) -> SymbolSource:
     return source
 
 
-def _message(cursor: Cursor) -> str:
-    return parse_string(cursor) if cursor.kind == "string" else ""
-
-
-def _assert_size_stride(cursor: Cursor) -> BodyLine:
-    buffer = cursor.value()
-    cursor.expect("(")
-    size = cursor.listed(parse_expression, ")")
-    cursor.expect("(")
-    stride = cursor.listed(parse_expression, ")")
-    return AssertSizeStrideLine(
-        buffer=buffer,
-        size=size,
-        stride=stride,
-        message=_message(cursor),
-        provenance=parse_ending(cursor),
-    )
-
-
-def _assert_alignment(cursor: Cursor) -> BodyLine:
-    return AssertAlignmentLine(
-        buffer=cursor.value(),
-        bytes=parse_integer(cursor),
-        message=_message(cursor),
-        provenance=parse_ending(cursor),
-    )
-
-
-def _assert_scalar(cursor: Cursor) -> BodyLine:
-    return AssertScalarLine(
-        condition=parse_expression(cursor),
-        message=_message(cursor),
-        provenance=parse_ending(cursor),
-    )
-
-
-def _assert_not_nan(cursor: Cursor) -> BodyLine:
-    return AssertNotNanLine(
-        buffer=cursor.value(), message=_message(cursor), provenance=parse_ending(cursor)
-    )
-
-
-def _comment(cursor: Cursor) -> BodyLine:
-    return CommentLine(text=parse_string(cursor), provenance=parse_ending(cursor))
-
-
 def _extern_kernel(cursor: Cursor, results: list[str]) -> BodyLine:
     if len(results) > 1:
         raise cursor.malformed(
@@ -234,7 +181,7 @@ def _extern_kernel(cursor: Cursor, results: list[str]) -> BodyLine:
     arguments, keywords = parse_arguments(cursor)
     writes = _values_of(cursor, "writes")
     aliases = _values_of(cursor, "aliases")
-    device, stream = parse_on(cursor)
+    device, stream = parse_device(cursor), _stream(cursor)
     return ExternKernelLine(
         result=results[0] if results else None,
         type=parse_value_type(cursor) if cursor.accept(":") else None,
@@ -256,22 +203,91 @@ def _values_of(cursor: Cursor, word: str) -> tuple[str, ...]:
     return cursor.listed(Cursor.value, ")")
 
 
-ONE: dict[str, Callable[[Cursor, str], BodyLine]] = {
-    **MEMORY_ONE,
-    "multi_output": _multi_output,
-    "record_event": parse_record_event,
+def _workspace(cursor: Cursor) -> ZeroMode | None:
+    if not cursor.accept("workspace"):
+        return None
+    cursor.expect("(")
+    mode = cursor.word(ZERO_MODES, "a zero mode")
+    cursor.expect(")")
+    return mode
+
+
+def _stream(cursor: Cursor) -> int:
+    if not cursor.accept("stream"):
+        return 0
+    cursor.expect("(")
+    stream = parse_integer(cursor)
+    cursor.expect(")")
+    return stream
+
+
+def _indices(cursor: Cursor) -> tuple[int, ...]:
+    indices: list[int] = []
+    while cursor.accept("["):
+        indices.append(parse_integer(cursor))
+        cursor.expect("]")
+    return tuple(indices)
+
+
+def _expressions(cursor: Cursor) -> tuple[Expr, ...]:
+    cursor.expect("(")
+    return cursor.listed(parse_expression, ")")
+
+
+def _message(cursor: Cursor) -> str:
+    return parse_string(cursor) if cursor.kind == "string" else ""
+
+
+Part: TypeAlias = str | tuple[str, Callable[[Cursor], object]]
+"""A word or mark, or a field and what reads it."""
+
+_BUFFER: Part = ("buffer", Cursor.value)
+_SOURCE: Part = ("source", Cursor.value)
+_TENSOR: Part = ("type", parse_tensor_type)
+_WORKSPACE: Part = ("workspace", _workspace)
+_MESSAGE: Part = ("message", _message)
+_ON: tuple[Part, ...] = (("device", parse_device), ("stream", _stream))
+
+_Syntax: TypeAlias = Mapping[str, tuple[Callable[..., BodyLine], tuple[Part, ...]]]
+"""The class of each keyword, and what follows the keyword up to the provenance."""
+
+_ONE: _Syntax = {
+    "allocate": (AllocateLine, (_TENSOR, _WORKSPACE)),
+    "allocate_pool": (AllocatePoolLine, (("type", parse_pool_type),)),
+    "place": (
+        PlaceLine,
+        (
+            *(("type", parse_placed_type), "in", ("pool", Cursor.value)),
+            *("at", ("offset", parse_expression), _WORKSPACE),
+        ),
+    ),
+    "reuse": (ReuseLine, (_SOURCE, "as", _TENSOR)),
+    "reinterpret": (ReinterpretLine, (_SOURCE, "as", _TENSOR)),
+    "multi_output": (
+        MultiOutputLine,
+        (_SOURCE, ("indices", _indices), ":", ("type", parse_value_type)),
+    ),
+    "record_event": (RecordEventLine, _ON),
 }
 """Statements that define one value."""
 
-NONE: dict[str, Callable[[Cursor], BodyLine]] = {
-    **MEMORY_NONE,
-    "kernel_call": _kernel_call,
-    "wait_event": parse_wait_event,
-    "symbol_definition": parse_symbol,
-    "assert_size_stride": _assert_size_stride,
-    "assert_alignment": _assert_alignment,
-    "assert_scalar": _assert_scalar,
-    "assert_not_nan": _assert_not_nan,
-    "comment": _comment,
+_NONE: _Syntax = {
+    "free": (FreeLine, (_BUFFER,)),
+    "kernel_call": (
+        KernelCallLine,
+        (("kernel", Cursor.kernel), ("arguments", parse_kernel_arguments), *_ON),
+    ),
+    "wait_event": (WaitEventLine, (("event", Cursor.value), *_ON)),
+    "assert_size_stride": (
+        AssertSizeStrideLine,
+        (_BUFFER, ("size", _expressions), ("stride", _expressions), _MESSAGE),
+    ),
+    "assert_alignment": (
+        AssertAlignmentLine,
+        (_BUFFER, ("bytes", parse_integer), _MESSAGE),
+    ),
+    "assert_scalar": (AssertScalarLine, (("condition", parse_expression), _MESSAGE)),
+    "assert_not_nan": (AssertNotNanLine, (_BUFFER, _MESSAGE)),
+    "comment": (CommentLine, (("text", parse_string),)),
 }
-"""Statements that define no value."""
+"""Statements that define no value, but ``symbol_definition``."""

@@ -33,8 +33,10 @@ _ZERO = (ZeroMode.ZERO_ON_CALL, ZeroMode.ZERO_PER_PROGRAM)
 
 
 @frozen(kw_only=True)
-class ZeroedInput(Input):
-    """An input of a call program whose bytes must be zero before each run."""
+class CallProgram(Program):
+    """A program of one call; inputs in ``zeroed`` must be zero before each run."""
+
+    zeroed: frozenset[str] = frozenset()
 
 
 @frozen
@@ -74,14 +76,13 @@ def calls_of(program: Program) -> dict[str, tuple[Call, ...]]:
     }
 
 
-def call_program(program: Program, call: Call, choice: int = 0) -> Program:
+def call_program(program: Program, call: Call, choice: int = 0) -> CallProgram:
     """Return a program of one call that launches the kernel of a choice, and nothing else.
 
     Its inputs are the numbers that the arguments' types and the scalars mention, in the
     order of ``call.symbols``, then each tensor argument on its own, so that none overlaps
-    another.  Those that a choice may write are ``mutated``, those that must begin zero
-    are a :class:`ZeroedInput`, and tensors that this choice does not take are inputs all
-    the same: the programs of all choices take the same.
+    another.  Inputs that a choice may write are ``mutated``.  The programs of all choices
+    have the same inputs, so a tensor that this choice does not take is an input, too.
 
     Raises:
         KeyError: the program has no kernel of that name.
@@ -110,25 +111,23 @@ def call_program(program: Program, call: Call, choice: int = 0) -> Program:
         )
     arguments: list[KernelArgument] = []
     zeroed = {*call.zeroed, *_needed_zero(definition)}
-    for at, (parameter, argument) in enumerate(
-        zip(parameters, call.arguments, strict=True)
-    ):
+    for parameter, argument in zip(parameters, call.arguments, strict=True):
         if isinstance(argument, TensorType):
             assert isinstance(parameter, TensorParameter)
             mutated = parameter.access.writes
-            kind = ZeroedInput if at in zeroed else Input
-            inputs.append(kind(name=parameter.name, type=argument, mutated=mutated))
+            inputs.append(Input(name=parameter.name, type=argument, mutated=mutated))
             arguments.append(BufferRef(parameter.name))
         else:
             arguments.append(argument)
     taken = arguments if positions is None else [arguments[at] for at in positions]
     launch = KernelCallLine(kernel=kernel.name, arguments=tuple(taken), device=call.device)
-    return Program(
+    return CallProgram(
         name=program.name,
         inputs=tuple(inputs),
         symbols=tuple(symbols),
         definitions=(kernel,),
         lines=(launch,),
+        zeroed=frozenset(parameters[at].name for at in zeroed),
     )
 
 

@@ -22,7 +22,7 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import Device, ScalarType, TensorType, storage_extent
-from wrapperir.tuning.calls import ZeroedInput
+from wrapperir.tuning.calls import CallProgram
 from wrapperir.tuning.kernel_times import Clock, current_device, least_times
 
 LONGEST_REASON = 240
@@ -176,8 +176,8 @@ class Arguments:
     ) -> "Arguments":
         """Return inputs for programs that take the same, at values of their symbols.
 
-        Real numbers are uniform in [-1, 1), so that sums and products of them overflow
-        nowhere; whole ones are 0, as they may be indices, and so is a :class:`ZeroedInput`.
+        Floats are uniform in [-1, 1), so that sums and products of them do not overflow.
+        Integers are 0, as they may be indices, and so are inputs that must be zero.
 
         Raises:
             RuntimeError: PyTorch cannot make such a tensor, or has not the memory.
@@ -189,7 +189,7 @@ class Arguments:
             for line in program.symbols
             if isinstance(line.source, ValueOf)
         }
-        zeroed = {item.name for item in program.inputs if isinstance(item, ZeroedInput)}
+        zeroed = program.zeroed if isinstance(program, CallProgram) else frozenset[str]()
         updated = updated_arguments(map(_launched, programs), map(BufferRef, zeroed))
         made: list[Value] = []
         changed: list[tuple[torch.Tensor, torch.Tensor]] = []
