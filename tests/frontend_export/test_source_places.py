@@ -7,7 +7,7 @@ import torch
 
 import wrapperir
 from wrapperir.frontend.export import lower_exported
-from wrapperir.frontend.source_places import user_location
+from wrapperir.frontend.provenance import user_location
 from wrapperir.ir.line import ExternKernelLine, SourceLocation
 
 TORCH = Path(torch.__file__).parent / "nn/modules/linear.py"

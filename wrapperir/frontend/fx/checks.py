@@ -6,10 +6,10 @@ from typing import Any
 import torch
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.frontend.export.arguments import lower_argument
-from wrapperir.frontend.export.provenance import provenance_of
-from wrapperir.frontend.export.scope import Scope
+from wrapperir.frontend.aten.arguments import lower_argument
+from wrapperir.frontend.aten.scope import Scope
 from wrapperir.frontend.fx.numbers import expression, expressions
+from wrapperir.frontend.provenance import node_provenance
 from wrapperir.ir.line import (
     AssertAlignmentLine,
     AssertNotNanLine,
@@ -28,7 +28,7 @@ def lower_assert_size_stride(scope: Scope, node: torch.fx.Node) -> None:
             size=expressions(scope, size),
             stride=expressions(scope, stride),
             message=message or "",
-            provenance=provenance_of(node),
+            provenance=node_provenance(node),
         )
     )
     scope.values[node] = None
@@ -42,7 +42,7 @@ def lower_assert_alignment(scope: Scope, node: torch.fx.Node) -> None:
             buffer=_name(scope, buffer),
             bytes=bytes,
             message=message or "",
-            provenance=provenance_of(node),
+            provenance=node_provenance(node),
         )
     )
     scope.values[node] = None
@@ -97,7 +97,7 @@ def lower_assert_scalar(scope: Scope, node: torch.fx.Node) -> None:
             AssertNotNanLine(
                 buffer=_name(scope, checked),
                 message=message or "",
-                provenance=provenance_of(node),
+                provenance=node_provenance(node),
             )
         )
         return
@@ -105,7 +105,7 @@ def lower_assert_scalar(scope: Scope, node: torch.fx.Node) -> None:
     if not isinstance(value, int | float) or not value:
         scope.lines.append(
             AssertScalarLine(
-                condition=value, message=message or "", provenance=provenance_of(node)
+                condition=value, message=message or "", provenance=node_provenance(node)
             )
         )
     scope.values[node] = None

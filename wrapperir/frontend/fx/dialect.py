@@ -10,12 +10,12 @@ from torch._higher_order_ops.triton_kernel_wrap import triton_kernel_wrapper_mut
 from torch._ops import HigherOrderOperator, OpOverload
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.frontend.export.arguments import lower_argument
-from wrapperir.frontend.export.graph import add_constant
-from wrapperir.frontend.export.operators import lower_operator
-from wrapperir.frontend.export.scope import Scope
-from wrapperir.frontend.export.sharing import returned_arguments
-from wrapperir.frontend.export.values import SCALARS
+from wrapperir.frontend.aten.arguments import lower_argument
+from wrapperir.frontend.aten.graph import add_constant
+from wrapperir.frontend.aten.operators import lower_operator
+from wrapperir.frontend.aten.scope import Scope
+from wrapperir.frontend.aten.sharing import returned_arguments
+from wrapperir.frontend.aten.values import SCALARS
 from wrapperir.frontend.fx.checks import (
     CHECKS,
     is_in_nan_check,

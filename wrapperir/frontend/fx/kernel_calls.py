@@ -5,11 +5,11 @@ from typing import Any
 import torch
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.frontend.export.blocks import kernel_argument
-from wrapperir.frontend.export.provenance import provenance_of
-from wrapperir.frontend.export.scope import Scope
+from wrapperir.frontend.aten.blocks import kernel_argument
+from wrapperir.frontend.aten.scope import Scope
 from wrapperir.frontend.fx.state import shared_of
 from wrapperir.frontend.fx.streams import on_current_stream
+from wrapperir.frontend.provenance import node_provenance
 from wrapperir.fx.kernel_keys import (
     argument_order,
     deciding_parameters,
@@ -102,7 +102,7 @@ def _append_call(
         kernel=name,
         arguments=arguments,
         device=_device(scope, arguments),
-        provenance=provenance_of(node),
+        provenance=node_provenance(node),
     )
     scope.lines.append(on_current_stream(scope, line))
     scope.values[node] = None

@@ -7,12 +7,12 @@ import torch
 from attrs import evolve
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.frontend.export.arguments import lower_argument
-from wrapperir.frontend.export.provenance import provenance_of
-from wrapperir.frontend.export.scope import Scope
-from wrapperir.frontend.export.values import lower_device, lower_dtype
+from wrapperir.frontend.aten.arguments import lower_argument
+from wrapperir.frontend.aten.scope import Scope
+from wrapperir.frontend.aten.values import lower_device, lower_dtype
 from wrapperir.frontend.fx.numbers import expression, expressions
 from wrapperir.frontend.fx.state import example_of
+from wrapperir.frontend.provenance import node_provenance
 from wrapperir.fx import functions
 from wrapperir.ir.expr import mul
 from wrapperir.ir.line import (
@@ -116,7 +116,7 @@ def _append_allocation(
     scope.values[node] = BufferRef(name)
     scope.lines.append(
         AllocateLine(
-            result=name, type=type, workspace=workspace, provenance=provenance_of(node)
+            result=name, type=type, workspace=workspace, provenance=node_provenance(node)
         )
     )
 
@@ -190,7 +190,7 @@ def _append_view(
     scope.values[node] = BufferRef(name)
     scope.lines.append(
         ReinterpretLine(
-            result=name, source=source, type=viewed, provenance=provenance_of(node)
+            result=name, source=source, type=viewed, provenance=node_provenance(node)
         )
     )
 
@@ -221,7 +221,7 @@ def lower_laid_out(scope: Scope, node: torch.fx.Node) -> None:
             arguments=(copy, source),
             writes=(copy.name,),
             device=type.device,
-            provenance=provenance_of(node),
+            provenance=node_provenance(node),
         )
     )
 
@@ -231,4 +231,4 @@ def lower_free(scope: Scope, node: torch.fx.Node) -> None:
     scope.values[node] = None
     value = lower_argument(scope, node.args[0])
     if isinstance(value, BufferRef):
-        scope.lines.append(FreeLine(buffer=value.name, provenance=provenance_of(node)))
+        scope.lines.append(FreeLine(buffer=value.name, provenance=node_provenance(node)))

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.frontend.export.arguments import lower_argument
-from wrapperir.frontend.export.scope import Scope
+from wrapperir.frontend.aten.arguments import lower_argument
+from wrapperir.frontend.aten.scope import Scope
 from wrapperir.frontend.fx.numbers import bind, define, expression, expressions
 from wrapperir.fx import functions
 from wrapperir.ir.expr import (

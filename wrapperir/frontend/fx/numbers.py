@@ -5,9 +5,9 @@ from typing import Any
 import torch
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.frontend.export.arguments import lower_argument
-from wrapperir.frontend.export.scope import Scope, take
-from wrapperir.frontend.export.values import expr_of, is_symbolic
+from wrapperir.frontend.aten.arguments import lower_argument
+from wrapperir.frontend.aten.scope import Scope, take
+from wrapperir.frontend.aten.values import expr_of, is_symbolic
 from wrapperir.frontend.fx.state import shared_of
 from wrapperir.ir.expr import Expr, Operation, Symbol
 from wrapperir.ir.identifier import RESERVED_SYMBOLS

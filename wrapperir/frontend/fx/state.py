@@ -8,7 +8,7 @@ import torch
 from attrs import define, evolve, field, frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.frontend.export.scope import Scope, Shared, take
+from wrapperir.frontend.aten.scope import Scope, Shared, take
 from wrapperir.fx.kernel_keys import (
     MultiKernelDefinition,
     definition_key,

@@ -7,10 +7,10 @@ import torch
 from attrs import evolve
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.frontend.export.provenance import provenance_of
-from wrapperir.frontend.export.scope import Scope
-from wrapperir.frontend.export.values import lower_device
+from wrapperir.frontend.aten.scope import Scope
+from wrapperir.frontend.aten.values import lower_device
 from wrapperir.frontend.fx.state import Stream, shared_of
+from wrapperir.frontend.provenance import node_provenance
 from wrapperir.fx import stream_functions
 from wrapperir.ir.line import (
     BodyLine,
@@ -84,7 +84,7 @@ def _record(scope: Scope, node: torch.fx.Node, stream: Stream) -> str:
             result=name,
             device=stream.device,
             stream=stream.number,
-            provenance=provenance_of(node),
+            provenance=node_provenance(node),
         )
     )
     return name
@@ -96,7 +96,7 @@ def _wait(scope: Scope, node: torch.fx.Node, stream: Stream, event: str) -> None
             event=event,
             device=stream.device,
             stream=stream.number,
-            provenance=provenance_of(node),
+            provenance=node_provenance(node),
         )
     )
 

@@ -9,11 +9,11 @@ from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.frontend.export.arguments import lower_argument
-from wrapperir.frontend.export.graph import lower_nodes
-from wrapperir.frontend.export.scope import Poison, Scope
-from wrapperir.frontend.export.signature import lower_given
-from wrapperir.frontend.export.values import is_symbolic
+from wrapperir.frontend.aten.arguments import lower_argument
+from wrapperir.frontend.aten.graph import lower_nodes
+from wrapperir.frontend.aten.inputs import lower_given
+from wrapperir.frontend.aten.scope import Poison, Scope
+from wrapperir.frontend.aten.values import is_symbolic
 from wrapperir.frontend.fx.contents import settle_accesses
 from wrapperir.frontend.fx.dialect import lower_in_dialect
 from wrapperir.frontend.fx.frees import keep_last_frees

@@ -12,8 +12,8 @@ from attrs import evolve
 from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.frontend.export.blocks import kernel_argument
-from wrapperir.frontend.export.scope import Scope
+from wrapperir.frontend.aten.blocks import kernel_argument
+from wrapperir.frontend.aten.scope import Scope
 from wrapperir.frontend.fx.kernel_calls import append_kernel_call
 from wrapperir.frontend.fx.launch_grid import Launch, lower_launch
 from wrapperir.frontend.fx.numbers import expressions

@@ -13,7 +13,7 @@ from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.frontend.export.values import lower_dtype
+from wrapperir.frontend.aten.values import lower_dtype
 from wrapperir.frontend.fx.state import example_of
 from wrapperir.frontend.fx.triton_source import stand_alone_source
 from wrapperir.frontend.inductor.triton_accesses import written_tensors

@@ -17,9 +17,9 @@ from wrapperir.frontend.inductor.boundary import (
 )
 from wrapperir.frontend.inductor.layouts import layout_type, scalar_type
 from wrapperir.frontend.inductor.operands import lower_operand
-from wrapperir.frontend.inductor.provenance import provenance_of
 from wrapperir.frontend.inductor.records import BranchLine, InvokeLine, LoopLine
 from wrapperir.frontend.inductor.scope import Scope
+from wrapperir.frontend.provenance import origins_provenance
 from wrapperir.ir import line as wir
 from wrapperir.ir.expr import Expr
 from wrapperir.ir.types import OpaqueType, TensorType, ValueType
@@ -36,7 +36,7 @@ class _Lowered:
 def lower_branch(scope: Scope, line: BranchLine) -> None:
     """Lower a ``torch.cond``."""
     node: Any = line.node
-    at = provenance_of(node.origins, scope.session.facts)
+    at = origins_provenance(node.origins, scope.session.facts)
     temporaries: list[str] = []
     predicate = _operand(scope, node.predicate, temporaries, at)
     operands, kept = _operands(scope, node.operands, temporaries, at)
@@ -76,7 +76,7 @@ def lower_loop(scope: Scope, line: LoopLine) -> None:
                 message=f"a while_loop that {what} has no form in a program",
             )
         )
-    at = provenance_of(node.origins, scope.session.facts)
+    at = origins_provenance(node.origins, scope.session.facts)
     temporaries: list[str] = []
     carried = tuple(_carried(scope, n, temporaries, at) for n in node.carried_inputs)
     everything = range(len(carried) + len(node.additional_inputs))
@@ -104,7 +104,7 @@ def lower_loop(scope: Scope, line: LoopLine) -> None:
 def lower_invoke(scope: Scope, line: InvokeLine) -> None:
     """Lower a call of a subgraph."""
     node: Any = line.node
-    at = provenance_of(node.origins, scope.session.facts)
+    at = origins_provenance(node.origins, scope.session.facts)
     temporaries: list[str] = []
     operands, kept = _operands(scope, node.inputs, temporaries, at)
     name = node.subgraph.graph.name

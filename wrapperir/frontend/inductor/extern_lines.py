@@ -26,9 +26,9 @@ from wrapperir.frontend.inductor.layouts import (
     scalar_type,
 )
 from wrapperir.frontend.inductor.operands import lower_argument, lower_operand
-from wrapperir.frontend.inductor.provenance import provenance_of
 from wrapperir.frontend.inductor.scope import Scope
 from wrapperir.frontend.inductor.symbol_lines import element_type
+from wrapperir.frontend.provenance import origins_provenance
 from wrapperir.ir import line as wir
 from wrapperir.ir.identifier import is_operator
 from wrapperir.ir.mentions import buffers_in
@@ -47,7 +47,7 @@ _OPERATORS_BY_NAME = {
 def lower_extern_out(scope: Scope, line: ExternKernelOutLine) -> None:
     """Lower a call that writes to a buffer that is there already."""
     node: Any = line.node
-    at = provenance_of(node.origins, scope.session.facts)
+    at = origins_provenance(node.origins, scope.session.facts)
     temporaries: list[str] = []
     arguments = [
         lower_argument(scope, value, temporaries, at)
@@ -69,7 +69,7 @@ def lower_extern_alloc(scope: Scope, line: ExternKernelAllocLine) -> None:
     Inductor's line that takes the result out of it become one.
     """
     node: Any = line.node
-    at = provenance_of(node.origins, scope.session.facts)
+    at = origins_provenance(node.origins, scope.session.facts)
     temporaries: list[str] = []
     inputs = [lower_operand(scope, value, temporaries, at) for value in node.inputs]
     keywords: Mapping[str, Any] = node.kwargs
@@ -99,7 +99,7 @@ def lower_extern_alloc(scope: Scope, line: ExternKernelAllocLine) -> None:
 def lower_extern_multi_out(scope: Scope, line: Any) -> None:
     """Lower a call that writes to several buffers that are there already."""
     node: Any = line.node
-    at = provenance_of(node.origins, scope.session.facts)
+    at = origins_provenance(node.origins, scope.session.facts)
     temporaries: list[str] = []
     inputs = [lower_operand(scope, value, temporaries, at) for value in node.inputs]
     values, keywords = node.unflatten_args(inputs, node.constant_args)
@@ -124,7 +124,7 @@ def lower_extern_multi_out(scope: Scope, line: Any) -> None:
 def lower_index_put(scope: Scope, line: IndexPutFallbackLine) -> None:
     """Lower an ``index_put_``."""
     node: Any = line.node
-    at = provenance_of(node.origins, scope.session.facts)
+    at = origins_provenance(node.origins, scope.session.facts)
     temporaries: list[str] = []
     values = (node.inputs[0], line.indices, node.inputs[1], *node.constant_args)
     arguments = [lower_argument(scope, value, temporaries, at) for value in values]
@@ -134,7 +134,7 @@ def lower_index_put(scope: Scope, line: IndexPutFallbackLine) -> None:
 def lower_scatter(scope: Scope, line: ScatterFallbackLine) -> None:
     """Lower a ``scatter_`` or ``scatter_reduce_``."""
     node: Any = line.node
-    at = provenance_of(node.origins, scope.session.facts)
+    at = origins_provenance(node.origins, scope.session.facts)
     temporaries: list[str] = []
     source = node.inputs[2] if node.src_is_tensor else node.constant_args[1]
     values = (node.inputs[0], node.constant_args[0], node.inputs[1], source)

@@ -23,7 +23,6 @@ from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.frontend.inductor.cpp_kernel import lower_cpp_kernel
 from wrapperir.frontend.inductor.layouts import lower_device
 from wrapperir.frontend.inductor.operands import lower_operand
-from wrapperir.frontend.inductor.provenance import provenance_of
 from wrapperir.frontend.inductor.scope import Scope
 from wrapperir.frontend.inductor.tensor_descriptors import described
 from wrapperir.frontend.inductor.triton_kernel import (
@@ -31,6 +30,7 @@ from wrapperir.frontend.inductor.triton_kernel import (
     lower_triton_kernel,
     runtime_values,
 )
+from wrapperir.frontend.provenance import origins_provenance
 from wrapperir.ir import line as wir
 from wrapperir.ir.expr import Expr, Symbol
 from wrapperir.ir.kernel import Access, Language, TensorParameter, runtime_parameters
@@ -218,4 +218,4 @@ def _provenance(scope: Scope, written: list[str]) -> wir.Provenance | None:
         buffer: Any = scope.graph.name_to_buffer.get(name)
         if buffer is not None:
             origins.update(dict.fromkeys(buffer.origins))
-    return provenance_of(origins, scope.session.facts)
+    return origins_provenance(origins, scope.session.facts)

@@ -6,9 +6,9 @@ from torch._inductor import ir
 
 from wrapperir.frontend.inductor.extern_lines import call
 from wrapperir.frontend.inductor.operands import lower_argument, lower_operand
-from wrapperir.frontend.inductor.provenance import provenance_of
 from wrapperir.frontend.inductor.records import NodeLine
 from wrapperir.frontend.inductor.scope import Scope
+from wrapperir.frontend.provenance import origins_provenance
 from wrapperir.ir import line as wir
 from wrapperir.symbolic import lower_sympy
 
@@ -29,7 +29,7 @@ def lower_node(scope: Scope, line: NodeLine) -> None:
 
 
 def _lower_copy(scope: Scope, node: Any, target: Any, source: Any) -> None:
-    at = provenance_of(node.origins, scope.session.facts)
+    at = origins_provenance(node.origins, scope.session.facts)
     temporaries: list[str] = []
     arguments = [
         lower_operand(scope, target, temporaries, at),
@@ -43,7 +43,7 @@ def _lower_copy(scope: Scope, node: Any, target: Any, source: Any) -> None:
 
 
 def _lower_mutation(scope: Scope, node: Any) -> None:
-    at = provenance_of(node.origins, scope.session.facts)
+    at = origins_provenance(node.origins, scope.session.facts)
     temporaries: list[str] = []
     arguments = [
         lower_argument(scope, value, temporaries, at)

@@ -9,8 +9,8 @@ from attrs import define, field, frozen
 from wrapperir.frontend.inductor import build
 from wrapperir.frontend.inductor.module import CapturedModule
 from wrapperir.frontend.inductor.multi_kernels import MultiKernels
-from wrapperir.frontend.inductor.provenance import Facts
 from wrapperir.frontend.lowered import Lowered
+from wrapperir.frontend.provenance import Facts
 from wrapperir.ir.kernel import Access
 from wrapperir.ir.line import DefinitionLine
 

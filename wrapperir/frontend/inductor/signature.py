@@ -13,8 +13,8 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.frontend.aten.values import NO_VALUE, lower_type
 from wrapperir.frontend.bound_constants import bind_constants
-from wrapperir.frontend.export.values import NO_VALUE, lower_type
 from wrapperir.frontend.lowered import Lowered
 from wrapperir.ir.expr import ExprOp, Symbol, compare
 from wrapperir.ir.line import (

@@ -4,8 +4,8 @@ from typing import Any, TypeAlias
 
 import torch
 
-from wrapperir.frontend.export.scope import Scope, take
-from wrapperir.frontend.export.values import expr_of, is_symbolic, original_expr_of
+from wrapperir.frontend.aten.scope import Scope, take
+from wrapperir.frontend.aten.values import expr_of, is_symbolic, original_expr_of
 from wrapperir.ir.expr import Symbol, floordiv, sub
 from wrapperir.ir.line import (
     ItemOf,

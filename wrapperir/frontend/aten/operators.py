@@ -9,24 +9,23 @@ from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.frontend.export.arguments import element, lower_argument, view
-from wrapperir.frontend.export.provenance import provenance_of
-from wrapperir.frontend.export.scope import Results, Scope, Views
-from wrapperir.frontend.export.sharing import (
+from wrapperir.frontend.aten.arguments import element, lower_argument, view
+from wrapperir.frontend.aten.scope import Results, Scope, Views
+from wrapperir.frontend.aten.sharing import (
     may_share,
     returned_arguments,
     shared_arguments,
     shared_results,
     written_arguments,
 )
-from wrapperir.frontend.export.symbols import (
+from wrapperir.frontend.aten.symbols import (
     Fact,
     define_symbols,
     item_facts,
     scalar_facts,
     tensor_facts,
 )
-from wrapperir.frontend.export.values import (
+from wrapperir.frontend.aten.values import (
     SCALARS,
     expr_of,
     is_symbolic,
@@ -35,6 +34,7 @@ from wrapperir.frontend.export.values import (
     lower_extent,
     original_expr_of,
 )
+from wrapperir.frontend.provenance import node_provenance
 from wrapperir.ir.expr import Expr, ExprOp, add, compare
 from wrapperir.ir.line import (
     Argument,
@@ -103,7 +103,7 @@ def _lower_assert(scope: Scope, node: torch.fx.Node) -> None:
     if not isinstance(lowered, int) or not lowered:
         scope.lines.append(
             AssertScalarLine(
-                condition=lowered, message=str(message), provenance=provenance_of(node)
+                condition=lowered, message=str(message), provenance=node_provenance(node)
             )
         )
 
@@ -132,7 +132,7 @@ def _lower_range(scope: Scope, node: torch.fx.Node) -> None:
                     AssertScalarLine(
                         condition=compare(op, value, bound),  # type: ignore[arg-type]
                         message=f"{key} of {node.args[0]}",
-                        provenance=provenance_of(node),
+                        provenance=node_provenance(node),
                     )
                 )
 
@@ -155,7 +155,7 @@ def _lower_views(scope: Scope, node: torch.fx.Node, operator: OpOverload) -> boo
         sources.append(name)
         types.append(_view_type(scope, name, source.meta["val"], result, leaf))
     if isinstance(value, torch.Tensor):
-        named = view(scope, node.name, sources[0], types[0], provenance_of(node))
+        named = view(scope, node.name, sources[0], types[0], node_provenance(node))
         scope.values[node] = BufferRef(named)
     else:
         scope.values[node] = Views(tuple(sources), tuple(types), node)
@@ -211,7 +211,7 @@ def _lower_call(scope: Scope, node: torch.fx.Node, operator: OpOverload) -> None
         writes=written,
         aliases=aliases,
         device=_device(scope, node, (*arguments, *(value for _, value in keywords))),
-        provenance=provenance_of(node),
+        provenance=node_provenance(node),
     )
     if plain:
         scope.lines.append(line)

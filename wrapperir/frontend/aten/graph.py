@@ -9,10 +9,10 @@ from attrs import evolve
 from torch._ops import HigherOrderOperator, OpOverload
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.frontend.export.arguments import element
-from wrapperir.frontend.export.operators import lower_operator
-from wrapperir.frontend.export.scope import Poison, Scope
-from wrapperir.frontend.export.values import SCALARS
+from wrapperir.frontend.aten.arguments import element
+from wrapperir.frontend.aten.operators import lower_operator
+from wrapperir.frontend.aten.scope import Poison, Scope
+from wrapperir.frontend.aten.values import SCALARS
 from wrapperir.ir.line import BufferRef
 from wrapperir.ir.program import ConstantInput
 from wrapperir.ir.types import TensorType
@@ -45,7 +45,7 @@ def _described(node: torch.fx.Node) -> str:
 
 
 def _lower_node(scope: Scope, node: torch.fx.Node) -> None:
-    from wrapperir.frontend.export.control_flow import lower_higher_order
+    from wrapperir.frontend.aten.control_flow import lower_higher_order
 
     target: Any = node.target
     dialect = scope.shared.dialect

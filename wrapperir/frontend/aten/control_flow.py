@@ -7,8 +7,8 @@ import torch
 from torch._ops import HigherOrderOperator
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.frontend.export.arguments import lower_argument
-from wrapperir.frontend.export.blocks import (
+from wrapperir.frontend.aten.arguments import lower_argument
+from wrapperir.frontend.aten.blocks import (
     Operand,
     append_copy,
     graph_of,
@@ -22,11 +22,11 @@ from wrapperir.frontend.export.blocks import (
     returned_by,
     returned_value,
 )
-from wrapperir.frontend.export.graph import lower_nodes
-from wrapperir.frontend.export.provenance import provenance_of
-from wrapperir.frontend.export.scope import Poison, Scope
-from wrapperir.frontend.export.symbols import define_symbols, scalar_facts, tensor_facts
-from wrapperir.frontend.export.values import SCALARS, leaves_of
+from wrapperir.frontend.aten.graph import lower_nodes
+from wrapperir.frontend.aten.scope import Poison, Scope
+from wrapperir.frontend.aten.symbols import define_symbols, scalar_facts, tensor_facts
+from wrapperir.frontend.aten.values import SCALARS, leaves_of
+from wrapperir.frontend.provenance import node_provenance
 from wrapperir.ir.line import (
     Argument,
     BodyLine,
@@ -81,7 +81,7 @@ def _lower_cond(scope: Scope, node: torch.fx.Node) -> None:
             operands=passed(operands),
             on_true=on_true,
             on_false=on_false,
-            provenance=provenance_of(node),
+            provenance=node_provenance(node),
         )
     )
     scope.lines.extend(definitions)
@@ -112,7 +112,7 @@ def _lower_while_loop(scope: Scope, node: torch.fx.Node) -> None:
             invariant=passed(operands[count:]),
             condition=blocks[0],
             body=blocks[1],
-            provenance=provenance_of(node),
+            provenance=node_provenance(node),
         )
     )
     scope.lines.extend(definitions)
@@ -129,7 +129,7 @@ def _lower_subgraph_call(scope: Scope, node: torch.fx.Node) -> None:
             name=str(node.args[1]),
             operands=passed(operands),
             body=body,
-            provenance=provenance_of(node),
+            provenance=node_provenance(node),
         )
     )
     scope.lines.extend(definitions)

@@ -8,12 +8,12 @@ import torch
 from attrs import frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.frontend.export.arguments import lower_argument
-from wrapperir.frontend.export.graph import lower_nodes
-from wrapperir.frontend.export.provenance import provenance_of
-from wrapperir.frontend.export.scope import Lowering, Poison, Scope
-from wrapperir.frontend.export.symbols import define_symbols, scalar_facts
-from wrapperir.frontend.export.values import expr_of, is_symbolic, leaves_of
+from wrapperir.frontend.aten.arguments import lower_argument
+from wrapperir.frontend.aten.graph import lower_nodes
+from wrapperir.frontend.aten.scope import Lowering, Poison, Scope
+from wrapperir.frontend.aten.symbols import define_symbols, scalar_facts
+from wrapperir.frontend.aten.values import expr_of, is_symbolic, leaves_of
+from wrapperir.frontend.provenance import node_provenance
 from wrapperir.ir.expr import Operation, Symbol
 from wrapperir.ir.line import (
     Argument,
@@ -191,7 +191,7 @@ def append_copy(scope: Scope, node: torch.fx.Node, source: str) -> BufferRef:
             operator="aten.clone.default",
             arguments=(BufferRef(source),),
             device=type.device,
-            provenance=provenance_of(node),
+            provenance=node_provenance(node),
         )
     )
     return BufferRef(result)

@@ -5,9 +5,9 @@ from typing import Any
 import torch
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.frontend.export.provenance import provenance_of
-from wrapperir.frontend.export.scope import Lowering, Poison, Results, Scope, Views
-from wrapperir.frontend.export.values import leaves_of, lower_device, lower_dtype
+from wrapperir.frontend.aten.scope import Lowering, Poison, Results, Scope, Views
+from wrapperir.frontend.aten.values import leaves_of, lower_device, lower_dtype
+from wrapperir.frontend.provenance import node_provenance
 from wrapperir.ir.line import (
     Argument,
     AssertSizeStrideLine,
@@ -74,7 +74,7 @@ def element(scope: Scope, value: Lowering, index: int) -> Argument:
                 f"{value.node.name}_{index}",
                 value.sources[index],
                 value.types[index],
-                provenance_of(value.node),
+                node_provenance(value.node),
             )
             value.named[index] = BufferRef(name)
         return value.named[index]
@@ -95,7 +95,7 @@ def _output(scope: Scope, results: Results, index: int) -> BufferRef:
             source=results.source,
             indices=(index,),
             type=type,
-            provenance=provenance_of(results.node),
+            provenance=node_provenance(results.node),
         )
     )
     return BufferRef(name)

@@ -7,7 +7,7 @@ import torch
 from attrs import define, field
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.frontend.export.values import expr_of, is_symbolic, lower_type
+from wrapperir.frontend.aten.values import expr_of, is_symbolic, lower_type
 from wrapperir.ir.expr import Expr, Operation, Symbol, substitute, symbols_in
 from wrapperir.ir.line import Argument, BodyLine
 from wrapperir.ir.mentions import type_symbols
