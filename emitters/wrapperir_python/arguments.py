@@ -1,11 +1,9 @@
 """Arguments of operator calls in Python."""
 
-import keyword
 from collections.abc import Mapping
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit.fragment import Fragment, fragment, joined
-from wrapperir.emit.names import NameTable
 from wrapperir.emit.torch_dtypes import TORCH_DTYPES
 from wrapperir.ir.line import Argument, BufferRef, ComplexLiteral, TorchEnum
 from wrapperir.ir.types import Device, DType
@@ -94,14 +92,3 @@ class ArgumentFormatter:
             )
         name = Fragment(value.name)
         return self._module.bind(fragment("torch.{}", name), value.name)
-
-
-def format_keyword(name: str, value: Fragment) -> Fragment:
-    """Return a keyword argument; one whose name Python reserves is given by a dict.
-
-    Raises:
-        DiagnosticError: the name is no identifier.
-    """
-    if keyword.iskeyword(name):  # aten.uniform's ``from``
-        return fragment("**{{{}: {}}}", format_string(name), value)
-    return fragment("{}={}", NameTable(()).claim(name), value)

@@ -1,7 +1,11 @@
 """Asserts in Python."""
 
-from typing import TYPE_CHECKING
-
+from wrapperir.emit.assert_messages import (
+    alignment_message,
+    layout_subject,
+    not_nan_message,
+    scalar_message,
+)
 from wrapperir.emit.fragment import fragment
 from wrapperir.ir.line import (
     AssertAlignmentLine,
@@ -9,58 +13,52 @@ from wrapperir.ir.line import (
     AssertScalarLine,
     AssertSizeStrideLine,
 )
-from wrapperir.ir.types import DType, TensorType
+from wrapperir_python.context import PythonContext
 from wrapperir_python.literals import format_int, format_string
 
-if TYPE_CHECKING:
-    from wrapperir_python.lines import PythonLines
 
-_NARROW_FLOATS = frozenset(dtype for dtype in DType if dtype.value.startswith("f8"))
-
-
-def emit_assert_size_stride(lines: "PythonLines", line: AssertSizeStrideLine) -> None:
+def emit_assert_size_stride(context: PythonContext, line: AssertSizeStrideLine) -> None:
     """Append a check of a layout."""
-    function = lines.module.bind(
-        fragment("torch._C._dynamo.guards.assert_size_stride"), "assert_size_stride"
+    check = fragment("torch._C._dynamo.guards.assert_size_stride")
+    buffer = context.values[line.buffer]
+    size = context.expressions.format_tuple(line.size)
+    stride = context.expressions.format_tuple(line.stride)
+    context.writer.emit_line(
+        "try: {}({}, {}, {})",
+        *(context.module.bind(check, "assert_size_stride"), buffer, size, stride),
     )
-    lines.writer.emit_line(
-        "{}({}, {}, {}, {})",
-        *(function, lines.values[line.buffer]),
-        lines.expressions.format_tuple(line.size),
-        lines.expressions.format_tuple(line.stride),
-        format_string(line.message),
+    context.writer.emit_line(
+        "except AssertionError: {}({}, {}, {}, {})",
+        *(context.module.need("refuse_layout"), buffer, size, stride),
+        format_string(layout_subject(line)),
     )
 
 
-def emit_assert_alignment(lines: "PythonLines", line: AssertAlignmentLine) -> None:
+def emit_assert_alignment(context: PythonContext, line: AssertAlignmentLine) -> None:
     """Append a check of an address."""
     # PyTorch's assert_alignment looks at the offset in the storage alone.
-    count = format_int(line.bytes)
-    message = line.message or f"{line.buffer} is not aligned to {line.bytes} bytes"
-    lines.writer.emit_line(
+    context.writer.emit_line(
         "if {}.data_ptr() % {}: raise AssertionError({})",
-        *(lines.values[line.buffer], count, format_string(message)),
+        *(context.values[line.buffer], format_int(line.bytes)),
+        format_string(alignment_message(line)),
     )
 
 
-def emit_assert_scalar(lines: "PythonLines", line: AssertScalarLine) -> None:
+def emit_assert_scalar(context: PythonContext, line: AssertScalarLine) -> None:
     """Append a check of a condition."""
-    lines.writer.emit_line(
+    context.writer.emit_line(
         "if not ({}): raise RuntimeError({})",
-        lines.expressions.format_condition(line.condition),
-        format_string(line.message or "a condition of the program does not hold"),
+        context.expressions.format_condition(line.condition),
+        format_string(scalar_message(line)),
     )
 
 
-def emit_assert_not_nan(lines: "PythonLines", line: AssertNotNanLine) -> None:
+def emit_assert_not_nan(context: PythonContext, line: AssertNotNanLine) -> None:
     """Append a check of every element."""
-    lines.streams.emit_wait_for_all()
-    buffer = lines.values[line.buffer]
-    type = lines.types.get(line.buffer)
-    if isinstance(type, TensorType) and type.dtype in _NARROW_FLOATS:
+    buffer = context.values[line.buffer]
+    if context.facts.tensor_type(line.buffer).dtype.value.startswith("f8"):
         buffer = fragment("{}.float()", buffer)  # isfinite takes no 8-bit floats
-    message = line.message or f"{line.buffer} has a NaN or an infinity"
-    lines.writer.emit_line(
+    context.writer.emit_line(
         "if not torch.isfinite({}).all(): raise AssertionError({})",
-        *(buffer, format_string(message)),
+        *(buffer, format_string(not_nan_message(line))),
     )

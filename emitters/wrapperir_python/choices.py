@@ -7,9 +7,6 @@ kernels by their sizes, or one that its first call replaces by the fastest kerne
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from attrs import define, field
 
 import wrapperir
 from wrapperir.emit.fragment import Fragment, fragment, joined
@@ -22,21 +19,19 @@ from wrapperir.ir.expr import Expr, ExprOp, Operation, symbols_in
 from wrapperir.ir.kernel import runtime_parameters
 from wrapperir.ir.line import KernelDefinitionLine, MultiKernelLine
 from wrapperir.ir.selection import (
+    BenchmarkChoice,
     ComputedChoice,
     ForcedChoice,
     Hint,
     RecordedChoice,
     settled_choice,
 )
+from wrapperir_python.context import PythonContext
 from wrapperir_python.expressions import format_tuple
 from wrapperir_python.literals import format_int, format_string
 from wrapperir_python.module_text import RESERVED, ModuleText
 
-if TYPE_CHECKING:
-    from wrapperir_python.lines import PythonLines
-
 _CORE = Path(wrapperir.__file__).parent
-_CHOICES = _CORE / "tuning" / "kernel_choices.py"
 _FOR_BENCHMARKS = (
     _CORE / "caching" / "private_cache.py",
     _CORE / "tuning" / "kernel_times.py",
@@ -44,45 +39,31 @@ _FOR_BENCHMARKS = (
 )
 
 
-@define
-class Choices:
-    """What a module has for its multi-kernels, each once.
-
-    What is ``computed`` goes by the repr of its decision tree: trees are equal where one
-    has 1 and another 1.0 or true, which may decide differently.
-    """
-
-    benchmarked: dict[str, Fragment] = field(factory=dict[str, Fragment])
-    nearest: dict[str, Fragment] = field(factory=dict[str, Fragment])
-    computed: dict[tuple[str, str], Fragment] = field(
-        factory=dict[tuple[str, str], Fragment]
-    )
-    runs: dict[tuple[str, str, tuple[int, ...]], Fragment] = field(
-        factory=dict[tuple[str, str, tuple[int, ...]], Fragment]
-    )
-
-
 def format_choice(
-    lines: "PythonLines", line: MultiKernelLine, runnable: Runnable
+    context: PythonContext, line: MultiKernelLine, runnable: Runnable
 ) -> Fragment:
     """Return what a call calls, with all arguments of the multi-kernel: ``mm[s0, 64]``."""
-    known = lines.choices
+    made = context.module.made
     match runnable.dispatch:
         case NearestAt(hints, sizes):
-            if line.name not in known.nearest:
-                known.nearest[line.name] = _define_nearest(lines, line, hints, runnable)
-            keys = [lines.expressions.format_index(size) for size in sizes]
-            return fragment("{}[{}]", known.nearest[line.name], _format_key(keys))
+            key = "nearest", line.name
+            if key not in made:
+                made[key] = _define_nearest(context, line, hints, runnable)
+            keys = [context.expressions.format_index(size) for size in sizes]
+            return fragment("{}[{}]", made[key], _format_key(keys))
         case ComputedAt(index):
-            tree = line.name, repr(index)
-            if tree not in known.computed:
-                known.computed[tree] = _define_computed(lines, line, index, runnable)
-            keys = [lines.module.symbols[name] for name in dict.fromkeys(symbols_in(index))]
-            return fragment("{}[{}]", known.computed[tree], _format_key(keys))
-        case _:
-            if line.name not in known.benchmarked:
-                known.benchmarked[line.name] = _define_benchmarked(lines, line, runnable)
-            return known.benchmarked[line.name]
+            # By the text of the tree: trees are equal where one has 1 and another 1.0.
+            tree = "computed", line.name, repr(index)
+            if tree not in made:
+                made[tree] = _define_computed(context, line, index, runnable)
+            names = dict.fromkeys(symbols_in(index))
+            keys = [context.module.symbols[name] for name in names]
+            return fragment("{}[{}]", made[tree], _format_key(keys))
+        case BenchmarkChoice() | int():
+            key = "benchmarked", line.name
+            if key not in made:
+                made[key] = _define_benchmarked(context, line, runnable)
+            return made[key]
 
 
 def _format_key(keys: list[Fragment]) -> Fragment:
@@ -114,7 +95,10 @@ def describe_choice(line: MultiKernelLine) -> str:
 
 
 def _define_nearest(
-    lines: "PythonLines", line: MultiKernelLine, hints: tuple[Hint, ...], runnable: Runnable
+    context: PythonContext,
+    line: MultiKernelLine,
+    hints: tuple[Hint, ...],
+    runnable: Runnable,
 ) -> Fragment:
     table = [
         format_tuple(
@@ -123,27 +107,27 @@ def _define_nearest(
         for hint in hints
     ]
     rule = fragment("kernel_choices.nearest([{}])", joined(", ", table))
-    return _define_by_shape(lines, line, runnable, rule, "the nearest hint")
+    return _define_by_shape(context, line, runnable, rule, "the nearest hint")
 
 
 def _define_computed(
-    lines: "PythonLines", line: MultiKernelLine, index: Operation, runnable: Runnable
+    context: PythonContext, line: MultiKernelLine, index: Operation, runnable: Runnable
 ) -> Fragment:
-    module = lines.module
+    module = context.module
     writer = _begin(module)
     rule = module.names.claim(f"choose_{line.name[:240]}")
     names = [module.symbols[name] for name in dict.fromkeys(symbols_in(index))]
     writer.emit_blank(2)
     writer.emit_line("def {}({}):", rule, joined(", ", names))
     with writer.indented():
-        _emit_tree(lines, writer, index)
+        _emit_tree(context, writer, index)
     assert isinstance(line.selection, ComputedChoice)
     device = line.selection.device
     reason = f"computed from times on {device}" if device else "computed"
-    return _define_by_shape(lines, line, runnable, rule, reason)
+    return _define_by_shape(context, line, runnable, rule, reason)
 
 
-def _emit_tree(lines: "PythonLines", writer: SourceWriter, tree: Expr) -> None:
+def _emit_tree(context: PythonContext, writer: SourceWriter, tree: Expr) -> None:
     """Append a decision tree that returns the choice.
 
     Of two subtrees the smaller one is indented, so that no tree indents much.
@@ -153,15 +137,15 @@ def _emit_tree(lines: "PythonLines", writer: SourceWriter, tree: Expr) -> None:
         if _count(inner) > _count(tree):
             condition = Operation(ExprOp.NOT, (condition,))
             inner, tree = tree, inner
-        test = lines.expressions.format_condition(condition)
+        test = context.expressions.format_condition(condition)
         if isinstance(inner, Operation):
             writer.emit_line("if {}:", test)
             with writer.indented():
-                _emit_tree(lines, writer, inner)
+                _emit_tree(context, writer, inner)
         else:
-            number = lines.expressions.format_index(inner)
+            number = context.expressions.format_index(inner)
             writer.emit_line("if {}: return {}", test, number)
-    writer.emit_line("return {}", lines.expressions.format_index(tree))
+    writer.emit_line("return {}", context.expressions.format_index(tree))
 
 
 def _count(tree: Expr) -> int:
@@ -169,15 +153,15 @@ def _count(tree: Expr) -> int:
 
 
 def _define_by_shape(
-    lines: "PythonLines",
+    context: PythonContext,
     line: MultiKernelLine,
     runnable: Runnable,
     rule: Fragment,
     reason: str,
 ) -> Fragment:
-    module = lines.module
+    module = context.module
     writer = _begin(module)
-    choices = _format_choices(lines, line, runnable.kernels)
+    choices = _format_choices(context, line, runnable.kernels)
     table = module.names.claim(f"{line.name[:240]}_by_shape")
     writer.emit_blank(2)
     writer.emit_line("{} = kernel_choices.ByShape(", table)
@@ -195,13 +179,13 @@ def _define_by_shape(
 
 
 def _define_benchmarked(
-    lines: "PythonLines", line: MultiKernelLine, runnable: Runnable
+    context: PythonContext, line: MultiKernelLine, runnable: Runnable
 ) -> Fragment:
-    module = lines.module
+    module = context.module
     for path in _FOR_BENCHMARKS:
         module.files[path.name] = path.read_text("utf-8")
     writer = _begin(module)
-    choices = _format_choices(lines, line, runnable.kernels, keyed=True)
+    choices = _format_choices(context, line, runnable.kernels, keyed=True)
     bound = module.kernels[line.name]
     updated = [format_int(at) for at in _updated(runnable)]
     writer.emit_blank(2)
@@ -222,17 +206,13 @@ def _define_benchmarked(
 
 
 def _begin(module: ModuleText) -> SourceWriter:
-    """Return where choices are written, with the import that they need."""
-    if _CHOICES.name not in module.files:
-        module.files[_CHOICES.name] = _CHOICES.read_text("utf-8")
-        imported = fragment("{}('kernel_choices.py')", module.need("import_file"))
-        module.choices.emit_blank(2)
-        module.choices.emit_line("kernel_choices = {}", imported)
+    """Return where choices are written; they need the file of their classes."""
+    module.import_file("kernel_choices", _CORE / "tuning")
     return module.choices
 
 
 def _format_choices(
-    lines: "PythonLines",
+    context: PythonContext,
     line: MultiKernelLine,
     kernels: Mapping[int, Candidate],
     *,
@@ -245,7 +225,7 @@ def _format_choices(
     formatted: list[Fragment] = []
     for candidate in kernels.values():
         name = format_string(candidate.kernel.name)
-        run = _runs_on_all(lines, line, candidate)
+        run = _runs_on_all(context, line, candidate)
         if not keyed:
             formatted.append(fragment("kernel_choices.Choice({}, {})", name, run))
             continue
@@ -263,16 +243,16 @@ def _format_choices(
 
 
 def _runs_on_all(
-    lines: "PythonLines", line: MultiKernelLine, candidate: Candidate
+    context: PythonContext, line: MultiKernelLine, candidate: Candidate
 ) -> Fragment:
     """Return a function that takes all arguments of the multi-kernel."""
     kernel, positions = candidate.kernel.name, candidate.positions
     if positions is None:
-        return lines.module.kernels[kernel]
-    key = line.name, kernel, positions
-    if key not in lines.choices.runs:
-        lines.choices.runs[key] = _define_run(lines.module, line, kernel, positions)
-    return lines.choices.runs[key]
+        return context.module.kernels[kernel]
+    made, key = context.module.made, ("run", line.name, kernel, positions)
+    if key not in made:
+        made[key] = _define_run(context.module, line, kernel, positions)
+    return made[key]
 
 
 def _define_run(

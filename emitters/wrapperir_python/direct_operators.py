@@ -7,17 +7,15 @@ which the module compiles, go straight to the operator.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, LiteralString
+from typing import LiteralString
 
 from attrs import frozen
 
 from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.ir.line import Argument, BufferRef, ExternKernelLine
 from wrapperir.ir.types import DEFAULT_SPACE, DType, TensorType
+from wrapperir_python.context import PythonContext
 from wrapperir_python.module_text import ModuleText
-
-if TYPE_CHECKING:
-    from wrapperir_python.lines import PythonLines
 
 _EMITTED = Path(__file__).with_name("emitted")
 _FILES = ("operators.py", "operators.cpp")
@@ -43,7 +41,7 @@ _DIRECT: Mapping[str, _Direct] = {
 }
 
 
-def format_direct_call(lines: "PythonLines", line: ExternKernelLine) -> Fragment | None:
+def format_direct_call(context: PythonContext, line: ExternKernelLine) -> Fragment | None:
     """Return the call of a direct function; ``None`` where there is none for the line.
 
     It counts no version and records no gradient, so ``out`` must be the program's own.
@@ -55,19 +53,21 @@ def format_direct_call(lines: "PythonLines", line: ExternKernelLine) -> Fragment
         direct is None
         or line.result is not None
         or not isinstance(out, BufferRef)
-        or out.name not in lines.owned
+        or out.name not in context.owned
         or len(line.arguments) != direct.tensors
         or not keywords.keys() <= set(direct.numbers)
-        or not all(_is_plain(lines, argument) for argument in (*line.arguments, out))
+        or not all(_is_plain(context, argument) for argument in (*line.arguments, out))
     ):
         return None
     numbers = [keywords.get(name, 1) for name in direct.numbers]
-    arguments = map(lines.arguments.format_argument, (*line.arguments, *numbers, out))
-    return fragment("{}({})", _bind(lines.module, direct), joined(", ", arguments))
+    arguments = map(context.arguments.format_argument, (*line.arguments, *numbers, out))
+    return fragment("{}({})", _bind(context.module, direct), joined(", ", arguments))
 
 
-def _is_plain(lines: "PythonLines", argument: Argument) -> bool:
-    type = lines.types.get(argument.name) if isinstance(argument, BufferRef) else None
+def _is_plain(context: PythonContext, argument: Argument) -> bool:
+    type = (
+        context.facts.types.get(argument.name) if isinstance(argument, BufferRef) else None
+    )
     return (
         isinstance(type, TensorType)
         and type.device.kind == "cpu"
@@ -79,13 +79,9 @@ def _is_plain(lines: "PythonLines", argument: Argument) -> bool:
 
 def _bind(module: ModuleText, direct: _Direct) -> Fragment:
     function = fragment(direct.function)
-    known = module.direct.get(function)
-    if known is None:
-        if not module.direct:
-            for name in _FILES:
-                module.files[name] = (_EMITTED / name).read_text("utf-8")
-            imported = fragment("{}('operators.py')", module.need("import_file"))
-            module.operators.emit_line("operators = {}", imported)
-        known = module.direct[function] = module.names.claim(function)
-        module.operators.emit_line("{} = operators.{}", known, function)
-    return known
+    key = "direct", function
+    if key not in module.made:
+        operators = module.import_file("operators", _EMITTED, *_FILES)
+        module.made[key] = module.names.claim(function)
+        module.operators.emit_line("{} = {}.{}", module.made[key], operators, function)
+    return module.made[key]

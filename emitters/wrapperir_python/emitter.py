@@ -6,22 +6,21 @@ from typing import TYPE_CHECKING, Self
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit.contract import Artifact, Emitter, Loaded, Support
-from wrapperir.emit.fragment import joined
-from wrapperir.emit.number_kinds import kind_of
+from wrapperir.emit.facts import ProgramFacts, program_facts
+from wrapperir.emit.fragment import Fragment, joined
 from wrapperir.emit.runnable_kernels import candidates
 from wrapperir.emit.source_writer import SourceWriter
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import KernelCallLine, KernelDefinitionLine, MultiKernelLine
 from wrapperir.ir.program import SCHEMA_VERSION, Program
-from wrapperir.ir.types import ScalarType
-from wrapperir_python.expressions import format_targets, format_tuple
+from wrapperir_python.expressions import format_tuple
+from wrapperir_python.inputs import emit_inputs, emit_layout_checks
 from wrapperir_python.lines import PythonLines
 from wrapperir_python.literals import format_int, format_string
 from wrapperir_python.memory_checks import checked
 from wrapperir_python.module_text import ModuleText
-from wrapperir_python.numbers import format_given
-from wrapperir_python.survey import Survey, survey_program
+from wrapperir_python.streams import emit_actions, emit_begin
 
 if TYPE_CHECKING:
     import torch
@@ -44,15 +43,25 @@ class PythonEmitter(Emitter):
     support = Support(streams=frozenset({"cpu", "cuda"}), descriptors=True, choosing=True)
     lines: type[PythonLines] = PythonLines
 
-    def __init__(self, *, check_memory: bool = False) -> None:
-        """Make an emitter; with ``check_memory``, of code that checks its own memory."""
+    def __init__(self, *, check_memory: bool = False, trusts_inputs: bool = False) -> None:
+        """Make an emitter; with ``check_memory``, of code that checks its own memory.
+
+        With ``trusts_inputs``, the code does not check its inputs.
+        """
         self.check_memory = check_memory
+        self.trusts_inputs = trusts_inputs
 
     def checking_memory(self) -> Self:
         """Return this emitter, made to emit code that checks its own memory."""
         checking = copy(self)
         checking.check_memory = True
         return checking
+
+    def trusting_inputs(self) -> Self:
+        """Return this emitter, made to emit code that does not check its inputs."""
+        trusting = copy(self)
+        trusting.trusts_inputs = True
+        return trusting
 
     def emit(self, program: Program) -> Artifact:
         """Return ``program.py`` and, for Triton kernels, ``kernels/<name>.py``.
@@ -63,17 +72,19 @@ class PythonEmitter(Emitter):
         """
         program = _with_configs_as_choices(program)
         module = ModuleText(self.name)
-        survey = survey_program(program)
+        facts = program_facts(program)
         kind = checked(self.lines) if self.check_memory else self.lines
-        lines = kind(module, survey)
-        lines.types.update((given.name, given.type) for given in program.inputs)
-        lines.types.update((given.name, given.type) for given in program.constants)
+        lines = kind(module, facts)
         lines.emit_definitions(program.definitions)
+        inputs = SourceWriter()
+        emit_inputs(lines, inputs, program, trusted=self.trusts_inputs)
         lines.emit_begin(program)
         lines.emit_lines(program.symbols, ("symbols",))
+        if not self.trusts_inputs:
+            emit_layout_checks(lines, program)
         lines.emit_lines(program.lines, ("lines",))
         lines.emit_end(program)
-        interpreted = _is_interpreted(survey, lines)
+        interpreted = _is_interpreted(facts, lines)
         if lines.problems:
             raise DiagnosticError(*lines.problems)
         remarks = [
@@ -82,10 +93,10 @@ class PythonEmitter(Emitter):
         ]
         if interpreted:
             remarks.append("Its Triton kernels are for the CPU: set TRITON_INTERPRET=1.")
-        text = _format_module(program, module, survey, lines, remarks)
+        text = _format_module(program, module, inputs, lines, remarks)
         files: dict[str, str | bytes] = {ENTRY: text, **module.files}
-        facts = (INTERPRETED, interpreted), (CHECKED, self.check_memory)
-        metadata: dict[str, str] = dict(fact for fact, holds in facts if holds)
+        marks = (INTERPRETED, interpreted), (CHECKED, self.check_memory)
+        metadata: dict[str, str] = dict(mark for mark, holds in marks if holds)
         return Artifact(self.name, files, ENTRY, metadata)
 
     def load(self, artifact: Artifact, constants: Mapping[str, "torch.Tensor"]) -> Loaded:
@@ -131,12 +142,12 @@ def _with_configs_as_choices(program: Program) -> Program:
 def _format_module(
     program: Program,
     module: ModuleText,
-    survey: Survey,
+    inputs: SourceWriter,
     lines: PythonLines,
     remarks: Sequence[str],
 ) -> str:
     body = SourceWriter()
-    _emit_call(body, program, survey, lines)
+    _emit_call(body, inputs, program, lines)
     writer = SourceWriter()
     # Two lines at the top, so that no remark of a program is read as an encoding.
     for remark in remarks:
@@ -154,37 +165,30 @@ def _format_module(
 
 
 def _emit_call(
-    writer: SourceWriter, program: Program, survey: Survey, lines: PythonLines
+    writer: SourceWriter, inputs: SourceWriter, program: Program, lines: PythonLines
 ) -> None:
-    inputs = [lines.values[given.name] for given in program.inputs]
     outputs = [lines.arguments.format_argument(output) for output in program.outputs]
     writer.emit_line("def call(args):")
     with writer.indented():
         writer.emit_line('"""Take the inputs as a list, empty it, return a tuple."""')
-        if inputs:
-            writer.emit_line("{} = args", format_targets(inputs))
-        writer.emit_line("args.clear()")
-        for given, name in zip(program.inputs, inputs, strict=True):
-            if isinstance(given.type, ScalarType):
-                kind = kind_of(given.type.dtype)
-                number = format_given(lines.module, name, kind)
-                writer.emit_line("{} = {}", name, number)
-        device = survey.device
-        if device is None:
-            lines.streams.emit_begin(writer)
-            writer.emit_writer(lines.writer)
-            lines.streams.emit_end(writer)
-            writer.emit_line("return {}", format_tuple(outputs))
+        writer.emit_writer(inputs)
+        gpu = lines.facts.first_gpu
+        if gpu is None:
+            _emit_body(writer, lines, outputs)
             return
-        index = format_int(device.index or 0)
+        index = format_int(gpu.index or 0)
         writer.emit_line("with torch.cuda._DeviceGuard({}):", index)
         with writer.indented():
             # The guard alone makes no context where there is none yet.
             writer.emit_line("torch.cuda.set_device({})", index)
-            lines.streams.emit_begin(writer)
-            writer.emit_writer(lines.writer)
-            lines.streams.emit_end(writer)
-            writer.emit_line("return {}", format_tuple(outputs))
+            _emit_body(writer, lines, outputs)
+
+
+def _emit_body(writer: SourceWriter, lines: PythonLines, outputs: list[Fragment]) -> None:
+    emit_begin(lines, writer)
+    writer.emit_writer(lines.writer)
+    emit_actions(lines, lines.streams.join(), writer)
+    writer.emit_line("return {}", format_tuple(outputs))
 
 
 def _emit_bind_constants(
@@ -200,11 +204,11 @@ def _emit_bind_constants(
             writer.emit_line("{} = constants[{}]", name, format_string(constant.key))
 
 
-def _is_interpreted(survey: Survey, lines: PythonLines) -> bool:
+def _is_interpreted(facts: ProgramFacts, lines: PythonLines) -> bool:
     """Say whether the Triton kernels run on the CPU; not where some run elsewhere."""
     kinds: set[str] = set()
-    for name, devices in survey.kernel_devices.items():
-        definition = survey.definitions[name]
+    for name, devices in facts.kernel_devices.items():
+        definition = facts.definitions[name]
         assert isinstance(definition, KernelDefinitionLine)
         if definition.language is Language.TRITON:
             kinds |= devices

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import LiteralString
 
 from wrapperir.emit.fragment import Fragment, fragment, joined
-from wrapperir.emit.number_kinds import NumberKinds
+from wrapperir.emit.number_kinds import Conversion, NumberKinds, conversion
 from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
 from wrapperir.ir.line import SymbolKind
 from wrapperir_python.literals import format_float, format_int
@@ -212,6 +212,26 @@ class ExpressionFormatter:
         if isinstance(expr, Operation) and expr.op in _LOGIC:
             return all(map(self._has_bool_text, expr.args))
         return self._kinds.is_bool(expr)
+
+
+def format_converted(
+    need: Callable[[LiteralString], Fragment],
+    value: Fragment,
+    old: SymbolKind | None,
+    new: SymbolKind,
+) -> Fragment:
+    """Return a number of kind ``old``, ``None`` for any, as a number of kind ``new``."""
+    match conversion(old, new):
+        case Conversion.NONE:
+            return value
+        case Conversion.TO_FLOAT:
+            return fragment("float({})", value)
+        case Conversion.TO_BOOL:
+            return fragment("bool({})", value)
+        case Conversion.BOOL_TO_INT:
+            return fragment("int({})", value)
+        case Conversion.TO_WHOLE:
+            return fragment("{}({})", need("whole"), value)
 
 
 def format_tuple(parts: list[Fragment]) -> Fragment:

@@ -1,8 +1,10 @@
 """Program data as Python literals."""
 
+import keyword
 import math
 
 from wrapperir.emit.fragment import Fragment, fragment, joined
+from wrapperir.emit.names import NameTable
 
 
 def format_int(value: int) -> Fragment:
@@ -40,3 +42,14 @@ def format_text(text: str) -> Fragment:
         return Fragment(f"r'''{text}'''")
     lines = [format_string(line) for line in text.splitlines(keepends=True)]
     return fragment("(\n    {}\n)", joined("\n    ", lines or [format_string("")]))
+
+
+def format_keyword(name: str, value: Fragment) -> Fragment:
+    """Return a keyword argument; one whose name Python reserves is given by a dict.
+
+    Raises:
+        DiagnosticError: the name is no identifier.
+    """
+    if keyword.iskeyword(name):  # aten.uniform's ``from``
+        return fragment("**{{{}: {}}}", format_string(name), value)
+    return fragment("{}={}", NameTable(()).claim(name), value)

@@ -35,8 +35,6 @@ from wrapperir_python.expressions import format_tuple
 from wrapperir_python.lines import PythonLines
 from wrapperir_python.literals import format_int, format_string
 
-_FILE = "memory_check.py"
-
 
 class CheckedLines(PythonLines):
     """Mixed in before other lines, appends checks of memory to theirs."""
@@ -47,10 +45,7 @@ class CheckedLines(PythonLines):
         """Append the start of the checks, and what the inputs are."""
         super().emit_begin(program)
         self._known = set()  # what the checks have been told of
-        source = Path(__file__).with_name("emitted") / _FILE
-        self.module.files[_FILE] = source.read_text("utf-8")
-        imported = fragment("{}('memory_check.py')", self.module.need("import_file"))
-        self.module.operators.emit_line("memory_check = {}", imported)
+        self.module.import_file("memory_check", Path(__file__).with_name("emitted"))
         self.writer.emit_line("memory = memory_check.Memory()")
         for given in program.inputs:
             if not isinstance(given.type, ScalarType):

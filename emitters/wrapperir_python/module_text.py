@@ -2,11 +2,14 @@
 
 import builtins
 import keyword
+from collections import Counter
+from pathlib import Path
 from typing import LiteralString
 
 from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.names import Namespace, NameTable
 from wrapperir.emit.source_writer import SourceWriter
+from wrapperir.emit.stream_actions import Stream
 from wrapperir_python.support_functions import IMPORTS, SUPPORT_FUNCTIONS
 
 RESERVED = frozenset(
@@ -14,6 +17,7 @@ RESERVED = frozenset(
         *(*keyword.kwlist, "__debug__", *dir(builtins), *IMPORTS, *SUPPORT_FUNCTIONS),
         *("args", "call", "bind_constants", "constants", "async_compile"),
         *("operator", "operators", "memory", "memory_check", "kernel_choices"),
+        "input_check",
     }
 )
 
@@ -22,7 +26,8 @@ class ModuleText:
     """Collects a module's parts; each binding and support function is written once.
 
     ``values``, ``symbols`` and ``kernels`` give a program's names their identifiers; all
-    share one table, as Python has one namespace for them.
+    share one table, as Python has one namespace for them.  ``made`` has what the module
+    defines once, by what it is for.
     """
 
     def __init__(self, emitter: str = "python") -> None:
@@ -38,7 +43,9 @@ class ModuleText:
         self.launchers = SourceWriter()
         self.choices = SourceWriter()
         self.files: dict[str, str | bytes] = {}
-        self.direct: dict[Fragment, Fragment] = {}
+        self.streams: dict[Stream, Fragment] = {}
+        self.made: dict[tuple[object, ...], Fragment] = {}
+        self._claims = Counter[str]()
         self._needs: dict[str, None] = {}
         self._bindings: dict[Fragment, Fragment] = {}
         self._own: dict[Fragment, Fragment] = {}
@@ -75,6 +82,25 @@ class ModuleText:
         known = self.bind(expression, name)
         self._operators[known] = None
         return known
+
+    def claim_numbered(self, name: str) -> Fragment:
+        """Return a new name like ``name``; with a number from the second on."""
+        self._claims[name] += 1
+        count = self._claims[name]
+        return self.names.claim(name if count == 1 else f"{name}_{count}")
+
+    def import_file(self, name: LiteralString, folder: Path, *others: str) -> Fragment:
+        """Copy ``name.py`` and other files of a folder beside the module, and import it.
+
+        Return the global that holds the imported module.
+        """
+        imported, path = fragment(name), f"{name}.py"
+        if path not in self.files:
+            for file in (path, *others):
+                self.files[file] = (folder / file).read_text("utf-8")
+            importer = self.need("import_file")
+            self.operators.emit_line("{} = {}('{}.py')", imported, importer, imported)
+        return imported
 
     def import_from(self, package: LiteralString, name: LiteralString) -> Fragment:
         """Return a global that holds ``name`` of a module; imported once."""

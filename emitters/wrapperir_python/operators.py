@@ -2,7 +2,7 @@
 
 import keyword
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, LiteralString
+from typing import LiteralString
 
 from attrs import frozen
 
@@ -10,12 +10,10 @@ from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.ir.identifier import is_operator
 from wrapperir.ir.line import ExternKernelLine
-from wrapperir_python.arguments import format_keyword
-from wrapperir_python.literals import format_string
+from wrapperir_python.context import PythonContext
+from wrapperir_python.direct_operators import format_direct_call
+from wrapperir_python.literals import format_keyword, format_string
 from wrapperir_python.module_text import ModuleText
-
-if TYPE_CHECKING:
-    from wrapperir_python.lines import PythonLines
 
 # Real operators; any other double underscore is an attribute of Python's own.
 _DUNDER_OPERATORS = frozenset(
@@ -58,14 +56,17 @@ _FAST: Mapping[str, _Binding] = {
 }
 
 
-def format_call(lines: "PythonLines", line: ExternKernelLine) -> Fragment:
+def format_operator_call(context: PythonContext, line: ExternKernelLine) -> Fragment:
     """Return the call of an operator, with its arguments in Python.
 
     Raises:
         DiagnosticError: the operator or an argument is none that torch has.
     """
-    function = bind_operator(lines.module, line)
-    format_argument = lines.arguments.format_argument
+    direct = format_direct_call(context, line)
+    if direct is not None:
+        return direct
+    function = bind_operator(context.module, line)
+    format_argument = context.arguments.format_argument
     parts = [format_argument(argument) for argument in line.arguments]
     parts += [format_keyword(key, format_argument(v)) for key, v in line.keywords]
     return fragment("{}({})", function, joined(", ", parts))

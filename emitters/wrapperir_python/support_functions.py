@@ -39,6 +39,14 @@ def whole(value):
         raise ValueError(f"{{value}} is not a whole number")
     return int(value)'''
     ),
+    "refuse_layout": SupportFunction(
+        '''\
+def refuse_layout(tensor, size, stride, subject):
+    """Raise an error for a tensor that has another size or stride."""
+    found = f"size {{[*tensor.shape]}} and stride {{[*tensor.stride()]}}"
+    message = f"{{subject}} has {{found}}, not {{[*size]}} and {{[*stride]}}"
+    raise AssertionError(message) from None'''
+    ),
     "view_bytes": SupportFunction(
         '''\
 def view_bytes(tensor, size, stride, dtype, step):

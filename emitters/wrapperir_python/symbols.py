@@ -1,11 +1,8 @@
 """Definitions of symbols in Python."""
 
-from typing import TYPE_CHECKING
-
 from wrapperir.emit.fragment import Fragment, fragment
-from wrapperir.emit.number_kinds import kind_of
-from wrapperir.emit.source_writer import SourceWriter
-from wrapperir.ir.expr import Expr, symbols_in
+from wrapperir.emit.number_kinds import kind_of_type
+from wrapperir.ir.expr import symbols_in
 from wrapperir.ir.line import (
     ItemOf,
     OffsetOf,
@@ -15,41 +12,17 @@ from wrapperir.ir.line import (
     SymbolKind,
     ValueOf,
 )
-from wrapperir.ir.types import DType, ScalarType, TensorType
+from wrapperir.ir.types import TensorType
+from wrapperir_python.context import PythonContext
+from wrapperir_python.expressions import format_converted
 from wrapperir_python.literals import format_int
-from wrapperir_python.numbers import format_converted
-
-if TYPE_CHECKING:
-    from wrapperir_python.lines import PythonLines
 
 
-def format_symbol_source(lines: "PythonLines", line: SymbolDefinitionLine) -> Fragment:
-    """Return the value of a symbol, as a number of its kind."""
-    source = line.source
-    match source:
-        case SizeOf(buffer, dim):
-            value = fragment("{}.size({})", lines.values[buffer], format_int(dim))
-            dtype: DType | None = DType.I64
-        case StrideOf(buffer, dim):
-            value = fragment("{}.stride({})", lines.values[buffer], format_int(dim))
-            dtype = DType.I64
-        case OffsetOf(buffer):
-            value = _format_offset(lines, buffer)
-            dtype = DType.I64
-        case ItemOf(buffer):
-            value = fragment("{}.item()", lines.values[buffer])
-            dtype = _dtype(lines, buffer)
-        case ValueOf(name):
-            value, dtype = lines.values[name], _dtype(lines, name)
-        case _:
-            return _format_expression(lines, line.kind, source)
-    return _format_as_kind(lines, line.kind, value, dtype)
-
-
-def emit_range_check(
-    writer: SourceWriter, symbol: Fragment, line: SymbolDefinitionLine
-) -> None:
-    """Append a check that a symbol is in its range, if it has one."""
+def emit_symbol_definition(context: PythonContext, line: SymbolDefinitionLine) -> None:
+    """Append ``s0 = arg0.size(0)`` and a check of its range, if it has one."""
+    symbol = context.module.symbols[line.symbol]
+    context.writer.emit_line("{} = {}", symbol, _format_source(context, line))
+    context.defined_symbols.add(line.symbol)
     if line.lower is None and line.upper is None:
         return
     lower = fragment("") if line.lower is None else format_int(line.lower)
@@ -60,39 +33,38 @@ def emit_range_check(
         test = fragment("{} <= {}", lower, symbol)
     else:
         test = fragment("{} <= {} <= {}", lower, symbol, upper)
-    writer.emit_line(
+    context.writer.emit_line(
         'if not {}: raise ValueError(f"{} = {{{}}} is not in {}..{}")',
         *(test, symbol, symbol, lower, upper),
     )
 
 
-def _format_expression(lines: "PythonLines", kind: SymbolKind, expr: Expr) -> Fragment:
-    if kind is SymbolKind.INT:
-        return lines.expressions.format_index(expr)
-    if kind is SymbolKind.FLOAT:
-        return lines.expressions.format_real(expr)
-    return lines.expressions.format_bool(expr)
+def _format_source(context: PythonContext, line: SymbolDefinitionLine) -> Fragment:
+    """Return the value of a symbol, as a number of its kind."""
+    source, types = line.source, context.facts.types
+    old: SymbolKind | None = SymbolKind.INT
+    match source:
+        case SizeOf(buffer, dim):
+            value = fragment("{}.size({})", context.values[buffer], format_int(dim))
+        case StrideOf(buffer, dim):
+            value = fragment("{}.stride({})", context.values[buffer], format_int(dim))
+        case OffsetOf(buffer):
+            value = _format_offset(context, buffer)
+        case ItemOf(buffer):
+            value = fragment("{}.item()", context.values[buffer])
+            old = kind_of_type(types.get(buffer))
+        case ValueOf(name):
+            value, old = context.values[name], kind_of_type(types.get(name))
+        case _:
+            return context.expressions.format_number(source, line.kind)
+    return format_converted(context.module.need, value, old, line.kind)
 
 
-def _format_offset(lines: "PythonLines", buffer: str) -> Fragment:
+def _format_offset(context: PythonContext, buffer: str) -> Fragment:
     # An operand or result begins its type's offset after its storage does, wherever
     # PyTorch's storage begins; unless the offset is what PyTorch is asked for.
-    type = lines.types.get(buffer)
-    if isinstance(type, TensorType):
-        unknown = set(symbols_in(type.offset)) - lines.defined_symbols
-        if not unknown:
-            return lines.expressions.format_index(type.offset)
-    return fragment("{}.storage_offset()", lines.values[buffer])
-
-
-def _dtype(lines: "PythonLines", name: str) -> DType | None:
-    type = lines.types.get(name)
-    return type.dtype if isinstance(type, TensorType | ScalarType) else None
-
-
-def _format_as_kind(
-    lines: "PythonLines", kind: SymbolKind, value: Fragment, dtype: DType | None
-) -> Fragment:
-    real = dtype is not None and not dtype.value.startswith("c")
-    old = kind_of(dtype) if real else None
-    return format_converted(lines.module, value, old, kind)
+    type = context.facts.types[buffer]
+    offset = type.offset if isinstance(type, TensorType) else None
+    if offset is not None and context.defined_symbols.issuperset(symbols_in(offset)):
+        return context.expressions.format_index(offset)
+    return fragment("{}.storage_offset()", context.values[buffer])

@@ -24,9 +24,13 @@ from wrapperir.ir.kernel import (
 )
 from wrapperir.ir.line import KernelDefinitionLine
 from wrapperir.ir.types import DType
-from wrapperir_python.arguments import format_keyword
 from wrapperir_python.expressions import ExpressionFormatter, format_tuple
-from wrapperir_python.literals import format_constant, format_int, format_string
+from wrapperir_python.literals import (
+    format_constant,
+    format_int,
+    format_keyword,
+    format_string,
+)
 from wrapperir_python.module_text import RESERVED, ModuleText
 
 # Triton takes a number for a bool or an i32 (or what holds it) unless it is told.

@@ -31,7 +31,7 @@ class Runner:
 
 
 RUNNERS = {
-    "python": Runner(python.run_both, python.refuse_both),
+    "python": Runner(python.run_both, python.refuse_both, "not a float"),
     "cpp": Runner(cpp.run_both, cpp.refused, "not a float", "main: f is nan, not in 0..5"),
     "fx": Runner(fx.run_both, fx.refuse_both),
 }

@@ -148,7 +148,7 @@ CASES = {
         "free %v",
         """
         a = empty_aligned((4, 4), (8, 1), float32, 28, device, 4096)
-        if a.data_ptr() % 4096: raise AssertionError('a is not aligned to 4096 bytes')
+        if a.data_ptr() % 4096: raise AssertionError('%a is not aligned to 4096 bytes')
         r = aten_zeros_like_default(a)
         v = reinterpret_tensor(a, (4,), (1,), 0)
         del a
@@ -294,7 +294,7 @@ CASES = {
         extern_kernel aten.fill_.Scalar(%c, 3) writes(%c)
         """,
         """
-        p = empty_strided_cpu((16 * s0 + 16,), (1,), float32)
+        p = empty_strided_cpu((s0 * 16 + 16,), (1,), float32)
         p_at_0_f32 = reinterpret_tensor(p, (s0, 8), (8, 1), 0)
         # a is p_at_0_f32: f32[s0, 8]
         p_view_f32 = reinterpret_tensor(p, (s0, 8), (8, 1), 8 * s0)
@@ -652,20 +652,24 @@ c = float(r.size(1))
     ),
     "assert_size_stride": Case(
         R + 'assert_size_stride %r (s0, 8) (8, 1) "it\'s a\\n\\"clone\\""',
-        CLONE + "assert_size_stride(r, (s0, 8), (8, 1), 'it\\'s a\\n\"clone\"')",
+        CLONE + "try: assert_size_stride(r, (s0, 8), (8, 1))\n"
+        "except AssertionError: "
+        "refuse_layout(r, (s0, 8), (8, 1), 'it\\'s a\\n\"clone\": %r')",
     ),
     "assert_alignment": Case(
         R + 'assert_alignment %r 16 "clone"',
-        CLONE + "if r.data_ptr() % 16: raise AssertionError('clone')",
+        CLONE + "if r.data_ptr() % 16: "
+        "raise AssertionError('clone: %r is not aligned to 16 bytes')",
     ),
     "assert_scalar": Case(
         R + 'assert_scalar s0 >= 2 and s0 < 200 "s0 is a size"',
-        CLONE + "if not (s0 >= 2 and s0 < 200): raise RuntimeError('s0 is a size')",
+        CLONE + "if not (s0 >= 2 and s0 < 200): raise "
+        "RuntimeError('s0 is a size: the condition does not hold')",
     ),
     "assert_not_nan": Case(
         R + "assert_not_nan %r",
         CLONE + "if not torch.isfinite(r).all(): "
-        "raise AssertionError('r has a NaN or an infinity')",
+        "raise AssertionError('%r holds NaN or infinity')",
     ),
     "comment": Case(R + 'comment "a\\nremark */"', CLONE + "# a\\nremark * /"),
     "provenance": Case(

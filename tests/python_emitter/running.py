@@ -72,7 +72,7 @@ def refuse_both(text: str, *inputs: Value) -> str:
     program = parse_program("wrapperir 1\n" + text)
     emitter = PythonEmitter()
     call = emitter.load(emitter.emit(program), {})
-    with pytest.raises((ValueError, TypeError, OverflowError)) as caught:
+    with pytest.raises((RuntimeError, ValueError, TypeError, OverflowError)) as caught:
         call(list(inputs))
     with pytest.raises(DiagnosticError):
         interpret(program, inputs, {})

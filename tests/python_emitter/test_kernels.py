@@ -191,7 +191,7 @@ def test_a_triton_kernel_has_a_file_and_a_launcher() -> None:
         ),
     )
     program = program_of(kernel, 13)
-    artifact = PythonEmitter().emit(program)
+    artifact = PythonEmitter(trusts_inputs=True).emit(program)
     assert list(artifact.files) == ["program.py", "kernels/k.py"]
     text, source = artifact.files["program.py"], artifact.files["kernels/k.py"]
     assert isinstance(text, str)
@@ -447,7 +447,7 @@ def test_a_symbolic_workspace_is_kept_by_its_size() -> None:
     out = builder.extern("aten.clone.default", ws, type=tensor("i32", (size,)))
     builder.extern_out("aten.add_.Scalar", ws, 1, writes=[ws])
     del n
-    emitter = PythonEmitter()
+    emitter = PythonEmitter(trusts_inputs=True)
     call = emitter.load(emitter.emit(builder.build(out)), {})
     seen = [call([torch.zeros(k)])[0].tolist() for k in (2, 3, 2)]  # type: ignore[union-attr]
     assert seen == [[0, 0], [0, 0, 0], [1, 1]]

@@ -90,6 +90,13 @@ class Emitter(ABC):
             Diagnostic(code=Code.UNSUPPORTED_FEATURE, message=message, hint=hint)
         )
 
+    def trusting_inputs(self) -> "Emitter":
+        """Return this emitter, made for callers whose guards have checked the inputs.
+
+        By default it is the same emitter: its code checks its inputs all the same.
+        """
+        return self
+
     def compiling_graphs(self, compile_graph: GraphCompiler) -> "Emitter":
         """Return this emitter, made to run what ``compile_graph`` makes of each graph.
 

@@ -16,17 +16,13 @@ from attrs import define, field, frozen
 
 from wrapperir.emit.facts import ProgramFacts
 from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.effects import uses
+from wrapperir.ir.effects import Effects, LineEffects, Origin, uses
 from wrapperir.ir.line import (
     AllocateLine,
     AllocatePoolLine,
-    BodyLine,
     ExternKernelLine,
     KernelCallLine,
-    PlaceLine,
     RecordEventLine,
-    ReinterpretLine,
-    ReuseLine,
     WaitEventLine,
 )
 from wrapperir.ir.program import Program
@@ -49,6 +45,11 @@ class Stream:
 def stream_of(device: Device, number: int) -> Stream:
     """Return a stream by its device."""
     return Stream(device.index or 0, number)
+
+
+def launch_stream(line: KernelCallLine | ExternKernelLine) -> Stream | None:
+    """Return the stream of a launch; ``None`` on other devices than CUDA's."""
+    return stream_of(line.device, line.stream) if line.device.kind == "cuda" else None
 
 
 @frozen
@@ -98,22 +99,20 @@ class StreamUses:
     users: dict[str, dict[Stream, None]] = field(factory=dict[str, dict[Stream, None]])
     _roots: dict[str, str] = field(factory=dict[str, str])
 
-    def add(self, line: BodyLine) -> None:
+    def add(self, effects: Effects) -> None:
         """Count in one line; lines come in order, each before its nested blocks."""
-        match line:
-            case AllocateLine() | AllocatePoolLine():
-                self._roots[line.result] = line.result
-                self.users[line.result] = {}
-            case PlaceLine():
-                self._add_name(line.result, line.pool)
-            case ReuseLine() | ReinterpretLine():
-                self._add_name(line.result, line.source)
-            case KernelCallLine() | ExternKernelLine() if line.device.kind == "cuda":
-                self._add_use(stream_of(line.device, line.stream), uses(line))
-            case RecordEventLine() | WaitEventLine() if line.device.kind == "cuda":
-                self._add_use(stream_of(line.device, line.stream), ())
-            case _:
-                pass
+        for made in effects.definitions:
+            match made.origin:
+                case Origin.ALLOCATED | Origin.PROGRAM | Origin.POOL:
+                    self._roots[made.name] = made.name
+                    self.users[made.name] = {}
+                case Origin.PLACED | Origin.VIEW | Origin.MOVED if made.source is not None:
+                    self._add_name(made.name, made.source)
+                case _:
+                    pass
+        if effects.stream is not None and effects.stream.device.kind == "cuda":
+            stream = stream_of(effects.stream.device, effects.stream.number)
+            self._add_use(stream, effects.uses if effects.launches else ())
 
     def _add_name(self, name: str, source: str) -> None:
         root = self._roots.get(source)
@@ -131,9 +130,9 @@ class StreamUses:
 
 def stream_uses(program: Program) -> StreamUses:
     """Return the use that a program makes of the streams of CUDA devices."""
-    found = StreamUses()
+    found, effects = StreamUses(), LineEffects(None)
     for line in walk_lines(program.lines):
-        found.add(line)
+        found.add(effects.visit(line))
     return found
 
 

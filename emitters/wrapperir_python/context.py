@@ -1,0 +1,121 @@
+"""The context of Python emission: the module, its names, and what subclasses replace."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+
+from attrs import frozen
+
+from wrapperir.diagnostics import LinePath
+from wrapperir.emit.allocations import unsupported_memory
+from wrapperir.emit.context import Emission
+from wrapperir.emit.facts import ProgramFacts
+from wrapperir.emit.fragment import Fragment, fragment, joined
+from wrapperir.emit.number_kinds import kind_of
+from wrapperir.emit.pools import PoolTensors, pool_uses
+from wrapperir.emit.source_writer import SourceWriter
+from wrapperir.emit.stream_actions import StreamPlanner, stream_uses
+from wrapperir.ir.expr import Expr, Operation, Symbol
+from wrapperir.ir.line import Argument, BodyLine, BufferRef, DefinitionLine, KernelArgument
+from wrapperir.ir.types import Device, DType, ScalarType, TensorType, ValueType
+from wrapperir_python.arguments import ArgumentFormatter
+from wrapperir_python.expressions import ExpressionFormatter, format_converted
+from wrapperir_python.literals import format_int
+from wrapperir_python.memory import MemoryFormatter
+from wrapperir_python.module_text import ModuleText
+
+
+@frozen
+class Callee:
+    """The function that a kernel call calls.
+
+    ``definition`` is the kernel, or the multi-kernel if the program picks while it runs.
+    ``positions`` are the positions of the call's arguments that it takes, ``None`` for all,
+    and ``scalars`` the dtypes that the numbers among these are given as.
+    """
+
+    function: Fragment
+    definition: DefinitionLine
+    positions: tuple[int, ...] | None
+    scalars: tuple[DType | None, ...]
+
+
+class PythonContext(Emission, ABC):
+    """The module being written, the body of ``call``, and the names of values.
+
+    ``values`` has the Python variable of each value.  ``owned`` are the names of memory
+    that the program allocates, ``unrecorded`` the events that need no statement.
+    """
+
+    def __init__(self, module: ModuleText, facts: ProgramFacts) -> None:
+        """Start with an empty function body."""
+        super().__init__(facts)
+        self.module = module
+        self.writer = SourceWriter()
+        self.values = module.values
+        self.expressions = ExpressionFormatter(module.symbols, module.need, facts.kinds)
+        self.arguments = ArgumentFormatter(module, self.expressions)
+        self.memory = MemoryFormatter(
+            module, self.expressions, self.arguments, facts.first_gpu
+        )
+        self.streams = StreamPlanner(facts, stream_uses(facts.program))
+        self.pools = PoolTensors()
+        self.pool_uses = pool_uses(facts.program)
+        self.defined_symbols: set[str] = set()
+        self.owned: set[str] = set()
+        self.unrecorded: set[str] = set()
+        self.callees: dict[str, Callee] = {}
+
+    @abstractmethod
+    def emit_lines(self, lines: Sequence[BodyLine], path: LinePath) -> None:
+        """Append lines; ``path`` is the place of their tuple."""
+
+    def emit_moved(self, names: Iterable[str]) -> None:
+        """Append what the names of a block need that become results of its line."""
+
+    def format_allocation(self, type: TensorType, *, in_call: bool = True) -> Fragment:
+        """Return the allocation of an uninitialised tensor of ``type``."""
+        for message, subject in unsupported_memory(type):
+            self.report(message, subject)
+        return self.memory.format_allocation(type, in_call=in_call)
+
+    def format_kernel_arguments(
+        self, arguments: Sequence[KernelArgument], scalars: Sequence[DType | None]
+    ) -> Fragment:
+        """Return a call's arguments; ``scalars`` are the dtypes of those by value."""
+        values = self.values
+        return joined(
+            ", ",
+            [
+                values[argument.name]
+                if isinstance(argument, BufferRef)
+                else self.format_number(argument, dtype)
+                for argument, dtype in zip(arguments, scalars, strict=True)
+            ],
+        )
+
+    def format_number(self, value: Expr, dtype: DType | None) -> Fragment:
+        """Return an expression as a number of a dtype: a float, a bool or an int."""
+        return self.expressions.format_number(value, kind_of(dtype))
+
+    def format_operand(self, operand: Argument, type: ValueType) -> Fragment:
+        """Return what goes into or comes out of a block; a number becomes its type's."""
+        if isinstance(type, ScalarType):
+            if isinstance(operand, int | float | Symbol | Operation):
+                return self.format_number(operand, type.dtype)
+            if isinstance(operand, BufferRef):
+                given = self.facts.types[operand.name]
+                old = kind_of(given.dtype) if isinstance(given, ScalarType) else None
+                value = self.values[operand.name]
+                return format_converted(self.module.need, value, old, kind_of(type.dtype))
+        return self.arguments.format_argument(operand)
+
+    def emit_launch(self, callee: Callee, arguments: Fragment, device: Device) -> None:
+        """Append the launch of a kernel, with its device made current."""
+        call = fragment("{}({})", callee.function, arguments)
+        if device.kind != "cuda" or device.index in (None, self.memory.current_index):
+            self.writer.emit_line("{}", call)
+            return
+        index = format_int(device.index or 0)
+        self.writer.emit_line("with torch.cuda._DeviceGuard({}):", index)
+        with self.writer.indented():
+            self.writer.emit_line("{}", call)

@@ -1,0 +1,103 @@
+"""Checks of inputs in Python, and numbers that become those of their declared types."""
+
+from pathlib import Path
+from typing import LiteralString
+
+from wrapperir.emit import input_check
+from wrapperir.emit.checked_inputs import needs_layout_check, torch_device
+from wrapperir.emit.fragment import Fragment, fragment, joined
+from wrapperir.emit.number_kinds import kind_of
+from wrapperir.emit.source_writer import SourceWriter
+from wrapperir.ir.line import SymbolKind
+from wrapperir.ir.program import Input, Program
+from wrapperir.ir.types import Device, ScalarType, TensorType
+from wrapperir_python.context import PythonContext
+from wrapperir_python.expressions import format_targets
+from wrapperir_python.literals import format_int, format_string
+
+_CHECKS: dict[SymbolKind, LiteralString] = {
+    SymbolKind.INT: "check_int",
+    SymbolKind.FLOAT: "check_float",
+    SymbolKind.BOOL: "check_bool",
+}
+
+
+def emit_inputs(
+    context: PythonContext, writer: SourceWriter, program: Program, *, trusted: bool
+) -> None:
+    """Append the taking of the inputs: their number, dtypes and devices are checked.
+
+    Inputs that are ``trusted`` are not checked, but numbers are converted all the same.
+    """
+    names = [context.values[given.name] for given in program.inputs]
+    if not trusted:
+        check = _check(context, "check_count")
+        writer.emit_line("{}(args, {})", check, format_int(len(names)))
+    if names:
+        writer.emit_line("{} = args", format_targets(names))
+    if trusted:
+        writer.emit_line("args.clear()")
+    for given, name in zip(program.inputs, names, strict=True):
+        if trusted and isinstance(given.type, ScalarType):
+            value = _format_trusted(context, name, kind_of(given.type.dtype))
+            writer.emit_line("{} = {}", name, value)
+        elif not trusted and isinstance(given.type, TensorType | ScalarType):
+            writer.emit_line("{} = {}", name, _format_checked(context, given, name))
+    if not trusted:
+        writer.emit_line("args.clear()")
+
+
+def emit_layout_checks(context: PythonContext, program: Program) -> None:
+    """Append checks of the sizes, strides and offsets of inputs; symbols are known."""
+    for given in program.inputs:
+        type = given.type
+        if isinstance(type, TensorType) and needs_layout_check(program, given.name, type):
+            arguments = [
+                context.values[given.name],
+                format_string(f"%{given.name}"),
+                context.expressions.format_tuple(type.size),
+                context.expressions.format_tuple(type.stride),
+            ]
+            if type.offset != 0:
+                arguments.append(context.expressions.format_index(type.offset))
+            check = _check(context, "check_layout")
+            context.writer.emit_line("{}({})", check, joined(", ", arguments))
+
+
+def _format_checked(context: PythonContext, given: Input, name: Fragment) -> Fragment:
+    type, subject = given.type, format_string(f"%{given.name}")
+    if isinstance(type, ScalarType):
+        check = _check(context, _CHECKS[kind_of(type.dtype)])
+        return fragment("{}({}, {})", check, name, subject)
+    assert isinstance(type, TensorType)
+    device = torch_device(type.device)
+    arguments = [
+        *(name, subject, context.arguments.format_dtype(type.dtype)),
+        context.arguments.format_device(Device(device.type, device.index)),
+        format_int(len(type.size)),
+    ]
+    if type.alignment is not None and type.alignment > 1:
+        arguments.append(fragment("alignment={}", format_int(type.alignment)))
+    if given.mutated:
+        arguments.append(fragment("mutated=True"))
+    return fragment("{}({})", _check(context, "check_tensor"), joined(", ", arguments))
+
+
+def _format_trusted(context: PythonContext, value: Fragment, kind: SymbolKind) -> Fragment:
+    """Return a number that the caller gave as one of a kind; a float is never an int."""
+    if kind is SymbolKind.FLOAT:
+        return fragment("float({})", value)
+    whole = fragment("{}({})", context.module.import_from("operator", "index"), value)
+    return fragment("bool({})", whole) if kind is SymbolKind.BOOL else whole
+
+
+def _check(context: PythonContext, function: LiteralString) -> Fragment:
+    module, key = context.module, ("input_check", function)
+    if key not in module.made:
+        folder = Path(input_check.__file__).parent
+        imported = module.import_file("input_check", folder)
+        module.made[key] = module.names.claim(function)
+        module.operators.emit_line(
+            "{} = {}.{}", module.made[key], imported, fragment(function)
+        )
+    return module.made[key]

@@ -1,0 +1,141 @@
+"""The checks that the inputs of a program need, and a callable that makes them."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from wrapperir.emit.number_kinds import kind_of
+from wrapperir.emit.torch_dtypes import TORCH_DTYPES
+from wrapperir.ir.expr import Expr, Number, Symbol, evaluate, evaluate_int
+from wrapperir.ir.line import (
+    ItemOf,
+    OffsetOf,
+    SizeOf,
+    StrideOf,
+    SymbolDefinitionLine,
+    SymbolKind,
+    SymbolSource,
+    ValueOf,
+)
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import Device, ScalarType, TensorType
+
+if TYPE_CHECKING:
+    import torch
+
+    from wrapperir.emit.contract import Value
+
+
+def needs_layout_check(program: Program, name: str, type: TensorType) -> bool:
+    """Say whether a size, stride or offset is anything but a symbol read from it."""
+    sources: dict[Expr, SymbolSource] = {
+        Symbol(line.symbol): line.source for line in program.symbols
+    }
+    return not (
+        type.offset == 0
+        and all(sources.get(n) == SizeOf(name, i) for i, n in enumerate(type.size))
+        and all(sources.get(n) == StrideOf(name, i) for i, n in enumerate(type.stride))
+    )
+
+
+def input_checker(
+    program: Program, constants: Mapping[str, "torch.Tensor"]
+) -> Callable[[list["Value"]], None]:
+    """Return a function that checks a list of inputs and converts them in place.
+
+    Numbers become those of their declared types, tensors such that their memory holds
+    their values, as :mod:`wrapperir.emit.input_check` says.  It raises that module's
+    ``InputError``.
+    """
+    from wrapperir.emit.input_check import check_count, check_layout  # it imports torch
+
+    converters = [_converter(program, index) for index in range(len(program.inputs))]
+    layouts = [
+        (index, f"%{given.name}", given.type)
+        for index, given in enumerate(program.inputs)
+        if isinstance(given.type, TensorType)
+        and needs_layout_check(program, given.name, given.type)
+    ]
+    tensors = {constant.name: constants[constant.key] for constant in program.constants}
+    names = [given.name for given in program.inputs]
+
+    def check(inputs: list["Value"]) -> None:
+        check_count(inputs, len(names))
+        for index, convert in enumerate(converters):
+            inputs[index] = convert(inputs[index])
+        values: dict[str, object] = {**tensors, **dict(zip(names, inputs, strict=True))}
+        symbols: dict[str, Number] = {}
+        for line in program.symbols:
+            symbols[line.symbol] = _symbol_value(line, values, symbols)
+        for index, name, type in layouts:
+            size = tuple([evaluate_int(n, symbols) for n in type.size])
+            stride = tuple([evaluate_int(n, symbols) for n in type.stride])
+            tensor = _tensor(values[names[index]])
+            check_layout(tensor, name, size, stride, evaluate_int(type.offset, symbols))
+
+    return check
+
+
+def torch_device(device: Device) -> "torch.device":
+    """Return the ``torch.device``, with an index where the kind has devices by number."""
+    import torch
+
+    if device.index is None and device.kind == "cuda":
+        return torch.device(device.kind, 0)
+    return torch.device(str(device))
+
+
+def _converter(program: Program, index: int) -> Callable[["Value"], "Value"]:
+    import torch
+
+    from wrapperir.emit.input_check import (
+        check_bool,
+        check_float,
+        check_int,
+        check_tensor,
+    )
+
+    given = program.inputs[index]
+    type, name = given.type, f"%{given.name}"
+    if isinstance(type, TensorType):
+        dtype: torch.dtype = getattr(torch, TORCH_DTYPES[type.dtype])
+        device, ndim, alignment = torch_device(type.device), len(type.size), type.alignment
+        mutated = given.mutated
+        return lambda value: check_tensor(
+            *(value, name, dtype, device, ndim), alignment=alignment or 1, mutated=mutated
+        )
+    if not isinstance(type, ScalarType):
+        return lambda value: value
+    match kind_of(type.dtype):
+        case SymbolKind.INT:
+            return lambda value: check_int(value, name)
+        case SymbolKind.BOOL:
+            return lambda value: check_bool(value, name)
+        case SymbolKind.FLOAT:
+            return lambda value: check_float(value, name)
+
+
+def _symbol_value(
+    line: SymbolDefinitionLine, values: Mapping[str, object], symbols: Mapping[str, Number]
+) -> Number:
+    match line.source:
+        case SizeOf(name, dim):
+            return _tensor(values[name]).size(dim)
+        case StrideOf(name, dim):
+            return _tensor(values[name]).stride(dim)
+        case OffsetOf(name):
+            return int(_tensor(values[name]).storage_offset())
+        case ItemOf(name):
+            return _tensor(values[name]).item()
+        case ValueOf(name):
+            value = values[name]
+            assert isinstance(value, int | float)
+            return value
+        case source:
+            return evaluate(source, symbols)
+
+
+def _tensor(value: object) -> "torch.Tensor":
+    import torch
+
+    assert isinstance(value, torch.Tensor)
+    return value

@@ -1,0 +1,186 @@
+"""Pools as tensors and views of them: how each is used, and what tensors there are.
+
+A view is made once a block: buffers that are placed at the same bytes with the same type,
+one after the other, are one tensor.  So placing and freeing mostly cost nothing.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from attrs import define, evolve, field, frozen
+
+from wrapperir.emit.fragment import Fragment
+from wrapperir.ir.blocks import walk_lines
+from wrapperir.ir.effects import LineEffects, Origin
+from wrapperir.ir.expr import Expr, add, mul
+from wrapperir.ir.line import BufferRef
+from wrapperir.ir.program import Program
+from wrapperir.ir.quotients import quotient
+from wrapperir.ir.types import DType, PoolType, TensorType, storage_extent
+
+Layout: TypeAlias = tuple[Expr, DType, tuple[Expr, ...], tuple[Expr, ...]]
+"""The byte of a pool that a tensor's first element is at, dtype, size and stride."""
+
+
+def layout_at(begin: Expr, type: TensorType) -> Layout:
+    """Return the layout of a tensor whose storage begins at byte ``begin`` of a pool."""
+    first = add(begin, mul(type.offset, type.dtype.itemsize))
+    return first, type.dtype, type.size, type.stride
+
+
+@define
+class PoolUse:
+    """The buffers placed in an allocated pool, and in the pools that are placed in it."""
+
+    type: PoolType
+    dtypes: Counter[DType] = field(factory=Counter[DType])
+    layouts: set[Layout] = field(factory=set[Layout])
+
+    def tensor_type(self) -> TensorType:
+        """Return the type of a tensor for the pool that needs the fewest views.
+
+        Where all buffers have one layout that fills the pool, it is their type; otherwise
+        a vector of the commonest dtype that measures the pool, or of bytes.
+        """
+        pool = self.type
+        plain = TensorType(
+            dtype=DType.U8,
+            size=(pool.size,),
+            stride=(1,),
+            device=pool.device,
+            space=pool.space,
+            pinned=pool.pinned,
+            alignment=pool.alignment,
+        )
+        if len(self.layouts) == 1:
+            ((first, dtype, size, stride),) = self.layouts
+            only = evolve(plain, dtype=dtype, size=size, stride=stride)
+            if first == 0 and mul(storage_extent(only), dtype.itemsize) == pool.size:
+                return only
+        for dtype, _ in self.dtypes.most_common(1):
+            length = quotient(pool.size, dtype.itemsize)
+            if length is not None:
+                return evolve(plain, dtype=dtype, size=(length,))
+        return plain
+
+
+def pool_uses(program: Program) -> Mapping[str, PoolUse]:
+    """Return the use of each allocated pool, by its name."""
+    uses: dict[str, PoolUse] = {}
+    places: dict[str, tuple[PoolUse, Expr]] = {}  # of pools, those in pools too
+    effects = LineEffects(None)
+    for line in walk_lines(program.lines):
+        effect = effects.visit(line)
+        for made in effect.definitions:
+            if made.origin is Origin.POOL and isinstance(made.type, PoolType):
+                use = uses[made.name] = PoolUse(made.type)
+                places[made.name] = use, 0
+            elif made.origin is Origin.PLACED and made.source is not None:
+                use, outer = places[made.source]
+                begin = add(outer, made.offset)
+                if isinstance(made.type, TensorType):
+                    use.dtypes[made.type.dtype] += 1
+                    use.layouts.add(layout_at(begin, made.type))
+                else:
+                    places[made.name] = use, begin
+        for nested in effect.blocks:
+            for parameter, operand in zip(
+                nested.block.parameters, nested.operands, strict=True
+            ):
+                if isinstance(parameter.type, PoolType) and isinstance(operand, BufferRef):
+                    places[parameter.name] = places[operand.name]
+    return uses
+
+
+@define(eq=False)
+class PoolTensor:
+    """The tensor of an allocated pool, and the number of names that hold its memory."""
+
+    tensor: Fragment
+    type: TensorType
+    size: Expr
+    names: int = 1
+
+
+@frozen
+class PoolPlace:
+    """The byte of an allocated pool at which a pool, or a buffer's storage, begins."""
+
+    pool: PoolTensor
+    begin: Expr
+
+
+_Views: TypeAlias = dict[tuple[Fragment, Layout], Fragment]
+
+
+@frozen
+class _Scope:
+    """The tensors that a block has made: views by layout, and all tensors of each pool."""
+
+    views: _Views = field(factory=_Views)
+    tensors: dict[Fragment, list[Fragment]] = field(factory=dict[Fragment, list[Fragment]])
+
+
+class PoolTensors:
+    """The tensors that stand for pools and for buffers in them, at one point of a program.
+
+    An emitter tells it of each pool, place, view and drop, and writes what it asks for.
+    """
+
+    def __init__(self) -> None:
+        """Start with no pools, in the outermost block."""
+        self._places: dict[str, PoolPlace] = {}
+        self._scopes = [_Scope()]
+
+    def __contains__(self, name: str) -> bool:
+        """Say whether a name is a pool, or a tensor in one."""
+        return name in self._places
+
+    def __getitem__(self, name: str) -> PoolPlace:
+        """Return where in a pool a name's memory begins."""
+        return self._places[name]
+
+    def enter(self) -> None:
+        """Begin a nested block."""
+        self._scopes.append(_Scope())
+
+    def leave(self) -> list[list[Fragment]]:
+        """End a nested block; return the tensors that it made, to be dropped."""
+        return list(self._scopes.pop().tensors.values())
+
+    def lend(self, parameter: str, operand: str) -> None:
+        """Let a block's parameter stand for a pool."""
+        self._places[parameter] = self._places[operand]
+
+    def allocate(self, name: str, pool: PoolTensor) -> None:
+        """Add an allocated pool."""
+        self._places[name] = PoolPlace(pool, 0)
+        scope = self._scopes[-1]
+        scope.tensors[pool.tensor] = [pool.tensor]
+        scope.views[pool.tensor, layout_at(0, pool.type)] = pool.tensor
+
+    def add_name(self, name: str, place: PoolPlace) -> None:
+        """Let one more name hold memory of a pool."""
+        self._places[name] = place
+        place.pool.names += 1
+
+    def drop(self, name: str) -> list[Fragment]:
+        """Drop a name; return the tensors to drop if it was the pool's last."""
+        pool = self._places[name].pool
+        pool.names -= 1
+        return [] if pool.names else self._scopes[-1].tensors.pop(pool.tensor)
+
+    def known(self, pool: PoolTensor, layout: Layout) -> Fragment | None:
+        """Return the tensor of a layout that this block, or one around it, has made."""
+        for scope in reversed(self._scopes):
+            tensor = scope.views.get((pool.tensor, layout))
+            if tensor is not None:
+                return tensor
+        return None
+
+    def add_view(self, pool: PoolTensor, layout: Layout, tensor: Fragment) -> None:
+        """Add a tensor that the block has made."""
+        scope = self._scopes[-1]
+        scope.views[pool.tensor, layout] = tensor
+        scope.tensors.setdefault(pool.tensor, []).append(tensor)
