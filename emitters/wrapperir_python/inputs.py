@@ -3,14 +3,14 @@
 from pathlib import Path
 from typing import LiteralString
 
-from wrapperir.emit import input_check
-from wrapperir.emit.checked_inputs import needs_layout_check, torch_device
+import wrapperir.emit
+from wrapperir.emit.checked_inputs import indexed_device, needs_layout_check
 from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.emit.source_writer import SourceWriter
 from wrapperir.ir.line import SymbolKind
 from wrapperir.ir.program import Input, Program
-from wrapperir.ir.types import Device, ScalarType, TensorType
+from wrapperir.ir.types import ScalarType, TensorType
 from wrapperir_python.context import PythonContext
 from wrapperir_python.expressions import format_targets
 from wrapperir_python.literals import format_int, format_string
@@ -70,10 +70,9 @@ def _format_checked(context: PythonContext, given: Input, name: Fragment) -> Fra
         check = _check(context, _CHECKS[kind_of(type.dtype)])
         return fragment("{}({}, {})", check, name, subject)
     assert isinstance(type, TensorType)
-    device = torch_device(type.device)
     arguments = [
         *(name, subject, context.arguments.format_dtype(type.dtype)),
-        context.arguments.format_device(Device(device.type, device.index)),
+        context.arguments.format_device(indexed_device(type.device)),
         format_int(len(type.size)),
     ]
     if type.alignment is not None and type.alignment > 1:
@@ -94,7 +93,7 @@ def _format_trusted(context: PythonContext, value: Fragment, kind: SymbolKind) -
 def _check(context: PythonContext, function: LiteralString) -> Fragment:
     module, key = context.module, ("input_check", function)
     if key not in module.made:
-        folder = Path(input_check.__file__).parent
+        folder = Path(wrapperir.emit.__file__).parent  # without importing torch
         imported = module.import_file("input_check", folder)
         module.made[key] = module.names.claim(function)
         module.operators.emit_line(

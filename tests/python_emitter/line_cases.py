@@ -297,7 +297,7 @@ CASES = {
         p = empty_strided_cpu((s0 * 16 + 16,), (1,), float32)
         p_at_0_f32 = reinterpret_tensor(p, (s0, 8), (8, 1), 0)
         # a is p_at_0_f32: f32[s0, 8]
-        p_view_f32 = reinterpret_tensor(p, (s0, 8), (8, 1), 8 * s0)
+        p_view_f32 = reinterpret_tensor(p, (s0, 8), (8, 1), s0 * 8)
         # b is p_view_f32: f32[s0, 8]
         mm_out(x, w, p_at_0_f32)
         mm_out(p_at_0_f32, w, p_view_f32)

@@ -75,13 +75,9 @@ def input_checker(
     return check
 
 
-def torch_device(device: Device) -> "torch.device":
-    """Return the ``torch.device``, with an index where the kind has devices by number."""
-    import torch
-
-    if device.index is None and device.kind == "cuda":
-        return torch.device(device.kind, 0)
-    return torch.device(str(device))
+def indexed_device(device: Device) -> Device:
+    """Return the device as tensors name it: ``cuda`` is ``cuda:0``."""
+    return Device("cuda", device.index or 0) if device.kind == "cuda" else device
 
 
 def _converter(program: Program, index: int) -> Callable[["Value"], "Value"]:
@@ -98,7 +94,8 @@ def _converter(program: Program, index: int) -> Callable[["Value"], "Value"]:
     type, name = given.type, f"%{given.name}"
     if isinstance(type, TensorType):
         dtype: torch.dtype = getattr(torch, TORCH_DTYPES[type.dtype])
-        device, ndim, alignment = torch_device(type.device), len(type.size), type.alignment
+        device = torch.device(str(indexed_device(type.device)))
+        ndim, alignment = len(type.size), type.alignment
         mutated = given.mutated
         return lambda value: check_tensor(
             *(value, name, dtype, device, ndim), alignment=alignment or 1, mutated=mutated
