@@ -126,7 +126,7 @@ def test_the_watch_sees_what_compile_executes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_nothing_of_a_file_is_executed(tmp_path: Path, command: str) -> None:
     statuses, seen, _ = audit(tmp_path, COMMANDS[command], HOSTILE)
-    # 2: an emitter's several files need a directory
+    # 2: a usage error
     assert set(statuses) <= ({0, 1, 2} if command == "emit" else {0, 1})
     assert seen == []
     assert {path.name for path in tmp_path.iterdir()} == set(HOSTILE)

@@ -14,6 +14,7 @@ from wrapperir.cli.options import (
     pass_option,
     program_argument,
 )
+from wrapperir.cli.report import notice
 from wrapperir.cli.source import NOWHERE, parse_source, read_source
 from wrapperir.cli.status import reporting, working_on
 from wrapperir.cli.writing import write_output
@@ -36,7 +37,7 @@ from wrapperir.cli.writing import write_output
     "-o",
     "--output",
     metavar="DIR",
-    help="Write the files to this directory; else the one file goes to standard output.",
+    help="Write the files to this directory; else the entry goes to standard output.",
 )
 @diagnostics_format_option
 @reporting
@@ -68,10 +69,10 @@ def command(
         working_on(NOWHERE)
         write_artifact(artifact, Path(output))
         return
-    if len(artifact.files) != 1:
-        names = ", ".join(sorted(artifact.files))
-        raise click.UsageError(f"the emitter made several files ({names}): give -o DIR")
-    (content,) = artifact.files.values()
+    others = ", ".join(sorted(artifact.files.keys() - {artifact.entry}))
+    if others:
+        notice(f"{artifact.entry} uses {others}: give -o DIR to write all files")
+    content = artifact.files[artifact.entry]
     if isinstance(content, str):
         write_output(None, content)
     else:
