@@ -1,6 +1,7 @@
 """Emitted programs refuse inputs that are not as declared, and say so alike."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -166,9 +167,7 @@ class Wrapper(torch.Tensor):
     """A tensor whose memory is not its own."""
 
     @classmethod
-    def __torch_dispatch__(
-        cls, func: object, types: object, args: object = (), kwargs: object = None
-    ) -> object:
+    def __torch_dispatch__(cls, *given: Any) -> Any:
         raise NotImplementedError
 
 

@@ -6,8 +6,9 @@ from wrapperir.emit import Emitter, Fragment, Support, fragment
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.types import Device, TensorType
 from wrapperir.plugin import hookimpl
+from wrapperir_python.context import Callee
 from wrapperir_python.emitter import PythonEmitter
-from wrapperir_python.lines import Callee, PythonLines
+from wrapperir_python.lines import PythonLines
 
 RUNTIME = "wrapperir_acme.runtime"
 ALIGNMENT = 64
