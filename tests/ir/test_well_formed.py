@@ -18,6 +18,7 @@ from wrapperir.ir.line import (
     ExternKernelLine,
     FreeLine,
     KernelCallLine,
+    Line,
     SubgraphCallLine,
 )
 from wrapperir.ir.program import Input, Program
@@ -56,6 +57,7 @@ class OtherType(TensorType):
         AllocateLine(result="a", type=tensor("f32", (Symbol("s0"), True))),
         AssertScalarLine(condition=float("nan")),
         CommentLine(text=DType.F32),
+        AllocateLine(result="a", type=OtherType(dtype=DType.F32, size=(), stride=())),
         ExternKernelLine(operator="a.b.c", arguments=((), (1, ("x", None, DType.F32)))),
         ExternKernelLine(operator="a.b.c", keywords=(("k", (BufferRef("x"),)),)),
     ],
@@ -72,10 +74,16 @@ def test_subclasses_of_plain_types_and_truth_values_in_expressions_hold(
     [
         (build(FreeLine, buffer=[]), "buffer", "list", "str"),
         (
-            AllocateLine(result="a", type=OtherType(dtype=DType.F32, size=(), stride=())),
-            "type",
-            "OtherType",
-            "TensorType",
+            Line(),
+            "lines[0]",
+            "Line",
+            "AllocateLine or ",
+        ),
+        (
+            AllocateLine(result="a", type=build(OtherType, dtype=3, size=(), stride=())),
+            "type.dtype",
+            "int",
+            "DType",
         ),
         (F32, "lines[0]", "TensorType", "AllocateLine or "),
         (build(AllocateLine, result="a", type="f32"), "type", "str", "TensorType"),

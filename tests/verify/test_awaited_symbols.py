@@ -18,7 +18,7 @@ def test_sizes_that_only_the_operator_knows() -> None:
     y = b.extern("aten.nonzero.default", x, type=tensor("i64", (U0, 1)))
     b.free(x).comment("between")
     b.define_symbol("u0", SizeOf(y.name, 0))
-    x = b.allocate(tensor("f32", (8,)))
+    x = b.extern("aten.zeros.default", (8,), type=tensor("f32", (8,)))
     pair = TupleType((tensor("f32", (U1,)), tensor("i64", (8,))))
     t = b.extern("aten._unique2.default", x, type=pair)
     first = b.multi_output(t, 0, type=pair.elements[0])

@@ -309,8 +309,8 @@ NEXT = """
         ),
         (
             "%q = place pool[64] in %p at 64\n  %c = place f32[8] in %q at 32\n"
-            "  extern_kernel aten.f(%c) stream(2)\n  free %q\n  free %c\n  free %a\n"
-            "  %b = place f32[8] in %p at 64",
+            "  extern_kernel aten.f(%c) writes(%c) stream(2)\n  free %q\n  free %c\n"
+            "  free %a\n  %b = place f32[8] in %p at 64",
             "",
             True,
         ),

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from wrapperir.ir.line import ExternKernelLine
 from wrapperir.ir.mentions import buffers_in
-from wrapperir.operators.effects import READ_NO_ELEMENTS
+from wrapperir.ir.storage_operators import reads_elements
 from wrapperir.operators.schema import given_arguments, schema_of
 
 if TYPE_CHECKING:
@@ -17,8 +17,7 @@ def names_read(line: ExternKernelLine) -> tuple[str, ...]:
     Names it also writes may be written only (``out``), names its result may alias may
     be viewed only, and some operators look at sizes alone.
     """
-    name = line.operator.split(".")[1]
-    if name in READ_NO_ELEMENTS:
+    if not reads_elements(line.operator):
         return ()
     spared = {*line.writes, *line.aliases}
     values = (*line.arguments, *(value for _, value in line.keywords))

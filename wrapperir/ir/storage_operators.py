@@ -29,6 +29,12 @@ _ctc_loss _unique _unique2 argwhere bincount index linalg_lstsq masked_select no
 one_hot repeat_interleave unique_consecutive unique_dim unique_dim_consecutive
 """
 
+# Only the sizes of their tensor argument matter.
+_OF_SIZES = """
+empty_like full_like new_empty new_empty_strided new_full new_ones new_zeros ones_like
+rand_like randint_like randn_like zeros_like
+"""
+
 # What PyTorch itself registers; none of it keeps a tensor after the call.
 _OWN = """
 aten prim prims inductor inductor_prims rngprims quantized _quantized
@@ -38,6 +44,7 @@ quantized_decomposed sparse mkl mkldnn mkldnn_prepacked onednn xnnpack
 _OPERATORS = frozenset(f"aten.{name}" for name in (_FROM_STORAGE + _COMPARED).split())
 _LAYOUT_CHANGING = frozenset(f"aten.{name}" for name in _RESHAPING.split())
 _SIZING = frozenset(f"aten.{name}" for name in _SIZED_BY_DATA.split())
+_SIZES_ONLY = frozenset(_OF_SIZES.split())
 _OWN_NAMESPACES = frozenset(_OWN.split())
 _LINEAR_ALGEBRA = ("aten.linalg_", "aten._linalg_")
 
@@ -58,6 +65,15 @@ def changes_layout(operator: str) -> bool:
     """Say whether an operator gives a tensor that it writes another layout or storage."""
     name, _, overload = operator.rpartition(".")
     return name in _LAYOUT_CHANGING or (name in _SIZING and "out" in overload)
+
+
+def reads_elements(operator: str) -> bool:
+    """Say whether an operator reads the elements of the tensors that it is given.
+
+    It does not of those that it writes (``out``) or whose view it returns.
+    """
+    parts = operator.split(".")
+    return len(parts) < 2 or parts[1] not in _SIZES_ONLY
 
 
 def may_keep(operator: str) -> bool:

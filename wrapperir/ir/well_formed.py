@@ -58,8 +58,8 @@ def malformed_parts(program: Program) -> list[MalformedPart]:
     """Return the parts of a program that are not what their fields declare.
 
     A ``bool`` is not an ``int``, except in an expression; an ``int`` is a ``float``.
-    Lines and other records are of the declared class itself, not of a subclass.  At most
-    100 parts are returned.  The time is linear in the program.
+    A line is of a declared class itself, not of a subclass.  At most 100 parts are
+    returned.  The time is linear in the program.
     """
     return [] if _is_well_formed(program) else list(_located(program))
 
@@ -172,8 +172,11 @@ class _Rule(dict[type, _Parts | _Refusal | None]):
                 if issubclass(kind, tuple):
                     return _tuple_parts(allowed, self._module, self._of_items)
             elif attrs.has(allowed):
-                if kind is allowed:
-                    return _record(allowed)
+                # Lines are told apart by their classes, which then may not be others.
+                if kind is allowed or (
+                    issubclass(kind, allowed) and not issubclass(kind, Line)
+                ):
+                    return _record(kind)
             elif kind is bool and allowed in (int, float):
                 if Symbol in self._alternatives:
                     return None  # a truth value counts as a number in expressions

@@ -43,24 +43,6 @@ UPDATE_STATISTICS = frozenset(
 )
 """Operators of aten that, in training, change running statistics that are arguments."""
 
-READ_NO_ELEMENTS = frozenset(
-    [
-        "empty_like",
-        "full_like",
-        "new_empty",
-        "new_empty_strided",
-        "new_full",
-        "new_ones",
-        "new_zeros",
-        "ones_like",
-        "rand_like",
-        "randint_like",
-        "randn_like",
-        "zeros_like",
-    ]
-)
-"""Operators that look at the layouts of their arguments only."""
-
 _STAY = frozenset((_GENERATE_RANDOM + _CHECK).split()) | UPDATE_STATISTICS
 
 

@@ -1,19 +1,28 @@
 """What may be written, and which arguments of one call may share memory."""
 
-import itertools
-import math
 from collections.abc import Sequence
 
 from wrapperir.diagnostics import Code
 from wrapperir.ir.types import TensorType
 from wrapperir.verify.comparison import certainly_differ
 from wrapperir.verify.state import Role, State, Storage, Value, defined_note
+from wrapperir.verify.written_bytes import (
+    intersect,
+    note_unknown_write,
+    note_write,
+    runs_of,
+)
 
 
 def write(state: State, value: Value) -> None:
-    """Note a write through a name; report it where the memory may not be written."""
+    """Note a write of a value's elements; report it where it is forbidden."""
+    note_write(state, value)
+    check_writable(state, value)
+
+
+def check_writable(state: State, value: Value) -> None:
+    """Report a write through a name whose memory may not be written."""
     storage = value.storage
-    storage.written = True
     owner = storage.read_only
     if owner is None:
         return
@@ -45,7 +54,7 @@ def merged_storage(sources: Sequence[Value]) -> Storage:
     """
     result = Storage(certain=False)
     for value in sources:
-        value.storage.written = True
+        note_unknown_write(value.storage)
         result.lender = result.lender or value.storage.lender
         if value.storage.placement is not None:
             result.lender = result.lender or value.storage.placement.lender
@@ -113,49 +122,13 @@ def partly_overlap(state: State, left: Value, right: Value) -> bool:
         )
     if _start(b) >= first or _start(a) >= second:
         return False
-    if _is_dense(a) and _is_dense(b):
-        return (_start(a), first) != (_start(b), second)
-    state.overlap_budget -= _count(a) + _count(b)
-    if state.overlap_budget < 0:
+    mine, others = runs_of(state.layouts, a), runs_of(state.layouts, b)
+    if mine is None or others is None or mine == others:
         return False
-    mine, others = _bytes(a), _bytes(b)
-    return mine != others and not mine.isdisjoint(others)
+    state.overlap_budget -= len(mine) + len(others)
+    return state.overlap_budget >= 0 and intersect(mine, others)
 
 
 def _start(type: TensorType) -> int:
     assert isinstance(type.offset, int)
     return type.offset * type.dtype.itemsize
-
-
-def _is_dense(type: TensorType) -> bool:
-    """Say whether a constant layout covers its range without gaps."""
-    expected = 1
-    dims = sorted(zip(type.stride, type.size, strict=True), key=lambda dim: _number(dim[0]))
-    for stride, size in dims:
-        if size == 1:
-            continue
-        if stride != expected:
-            return False
-        expected *= _number(size)
-    return True
-
-
-def _number(value: object) -> int:
-    assert isinstance(value, int)
-    return value
-
-
-def _count(type: TensorType) -> int:
-    return math.prod(_number(size) for size in type.size)
-
-
-def _bytes(type: TensorType) -> set[int]:
-    """Return the bytes that a constant layout touches."""
-    strides = [_number(stride) for stride in type.stride]
-    item = type.dtype.itemsize
-    start = _start(type)
-    return {
-        start + item * sum(i * s for i, s in zip(indices, strides, strict=True)) + byte
-        for indices in itertools.product(*(range(_number(size)) for size in type.size))
-        for byte in range(item)
-    }

@@ -12,6 +12,7 @@ from wrapperir.verify.comparison import certainly_differ
 from wrapperir.verify.layouts import is_power_of_two
 from wrapperir.verify.names import use_expression, use_tensor
 from wrapperir.verify.state import State, defined_note
+from wrapperir.verify.written_bytes import check_read
 
 
 def check_assert_size_stride(state: State, line: AssertSizeStrideLine) -> None:
@@ -71,5 +72,7 @@ def check_assert_scalar(state: State, line: AssertScalarLine) -> None:
 
 
 def check_assert_not_nan(state: State, line: AssertNotNanLine) -> None:
-    """Check the tensor."""
-    use_tensor(state, line.buffer)
+    """Check the tensor and that something wrote it."""
+    value = use_tensor(state, line.buffer)
+    if value is not None:
+        check_read(state, value, "the assert reads")

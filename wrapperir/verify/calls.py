@@ -3,13 +3,14 @@
 from wrapperir.diagnostics import Code, Note
 from wrapperir.ir.line import BufferRef, KernelArgument, KernelCallLine
 from wrapperir.ir.types import Device, TensorType
-from wrapperir.verify.aliasing import check_overlaps, write
+from wrapperir.verify.aliasing import check_overlaps, check_writable
 from wrapperir.verify.comparison import same_device
 from wrapperir.verify.events import check_stream
 from wrapperir.verify.names import use, use_expression
 from wrapperir.verify.state import ParameterFacts, Signature, State, Value, defined_note
 from wrapperir.verify.tensor_descriptors import check_descriptor_argument
 from wrapperir.verify.workspace_needs import check_choosing
+from wrapperir.verify.written_bytes import is_unwritten, note_unknown_write, note_write
 
 
 def check_kernel_call(state: State, line: KernelCallLine) -> None:
@@ -73,16 +74,17 @@ def check_kernel_call(state: State, line: KernelCallLine) -> None:
                 )
     if signature.sizes or signature.workspaces:
         check_choosing(state, signature, arguments)
-    _access(state, buffers, signature.in_order)
+    _access(state, buffers, signature)
 
 
 def _access(
-    state: State, buffers: list[tuple[Value, ParameterFacts]], in_order: bool
+    state: State, buffers: list[tuple[Value, ParameterFacts]], signature: Signature
 ) -> None:
     """Check reads before writes: both happen in the one launch.
 
     A kernel that runs in order may read what it wrote through another argument.
     """
+    in_order = signature.in_order
     storages: set[int] = set()
     own: set[int] = set()
     if in_order:
@@ -92,11 +94,11 @@ def _access(
         storages.add(id(storage))
         if (
             parameter.reads
-            and not storage.written
-            and not value.facts.empty
+            and (not storage.written or storage.unwritten is not None)
             and id(storage) not in own
+            and _reads_nothing_written(state, value, signature)
         ):
-            storage.written = True
+            note_unknown_write(storage)
             state.report(
                 Code.UNINITIALIZED_READ,
                 f"the kernel reads %{value.name}, which nothing has written",
@@ -106,12 +108,41 @@ def _access(
             )
     for value, parameter in buffers:
         if parameter.writes:
-            if value.storage.read_only is None:
-                value.storage.written = True
-            else:
-                write(state, value)
+            storage = value.storage
+            if not storage.written or storage.unwritten is not None:
+                _note_kernel_write(state, value, parameter, signature)
+            if storage.read_only is not None:
+                check_writable(state, value)
     if len(storages) < len(buffers) and not in_order:
         check_overlaps(state, [(value, parameter.writes) for value, parameter in buffers])
+
+
+def _reads_nothing_written(state: State, value: Value, signature: Signature) -> bool:
+    """Say whether a kernel is given nothing to read through a parameter.
+
+    Kernels that do not run in order may read all of the storage that they are given a
+    part of; a choice of a multi-kernel need not take the argument.
+    """
+    if signature.in_order and not signature.is_multi:
+        return is_unwritten(state, value)
+    return not value.storage.written and is_unwritten(state, value)
+
+
+def _note_kernel_write(
+    state: State, value: Value, parameter: ParameterFacts, signature: Signature
+) -> None:
+    """Note what a kernel may write: as much as the interpreter lets it.
+
+    A descriptor keeps a kernel to its tensor.  A C++ kernel, which runs in order, counts
+    as writing all from the first element to the last; others may write anywhere in the
+    storage.
+    """
+    if parameter.descriptor is not None:
+        note_write(state, value)
+    elif signature.in_order:
+        note_write(state, value, gaps_too=True)
+    else:
+        note_unknown_write(value.storage)
 
 
 def _use_all(state: State, arguments: tuple[KernelArgument, ...]) -> None:
@@ -120,7 +151,7 @@ def _use_all(state: State, arguments: tuple[KernelArgument, ...]) -> None:
         if isinstance(argument, BufferRef):
             value = use(state, argument.name)
             if value is not None:
-                value.storage.written = True
+                note_unknown_write(value.storage)
         else:
             use_expression(state, argument)
 
@@ -137,7 +168,7 @@ def _report_kind(
         notes=(defined_note(value),) if value else (),
     )
     if value is not None:
-        value.storage.written = True
+        note_unknown_write(value.storage)
 
 
 def _report_dtype(state: State, value: Value, parameter: ParameterFacts) -> None:

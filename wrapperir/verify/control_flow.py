@@ -49,6 +49,7 @@ from wrapperir.verify.state import (
     defined_note,
 )
 from wrapperir.verify.symbols import check_one_element
+from wrapperir.verify.written_bytes import check_read
 
 Walk: TypeAlias = Callable[[Sequence[BodyLine]], None]
 """Checks the lines of the current scope."""
@@ -121,6 +122,7 @@ def _check_predicate(state: State, predicate: KernelArgument) -> None:
 
 
 def _check_truth(state: State, value: Value) -> None:
+    """Check a tensor that the host reads a condition from."""
     type = value.type
     if not isinstance(type, TensorType) or type.dtype is not DType.BOOL:
         state.report(
@@ -131,6 +133,7 @@ def _check_truth(state: State, value: Value) -> None:
         )
     else:
         check_one_element(state, value)
+        check_read(state, value, "the condition reads")
 
 
 def _operands(state: State, arguments: Sequence[KernelArgument]) -> list[Operand]:
@@ -187,7 +190,7 @@ def _check_block(
         state.here = None
         check_leaks(state, scope, {value.name for value in values if value is not None})
         for storage, inner in lent:
-            storage.written = storage.written or inner.written
+            storage.written, storage.unwritten = inner.written, inner.unwritten
     finally:
         state.here = None
         for name in scope.symbols:
@@ -238,6 +241,7 @@ def _define_parameters(
                 outer.extent,
                 outer.exact,
                 outer.written,
+                outer.unwritten,
                 outer.certain,
                 outer.pool,
                 workspace=outer.workspace,

@@ -39,6 +39,7 @@ class TypeFacts:
     faults: tuple[Fault, ...] = ()
     reported: bool = False
     needs: Polynomial | None = None
+    runs: tuple[tuple[int, int], ...] | None = None
 
 
 class Layouts:

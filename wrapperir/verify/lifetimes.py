@@ -103,7 +103,7 @@ def check_reuse(state: State, line: ReuseLine) -> None:
     if value is None:
         storage.workspace = DOES_FOR_ANY
     else:
-        if value.type.__class__ is not TensorType:
+        if not isinstance(value.type, TensorType):
             report_no_tensor(state, value)
         elif value.storage.lender is not None:
             _report_borrowed_drop(state, value, value.storage.lender, "reused")

@@ -59,7 +59,7 @@ def define(state: State, name: str, type: ValueType, role: Role, storage: Storag
     if facts.symbols or facts.faults:
         check_type(state, facts)
     scope = state.scope
-    if type.__class__ is not TensorType:
+    if not isinstance(type, TensorType):
         role = _role_of(state, name, type, role)
     here = state.here
     value = Value(
@@ -127,7 +127,7 @@ def use(state: State, name: str) -> Value | None:
 def use_tensor(state: State, name: str) -> Value | None:
     """Return the live tensor of a name, as :func:`use` does."""
     value = use(state, name)
-    if value is not None and value.type.__class__ is not TensorType:
+    if value is not None and not isinstance(value.type, TensorType):
         report_no_tensor(state, value)
         return None
     return value

@@ -14,7 +14,7 @@ from wrapperir.ir.line import (
     MultiOutputLine,
     TorchEnum,
 )
-from wrapperir.ir.storage_operators import looks_at_storage
+from wrapperir.ir.storage_operators import looks_at_storage, reads_elements
 from wrapperir.ir.types import Device, DType, TensorType, TupleType, ValueType
 from wrapperir.verify.aliasing import merged_storage, write
 from wrapperir.verify.comparison import difference
@@ -27,6 +27,7 @@ from wrapperir.verify.names import (
     use_expression,
 )
 from wrapperir.verify.state import Role, State, Storage, Value, defined_note
+from wrapperir.verify.written_bytes import check_read
 
 _LITERALS = frozenset({int, float, bool, str, type(None), DType, Device, TorchEnum})
 _DEEPEST_ARGUMENT = 50
@@ -56,6 +57,7 @@ def check_extern_kernel(state: State, line: ExternKernelLine) -> None:
         _report_resources(state, names)
     if looks_at_storage(line.operator):
         _report_placed(state, line.operator, names)
+    _check_reads(state, line, names)
     if line.writes:
         _check_writes(state, line.writes, names)
     if line.result is not None and line.type is not None:
@@ -146,6 +148,22 @@ def _check_keywords(state: State, line: ExternKernelLine, names: list[str]) -> N
                     _write(state, name)
 
 
+def _check_reads(state: State, line: ExternKernelLine, names: list[str]) -> None:
+    """Report arguments that the call surely reads and that nothing wrote."""
+    for name in names:
+        value = state.values.get(name)
+        if value is None or not value.live:
+            continue
+        storage = value.storage
+        if (
+            (not storage.written or storage.unwritten is not None)
+            and name not in line.writes
+            and name not in line.aliases
+            and reads_elements(line.operator)
+        ):
+            check_read(state, value, f"{line.operator} reads")
+
+
 def _check_writes(state: State, writes: tuple[str, ...], names: list[str]) -> None:
     given = set(names)
     for name in writes:
@@ -192,7 +210,7 @@ def check_multi_output(state: State, line: MultiOutputLine) -> None:
     if value is not None:
         _check_element(state, line, value)
         of_tuple = value.storage
-        storage = Storage(of_tuple.lender, of_tuple.read_only, None, False, True, False)
+        storage = Storage(of_tuple.lender, of_tuple.read_only, certain=False)
     if storage.lender is None and isinstance(line.type, TensorType):
         storage.extent = line.type
     define_result(state, line.result, line.type, storage)

@@ -14,6 +14,7 @@ from wrapperir.verify.names import check_type, define, enter, report_resource, u
 from wrapperir.verify.places import sort_key
 from wrapperir.verify.races import check_races
 from wrapperir.verify.state import Role, State, Storage, Value
+from wrapperir.verify.written_bytes import check_read
 
 
 def verify(program: Program) -> tuple[Diagnostic, ...]:
@@ -111,6 +112,7 @@ def _check_output(state: State, output: Argument, returned: set[str]) -> None:
     if value is None:
         return
     returned.add(value.name)
+    check_read(state, value, "the program returns")
     if isinstance(value.type, PoolType | EventType):
         report_resource(state, value, "an output")
         return

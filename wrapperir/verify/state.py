@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from attrs import define, field, frozen
 
+from wrapperir.analysis.arithmetic.range_map import RangeMap
 from wrapperir.diagnostics import Code, Diagnostic, LinePath, Note, Severity
 from wrapperir.ir.expr import Expr
 from wrapperir.ir.kernel import DescriptorParameter, KernelSize
@@ -46,10 +47,12 @@ class Storage:
     to give away: an input, constant, block parameter or program workspace.
     ``read_only`` is the value that forbids writing.  ``extent`` is the type that says
     how many bytes there are, where that is known.  ``exact`` is false where only the
-    least number of bytes is.  ``certain`` is false where the memory is perhaps that of
-    another value too.  ``pool`` says what lives in it, where it is a pool, and
-    ``placement`` where in a pool it is itself.  ``workspace`` is how its bytes began,
-    where it was allocated or placed as a workspace.
+    least number of bytes is.  ``written`` says that some bytes may have been written, or
+    that there are none; ``unwritten`` then has the ranges of bytes that nothing wrote, and
+    is ``None`` where any byte may have been written.  ``certain`` is false where the memory
+    is perhaps that of another value too.  ``pool`` says what lives in it, where it is a
+    pool, and ``placement`` where in a pool it is itself.  ``workspace`` is how its bytes
+    began, where it was allocated or placed as a workspace.
     """
 
     lender: "Value | None" = None
@@ -57,6 +60,7 @@ class Storage:
     extent: TensorType | None = None
     exact: bool = False
     written: bool = True
+    unwritten: RangeMap[None] | None = None
     certain: bool = True
     pool: "Pool | None" = None
     placement: "Placement | None" = None
@@ -190,6 +194,7 @@ class State:
     layouts: Layouts = field(init=False)
     definitions: Later | None = None
     overlap_budget: int = 1_000_000
+    run_budget: int = 500_000
     placement_budget: int = 20_000
     resources: set[str] = field(factory=set[str])
     streams: bool = False

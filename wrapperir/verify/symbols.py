@@ -21,6 +21,7 @@ from wrapperir.verify.comparison import certainly_differ
 from wrapperir.verify.expressions import SymbolFacts
 from wrapperir.verify.names import use, use_expression, use_tensor
 from wrapperir.verify.state import State, Value, defined_note
+from wrapperir.verify.written_bytes import check_read
 
 
 def check_symbol_definition(state: State, line: SymbolDefinitionLine) -> None:
@@ -90,6 +91,7 @@ def _check_source(
         value = use_tensor(state, source.buffer)
         if value is not None:
             check_one_element(state, value)
+            check_read(state, value, "the symbol is read from")
         return UNBOUNDED, None
     if isinstance(source, ValueOf):
         value = use(state, source.name)
