@@ -13,7 +13,9 @@ from wrapperir.emit.contract import Artifact
 from wrapperir.ir.program import Program
 from wrapperir.kernels.compiler import Compiler, find_compiler
 from wrapperir.kernels.cpp_build import side_by_side
-from wrapperir_cpp.kernel_build import build_kernels
+from wrapperir.kernels.cpp_objects import build_kernels
+from wrapperir.kernels.gpu_targets import Target
+from wrapperir.kernels.libraries import compile_object, link_library
 from wrapperir_cpp.layout import (
     BRIDGE_LIBRARY,
     BRIDGE_SOURCE,
@@ -21,8 +23,6 @@ from wrapperir_cpp.layout import (
     KERNELS,
     LIBRARY,
 )
-from wrapperir_cpp.objects import compile_object, link_library
-from wrapperir_cpp.targets import Target
 from wrapperir_cpp.triton_build import compile_triton_kernels
 from wrapperir_cpp.tuned_artifact import tune_artifact
 
@@ -60,14 +60,15 @@ def build_artifact(
 def _build_libraries(files: Mapping[str, str | bytes]) -> dict[str, Path]:
     """Return the libraries of an artifact by their names in it, in the user's cache."""
     compiler = find_compiler()
+    kernels = kernel_sources(files)
     with ThreadPoolExecutor(max_workers=1) as pool:
-        pending = pool.submit(build_kernels, files)
+        pending = pool.submit(build_kernels, kernels)
         objects = _build_objects(compiler, files)
-        kernels = pending.result()
+        kernel_objects = pending.result()
     libraries = _libraries(files)
     host = [path for name, path in objects.items() if name != BRIDGE_SOURCE]
     openmp = ("-fopenmp",) if kernels else ()
-    program = [*host, *kernels]
+    program = [*host, *kernel_objects]
     built = {
         LIBRARY: link_library(compiler, LIBRARY, program, libraries, _EXPORTED, openmp)
     }
@@ -77,6 +78,15 @@ def _build_libraries(files: Mapping[str, str | bytes]) -> dict[str, Path]:
             compiler, BRIDGE_LIBRARY, bridge, libraries, _EXPORTED
         )
     return built
+
+
+def kernel_sources(files: Mapping[str, str | bytes]) -> dict[str, str]:
+    """Return the sources of an artifact's C++ kernels by path."""
+    return {
+        path: content
+        for path, content in sorted(files.items())
+        if path.startswith(KERNELS) and path.endswith(".cpp") and isinstance(content, str)
+    }
 
 
 def build_extension(source: Path, headers: Sequence[Path], include: Sequence[str]) -> Path:

@@ -60,8 +60,8 @@ class CppEmitter(Emitter):
         Raises:
             DiagnosticError: WIR709, there is no compiler, or a source does not build.
         """
+        from wrapperir.kernels.gpu_targets import targets_to_keep
         from wrapperir_cpp.build import build_artifact  # it imports torch
-        from wrapperir_cpp.targets import targets_to_keep
 
         return build_artifact(artifact, targets_to_keep(), self.emit)
 
@@ -82,9 +82,9 @@ class CppEmitter(Emitter):
             DiagnosticError: a constant is missing; WIR709, a source does not build; WIR710,
                 the library does not load, or was built for another torch.
         """
+        from wrapperir.kernels.gpu_targets import targets_to_run
         from wrapperir_cpp.build import build_artifact  # it imports torch
         from wrapperir_cpp.load import load_library
-        from wrapperir_cpp.targets import targets_to_run
 
         if LIBRARY not in artifact.files:
             artifact = build_artifact(artifact, targets_to_run(), self.emit)

@@ -11,10 +11,10 @@ from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.line import KernelCallLine, MultiKernelLine
 from wrapperir.ir.program import Program
 from wrapperir.ir.selection import BenchmarkChoice
+from wrapperir.kernels.gpu_targets import Target, present_targets
 from wrapperir.text import parse_program
 from wrapperir_cpp.artifact_files import TEXT
 from wrapperir_cpp.layout import KERNELS
-from wrapperir_cpp.targets import Target, present_targets
 from wrapperir_cpp.triton_kernels import KERNEL_FACTS
 
 if TYPE_CHECKING:

@@ -19,12 +19,12 @@ from wrapperir.emit import Value
 from wrapperir.emit.contract import Artifact, Loaded
 from wrapperir.interp import Interpreter
 from wrapperir.ir.program import Program
+from wrapperir.kernels.gpu_targets import parse_targets
 from wrapperir.testing import example_constants, example_inputs
 from wrapperir.text import parse_program
 from wrapperir_cpp.build import build_artifact
 from wrapperir_cpp.emitter import CppEmitter
 from wrapperir_cpp.load import load_library
-from wrapperir_cpp.targets import parse_targets
 from wrapperir_cpp.triton_build import RECORD
 
 

@@ -22,6 +22,7 @@ from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import KernelDefinitionLine, ZeroMode
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import tensor
+from wrapperir.kernels.gpu_targets import present_targets
 from wrapperir.testing import CASES, Case, example_constants, example_inputs, programs
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir.tuning.choice_cache import fresh_choice_cache
@@ -30,7 +31,6 @@ from wrapperir.verify import verify
 from wrapperir_cpp.build import build_artifact
 from wrapperir_cpp.emitter import CppEmitter
 from wrapperir_cpp.load import load_library
-from wrapperir_cpp.targets import present_targets
 from wrapperir_python.emitter import PythonEmitter
 
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -17,8 +17,9 @@ from wrapperir.ir.program import Program
 from wrapperir.ir.types import DType, tensor
 from wrapperir.kernels.compiler import Compiler, find_compiler
 from wrapperir.kernels.cpp_build import target_of
+from wrapperir.kernels.cpp_objects import build_kernels
+from wrapperir_cpp.build import kernel_sources
 from wrapperir_cpp.emitter import CppEmitter
-from wrapperir_cpp.kernel_build import build_kernels
 from wrapperir_cpp.kernels import declare_kernel
 from wrapperir_cpp.module_text import CppModule, source_writer
 
@@ -203,14 +204,14 @@ def test_kernels_are_compiled_anew_for_another_processor(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     artifact = CppEmitter().emit(calling(cpp("p[0] = 1;")))
-    first = build_kernels(artifact.files)
+    first = build_kernels(kernel_sources(artifact.files))
     monkeypatch.setattr(
         "wrapperir.kernels.cpp_build.target_of", lambda _: "#define __AVX1024__ 1\n"
     )
-    assert set(build_kernels(artifact.files)).isdisjoint(first)
+    assert set(build_kernels(kernel_sources(artifact.files))).isdisjoint(first)
     monkeypatch.undo()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert build_kernels(artifact.files) == first
+    assert build_kernels(kernel_sources(artifact.files)) == first
 
 
 def test_the_compiler_says_which_processor_it_compiles_for() -> None:

@@ -31,12 +31,12 @@ from wrapperir.ir.selection import (
     Selection,
 )
 from wrapperir.ir.types import DType, tensor
+from wrapperir.kernels.gpu_targets import parse_targets, present_targets
 from wrapperir.testing import example_inputs
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir_cpp.build import build_artifact
 from wrapperir_cpp.emitter import CppEmitter
 from wrapperir_cpp.load import load_library
-from wrapperir_cpp.targets import parse_targets, present_targets
 
 __all__ = ["fake_gpu"]
 

@@ -268,10 +268,10 @@ def test_a_device_that_only_an_argument_names() -> None:
     program = parsed(
         """
         program @main(%x: f32[2]) {
-        %y = extern_kernel aten.empty_like.default(%x, device = device(meta)) : f32[2]@meta
-        %n = extern_kernel aten.numel.default(%y) : i64
-        free %y
-        return %n
+          %y = extern_kernel aten.ones_like.default(%x, device = device(meta)) : f32[2]@meta
+          %n = extern_kernel aten.numel.default(%y) : i64
+          free %y
+          return %n
         }
         """
     )

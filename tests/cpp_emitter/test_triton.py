@@ -22,17 +22,17 @@ from wrapperir.ir.kernel import (
 from wrapperir.ir.line import KernelDefinitionLine
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import DType, tensor
-from wrapperir.testing.kernels import KernelKind, library_kernel
-from wrapperir.verify import verify
-from wrapperir_cpp.emitter import CppEmitter
-from wrapperir_cpp.kernel_arguments import ArgumentFacts, divisor_of, survey_arguments
-from wrapperir_cpp.targets import (
+from wrapperir.kernels.gpu_targets import (
     DEFAULT_TARGETS,
     Target,
     parse_targets,
     present_targets,
     targets_to_keep,
 )
+from wrapperir.testing.kernels import KernelKind, library_kernel
+from wrapperir.verify import verify
+from wrapperir_cpp.emitter import CppEmitter
+from wrapperir_cpp.kernel_arguments import ArgumentFacts, divisor_of, survey_arguments
 from wrapperir_cpp.triton_build import RECORD, TABLE, compile_triton_kernels
 
 VECTOR = tensor("f32", (64,), device=GPU)

@@ -14,6 +14,7 @@ from wrapperir.ir.line import KernelDefinitionLine, SizeOf
 from wrapperir.ir.program import Program
 from wrapperir.ir.selection import BenchmarkChoice, FirstChoice, Selection
 from wrapperir.ir.types import CPU, Device, tensor
+from wrapperir.kernels.gpu_targets import Target
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir.text import parse_program
 from wrapperir.tuning.choice_cache import fresh_choice_cache
@@ -22,7 +23,6 @@ from wrapperir.tuning.record import parse_record
 from wrapperir.tuning.tune import tune_program
 from wrapperir.verify import verify
 from wrapperir_cpp.emitter import CppEmitter
-from wrapperir_cpp.targets import Target
 from wrapperir_cpp.tuned_artifact import open_choices, tune_artifact
 
 ADD = library_kernel(KernelKind.ADD, Language.TRITON)

@@ -21,7 +21,6 @@ from wrapperir.kernels.cpp_build import (
     precompiled_header,
     side_by_side,
 )
-from wrapperir_cpp.layout import KERNELS
 
 # A header of the first kind includes the others, so these are the same for every kernel.
 _HEADERS = (
@@ -34,21 +33,19 @@ _LARGEST_UNIT = 32
 _UNGROUP = ("-r", "--force-group-allocation")
 # In two steps: a variable that is to be one in the process is only hidden when it is weak.
 _HIDE = (("--weaken",), ("--keep-global-symbols=functions",))
-_PROCESSOR = Path(__file__).with_name("runtime") / "processor.cpp"
+_PROCESSOR = Path(__file__).with_name("processor.cpp")
 
 
-def build_kernels(files: Mapping[str, str | bytes]) -> list[Path]:
-    """Return the objects of an artifact's C++ kernels, in the user's cache.
+def build_kernels(kernels: Mapping[str, str]) -> list[Path]:
+    """Return the objects of C++ kernels, in the user's cache.
+
+    ``kernels`` are sources by path; a source defines the function that its file is named
+    for.  Another object tells what the kernels need of the processor.
 
     Raises:
         DiagnosticError: WIR709, a kernel does not compile; WIR710, there is no place to
             keep what is built.
     """
-    kernels = {
-        path: text
-        for path, text in sorted(files.items())
-        if path.startswith(KERNELS) and path.endswith(".cpp") and isinstance(text, str)
-    }
     if not kernels:
         return []
     compiler = kernel_compiler()
@@ -148,6 +145,6 @@ def _build_object(compiler: Compiler, path: str, text: str, kernels: Iterable[st
             _check_entries(output, path, functions)
             _hide_helpers(output, functions)
 
-    functions = [_function_of(kernel) for kernel in kernels if kernel.startswith(KERNELS)]
+    functions = [_function_of(kernel) for kernel in kernels if kernel != _PROCESSOR.name]
     key = kernel_digest(compiler, _UNGROUP, _HIDE, path, text)
     return built_once("objects", key, compile_to)

@@ -73,7 +73,7 @@ class Workers:
                 return self._idle.pop()
         errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "wrapperir_cpp.triton_worker"],
+            [sys.executable, "-P", "-m", "wrapperir.kernels.triton_worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,

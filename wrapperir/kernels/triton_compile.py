@@ -1,0 +1,143 @@
+"""Compiles Triton kernels ahead of time, with or without a GPU.
+
+A kernel's source is executed for that, in processes of their own.
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from attrs import evolve, frozen
+
+from wrapperir.kernels.compiler import failed
+from wrapperir.kernels.cpp_build import side_by_side
+from wrapperir.kernels.gpu_targets import Target
+from wrapperir.kernels.triton_workers import WORKERS
+
+_JOBS_OF_A_PROCESS = 6
+
+Facts: TypeAlias = Mapping[str, Any]
+"""How a kernel is compiled.
+
+It has a ``name`` for messages, the path of its ``source``, its ``entry``, the
+``signature`` of the arguments that a launch passes, the ``values`` of constants and
+options, and positions in the signature: ``aligned`` arguments are multiples of 16,
+``checked`` ones are where the aligned variant is launched, and ``descriptors`` are tensor
+descriptors.
+"""
+
+
+@frozen
+class TritonJob:
+    """One compilation of a kernel for a target, for aligned addresses or any."""
+
+    symbol: str
+    target: Target
+    is_aligned: bool
+    file: str
+    facts: Facts
+    result: Facts
+
+    @property
+    def task(self) -> Facts:
+        """The job as the worker reads it."""
+        aligned = list(self.facts["aligned"])
+        if self.is_aligned:
+            aligned += self.facts["checked"]
+        return {
+            "source": self.facts["source"],
+            "entry": self.facts["entry"],
+            "signature": self.facts["signature"],
+            "values": self.facts["values"],
+            "aligned": aligned,
+            "backend": self.target.backend,
+            "architecture": self.target.architecture,
+            "lanes": self.target.lanes,
+            "suffix": self.target.suffix,
+            "file": self.file,
+        }
+
+
+def compile_triton(
+    kernels: Mapping[str, Facts],
+    sources: Mapping[str, str],
+    targets: Sequence[Target],
+    folder: str,
+) -> tuple[list[TritonJob], dict[str, bytes]]:
+    """Return the compilations of kernels by symbol, and the files that they made.
+
+    A kernel with ``checked`` arguments has two variants for each target.  If it does not
+    compile for one of several targets, that target lacks it, and the result says why.
+    ``folder`` is the folder of the files, a path that ends with ``/``.
+
+    Raises:
+        DiagnosticError: WIR709, a kernel compiles for no target.
+    """
+    jobs = [
+        _job(symbol, target, facts, folder, is_aligned=is_aligned)
+        for symbol, facts in kernels.items()
+        for target in targets
+        for is_aligned in ((True, False) if facts["checked"] else (False,))
+    ]
+    # A kernel's jobs stay together: its source is then executed once.
+    count = max(1, min(os.cpu_count() or 1, len(jobs) // _JOBS_OF_A_PROCESS))
+    size = -(-len(jobs) // count)
+    parts = [jobs[i : i + size] for i in range(0, len(jobs), size)]
+    done: list[TritonJob] = []
+    built: dict[str, bytes] = {}
+    for part, contents in side_by_side(lambda part: _run(part, sources), parts):
+        done += part
+        built.update(contents)
+    for symbol, facts in kernels.items():
+        _check(facts, [job for job in done if job.symbol == symbol])
+    return done, built
+
+
+def _job(
+    symbol: str, target: Target, facts: Facts, folder: str, *, is_aligned: bool
+) -> TritonJob:
+    # The weaker variant is the one that is rarely launched.
+    variant = ".any" if facts["checked"] and not is_aligned else ""
+    file = f"{folder}{symbol}{variant}.{target.name}.{target.suffix}"
+    return TritonJob(symbol, target, is_aligned, file, facts, {})
+
+
+def _run(
+    jobs: Sequence[TritonJob], sources: Mapping[str, str]
+) -> tuple[list[TritonJob], dict[str, bytes]]:
+    """Return the jobs with their results, and the files that they made."""
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        for path in {job.facts["source"] for job in jobs}:
+            (directory / path).parent.mkdir(parents=True, exist_ok=True)
+            (directory / path).write_text(sources[path], encoding="utf-8")
+        for job in jobs:
+            (directory / job.file).parent.mkdir(parents=True, exist_ok=True)
+        tasks = [job.task for job in jobs]
+        (directory / "jobs.json").write_text(json.dumps(tasks), encoding="utf-8")
+        names = ", ".join(dict.fromkeys(job.facts["name"] for job in jobs))
+        WORKERS.compile(directory, names)
+        results = json.loads((directory / "results.json").read_text(encoding="utf-8"))
+        done = [
+            evolve(job, result=result) for job, result in zip(jobs, results, strict=True)
+        ]
+        made = {
+            job.file: (directory / job.file).read_bytes()
+            for job in done
+            if "error" not in job.result
+        }
+    return done, made
+
+
+def _check(facts: Facts, jobs: Sequence[TritonJob]) -> None:
+    """Refuse a kernel that has no target, or of whose variants a target has just one."""
+    without = {job.target: job for job in jobs if "error" in job.result}
+    if len(without) < len({job.target for job in jobs}):
+        return
+    first = next(iter(without.values()))
+    raise failed(
+        f"{facts['name']} does not compile for {first.target.name}: {first.result['error']}"
+    )
