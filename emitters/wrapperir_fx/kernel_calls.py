@@ -10,6 +10,7 @@ from torch._higher_order_ops.triton_kernel_wrap import triton_kernel_wrapper_mut
 from torch.fx.node import Argument, has_side_effect
 
 from wrapperir.emit.number_kinds import NumberKinds, kind_of
+from wrapperir.emit.python.triton_kernels import bound_values
 from wrapperir.emit.runnable_kernels import (
     Runnable,
     taken_arguments,
@@ -45,7 +46,6 @@ from wrapperir.ir.line import (
 from wrapperir_fx.callees import Callee, Signature
 from wrapperir_fx.context import GraphContext
 from wrapperir_fx.nodes import Number
-from wrapperir_python.triton_kernels import bound_values
 
 # A launch has no result, so without this it would be removed as dead code.
 has_side_effect(triton_kernel_wrapper_mutation)

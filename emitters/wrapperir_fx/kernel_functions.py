@@ -16,6 +16,11 @@ from attrs import evolve
 
 from wrapperir.emit.contract import Artifact
 from wrapperir.emit.fragment import Fragment
+from wrapperir.emit.python.cpp_kernels import emit_cpp_kernel
+from wrapperir.emit.python.expressions import format_tuple
+from wrapperir.emit.python.load_module import load_module
+from wrapperir.emit.python.module_text import ModuleText
+from wrapperir.emit.python.triton_kernels import emit_triton_kernel
 from wrapperir.emit.source_writer import SourceWriter
 from wrapperir.fx.kernel_keys import definition_key
 from wrapperir.fx.kernel_registry import (
@@ -28,11 +33,6 @@ from wrapperir.fx.kernel_registry import (
 )
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import KernelDefinitionLine
-from wrapperir_python.cpp_kernels import emit_cpp_kernel
-from wrapperir_python.expressions import format_tuple
-from wrapperir_python.load import load_module
-from wrapperir_python.module_text import ModuleText
-from wrapperir_python.triton_kernels import emit_triton_kernel
 
 _ENTRY = "kernels.py"
 _LOCK = threading.RLock()
@@ -169,5 +169,5 @@ def _build(
         writer.emit_line("return {}", format_tuple(built))
     files: dict[str, str | bytes] = {_ENTRY: writer.format_text(), **module.files}
     artifact = Artifact("fx", files, _ENTRY)
-    call = load_module(artifact, {}, interpreted=interpreted, checked=False)
+    call = load_module(artifact, {}, interpreted=interpreted).call
     return cast(Callable[[list[object]], tuple[tuple[object, Launcher], ...]], call)([])

@@ -4,17 +4,17 @@ from collections.abc import Mapping
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit.fragment import Fragment, fragment, joined
-from wrapperir.emit.torch_dtypes import TORCH_DTYPES
-from wrapperir.ir.line import Argument, BufferRef, ComplexLiteral, TorchEnum
-from wrapperir.ir.types import Device, DType
-from wrapperir_python.expressions import ExpressionFormatter, format_tuple
-from wrapperir_python.literals import (
+from wrapperir.emit.python.expressions import ExpressionFormatter, format_tuple
+from wrapperir.emit.python.literals import (
     format_constant,
     format_float,
     format_int,
     format_string,
 )
-from wrapperir_python.module_text import ModuleText
+from wrapperir.emit.python.module_text import ModuleText
+from wrapperir.emit.torch_dtypes import TORCH_DTYPES
+from wrapperir.ir.line import Argument, BufferRef, ComplexLiteral, TorchEnum
+from wrapperir.ir.types import Device, DType
 
 _ENUMS: Mapping[str, frozenset[str]] = {
     "layout": frozenset(

@@ -7,6 +7,7 @@ from wrapperir.emit.assert_messages import (
     scalar_message,
 )
 from wrapperir.emit.fragment import fragment
+from wrapperir.emit.python.literals import format_int, format_string
 from wrapperir.ir.line import (
     AssertAlignmentLine,
     AssertNotNanLine,
@@ -14,7 +15,6 @@ from wrapperir.ir.line import (
     AssertSizeStrideLine,
 )
 from wrapperir_python.context import PythonContext
-from wrapperir_python.literals import format_int, format_string
 
 
 def emit_assert_size_stride(context: PythonContext, line: AssertSizeStrideLine) -> None:

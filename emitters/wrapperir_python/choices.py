@@ -12,6 +12,9 @@ import wrapperir
 from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.kernel_digest import kernel_digest
 from wrapperir.emit.names import Namespace, NameTable
+from wrapperir.emit.python.expressions import format_tuple
+from wrapperir.emit.python.literals import format_int, format_string
+from wrapperir.emit.python.module_text import RESERVED, ModuleText
 from wrapperir.emit.runnable_kernels import Candidate, ComputedAt, NearestAt, Runnable
 from wrapperir.emit.source_writer import SourceWriter
 from wrapperir.emit.updated_arguments import updated_arguments
@@ -27,9 +30,6 @@ from wrapperir.ir.selection import (
     settled_choice,
 )
 from wrapperir_python.context import PythonContext
-from wrapperir_python.expressions import format_tuple
-from wrapperir_python.literals import format_int, format_string
-from wrapperir_python.module_text import RESERVED, ModuleText
 
 _CORE = Path(wrapperir.__file__).parent
 _FOR_BENCHMARKS = (

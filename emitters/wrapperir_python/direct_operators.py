@@ -12,10 +12,10 @@ from typing import LiteralString
 from attrs import frozen
 
 from wrapperir.emit.fragment import Fragment, fragment, joined
+from wrapperir.emit.python.module_text import ModuleText
 from wrapperir.ir.line import Argument, BufferRef, ExternKernelLine
 from wrapperir.ir.types import DEFAULT_SPACE, DType, TensorType
 from wrapperir_python.context import PythonContext
-from wrapperir_python.module_text import ModuleText
 
 _EMITTED = Path(__file__).with_name("emitted")
 _FILES = ("operators.py", "operators.cpp")

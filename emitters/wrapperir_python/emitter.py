@@ -2,24 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit.contract import Artifact, Emitter, Loaded, Support
 from wrapperir.emit.facts import ProgramFacts, program_facts
 from wrapperir.emit.fragment import Fragment, joined
+from wrapperir.emit.python.expressions import format_tuple
+from wrapperir.emit.python.literals import format_int, format_string
+from wrapperir.emit.python.module_text import ModuleText
 from wrapperir.emit.runnable_kernels import candidates
 from wrapperir.emit.source_writer import SourceWriter
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import KernelCallLine, KernelDefinitionLine, MultiKernelLine
 from wrapperir.ir.program import SCHEMA_VERSION, Program
-from wrapperir_python.expressions import format_tuple
 from wrapperir_python.inputs import emit_inputs, emit_layout_checks
 from wrapperir_python.lines import PythonLines
-from wrapperir_python.literals import format_int, format_string
-from wrapperir_python.memory_checks import checked
-from wrapperir_python.module_text import ModuleText
+from wrapperir_python.memory_checks import checked, reporting_faults
 from wrapperir_python.streams import emit_actions, emit_begin
 
 if TYPE_CHECKING:
@@ -106,12 +106,12 @@ class PythonEmitter(Emitter):
             DiagnosticError: a constant is missing, or the module does not load: a kernel
                 does not compile or an operator is not registered.
         """
-        from wrapperir_python.load import load_module  # it imports torch
+        from wrapperir.emit.python.load_module import load_module  # it imports torch
 
-        facts = artifact.metadata.items()
-        return load_module(
-            artifact, constants, interpreted=INTERPRETED in facts, checked=CHECKED in facts
-        )
+        marks = artifact.metadata.items()
+        module = load_module(artifact, constants, interpreted=INTERPRETED in marks)
+        call = cast(Loaded, module.call)
+        return reporting_faults(call, module.memory_check) if CHECKED in marks else call
 
 
 def _with_configs_as_choices(program: Program) -> Program:

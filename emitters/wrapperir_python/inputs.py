@@ -7,13 +7,13 @@ import wrapperir.emit
 from wrapperir.emit.checked_inputs import indexed_device, needs_layout_check
 from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.number_kinds import kind_of
+from wrapperir.emit.python.expressions import format_targets
+from wrapperir.emit.python.literals import format_int, format_string
 from wrapperir.emit.source_writer import SourceWriter
 from wrapperir.ir.line import SymbolKind
 from wrapperir.ir.program import Input, Program
 from wrapperir.ir.types import ScalarType, TensorType
 from wrapperir_python.context import PythonContext
-from wrapperir_python.expressions import format_targets
-from wrapperir_python.literals import format_int, format_string
 
 _CHECKS: dict[SymbolKind, LiteralString] = {
     SymbolKind.INT: "check_int",

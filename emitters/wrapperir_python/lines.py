@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from wrapperir.diagnostics import LinePath
 from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.provenance import provenances_to_show
+from wrapperir.emit.python.cpp_kernels import emit_cpp_kernel
+from wrapperir.emit.python.literals import format_int
+from wrapperir.emit.python.triton_kernels import emit_triton_kernel
 from wrapperir.emit.source_writer import SourceWriter
 from wrapperir.emit.stream_actions import Stream, launch_stream
 from wrapperir.ir.effects import uses
@@ -47,14 +50,11 @@ from wrapperir_python import asserts
 from wrapperir_python.blocks import PythonBlocks
 from wrapperir_python.choices import describe_choice
 from wrapperir_python.context import PythonContext
-from wrapperir_python.cpp_kernels import emit_cpp_kernel
 from wrapperir_python.launches import find_callee
-from wrapperir_python.literals import format_int
 from wrapperir_python.operators import format_operator_call
 from wrapperir_python.pools import drop_name, emit_place, emit_pool, emit_pool_view
 from wrapperir_python.streams import emit_actions, emit_zero, on_stream
 from wrapperir_python.symbols import emit_symbol_definition
-from wrapperir_python.triton_kernels import emit_triton_kernel
 
 
 class PythonLines(PythonContext, LineVisitor[None]):

@@ -6,11 +6,11 @@ from attrs import evolve
 
 from wrapperir.emit.allocations import natural_alignment
 from wrapperir.emit.fragment import Fragment, fragment
+from wrapperir.emit.python.expressions import ExpressionFormatter
+from wrapperir.emit.python.module_text import ModuleText
 from wrapperir.ir.expr import Expr, add, mul, sub
 from wrapperir.ir.types import Device, TensorType, storage_extent
 from wrapperir_python.arguments import ArgumentFormatter
-from wrapperir_python.expressions import ExpressionFormatter
-from wrapperir_python.module_text import ModuleText
 
 
 class MemoryFormatter:

@@ -4,12 +4,18 @@ The checks are told what the program says, and look at the tensors that the rest
 emitted code made, so that they agree only if both are right.
 """
 
+import functools
 from collections.abc import Iterable
 from pathlib import Path
-from typing import cast
+from types import ModuleType
+from typing import TYPE_CHECKING, cast
 
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit.allocations import natural_alignment
+from wrapperir.emit.contract import Loaded, Value
 from wrapperir.emit.fragment import Fragment, fragment, joined
+from wrapperir.emit.python.expressions import format_tuple
+from wrapperir.emit.python.literals import format_int, format_string
 from wrapperir.ir.line import (
     AllocateLine,
     AllocatePoolLine,
@@ -31,9 +37,10 @@ from wrapperir.ir.line import (
 from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import PoolType, ScalarType, TensorType
-from wrapperir_python.expressions import format_tuple
 from wrapperir_python.lines import PythonLines
-from wrapperir_python.literals import format_int, format_string
+
+if TYPE_CHECKING:
+    from wrapperir_python.emitted.memory_check import MemoryPlanError
 
 
 class CheckedLines(PythonLines):
@@ -47,14 +54,13 @@ class CheckedLines(PythonLines):
         self._known = set()  # what the checks have been told of
         self.module.import_file("memory_check", Path(__file__).with_name("emitted"))
         self.writer.emit_line("memory = memory_check.Memory()")
-        for given in program.inputs:
-            if not isinstance(given.type, ScalarType):
-                self._emit_given(given.name)
+        for name in _entered(program):
+            self._known.add(name)
+            self._emit("entered", format_string(name), self.values[name])
 
     def emit_end(self, program: Program) -> None:
         """Append the check that nothing else is alive."""
-        names = {given.name for given in program.inputs} & self._known
-        names.update(buffers_in(program.outputs))
+        names = {*_entered(program), *buffers_in(program.outputs)}
         self._emit("finish", format_tuple([format_string(name) for name in sorted(names)]))
         super().emit_end(program)
 
@@ -200,6 +206,12 @@ class CheckedLines(PythonLines):
         )
 
 
+def _entered(program: Program) -> list[str]:
+    """Return the names of the tensors that a program is given."""
+    inputs = [x.name for x in program.inputs if not isinstance(x.type, ScalarType)]
+    return inputs + [constant.name for constant in program.constants]
+
+
 def _spare(type: TensorType | PoolType) -> Fragment:
     """Return the bytes that an allocation may take more for its alignment."""
     wanted = type.alignment or 0
@@ -209,3 +221,24 @@ def _spare(type: TensorType | PoolType) -> Fragment:
 def checked(lines: type[PythonLines]) -> type[PythonLines]:
     """Return lines of that kind with checks of memory."""
     return cast(type[PythonLines], type("Checked", (CheckedLines, lines), {}))
+
+
+def reporting_faults(call: Loaded, memory_check: ModuleType) -> Loaded:
+    """Return ``call``, whose differences from its plan are raised as WIR842."""
+    failure = cast("type[MemoryPlanError]", memory_check.MemoryPlanError)
+
+    @functools.wraps(call)
+    def reporting(inputs: list[Value]) -> tuple[Value, ...]:
+        try:
+            return call(inputs)
+        except failure as error:
+            raise DiagnosticError(
+                Diagnostic(
+                    code=Code.RUN_MEMORY_PLAN,
+                    message=f"%{error.buffer} {error.difference}",
+                    path=error.place,
+                    subject=f"%{error.buffer}",
+                )
+            ) from error
+
+    return reporting

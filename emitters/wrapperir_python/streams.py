@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import assert_never
 
 from wrapperir.emit.fragment import Fragment, fragment
+from wrapperir.emit.python.literals import format_int
 from wrapperir.emit.source_writer import SourceWriter
 from wrapperir.emit.stream_actions import (
     RecordEvent,
@@ -18,7 +19,6 @@ from wrapperir.emit.stream_actions import (
     WaitStream,
 )
 from wrapperir_python.context import PythonContext
-from wrapperir_python.literals import format_int
 
 
 def emit_actions(

@@ -2,6 +2,8 @@
 
 from wrapperir.emit.fragment import Fragment, fragment
 from wrapperir.emit.number_kinds import kind_of_type
+from wrapperir.emit.python.expressions import format_converted
+from wrapperir.emit.python.literals import format_int
 from wrapperir.ir.expr import symbols_in
 from wrapperir.ir.line import (
     ItemOf,
@@ -14,8 +16,6 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.types import TensorType
 from wrapperir_python.context import PythonContext
-from wrapperir_python.expressions import format_converted
-from wrapperir_python.literals import format_int
 
 
 def emit_symbol_definition(context: PythonContext, line: SymbolDefinitionLine) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from wrapperir.emit import Namespace, NameTable
 from wrapperir.emit.number_kinds import NumberKinds
+from wrapperir.emit.python.expressions import ExpressionFormatter
 from wrapperir.ir.expr import (
     MAX_DEPTH,
     VARIADIC,
@@ -21,7 +22,6 @@ from wrapperir.ir.expr import (
     evaluate,
 )
 from wrapperir.ir.line import SymbolKind
-from wrapperir_python.expressions import ExpressionFormatter
 
 VALUES: dict[str, Number] = {
     **{"a": 7, "b": -3, "c": 0, "class": 2, "f": 1.5},

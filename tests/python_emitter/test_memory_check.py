@@ -230,3 +230,53 @@ def test_a_program_is_compiled_with_checks() -> None:
     (plain,) = compile_program(program)([x])
     assert_same([checked], [plain])
     assert "memory" not in str(PythonEmitter().emit(program).files["program.py"])
+
+
+VIEWS = """\
+wrapperir 1
+
+program @main(%x: f32[s1], %n: i64) {
+  symbol s0: int 1..100 = value(%n)
+  symbol s1: int 1..100 = size(%x, 0)
+  constant %w: f32[8] = "w"
+  VIEW
+  %r = extern_kernel aten.clone.default(%v) : f32[s0]
+  free %v
+  return %r
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [("x", "%v takes bytes 0..32 of the 24 of %x"), ("w", "0..36 of the 32 of %w")],
+)
+def test_a_view_outside_an_input_or_constant_is_named(source: str, message: str) -> None:
+    text = VIEWS.replace("VIEW", f"%v = reinterpret %{source} as f32[s0]")
+    program = parse_program(text)
+    call = CHECKING.load(CHECKING.emit(program), {"w": torch.ones(8)})
+    call([torch.ones(6), 6])
+    with pytest.raises(DiagnosticError, match=message) as caught:
+        call([torch.ones(6), 8 if source == "x" else 9])
+    assert caught.value.diagnostics[0].code is Code.RUN_MEMORY_PLAN
+
+
+def test_views_that_share_the_memory_of_an_input_pass_the_checks() -> None:
+    text = """\
+wrapperir 1
+
+program @main(%x: f32[4], %y: f32[4; offset 4]) {
+  %v = reinterpret %y as f32[4]
+  %a = extern_kernel aten.add.Tensor(%x, %v) : f32[4]
+  free %x
+  free %v
+  free %y
+  return %a
+}
+"""
+    memory = torch.arange(8.0)
+    call = CHECKING.load(CHECKING.emit(parse_program(text)), {})
+    for _ in range(2):
+        (a,) = call([memory[:4], memory[4:]])
+        assert isinstance(a, torch.Tensor)
+        assert a.tolist() == [0, 2, 4, 6]

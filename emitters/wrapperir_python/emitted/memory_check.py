@@ -75,8 +75,20 @@ class Memory:
         self._pools: dict[str, _Storage] = {}
         self._allocated: dict[int, _Storage] = {}
 
+    def entered(self, name: str, value: object) -> None:
+        """Take note of an input or constant: its storage bounds the views of it."""
+        for tensor in _tensors(value):
+            if self._storage_of(tensor) is None:
+                memory = tensor.untyped_storage()
+                begin = memory.data_ptr()
+                storage = _Storage(name, begin, begin + memory.nbytes(), None)
+                storage.memory = _Reference(tensor)
+                storage.escaped = True  # the caller may hold it
+                self._allocated[storage.memory.identity] = storage
+        self.given(name, value)
+
     def given(self, name: str, value: object) -> None:
-        """Take note of an input, or of what an operator or block returned."""
+        """Take note of what an operator or block returned."""
         found = [self._storage_of(tensor) for tensor in _tensors(value)]
         tensor = value if isinstance(value, torch.Tensor) else None
         self._name(name, tensor, *[storage for storage in found if storage is not None])

@@ -5,6 +5,8 @@ from typing import LiteralString
 
 from wrapperir.emit.fragment import fragment, joined
 from wrapperir.emit.names import NameTable
+from wrapperir.emit.python.literals import format_string, format_text
+from wrapperir.emit.python.module_text import ModuleText
 from wrapperir.ir.kernel import (
     Access,
     RuntimeParameter,
@@ -14,8 +16,6 @@ from wrapperir.ir.kernel import (
 )
 from wrapperir.ir.line import KernelDefinitionLine
 from wrapperir.ir.types import DType
-from wrapperir_python.literals import format_string, format_text
-from wrapperir_python.module_text import ModuleText
 
 _C_TYPES: Mapping[DType, LiteralString] = {
     DType.F64: "double",

@@ -1,23 +1,19 @@
-"""Executes an emitted module and returns its ``call``."""
+"""Executes emitted Python modules."""
 
-import functools
 import importlib.util
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from importlib.abc import SourceLoader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import torch
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit.artifact import artifact_digest
 from wrapperir.emit.artifact_store import store_artifact
-from wrapperir.emit.contract import Artifact, Loaded, Value
-
-if TYPE_CHECKING:
-    from wrapperir_python.emitted.memory_check import MemoryPlanError
+from wrapperir.emit.contract import Artifact
 
 
 class _TextLoader(SourceLoader):
@@ -39,12 +35,10 @@ def load_module(
     constants: Mapping[str, torch.Tensor],
     *,
     interpreted: bool,
-    checked: bool,
-) -> Loaded:
-    """Execute the entry of an artifact, give it its constants and return its ``call``.
+) -> ModuleType:
+    """Execute the entry of an artifact, give it its constants and return the module.
 
-    ``interpreted`` says that Triton kernels run on the CPU, in Triton's interpreter;
-    ``checked`` that the code checks its memory: what it finds is a ``DiagnosticError``.
+    ``interpreted`` says that Triton kernels run on the CPU, in Triton's interpreter.
     A module of one file is executed from memory.  One with kernels in files of their own
     is first written to the user's cache, under the digest of what it holds.
 
@@ -66,26 +60,7 @@ def load_module(
     except Exception as error:
         raise _failed(error) from error
     _bind_constants(module, constants)
-    call = cast(Loaded, module.call)
-    return _reporting(call, module.memory_check.MemoryPlanError) if checked else call
-
-
-def _reporting(call: Loaded, failure: type["MemoryPlanError"]) -> Loaded:
-    @functools.wraps(call)
-    def reporting(inputs: list[Value]) -> tuple[Value, ...]:
-        try:
-            return call(inputs)
-        except failure as error:
-            raise DiagnosticError(
-                Diagnostic(
-                    code=Code.RUN_MEMORY_PLAN,
-                    message=f"%{error.buffer} {error.difference}",
-                    path=error.place,
-                    subject=f"%{error.buffer}",
-                )
-            ) from error
-
-    return reporting
+    return module
 
 
 def _interpretation(interpreted: bool) -> "nullcontext[None]":

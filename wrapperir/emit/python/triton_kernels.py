@@ -6,6 +6,14 @@ from collections.abc import Mapping
 from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.names import Namespace, NameTable
 from wrapperir.emit.number_kinds import NumberKinds, kind_of
+from wrapperir.emit.python.expressions import ExpressionFormatter, format_tuple
+from wrapperir.emit.python.literals import (
+    format_constant,
+    format_int,
+    format_keyword,
+    format_string,
+)
+from wrapperir.emit.python.module_text import RESERVED, ModuleText
 from wrapperir.emit.source_writer import SourceWriter
 from wrapperir.ir.expr import (
     EvaluationError,
@@ -24,14 +32,6 @@ from wrapperir.ir.kernel import (
 )
 from wrapperir.ir.line import KernelDefinitionLine
 from wrapperir.ir.types import DType
-from wrapperir_python.expressions import ExpressionFormatter, format_tuple
-from wrapperir_python.literals import (
-    format_constant,
-    format_int,
-    format_keyword,
-    format_string,
-)
-from wrapperir_python.module_text import RESERVED, ModuleText
 
 # Triton takes a number for a bool or an i32 (or what holds it) unless it is told.
 _TOLD_TYPES: Mapping[DType, str] = {

@@ -8,9 +8,9 @@ from typing import LiteralString
 
 from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.names import Namespace, NameTable
+from wrapperir.emit.python.support_functions import IMPORTS, SUPPORT_FUNCTIONS
 from wrapperir.emit.source_writer import SourceWriter
 from wrapperir.emit.stream_actions import Stream
-from wrapperir_python.support_functions import IMPORTS, SUPPORT_FUNCTIONS
 
 RESERVED = frozenset(
     {

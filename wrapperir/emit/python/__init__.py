@@ -1,0 +1,1 @@
+"""Python text that emitters share: modules, expressions, literals, and kernels."""
