@@ -54,7 +54,6 @@ from wrapperir.ir.line import (
     ConditionalLine,
     ExternKernelLine,
     FreeLine,
-    ItemOf,
     KernelArgument,
     KernelCallLine,
     KernelDefinitionLine,
@@ -100,10 +99,13 @@ class Executor(LineVisitor[None]):
             DiagnosticError: a line faulted; it is placed there.
         """
         for index, line in enumerate(lines):
-            if self.awaiting and not _EFFECTS.visit(line).leaves_types_open:
+            effects = _EFFECTS.visit(line)
+            if self.awaiting and not effects.leaves_types_open:
                 self._check_awaiting()
             self.path = (*prefix, "lines", index)
             with placed(self.path):
+                if effects.host_waits:
+                    self.streams.host_reads()
                 self.visit(line)
         self._check_awaiting()
 
@@ -182,8 +184,6 @@ class Executor(LineVisitor[None]):
 
     def visit_symbol_definition(self, line: SymbolDefinitionLine) -> None:
         """Give a symbol its value."""
-        if isinstance(line.source, ItemOf):
-            self.streams.host_reads()
         define_symbol(self.frame, line)
 
     def visit_assert_size_stride(self, line: AssertSizeStrideLine) -> None:
@@ -200,13 +200,10 @@ class Executor(LineVisitor[None]):
 
     def visit_assert_not_nan(self, line: AssertNotNanLine) -> None:
         """Check that elements are finite."""
-        self.streams.host_reads()
         assert_not_nan(line, self.frame)
 
     def visit_conditional(self, line: ConditionalLine) -> None:
         """Run the block that the predicate picks."""
-        if isinstance(line.predicate, BufferRef):
-            self.streams.host_reads()
         taken = holds(line.predicate, self.frame)
         block, name = (line.on_true, "on_true") if taken else (line.on_false, "on_false")
         self._call(block, name, line.operands, line.results)

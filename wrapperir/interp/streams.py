@@ -12,22 +12,7 @@ from attrs import define, field, frozen
 
 from wrapperir.diagnostics import Code, LinePath, Note
 from wrapperir.interp.fault import FaultError
-from wrapperir.ir.types import Device
-
-
-@frozen
-class Stream:
-    """One stream of one device; ``cpu`` and ``cpu:0`` are one device."""
-
-    kind: str
-    index: int
-    number: int
-
-    @classmethod
-    def of(cls, device: Device, number: int) -> "Stream":
-        """Return the stream of a device by its number."""
-        return cls(device.kind, device.index or 0, number)
-
+from wrapperir.ir.types import Device, Stream
 
 Clock = dict[Stream, int]
 
@@ -112,17 +97,16 @@ class Launch:
 
     def _require(self, earlier: _Uses, name: str, verb: str, other: str) -> None:
         for stream, use in earlier.items():
-            if use.count > self.clock.get(stream, 0) and self._same_device(stream):
+            if (
+                use.count > self.clock.get(stream, 0)
+                and stream.device == self.stream.device
+            ):
                 message = (
                     f"stream {self.stream.number} {verb} {name}, not ordered after "
                     f"stream {stream.number}, which {other}"
                 )
                 note = Note(message=f"on stream {stream.number} here", path=use.path)
                 raise FaultError(Code.RUN_RACE, message, subject=name, notes=(note,))
-
-    def _same_device(self, other: Stream) -> bool:
-        mine = self.stream
-        return (mine.kind, mine.index) == (other.kind, other.index)
 
 
 @define(eq=False)
@@ -134,18 +118,18 @@ class Streams:
 
     def launch(self, device: Device, number: int, path: LinePath) -> Launch:
         """Give work to a stream; it comes after all that the stream was given."""
-        stream = Stream.of(device, number)
+        stream = Stream(device, number)
         clock = self._clock(stream)
         clock[stream] = clock.get(stream, 0) + 1
         return Launch(device, stream, path, clock)
 
     def record(self, device: Device, number: int) -> Event:
         """Return the point that a stream's work has reached."""
-        return Event(dict(self._clock(Stream.of(device, number))))
+        return Event(dict(self._clock(Stream(device, number))))
 
     def wait(self, device: Device, number: int, event: Event) -> None:
         """Have what follows on a stream come after an event."""
-        _raise_to(self._clock(Stream.of(device, number)), event.clock)
+        _raise_to(self._clock(Stream(device, number)), event.clock)
 
     def host_reads(self) -> None:
         """Have the host wait for all streams; what follows comes after all of it."""

@@ -1,80 +1,50 @@
 """Strategies for programs that can be written but need not be valid.
 
 They draw every line kind with every field, names and types without regard for what the
-program means, so what reads and prints programs is tried on more than valid ones.  For
-valid programs see :mod:`wrapperir.testing`.
+program means, so that readers and printers meet more than valid programs.  They are made
+from the annotations of the classes: a new line kind is drawn as well.  For valid programs
+see :mod:`wrapperir.testing`.
 """
 
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
+
+import attrs
 from hypothesis import strategies as st
 
-from wrapperir.ir.kernel import (
-    Access,
-    BufferParameter,
-    ConstexprParameter,
-    DescriptorParameter,
-    KernelChoice,
-    KernelConfig,
-    KernelSize,
-    Language,
-    Parameter,
-    ScalarParameter,
-)
+from wrapperir.ir.blocks import BLOCK_FIELDS
+from wrapperir.ir.expr import Expr, Operation, Symbol
+from wrapperir.ir.kernel import ConfigValue, Constant, KernelSize
 from wrapperir.ir.line import (
-    AllocateLine,
-    AllocatePoolLine,
+    BODY_LINES,
+    DEFINITION_LINES,
     Argument,
-    AssertAlignmentLine,
-    AssertNotNanLine,
-    AssertScalarLine,
-    AssertSizeStrideLine,
     Block,
-    BlockParameter,
     BodyLine,
     BufferRef,
-    CommentLine,
     ComplexLiteral,
-    ConditionalLine,
     DefinitionLine,
     ExternKernelLine,
-    FreeLine,
-    ItemOf,
     KernelArgument,
-    KernelCallLine,
     KernelDefinitionLine,
-    MultiKernelLine,
-    MultiOutputLine,
-    OffsetOf,
     PlaceLine,
     Provenance,
-    RecordEventLine,
-    ReinterpretLine,
-    Result,
-    ReuseLine,
-    SizeOf,
     SourceLocation,
-    StrideOf,
-    SubgraphCallLine,
     SymbolDefinitionLine,
-    SymbolKind,
-    SymbolSource,
     TorchEnum,
-    ValueOf,
-    WaitEventLine,
-    WhileLoopLine,
-    ZeroMode,
 )
-from wrapperir.ir.program import ConstantInput, Input, Program
-from wrapperir.ir.selection import (
-    BenchmarkChoice,
-    ComputedChoice,
-    FirstChoice,
-    ForcedChoice,
-    Hint,
-    NearestChoice,
-    RecordedChoice,
-    Selection,
+from wrapperir.ir.program import ConstantInput, Program
+from wrapperir.ir.selection import ComputedChoice, RecordedChoice, Selection
+from wrapperir.ir.types import (
+    Device,
+    DType,
+    OpaqueType,
+    PoolType,
+    TensorType,
+    TupleType,
+    ValueType,
 )
-from wrapperir.ir.types import DType
 from wrapperir.ir.workspace import WorkspaceNeed
 from wrapperir.testing.arbitrary_types import (
     devices,
@@ -85,21 +55,21 @@ from wrapperir.testing.arbitrary_types import (
     names,
     numbers,
     pool_types,
-    sizes,
     symbol_names,
+    symbols,
     tensor_types,
     texts,
     value_types,
 )
 
-constants = st.none() | st.booleans() | numbers | texts
-buffers = names.map(BufferRef)
-arguments: st.SearchStrategy[Argument] = st.recursive(
+_constants = st.none() | st.booleans() | numbers | texts
+_buffers = names.map(BufferRef)
+_arguments: st.SearchStrategy[Argument] = st.recursive(
     st.none()
     | st.booleans()
     | texts
     | exprs
-    | buffers
+    | _buffers
     | st.sampled_from(DType)
     | devices
     | st.builds(TorchEnum, st.sampled_from(("layout", "memory_format")), names)
@@ -107,274 +77,118 @@ arguments: st.SearchStrategy[Argument] = st.recursive(
     lambda children: st.lists(children, max_size=3).map(tuple),
     max_leaves=4,
 )
-"""Every kind of argument of an operator."""
-
-kernel_arguments: st.SearchStrategy[KernelArgument] = buffers | exprs
-"""Every kind of argument of a kernel."""
-
-provenances = st.none() | st.builds(
-    Provenance,
-    nodes=st.lists(texts, max_size=2).map(tuple),
-    operator=st.none() | texts,
-    location=st.none() | st.builds(SourceLocation, texts, integers),
-)
-
-_parameters: st.SearchStrategy[Parameter] = (
-    st.builds(BufferParameter, names, st.sampled_from(DType), st.sampled_from(Access))
-    | st.builds(
-        DescriptorParameter,
-        names,
-        st.sampled_from(DType),
-        st.lists(integers, max_size=3).map(tuple),
-        st.sampled_from(Access),
-    )
-    | st.builds(ScalarParameter, names, st.sampled_from(DType))
-    | st.builds(ConstexprParameter, names)
-)
-
-
-_bindings = st.lists(st.tuples(names, constants), max_size=2).map(tuple)
-_config_values = st.booleans() | numbers | texts
-_kernel_definitions = st.builds(
-    KernelDefinitionLine,
-    name=names,
-    language=st.sampled_from(Language),
-    parameters=st.lists(_parameters, max_size=3).map(tuple),
-    grid=st.lists(exprs, max_size=3).map(tuple),
-    constants=_bindings,
-    configs=st.lists(
-        st.builds(
-            KernelConfig, st.lists(st.tuples(names, _config_values), max_size=2).map(tuple)
-        ),
-        max_size=2,
-    ).map(tuple),
-    entry=names,
-    metadata=st.lists(st.tuples(texts, constants), max_size=2).map(tuple),
-    source=texts | st.lists(texts, max_size=3).map("\n".join),
-    provenance=provenances,
-)
 _positions = st.integers(0, 2) | integers
-_choices = st.builds(
-    KernelChoice,
-    names,
-    st.lists(integers, max_size=3).map(tuple),
-    st.lists(
-        st.builds(WorkspaceNeed, _positions, exprs, st.sampled_from(ZeroMode)), max_size=2
-    ).map(tuple),
-)
 _times = st.none() | st.integers(0, 2**70) | st.floats(0.0, allow_infinity=False).map(abs)
-selections: st.SearchStrategy[Selection] = st.one_of(
-    st.builds(FirstChoice),
-    st.builds(ForcedChoice, integers),
-    st.builds(RecordedChoice, integers, st.lists(_times, max_size=3).map(tuple), texts),
-    st.builds(BenchmarkChoice),
-    st.builds(
-        NearestChoice,
-        st.lists(
-            st.builds(Hint, integers, st.lists(integers, max_size=2).map(tuple)), max_size=2
-        ).map(tuple),
-    ),
-    st.builds(ComputedChoice, exprs, texts),
-)
-"""Every selection policy; few pick a choice that there is."""
 
-_multi_kernels = st.builds(
-    MultiKernelLine,
-    name=names,
-    parameters=st.lists(_parameters, max_size=3).map(tuple),
-    sizes=st.lists(st.builds(KernelSize, names, _positions, integers), max_size=2).map(
-        tuple
-    ),
-    choices=st.lists(_choices, max_size=2).map(tuple),
-    selection=selections,
-    provenance=provenances,
-)
-definitions: st.SearchStrategy[DefinitionLine] = _kernel_definitions | _multi_kernels
-
-sources: st.SearchStrategy[SymbolSource] = (
-    st.builds(SizeOf, names, integers)
-    | st.builds(StrideOf, names, integers)
-    | st.builds(OffsetOf, names)
-    | st.builds(ValueOf, names)
-    | st.builds(ItemOf, names)
-    | exprs
-)
-symbol_definitions = st.builds(
-    SymbolDefinitionLine,
-    symbol=symbol_names,
-    kind=st.sampled_from(SymbolKind),
-    lower=st.none() | integers,
-    upper=st.none() | integers,
-    source=sources,
-    provenance=provenances,
-)
-_streams = st.just(0) | integers
-_name_lists = st.lists(names, max_size=2).map(tuple)
-_operands = st.lists(kernel_arguments, max_size=3).map(tuple)
-_results = st.lists(st.builds(Result, names, value_types), max_size=2).map(tuple)
-
-_simple_lines: st.SearchStrategy[BodyLine] = st.one_of(
-    st.builds(
-        AllocateLine,
-        result=names,
-        type=tensor_types(),
-        workspace=st.none() | st.sampled_from(ZeroMode),
-        provenance=provenances,
-    ),
-    st.builds(AllocatePoolLine, result=names, type=pool_types, provenance=provenances),
-    st.builds(
-        PlaceLine,
-        result=names,
-        type=tensor_types() | pool_types,
-        pool=names,
-        offset=st.integers(0, 4096) | exprs,
-        workspace=st.none() | st.sampled_from(ZeroMode),
-        provenance=provenances,
-    ),
-    st.builds(FreeLine, buffer=names, provenance=provenances),
-    st.builds(
-        ReuseLine, result=names, source=names, type=tensor_types(), provenance=provenances
-    ),
-    st.builds(
-        ReinterpretLine,
-        result=names,
-        source=names,
-        type=tensor_types(),
-        provenance=provenances,
-    ),
-    st.builds(
-        KernelCallLine,
-        kernel=names,
-        arguments=_operands,
-        device=devices,
-        stream=_streams,
-        provenance=provenances,
-    ),
-    st.builds(
-        ExternKernelLine,
-        result=st.none() | names,
-        type=st.none() | value_types,
-        operator=dotted_names,
-        arguments=st.lists(arguments, max_size=3).map(tuple),
-        keywords=st.lists(st.tuples(names, arguments), max_size=2).map(tuple),
-        writes=_name_lists,
-        aliases=_name_lists,
-        device=devices,
-        stream=_streams,
-        provenance=provenances,
-    ),
-    st.builds(
-        MultiOutputLine,
-        result=names,
-        source=names,
-        indices=st.lists(integers, max_size=2).map(tuple),
-        type=value_types,
-        provenance=provenances,
-    ),
-    st.builds(
-        RecordEventLine,
-        result=names,
-        device=devices,
-        stream=_streams,
-        provenance=provenances,
-    ),
-    st.builds(
-        WaitEventLine,
-        event=names,
-        device=devices,
-        stream=_streams,
-        provenance=provenances,
-    ),
-    symbol_definitions,
-    st.builds(
-        AssertSizeStrideLine,
-        buffer=names,
-        size=sizes,
-        stride=sizes,
-        message=texts,
-        provenance=provenances,
-    ),
-    st.builds(
-        AssertAlignmentLine,
-        buffer=names,
-        bytes=integers,
-        message=texts,
-        provenance=provenances,
-    ),
-    st.builds(AssertScalarLine, condition=exprs, message=texts, provenance=provenances),
-    st.builds(AssertNotNanLine, buffer=names, message=texts, provenance=provenances),
-    st.builds(CommentLine, text=texts, provenance=provenances),
-)
+_OF_TYPES: dict[Any, st.SearchStrategy[Any]] = {
+    str: names,
+    int: integers,
+    float: floats,
+    bool: st.booleans(),
+    NoneType: st.none(),
+    Expr: exprs,
+    Symbol: symbols,
+    Operation: exprs,
+    Argument: _arguments,
+    KernelArgument: _buffers | exprs,
+    Constant: _constants,
+    ConfigValue: st.booleans() | numbers | texts,
+    Device: devices,
+    TensorType: tensor_types(),
+    PoolType: pool_types,
+    TupleType: st.lists(value_types, max_size=2).map(tuple).map(TupleType),
+    ValueType: value_types,
+}
+"""What is drawn for an annotation, unless its parts say it."""
 
 
-@st.composite
-def _blocks(draw: st.DrawFn, depth: int) -> Block:
-    lines = st.lists(_body_lines(depth - 1), max_size=2) if depth else st.just([])
-    return Block(
-        parameters=tuple(draw(st.lists(_block_parameters, max_size=2))),
-        lines=tuple(draw(lines)),
-        results=tuple(draw(st.lists(arguments, max_size=2))),
+def _tuples(elements: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.lists(elements, max_size=3).map(tuple)
+
+
+_OF_FIELDS: dict[tuple[type, str], st.SearchStrategy[Any]] = {
+    (KernelDefinitionLine, "source"): texts | st.lists(texts, max_size=3).map("\n".join),
+    (KernelDefinitionLine, "metadata"): _tuples(st.tuples(texts, _constants)),
+    (ExternKernelLine, "operator"): dotted_names,
+    (SymbolDefinitionLine, "symbol"): symbol_names,
+    (PlaceLine, "offset"): st.integers(0, 4096) | exprs,
+    (ConstantInput, "key"): texts,
+    (OpaqueType, "description"): texts,
+    (Provenance, "nodes"): _tuples(texts),
+    (Provenance, "operator"): st.none() | texts,
+    (SourceLocation, "file"): texts,
+    (KernelSize, "parameter"): _positions,
+    (WorkspaceNeed, "parameter"): _positions,
+    (RecordedChoice, "microseconds"): _tuples(_times),
+    (RecordedChoice, "device"): texts,
+    (ComputedChoice, "device"): texts,
+}
+_TEXTS = ("message", "text")
+"""Fields of any line that hold any text."""
+
+
+def _of(annotation: Any) -> st.SearchStrategy[Any]:
+    """Return the strategy for an annotation of the IR's classes."""
+    known = _OF_TYPES.get(annotation)
+    if known is not None:
+        return known
+    parts = get_args(annotation)
+    if get_origin(annotation) in (Union, UnionType):
+        return st.one_of([_of(part) for part in parts])
+    if get_origin(annotation) is tuple:
+        return _tuples(_of(parts[0])) if parts[-1] is ... else st.tuples(*map(_of, parts))
+    if issubclass(annotation, Enum):
+        return st.sampled_from(annotation)
+    return _built(annotation)
+
+
+def _built(kind: Any, **given: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Return a strategy for objects of an attrs class, with some fields ``given``."""
+    fields = {
+        field.name: texts if field.name in _TEXTS else _of_field(kind, field)
+        for field in attrs.fields(kind)
+        if field.name not in given
+    }
+    return st.builds(kind, **fields, **given)
+
+
+def _of_field(kind: Any, field: "attrs.Attribute[Any]") -> st.SearchStrategy[Any]:
+    known = _OF_FIELDS.get((kind, field.name))
+    if known is not None:
+        return known
+    return st.just(0) | integers if field.name == "stream" else _of(field.type)
+
+
+_simple_lines = st.one_of([_built(kind) for kind in BODY_LINES if kind not in BLOCK_FIELDS])
+
+
+def _lines(depth: int) -> st.SearchStrategy[BodyLine]:
+    """Return lines whose blocks nest up to ``depth``."""
+    if depth == 0:
+        return _simple_lines
+    blocks = _built(Block, lines=st.lists(_lines(depth - 1), max_size=2).map(tuple))
+    nesting = st.one_of(
+        [
+            _built(kind, **dict.fromkeys(names, blocks))
+            for kind, names in BLOCK_FIELDS.items()
+        ]
     )
+    return st.integers(0, 15).flatmap(lambda n: nesting if n < 3 else _simple_lines)
 
 
-_block_parameters = st.builds(BlockParameter, names, value_types)
-
-
-@st.composite
-def _body_lines(draw: st.DrawFn, depth: int = 2) -> BodyLine:
-    kind = draw(st.integers(0, 15))
-    results, provenance = draw(_results), draw(provenances)
-    if depth == 0 or kind > 2:
-        return draw(_simple_lines)
-    if kind == 0:
-        return ConditionalLine(
-            results=results,
-            predicate=draw(kernel_arguments),
-            operands=draw(_operands),
-            on_true=draw(_blocks(depth)),
-            on_false=draw(_blocks(depth)),
-            provenance=provenance,
-        )
-    if kind == 1:
-        return WhileLoopLine(
-            results=results,
-            carried=draw(_operands),
-            invariant=draw(_operands),
-            condition=draw(_blocks(depth)),
-            body=draw(_blocks(depth)),
-            provenance=provenance,
-        )
-    return SubgraphCallLine(
-        results=results,
-        name=draw(names),
-        operands=draw(_operands),
-        body=draw(_blocks(depth)),
-        provenance=provenance,
-    )
-
-
-body_lines: st.SearchStrategy[BodyLine] = _body_lines()
+body_lines: st.SearchStrategy[BodyLine] = _lines(2)
 """Lines of every kind that a body holds."""
 
-programs = st.builds(
+selections: st.SearchStrategy[Selection] = _of(Selection)
+"""Every selection policy; few pick a choice that exists."""
+
+_definitions: st.SearchStrategy[DefinitionLine] = st.one_of(
+    [_built(kind) for kind in DEFINITION_LINES]
+)
+
+programs: st.SearchStrategy[Program] = _built(
     Program,
-    name=names,
-    inputs=st.lists(
-        st.builds(Input, name=names, type=value_types, mutated=st.booleans()), max_size=2
-    ).map(tuple),
-    symbols=st.lists(symbol_definitions, max_size=2).map(tuple),
-    constants=st.lists(
-        st.builds(
-            ConstantInput,
-            name=names,
-            type=tensor_types(),
-            key=texts,
-            mutated=st.booleans(),
-        ),
-        max_size=2,
-    ).map(tuple),
-    definitions=st.lists(definitions, max_size=2).map(tuple),
     lines=st.lists(body_lines, max_size=4).map(tuple),
-    outputs=st.lists(arguments, max_size=2).map(tuple),
+    definitions=st.lists(_definitions, max_size=2).map(tuple),
 )
 """Programs that can be written; few are valid."""
