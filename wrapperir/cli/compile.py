@@ -14,9 +14,8 @@ from wrapperir.cli.options import (
     pass_option,
 )
 from wrapperir.cli.progress import stage
-from wrapperir.cli.report import notice
+from wrapperir.cli.report import notice, reporting, working_on
 from wrapperir.cli.source import NOWHERE, printed, read_source
-from wrapperir.cli.status import reporting, working_on
 
 
 @click.command(
@@ -85,8 +84,12 @@ def command(
     check_names(passes)
     with stage("loading torch ..."):
         from wrapperir.cli.compiled import Compiled, check_directory, write_compiled
-        from wrapperir.cli.lowering import check_target, lower_target
-        from wrapperir.cli.program_target import is_program, read_program
+        from wrapperir.cli.lowering import (
+            check_target,
+            is_program,
+            lower_target,
+            read_program,
+        )
     check_directory(Path(output))
     if is_program(target):
         source = read_source(target)

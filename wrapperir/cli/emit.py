@@ -14,9 +14,8 @@ from wrapperir.cli.options import (
     pass_option,
     program_argument,
 )
-from wrapperir.cli.report import notice
-from wrapperir.cli.source import NOWHERE, parse_source, read_source
-from wrapperir.cli.status import reporting, working_on
+from wrapperir.cli.report import notice, open_program, reporting, working_on
+from wrapperir.cli.source import NOWHERE
 from wrapperir.cli.writing import write_output
 
 
@@ -57,10 +56,7 @@ def command(
     from wrapperir.emit.artifact import write_artifact
     from wrapperir.emit.pipeline import emit_program, find_emitter, prepare_program
 
-    source = read_source(program)
-    working_on(source)
-    parsed, source = parse_source(source)
-    working_on(source)
+    parsed, _ = open_program(program)
     chosen = find_emitter(emitter)
     if check_memory:
         chosen = chosen.checking_memory()

@@ -1,4 +1,4 @@
-"""From what ``compile`` is given to a program, through a frontend."""
+"""Turns the target of ``compile`` into a program with constants."""
 
 import logging
 from collections.abc import Callable
@@ -8,8 +8,18 @@ from typing import Any
 import torch
 from torch.fx.traceback import annotate_fn
 
+from wrapperir.cli.source import (
+    PROGRAM_JSON,
+    PROGRAM_TEXT,
+    STANDARD_INPUT,
+    Source,
+    parse_source,
+)
 from wrapperir.cli.target import Target, guarded, load_target, split_target
+from wrapperir.cli.value_files import load_constants
+from wrapperir.emit.constant_files import read_constants
 from wrapperir.frontend.lowered import Lowered
+from wrapperir.loading import find_artifacts
 
 
 class _AsModule(torch.nn.Module):
@@ -56,7 +66,7 @@ def lower_target(text: str, frontend: str) -> Lowered:
 
 
 def _load(path: Path) -> torch.export.ExportedProgram:
-    # What it logs about a file that is no exported program is in the error too.
+    # The error for a file that is not an exported program has what torch logs about it.
     logger = logging.getLogger("torch.export")
     was_disabled, logger.disabled = logger.disabled, True
     try:
@@ -83,3 +93,36 @@ def _fuse(exported: torch.export.ExportedProgram) -> Lowered:
     from wrapperir.frontend.inductor import lower_exported
 
     return lower_exported(exported)
+
+
+def is_program(target: str) -> bool:
+    """Return whether a target names a program and not Python code."""
+    named = target.endswith((".wir", ".json")) or target == STANDARD_INPUT
+    return named or Path(target).is_dir()
+
+
+def read_program(source: Source, target: str, file: str | None) -> tuple[Lowered, Source]:
+    """Return a program with the constants in ``file`` or beside it, and its text.
+
+    Raises:
+        DiagnosticError: the text is malformed; WIR904, the file is not a dict of
+            tensors; or WIR710, the constants beside the program are malformed.
+        OSError: a file cannot be read.
+    """
+    program, source = parse_source(source)
+    if file is not None:
+        return Lowered(program, load_constants(file)), source
+    folder = _folder(target)
+    beside = find_artifacts(folder) if folder is not None else ()
+    for artifact in beside:
+        if found := read_constants(artifact):
+            return Lowered(program, found), source
+    return Lowered(program, {}), source
+
+
+def _folder(target: str) -> Path | None:
+    """Return the folder that ``compile`` wrote the program to, if it did."""
+    path = Path(target)
+    if target != STANDARD_INPUT and path.is_dir():
+        return path
+    return path.parent if path.name in {PROGRAM_TEXT, PROGRAM_JSON} else None

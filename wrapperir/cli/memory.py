@@ -9,15 +9,12 @@ from attrs import frozen
 
 from wrapperir.cli.options import examples, pass_option, program_argument
 from wrapperir.cli.progress import stage
-from wrapperir.cli.report import notice, report
+from wrapperir.cli.report import ERRORS, notice, open_program, report, reporting
 from wrapperir.cli.source import (
     STANDARD_INPUT,
     Source,
-    parse_source,
     printed,
-    read_source,
 )
-from wrapperir.cli.status import ERRORS, reporting, working_on
 from wrapperir.cli.writing import write_output
 from wrapperir.diagnostics import Diagnostic, Severity
 from wrapperir.ir.line import AllocatePoolLine
@@ -79,10 +76,7 @@ def command(
 
     if html == perfetto == STANDARD_INPUT:
         raise click.UsageError("--html and --perfetto cannot both go to standard output")
-    source = read_source(program)
-    working_on(source)
-    parsed, source = parse_source(source)
-    working_on(source)
+    parsed, source = open_program(program)
     errors = _errors(parsed)
     if errors and not passes:
         _exit_with(errors, source)

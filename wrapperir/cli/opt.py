@@ -8,14 +8,15 @@ import click
 from wrapperir.cli.options import (
     CommandWithPasses,
     examples,
+    output_option,
     pass_option,
     program_argument,
+    spelling_option,
 )
 from wrapperir.cli.print import format_as
 from wrapperir.cli.progress import stage
-from wrapperir.cli.report import report
-from wrapperir.cli.source import parse_source, printed, read_source
-from wrapperir.cli.status import ERRORS, reporting, working_on
+from wrapperir.cli.report import ERRORS, open_program, report, reporting
+from wrapperir.cli.source import printed
 from wrapperir.cli.writing import write_output
 from wrapperir.diagnostics import Severity
 from wrapperir.ir.program import Program
@@ -36,15 +37,8 @@ from wrapperir.ir.program import Program
     is_flag=True,
     help="Show on standard error what each pass changed.",
 )
-@click.option(
-    "--format",
-    "to",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="The spelling to write.",
-)
-@click.option("-o", "--output", metavar="FILE", help="Write here, not to standard output.")
+@spelling_option
+@output_option
 @reporting
 def command(
     program: str,
@@ -62,10 +56,7 @@ def command(
     from wrapperir.passes import run_passes
     from wrapperir.verify import verify
 
-    source = read_source(program)
-    working_on(source)
-    parsed, source = parse_source(source)
-    working_on(source)
+    parsed, source = open_program(program)
     check_names(passes)
     result = parsed
     for name in passes:

@@ -74,6 +74,25 @@ def diagnostics_format_option(function: F) -> F:
     )(function)
 
 
+def spelling_option(function: F) -> F:
+    """Take the spelling of a program to write."""
+    return click.option(
+        "--format",
+        "to",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="The spelling to write.",
+    )(function)
+
+
+def output_option(function: F) -> F:
+    """Take the file to write."""
+    return click.option(
+        "-o", "--output", metavar="FILE", help="Write here, not to standard output."
+    )(function)
+
+
 def examples(*lines: str) -> str:
     """Return the end of a help text that shows commands."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)

@@ -6,7 +6,7 @@ from typing import Literal
 import click
 
 from wrapperir.cli.options import diagnostics_format_option, examples
-from wrapperir.cli.status import reporting
+from wrapperir.cli.report import reporting
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 
 

@@ -3,7 +3,7 @@
 import click
 
 from wrapperir.cli.options import examples
-from wrapperir.cli.status import ERRORS, reporting
+from wrapperir.cli.report import ERRORS, reporting
 
 
 @click.command(name="plugins", epilog=examples("wrapperir plugins"))

@@ -2,9 +2,8 @@
 
 import click
 
-from wrapperir.cli.options import examples, program_argument
-from wrapperir.cli.source import parse_source, read_source
-from wrapperir.cli.status import reporting, working_on
+from wrapperir.cli.options import examples, output_option, program_argument, spelling_option
+from wrapperir.cli.report import open_program, reporting
 from wrapperir.cli.writing import write_output
 from wrapperir.ir.program import Program
 
@@ -18,15 +17,8 @@ from wrapperir.ir.program import Program
     ),
 )
 @program_argument
-@click.option(
-    "--format",
-    "to",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="The spelling to write.",
-)
-@click.option("-o", "--output", metavar="FILE", help="Write here, not to standard output.")
+@spelling_option
+@output_option
 @reporting
 def command(program: str, to: str, output: str | None) -> None:
     """Write PROGRAM as text or JSON.
@@ -34,9 +26,7 @@ def command(program: str, to: str, output: str | None) -> None:
     Whichever of the two it is read from, an equal program gives the same bytes.  Nothing
     of the program is executed.
     """
-    source = read_source(program)
-    working_on(source)
-    parsed, _ = parse_source(source)
+    parsed, _ = open_program(program)
     write_output(output, format_as(parsed, to))
 
 

@@ -1,15 +1,28 @@
-"""Showing diagnostics: as text with carets, coloured on a terminal, or as JSON."""
+"""Diagnostics on the terminal or as JSON, and the exit status that follows from them."""
 
+import functools
 import re
 import sys
-from collections.abc import Sequence
-from typing import Literal, TextIO
+from collections.abc import Callable, Sequence
+from typing import Literal, ParamSpec, TextIO
 
 import click
 
-from wrapperir.cli.source import Source
-from wrapperir.diagnostics import Diagnostic
+from wrapperir.cli.source import NOWHERE, Source, parse_source, read_source
+from wrapperir.diagnostics import Diagnostic, DiagnosticError
 from wrapperir.diagnostics.rendering import format_diagnostics, format_diagnostics_json
+from wrapperir.ir.program import Program
+
+ERRORS = 1
+"""Exit status: errors were reported, each with its code."""
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, by the convention of shells."""
+
+FILES = 3
+"""Exit status: a file could not be read or written."""
+
+P = ParamSpec("P")
 
 _STYLES = (
     (re.compile(r"\berror WIR\d{3}:", re.ASCII), "bold red"),
@@ -20,7 +33,7 @@ _STYLES = (
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-"""What stands for a byte that is no part of UTF-8 text."""
+"""Stands for a byte that is not part of UTF-8 text."""
 
 
 def report(
@@ -51,6 +64,58 @@ def report(
 
 
 def notice(text: str) -> None:
-    """Say on standard error what is no diagnostic; not with ``--format json``."""
+    """Write a remark to standard error, except with ``--format json``."""
     if click.get_current_context().params.get("form") != "json":
         click.echo(f"wrapperir: {text}", err=True)
+
+
+def reporting(run: Callable[P, None]) -> Callable[P, None]:
+    """Turn the errors of a subcommand into a report on standard error and an exit status.
+
+    Diagnostics are shown in the program that the subcommand named last with
+    :func:`working_on`.
+    """
+
+    @functools.wraps(run)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
+        context = click.get_current_context()
+        try:
+            run(*args, **kwargs)
+        except DiagnosticError as error:
+            source = context.meta.get(_SOURCE, NOWHERE)
+            form = context.params.get("form", "text")
+            report(error.diagnostics, source, form="json" if form == "json" else "text")
+            context.exit(ERRORS)
+        except BrokenPipeError:
+            raise  # click ends quietly
+        except OSError as error:
+            name = f"{error.filename}: " if error.filename else ""
+            click.echo(f"wrapperir: {name}{error.strerror or error}", err=True)
+            context.exit(FILES)
+        except KeyboardInterrupt:
+            click.echo("wrapperir: interrupted", err=True)
+            context.exit(INTERRUPTED)
+
+    return wrapped
+
+
+_SOURCE = "wrapperir.source"
+
+
+def working_on(source: Source) -> None:
+    """Name the program that later diagnostics are about."""
+    click.get_current_context().meta[_SOURCE] = source
+
+
+def open_program(path: str) -> tuple[Program, Source]:
+    """Return the program in a file, and the text to show its diagnostics in.
+
+    Raises:
+        DiagnosticError: the file holds no program, or its text is malformed.
+        OSError: it cannot be read.
+    """
+    source = read_source(path)
+    working_on(source)
+    program, source = parse_source(source)
+    working_on(source)
+    return program, source

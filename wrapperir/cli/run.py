@@ -1,5 +1,7 @@
 """``wrapperir run``: run a program and summarise its outputs."""
 
+import traceback
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -14,14 +16,14 @@ from wrapperir.cli.options import (
     program_argument,
 )
 from wrapperir.cli.progress import stage
-from wrapperir.cli.report import notice
-from wrapperir.cli.source import parse_source, printed, read_source
-from wrapperir.cli.status import reporting, working_on
+from wrapperir.cli.report import notice, open_program, reporting, working_on
+from wrapperir.cli.source import printed
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Note
 
 if TYPE_CHECKING:
     import torch
 
-    from wrapperir.emit.contract import Value
+    from wrapperir.emit.contract import Artifact, Emitter, Value
     from wrapperir.ir.program import Program
 
 
@@ -81,10 +83,7 @@ def command(
     """
     from wrapperir.emit.pipeline import emit_program, find_emitter, prepare_program
 
-    source = read_source(program)
-    working_on(source)
-    parsed, source = parse_source(source)
-    working_on(source)
+    parsed, source = open_program(program)
     prepared = prepare_program(parsed, passes)
     if passes:
         working_on(printed(prepared, f"{source.name} (after the passes)"))
@@ -100,7 +99,6 @@ def command(
 
     import torch
 
-    from wrapperir.cli.emitted import run_emitted
     from wrapperir.cli.random_inputs import random_inputs
     from wrapperir.cli.value_files import load_inputs
     from wrapperir.interp import check_inputs, interpret
@@ -119,6 +117,52 @@ def command(
             outputs = run_emitted(prepared, artifact, chosen, given, tensors)
     for index, value in enumerate(outputs):
         click.echo(f"output {index}: {format_summary(value)}")
+
+
+def run_emitted(
+    program: "Program",
+    artifact: "Artifact",
+    emitter: "Emitter",
+    inputs: "Sequence[Value]",
+    constants: "Mapping[str, torch.Tensor]",
+) -> "tuple[Value, ...]":
+    """Load an artifact and call it once, with inputs that are as ``program`` declares.
+
+    Raises:
+        DiagnosticError: the artifact does not load; or WIR906, what it runs raised.
+    """
+    from wrapperir.emit.pipeline import load_artifact
+
+    call = load_artifact(program, artifact, emitter, constants)
+    try:
+        return call(list(inputs))
+    except DiagnosticError:
+        raise
+    except Exception as error:
+        raise DiagnosticError(_failure(artifact, error)) from error
+
+
+def _failure(artifact: "Artifact", error: Exception) -> Diagnostic:
+    cause = (str(error).strip().splitlines() or ["no message"])[0]
+    return Diagnostic(
+        code=Code.EMITTED_CODE_FAILED,
+        message=f"the code of emitter {artifact.emitter} raised"
+        f" {type(error).__name__}: {cause}"[:1000],
+        notes=tuple(
+            Note(message=f"raised at {place}") for place in _place(artifact, error)
+        ),
+        hint="without --emitter the interpreter says which line of the program it is",
+    )
+
+
+def _place(artifact: "Artifact", error: Exception) -> list[str]:
+    """Return the innermost place in the emitted files, or nothing."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        for file in artifact.files:
+            if frame.filename.endswith(f"/{file}"):
+                code = f": {frame.line}" if frame.line else ""
+                return [f"{file}:{frame.lineno}, in {frame.name}{code}"]
+    return []
 
 
 def _constants(

@@ -18,9 +18,8 @@ from wrapperir.cli.options import (
 )
 from wrapperir.cli.print import format_as
 from wrapperir.cli.progress import Show, counted_stage, stage
-from wrapperir.cli.report import notice
+from wrapperir.cli.report import notice, reporting, working_on
 from wrapperir.cli.source import STANDARD_INPUT, printed, read_source
-from wrapperir.cli.status import reporting, working_on
 from wrapperir.cli.writing import check_output, check_output_directory, write_output
 from wrapperir.tuning.limits import SAMPLES, SECONDS
 
@@ -163,7 +162,7 @@ def command(
     with stage("loading torch ..."):
         from wrapperir.caching.private_cache import CacheRefusedError
         from wrapperir.cli.compiled import check_directory
-        from wrapperir.cli.program_target import read_program
+        from wrapperir.cli.lowering import read_program
         from wrapperir.tuning.choice_cache import default_cache
         from wrapperir.tuning.record import format_record
         from wrapperir.tuning.shapes import SymbolValueError

@@ -5,9 +5,8 @@ from typing import Literal
 import click
 
 from wrapperir.cli.options import diagnostics_format_option, examples, program_argument
-from wrapperir.cli.report import report
+from wrapperir.cli.report import ERRORS, report, reporting, working_on
 from wrapperir.cli.source import parse_source, read_source
-from wrapperir.cli.status import ERRORS, reporting, working_on
 from wrapperir.diagnostics import DiagnosticError, Severity
 
 
