@@ -21,6 +21,7 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.types import DType, TensorType, contiguous_stride
 from wrapperir_fx.context import GraphContext
+from wrapperir.fx.operators import assert_alignment
 
 _aten = torch.ops.aten
 _WithoutModes = torch._C._DisableTorchDispatch  # the caller may be under a mode
@@ -38,7 +39,7 @@ def emit_assert_alignment(graph: GraphContext, line: AssertAlignmentLine) -> Non
     """Append a check of an address."""
     message = line.message or f"{line.buffer} is not aligned to {line.bytes} bytes"
     args = (graph.values[line.buffer].node, line.bytes, message)
-    graph.nodes.call(torch.ops.wrapperir.assert_alignment.default, args)
+    graph.nodes.call(assert_alignment, args)
 
 
 def emit_assert_scalar(graph: GraphContext, line: AssertScalarLine) -> None:

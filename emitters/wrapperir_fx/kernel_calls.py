@@ -20,7 +20,7 @@ from wrapperir.fx.kernel_keys import (
     deciding_parameters,
     split_arguments,
 )
-from wrapperir.fx.kernel_operator import call_kernel, call_multi_kernel
+from wrapperir.fx.operators import call_kernel, call_multi_kernel
 from wrapperir.ir.expr import (
     EvaluationError,
     Expr,

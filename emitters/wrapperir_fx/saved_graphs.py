@@ -15,9 +15,11 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.graph import PythonCode
 from torch.fx.node import map_aggregate
 
-from wrapperir.fx.metadata import LINES, PROVENANCE
+from wrapperir.diagnostics import DiagnosticError
+from wrapperir.fx.attributes import GraphParts
+from wrapperir.fx.metadata import LINES, PROVENANCE, recorded_program
+from wrapperir_fx.graph_builder import build_graph
 from wrapperir_fx.nodes import NoTracer
-from wrapperir_fx.restored_values import restore_values
 
 _KEPT = (LINES, PROVENANCE, "stack_trace")
 """What of ``node.meta`` is saved; fake values are made anew where a graph is loaded."""
@@ -113,7 +115,7 @@ def restored_module(
         known[saved.name] = node
     module = ProgramModule(dict(held), graph)
     vars(module).update(state)
-    restore_values(module, _called)
+    _restore_values(module)
     return module
 
 
@@ -128,11 +130,56 @@ def _saved(node: Node) -> SavedNode:
     return SavedNode(node.op, node.name, target, args, dict(kwargs), meta)
 
 
-def _called(node: Node) -> SavedNode:
-    return evolve(_saved(node), meta={})
-
-
 def _name(value: object) -> Any:
     if isinstance(value, torch.memory_format):
         return FormatName(str(value).removeprefix("torch."))
     return NodeName(value.name) if isinstance(value, Node) else value
+
+
+def _restore_values(module: GraphModule) -> None:
+    """Give each node that is as its line makes it the ``val`` that it had.
+
+    The lines of the graph are built again for that.  A changed node, and nodes that take
+    its result, get no ``val``; no node gets one where the lines are not a valid program.
+    """
+    program = recorded_program(module)
+    if program is None:
+        return
+    try:
+        parts = build_graph(program)
+    except DiagnosticError:
+        return
+    _restore(module, parts)
+
+
+def _restore(module: GraphModule, parts: GraphParts) -> bool:
+    """Restore the values of a graph and those nested in it; say whether all are alike."""
+    changed = {
+        name
+        for name, nested in parts.attributes.graphs.items()
+        if not _restore_nested(getattr(module, name, None), nested)
+    }
+    built: dict[str, Node] = {node.name: node for node in parts.graph.nodes}
+    alike: set[Node] = set()
+    for node in module.graph.nodes:
+        twin = built.get(node.name)
+        if (
+            twin is None
+            or node.target in changed
+            or not alike.issuperset(node.all_input_nodes)
+            or _format_call(node) != _format_call(twin)
+        ):
+            continue
+        alike.add(node)
+        if "val" in twin.meta:
+            node.meta["val"] = twin.meta["val"]
+    return not changed and len(alike) == len(built) == len(module.graph.nodes)
+
+
+def _restore_nested(held: object, parts: GraphParts) -> bool:
+    return isinstance(held, GraphModule) and _restore(held, parts)
+
+
+def _format_call(node: Node) -> str:
+    """Return a text that is the same for nodes that are called alike."""
+    return repr(evolve(_saved(node), meta={}))

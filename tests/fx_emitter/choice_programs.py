@@ -14,7 +14,7 @@ import torch
 from torch.fx import GraphModule
 
 from wrapperir.fx import kernel_registry
-from wrapperir.fx.kernel_operator import call_kernel, call_multi_kernel
+from wrapperir.fx.operators import call_kernel, call_multi_kernel
 from wrapperir.fx.kernel_registry import _MULTI_KERNELS, MULTI_KERNEL_FUNCTIONS
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.ir.expr import Expr, Symbol
@@ -31,8 +31,7 @@ from wrapperir.ir.types import DType, tensor
 from wrapperir.tuning import kernel_choices
 from wrapperir.verify import verify
 from wrapperir_fx.choosing import Decision
-from wrapperir_fx.graph_kernels import SavedKernels
-from wrapperir_fx.graph_module import build_graph_module
+from wrapperir_fx.graph_module import SavedKernels, build_graph_module
 from wrapperir_fx.saved_graphs import KERNELS
 
 NAMES = ("zeroth", "first", "second")

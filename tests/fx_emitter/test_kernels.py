@@ -24,7 +24,7 @@ from wrapperir.fx.kernel_keys import (
     split_arguments,
     split_key,
 )
-from wrapperir.fx.kernel_operator import call_kernel
+from wrapperir.fx.operators import call_kernel
 from wrapperir.fx.kernel_registry import register_opaque_kernel
 from wrapperir.interp import interpret
 from wrapperir.ir.builder import ProgramBuilder
@@ -44,8 +44,7 @@ from wrapperir.ir.types import Device, DType, tensor
 from wrapperir.testing.inputs import example_inputs
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir_fx.graph_builder import build_graph
-from wrapperir_fx.graph_kernels import SavedKernels
-from wrapperir_fx.graph_module import build_graph_module
+from wrapperir_fx.graph_module import SavedKernels, build_graph_module
 from wrapperir_fx.kernel_functions import register_kernels
 
 ADD = library_kernel(KernelKind.ADD, Language.CPP)

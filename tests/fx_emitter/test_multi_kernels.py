@@ -24,7 +24,7 @@ from tests.fx_emitter.choice_programs import (
     program,
 )
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.fx.kernel_operator import call_multi_kernel
+from wrapperir.fx.operators import call_multi_kernel
 from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
 from wrapperir.ir.selection import (
     BenchmarkChoice,

@@ -48,8 +48,12 @@ from wrapperir.testing.descriptor_kernels import descriptor_kernel
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir.text import format_program, parse_program
 from wrapperir_fx.graph_builder import build_graph
-from wrapperir_fx.graph_kernels import SavedKernels, bind_kernels
-from wrapperir_fx.graph_module import assemble, build_graph_module
+from wrapperir_fx.graph_module import (
+    SavedKernels,
+    assemble,
+    bind_kernels,
+    build_graph_module,
+)
 from wrapperir_fx.saved_graphs import KERNELS
 from wrapperir_fx.triton_kernels import triton_calls
 

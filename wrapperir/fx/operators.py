@@ -1,4 +1,4 @@
-"""The two operators of ours that run kernels, in ``torch.ops.wrapperir``.
+"""Operators of ours, in ``torch.ops.wrapperir``; importing this module registers them.
 
 ``call_kernel(kernel, written, read, numbers)`` runs a C++ or an opaque kernel:
 
@@ -9,16 +9,23 @@
 - ``numbers`` are the numbers that it is given by value.
 
 ``call_multi_kernel(kernel, written, read, numbers, deciding)`` runs one of a multi-kernel's
-choices, of any language.  Which one is decided when it runs: by the sizes of the tensors
-that it is given, and by ``deciding``, the numbers of the scalar parameters that the policy
-names, before they are made numbers of the parameters' types; or by timing the choices.
+choices, of any language.  The choice is made at run time: by the sizes of the tensors and
+by ``deciding``, the numbers of the scalar parameters that the policy names, before they are
+converted to the parameters' types; or by timing the choices.
 
+<<<<<<<< HEAD:wrapperir/fx/kernel_operator.py
 Each list is in the order of the parameters.  An operator returns nothing, looks the key up
 in :mod:`wrapperir.fx.kernel_registry`, and runs what it finds.  Its schema says that it
 writes all of ``written`` and nothing else, so PyTorch traces, functionalises, exports and
 compiles calls of it as of any operator.  For fake and meta tensors it does nothing.
+========
+Each list is in the order of the parameters.  Both return nothing, look the key up in
+:mod:`wrapperir.fx.kernel_registry` and run what they find.  Their schemas say that they write all of ``written`` and nothing else, so
+PyTorch traces, functionalises, exports and compiles calls of them as of any operator.
+>>>>>>>> 387a505 (Put what belongs to the FX emitter's graph module, saved graphs and operators together):emitters/wrapperir_fx/operators.py
 
-Importing this module registers them.
+``assert_alignment(tensor, bytes, message)`` checks an address.  For fake and meta tensors,
+which have no memory, all three do nothing.
 """
 
 # torch says little of its types.
@@ -30,6 +37,7 @@ from types import FunctionType
 from typing import Any, cast
 
 import torch
+from torch.fx.node import has_side_effect
 from torch.library import Library
 
 from wrapperir.fx.kernel_registry import (
@@ -39,14 +47,9 @@ from wrapperir.fx.kernel_registry import (
 )
 
 _DYNAMO = cast(Any, torch)._C._dynamo.eval_frame
-_SCHEMAS = (
-    "call_kernel(str kernel, Tensor(a!)[] written, Tensor[] read, Scalar[] numbers) -> ()",
-    "call_multi_kernel(str kernel, Tensor(a!)[] written, Tensor[] read, Scalar[] numbers,"
-    " Scalar[] deciding) -> ()",
-)
 
 
-def _run(
+def _call_kernel(
     kernel: str,
     written: Sequence[torch.Tensor],
     read: Sequence[torch.Tensor],
@@ -55,7 +58,7 @@ def _run(
     KERNEL_FUNCTIONS[kernel](written, read, numbers)
 
 
-def _run_choice(
+def _call_multi_kernel(
     kernel: str,
     written: Sequence[torch.Tensor],
     read: Sequence[torch.Tensor],
@@ -65,10 +68,18 @@ def _run_choice(
     MULTI_KERNEL_FUNCTIONS[kernel](written, read, numbers, deciding)
 
 
-def _pretend(kernel: str, *arguments: object) -> None:
-    """Do nothing, which is all there is to see of a call where tensors have no data."""
+def _assert_alignment(tensor: torch.Tensor, bytes: int, message: str) -> None:
+    if tensor.data_ptr() % bytes:
+        raise AssertionError(message)
 
 
+_OPERATORS = {
+    "call_kernel(str kernel, Tensor(a!)[] written, Tensor[] read, Scalar[] numbers)"
+    " -> ()": _call_kernel,
+    "call_multi_kernel(str kernel, Tensor(a!)[] written, Tensor[] read, Scalar[] numbers,"
+    " Scalar[] deciding) -> ()": _call_multi_kernel,
+    "assert_alignment(Tensor tensor, int bytes, str message) -> ()": _assert_alignment,
+}
 # An operator lives as long as its library.
 _LIBRARY = cast(Any, Library)("wrapperir", "FRAGMENT")  # torch gives it no types
 
@@ -81,13 +92,16 @@ def _register(schema: str, run: FunctionType) -> None:
     name = schema.partition("(")[0]
     _LIBRARY.define(schema)
     _LIBRARY.impl(name, run, "CompositeExplicitAutograd")
-    _LIBRARY._register_fake(name, _pretend)
+    _LIBRARY._register_fake(name, lambda *_: None)
 
 
-for _schema, _function in zip(_SCHEMAS, (_run, _run_choice), strict=True):
+for _schema, _function in _OPERATORS.items():
     _register(_schema, cast(FunctionType, _function))
 
 call_kernel = torch.ops.wrapperir.call_kernel.default
 """The operator for a kernel; a graph that runs no program of ours can call it too."""
 call_multi_kernel = torch.ops.wrapperir.call_multi_kernel.default
-"""The operator for a multi-kernel whose choice only the run knows."""
+"""The operator for a multi-kernel whose choice is made at run time."""
+assert_alignment = torch.ops.wrapperir.assert_alignment.default
+"""The operator that checks an address; it has no result, so it must not be dead code."""
+has_side_effect(assert_alignment)
