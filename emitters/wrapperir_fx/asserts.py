@@ -8,9 +8,16 @@ from collections.abc import Callable, Mapping
 import torch
 from attrs import evolve
 
+from wrapperir.emit.assert_messages import (
+    alignment_message,
+    layout_subject,
+    not_nan_message,
+    scalar_message,
+)
 from wrapperir.emit.torch_dtypes import torch_dtype
 from wrapperir.fx import assert_operator as assert_operator  # registers the operator
 from wrapperir.fx import functions
+from wrapperir.fx.operators import assert_alignment
 from wrapperir.ir.expr import EvaluationError, Expr, evaluate_int, mul, symbols_in
 from wrapperir.ir.line import (
     AssertAlignmentLine,
@@ -21,7 +28,6 @@ from wrapperir.ir.line import (
 )
 from wrapperir.ir.types import DType, TensorType, contiguous_stride
 from wrapperir_fx.context import GraphContext
-from wrapperir.fx.operators import assert_alignment
 
 _aten = torch.ops.aten
 _WithoutModes = torch._C._DisableTorchDispatch  # the caller may be under a mode
@@ -31,29 +37,26 @@ _NARROW_FLOATS = frozenset(dtype for dtype in DType if dtype.value.startswith("f
 def emit_assert_size_stride(graph: GraphContext, line: AssertSizeStrideLine) -> None:
     """Append a check of a layout."""
     layout = graph.numbers.indices(line.size), graph.numbers.indices(line.stride)
-    args = (graph.values[line.buffer].node, *layout, line.message)
+    args = (graph.values[line.buffer].node, *layout, layout_subject(line))
     graph.nodes.call(functions.assert_size_stride, args)
 
 
 def emit_assert_alignment(graph: GraphContext, line: AssertAlignmentLine) -> None:
     """Append a check of an address."""
-    message = line.message or f"{line.buffer} is not aligned to {line.bytes} bytes"
-    args = (graph.values[line.buffer].node, line.bytes, message)
+    args = (graph.values[line.buffer].node, line.bytes, alignment_message(line))
     graph.nodes.call(assert_alignment, args)
 
 
 def emit_assert_scalar(graph: GraphContext, line: AssertScalarLine) -> None:
     """Append a check of a condition."""
     condition = graph.numbers.condition(line.condition)
-    message = line.message or "a condition of the program does not hold"
-    graph.nodes.call(_aten._assert_scalar.default, (condition, message))
+    graph.nodes.call(_aten._assert_scalar.default, (condition, scalar_message(line)))
 
 
 def emit_assert_not_nan(graph: GraphContext, line: AssertNotNanLine) -> None:
     """Append a check of every element; the host reads its outcome."""
     graph.streams.wait_for_all()
     value = graph.values[line.buffer]
-    message = line.message or f"{line.buffer} has a NaN or an infinity"
     node, type = value.node, value.tensor_type
     names = {name for entry in (*type.size, *type.stride) for name in symbols_in(entry)}
     samples = {name: graph.fakes.sample(name) for name in names}
@@ -68,7 +71,7 @@ def emit_assert_not_nan(graph: GraphContext, line: AssertNotNanLine) -> None:
     node = graph.nodes.call(_aten.all.default, (node,), val=graph.fakes.of(flag))
     val = graph.fakes.unknown(SymbolKind.BOOL)
     node = graph.nodes.call(_aten.item.default, (node,), val=val)
-    graph.nodes.call(_aten._assert_scalar.default, (node, message))
+    graph.nodes.call(_aten._assert_scalar.default, (node, not_nan_message(line)))
 
 
 def _dense_type(

@@ -24,7 +24,7 @@ return (r,)
     "allocate aligned": """
 empty_strided = torch.empty_strided((1052,), (1,), dtype = torch.float32, device = device(type='cpu'))
 a = wrapperir_fx_functions_aligned(empty_strided, (4, 4), (8, 1), 4096)
-assert_alignment_default = torch.ops.wrapperir.assert_alignment.default(a, 4096, 'a is not aligned to 4096 bytes')
+assert_alignment_default = torch.ops.wrapperir.assert_alignment.default(a, 4096, '%a is not aligned to 4096 bytes')
 r = torch.ops.aten.zeros_like.default(a)
 v = torch.as_strided(a, (4,), (1,))
 free = wrapperir_fx_functions_free(a)
@@ -378,12 +378,12 @@ return (a, b, c, d, e, g, h, real, whole, gt)
 """,
     "assert_size_stride": r"""
 r = torch.ops.aten.clone.default(x)
-assert_size_stride = wrapperir_fx_functions_assert_size_stride(r, (s0, 8), (8, 1), 'it\'s a\n"clone"')
+assert_size_stride = wrapperir_fx_functions_assert_size_stride(r, (s0, 8), (8, 1), 'it\'s a\n"clone": %r')
 return (r,)
 """,
     "assert_alignment": """
 r = torch.ops.aten.clone.default(x)
-assert_alignment_default = torch.ops.wrapperir.assert_alignment.default(r, 16, 'clone')
+assert_alignment_default = torch.ops.wrapperir.assert_alignment.default(r, 16, 'clone: %r is not aligned to 16 bytes')
 return (r,)
 """,
     "assert_scalar": """
@@ -391,7 +391,7 @@ r = torch.ops.aten.clone.default(x)
 ge = s0 >= 2
 lt = s0 < 200
 and_ = ge & lt
-_assert_scalar_default = torch.ops.aten._assert_scalar.default(and_, 's0 is a size')
+_assert_scalar_default = torch.ops.aten._assert_scalar.default(and_, 's0 is a size: the condition does not hold')
 return (r,)
 """,
     "assert_not_nan": """
@@ -399,7 +399,7 @@ r = torch.ops.aten.clone.default(x)
 isfinite_default = torch.ops.aten.isfinite.default(r)
 all_default = torch.ops.aten.all.default(isfinite_default)
 item_default = torch.ops.aten.item.default(all_default)
-_assert_scalar_default = torch.ops.aten._assert_scalar.default(item_default, 'r has a NaN or an infinity')
+_assert_scalar_default = torch.ops.aten._assert_scalar.default(item_default, '%r holds NaN or infinity')
 return (r,)
 """,
     "comment": """

@@ -1,7 +1,9 @@
 """Asserts in graphs; what the nodes of any graph look like is what they then are."""
 
+import re
 from typing import Any
 
+import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -100,6 +102,34 @@ def test_checks_of_any_layout_look_as_they_are(
     names = {"f32": "float32", "f8e4m3fn": "float8_e4m3fn", "i64": "int64", "c64": ""}
     given_dtype = getattr(torch, names[dtype] or "complex64")
     assert compare(module, torch.ones(64).to(given_dtype)) > 0
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            'assert_size_stride %x (4) (1) "m"',
+            "m: %x has size [3] and stride [1], not [4] and [1]",
+        ),
+        ('assert_scalar n > 3 "m"', "m: the condition does not hold"),
+        ("assert_not_nan %x", "%x holds NaN or infinity"),
+        ("assert_alignment %x 1048576", "%x is not aligned to 1048576 bytes"),
+    ],
+)
+def test_a_failed_assert_has_the_message_of_all_emitters(line: str, message: str) -> None:
+    module = built(
+        f"""
+        program @main(%x: f32[n]) {{
+          symbol n: int 0.. = size(%x, 0)
+          {line}
+          return
+        }}
+        """
+    )
+    memory = torch.full((8,), float("nan"))
+    skipped = 1 if memory.data_ptr() % 1048576 == 0 else 0
+    with pytest.raises((AssertionError, RuntimeError), match=re.escape(message)):
+        module(memory[skipped:][:3])
 
 
 def test_a_check_of_a_symbolic_layout_is_dense_in_its_order() -> None:

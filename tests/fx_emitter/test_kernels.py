@@ -24,8 +24,8 @@ from wrapperir.fx.kernel_keys import (
     split_arguments,
     split_key,
 )
-from wrapperir.fx.operators import call_kernel
 from wrapperir.fx.kernel_registry import register_opaque_kernel
+from wrapperir.fx.operators import call_kernel
 from wrapperir.interp import interpret
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.ir.kernel import (

@@ -39,10 +39,19 @@ def layout_message(
     wanted: tuple[Sequence[int], Sequence[int]],
 ) -> str:
     """Return the message where a buffer has another layout; both are size and stride."""
+    return format_layout_mismatch(layout_subject(line), found, wanted)
+
+
+def format_layout_mismatch(
+    subject: str,
+    found: tuple[Sequence[int], Sequence[int]],
+    wanted: tuple[Sequence[int], Sequence[int]],
+) -> str:
+    """Return the message of a layout that differs, after its ``subject``."""
     size, stride = map(list, found)
     wanted_size, wanted_stride = map(list, wanted)
     return (
-        f"{layout_subject(line)} has size {size} and stride {stride},"
+        f"{subject} has size {size} and stride {stride},"
         f" not {wanted_size} and {wanted_stride}"
     )
 

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch.fx.node import has_side_effect
 
+from wrapperir.emit.assert_messages import format_layout_mismatch
 from wrapperir.ir.expr import Expr, ExprOp, Operation
 from wrapperir.ir.expr import evaluate as evaluate_expression
 from wrapperir.text import parse_expr
@@ -169,7 +170,7 @@ def empty_symmetric(
 
 @has_side_effect
 def assert_size_stride(
-    tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...], message: str
+    tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...], subject: str
 ) -> None:
     """Check a layout: dimensions of size 1, and tensors without elements, have any stride.
 
@@ -180,7 +181,12 @@ def assert_size_stride(
         for dim, extent in enumerate(size):
             _torch._check(tensor.size(dim) == extent)
     else:
-        _check_layout(tensor, size, stride, message)
+        try:
+            _check_layout(tensor, size, stride)
+        except AssertionError:
+            found = tensor.size(), tensor.stride()
+            message = format_layout_mismatch(subject, found, (size, stride))
+            raise AssertionError(message) from None
 
 
 def power(base: Number, exponent: Number) -> Number:

@@ -4,8 +4,15 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from attrs import evolve
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.emit.assert_messages import (
+    alignment_message,
+    layout_subject,
+    not_nan_message,
+    scalar_message,
+)
 from wrapperir.frontend.aten.arguments import lower_argument
 from wrapperir.frontend.aten.scope import Scope
 from wrapperir.frontend.fx.numbers import expression, expressions
@@ -21,30 +28,26 @@ from wrapperir.ir.line import (
 
 def lower_assert_size_stride(scope: Scope, node: torch.fx.Node) -> None:
     """Append a check of a layout."""
-    buffer, size, stride, message = _given(node, ("x", "size", "stride", "message"))
-    scope.lines.append(
-        AssertSizeStrideLine(
-            buffer=_name(scope, buffer),
-            size=expressions(scope, size),
-            stride=expressions(scope, stride),
-            message=message or "",
-            provenance=node_provenance(node),
-        )
+    buffer, size, stride, message = _given(node, ("x", "size", "stride", "subject"))
+    line = AssertSizeStrideLine(
+        buffer=_name(scope, buffer),
+        size=expressions(scope, size),
+        stride=expressions(scope, stride),
+        provenance=node_provenance(node),
     )
+    message = _own_message(message, layout_subject(line))
+    scope.lines.append(evolve(line, message=message))
     scope.values[node] = None
 
 
 def lower_assert_alignment(scope: Scope, node: torch.fx.Node) -> None:
     """Append a check of an address."""
     buffer, bytes, message = _given(node, ("x", "bytes", "message"))
-    scope.lines.append(
-        AssertAlignmentLine(
-            buffer=_name(scope, buffer),
-            bytes=bytes,
-            message=message or "",
-            provenance=node_provenance(node),
-        )
+    line = AssertAlignmentLine(
+        buffer=_name(scope, buffer), bytes=bytes, provenance=node_provenance(node)
     )
+    message = _own_message(message, alignment_message(line))
+    scope.lines.append(evolve(line, message=message))
     scope.values[node] = None
 
 
@@ -93,22 +96,23 @@ def lower_assert_scalar(scope: Scope, node: torch.fx.Node) -> None:
     checked = _checked_tensor(node)
     if checked is not None:
         scope.values[node] = None
-        scope.lines.append(
-            AssertNotNanLine(
-                buffer=_name(scope, checked),
-                message=message or "",
-                provenance=node_provenance(node),
-            )
+        check = AssertNotNanLine(
+            buffer=_name(scope, checked), provenance=node_provenance(node)
         )
+        message = _own_message(message, not_nan_message(check))
+        scope.lines.append(evolve(check, message=message))
         return
     value = expression(scope, condition)
     if not isinstance(value, int | float) or not value:
-        scope.lines.append(
-            AssertScalarLine(
-                condition=value, message=message or "", provenance=node_provenance(node)
-            )
-        )
+        line = AssertScalarLine(condition=value, provenance=node_provenance(node))
+        message = _own_message(message, scalar_message(line))
+        scope.lines.append(evolve(line, message=message))
     scope.values[node] = None
+
+
+def _own_message(message: str | None, added: str) -> str:
+    """Return a message without what the FX emitter adds to that of a line."""
+    return (message or "").removesuffix(added).removesuffix(": ")
 
 
 def _given(node: torch.fx.Node, names: tuple[str, ...]) -> list[Any]:
