@@ -15,7 +15,6 @@ from wrapperir.emit.assert_messages import (
     scalar_message,
 )
 from wrapperir.emit.torch_dtypes import torch_dtype
-from wrapperir.fx import assert_operator as assert_operator  # registers the operator
 from wrapperir.fx import functions
 from wrapperir.fx.operators import assert_alignment
 from wrapperir.ir.expr import EvaluationError, Expr, evaluate_int, mul, symbols_in

@@ -18,10 +18,17 @@ from wrapperir.fx import functions
 from wrapperir.ir.expr import sub
 from wrapperir.ir.line import ExternKernelLine
 from wrapperir.ir.types import TensorType, TupleType, ValueType
+from wrapperir.operators import (
+    UnknownOperatorError,
+    find_overload,
+    given_arguments,
+    schema_of,
+)
 from wrapperir_fx.context import GraphContext
 from wrapperir_fx.values import Value
 
 _KEYWORDS = frozenset(keyword.kwlist)
+_find_overload = functools.lru_cache(maxsize=1024)(find_overload)
 
 
 def emit_extern_kernel(graph: GraphContext, line: ExternKernelLine) -> None:
@@ -45,32 +52,15 @@ def _call(
     """Return the target of a call, its arguments and its keywords."""
     args = [graph.arguments.of(argument) for argument in line.arguments]
     keywords = {key: graph.arguments.of(value) for key, value in line.keywords}
-    operator = _find_operator(line.operator)
-    if operator is None:
+    try:
+        operator = _find_overload(line.operator)
+    except UnknownOperatorError:
         name = line.operator[:80]
         graph.report(f"no operator {name!a} is registered with PyTorch", name)
         return _unknown_operator, tuple(args), keywords
     if operator._overloadname in _KEYWORDS or not _KEYWORDS.isdisjoint(keywords):
         return functions.call_operator, (line.operator, args, keywords), {}
     return operator, tuple(args), keywords
-
-
-def _find_operator(name: str) -> OpOverload | None:
-    """Return the operator of a name such as ``aten.mm.out``, if there is one."""
-    try:
-        return _operator(name)
-    except (AttributeError, RuntimeError):
-        return None
-
-
-@functools.lru_cache(maxsize=1024)  # not of an error: it may be registered later
-def _operator(name: str) -> OpOverload:
-    found: object = torch.ops
-    for part in name.split("."):
-        found = getattr(found, part)
-    if not isinstance(found, OpOverload):
-        raise AttributeError(name)
-    return found
 
 
 def _unknown_operator(*args: object, **kwargs: object) -> None:
@@ -81,7 +71,11 @@ def _look_of_result(
     graph: GraphContext, line: ExternKernelLine, operator: object, type: ValueType
 ) -> object:
     """Return what a result looks like: a view, where the schema says that it is one."""
-    if len(line.aliases) == 1 and isinstance(operator, OpOverload) and _is_view(operator):
+    if (
+        len(line.aliases) == 1
+        and isinstance(operator, OpOverload)
+        and schema_of(operator).may_view
+    ):
         source = graph.values[line.aliases[0]]
         given: object = source.node.meta.get("val")
         if isinstance(source.type, TensorType) and isinstance(given, torch.Tensor):
@@ -95,11 +89,13 @@ def _look_of_written(
     """Return what a call looks like that returns the tensors it wrote, if it does."""
     if not isinstance(operator, OpOverload):
         return None
-    looks: list[object] = []
-    for place, name in _returned(operator):
-        given = keywords.get(name) if place >= len(args) else args[place]
-        looks.append(given.meta.get("val") if isinstance(given, Node) else None)
-    return tuple(looks) if len(looks) > 1 else looks[0] if looks else None
+    schema = schema_of(operator)
+    if not schema.returned or None in schema.returned:
+        return None
+    given = {item.name: value for item, value in given_arguments(schema, args, keywords)}
+    written = [given.get(name) for name in schema.returned if name is not None]
+    looks = [n.meta.get("val") if isinstance(n, Node) else None for n in written]
+    return tuple(looks) if len(looks) > 1 else looks[0]
 
 
 def _view(
@@ -113,27 +109,3 @@ def _view(
         return graph.fakes.view(given, type)
     step: Any = graph.fakes.number(sub(type.offset, source.offset))
     return graph.fakes.view(given, type, given.storage_offset() + step)
-
-
-@functools.lru_cache(maxsize=1024)
-def _is_view(operator: OpOverload) -> bool:
-    aliases = [result.alias_info for result in operator._schema.returns]
-    return any(alias is not None and not alias.is_write for alias in aliases)
-
-
-@functools.lru_cache(maxsize=1024)
-def _returned(operator: OpOverload) -> tuple[tuple[int, str], ...]:
-    """Return the places and names of the arguments that are written and returned."""
-    schema = operator._schema
-    written = {
-        frozenset(argument.alias_info.before_set): (place, argument.name)
-        for place, argument in enumerate(schema.arguments)
-        if argument.alias_info is not None and argument.alias_info.is_write
-    }
-    aliases = [result.alias_info for result in schema.returns]
-    found = [
-        written.get(frozenset(alias.before_set)) if alias is not None else None
-        for alias in aliases
-    ]
-    known = [place for place in found if place is not None]
-    return tuple(known) if len(known) == len(found) else ()

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import torch
 
+from wrapperir.emit.number_kinds import ALWAYS_BOOL, ALWAYS_FLOAT, ALWAYS_WHOLE
 from wrapperir.ir.expr import ExprOp, Operation, evaluate
 from wrapperir.ir.line import SymbolKind
 
@@ -44,12 +45,12 @@ def apply(op: ExprOp, args: Sequence[SymbolicNumber]) -> SymbolicNumber:
 
 def kind_of_result(op: ExprOp, args: Sequence[SymbolicNumber]) -> SymbolKind:
     """Return the kind of an operator's result: an int, a float or a bool."""
-    if op in _MAKE_BOOLS:
+    if op in ALWAYS_BOOL:
         return SymbolKind.BOOL
-    if op in _MAKE_INTS:
+    if op in ALWAYS_WHOLE:
         return SymbolKind.INT
     floats = any(isinstance(arg, float | torch.SymFloat) for arg in args)
-    return SymbolKind.FLOAT if floats or op in _MAKE_FLOATS else SymbolKind.INT
+    return SymbolKind.FLOAT if floats or op in ALWAYS_FLOAT else SymbolKind.INT
 
 
 def convert(number: SymbolicNumber, kind: SymbolKind) -> SymbolicNumber:
@@ -133,16 +134,3 @@ ARITHMETIC: Mapping[ExprOp, Callable[..., Any]] = {
     ExprOp.SQRT: _sym.sym_sqrt,
     ExprOp.LOG2: _sym._sym_log2,
 }
-_MAKE_BOOLS = frozenset(
-    {
-        *(ExprOp.EQ, ExprOp.NE, ExprOp.LT, ExprOp.LE, ExprOp.GT, ExprOp.GE),
-        *(ExprOp.AND, ExprOp.OR, ExprOp.NOT),
-    }
-)
-_MAKE_INTS = frozenset(
-    {
-        *(ExprOp.FLOOR, ExprOp.CEIL, ExprOp.TRUNC, ExprOp.ROUND),
-        *(ExprOp.SHL, ExprOp.SHR, ExprOp.BITAND, ExprOp.BITOR, ExprOp.BITXOR),
-    }
-)
-_MAKE_FLOATS = frozenset({ExprOp.TRUEDIV, ExprOp.TO_FLOAT, ExprOp.SQRT, ExprOp.LOG2})

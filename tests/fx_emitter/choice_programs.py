@@ -14,8 +14,8 @@ import torch
 from torch.fx import GraphModule
 
 from wrapperir.fx import kernel_registry
-from wrapperir.fx.operators import call_kernel, call_multi_kernel
 from wrapperir.fx.kernel_registry import _MULTI_KERNELS, MULTI_KERNEL_FUNCTIONS
+from wrapperir.fx.operators import call_kernel, call_multi_kernel
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.ir.expr import Expr, Symbol
 from wrapperir.ir.kernel import (

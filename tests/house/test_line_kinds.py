@@ -113,8 +113,6 @@ LEFT: dict[str, set[str]] = {
         "emitters/wrapperir_cpp/kernel_arguments.py",
         "emitters/wrapperir_cpp/sharing.py",
         "emitters/wrapperir_cpp/tensor_layouts.py",
-        "emitters/wrapperir_fx/block_needs.py",
-        "emitters/wrapperir_fx/loop_memory.py",
         "emitters/wrapperir_python/pool_survey.py",
         "emitters/wrapperir_python/survey.py",
         "wrapperir/emit/stream_actions.py",
@@ -130,7 +128,6 @@ LEFT: dict[str, set[str]] = {
     "list": {
         "emitters/wrapperir_cpp/arena.py",
         "emitters/wrapperir_cpp/tensor_layouts.py",
-        "emitters/wrapperir_fx/streams.py",
         "wrapperir/emit/provenance.py",
         "wrapperir/emit/support.py",
         "wrapperir/frontend/fx/pools.py",

@@ -8,18 +8,18 @@ from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
 from wrapperir.ir.line import SymbolKind
 from wrapperir.ir.types import DType, ScalarType, TensorType, ValueType
 
-_ALWAYS_FLOAT = frozenset({ExprOp.TRUEDIV, ExprOp.TO_FLOAT, ExprOp.SQRT, ExprOp.LOG2})
-_ALWAYS_BOOL = frozenset(
+ALWAYS_FLOAT = frozenset({ExprOp.TRUEDIV, ExprOp.TO_FLOAT, ExprOp.SQRT, ExprOp.LOG2})
+ALWAYS_BOOL = frozenset(
     {
         *(ExprOp.EQ, ExprOp.NE, ExprOp.LT, ExprOp.LE, ExprOp.GT, ExprOp.GE),
         *(ExprOp.NOT, ExprOp.AND, ExprOp.OR),
     }
 )
-_ALWAYS_WHOLE = frozenset(
+ALWAYS_WHOLE = frozenset(
     {
         *(ExprOp.FLOOR, ExprOp.CEIL, ExprOp.TRUNC, ExprOp.ROUND),
         *(ExprOp.SHL, ExprOp.SHR, ExprOp.BITAND, ExprOp.BITOR, ExprOp.BITXOR),
-        *_ALWAYS_BOOL,
+        *ALWAYS_BOOL,
     }
 )
 # Their value is that of one of their arguments.
@@ -87,8 +87,8 @@ class NumberKinds:
         """Say whether the value of ``expr`` is surely a float."""
         if not isinstance(expr, Operation):
             return self.may_be_float(expr)
-        if expr.op in _ALWAYS_FLOAT or expr.op in _ALWAYS_WHOLE:
-            return expr.op in _ALWAYS_FLOAT
+        if expr.op in ALWAYS_FLOAT or expr.op in ALWAYS_WHOLE:
+            return expr.op in ALWAYS_FLOAT
         if expr.op is ExprOp.WHERE:
             return all(map(self.is_float, expr.args[1:]))
         combine = all if expr.op in _CHOOSING else any
@@ -100,8 +100,8 @@ class NumberKinds:
             return self.symbols.get(expr.name) is SymbolKind.FLOAT
         if not isinstance(expr, Operation):
             return isinstance(expr, float)
-        if expr.op in _ALWAYS_FLOAT or expr.op in _ALWAYS_WHOLE:
-            return expr.op in _ALWAYS_FLOAT
+        if expr.op in ALWAYS_FLOAT or expr.op in ALWAYS_WHOLE:
+            return expr.op in ALWAYS_FLOAT
         if expr.op is ExprOp.POW:
             exponent = expr.args[1]
             if not isinstance(exponent, int) or exponent < 0:
@@ -119,4 +119,4 @@ class NumberKinds:
         """Say whether the value of ``expr`` is surely a ``bool``."""
         if isinstance(expr, Symbol):
             return self.symbols.get(expr.name) is SymbolKind.BOOL
-        return isinstance(expr, Operation) and expr.op in _ALWAYS_BOOL
+        return isinstance(expr, Operation) and expr.op in ALWAYS_BOOL

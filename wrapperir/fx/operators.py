@@ -13,16 +13,10 @@ choices, of any language.  The choice is made at run time: by the sizes of the t
 by ``deciding``, the numbers of the scalar parameters that the policy names, before they are
 converted to the parameters' types; or by timing the choices.
 
-<<<<<<<< HEAD:wrapperir/fx/kernel_operator.py
-Each list is in the order of the parameters.  An operator returns nothing, looks the key up
-in :mod:`wrapperir.fx.kernel_registry`, and runs what it finds.  Its schema says that it
-writes all of ``written`` and nothing else, so PyTorch traces, functionalises, exports and
-compiles calls of it as of any operator.  For fake and meta tensors it does nothing.
-========
 Each list is in the order of the parameters.  Both return nothing, look the key up in
-:mod:`wrapperir.fx.kernel_registry` and run what they find.  Their schemas say that they write all of ``written`` and nothing else, so
-PyTorch traces, functionalises, exports and compiles calls of them as of any operator.
->>>>>>>> 387a505 (Put what belongs to the FX emitter's graph module, saved graphs and operators together):emitters/wrapperir_fx/operators.py
+:mod:`wrapperir.fx.kernel_registry` and run what they find.  Their schemas say that they
+write all of ``written`` and nothing else, so PyTorch traces, functionalises, exports and
+compiles calls of them as of any operator.
 
 ``assert_alignment(tensor, bytes, message)`` checks an address.  For fake and meta tensors,
 which have no memory, all three do nothing.
