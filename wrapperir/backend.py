@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import torch
 
     from wrapperir.emit.contract import Loaded
-    from wrapperir.frontend.lowered import Lowered
+    from wrapperir.frontend import Lowered
 
 
 @frozen(kw_only=True)

@@ -16,7 +16,7 @@ from bench.host.python import inductor_callable, lower
 from wrapperir.emit import compile_program, write_artifact
 from wrapperir.emit.contract import Emitter
 from wrapperir.emit.pipeline import find_emitter, prepare_program
-from wrapperir.frontend.lowered import Lowered
+from wrapperir.frontend import Lowered
 from wrapperir.ir.line import (
     AllocateLine,
     Argument,

@@ -41,8 +41,8 @@ from bench.host.chains import (
     pointwise,
 )
 from wrapperir.emit import compile_program
+from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor import capture
-from wrapperir.frontend.lowered import Lowered
 from wrapperir.passes import MEMORY_PASSES
 from wrapperir.passes.plan_memory import Planned, plan_pools
 from wrapperir_python.emitter import PythonEmitter

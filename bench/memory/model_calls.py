@@ -18,8 +18,8 @@ from bench.memory.allocator_events import CallMemory, measure
 from bench.model_run import ModelTask, run_step
 from wrapperir.emit import Value, compile_program
 from wrapperir.emit.contract import Loaded
+from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor import compile_graph
-from wrapperir.frontend.lowered import Lowered
 from wrapperir.ir.program import Program
 from wrapperir.passes import run_passes
 

@@ -1,13 +1,13 @@
 """Calls of operators, held against their schemas."""
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.ir.line import Argument, ExternKernelLine
 from wrapperir.operators import Parameter, Schema, UnknownOperatorError, find_schema
 
 
 def refused(message: str) -> DiagnosticError:
     """Return the error for an operator call that has no form in C++."""
-    return DiagnosticError(Diagnostic(code=Code.UNSUPPORTED_FEATURE, message=message))
+    return DiagnosticError.of(Code.UNSUPPORTED_FEATURE, message)
 
 
 def called_schema(line: ExternKernelLine) -> Schema:

@@ -8,7 +8,7 @@ import torch
 from wrapperir.backend import compile_lowered, read_options
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import Artifact, Emitter, GraphCompiler, Loaded, Support
-from wrapperir.frontend.lowered import Lowered
+from wrapperir.frontend import Lowered
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import tensor

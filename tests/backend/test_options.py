@@ -11,7 +11,7 @@ from torch.fx import GraphModule
 from wrapperir.backend import OPTIONS, compile_lowered, dump_folder, read_options
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Value
-from wrapperir.frontend.lowered import Lowered
+from wrapperir.frontend import Lowered
 from wrapperir.ir.program import Program
 
 

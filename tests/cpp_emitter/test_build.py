@@ -143,8 +143,11 @@ def test_a_cache_that_is_a_link_is_refused(cache: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("compiler", "message"),
     [
-        ("no-such-compiler", "there is no C++ compiler: 'no-such-compiler' is no command"),
-        ("'", "is no command"),
+        (
+            "no-such-compiler",
+            "there is no C++ compiler: 'no-such-compiler' is not a command",
+        ),
+        ("'", "is not a command"),
         ("false", "the C++ compiler does not run"),
     ],
 )

@@ -109,7 +109,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     "a method": ("WIR602", "has no call_method nodes"),
     "a function of torch": ("WIR602", "torch.ops has them"),
     "a view without a layout": ("WIR603", "not what it takes"),
-    "a number that is a tensor": ("WIR603", "is no number"),
+    "a number that is a tensor": ("WIR603", "is not a number"),
     "an allocation with more": ("WIR603", "an allocation has just"),
     "no such kernel": ("WIR607", "no kernel 'add:0'"),
     "a dimension that is not there": ("WIR603", "is no dimension"),

@@ -7,8 +7,8 @@ import torch
 from torch._dynamo import config as dynamo_config
 from torch._higher_order_ops.while_loop import while_loop as _while_loop
 
+from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor import capture
-from wrapperir.frontend.lowered import Lowered
 from wrapperir.ir.blocks import blocks_of
 from wrapperir.ir.line import Block, BodyLine
 from wrapperir.ir.program import Program

@@ -14,8 +14,8 @@ from torch._inductor import config
 from tests.frontend_inductor.captured import capture_all, capture_one, lines_of
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import compile_program
+from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor.multi_kernels import MultiKernels
-from wrapperir.frontend.lowered import Lowered
 from wrapperir.interp import interpret
 from wrapperir.ir.kernel import KernelChoice
 from wrapperir.ir.line import (

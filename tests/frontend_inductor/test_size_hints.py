@@ -18,8 +18,8 @@ from tests.frontend_inductor.size_hints import size_hints
 from tests.frontend_inductor.test_multi_kernels import multi_kernels, selecting
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import compile_program
+from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor.multi_kernels import MultiKernelDefinition, MultiKernels
-from wrapperir.frontend.lowered import Lowered
 from wrapperir.interp import interpret
 from wrapperir.ir.line import KernelCallLine, KernelDefinitionLine
 from wrapperir.ir.selection import (

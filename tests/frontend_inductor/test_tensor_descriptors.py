@@ -15,7 +15,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from tests.frontend_inductor.captured import capture_one, lines_of
 from wrapperir import compile_program
 from wrapperir.frontend.inductor import compile_graph
-from wrapperir.frontend.inductor.tensor_descriptors import descriptor_signature
+from wrapperir.frontend.inductor.triton_kernel import descriptor_signature
 from wrapperir.interp import interpret
 from wrapperir.ir.kernel import Access, DescriptorParameter
 from wrapperir.ir.line import BufferRef, KernelCallLine, KernelDefinitionLine

@@ -14,9 +14,9 @@ from torch._inductor import config
 from torch._inductor.runtime import triton_heuristics
 
 from tests.frontend_inductor.captured import capture_all, capture_one, lines_of
+from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor import compile_graph
 from wrapperir.frontend.inductor.triton_grid import lower_grid
-from wrapperir.frontend.lowered import Lowered
 from wrapperir.interp import interpret
 from wrapperir.ir.expr import evaluate_int
 from wrapperir.ir.kernel import (

@@ -22,9 +22,9 @@ from torch.utils import _pytree as pytree
 from tests.python_emitter.running import assert_same
 from wrapperir import compile_program
 from wrapperir.emit import Loaded, Value
+from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor import compile_graph
 from wrapperir.frontend.inductor.cpu_triton import triton_for_cpu
-from wrapperir.frontend.lowered import Lowered
 from wrapperir.fx import stream_functions
 from wrapperir.interp import interpret
 from wrapperir.ir.line import BodyLine, KernelDefinitionLine

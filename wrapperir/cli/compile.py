@@ -78,7 +78,7 @@ def command(
         find_emitter,
         prepare_program,
     )
-    from wrapperir.frontend.lowered import Lowered
+    from wrapperir.frontend import Lowered
 
     chosen = find_emitter(emitter)
     check_names(passes)

@@ -13,7 +13,7 @@ from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit.constant_files import write_with_constants
 from wrapperir.emit.contract import Artifact
 from wrapperir.emit.replacing import replacing
-from wrapperir.frontend.lowered import Lowered
+from wrapperir.frontend import Lowered
 from wrapperir.loading import COMPILED_MANIFEST
 
 

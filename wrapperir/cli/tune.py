@@ -25,7 +25,7 @@ from wrapperir.tuning.limits import SAMPLES, SECONDS
 
 if TYPE_CHECKING:
     from wrapperir.emit.contract import Emitter
-    from wrapperir.frontend.lowered import Lowered
+    from wrapperir.frontend import Lowered
     from wrapperir.tuning.tune import Progress, Tuned
 
 

@@ -1,7 +1,7 @@
 """A diagnostic: what was wrong, where, and what to do, with a stable code."""
 
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from attrs import frozen
 
@@ -69,6 +69,21 @@ class DiagnosticError(Exception):
         """Keep the diagnostics, first one first."""
         super().__init__("\n".join(_format_line(d) for d in diagnostics))
         self.diagnostics = diagnostics
+
+    @classmethod
+    def of(
+        cls,
+        code: Code,
+        message: str,
+        *,
+        path: LinePath | None = None,
+        subject: str | None = None,
+        hint: str | None = None,
+    ) -> Self:
+        """Return the exception for a single diagnostic."""
+        return cls(
+            Diagnostic(code=code, message=message, path=path, subject=subject, hint=hint)
+        )
 
 
 def _format_line(diagnostic: Diagnostic) -> str:

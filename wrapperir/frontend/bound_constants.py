@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from attrs import evolve
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.ir.expr import Expr, Operation, Symbol, substitute
 from wrapperir.ir.line import (
     AssertSizeStrideLine,
@@ -58,7 +58,7 @@ def bind_constants(program: Program, keys: Mapping[str, str]) -> Program:
 
 def _constant(input: Input, key: str) -> ConstantInput:
     if not isinstance(input.type, TensorType):
-        raise _not_fixed(f"%{input.name} is no tensor")
+        raise _not_fixed(f"%{input.name} is not a tensor")
     return ConstantInput(name=input.name, type=input.type, key=key, mutated=input.mutated)
 
 
@@ -69,9 +69,7 @@ def _fixed(line: SymbolDefinitionLine) -> int:
 
 
 def _not_fixed(what: str) -> DiagnosticError:
-    return DiagnosticError(
-        Diagnostic(
-            code=Code.UNSUPPORTED_SIGNATURE,
-            message=f"{what}, so a tensor kept outside the program cannot be bound to it",
-        )
+    return DiagnosticError.of(
+        Code.UNSUPPORTED_SIGNATURE,
+        f"{what}, so a tensor kept outside the program cannot be bound to it",
     )

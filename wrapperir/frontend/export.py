@@ -8,11 +8,11 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind, TensorArgument
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.frontend import Lowered
 from wrapperir.frontend.aten.arguments import lower_argument
 from wrapperir.frontend.aten.graph import add_constant, lower_nodes
 from wrapperir.frontend.aten.inputs import lower_given
 from wrapperir.frontend.aten.scope import Poison, Scope, Shared
-from wrapperir.frontend.lowered import Lowered
 from wrapperir.ir.line import (
     Argument,
     BufferRef,

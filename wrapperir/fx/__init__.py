@@ -1,4 +1,4 @@
-"""The FX dialect: what graphs of programs call, hold and note beside what PyTorch has.
+"""The FX dialect: functions, attributes and metadata of graphs of programs.
 
 The FX emitter writes these graphs and :mod:`wrapperir.frontend.fx` reads them.
 """

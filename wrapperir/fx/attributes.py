@@ -1,4 +1,4 @@
-"""What the module of a graph holds: constants, kept workspaces and nested graphs."""
+"""Attributes of a graph's module: constants, kept workspaces and nested graphs."""
 
 import keyword
 from typing import Protocol, runtime_checkable
@@ -55,7 +55,7 @@ class Attributes:
 
 @define(eq=False)
 class GraphParts:
-    """A graph that is whole, and what its module is to hold."""
+    """A complete graph and the attributes that its module needs."""
 
     graph: Graph
     attributes: Attributes

@@ -1,4 +1,4 @@
-"""Functions that graphs call beside PyTorch's own: checks, numbers and notes.
+"""Functions that graphs call besides PyTorch's own: checks, numbers and frees.
 
 They are plain functions, so that a graph that calls them is pickled, printed and traced
 again like any other.
@@ -27,7 +27,7 @@ _check_layout = _torch._C._dynamo.guards.assert_size_stride
 
 @has_side_effect
 def free(value: object) -> None:
-    """Note that a value is used no more; the graph's code drops it after this."""
+    """Mark the last use of a value; the graph's code drops it after this."""
 
 
 @has_side_effect

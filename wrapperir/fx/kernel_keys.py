@@ -1,4 +1,4 @@
-"""What a graph's call of an operator of ours says: a kernel's key, and lists of arguments.
+"""Kernel keys and argument lists of the operators that run kernels.
 
 A key is the kernel's name and the beginning of its definition's SHA-256, as in
 ``add:0f3c4b5a69788796``.  Two programs that are loaded in one process never run each
@@ -48,7 +48,7 @@ class MultiKernelDefinition:
     def of(
         cls, line: MultiKernelLine, definitions: Mapping[str, DefinitionLine]
     ) -> "MultiKernelDefinition":
-        """Return a multi-kernel with those of a program's definitions that it names."""
+        """Return a multi-kernel with the definitions of its choices."""
         kernels = [definitions[choice.kernel] for choice in line.choices]
         found = [kernel for kernel in kernels if isinstance(kernel, KernelDefinitionLine)]
         assert len(found) == len(kernels)

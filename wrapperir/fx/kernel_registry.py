@@ -1,11 +1,11 @@
-"""The kernels of this process, by key: those of loaded programs, and those users bring."""
+"""Kernels of this process by key: from loaded programs and from users."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, cast
 
 import torch
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.fx.kernel_keys import MultiKernelDefinition, argument_order, split_key
 from wrapperir.ir.line import KernelDefinitionLine
 
@@ -37,7 +37,7 @@ _TRITON: dict[object, KernelDefinitionLine] = {}
 
 
 class _KernelFunctions(dict[str, KernelFunction]):
-    """What was called before, so that a call costs one look into a dictionary."""
+    """The functions of calls so far, so that a call costs one look into a dictionary."""
 
     def __missing__(self, key: str) -> KernelFunction:
         kernel, shared = split_key(key)
@@ -191,25 +191,21 @@ def _choosing_from_lists(
 
 
 def unregistered(key: str) -> DiagnosticError:
-    """Return what says that no kernel or multi-kernel of a key is registered."""
-    return DiagnosticError(
-        Diagnostic(
-            code=Code.UNREGISTERED_KERNEL,
-            message=f"kernel {key[:160]!a} is not registered in this process",
-            subject=key,
-            hint="load the program with the fx emitter, or the saved graph module, first",
-        )
+    """Return the error for a key without a registered kernel or multi-kernel."""
+    return DiagnosticError.of(
+        Code.UNREGISTERED_KERNEL,
+        f"kernel {key[:160]!a} is not registered in this process",
+        subject=key,
+        hint="load the program with the fx emitter, or the saved graph module, first",
     )
 
 
 def _unknown_opaque(definition: KernelDefinitionLine) -> DiagnosticError:
-    return DiagnosticError(
-        Diagnostic(
-            code=Code.UNREGISTERED_KERNEL,
-            message=f"opaque kernel @{definition.name} has no function: none is registered"
-            f" for its entry {definition.entry}",
-            subject=f"@{definition.name}",
-            hint="give wrapperir.fx.kernel_registry.register_opaque_kernel a function for"
-            " that entry, or have compile_graph replace the node",
-        )
+    return DiagnosticError.of(
+        Code.UNREGISTERED_KERNEL,
+        f"opaque kernel @{definition.name} has no function: none is registered"
+        f" for its entry {definition.entry}",
+        subject=f"@{definition.name}",
+        hint="give wrapperir.fx.kernel_registry.register_opaque_kernel a function for"
+        " that entry, or have compile_graph replace the node",
     )

@@ -1,4 +1,4 @@
-"""The machine's C++ compiler: which it is, and running it."""
+"""Finding and running the machine's C++ compiler."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 
 _ERROR = re.compile(
     r"\berror:|undefined reference|multiple definition|cannot find|discarded section"
@@ -22,7 +22,7 @@ _LONGEST_ERROR = 2000
 
 @frozen
 class Compiler:
-    """A command that compiles C++, and what its version says."""
+    """A command that compiles C++, and the output of its ``--version``."""
 
     command: tuple[str, ...]
     version: str
@@ -55,10 +55,8 @@ def first_errors(output: str) -> str:
 
 
 def failed(message: str, hint: str | None = None) -> DiagnosticError:
-    """Return the error for what does not build."""
-    return DiagnosticError(
-        Diagnostic(code=Code.KERNEL_BUILD_FAILED, message=message, hint=hint)
-    )
+    """Return the error for a source that does not build."""
+    return DiagnosticError.of(Code.KERNEL_BUILD_FAILED, message, hint=hint)
 
 
 def find_compiler() -> Compiler:
@@ -74,7 +72,7 @@ def find_compiler() -> Compiler:
         command = ()
     if not command or shutil.which(command[0]) is None:
         raise failed(
-            f"there is no C++ compiler: {spelled[:200]!a} is no command",
+            f"there is no C++ compiler: {spelled[:200]!a} is not a command",
             hint="install one, such as g++, or set CXX to it",
         )
     return Compiler(command, compiler_version(command))

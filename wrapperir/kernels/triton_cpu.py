@@ -120,7 +120,7 @@ class InterpretedKernel(KernelInterface):  # type: ignore[misc]
         )
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> None:
-        """Launch; keywords that are no parameter (``num_warps``) are ignored.
+        """Launch; keywords that are not parameters, such as ``num_warps``, are ignored.
 
         Raises:
             InterpreterError: the kernel raised an error.

@@ -179,4 +179,4 @@ _NAMESPACE: Mapping[str, object] = {
     "tl_math": tl.math,
     "libdevice": libdevice,
 }
-"""What a source may use without importing it."""
+"""Names that a source may use without importing them."""

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Kind(StrEnum):
-    """What a type of a schema is; the value is its name in PyTorch."""
+    """Kind of a schema's type; the value is its name in PyTorch."""
 
     TENSOR = "Tensor"
     INT = "int"

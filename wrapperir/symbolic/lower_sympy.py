@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
 from wrapperir.ir.identifier import RESERVED_SYMBOLS, is_identifier
 
@@ -31,7 +31,7 @@ def lower_sympy(expr: "SympyValue") -> Expr:
 
     Raises:
         DiagnosticError: WIR600 names a function that expressions lack, WIR601 a symbol
-            whose name is no identifier.
+            whose name is not an identifier.
     """
     if isinstance(expr, bool):
         return int(expr)
@@ -84,12 +84,10 @@ def _operation(op: ExprOp) -> Callable[[_Basic], Expr]:
 
 
 def _unsupported(expr: _Basic) -> Expr:
-    raise DiagnosticError(
-        Diagnostic(
-            code=Code.UNSUPPORTED_FUNCTION,
-            message=f"no expression for {type(expr).__name__} in {_shown(expr)}",
-            hint="rewrite the size in the model with integer arithmetic",
-        )
+    raise DiagnosticError.of(
+        Code.UNSUPPORTED_FUNCTION,
+        f"no expression for {type(expr).__name__} in {_shown(expr)}",
+        hint="rewrite the size in the model with integer arithmetic",
     )
 
 
@@ -101,11 +99,8 @@ def _shown(expr: _Basic) -> str:
 def _symbol(expr: _Basic) -> Expr:
     name = str(expr)
     if not is_identifier(name) or name in RESERVED_SYMBOLS:
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.UNSUPPORTED_SYMBOL_NAME,
-                message=f"{name[:200]!r} cannot name a symbol",
-            )
+        raise DiagnosticError.of(
+            Code.UNSUPPORTED_SYMBOL_NAME, f"{name[:200]!r} cannot name a symbol"
         )
     return Symbol(name)
 

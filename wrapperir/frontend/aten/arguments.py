@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.aten.scope import Lowering, Poison, Results, Scope, Views
 from wrapperir.frontend.aten.values import leaves_of, lower_device, lower_dtype
 from wrapperir.frontend.provenance import node_provenance
@@ -47,16 +47,13 @@ def lower_argument(scope: Scope, value: Any) -> Argument:
         case torch.memory_format():
             return TorchEnum("memory_format", str(value).removeprefix("torch."))
         case _:
-            raise DiagnosticError(
-                Diagnostic(
-                    code=Code.UNSUPPORTED_ARGUMENT,
-                    message=f"no argument expresses a {type(value).__name__}",
-                )
+            raise DiagnosticError.of(
+                Code.UNSUPPORTED_ARGUMENT, f"no argument expresses a {type(value).__name__}"
             )
 
 
 def lowered_argument(scope: Scope, value: Lowering) -> Argument:
-    """Return the argument for what a node became; several results are a tuple."""
+    """Return the argument for a lowered value; several results become a tuple."""
     if isinstance(value, Views):
         return tuple(element(scope, value, i) for i in range(len(value.types)))
     if isinstance(value, Results):

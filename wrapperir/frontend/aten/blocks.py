@@ -1,4 +1,4 @@
-"""Graphs that a line owns: what they are given, their lines and what they give back."""
+"""Lowering of nested graphs to blocks: operands, lines, results."""
 
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from attrs import frozen
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.aten.arguments import lower_argument
 from wrapperir.frontend.aten.graph import lower_nodes
 from wrapperir.frontend.aten.scope import Lowering, Poison, Scope
@@ -28,7 +28,7 @@ from wrapperir.ir.types import DType, ScalarType, TensorType, ValueType
 
 @frozen
 class Operand:
-    """What a block is given; ``inside`` says that the block sees the value anyway."""
+    """Operand of a block; ``inside``: the block sees the value without being given it."""
 
     argument: KernelArgument
     inside: bool
@@ -49,24 +49,24 @@ def placeholders_of(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
 
 
 def output_of(module: torch.fx.GraphModule) -> Any:
-    """Return what a graph returns: nodes and numbers, nested."""
+    """Return the output of a graph: nested nodes and numbers."""
     return next(iter(reversed(module.graph.nodes))).args[0]
 
 
 def returned_by(module: torch.fx.GraphModule) -> list[Any]:
-    """Return what a graph returns, one by one."""
+    """Return the outputs of a graph as a flat list."""
     return leaves_of(output_of(module))
 
 
 def returned_value(scope: Scope, item: Any) -> Lowering:
-    """Return what a node among a graph's results became."""
+    """Return the lowered value of a graph's output."""
     return scope.values[item] if isinstance(item, torch.fx.Node) else item
 
 
 def lower_operands(
     scope: Scope, values: Any, graphs: Sequence[torch.fx.GraphModule]
 ) -> list[Operand]:
-    """Return what graphs are given: numbers that they see anyway are marked."""
+    """Return the operands of graphs; numbers that the graphs see anyway are marked."""
     parameters = [placeholders_of(graph) for graph in graphs]
     operands: list[Operand] = []
     for index, value in enumerate(values):
@@ -96,16 +96,13 @@ def kernel_argument(scope: Scope, value: Any) -> KernelArgument:
         return int(argument)
     if isinstance(argument, BufferRef | int | float | Symbol | Operation):
         return argument
-    raise DiagnosticError(
-        Diagnostic(
-            code=Code.UNSUPPORTED_ARGUMENT,
-            message=f"a block cannot be given {argument!r}",
-        )
+    raise DiagnosticError.of(
+        Code.UNSUPPORTED_ARGUMENT, f"a block cannot be given {argument!r}"
     )
 
 
 def passed(operands: Sequence[Operand]) -> tuple[KernelArgument, ...]:
-    """Return what blocks do not see anyway."""
+    """Return the arguments of operands that blocks do not see anyway."""
     return tuple(operand.argument for operand in operands if not operand.inside)
 
 
@@ -154,7 +151,7 @@ def _scalar_type(example: Any) -> ScalarType:
 def _block_results(
     scope: Scope, module: torch.fx.GraphModule, types: Sequence[ValueType]
 ) -> tuple[Argument, ...]:
-    """Return what the block gives back; memory that is not its own is copied."""
+    """Return the results of the block; borrowed memory is copied."""
     results: list[Argument] = []
     for item, type in zip_longest(returned_by(module), types):
         if isinstance(returned_value(scope, item), Poison):

@@ -8,7 +8,7 @@ import torch
 from attrs import evolve
 from torch._ops import HigherOrderOperator, OpOverload
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.aten.arguments import element
 from wrapperir.frontend.aten.operators import lower_operator
 from wrapperir.frontend.aten.scope import Poison, Scope
@@ -65,10 +65,8 @@ def _lower_node(scope: Scope, node: torch.fx.Node) -> None:
     elif node.op == "call_function" and _is_scalar(node):
         scope.values[node] = scope.lower_scalar(node.meta["val"])
     else:
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.UNSUPPORTED_OPERATOR, message="this is no registered operator"
-            )
+        raise DiagnosticError.of(
+            Code.UNSUPPORTED_OPERATOR, "this is not a registered operator"
         )
 
 
@@ -84,11 +82,8 @@ def _lower_attribute(scope: Scope, node: torch.fx.Node) -> None:
     if isinstance(held, torch.nn.Module):
         return
     if not isinstance(held, torch.Tensor):
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.UNSUPPORTED_VALUE,
-                message=f"a {type(held).__name__} has no type in a program",
-            )
+        raise DiagnosticError.of(
+            Code.UNSUPPORTED_VALUE, f"a {type(held).__name__} has no type in a program"
         )
     scope.values[node] = BufferRef(add_constant(scope, str(node.target), node.name, held))
 

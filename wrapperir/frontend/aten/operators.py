@@ -8,7 +8,7 @@ from attrs import evolve
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.aten.arguments import element, lower_argument, view
 from wrapperir.frontend.aten.scope import Results, Scope, Views
 from wrapperir.frontend.aten.sharing import (
@@ -71,12 +71,10 @@ def lower_operator(scope: Scope, node: torch.fx.Node, operator: OpOverload) -> N
     elif name in _IDENTITIES:
         scope.values[node] = scope.values[node.all_input_nodes[0]]
     elif torch.Tag.inplace_view in operator.tags:
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.UNSUPPORTED_OPERATOR,
-                message=f"{operator} changes the shape of its argument in place",
-                hint="call exported.run_decompositions() first",
-            )
+        raise DiagnosticError.of(
+            Code.UNSUPPORTED_OPERATOR,
+            f"{operator} changes the shape of its argument in place",
+            hint="call exported.run_decompositions() first",
         )
     elif isinstance(node.meta.get("val"), SCALARS) and _is_known(scope, node.meta["val"]):
         scope.values[node] = scope.lower_scalar(node.meta["val"])
@@ -138,7 +136,7 @@ def _lower_range(scope: Scope, node: torch.fx.Node) -> None:
 
 
 def _lower_views(scope: Scope, node: torch.fx.Node, operator: OpOverload) -> bool:
-    """Lower a call whose results are all views, if that is what they are."""
+    """Lower a call if its results are all views; return whether they are."""
     value = node.meta.get("val")
     leaves = pytree.tree_leaves(value)
     if written_arguments(operator, node) or not leaves:
@@ -190,7 +188,7 @@ def _plain_name(scope: Scope, node: torch.fx.Node) -> str | None:
 
 
 def _is_lazy(value: Any) -> bool:
-    """Say whether torch reads the elements conjugated or negated, which no type says."""
+    """Say whether a conjugation or negation is pending, which types cannot express."""
     return isinstance(value, torch.Tensor) and (value.is_conj() or value.is_neg())
 
 
@@ -227,7 +225,7 @@ def _names(scope: Scope, values: list[Any]) -> Iterator[str]:
 
 
 def _aliases(scope: Scope, node: torch.fx.Node, operator: OpOverload) -> tuple[str, ...]:
-    """Return the values whose memory a result may have, where that is not excluded."""
+    """Return the values that a result may alias."""
     if not may_share(operator):
         return ()
     shared = shared_arguments(operator, node)

@@ -1,4 +1,4 @@
-"""What is known while the nodes of one graph are lowered."""
+"""State of one graph while its nodes are lowered."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, Union
@@ -39,16 +39,16 @@ class Views:
 
 
 class Poison:
-    """Stands for the value of a node that was reported and is not lowered."""
+    """Value of a node that was reported and not lowered."""
 
 
 Lowering: TypeAlias = Union[Argument, Results, Views, Poison]
-"""What a node became."""
+"""Result of lowering a node."""
 
 
 @define(eq=False)
 class Shared:
-    """What all graphs of a program share: names, constants, ranges, findings.
+    """State that all graphs of a program share: names, constants, ranges, diagnostics.
 
     ``ranges`` maps sympy symbols to torch's value ranges.  ``dialect``, where there is
     one, is asked first for each node, and says whether it lowered it.
@@ -64,7 +64,7 @@ class Shared:
 
 
 def take(taken: set[str], name: str) -> str:
-    """Return ``name``, or with a number where it is taken, and take it."""
+    """Add ``name`` to the taken names, with a number appended if needed, and return it."""
     chosen, number = name, 0
     while chosen in taken:
         number += 1
@@ -75,12 +75,16 @@ def take(taken: set[str], name: str) -> str:
 
 @define(eq=False)
 class Scope:
-    """One graph: what its nodes became, and the lines so far.
+    """State of one graph.
 
-    ``roots`` has the inputs, constants and block parameters whose memory a name may
-    have, and ``written`` those that are written; ``laid_out`` has the values whose size
-    and stride are known to be as declared.  ``visible`` has the symbols that are
-    defined, ``renamed`` what those are that the graph calls otherwise.
+    Attributes:
+        values: result of each node that was lowered.
+        types: type of each name.
+        roots: inputs, constants and block parameters whose memory a name may alias.
+        written: roots that are written.
+        laid_out: names whose size and stride are known to be as declared.
+        visible: symbols that are defined.
+        renamed: expression of each symbol that the graph calls by another name.
     """
 
     shared: Shared
@@ -164,10 +168,8 @@ class Scope:
     def _check_symbols(self, names: Iterable[str]) -> None:
         for name in names:
             if name not in self.visible:
-                raise DiagnosticError(
-                    Diagnostic(
-                        code=Code.UNSUPPORTED_VALUE,
-                        message=f"no size tells the symbol {name}",
-                        hint="give some dimension of an input just this size",
-                    )
+                raise DiagnosticError.of(
+                    Code.UNSUPPORTED_VALUE,
+                    f"no size tells the symbol {name}",
+                    hint="give some dimension of an input just this size",
                 )

@@ -1,9 +1,9 @@
-"""Which results of an operator share storage with which of its arguments.
+"""Aliases between the results and arguments of operator calls.
 
-A schema says which results may be views, not whether they are: ``reshape`` may copy, and
-an operator that is a Python or C++ composition, such as ``dropout``, may return its
-argument though its schema says nothing.  So where the schema leaves it open, the
-operator is run on the graph's fake tensors, and the storages are compared.
+A schema says which results may be views, not whether they are: ``reshape`` may copy.  A
+composite operator such as ``dropout`` may return its argument without an alias in its
+schema.  In such cases the operator runs on the graph's fake tensors, and the storages of
+results and arguments are compared.
 """
 
 from contextlib import nullcontext

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.interp.torch_values import DTYPES
 from wrapperir.ir.expr import Expr
 from wrapperir.ir.types import (
@@ -107,6 +107,4 @@ def lower_extent(value: int | torch.SymInt) -> Expr:
 
 
 def _unsupported(what: str) -> DiagnosticError:
-    return DiagnosticError(
-        Diagnostic(code=Code.UNSUPPORTED_VALUE, message=f"{what} has no type in a program")
-    )
+    return DiagnosticError.of(Code.UNSUPPORTED_VALUE, f"{what} has no type in a program")

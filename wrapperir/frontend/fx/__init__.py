@@ -1,6 +1,27 @@
 """Lowering of FX graphs: the FX emitter's, Inductor's, and any of ATen operators."""
 
-from wrapperir.frontend.fx.lower import lower_graph_module
-from wrapperir.frontend.lowered import Lowered
+from torch.fx import GraphModule
+
+from wrapperir.frontend import Lowered
+from wrapperir.frontend.fx.exact import lower_exactly
+from wrapperir.frontend.fx.structure import lower_structure
 
 __all__ = ["Lowered", "lower_graph_module"]
+
+
+def lower_graph_module(module: GraphModule) -> Lowered:
+    """Return the program of a graph, and the tensors that its module holds.
+
+    A graph of the FX emitter that nothing has changed gives just the program that it was
+    built of.  Any other graph is read node by node: operators as ``torch.ops`` has them,
+    ``torch.empty_strided`` and ``torch.as_strided``, arithmetic, Triton kernels, control
+    flow, and what the FX emitter calls.  So is what Inductor's FX backend makes.
+
+    Values are of the types that ``node.meta["val"]`` has.  An input is taken to begin
+    where its example begins: ``as_strided`` counts from the start of a storage.  Memory
+    that the graph does not free is freed after its last use.
+
+    Raises:
+        DiagnosticError: WIR600 to WIR607, one for each thing that cannot be read.
+    """
+    return lower_exactly(module) or lower_structure(module)

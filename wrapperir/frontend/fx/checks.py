@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from attrs import evolve
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit.assert_messages import (
     alignment_message,
     layout_subject,
@@ -60,7 +60,7 @@ _NAN_CHECK: tuple[Any, ...] = (
 
 
 def is_in_nan_check(node: torch.fx.Node) -> bool:
-    """Say whether a node is of a check of all elements, and not its last one."""
+    """Say whether a node belongs to a NaN check of a tensor and is not its last node."""
     rest = _NAN_CHECK
     if node.target is torch.ops.aten.to.dtype and len(node.users) == 1:
         (node,) = node.users
@@ -73,7 +73,7 @@ def is_in_nan_check(node: torch.fx.Node) -> bool:
 
 
 def _checked_tensor(node: torch.fx.Node) -> torch.fx.Node | None:
-    """Return the tensor of which an assert checks all elements, if it does that."""
+    """Return the tensor whose elements an assert checks; ``None`` for another assert."""
     value: Any = node
     for target in reversed(_NAN_CHECK):
         own = isinstance(value, torch.fx.Node) and value.target is target
@@ -90,7 +90,7 @@ def _checked_tensor(node: torch.fx.Node) -> torch.fx.Node | None:
 def lower_assert_scalar(scope: Scope, node: torch.fx.Node) -> None:
     """Append a check of a condition, or of all elements of a tensor.
 
-    A condition that holds anyway is left out.
+    A condition that is always true is left out.
     """
     condition, message = _given(node, ("self", "assert_msg"))
     checked = _checked_tensor(node)
@@ -125,9 +125,7 @@ def _name(scope: Scope, value: Any) -> str:
     lowered = lower_argument(scope, value)
     if isinstance(lowered, BufferRef):
         return lowered.name
-    raise DiagnosticError(
-        Diagnostic(code=Code.UNSUPPORTED_ARGUMENT, message=f"{value} is no tensor")
-    )
+    raise DiagnosticError.of(Code.UNSUPPORTED_ARGUMENT, f"{value} is not a tensor")
 
 
 CHECKS: dict[str, Callable[[Scope, torch.fx.Node], None]] = {

@@ -1,4 +1,4 @@
-"""Access modes of kernels whose code alone was looked at, from what they are given."""
+"""Access modes of kernels, from the contents of the memory that calls give them."""
 
 from collections.abc import Set
 
@@ -30,9 +30,9 @@ from wrapperir.ir.program import Program
 def settle_accesses(program: Program, inferred: Set[str]) -> Program:
     """Return the program with the access modes of the kernels ``inferred`` settled.
 
-    A kernel that writes may leave a part of its argument as it was, so that it reads what
-    has contents; and what has none it reads only after it has written.  Calls that differ
-    in this call two definitions.
+    A kernel may write only a part of its argument.  So a written argument is read_write
+    where its memory has contents, and write where it has none.  Calls that differ in this
+    call two definitions.
     """
     settled = _Settled(inferred, {line.name: line for line in program.definitions})
     settled.keep_choices()

@@ -1,4 +1,4 @@
-"""What a node of a graph becomes, where an exported graph has no such nodes."""
+"""Lowering of the nodes that exported graphs do not have."""
 
 import functools
 import operator
@@ -9,7 +9,7 @@ import torch
 from torch._higher_order_ops.triton_kernel_wrap import triton_kernel_wrapper_mutation
 from torch._ops import HigherOrderOperator, OpOverload
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.aten.arguments import lower_argument
 from wrapperir.frontend.aten.graph import add_constant
 from wrapperir.frontend.aten.operators import lower_operator
@@ -48,7 +48,7 @@ Handler = Callable[[Scope, torch.fx.Node], None]
 
 
 def _lower_nothing(scope: Scope, node: torch.fx.Node) -> None:
-    """Append nothing: the node keeps others from being dead code."""
+    """Append nothing: the node only keeps other nodes from being removed as dead."""
 
 
 _FUNCTIONS: Mapping[Any, Handler] = {
@@ -74,7 +74,7 @@ _OPERATORS: Mapping[str, Handler] = {
 
 
 def lower_in_dialect(scope: Scope, node: torch.fx.Node) -> bool:
-    """Lower a node that is not as in an exported graph; return whether it is not.
+    """Lower a node that exported graphs do not have; return whether it is one.
 
     Raises:
         DiagnosticError: WIR602 to WIR607, the node has no form in a program.
@@ -83,16 +83,13 @@ def lower_in_dialect(scope: Scope, node: torch.fx.Node) -> bool:
         return _lower(scope, node)
     except _MALFORMED as error:
         text = str(error).partition("\n")[0]
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.UNSUPPORTED_ARGUMENT,
-                message=f"its arguments are not what it takes: {text[:200]}",
-            )
+        raise DiagnosticError.of(
+            Code.UNSUPPORTED_ARGUMENT, f"its arguments are not what it takes: {text[:200]}"
         ) from error
 
 
 _MALFORMED = (AssertionError, IndexError, KeyError, TypeError, ValueError)
-"""What a call with missing or wrong arguments leads to."""
+"""Exceptions of handlers that are given missing or wrong arguments."""
 
 
 def _lower(scope: Scope, node: torch.fx.Node) -> bool:
@@ -103,14 +100,12 @@ def _lower(scope: Scope, node: torch.fx.Node) -> bool:
         lower_kept(scope, node)
         return True
     if node.op != "call_function":
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.UNSUPPORTED_OPERATOR,
-                message=f"a graph that is read has no {node.op} nodes",
-                hint="trace the module with torch.export or make_fx, which inline calls"
-                if node.target != "_guards_fn"
-                else "make the module with ExportedProgram.module(check_guards=False)",
-            )
+        raise DiagnosticError.of(
+            Code.UNSUPPORTED_OPERATOR,
+            f"a graph that is read has no {node.op} nodes",
+            hint="trace the module with torch.export or make_fx, which inline calls"
+            if node.target != "_guards_fn"
+            else "make the module with ExportedProgram.module(check_guards=False)",
         )
     handler = _FUNCTIONS.get(target)
     if handler is None and isinstance(target, OpOverload):
@@ -139,18 +134,16 @@ def _lower(scope: Scope, node: torch.fx.Node) -> bool:
     if isinstance(target, HigherOrderOperator):
         _check_examples(node, False)
     elif target is not operator.getitem and not isinstance(node.meta.get("val"), SCALARS):
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.UNSUPPORTED_OPERATOR,
-                message="this is no registered operator",
-                hint="call operators as torch.ops has them, such as aten.relu.default",
-            )
+        raise DiagnosticError.of(
+            Code.UNSUPPORTED_OPERATOR,
+            "this is not a registered operator",
+            hint="call operators as torch.ops has them, such as aten.relu.default",
         )
     return False
 
 
 def _check_examples(node: torch.fx.Node, returns_given: bool) -> None:
-    """Check that the graph says what the operator is given, and what it returns."""
+    """Check that arguments and result of an operator call have example values."""
     for source in node.all_input_nodes:
         if source.op != "get_attr":
             example_of(source)
@@ -184,7 +177,7 @@ def _lower_named_call(scope: Scope, node: torch.fx.Node) -> None:
 
 
 def _held(scope: Scope, node: torch.fx.Node) -> Any:
-    """Return what a node reads or calls of the graph's module."""
+    """Return the attribute of the graph's module that a node reads or calls."""
     held: Any = scope.owner
     for part in str(node.target).split("."):
         held = getattr(held, part, None)
@@ -192,7 +185,10 @@ def _held(scope: Scope, node: torch.fx.Node) -> Any:
 
 
 def _lower_held(scope: Scope, node: torch.fx.Node) -> bool:
-    """Lower the use of a tensor of the module's that another node uses too."""
+    """Lower a read of a tensor of the module; return whether the node is one.
+
+    Nodes that read the same tensor share one constant.
+    """
     held = _held(scope, node)
     if not isinstance(held, torch.Tensor):
         return False

@@ -1,4 +1,4 @@
-"""Graphs that are still as the FX emitter built them."""
+"""Graphs that nothing has changed since the FX emitter built them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from torch.fx import GraphModule, Node
 
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit.pipeline import find_emitter
-from wrapperir.frontend.lowered import Lowered
+from wrapperir.frontend import Lowered
 from wrapperir.fx.attributes import GraphBuilder, GraphParts
 from wrapperir.fx.kernel_registry import triton_definition
 from wrapperir.fx.metadata import recorded_program
@@ -21,9 +21,10 @@ from wrapperir.ir.program import Program
 
 
 def lower_exactly(module: GraphModule) -> Lowered | None:
-    """Return the program that a graph was built of; ``None`` if the graph is another.
+    """Return the program that a graph was built from; ``None`` if the graph was changed.
 
-    The lines in the graph's metadata are the program if they make the same graph again.
+    The FX emitter builds the graph of the program in the metadata once more; both graphs
+    must be the same.
     """
     program = recorded_program(module)
     parts = None if program is None else _built_graph(program)
@@ -54,7 +55,7 @@ class _Comparison:
         self._definitions: Sequence[DefinitionLine] = definitions
 
     def are_same(self, module: GraphModule, parts: GraphParts) -> bool:
-        """Say whether a module has the graph of ``parts``, and what that needs."""
+        """Say whether a module has the graph and the attributes of ``parts``."""
         attributes = parts.attributes
         held = (*attributes.constants, *attributes.workspaces, *attributes.graphs)
         if not all(hasattr(module, name) for name in held):

@@ -1,4 +1,4 @@
-"""Frees of a graph, which change nothing there, as lines that must be in their place."""
+"""Free nodes of a graph, which have no effect there, as valid ``free`` lines."""
 
 from collections.abc import Iterable, Sequence
 

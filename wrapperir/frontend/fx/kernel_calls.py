@@ -1,10 +1,10 @@
-"""Calls of kernels and multi-kernels, through the operators that there are for them."""
+"""Calls of kernels and multi-kernels through ``torch.ops.wrapperir``."""
 
 from typing import Any
 
 import torch
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.aten.blocks import kernel_argument
 from wrapperir.frontend.aten.scope import Scope
 from wrapperir.frontend.fx.state import shared_of
@@ -79,8 +79,7 @@ def append_kernel_call(
 ) -> None:
     """Append a kernel call, and the kernel's definition where it is new.
 
-    ``inferred`` says that the access modes are what the kernel's code does, whatever it
-    is given.
+    ``inferred`` says that the access modes come from the kernel's code alone.
     """
     name = shared_of(scope).define(definition, inferred=inferred)
     _append_call(scope, node, name, definition, arguments)
@@ -125,10 +124,8 @@ def _definition(scope: Scope, key: str) -> KernelDefinitionLine:
 
 
 def _unknown(key: str) -> DiagnosticError:
-    return DiagnosticError(
-        Diagnostic(
-            code=Code.UNKNOWN_KERNEL,
-            message=f"no kernel {key[:160]!a} is registered in this process",
-            hint="read the graph in the process that made it",
-        )
+    return DiagnosticError.of(
+        Code.UNKNOWN_KERNEL,
+        f"no kernel {key[:160]!a} is registered in this process",
+        hint="read the graph in the process that made it",
     )

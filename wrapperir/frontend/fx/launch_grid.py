@@ -1,4 +1,4 @@
-"""Launch grids of calls, as what kernels have: expressions over their parameters."""
+"""Launch grids of calls as expressions over the parameters of the kernel."""
 
 import re
 from collections.abc import Mapping
@@ -21,9 +21,10 @@ from wrapperir.ir.types import DType
 
 @frozen
 class Launch:
-    """A kernel's grid, and the parameters that it needs beside those it has.
+    """A kernel's grid and the parameters added for it.
 
-    ``extra`` are their arguments; ``source`` is the kernel's, with those parameters.
+    ``extra`` maps added parameters to arguments; ``source`` is the kernel's source with the
+    added parameters.
     """
 
     grid: tuple[Expr, ...]
@@ -33,7 +34,7 @@ class Launch:
 
 
 class _NotOverParametersError(Exception):
-    """A grid counts with a number that no parameter has."""
+    """A grid uses a symbol that is not the value of a parameter."""
 
 
 def lower_launch(
@@ -41,8 +42,9 @@ def lower_launch(
 ) -> Launch:
     """Return the grid of a call with ``arguments`` for the scalar parameters.
 
-    The kernel's own grid stays if it counts the same.  Else what is an argument becomes
-    that parameter, and a count that is not over parameters becomes a parameter itself.
+    The kernel's own grid is kept if it has the same value.  Otherwise arguments in the
+    expression are replaced by their parameters; an extent that still has other symbols
+    becomes a parameter itself.
     """
     own = (*definition.grid, 1, 1, 1)[:3]
     if definition.grid and _same(definition, own, arguments, grid):
@@ -87,7 +89,7 @@ def _same(
 
 
 def _plain(expr: Expr) -> Expr:
-    """Return an expression without conversions, which change no count."""
+    """Return an expression without conversions, which do not change an extent."""
     if not isinstance(expr, Operation):
         return expr
     args = tuple(map(_plain, expr.args))
@@ -111,7 +113,7 @@ _PAIRED = (ExprOp.ADD, ExprOp.MUL)
 
 
 def _folded(expr: Expr) -> Expr:
-    """Return an expression with numbers computed, and sums and products of two."""
+    """Return an expression with constants folded and binary sums and products."""
     if not isinstance(expr, Operation):
         return expr
     args = [_folded(arg) for arg in expr.args]

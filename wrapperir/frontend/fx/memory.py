@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from attrs import evolve
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.aten.arguments import lower_argument
 from wrapperir.frontend.aten.scope import Scope
 from wrapperir.frontend.aten.values import lower_device, lower_dtype
@@ -30,7 +30,7 @@ _GIVEN = frozenset({"dtype", "device", "pin_memory"})
 
 
 def lower_empty(scope: Scope, node: torch.fx.Node) -> None:
-    """Append an allocation; memory that is only aligned is allocated as what it becomes.
+    """Append an allocation; memory that is only aligned is allocated with that alignment.
 
     Raises:
         DiagnosticError: WIR603, an argument; WIR604, a dtype that cannot be expressed.
@@ -42,7 +42,7 @@ def lower_empty(scope: Scope, node: torch.fx.Node) -> None:
 
 
 def lower_aligned(scope: Scope, node: torch.fx.Node) -> None:
-    """Append the allocation of memory that begins at a multiple of some bytes.
+    """Append an allocation with an alignment.
 
     What a module keeps is viewed where it begins, since no line looks at its address.
 
@@ -53,12 +53,10 @@ def lower_aligned(scope: Scope, node: torch.fx.Node) -> None:
     assert isinstance(memory, torch.fx.Node)
     assert isinstance(alignment, int)
     if len(memory.users) > 1:
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.UNSUPPORTED_OPERATOR,
-                message=f"where {memory.name} is aligned is known when it runs only",
-                hint="use the memory in no other node",
-            )
+        raise DiagnosticError.of(
+            Code.UNSUPPORTED_OPERATOR,
+            f"where {memory.name} is aligned is known when it runs only",
+            hint="use the memory in no other node",
         )
     if scope.values.get(memory) is not None:
         _view(scope, node, memory, (*layout, 0))
@@ -75,12 +73,9 @@ def _allocate(
 ) -> None:
     unknown = call.kwargs.keys() - _GIVEN
     if unknown or len(layout) != 2:
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.UNSUPPORTED_ARGUMENT,
-                message="an allocation has just a size, a stride, a dtype, a device and"
-                " pin_memory",
-            )
+        raise DiagnosticError.of(
+            Code.UNSUPPORTED_ARGUMENT,
+            "an allocation has just a size, a stride, a dtype, a device and pin_memory",
         )
     dtype: Any = call.kwargs.get("dtype") or torch.get_default_dtype()
     device: Any = call.kwargs.get("device")
@@ -98,7 +93,7 @@ def _allocate(
 
 
 def lower_kept(scope: Scope, node: torch.fx.Node) -> None:
-    """Append a workspace that the module keeps, zeroed, for each size it is asked for."""
+    """Append a ``zero_per_program`` workspace, one for each layout that is asked for."""
     type = scope.lower_type(example_of(node))
     assert isinstance(type, TensorType)
     size, stride = node.args
@@ -125,7 +120,7 @@ def lower_as_strided(scope: Scope, node: torch.fx.Node) -> None:
     """Append a view; its offset counts from the start of the source's storage.
 
     Raises:
-        DiagnosticError: WIR603, the source is no tensor or an argument no number.
+        DiagnosticError: WIR603, the source is not a tensor or an argument is not a number.
     """
     given: dict[str, Any] = dict(zip(_AS_STRIDED, node.args, strict=False))
     given.update(node.kwargs)
@@ -140,10 +135,8 @@ def _view(scope: Scope, node: torch.fx.Node, value: Any, layout: Sequence[Any]) 
     source = lower_argument(scope, value)
     type = scope.types[source.name] if isinstance(source, BufferRef) else None
     if not isinstance(source, BufferRef) or not isinstance(type, TensorType):
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.UNSUPPORTED_ARGUMENT, message=f"{value} is no strided tensor"
-            )
+        raise DiagnosticError.of(
+            Code.UNSUPPORTED_ARGUMENT, f"{value} is not a strided tensor"
         )
     size, stride, offset = layout
     viewed = evolve(
@@ -196,7 +189,7 @@ def _append_view(
 
 
 def lower_laid_out(scope: Scope, node: torch.fx.Node) -> None:
-    """Append a copy of a tensor that has another layout; the same tensor if it has not."""
+    """Append a copy of a tensor with the given layout, if its own layout differs."""
     given, size, stride, offset = node.args
     source = lower_argument(scope, given)
     assert isinstance(source, BufferRef)

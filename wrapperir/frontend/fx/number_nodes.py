@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.aten.arguments import lower_argument
 from wrapperir.frontend.aten.scope import Scope
 from wrapperir.frontend.fx.numbers import bind, define, expression, expressions
@@ -96,7 +96,7 @@ def lower_number(scope: Scope, node: torch.fx.Node) -> bool:
     Return whether the node is one.
 
     Raises:
-        DiagnosticError: WIR603, an operand is no number.
+        DiagnosticError: WIR603, an operand is not a number.
     """
     target = node.target
     if target in _ITEMS:
@@ -135,10 +135,8 @@ def _tensor(scope: Scope, node: torch.fx.Node) -> tuple[str, TensorType]:
         type = scope.types[value.name]
         if isinstance(type, TensorType):
             return value.name, type
-    raise DiagnosticError(
-        Diagnostic(
-            code=Code.UNSUPPORTED_ARGUMENT, message=f"{node.args[0]} is no strided tensor"
-        )
+    raise DiagnosticError.of(
+        Code.UNSUPPORTED_ARGUMENT, f"{node.args[0]} is not a strided tensor"
     )
 
 
@@ -165,11 +163,8 @@ def _dimension(node: torch.fx.Node, entries: Sequence[Expr]) -> int:
     dim = node.args[1]
     if isinstance(dim, int) and -len(entries) <= dim < len(entries):
         return dim
-    raise DiagnosticError(
-        Diagnostic(
-            code=Code.UNSUPPORTED_ARGUMENT,
-            message=f"{dim} is no dimension of {node.args[0]}",
-        )
+    raise DiagnosticError.of(
+        Code.UNSUPPORTED_ARGUMENT, f"{dim} is not a dimension of {node.args[0]}"
     )
 
 

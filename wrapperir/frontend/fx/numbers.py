@@ -1,10 +1,10 @@
-"""Numbers of a graph as expressions, and symbols that name what only the run knows."""
+"""Numbers of a graph as expressions, and symbols for numbers known at run time."""
 
 from typing import Any
 
 import torch
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.aten.arguments import lower_argument
 from wrapperir.frontend.aten.scope import Scope, take
 from wrapperir.frontend.aten.values import expr_of, is_symbolic
@@ -15,26 +15,24 @@ from wrapperir.ir.line import SymbolDefinitionLine, SymbolKind, SymbolSource
 
 
 def expressions(scope: Scope, values: Any) -> tuple[Expr, ...]:
-    """Return what numbers and nodes of numbers stand for.
+    """Return the expressions of numbers and of nodes that compute numbers.
 
     Raises:
-        DiagnosticError: WIR603, one is no number.
+        DiagnosticError: WIR603, one is not a number.
     """
     return tuple(expression(scope, value) for value in values)
 
 
 def expression(scope: Scope, value: Any) -> Expr:
-    """Return what a number or a node of one stands for.
+    """Return the expression of a number or of a node that computes one.
 
     Raises:
-        DiagnosticError: WIR603, it is no number.
+        DiagnosticError: WIR603, it is not a number.
     """
     lowered = lower_argument(scope, value)
     if isinstance(lowered, int | float | Symbol | Operation):
         return int(lowered) if isinstance(lowered, bool) else lowered
-    raise DiagnosticError(
-        Diagnostic(code=Code.UNSUPPORTED_ARGUMENT, message=f"{value} is no number")
-    )
+    raise DiagnosticError.of(Code.UNSUPPORTED_ARGUMENT, f"{value} is not a number")
 
 
 def define(
@@ -49,7 +47,7 @@ def define(
 ) -> Symbol:
     """Append the definition of a symbol and return it.
 
-    It has the name that the node's example has, where that is new.
+    It has the name of the symbol in the node's example, if that is not defined yet.
     """
     chosen = _new_symbol(scope, node)
     if chosen is None:
@@ -79,7 +77,7 @@ def _new_symbol(scope: Scope, node: torch.fx.Node) -> str | None:
 
 
 def bind(scope: Scope, node: torch.fx.Node, value: Expr) -> None:
-    """Let the symbol of a node's example, which types may mention, be the node's value."""
+    """Replace the symbol of a node's example, which types may mention, by its value."""
     name = _new_symbol(scope, node)
     if name is not None and value != Symbol(name):
         scope.renamed[name] = value

@@ -1,4 +1,4 @@
-"""Memory that a graph only places buffers in, as pools again."""
+"""Recovery of pools: memory that a graph only makes views of."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,10 +7,9 @@ from attrs import define, evolve, field
 
 from wrapperir.diagnostics import Severity
 from wrapperir.frontend.fx.frees import keep_last_frees
-from wrapperir.frontend.fx.living import Living
 from wrapperir.ir.blocks import blocks_of, rewrite_blocks
 from wrapperir.ir.effects import uses
-from wrapperir.ir.expr import Expr, ExprOp, Operation, add, mul, sub
+from wrapperir.ir.expr import Expr, ExprOp, Operation, add, mul, product, sub
 from wrapperir.ir.line import (
     AllocateLine,
     AllocatePoolLine,
@@ -31,7 +30,15 @@ from wrapperir.ir.line import (
 from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.program import Program
 from wrapperir.ir.quotients import divided, quotient
-from wrapperir.ir.types import POOL_ALIGNMENT, DType, PoolType, TensorType, ValueType
+from wrapperir.ir.types import (
+    POOL_ALIGNMENT,
+    DType,
+    PoolType,
+    TensorType,
+    ValueType,
+    contiguous_stride,
+    storage_extent,
+)
 from wrapperir.passes import insert_frees
 from wrapperir.verify import verify
 
@@ -63,6 +70,65 @@ def recover_pools(program: Program) -> Program:
 
 
 @define(eq=False)
+class _Part:
+    pool: str
+    begin: Expr
+    bytes: Expr
+    names: list[str]
+    freed: bool = False
+
+
+@define(eq=False)
+class _PlacedParts:
+    """The parts of pools that a list of lines has placed so far.
+
+    A graph that reuses memory views it again, without a free between.
+    """
+
+    last: dict[str, int]
+    """The last line, by number, that uses or frees a name."""
+    _parts: dict[str, _Part] = field(factory=dict[str, _Part])
+
+    @classmethod
+    def of(cls, lines: Sequence[BodyLine], results: Iterable[Argument]) -> "_PlacedParts":
+        """Return what nothing is placed in yet."""
+        last = {name: at for at, line in enumerate(lines) for name in uses(line)}
+        last.update((n, len(lines)) for result in results for n in buffers_in(result))
+        return cls(last)
+
+    def place(self, name: str, pool: str, type: TensorType, begin: Expr) -> None:
+        """Add what was placed ``begin`` bytes into an outermost pool."""
+        self._parts[name] = _Part(pool, begin, _bytes(type), [name])
+
+    def see(self, name: str, source: str) -> None:
+        """Add a view of a part, which keeps it alive."""
+        part = self._parts.get(source)
+        if part is not None:
+            part.names.append(name)
+            self._parts[name] = part
+
+    def free(self, line: FreeLine) -> None:
+        """Note a free."""
+        part = self._parts.get(line.buffer)
+        if part is not None:
+            part.freed = True
+
+    def holding(self, pool: str, type: TensorType, begin: Expr, at: int) -> str | None:
+        """Return what lives at a line and has all bytes of a view, if anything has."""
+        size = _bytes(type)
+        for name, part in reversed(self._parts.items()):
+            if part.pool == pool and name == part.names[0] and self._lives(part, at):
+                same = part.begin == begin and part.bytes == size
+                if same or _is_within(begin, size, part):
+                    return name
+        return None
+
+    def _lives(self, part: _Part, at: int) -> bool:
+        used = any(self.last.get(name, -1) > at for name in part.names)
+        return used or not part.freed
+
+
+@define(eq=False)
 class _Scope:
     """The pools of one block, and where what was placed in them begins, in bytes.
 
@@ -73,7 +139,7 @@ class _Scope:
     types: dict[str, PoolType] = field(factory=dict[str, PoolType])
     begins: dict[str, Expr] = field(factory=dict[str, Expr])
     outermost: dict[str, str] = field(factory=dict[str, str])
-    living: Living = field(factory=lambda: Living({}))
+    placed_parts: _PlacedParts = field(factory=lambda: _PlacedParts({}))
 
     def lines(
         self, lines: Sequence[BodyLine], results: Iterable[Argument]
@@ -81,7 +147,7 @@ class _Scope:
         """Return the lines of the block with pools."""
         results = list(results)
         found = _pools(lines, results, self.pools, self.begins)
-        self.living = Living.of(lines, results)
+        self.placed_parts = _PlacedParts.of(lines, results)
         made = (self._line(line, found, at) for at, line in enumerate(lines))
         return tuple(line for line in made if line is not None)
 
@@ -95,12 +161,12 @@ class _Scope:
                 return self._placed(line, found, at)
             case ReinterpretLine(source=source) if source in self.begins:
                 begin = self.begins[line.result] = self.begins[source]
-                self.living.see(line.result, source)
+                self.placed_parts.see(line.result, source)
                 return evolve(line, type=_moved(line.type, begin))
             case FreeLine(buffer=name) if self.pools.get(name, name) != name:
                 return None
             case FreeLine():
-                self.living.free(line)
+                self.placed_parts.free(line)
                 return line
             case AssertSizeStrideLine(buffer=name) if name in self.pools:
                 return None
@@ -118,13 +184,13 @@ class _Scope:
             return None
         begin = mul(type.offset, type.dtype.itemsize)
         outermost = self.outermost.get(pool, pool)
-        held = self.living.holding(outermost, type, begin, at)
+        held = self.placed_parts.holding(outermost, type, begin, at)
         if (
             held is not None
             and quotient(self.begins[held], type.dtype.itemsize) is not None
         ):
             self.begins[line.result] = self.begins[held]
-            self.living.see(line.result, held)
+            self.placed_parts.see(line.result, held)
             return evolve(line, source=held, type=_moved(type, self.begins[held]))
         self.begins[line.result] = begin
         if pool in self.begins:  # offsets count from the outermost pool
@@ -136,7 +202,7 @@ class _Scope:
             self.pools[line.result], self.types[line.result] = line.result, placed
             self.outermost[line.result] = outermost
         else:
-            self.living.place(line.result, outermost, type, begin)
+            self.placed_parts.place(line.result, outermost, type, begin)
         return PlaceLine(
             result=line.result,
             type=placed,
@@ -267,3 +333,18 @@ def _difference(whole: Expr, part: Expr) -> Expr:
             rest = add(rest, term)
         return rest
     return sub(whole, part)
+
+
+def _bytes(type: TensorType) -> Expr:
+    if type.stride == contiguous_stride(type.size):  # one product, which others may equal
+        return mul(product(type.size), type.dtype.itemsize)
+    return mul(storage_extent(type), type.dtype.itemsize)
+
+
+def _is_within(begin: Expr, size: Expr, part: _Part) -> bool:
+    first, count = part.begin, part.bytes
+    if not (isinstance(begin, int) and isinstance(first, int)):
+        return False
+    if not (isinstance(size, int) and isinstance(count, int)):
+        return False
+    return first <= begin and begin + size <= first + count

@@ -1,4 +1,4 @@
-"""What all graphs of a program share while they are read, beside what exports share."""
+"""State that all graphs of a program share while an FX graph is lowered."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from attrs import define, evolve, field, frozen
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.aten.scope import Scope, Shared, take
 from wrapperir.fx.kernel_keys import (
     MultiKernelDefinition,
@@ -28,13 +28,16 @@ class Stream:
 
 @define(eq=False)
 class FxShared(Shared):
-    """Names, constants and findings, and the kernels that calls named so far.
+    """Shared state of all graphs, with kernels, constants and streams.
 
-    ``known`` are definitions that came with the graph, by their names, and ``keys`` those
-    of constants, by the attributes that hold them.  ``inferred`` are
-    kernels whose accesses are what their code does, whatever they are given.  ``held`` has
-    the name of each constant by the tensor's identity.  ``streams`` are those that nodes
-    stand for; ``current`` are those that were entered, the last one innermost.
+    Attributes:
+        known: definitions from the graph's metadata, by name.
+        keys: keys of constants, by the attribute that holds them.
+        definitions: kernels that calls have named so far.
+        inferred: kernels whose access modes were inferred from their code alone.
+        held: name of each constant, by the identity of its tensor.
+        streams: stream of each node that stands for one.
+        current: entered streams, innermost last.
     """
 
     known: Mapping[str, DefinitionLine] = field(factory=dict[str, DefinitionLine])
@@ -49,7 +52,7 @@ class FxShared(Shared):
 
     @cached_property
     def known_kernels(self) -> Mapping[str, KernelDefinitionLine]:
-        """The kernels that came with the graph, by their keys in calls."""
+        """Kernels from the graph's metadata, by their keys in calls."""
         return {
             definition_key(line): line
             for line in self.known.values()
@@ -58,7 +61,7 @@ class FxShared(Shared):
 
     @cached_property
     def known_multi_kernels(self) -> Mapping[str, MultiKernelDefinition]:
-        """The multi-kernels that came with the graph, by their keys in calls."""
+        """Multi-kernels from the graph's metadata, by their keys in calls."""
         found = [
             MultiKernelDefinition.of(line, self.known)
             for line in self.known.values()
@@ -97,24 +100,22 @@ class FxShared(Shared):
 
 
 def shared_of(scope: Scope) -> FxShared:
-    """Return what the scope shares with the other graphs."""
+    """Return the state that the scope shares with other graphs."""
     assert isinstance(scope.shared, FxShared)
     return scope.shared
 
 
 def example_of(node: torch.fx.Node) -> Any:
-    """Return what a node's value looks like.
+    """Return the example value of a node.
 
     Raises:
-        DiagnosticError: WIR606, the graph does not say.
+        DiagnosticError: WIR606, the node has none.
     """
     if "val" not in node.meta:
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.MISSING_EXAMPLE,
-                message=f'%{node.name} has no meta["val"], so its type is not known',
-                hint="set it, or run torch.fx.passes.fake_tensor_prop.FakeTensorProp on the"
-                " module, with a FakeTensorMode that has allow_non_fake_inputs=True",
-            )
+        raise DiagnosticError.of(
+            Code.MISSING_EXAMPLE,
+            f'%{node.name} has no meta["val"], so its type is not known',
+            hint="set it, or run torch.fx.passes.fake_tensor_prop.FakeTensorProp on the"
+            " module, with a FakeTensorMode that has allow_non_fake_inputs=True",
         )
     return node.meta["val"]

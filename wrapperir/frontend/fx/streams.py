@@ -1,4 +1,4 @@
-"""Streams and events of a graph: which stream is current is a fact of each launch."""
+"""Streams and events of a graph: the current stream becomes a fact of each launch."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from attrs import evolve
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.aten.scope import Scope
 from wrapperir.frontend.aten.values import lower_device
 from wrapperir.frontend.fx.state import Stream, shared_of
@@ -53,7 +53,7 @@ def _lower_exit(scope: Scope, node: torch.fx.Node) -> None:
 
 
 def _lower_wait_stream(scope: Scope, node: torch.fx.Node) -> None:
-    """Append a wait for all that a stream was given so far."""
+    """Append an event on one stream and a wait for it on the other."""
     waits, other = (_stream(scope, value) for value in node.args)
     name = _record(scope, node, other)
     _wait(scope, node, waits, name)
@@ -73,7 +73,7 @@ def _lower_wait_event(scope: Scope, node: torch.fx.Node) -> None:
 
 
 def _lower_record_stream(scope: Scope, node: torch.fx.Node) -> None:
-    """Append nothing: what memory's later use waits for is not a program's business."""
+    """Append nothing: in a program, the emitter delays the reuse of memory."""
 
 
 def _record(scope: Scope, node: torch.fx.Node, stream: Stream) -> str:
@@ -104,12 +104,10 @@ def _wait(scope: Scope, node: torch.fx.Node, stream: Stream, event: str) -> None
 def _stream(scope: Scope, value: Any) -> Stream:
     found = shared_of(scope).streams.get(value)
     if found is None:
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.UNSUPPORTED_ARGUMENT,
-                message=f"{value} is no stream that the graph asked for",
-                hint="get streams from wrapperir.fx.stream_functions.stream",
-            )
+        raise DiagnosticError.of(
+            Code.UNSUPPORTED_ARGUMENT,
+            f"{value} is not a stream that the graph asked for",
+            hint="get streams from wrapperir.fx.stream_functions.stream",
         )
     return found
 
@@ -123,4 +121,4 @@ STREAMS: Mapping[Any, Callable[[Scope, torch.fx.Node], None]] = {
     stream_functions.wait_event: _lower_wait_event,
     stream_functions.record_stream: _lower_record_stream,
 }
-"""What the functions of streams become."""
+"""Handler of each stream function."""

@@ -1,4 +1,4 @@
-"""A graph's inputs, nodes and outputs, as those of a program."""
+"""Lowering of a graph node by node."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,8 @@ from attrs import evolve
 from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.frontend import Lowered
 from wrapperir.frontend.aten.arguments import lower_argument
 from wrapperir.frontend.aten.graph import lower_nodes
 from wrapperir.frontend.aten.inputs import lower_given
@@ -20,17 +21,16 @@ from wrapperir.frontend.fx.frees import keep_last_frees
 from wrapperir.frontend.fx.pools import recover_pools
 from wrapperir.frontend.fx.state import FxShared, example_of
 from wrapperir.frontend.fx.workspaces import recover_workspaces
-from wrapperir.frontend.lowered import Lowered
 from wrapperir.fx.metadata import header_of
 from wrapperir.ir.line import Argument
 from wrapperir.ir.program import Input, Program
 
 
 def lower_structure(module: GraphModule) -> Lowered:
-    """Return what the nodes of a graph say.
+    """Return the program that the nodes of a graph describe.
 
     Raises:
-        DiagnosticError: one for each thing that cannot be read.
+        DiagnosticError: one for each node that cannot be lowered.
     """
     header = header_of(module)
     known = {} if header is None else {line.name: line for line in header.definitions}
@@ -63,7 +63,7 @@ def lower_structure(module: GraphModule) -> Lowered:
 
 
 def _placeholders(scope: Scope, module: GraphModule) -> list[torch.fx.Node]:
-    """Return the inputs; those of which the graph does not say the type are reported."""
+    """Return the inputs; report those without an example value."""
     given: list[torch.fx.Node] = []
     for node in module.graph.find_nodes(op="placeholder"):
         try:
@@ -78,28 +78,22 @@ def _placeholders(scope: Scope, module: GraphModule) -> list[torch.fx.Node]:
 def _outputs(scope: Scope, module: GraphModule) -> tuple[Argument, ...]:
     node = next(iter(reversed(module.graph.nodes)), None)
     if node is None or node.op != "output":
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.UNSUPPORTED_SIGNATURE, message="the graph has no output node"
-            )
-        )
+        raise DiagnosticError.of(Code.UNSUPPORTED_SIGNATURE, "the graph has no output node")
     if any(isinstance(scope.values.get(n), Poison) for n in node.all_input_nodes):
         return ()
     returned = lower_argument(scope, node.args[0])
     outputs = returned if isinstance(returned, tuple) else (returned,)
     if any(isinstance(value, tuple) for value in outputs):
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.UNSUPPORTED_SIGNATURE,
-                message="the graph returns lists in a list",
-                hint="return all values in one tuple",
-            )
+        raise DiagnosticError.of(
+            Code.UNSUPPORTED_SIGNATURE,
+            "the graph returns lists in a list",
+            hint="return all values in one tuple",
         )
     return outputs
 
 
 def _ranges(module: GraphModule) -> Mapping[Any, Any]:
-    """Return the range of each symbol, by what the graph's examples know of symbols."""
+    """Return the range of each symbol, from the shape environment of an example."""
     for node in module.graph.nodes:
         for leaf in pytree.tree_leaves(node.meta.get("val")):
             for number in _numbers_of(leaf):

@@ -11,7 +11,7 @@ import torch
 from attrs import evolve
 from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.aten.blocks import kernel_argument
 from wrapperir.frontend.aten.scope import Scope
 from wrapperir.frontend.fx.kernel_calls import append_kernel_call
@@ -63,8 +63,8 @@ def lower_triton_call(scope: Scope, node: torch.fx.Node) -> None:
 
 
 def unreadable(message: str, hint: str | None = None) -> DiagnosticError:
-    """Return what says that a kernel has no form in a program."""
-    return DiagnosticError(Diagnostic(code=Code.UNKNOWN_KERNEL, message=message, hint=hint))
+    """Return the error for a kernel that has no form in a program."""
+    return DiagnosticError.of(Code.UNKNOWN_KERNEL, message, hint=hint)
 
 
 def _kwargs(node: torch.fx.Node) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def _numbers(
 
 
 def _grid(scope: Scope, node: torch.fx.Node) -> tuple[Expr, ...]:
-    """Return the grid of the first config, which is the one that is launched."""
+    """Return the grid of the first config, the one that a program launches."""
     grids: Any = node.kwargs["grid"]
     if callable(grids[0]):
         raise unreadable("a launch grid is a function", "give the grid as numbers")

@@ -1,4 +1,4 @@
-"""Triton kernels of PyTorch's side table: their parameters, constants and accesses."""
+"""Triton kernels in PyTorch's side table: parameters, constants and access modes."""
 
 # Triton and PyTorch's wrapper of it carry no types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -12,11 +12,11 @@ import torch
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.aten.values import lower_dtype
 from wrapperir.frontend.fx.state import example_of
 from wrapperir.frontend.fx.triton_source import stand_alone_source
-from wrapperir.frontend.inductor.triton_accesses import written_tensors
+from wrapperir.frontend.inductor.cpu_triton import written_tensors
 from wrapperir.ir.kernel import (
     Access,
     BufferParameter,
@@ -41,8 +41,8 @@ def lower_triton_definition(
 ) -> KernelDefinitionLine:
     """Return the definition of a kernel as a call uses it, without a grid.
 
-    What a parameter is follows from what the call gives it.  The kernel's own configs are
-    kept, the preferred one first.
+    The kinds of parameters follow from the arguments of the call.  The kernel's own configs
+    are kept, the preferred one first.
 
     Raises:
         DiagnosticError: WIR607, the kernel has no form in a program.
@@ -88,12 +88,10 @@ def lower_triton_definition(
 
 
 def _unreadable(message: str) -> DiagnosticError:
-    return DiagnosticError(
-        Diagnostic(
-            code=Code.UNKNOWN_KERNEL,
-            message=message,
-            hint="make the graph again, or call the kernel by an operator of your own",
-        )
+    return DiagnosticError.of(
+        Code.UNKNOWN_KERNEL,
+        message,
+        hint="make the graph again, or call the kernel by an operator of your own",
     )
 
 
@@ -106,7 +104,7 @@ def _function(kernel: Any) -> tuple[Any, tuple[KernelConfig, ...]]:
         if any(config.pre_hook is not None for config in kernel.configs):
             raise _unreadable(f"a config of {kernel.fn.__name__} has a hook")
         return kernel.fn, tuple(KernelConfig(_values(c)) for c in kernel.configs)
-    raise _unreadable(f"a {type(kernel).__name__} is no Triton kernel of a known form")
+    raise _unreadable(f"a {type(kernel).__name__} is not a Triton kernel of a known form")
 
 
 def _values(config: Any) -> tuple[tuple[str, ConfigValue], ...]:
@@ -142,7 +140,7 @@ def _constant(name: str, value: Any) -> Constant:
         value = example_of(value)
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    raise _unreadable(f"{name} is a {type(value).__name__}, which is no constant")
+    raise _unreadable(f"{name} is a {type(value).__name__}, which is not a constant")
 
 
 def _option(name: str, value: Any) -> ConfigValue:

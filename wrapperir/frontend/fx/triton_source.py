@@ -1,4 +1,4 @@
-"""Source text of a Triton kernel that needs no module around it."""
+"""Self-contained source text of a Triton kernel."""
 
 # Triton carries no types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -14,7 +14,7 @@ from typing import Any
 import triton.language as tl
 from triton.runtime.jit import JITFunction
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.inductor.triton_kernel import IMPORTS
 
 _GIVEN = frozenset({"tl", "triton"})
@@ -22,7 +22,7 @@ _LIBRARIES = ("triton", "torch")
 
 
 def stand_alone_source(function: Any) -> str:
-    """Return the source of a kernel with what it uses: imports, constants, functions.
+    """Return the source of a kernel with the imports, constants and functions it uses.
 
     Raises:
         DiagnosticError: WIR607, it uses something that has no source text.
@@ -80,7 +80,7 @@ def _names(source: str) -> list[str]:
 
 
 def _import(name: str, value: object) -> str | None:
-    """Return the import of what belongs to Triton or PyTorch."""
+    """Return the import statement for a value of Triton or PyTorch."""
     if name in IMPORTS and isinstance(value, ModuleType):
         return IMPORTS[name]
     if isinstance(value, ModuleType):
@@ -112,10 +112,8 @@ def _constant(value: object) -> str | None:
 
 
 def _unreadable(function: Any, name: str, what: str) -> DiagnosticError:
-    return DiagnosticError(
-        Diagnostic(
-            code=Code.UNKNOWN_KERNEL,
-            message=f"kernel {function.__name__} uses {name}, which is {what}",
-            hint="give it to the kernel as a constexpr argument",
-        )
+    return DiagnosticError.of(
+        Code.UNKNOWN_KERNEL,
+        f"kernel {function.__name__} uses {name}, which is {what}",
+        hint="give it to the kernel as a constexpr argument",
     )

@@ -1,4 +1,4 @@
-"""Workspaces of a graph: memory that is zeroed where it begins, and what choices need."""
+"""Recovery of workspaces: memory that is zeroed directly after its allocation."""
 
 from typing import Any, cast
 
@@ -24,10 +24,10 @@ from wrapperir.verify import verify
 
 
 def recover_workspaces(program: Program) -> Program:
-    """Return a program whose memory that is zeroed at once is a workspace.
+    """Return a program in which memory that is zeroed after its allocation is a workspace.
 
-    Nodes do not say what other memory is a workspace, such as a tensor that the module
-    keeps. Where choices need one and are given that, the need is left out.
+    Nodes do not tell which other memory is a workspace, such as a tensor that the module
+    keeps.  Choices that are given such memory no longer ask for a workspace.
     """
     found = evolve(program, lines=_zeroed(program.lines))
     if not any(isinstance(x, MultiKernelLine) for x in found.definitions):

@@ -7,7 +7,7 @@ from attrs import frozen
 from torch._inductor import ir
 from torch._inductor.virtualized import V
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.inductor.boundary import (
     constant_type,
     free_rest,
@@ -70,11 +70,8 @@ def lower_loop(scope: Scope, line: LoopLine) -> None:
     node: Any = line.node
     if line.stack_output or node.mutation_outputs:
         what = "stacks its iterations" if line.stack_output else "mutates what it carries"
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.INDUCTOR_LINE,
-                message=f"a while_loop that {what} has no form in a program",
-            )
+        raise DiagnosticError.of(
+            Code.INDUCTOR_LINE, f"a while_loop that {what} has no form in a program"
         )
     at = origins_provenance(node.origins, scope.session.facts)
     temporaries: list[str] = []

@@ -2,7 +2,7 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
 # pyright: reportMissingTypeStubs=false
-"""Where a block begins and ends: types and symbols of what it is given, what it returns."""
+"""Inputs and outputs of a block: types, symbols, results, final frees."""
 
 from typing import Any
 
@@ -67,7 +67,7 @@ def input_symbols(scope: Scope, inputs: dict[str, Any]) -> list[wir.SymbolDefini
 
 
 def lower_outputs(scope: Scope, nodes: list[Any]) -> tuple[wir.Argument, ...]:
-    """Return what a program returns; a buffer returned twice is a view the second time."""
+    """Return the outputs of a program; a repeated output becomes a view."""
     outputs: list[wir.Argument] = []
     seen: set[str] = set()
     for node in nodes:

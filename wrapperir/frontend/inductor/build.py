@@ -6,6 +6,7 @@ from attrs import evolve
 from torch._inductor import config
 from torch._inductor.virtualized import V
 
+from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor.boundary import (
     constant_type,
     free_rest,
@@ -13,11 +14,10 @@ from wrapperir.frontend.inductor.boundary import (
     input_type,
     lower_outputs,
 )
-from wrapperir.frontend.inductor.input_places import input_places, place_symbols
 from wrapperir.frontend.inductor.lines import lower_lines
 from wrapperir.frontend.inductor.multi_kernel_lines import united_parameters
 from wrapperir.frontend.inductor.scope import Scope
-from wrapperir.frontend.lowered import Lowered
+from wrapperir.frontend.inductor.storage_offsets import input_places, place_symbols
 from wrapperir.ir import line as wir
 from wrapperir.ir.kernel import TensorParameter, runtime_parameters
 from wrapperir.ir.program import ConstantInput, Input, Program

@@ -20,9 +20,9 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.utils import _pytree as pytree
 
 from wrapperir.diagnostics import DiagnosticError
+from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor.capture_scope import capturing, own_settings
 from wrapperir.frontend.inductor.session import Session
-from wrapperir.frontend.lowered import Lowered
 
 if TYPE_CHECKING:
     from wrapperir.emit.contract import Loaded

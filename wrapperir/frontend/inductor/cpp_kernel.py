@@ -4,7 +4,7 @@ import re
 
 from torch._inductor.codegen.cpp_utils import DTYPE_TO_CPP
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.inductor.layouts import lower_dtype
 from wrapperir.ir.kernel import (
     Access,
@@ -76,9 +76,7 @@ def _lower_parameters(
 
 
 def _unknown(name: str, text: str) -> DiagnosticError:
-    return DiagnosticError(
-        Diagnostic(
-            code=Code.INDUCTOR_KERNEL,
-            message=f"parameters of C++ kernel {name} are of an unknown form: {text!r}",
-        )
+    return DiagnosticError.of(
+        Code.INDUCTOR_KERNEL,
+        f"parameters of C++ kernel {name} are of an unknown form: {text!r}",
     )

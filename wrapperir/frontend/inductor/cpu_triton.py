@@ -2,14 +2,19 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
 # pyright: reportMissingTypeStubs=false
-"""Triton for CPU tensors on a machine without a GPU: a driver that names a target."""
+"""Triton kernels for CPU tensors on a machine without a GPU: driver and access modes."""
 
 import contextlib
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import Any
+from unittest import mock
 
 import torch
+from torch._higher_order_ops import triton_kernel_wrap
 from torch._inductor import config
+from torch.utils import _triton
+
+from wrapperir.ir.kernel import Access
 
 
 class _TargetOnlyDriver:
@@ -53,3 +58,34 @@ def triton_for_cpu() -> Generator[None]:
         yield
     finally:
         driver._active = active
+
+
+_FIND_ACCESSES: Any = getattr(triton_kernel_wrap, "identify_accessed_tensors", None)
+_FIND_WRITTEN = "identify_mutated_tensors"  # what torch 2.11 has instead
+
+
+def written_tensors(
+    kernel: Any, arguments: Mapping[str, Any], descriptors: Any
+) -> dict[str, Access]:
+    """Return the access mode of each parameter that a kernel writes.
+
+    ``arguments`` are what a call gives it, with fake tensors; ``descriptors`` is what the
+    call says of tensor descriptors.  No GPU is needed.  Where PyTorch cannot tell, all
+    tensors are read and written.
+    """
+    # Without a GPU, PyTorch would not know the descriptors among the arguments.
+    knows_descriptors = mock.patch.object(
+        _triton, "has_triton_tensor_descriptor_host_tma", return_value=bool(descriptors)
+    )
+    with config.patch("cpu_backend", "triton"), triton_for_cpu(), knows_descriptors:
+        if _FIND_ACCESSES is None:
+            names = getattr(triton_kernel_wrap, _FIND_WRITTEN)(
+                kernel, dict(arguments), descriptors
+            )
+            return dict.fromkeys(names, Access.READ_WRITE)
+        found = _FIND_ACCESSES(kernel, dict(arguments), descriptors)
+    read = {access.name for access in found.read_writes.reads}
+    return {
+        access.name: Access.READ_WRITE if access.name in read else Access.WRITE
+        for access in found.read_writes.writes
+    }

@@ -2,13 +2,14 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
 # pyright: reportMissingTypeStubs=false
-"""Compilation of exported programs by Inductor: whole graphs, with their signature."""
+"""Compilation of exported programs by Inductor, with their signatures and guards."""
 
 import contextlib
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from attrs import evolve
 from torch._dispatch.python import enable_python_dispatcher
 from torch._functorch import config as functorch_config
 from torch._functorch.aot_autograd import aot_export_module
@@ -20,13 +21,15 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor import versions
 from wrapperir.frontend.inductor.capture import FUNCTORCH, compile_inner
 from wrapperir.frontend.inductor.capture_scope import own_settings
-from wrapperir.frontend.inductor.guard_lines import with_guards
 from wrapperir.frontend.inductor.signature import plain_graph
-from wrapperir.frontend.lowered import Lowered
+from wrapperir.ir.expr import symbols_in
+from wrapperir.ir.line import AssertScalarLine
+from wrapperir.symbolic import lower_sympy
 
 if TYPE_CHECKING:
     from wrapperir.emit.contract import Loaded
@@ -64,12 +67,10 @@ def lower_exported(exported: ExportedProgram) -> Lowered:
         held = [i for i, n in enumerate(signature.placeholders) if n in signature.keys]
         compile_inner(keep, traced, given, static_input_idxs=held, is_inference=True)
     if not found:
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.NOTHING_TO_COMPILE,
-                message="Inductor has nothing to compile: no tensor is computed",
-                hint="give --frontend export, or a function that computes something",
-            )
+        raise DiagnosticError.of(
+            Code.NOTHING_TO_COMPILE,
+            "Inductor has nothing to compile: no tensor is computed",
+            hint="give --frontend export, or a function that computes something",
         )
     (lowered,) = found
     return with_guards(signature.complete(lowered), mode.shape_env)
@@ -134,3 +135,31 @@ def _keep_strides(traced: torch.fx.GraphModule) -> None:
         index for index, value in enumerate(results) if isinstance(value, torch.fx.Node)
     ]
     compile_fx._recursive_record_user_visible_output_idxs(traced)
+
+
+def with_guards(lowered: Lowered, shapes: ShapeEnv | None) -> Lowered:
+    """Return the program with a check of each guard that ranges of symbols do not imply.
+
+    Code was chosen by these, for the sizes of the example; ``torch.compile`` would check
+    them before each call and compile again.
+
+    Raises:
+        DiagnosticError: WIR600, a guard has no form in a program.
+    """
+    if shapes is None:
+        return lowered
+    known = {line.symbol for line in lowered.program.symbols}
+    checks: dict[Any, None] = {}
+    for guard in shapes.guards:
+        # Not simplified with what the guards themselves say.
+        expr: Any = guard.expr.xreplace(shapes.replacements)
+        if expr.free_symbols and not shapes.bound_sympy(expr).is_singleton():
+            checks[expr] = None
+    lines: list[AssertScalarLine] = []
+    for expr in checks:
+        condition = lower_sympy(expr)
+        if known.issuperset(symbols_in(condition)):
+            message = f"compiled for sizes with {expr}"
+            lines.append(AssertScalarLine(condition=condition, message=message))
+    program = evolve(lowered.program, lines=(*lines, *lowered.program.lines))
+    return Lowered(program, lowered.constants)

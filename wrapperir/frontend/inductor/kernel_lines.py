@@ -19,12 +19,11 @@ from torch._inductor.codegen.wrapper import (
     KernelDefinitionLine as InductorDefinitionLine,
 )
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.inductor.cpp_kernel import lower_cpp_kernel
 from wrapperir.frontend.inductor.layouts import lower_device
-from wrapperir.frontend.inductor.operands import lower_operand
+from wrapperir.frontend.inductor.operands import described, lower_operand
 from wrapperir.frontend.inductor.scope import Scope
-from wrapperir.frontend.inductor.tensor_descriptors import described
 from wrapperir.frontend.inductor.triton_kernel import (
     launch_grid,
     lower_triton_kernel,
@@ -72,11 +71,9 @@ def lower_definition(
             written = scope.session.user_kernels.get(line.kernel_name)
             definition = lower_triton_kernel(name, source, call, written)
         case _:
-            raise DiagnosticError(
-                Diagnostic(
-                    code=Code.INDUCTOR_KERNEL,
-                    message=f"kernel {name} is neither C++ nor Triton of Inductor's form",
-                )
+            raise DiagnosticError.of(
+                Code.INDUCTOR_KERNEL,
+                f"kernel {name} is neither C++ nor Triton of Inductor's form",
             )
     scope.session.definitions[name] = definition
 
@@ -102,7 +99,7 @@ def append_call(
 ) -> None:
     """Append a call of ``name``, which runs one of ``kernels``, with these arguments.
 
-    All the kernels take the same.  What the call shows of their accesses is noted.
+    All kernels take the same arguments.  Access modes that the call shows are noted.
     """
     arguments: list[wir.KernelArgument] = []
     written: list[str] = []
@@ -158,11 +155,7 @@ def launched(scope: Scope, line: KernelCallLine) -> wir.KernelDefinitionLine:
     definitions = scope.session.definitions
     definition = definitions.get(name)
     if not isinstance(definition, wir.KernelDefinitionLine):
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.INDUCTOR_KERNEL, message=f"kernel {name} has no definition"
-            )
-        )
+        raise DiagnosticError.of(Code.INDUCTOR_KERNEL, f"kernel {name} has no definition")
     if definition.language is not Language.TRITON:
         return definition
     grid = launch_grid(line, definition.parameters, dict(definition.constants))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import sympy
 import torch
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.ir.expr import Expr
 from wrapperir.ir.types import (
     DEFAULT_SPACE,
@@ -67,11 +67,8 @@ def lower_dtype(dtype: torch.dtype) -> DType:
     try:
         return _DTYPES[dtype]
     except KeyError:
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.INDUCTOR_VALUE,
-                message=f"element type {dtype} has no form in a program",
-            )
+        raise DiagnosticError.of(
+            Code.INDUCTOR_VALUE, f"element type {dtype} has no form in a program"
         ) from None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from torch._inductor.codegen import wrapper as inductor
 from torch._inductor.utils import LineContext
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.inductor import (
     block_lines,
     extern_lines,
@@ -96,9 +96,6 @@ def lower_lines(scope: Scope, lines: list[Any]) -> None:
 
 
 def _unsupported(line: object) -> DiagnosticError:
-    return DiagnosticError(
-        Diagnostic(
-            code=Code.INDUCTOR_LINE,
-            message=f"Inductor's {type(line).__name__} has no form in a program",
-        )
+    return DiagnosticError.of(
+        Code.INDUCTOR_LINE, f"Inductor's {type(line).__name__} has no form in a program"
     )

@@ -23,7 +23,7 @@ ZERO_MODES = {
     WorkspaceZeroMode.ZERO_ON_CALL: wir.ZeroMode.ZERO_ON_CALL,
     WorkspaceZeroMode.ZERO_PER_GRAPH: wir.ZeroMode.ZERO_PER_PROGRAM,
 }
-"""How a workspace of Inductor's begins, as ours."""
+"""Zero mode of each of Inductor's workspace modes."""
 
 SYMMETRIC_MEMORY = "inductor.symmetric_memory"
 """Vendor layout of a buffer for collectives; its parameter is the group's name."""

@@ -10,7 +10,7 @@ from typing import Any
 from attrs import evolve, frozen
 from torch._inductor.codegen.wrapper import KernelCallLine
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.inductor.kernel_lines import append_call, launched
 from wrapperir.frontend.inductor.memory_lines import ZERO_MODES
 from wrapperir.frontend.inductor.multi_kernels import MultiKernelDefinition, ShapeKey
@@ -224,4 +224,4 @@ def _new_name(name: str, taken: set[str]) -> str:
 
 
 def _refused(message: str) -> DiagnosticError:
-    return DiagnosticError(Diagnostic(code=Code.INDUCTOR_KERNEL, message=message))
+    return DiagnosticError.of(Code.INDUCTOR_KERNEL, message)

@@ -2,7 +2,7 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
 # pyright: reportMissingTypeStubs=false
-"""Inductor's multi-kernels, kept as it defines them where it would write text."""
+"""Inductor's multi-kernels, recorded instead of written as text."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class MultiKernelDefinition:
     """A multi-kernel of Inductor's.
 
     ``keys`` are there for one that goes by sizes, one for each kernel; ``shaped`` name
-    the buffers whose sizes they are, ``None`` for what is no buffer.  ``workspaces`` are
+    the buffers whose sizes they are, ``None`` for what is not a buffer.  ``workspaces`` are
     what Inductor has merged for all the kernels.  ``forced`` is the kernel that the
     user's configuration picks.
     """
@@ -73,7 +73,7 @@ class MultiKernelDefinition:
 
 
 class MultiKernels(MultiKernelState):
-    """What a graph and its subgraphs define, one for each set of kernels and keys."""
+    """Multi-kernels of a graph and its subgraphs, one for each set of kernels and keys."""
 
     def __init__(self) -> None:
         """Begin with none."""

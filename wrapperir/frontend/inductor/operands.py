@@ -11,7 +11,7 @@ import sympy
 import torch
 from torch._inductor import ir
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.inductor.layouts import (
     layout_type,
     lower_device,
@@ -98,11 +98,8 @@ def lower_argument(
         return scope.resolve(lower_sympy(value))
     lower = _LOWER.get(type(value))
     if lower is None:
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.INDUCTOR_VALUE,
-                message=f"a {type(value).__name__} has no form as an argument",
-            )
+        raise DiagnosticError.of(
+            Code.INDUCTOR_VALUE, f"a {type(value).__name__} has no form as an argument"
         )
     return lower(value)
 
@@ -123,3 +120,8 @@ _LOWER: dict[type, Callable[[Any], Argument]] = {
     torch.SymFloat: _lower_symbolic,
     torch.SymBool: _lower_symbolic,
 }
+
+
+def described(node: Any) -> Any:
+    """Return the tensor that a descriptor is of; any other node as it is."""
+    return node.get_tensor() if isinstance(node, ir.TMADescriptorStable) else node

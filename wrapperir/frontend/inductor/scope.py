@@ -2,7 +2,7 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
 # pyright: reportMissingTypeStubs=false
-"""The lines of one block while they are made: names, types and who holds which memory."""
+"""State of one block under construction: lines, names, types, live and written names."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ class Scope:
     """One block under construction.
 
     ``borrowed`` names may not be given away: inputs, constants, parameters of a block.
-    ``freeable`` are those of them that ``free`` may drop (a program's inputs).
+    ``freeable`` are the borrowed names that ``free`` may drop: a program's inputs.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Scope:
         return name
 
     def reuse(self, result: str, source: str, type: TensorType) -> None:
-        """Append a reuse: a view and a free where the source is not ours to give."""
+        """Append a reuse; a view and a free if the source is borrowed."""
         if source in self.borrowed:
             self.reinterpret(result, source, type, None)
             self.mutated.add(source)
@@ -127,7 +127,7 @@ class Scope:
             self._initialized.add(result)
 
     def free(self, name: str) -> None:
-        """Append a free, unless the name is gone or not ours to drop."""
+        """Append a free, unless the name was dropped before or is borrowed."""
         if name in self.live:
             del self.live[name]
         elif name in self.freeable:

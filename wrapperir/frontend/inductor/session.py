@@ -1,24 +1,63 @@
-"""What one compilation shares between a graph and its subgraphs."""
+"""State of one compilation, shared by a graph and its subgraphs."""
 
+import os
+import tempfile
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 from attrs import define, field, frozen
+from torch._inductor import config
+from torch._inductor.codegen.common import FileBackedGraphModule
 
+from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor import build
-from wrapperir.frontend.inductor.module import CapturedModule
 from wrapperir.frontend.inductor.multi_kernels import MultiKernels
-from wrapperir.frontend.lowered import Lowered
 from wrapperir.frontend.provenance import Facts
 from wrapperir.ir.kernel import Access
 from wrapperir.ir.line import DefinitionLine
+from wrapperir.ir.program import Program
 
 if TYPE_CHECKING:
     from torch._inductor.graph import GraphLowering
 
     from wrapperir.emit.contract import Loaded
     from wrapperir.frontend.inductor.wrapper import CaptureWrapper
+
+
+class CapturedModule(FileBackedGraphModule):
+    """Stand-in for the Python module that Inductor would generate: ``call`` and a file.
+
+    Inductor accepts only its own classes here, hence the base class, which is not used.
+    """
+
+    def __init__(self, program: Program, loaded: "Loaded") -> None:
+        """Hold the callable that Inductor's compiled graph will call."""
+        self.program = program
+        self._loaded = loaded
+        self._file: str | None = None
+
+    @property
+    def __file__(self) -> str:
+        """Path of the program's text, which is written only where it will be copied."""
+        if not config.trace.enabled:
+            return f"<wrapperir program {self.program.name}>"
+        if self._file is None:
+            handle, self._file = tempfile.mkstemp(prefix="wrapperir-", suffix=".wir")
+            with os.fdopen(handle, "w") as file:
+                file.write(self.value)
+        return self._file
+
+    @property
+    def value(self) -> str:
+        """The program's text."""
+        from wrapperir.text import format_program
+
+        return format_program(self.program)
+
+    def call(self, args: "list[Value]") -> Any:
+        """Run the program; ``args`` is emptied."""
+        return self._loaded(args)
 
 
 @frozen
@@ -41,12 +80,12 @@ class Session:
     definitions: dict[str, DefinitionLine] = field(factory=dict[str, DefinitionLine])
     subgraphs: dict[str, Subgraph] = field(factory=dict[str, Subgraph])
     used: dict[str, int] = field(factory=dict[str, int])
-    """How often each subgraph has become a block."""
+    """Number of blocks made from each subgraph."""
     constants: dict[str, torch.Tensor] = field(factory=dict[str, torch.Tensor])
     mutated: set[str] = field(factory=set[str])
     """Constants that a nested block writes."""
     accesses: dict[tuple[str, int], Access] = field(factory=dict[tuple[str, int], Access])
-    """What calls show of kernels: by kernel and position of the runtime parameter."""
+    """Access modes that calls show, by kernel and position of the runtime parameter."""
     user_kernels: dict[str, frozenset[str]] = field(factory=dict[str, frozenset[str]])
     """The user's own Triton kernels, and the parameters that each writes."""
     multi_kernels: MultiKernels = field(factory=MultiKernels)
@@ -63,3 +102,7 @@ class Session:
         """Build the program of the outermost graph and compile it."""
         lowered = build.build_program(wrapper)
         return CapturedModule(lowered.program, self.compile(lowered))
+
+
+if TYPE_CHECKING:
+    from wrapperir.emit.contract import Loaded, Value

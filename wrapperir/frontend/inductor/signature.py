@@ -1,7 +1,7 @@
 # fx says little of its types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
-"""What an exported program takes and returns, beside what Inductor is given of it."""
+"""Signature of an exported program, where it differs from the graph Inductor compiles."""
 
 import re
 from collections.abc import Iterator
@@ -12,10 +12,10 @@ from attrs import define, evolve, field
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.frontend import Lowered
 from wrapperir.frontend.aten.values import NO_VALUE, lower_type
 from wrapperir.frontend.bound_constants import bind_constants
-from wrapperir.frontend.lowered import Lowered
 from wrapperir.ir.expr import ExprOp, Symbol, compare
 from wrapperir.ir.line import (
     Argument,
@@ -236,9 +236,6 @@ def _returned(
 
 
 def _refuse(what: str) -> NoReturn:
-    raise DiagnosticError(
-        Diagnostic(
-            code=Code.UNSUPPORTED_SIGNATURE,
-            message=f"{what}, which a program cannot carry",
-        )
+    raise DiagnosticError.of(
+        Code.UNSUPPORTED_SIGNATURE, f"{what}, which a program cannot carry"
     )

@@ -16,10 +16,15 @@ from typing import Any
 
 import sympy
 import torch
+from attrs import frozen
 from torch._inductor import ir, lowering
 from torch._inductor.virtualized import V
 
 from wrapperir.frontend.inductor import versions
+from wrapperir.frontend.inductor.scope import Scope
+from wrapperir.ir import line as wir
+from wrapperir.ir.expr import Expr, Symbol
+from wrapperir.symbolic import lower_size
 
 _OPERATORS: tuple[Any, ...] = (
     torch.ops.aten.as_strided,
@@ -28,7 +33,7 @@ _OPERATORS: tuple[Any, ...] = (
 
 
 def input_offsets(graph: Any) -> Mapping[str, Any]:
-    """Return where in its storage each tensor among a graph's inputs begins."""
+    """Return the storage offset of each tensor among a graph's inputs."""
     if versions.KNOWS_INPUT_OFFSETS:
         known: Mapping[str, Any] = graph.graph_input_storage_offsets
         return known
@@ -91,3 +96,74 @@ def _expression(value: Any) -> Any:
     if isinstance(value, torch.SymInt):
         return value.node.expr
     return value if isinstance(value, sympy.Expr) else sympy.Integer(value)
+
+
+_AS_STRIDED = torch.ops.aten.as_strided.default
+
+
+@frozen
+class Place:
+    """Storage offset of an input that ``as_strided`` makes views of.
+
+    ``fixed``: value of ``offset`` that Inductor assumed; ``read``: such a view is read, not
+    only returned.
+    """
+
+    offset: Expr
+    fixed: int | None = None
+    read: bool = False
+
+
+def input_places(graph: Any) -> dict[str, Place]:
+    """Return the storage offsets of inputs that ``as_strided`` makes views of.
+
+    Inductor counts the offsets of other views from the input's first element.
+    """
+    offsets = input_offsets(graph)
+    places: dict[str, Place] = {}
+    for node in graph.graph.find_nodes(op="call_function", target=_AS_STRIDED):
+        name = _viewed_input(node)
+        if name is None or name not in offsets:
+            continue
+        offset: Expr = lower_size(offsets[name])
+        known = places.get(name)
+        # What is only returned, AOTAutograd makes anew from what the caller gave.
+        read = any(user.op != "output" for user in node.users)
+        if not isinstance(offset, int):
+            places[name] = Place(offset)
+        elif offset or read:
+            read = read or (known is not None and known.read)
+            places[name] = Place(Symbol(f"{name}_offset"), offset, read)
+    return places
+
+
+def _viewed_input(node: torch.fx.Node) -> str | None:
+    """Return the input that a chain of views begins with; ``None`` if none does."""
+    source: Any = node
+    while source.op == "call_function":
+        if not getattr(source.target, "is_view", False):
+            return None
+        source = source.args[0]
+    return str(source.target) if source.op == "placeholder" else None
+
+
+def place_symbols(scope: Scope, places: dict[str, Place]) -> list[wir.SymbolDefinitionLine]:
+    """Return the symbols that name storage offsets of inputs, unless an input gives them.
+
+    Nothing guards an offset that Inductor assumed: if views are read at it, the range of
+    its symbol does.
+    """
+    found: list[wir.SymbolDefinitionLine] = []
+    for name, place in places.items():
+        if isinstance(place.offset, Symbol) and place.offset.name not in scope.symbols:
+            scope.symbols.add(place.offset.name)
+            guarded = place.fixed if place.read else None
+            found.append(
+                wir.SymbolDefinitionLine(
+                    symbol=place.offset.name,
+                    lower=guarded or 0,
+                    upper=guarded,
+                    source=wir.OffsetOf(name),
+                )
+            )
+    return found

@@ -20,7 +20,7 @@ from torch.fx.experimental.symbolic_shapes import (
 from torch.utils import _pytree as pytree
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.inductor.layouts import lower_shape
 from wrapperir.frontend.inductor.operands import lower_operand
 from wrapperir.frontend.inductor.records import (
@@ -177,11 +177,9 @@ def _read(
 
 
 def _bad_path(symbol: sympy.Symbol, path: tuple[Any, ...]) -> DiagnosticError:
-    return DiagnosticError(
-        Diagnostic(
-            code=Code.INDUCTOR_LINE,
-            message=f"symbol {symbol} is read along a path of an unknown kind: {path}",
-        )
+    return DiagnosticError.of(
+        Code.INDUCTOR_LINE,
+        f"symbol {symbol} is read along a path of an unknown kind: {path}",
     )
 
 

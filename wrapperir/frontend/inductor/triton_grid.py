@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import sympy
 from torch._inductor.runtime.runtime_utils import get_max_y_grid
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.ir.expr import (
     Expr,
     ExprOp,
@@ -56,11 +56,8 @@ def lower_grid(meta: Mapping[str, Any], blocks: frozenset[str]) -> Grid:
     kind = meta["grid_type"]
     strategy = _STRATEGIES.get(kind)
     if strategy is None:
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.INDUCTOR_KERNEL,
-                message=f"launch grid {kind} is of an unknown form",
-            )
+        raise DiagnosticError.of(
+            Code.INDUCTOR_KERNEL, f"launch grid {kind} is of an unknown form"
         )
     return strategy(_Sizes(meta, blocks))
 
@@ -188,12 +185,9 @@ def given_grid(values: Sequence[Any], sizes: Mapping[str, Expr]) -> Grid:
     except (DiagnosticError, TypeError):
         grid = None
     if grid is None or not sizes.keys() >= {name for e in grid for name in symbols_in(e)}:
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.INDUCTOR_KERNEL,
-                message="a launch grid depends on sizes that the kernel is not given:"
-                f" {tuple(values)}",
-            )
+        raise DiagnosticError.of(
+            Code.INDUCTOR_KERNEL,
+            f"a launch grid depends on sizes that the kernel is not given: {tuple(values)}",
         )
     x, y, z = (substitute(expr, sizes) for expr in grid)
     return x, y, z
@@ -221,11 +215,9 @@ def grid_of_configs(grids: Sequence[Mapping[str, Any]], sizes: Mapping[str, Expr
             if isinstance(value, int) and any(g["config"].get(name) != value for g in grids)
         ]
         if not same:
-            raise DiagnosticError(
-                Diagnostic(
-                    code=Code.INDUCTOR_KERNEL,
-                    message="no number of a kernel's configs tells their grids apart",
-                )
+            raise DiagnosticError.of(
+                Code.INDUCTOR_KERNEL,
+                "no number of a kernel's configs tells their grids apart",
             )
         condition = same[0] if len(same) == 1 else Operation(ExprOp.AND, tuple(same))
         x, y, z = (

@@ -3,14 +3,14 @@
 """Triton kernels: plain ``@triton.jit`` source, with grid and configs as data."""
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sympy
 from torch._inductor.codegen.wrapper import KernelCallLine
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.frontend.inductor.tensor_descriptors import descriptor_signature
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.inductor.triton_grid import (
     Grid,
     given_grid,
@@ -165,11 +165,8 @@ def _entry(name: str, module: ast.Module) -> tuple[ast.FunctionDef, ast.Call]:
                     return node, decorator
                 case _:
                     pass
-    raise DiagnosticError(
-        Diagnostic(
-            code=Code.INDUCTOR_KERNEL,
-            message=f"Triton kernel {name} has no heuristic of Inductor's",
-        )
+    raise DiagnosticError.of(
+        Code.INDUCTOR_KERNEL, f"Triton kernel {name} has no heuristic of Inductor's"
     )
 
 
@@ -255,9 +252,22 @@ def _dtype(function: ast.FunctionDef, kind: str) -> DType:
     try:
         return _DTYPES[kind]
     except KeyError:
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.INDUCTOR_KERNEL,
-                message=f"Triton kernel {function.name} has a parameter of type {kind}",
-            )
+        raise DiagnosticError.of(
+            Code.INDUCTOR_KERNEL,
+            f"Triton kernel {function.name} has a parameter of type {kind}",
         ) from None
+
+
+# ``tensordesc<fp32[16, 32]>``; a block of symbols has no form in a program.
+_SIGNATURE = re.compile(r"tensordesc<(\w+)\[(\d+(?:, ?\d+)*)\]>")
+
+
+def descriptor_signature(kind: str) -> tuple[str, tuple[int, ...]] | None:
+    """Return Triton's name of the dtype and the block, of a parameter's type for Triton.
+
+    ``None`` where the type is that of no descriptor.
+    """
+    found = _SIGNATURE.fullmatch(kind)
+    if found is None:
+        return None
+    return found[1], tuple(map(int, found[2].split(",")))

@@ -1,6 +1,6 @@
-"""What differs between the releases of Inductor that the adapter works on.
+"""Differences between the releases of Inductor that the adapter supports.
 
-2.13 is what it is tested on.  2.11 writes checks of sizes as text, those of inputs before
+It is tested with 2.13.  2.11 writes checks of sizes as text, those of inputs before
 everything else, has no call that writes several outputs and no results that are objects,
 and does not know where in its storage an input begins.
 """
@@ -23,7 +23,7 @@ DEFERS_INPUT_CHECKS = hasattr(
 """Whether the scheduler asks for an input's check before the input's first use."""
 
 OPAQUE_OUTPUT: type[Any] | tuple[()] = getattr(ir, "OpaqueMultiOutput", ())
-"""What stands for a result that is an object, where there is one; nothing is of ``()``."""
+"""Class of a result that is an object; ``()``, which has no instances, before 2.13."""
 
 KNOWS_INPUT_OFFSETS = hasattr(GraphLowering, "symbolic_sizes_strides_storage_offset")
 """Whether ``as_strided`` of an input counts from the start of the input's storage."""

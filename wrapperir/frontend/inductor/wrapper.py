@@ -27,8 +27,9 @@ from torch._inductor.codegen.wrapper import (
 from torch._inductor.utils import GPU_ALIGN_BYTES, LineContext, sympy_product
 from torch._inductor.virtualized import V
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.inductor import versions
+from wrapperir.frontend.inductor.operands import described
 from wrapperir.frontend.inductor.records import (
     AlignmentLine,
     BranchLine,
@@ -40,7 +41,6 @@ from wrapperir.frontend.inductor.records import (
     SymbolLine,
 )
 from wrapperir.frontend.inductor.session import Subgraph
-from wrapperir.frontend.inductor.tensor_descriptors import described
 from wrapperir.ir.expr import (
     Expr,
     ExprOp,
@@ -248,8 +248,10 @@ class CaptureWrapper(PythonWrapperCodegen):
                 ``TensorDescriptor``.
         """
         if not isinstance(desc, ir.TMADescriptorStable):
-            message = f"TMA descriptor {desc.get_name()} is no TensorDescriptor of Triton's"
-            raise DiagnosticError(Diagnostic(code=Code.INDUCTOR_LINE, message=message))
+            message = (
+                f"TMA descriptor {desc.get_name()} is not a TensorDescriptor of Triton"
+            )
+            raise DiagnosticError.of(Code.INDUCTOR_LINE, message)
 
     def define_user_defined_triton_kernel(self, *args: Any, **kwargs: Any) -> Any:
         """Define a kernel of the user's, and note which parameters it writes."""
@@ -317,9 +319,9 @@ class SubgraphCaptureWrapper(  # type: ignore[misc]  # it takes ours of both
 
 
 class CaptureFactory:
-    """What is registered for a device: makes wrappers that belong to one session.
+    """Wrapper factory that is registered for a device during one session.
 
-    Other threads that compile meanwhile are given the class that was registered before.
+    Other threads that compile meanwhile get the class that was registered before.
     """
 
     supports_caching = False
@@ -364,12 +366,8 @@ def _current_node() -> Any:
 def _text_refused(text: object, node: object) -> DiagnosticError:
     frame = sys._getframe(2)
     method = f"{frame.f_code.co_qualname} ({frame.f_code.co_filename.rsplit('/', 1)[-1]})"
-    return DiagnosticError(
-        Diagnostic(
-            code=Code.INDUCTOR_TEXT,
-            message=(
-                f"Inductor writes text here, which has no form in a program: {str(text)!r}"
-                f" from {method}, for {type(node).__name__}"
-            ),
-        )
+    return DiagnosticError.of(
+        Code.INDUCTOR_TEXT,
+        f"Inductor writes text here, which has no form in a program: {str(text)!r}"
+        f" from {method}, for {type(node).__name__}",
     )
