@@ -112,7 +112,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     "a number that is a tensor": ("WIR603", "is not a number"),
     "an allocation with more": ("WIR603", "an allocation has just"),
     "no such kernel": ("WIR607", "no kernel 'add:0'"),
-    "a dimension that is not there": ("WIR603", "is no dimension"),
+    "a dimension that is not there": ("WIR603", "is not a dimension"),
 }
 
 
