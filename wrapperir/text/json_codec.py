@@ -8,7 +8,6 @@ import attrs
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Position
 from wrapperir.ir.program import SCHEMA_VERSION, Program
-from wrapperir.text.collector import paused_collector
 from wrapperir.text.json_classes import field_form, item_form
 from wrapperir.text.json_forms import (
     Form,
@@ -25,6 +24,7 @@ from wrapperir.text.json_forms import (
 from wrapperir.text.json_places import JsonPlaces
 from wrapperir.text.limits import MAX_DIAGNOSTICS, MAX_DIGITS
 from wrapperir.text.malformed import ILL_TYPED, Malformed, ill_typed
+from wrapperir.text.parse import paused_collector
 
 HEADER = "wrapperir"
 """The key of the schema's version."""

@@ -1,5 +1,6 @@
 """Times the choices of multi-kernels, records the best in the program, and keeps times.
 
-``choice_cache`` keeps the times of cases on disk for later runs; ``decision`` makes a
-policy of times at many shapes; ``tune`` does it all for a program.
+``tune`` tunes a program; ``decision`` derives a policy from times at many shapes;
+``choice_cache`` keeps times on disk.  ``kernel_choices``, ``kernel_times`` and
+``choice_facts`` are copied beside emitted Python.
 """

@@ -1,4 +1,4 @@
-"""How a program calls its kernels, and a program of one such call on its own."""
+"""The kernel calls of a program, and programs that make one call each."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
@@ -41,11 +41,12 @@ class CallProgram(Program):
 
 @frozen
 class Call:
-    """What kernel calls of the same kind have in common.
+    """A kind of kernel call: all calls with these arguments and this device.
 
-    ``arguments`` are one a parameter: the type of a tensor, or a scalar's expression.
-    ``symbols`` define what these mention, and what those definitions mention, in the
-    program's order.  ``zeroed`` are the positions of workspaces that begin zero.
+    ``arguments`` has, for each parameter, the type of a tensor or the expression of a
+    scalar.  ``symbols`` defines the symbols that the arguments mention, directly or through
+    other symbols, in the program's order.  ``zeroed`` has the positions of workspaces that
+    are zero before the call.
     """
 
     kernel: str
@@ -58,8 +59,8 @@ class Call:
 def calls_of(program: Program) -> dict[str, tuple[Call, ...]]:
     """Return the different calls of each kernel that a program calls, in its order.
 
-    Calls in nested blocks are among them.  Two calls that agree in their arguments' types,
-    scalars and device are one.
+    Calls in nested blocks are included.  Two calls that agree in the types of their
+    arguments, scalars and device count as one.
     """
     found: dict[str, dict[Call, None]] = {}
     constants = {item.name: item.type for item in program.constants}
@@ -156,7 +157,7 @@ def _chosen(
 
 
 def _needed_zero(definition: DefinitionLine) -> Iterator[int]:
-    """Yield the positions of workspaces that a choice must find zero."""
+    """Yield the positions of workspaces that must be zero before a choice runs."""
     if isinstance(definition, MultiKernelLine):
         for choice in definition.choices:
             yield from (need.parameter for need in choice.workspaces if need.mode in _ZERO)
@@ -168,9 +169,9 @@ def _calls_in(
     constants: Mapping[str, ValueType],
     zeroed: set[str],
 ) -> Iterator[tuple[KernelCallLine, Mapping[str, ValueType]]]:
-    """Yield each call with the types of what it sees; a stack bounds no nesting.
+    """Yield each call with the types of the values in its scope, at any depth of nesting.
 
-    ``zeroed`` has the workspaces so far that begin zero.
+    ``zeroed`` collects the workspaces so far that begin as zero.
     """
     stack = [(iter(lines), types)]
     while stack:
@@ -201,7 +202,7 @@ def _scope(
 def _call(
     line: KernelCallLine, types: Mapping[str, ValueType], zeroed: Collection[str]
 ) -> Call | None:
-    """Return the kind of a call; ``None`` where an argument is no tensor."""
+    """Return the kind of a call; ``None`` where an argument is not a tensor."""
     arguments: list[TensorType | Expr] = []
     for argument in line.arguments:
         if not isinstance(argument, BufferRef):
@@ -220,7 +221,7 @@ def _call(
 
 
 def symbol_lines(program: Program) -> Iterator[SymbolDefinitionLine]:
-    """Yield the definitions of all symbols, those of nested blocks among them."""
+    """Yield the definitions of all symbols, including those in nested blocks."""
     yield from program.symbols
     stack = [iter(program.lines)]
     while stack:

@@ -1,20 +1,20 @@
-"""What decides which choice of a call is fastest, as data: the cache's keys are made of it.
+"""The facts that decide which choice of a call is fastest, from which cache keys are made.
 
-Whoever times choices makes its keys with :func:`call_facts`, so that what one has measured
-another need not: ahead-of-time tuning, from the types of a call, and emitted Python, which
-carries a copy of this file, from the tensors of its first call.  The facts are::
+Ahead-of-time tuning takes them from the types of a call, and emitted Python, which carries
+a copy of this file, from the tensors of its first call.  Both use :func:`call_facts`, so
+that each finds the times that the other has measured.  The facts are::
 
     {"timing": TIMING, "kernels": [[digest, positions], ...], "arguments": [fact, ...],
      "emitter": name, "machine": {...}}
 
 ``digest`` is :func:`wrapperir.emit.kernel_digest.kernel_digest` of a choice's kernel, and
-``positions`` those of the call's arguments that it takes.  The facts of arguments are
-:func:`tensor_fact` of tensors and :func:`number_fact` of numbers.  ``emitter`` names what
-built the kernels and launches them: other compilers and other launches take other times.
-The version of the C++ compiler is not among them, as only a process of it tells it: who
-exchanges it uses another cache, or none.
+``positions`` are the positions of the call's arguments that the kernel takes.  The facts of
+arguments are :func:`tensor_fact` of tensors and :func:`number_fact` of numbers.
+``emitter`` names the emitter that builds and launches the kernels, which changes times.
+The version of the C++ compiler is not included, since finding it takes a process; after
+exchanging the compiler, use another cache or none.
 
-Numbers are those that a kernel is given, so an argument that is a size of 7 is ``7``.
+Numbers are the values that a kernel is given: an argument that is a size of 7 is ``7``.
 In JSON (:func:`wrapperir.caching.private_cache.digest_of`) equal facts are equal text.
 
 The file stands alone: it imports torch and the standard library only.
@@ -30,13 +30,13 @@ from typing import TypeAlias
 import torch
 
 Fact: TypeAlias = "int | str | list[Fact] | dict[str, Fact]"
-"""What JSON can write in one way only."""
+"""Data that JSON can write in one way only."""
 
 TIMING = 2
-"""The version of how kernels are launched and timed: raised where times change by that."""
+"""The version of launching and timing; raised when a change of these changes times."""
 
 ALIGNMENT = 64
-"""Bytes; PyTorch's memory begins at multiples of it, and kernels gain by no more."""
+"""Bytes.  PyTorch's memory begins at multiples of it; more alignment gains nothing."""
 
 
 def call_facts(
@@ -58,11 +58,11 @@ def call_facts(
 def tensor_fact(
     dtype: torch.dtype, size: Sequence[int], stride: Sequence[int], address: int
 ) -> Fact:
-    """Return the fact of a tensor argument; strides of sizes up to 1 are of no account.
+    """Return the fact of a tensor argument; strides of sizes up to 1 are ignored.
 
-    Of the address in bytes, of the first element, it has the largest power of two that
-    divides it, up to :data:`ALIGNMENT`.  Where there is no memory yet it is the offset of
-    the first element from where memory will begin.
+    ``address`` is the byte address of the first element, or, before memory is allocated,
+    its byte offset from the memory's beginning.  The fact has the largest power of two that
+    divides it, up to :data:`ALIGNMENT`.
     """
     steps = [step if extent > 1 else 0 for extent, step in zip(size, stride, strict=True)]
     is_empty = any(extent == 0 for extent in size)
@@ -72,14 +72,14 @@ def tensor_fact(
 
 
 def number_fact(value: int | float) -> Fact:
-    """Return the fact of a number; ``True``, ``1`` and ``1.0`` are one."""
+    """Return the fact of a number; ``True``, ``1`` and ``1.0`` have the same fact."""
     if isinstance(value, float) and not value.is_integer():
         return repr(value)  # nan and inf are no JSON, and no other text is a number's
     return int(value)
 
 
 def machine_facts(device: torch.device) -> dict[str, str]:
-    """Return what times depend on beside the call: the device, and who launches.
+    """Return the facts of the device and of the software that launches on it.
 
     Raises:
         RuntimeError: PyTorch has no such device here.

@@ -1,4 +1,4 @@
-"""From the times of a multi-kernel's cases to the policy that is recorded."""
+"""Choice of the policy that is recorded, from the times of a multi-kernel's cases."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from wrapperir.tuning.report import CaseReport, totals
 def decide(cases: Sequence[CaseReport]) -> Expr | None:
     """Return the best choice, or a decision tree over the cases' values.
 
-    It is ``None`` where no choice has a time at any case.
+    The result is ``None`` where no choice has a time in any case.
     """
     timed = [case for case in cases if case.best is not None]
     if not timed:
@@ -33,10 +33,10 @@ def decide(cases: Sequence[CaseReport]) -> Expr | None:
 
 
 def _exact(cases: Sequence[CaseReport], names: Sequence[int]) -> Expr:
-    """Return a tree for cases that are all that can come.
+    """Return a tree for cases that are all the cases there can be.
 
-    It parts them until one choice is best for each part or no size tells them apart;
-    each time where the best choices of both sides take the least time together.
+    It splits them until one choice is best for each part or no size separates them.  Each
+    split minimises the total time of the best choices of both sides.
     """
     single = best_in_total(cases)
     if all(case.best == single for case in cases):
@@ -72,13 +72,13 @@ def _joint_badness(*parts: Sequence[CaseReport]) -> tuple[int, float]:
 def best_in_total(cases: Sequence[CaseReport]) -> int:
     """Return the choice that takes the least time over all cases.
 
-    A choice without a time at a case comes after those that have one at more cases.
+    Choices are compared by the number of cases in which they failed first.
     """
     return min(range(len(cases[0].microseconds)), key=lambda at: _badness(cases, at))
 
 
 def _badness(cases: Sequence[CaseReport], choice: int) -> tuple[int, float]:
-    """Return at how many cases a choice failed, and its time at the others."""
+    """Return the number of cases in which a choice failed, and its time in the others."""
     times = [case.microseconds[choice] for case in cases]
     known = [time for time in times if time is not None]
     return len(times) - len(known), sum(known)
@@ -87,7 +87,7 @@ def _badness(cases: Sequence[CaseReport], choice: int) -> tuple[int, float]:
 def selection_of(
     chosen: Expr, cases: Sequence[CaseReport], device: str
 ) -> RecordedChoice | ComputedChoice:
-    """Return the policy that takes what was chosen, with the times it was chosen by."""
+    """Return the policy for a choice or a decision tree, with the times that led to it."""
     if isinstance(chosen, int):
         return RecordedChoice(chosen, totals(cases), device)
     return ComputedChoice(chosen, device)

@@ -1,4 +1,4 @@
-"""Learns from times at many sizes which choice to take at any."""
+"""Decision trees learned from the times of choices at many sizes."""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from attrs import frozen
 
 from wrapperir.ir.expr import Expr
 from wrapperir.tuning.decision_terms import Feature, features_of
-from wrapperir.tuning.decision_tree import Losses, grown, pruned
+from wrapperir.tuning.decision_tree import Losses, grow_tree, prune_tree
 
 _LARGEST_LOSS = math.log(1000)
 _FOLDS = 5
@@ -18,7 +18,7 @@ _SMALL_PENALTY = 0.04
 
 @frozen
 class Sample:
-    """The times of all choices at sizes; ``None`` for one that failed there."""
+    """The times of all choices at some sizes; ``None`` for a choice that failed."""
 
     sizes: tuple[int, ...]
     microseconds: tuple[float | None, ...]
@@ -27,15 +27,15 @@ class Sample:
 def learn_decision(names: Sequence[str], samples: Sequence[Sample]) -> Expr:
     """Return a decision tree over ``names`` for calls of any size.
 
-    ``names`` are those of the samples' sizes, in order; all samples have times of the same
-    choices, which the tree's leaves are positions of.  What a choice loses at a sample is
-    ``log(t / t_best)``, and ``log(1000)`` where it failed; the tree is to lose little in
-    sum, and never more on the samples themselves than the best single choice.
+    ``names`` are the names of the samples' sizes, in order.  All samples have times of the
+    same choices; the leaves of the tree are positions of choices.  The loss of a choice at
+    a sample is ``log(t / t_best)``, or ``log(1000)`` where it failed.  The tree minimises
+    the sum of losses and never loses more on the samples than the best single choice.
 
     This is CART (Breiman, Friedman, Olshen and Stone 1984) with costs in place of classes:
     a tree is grown by splits over :func:`~wrapperir.tuning.decision_terms.features_of` the
-    sizes, then those of its splits go that cross-validation does not bear out.  The time
-    this takes grows with samples times sizes.  The same samples give the same tree.
+    sizes, then splits that cross-validation does not support are removed.  The time is
+    proportional to samples times sizes.  The same samples give the same tree.
 
     Raises:
         ValueError: there are no samples, or they are not of the same sizes and choices.
@@ -49,11 +49,11 @@ def learn_decision(names: Sequence[str], samples: Sequence[Sample]) -> Expr:
     features = features_of(names, [sample.sizes for sample in samples])
     losses = Losses([loss(sample.microseconds) for sample in samples])
     penalty = _penalty(features, losses, rows)
-    return pruned(grown(features, losses, rows), penalty).expr()
+    return prune_tree(grow_tree(features, losses, rows), penalty).expr()
 
 
 def loss(microseconds: Sequence[float | None]) -> tuple[float, ...]:
-    """Return what each choice loses at a sample."""
+    """Return the loss of each choice at a sample."""
     known = [time for time in microseconds if time is not None]
     if not known:
         return (0.0,) * len(microseconds)
@@ -67,16 +67,16 @@ def loss(microseconds: Sequence[float | None]) -> tuple[float, ...]:
 
 
 def _penalty(features: Sequence[Feature], losses: Losses, rows: Sequence[int]) -> float:
-    """Return the penalty of a leaf that does best on rows left out; of equals, the most."""
+    """Return the leaf penalty that does best on held-out rows, the largest of equals."""
     if len(rows) < _LEAST_FOR_FOLDS:
         return _SMALL_PENALTY
     lost = dict.fromkeys(_PENALTIES, 0.0)
     for fold in range(_FOLDS):
         kept = [row for row in rows if _fold(row) != fold]
         left_out = [row for row in rows if _fold(row) == fold]
-        tree = grown(features, losses, kept)
+        tree = grow_tree(features, losses, kept)
         for penalty in lost:
-            smaller = pruned(tree, penalty * len(kept) / len(rows))
+            smaller = prune_tree(tree, penalty * len(kept) / len(rows))
             lost[penalty] += math.fsum(
                 losses.columns[smaller.at(row)][row] for row in left_out
             )

@@ -1,4 +1,4 @@
-"""Whole numbers that follow from a call's sizes: what a decision may compare."""
+"""Features of a call's sizes that a decision tree can compare."""
 
 import itertools
 import math
@@ -15,8 +15,7 @@ _TAILS = (4, 8, 16, 32, 64, 128)
 _MOST_FACTORS = 3
 _MANY_SIZES = 5
 _LARGEST = 1 << 44
-"""Terms stay below this at the samples, so that they fit in 64 bits at shapes that are
-much larger, too."""
+"""Bound of terms at the samples, so that they fit in 64 bits at much larger shapes, too."""
 
 
 @frozen
@@ -29,10 +28,10 @@ class Term:
 
 @frozen
 class Feature:
-    """What a split compares: ``term``, or its ratio to ``to``, with a threshold.
+    """A number that a split compares with a threshold: ``term``, or its ratio to ``to``.
 
-    ``ratios`` are that number at each sample.  ``rank`` orders features that split alike:
-    simple ones come first.
+    ``ratios`` has the number at each sample.  Of features that split alike, the one with
+    the lowest ``rank``, the simplest, is taken.
     """
 
     term: Term
@@ -42,11 +41,11 @@ class Feature:
 
 
 def features_of(names: Sequence[str], samples: Sequence[Sizes]) -> list[Feature]:
-    """Return what samples may be told apart by.
+    """Return the features by which a tree may split samples.
 
-    These are sizes, products of two and three and of all, ratios of two, remainders by
-    powers of two, and how much of a size these remainders are: kernels that go by blocks
-    do what is left after the last whole one in another way.
+    These are sizes, products of two, of three and of all sizes, ratios of two, remainders
+    by powers of two, and the ratios of these remainders to their sizes: kernels that
+    process blocks treat the remainder after the last whole block differently.
     """
     symbols = [Symbol(name) for name in names]
     columns = [tuple(column) for column in zip(*samples, strict=True)]
@@ -78,7 +77,7 @@ def _feature(term: Term, to: Term | None, rank: int) -> Feature:
 
 
 def _subsets(count: int) -> Iterator[tuple[int, ...]]:
-    """Yield what may be multiplied: all pairs and triples, unless there are too many."""
+    """Yield positions of sizes to multiply: all pairs, triples unless too many."""
     most = _MOST_FACTORS if count <= _MANY_SIZES else 2
     for factors in range(2, most + 1):
         yield from itertools.combinations(range(count), factors)

@@ -1,4 +1,4 @@
-"""Trees that pick the choice with the least loss: grown, pruned, written."""
+"""Decision trees that pick the choice with the least loss."""
 
 import math
 from collections.abc import Sequence
@@ -13,26 +13,26 @@ from wrapperir.ir.expr import mul as times
 from wrapperir.tuning.decision_terms import Feature
 
 DEEPEST = 12
-"""How many conditions a tree has one after another at most."""
+"""The maximum depth of a tree."""
 
 _LEAST_ROWS = 2
 _PER_RANK = 0.03
 _SPREAD = 0.3
 _FAR = 0.7
-"""From twice the time on, a choice is just bad: spread counts no more beyond."""
+"""Losses above this, twice the best time, count alike in the spread."""
 _PLACES = 64
 _NOTHING = 1e-9
 
 
 @frozen
 class Condition:
-    """Whether a feature is at most a threshold, computed with whole numbers."""
+    """The condition that a feature is at most a threshold, computed with integers."""
 
     feature: Feature
     threshold: Fraction
 
     def holds(self, row: int) -> bool:
-        """Say whether it is so at a sample."""
+        """Return whether the condition holds at a sample."""
         term, to = self.feature.term, self.feature.to
         below = 1 if to is None else to.values[row]
         limit = self.threshold
@@ -49,9 +49,9 @@ class Condition:
 
 @frozen
 class Tree:
-    """The best choice of the rows it was grown from, and a split of them if there is one.
+    """A node: the best choice of the rows it was grown from, and a split of them if any.
 
-    ``loss`` is that of the choice at all of those rows together.
+    ``loss`` is the sum of the choice's losses at these rows.
     """
 
     choice: int
@@ -60,12 +60,12 @@ class Tree:
 
     @property
     def leaves(self) -> int:
-        """How many choices it ends in."""
+        """The number of leaves."""
         return 1 if self.split is None else sum(side.leaves for side in self.split[1:])
 
     @property
     def total(self) -> float:
-        """The loss of its leaves together."""
+        """The sum of the losses of its leaves."""
         if self.split is None:
             return self.loss
         return sum(side.total for side in self.split[1:])
@@ -90,22 +90,22 @@ class Tree:
 
 
 class Losses:
-    """What each choice loses at each sample."""
+    """The loss of each choice at each sample."""
 
     def __init__(self, rows: Sequence[Sequence[float]]) -> None:
-        """Take them sample by sample."""
+        """Take the losses of each sample."""
         self.columns = [list(column) for column in zip(*rows, strict=True)]
         self.near = [[min(lost, _FAR) for lost in column] for column in self.columns]
 
 
-def grown(
+def grow_tree(
     features: Sequence[Feature], losses: Losses, rows: Sequence[int], depth: int = 0
 ) -> Tree:
-    """Return a tree that is grown as CART's are (Breiman, Friedman, Olshen, Stone 1984).
+    """Return a tree grown as in CART (Breiman, Friedman, Olshen, Stone 1984).
 
-    Each split is the one that lowers the loss of the best choice of either side the most.
-    Since that is blind to what only pays off further down, how much less the losses of
-    either side spread, as in trees for regression, counts a little, too.
+    Each split maximises the decrease of the loss of both sides' best choices.  A split may
+    pay off only through later ones, so the decrease of the spread of losses, as in
+    regression trees, counts with a small weight.
     """
     sums = [math.fsum(map(column.__getitem__, rows)) for column in losses.columns]
     loss = min(sums)
@@ -119,16 +119,16 @@ def grown(
     no = [row for row in rows if not condition.holds(row)]
     if not yes or not no:
         return leaf
-    first = grown(features, losses, yes, depth + 1)
+    first = grow_tree(features, losses, yes, depth + 1)
     return Tree(
-        leaf.choice, loss, (condition, first, grown(features, losses, no, depth + 1))
+        leaf.choice, loss, (condition, first, grow_tree(features, losses, no, depth + 1))
     )
 
 
-def pruned(tree: Tree, penalty: float) -> Tree:
-    """Return a tree without the splits that lower the loss by less than their leaves cost.
+def prune_tree(tree: Tree, penalty: float) -> Tree:
+    """Return a tree without splits that lower the loss by less than their leaves cost.
 
-    What is left never loses more than the one choice at its root.
+    The result never loses more than the single choice at its root.
     """
     if tree.split is None:
         return tree
@@ -136,7 +136,7 @@ def pruned(tree: Tree, penalty: float) -> Tree:
     kept = Tree(
         tree.choice,
         tree.loss,
-        (condition, pruned(yes, penalty), pruned(no, penalty)),
+        (condition, prune_tree(yes, penalty), prune_tree(no, penalty)),
     )
     if kept.total + penalty * kept.leaves >= tree.loss + penalty:
         return Tree(tree.choice, tree.loss)
@@ -149,7 +149,7 @@ def _best_split(
     rows: Sequence[int],
     sums: Sequence[float],
 ) -> Condition | None:
-    """Return the split that gains the most; where none gains anything, ``None``."""
+    """Return the split with the largest gain, or ``None`` where no split gains."""
     scale = _Gain(losses, rows, sums)
     most = _NOTHING
     best: tuple[Feature, float, float] | None = None
@@ -174,7 +174,7 @@ def _best_split(
 
 
 class _Gain:
-    """What is gained by splitting some rows in two."""
+    """The gains of splitting some rows in two."""
 
     def __init__(self, losses: Losses, rows: Sequence[int], sums: Sequence[float]) -> None:
         self._losses = losses
@@ -184,9 +184,9 @@ class _Gain:
         self._spread = sum(map(mul, self._near, self._near)) / len(rows)
 
     def best(self, order: Sequence[int], places: Sequence[int]) -> tuple[float, int]:
-        """Return the most that is gained, and the place that is the first of the right.
+        """Return the largest gain, and the position of the first row of the right side.
 
-        Of very many places some are tried, then those around the best of them.
+        Of very many positions a sample is tried, then those around the best of it.
         """
         count = len(order)
         lost = [
@@ -218,8 +218,8 @@ class _Gain:
 def threshold_between(low: float, high: float, *, whole: bool) -> Fraction:
     """Return a simple number that is at least ``low`` and less than ``high``.
 
-    It is taken from the middle of the gap, as its logarithm goes.  ``whole`` ones have as
-    few binary digits as there are; of others the denominator is the least.
+    It is taken from the middle third of the gap on a logarithmic scale.  A ``whole`` number
+    has the fewest significant bits, and a fraction the least denominator.
     """
     start, end = low, high
     if low > 0:
@@ -240,7 +240,7 @@ def threshold_between(low: float, high: float, *, whole: bool) -> Fraction:
 def _simplest(low: Fraction, high: Fraction) -> Fraction:
     """Return the fraction with the least denominator in ``[low, high)``.
 
-    It walks down the tree of Stern and Brocot, as continued fractions do.
+    It descends the Stern-Brocot tree by continued fractions.
     """
     if low >= high:
         return low
@@ -249,7 +249,7 @@ def _simplest(low: Fraction, high: Fraction) -> Fraction:
         return Fraction(floor)
     if floor + 1 < high:
         return Fraction(floor + 1)
-    # 1/x of what is above floor, with the ends exchanged; the upper end stays out.
+    # Reciprocals of the parts above floor: the ends swap, the upper one stays excluded.
     below = high - floor
     inner = _simplest(1 / below, 1 / (low - floor))
     return floor + 1 / inner

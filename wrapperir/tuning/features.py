@@ -1,4 +1,4 @@
-"""What the policy of a multi-kernel may go by at a call: sizes and whole scalars."""
+"""The sizes and integer scalars of a call that a multi-kernel's policy may use."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -13,10 +13,10 @@ from wrapperir.tuning.calls import Call
 
 
 def with_sizes(line: MultiKernelLine, calls: Sequence[Call]) -> MultiKernelLine:
-    """Return the multi-kernel with names for all sizes that tell its calls apart.
+    """Return the multi-kernel with names for all sizes that distinguish its calls.
 
-    Those are sizes of tensor arguments that differ between the calls or are known only
-    when the program runs.  A size that always equals one with a name gets none.
+    These are sizes of tensor arguments that differ between the calls or are known only
+    when the program runs.  A size that always equals a named one gets no name.
     """
     named = set(_named(line, calls))
     taken = {item.name for item in (*line.parameters, *line.sizes)}
@@ -36,9 +36,9 @@ def with_sizes(line: MultiKernelLine, calls: Sequence[Call]) -> MultiKernelLine:
 
 
 def with_used_sizes(line: MultiKernelLine, tuned: MultiKernelLine) -> MultiKernelLine:
-    """Return a multi-kernel with the policy of ``tuned``, and the sizes that it goes by.
+    """Return a multi-kernel with the policy of ``tuned``, and the sizes that it uses.
 
-    ``tuned`` is the same one :func:`with_sizes`; of what that added, the others go.
+    ``tuned`` is the same multi-kernel after :func:`with_sizes`.
     """
     used: frozenset[str] = frozenset()
     if isinstance(tuned.selection, ComputedChoice):
@@ -50,10 +50,10 @@ def with_used_sizes(line: MultiKernelLine, tuned: MultiKernelLine) -> MultiKerne
 def values_at(
     line: MultiKernelLine, call: Call, symbols: Mapping[str, Number]
 ) -> dict[str, int]:
-    """Return the sizes and whole scalars of a call, by the multi-kernel's names for them.
+    """Return the sizes and integer scalars of a call, by the multi-kernel's names for them.
 
     Raises:
-        EvaluationError: one has no value, or no whole one.
+        EvaluationError: one has no value, or not an integer one.
     """
     values: dict[str, int] = {}
     for size in line.sizes:
@@ -66,7 +66,7 @@ def values_at(
 
 
 def _named(line: MultiKernelLine, calls: Sequence[Call]) -> Iterator[tuple[Expr, ...]]:
-    """Yield, for each name, what it is at each call."""
+    """Yield, for each name, its value at each call."""
     for at, parameter in enumerate(line.parameters):
         if isinstance(parameter, ScalarParameter) and not parameter.dtype.is_float:
             yield tuple(_scalar(call, at) for call in calls)
@@ -75,7 +75,7 @@ def _named(line: MultiKernelLine, calls: Sequence[Call]) -> Iterator[tuple[Expr,
 
 
 def _rank(calls: Sequence[Call], at: int) -> int:
-    """Return how many dimensions an argument has at every call; 0 of a scalar."""
+    """Return the least rank of an argument over the calls; 0 for a scalar."""
     ranks = [
         len(argument.size) if isinstance(argument, TensorType) else 0
         for argument in (call.arguments[at] for call in calls)

@@ -1,7 +1,7 @@
-"""Picks between the kernels of an emitted program's multi-kernels while it runs.
+"""Run-time choice between the kernels of an emitted program's multi-kernels.
 
-What is picked is logged at INFO by the logger ``wrapperir.choices``, and is what
-:func:`choices` returns; each program has a copy of this module of its own.
+Decisions are logged at INFO by the logger ``wrapperir.choices`` and returned by
+:func:`choices`.  Each emitted program has its own copy of this module.
 """
 
 import functools
@@ -22,10 +22,10 @@ from torch.utils._python_dispatch import (
 logger = logging.getLogger("wrapperir.choices")
 
 MOST_SHAPES = 4096
-"""How many shapes have their choice kept, and how many decisions are remembered."""
+"""The maximum number of shapes whose choice is kept, and of decisions remembered."""
 
 CACHE = "choices", "WRAPPERIR_CHOICE_CACHE"
-"""The kind of the user's cache that keeps times, and what turns it off or moves it."""
+"""The kind of the user's cache of times, and the variable that turns it off or moves it."""
 
 Kernel: TypeAlias = Callable[..., object]
 """Takes the arguments of the multi-kernel and runs on them."""
@@ -34,7 +34,7 @@ Kernel: TypeAlias = Callable[..., object]
 class Choice(NamedTuple):
     """A kernel of a multi-kernel.
 
-    ``digest`` tells its definition from others; ``positions`` are those of the
+    ``digest`` identifies its definition; ``positions`` are the positions of the
     multi-kernel's arguments that it takes.
     """
 
@@ -45,9 +45,9 @@ class Choice(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What was picked: by a multi-kernel, for sizes if it goes by them, and why.
+    """A decision: the multi-kernel, its kernel, the sizes if they decide, and the reason.
 
-    ``microseconds`` are those of each choice, ``None`` of one that failed.
+    ``microseconds`` has the time of each choice, ``None`` for a choice that failed.
     """
 
     multi_kernel: str
@@ -81,7 +81,7 @@ _decisions: deque[Decision] = deque(maxlen=MOST_SHAPES)
 
 
 def choices() -> tuple[Decision, ...]:
-    """Return what this program has picked so far, in that order."""
+    """Return the decisions of this program so far, in order."""
     return tuple(_decisions)
 
 
@@ -93,9 +93,9 @@ def _decided(decision: Decision) -> None:
 class ByShape(dict[tuple[float, ...], Kernel]):
     """The kernel for each tuple of sizes: found by ``rule`` once, then looked up.
 
-    Each place of the tuple has numbers of one type.  Tuples with a float are not kept, as
-    they seldom come again and 0.0 is equal to -0.0: the rule decides each time, and what
-    it decides is told where it is not what it was.
+    Each position of the tuple has numbers of one type.  Tuples with a float are not kept,
+    since they seldom repeat and 0.0 equals -0.0: the rule decides each time, and a decision
+    is logged when it differs from the last.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class ByShape(dict[tuple[float, ...], Kernel]):
         rule: Callable[..., int],
         reason: str,
     ) -> None:
-        """Take the choices by their numbers, and what gives the number for sizes."""
+        """Take the choices by number, and the rule that returns the number for sizes."""
         super().__init__()
         self._name = name
         self._choices = choices
@@ -114,7 +114,7 @@ class ByShape(dict[tuple[float, ...], Kernel]):
         self._last: Choice | None = None
 
     def __missing__(self, sizes: tuple[float, ...]) -> Kernel:
-        """Find the kernel for sizes that are new."""
+        """Find the kernel for new sizes."""
         choice = self._choices[self._rule(*sizes)]
         if any(isinstance(size, float) for size in sizes):
             if choice is not self._last:
@@ -129,10 +129,10 @@ class ByShape(dict[tuple[float, ...], Kernel]):
 
 
 def nearest(hints: Sequence[tuple[int, Sequence[int]]]) -> Callable[..., int]:
-    """Return the rule that takes the choice of the nearest hint, of several the first.
+    """Return the rule that takes the choice of the nearest hint, the first of equals.
 
     The distance is the sum of ``|log2(size) - log2(hint)|``, where a size of 0 counts as
-    a half.  It is compared by its power of two, a product in binary64 from the left.
+    a half.  Its power of two is compared, a product in binary64 from the left.
     """
 
     def rule(*sizes: int) -> int:
@@ -150,11 +150,11 @@ def nearest(hints: Sequence[tuple[int, Sequence[int]]]) -> Callable[..., int]:
 
 
 class Benchmarked:
-    """A multi-kernel that is timed by its first call, and is then its fastest kernel.
+    """A multi-kernel whose first call times the choices and decides for the fastest.
 
-    ``namespace[bound]`` is that kernel from then on, so that later calls go straight to
-    it.  While a CUDA graph is captured or another tensor's type than PyTorch's own stands
-    in, or where a tensor has no elements, the first choice runs and nothing is decided.
+    ``namespace[bound]`` is that kernel from then on, so that later calls run it directly.
+    While a CUDA graph is captured, for tensors of a subclass, and where a tensor has no
+    elements, the first choice runs and nothing is decided.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class Benchmarked:
         self._namespace = namespace
         self._bound = bound
         self._caching, self._facts = _beside("private_cache"), _beside("choice_facts")
-        _beside("kernel_times")  # so that nothing is read from files later
+        _beside("kernel_times")  # imported now, not in the first call
         self._lock = threading.Lock()
         self._winner: Choice | None = None
 
@@ -188,7 +188,7 @@ class Benchmarked:
         if self._winner is None and (_is_traced(arguments) or _is_empty(arguments)):
             self._choices[0].run(*arguments)
             return
-        with self._lock:  # of threads that come at once, the others wait
+        with self._lock:  # other threads that call at once wait
             if self._winner is None:
                 with torch.no_grad(), _disable_current_modes():
                     self._winner = self._decide(arguments)
@@ -247,7 +247,7 @@ class Benchmarked:
     def _store(self, key: str, times: Sequence[float | None]) -> None:
         taken = [float(time) for time in times if time is not None]
         if len(taken) < len(times):
-            return  # what failed may work the next time
+            return  # the choice may work the next time
         try:
             cache = self._caching.user_cache(*CACHE)
             if cache is not None:
@@ -266,7 +266,7 @@ def _warn(error: OSError) -> None:
 
 
 def _is_traced(arguments: Iterable[Any]) -> bool:
-    """Say whether a call is recorded, or traced by tensors that have no memory."""
+    """Return whether a call is captured, or traced with tensors that have no memory."""
     if torch.compiler.is_compiling():
         return True
     tensors = [given for given in arguments if isinstance(given, torch.Tensor)]
@@ -277,13 +277,13 @@ def _is_traced(arguments: Iterable[Any]) -> bool:
 
 
 def _is_empty(arguments: Iterable[Any]) -> bool:
-    """Say whether a tensor has no elements: how long that takes tells nothing of others."""
+    """Return whether a tensor has no elements; the time of such a call means nothing."""
     tensors = (given for given in arguments if isinstance(given, torch.Tensor))
     return any(tensor.numel() == 0 for tensor in tensors)
 
 
 def _device_of(arguments: Iterable[Any]) -> torch.device:
-    """Return the first device that is no CPU; the CPU where there is none."""
+    """Return the first device other than the CPU; the CPU where there is none."""
     for given in arguments:
         if isinstance(given, torch.Tensor) and given.device.type != "cpu":
             return given.device
@@ -293,9 +293,9 @@ def _device_of(arguments: Iterable[Any]) -> torch.device:
 def time_choices(
     choices: Sequence[Choice], arguments: Sequence[Any], updated: Sequence[int]
 ) -> Sequence[float | None]:
-    """Return the microseconds of each choice, ``None`` of one that fails.
+    """Return the microseconds of each choice, ``None`` for a choice that fails.
 
-    Tests may put another function here, to have a certain choice win.
+    Tests may replace this function so that a certain choice wins.
     """
     runs = [(choice.name, choice.run) for choice in choices]
     timed: Sequence[float | None] = _beside("kernel_times").time_kernels(
@@ -306,9 +306,9 @@ def time_choices(
 
 @functools.cache
 def _beside(name: str) -> Any:
-    """Import a file that stands beside this one."""
+    """Import a file that lies beside this one."""
     path = Path(__file__).with_name(f"{name}.py")
-    if not path.exists():  # not beside an emitted program: the original, in its package
+    if not path.exists():  # not beside an emitted program
         package = "caching" if name == "private_cache" else "tuning"
         return importlib.import_module(f"wrapperir.{package}.{name}")
     spec = importlib.util.spec_from_file_location(f"{__name__}.{name}", path)

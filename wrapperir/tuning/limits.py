@@ -1,13 +1,13 @@
-"""How much tuning does unless it is told: these are the defaults of the command line too.
+"""Defaults of tuning, also of the command line.
 
-It imports nothing, so that a help text does not wait for torch.
+This module imports nothing, so that help texts need not import torch.
 """
 
 SAMPLES = 256
-"""How many values of its symbols a multi-kernel is timed at."""
+"""The number of samples of its symbols at which a multi-kernel is timed."""
 
 SECONDS = 0.05
-"""How long a case is timed, beside compiling its kernels and running each once."""
+"""How long a case is timed, without compiling its kernels and running each once."""
 
 LARGEST_BYTES = 1 << 30
-"""The bytes that a case's tensors may take together; four times as many if static."""
+"""The most bytes of a case's tensors together; four times as many if all are static."""

@@ -1,4 +1,4 @@
-"""Times the choices of a call with what an emitter makes of each."""
+"""Times the choices of a call, each compiled with an emitter."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,7 @@ _LEAST_TURNS = 3
 
 @frozen
 class Times:
-    """The microseconds of each choice, and why one has none; one of both is ``None``."""
+    """For each choice its microseconds, or the reason that it has none."""
 
     microseconds: tuple[float | None, ...]
     failures: tuple[str | None, ...]
@@ -123,7 +123,7 @@ class CallTimer:
         return timed
 
     def _load(self, programs: Sequence[Program]) -> list[Loaded | str]:
-        # The cases of a call come one after another, and have the same programs.
+        # The cases of a call are timed one after another with the same programs.
         if self._compiled is None or self._compiled[0] is not programs:
             loaded = [self._load_one(program) for program in programs]
             self._compiled = programs, loaded
@@ -137,13 +137,13 @@ class CallTimer:
 
 
 _COMPILER_ERROR = re.compile(r"(?:[^/\s]+: )?(?:fatal )?error: .*|undefined reference .*")
-"""An error in what a compiler printed, from the last part of the file's path on."""
+"""An error in a compiler's output, from the file's name on."""
 
 
 def _reason(error: Exception) -> str:
-    """Return why a choice has no time: one line, not long, of characters that print.
+    """Return why a choice has no time: one short line of printable characters.
 
-    Where a compiler's output is only in the cause of an error, its first error is added.
+    Where only the cause of an error has a compiler's output, its first error is added.
     """
     if isinstance(error, DiagnosticError):
         first = error.diagnostics[0]
@@ -165,7 +165,7 @@ def _device_of(program: Program) -> Device:
 
 @define
 class Arguments:
-    """The inputs of call programs, and what brings them back to how they began."""
+    """The inputs of call programs, which can be restored to their first values."""
 
     _values: list[Value]
     _changed: list[tuple[torch.Tensor, torch.Tensor]]
@@ -174,14 +174,14 @@ class Arguments:
     def fresh(
         cls, programs: Sequence[Program], values: Mapping[str, Number]
     ) -> "Arguments":
-        """Return inputs for programs that take the same, at values of their symbols.
+        """Return inputs for programs that have the same inputs, at values of their symbols.
 
         Floats are uniform in [-1, 1), so that sums and products of them do not overflow.
         Integers are 0, as they may be indices, and so are inputs that must be zero.
 
         Raises:
-            RuntimeError: PyTorch cannot make such a tensor, or has not the memory.
-            ValueError: it knows no such device.
+            RuntimeError: PyTorch cannot make such a tensor, or lacks the memory.
+            ValueError: PyTorch knows no such device.
         """
         program = programs[0]
         numbers = {
@@ -210,7 +210,7 @@ class Arguments:
         return list(self._values)
 
     def restore(self) -> None:
-        """Bring what a run may have changed for the next one back to how it began."""
+        """Restore the inputs that a run may have changed."""
         for memory, saved in self._changed:
             memory.copy_(saved)
 
@@ -218,7 +218,7 @@ class Arguments:
 def _launched(
     program: Program,
 ) -> tuple[KernelDefinitionLine, tuple[KernelArgument, ...]]:
-    """Return the kernel that a call program launches, and what it is given."""
+    """Return the kernel that a call program launches, and its arguments."""
     (kernel,), (line,) = program.definitions, program.lines
     assert isinstance(kernel, KernelDefinitionLine)
     assert isinstance(line, KernelCallLine)
@@ -228,7 +228,7 @@ def _launched(
 def _tensor(
     type: TensorType, values: Mapping[str, Number], *, zeroed: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the memory of a tensor, as one dimension, and the tensor in it."""
+    """Return the memory of a tensor, as a one-dimensional tensor, and the tensor in it."""
     size = [evaluate_int(extent, values) for extent in type.size]
     stride = [evaluate_int(step, values) for step in type.stride]
     offset = evaluate_int(type.offset, values)

@@ -1,30 +1,31 @@
-"""What of a program is timed: which multi-kernels, at which calls and values."""
+"""The plan of tuning: the multi-kernels to time, their calls and the values of symbols."""
 
 from collections.abc import Collection, Mapping, Sequence
 
+import torch
 from attrs import evolve, frozen
 
 from wrapperir.diagnostics import Severity
 from wrapperir.emit.contract import Emitter
 from wrapperir.emit.support import check_support
+from wrapperir.emit.torch_dtypes import torch_device
 from wrapperir.ir.expr import EvaluationError, evaluate
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine, MultiKernelLine
 from wrapperir.ir.program import Program
 from wrapperir.ir.selection import FirstChoice, ForcedChoice
-from wrapperir.ir.types import TensorType
+from wrapperir.ir.types import Device, TensorType
 from wrapperir.tuning.calls import Call, call_program, calls_of
 from wrapperir.tuning.features import values_at, with_sizes
-from wrapperir.tuning.machine import missing_device
 from wrapperir.tuning.shapes import NotTunableError, Sampling, Values, samples_of
 
 MOST_CALLS = 16
-"""How many different calls of a multi-kernel are timed."""
+"""The maximum number of different calls of a multi-kernel that are timed."""
 
 _LEAST_SAMPLES = 4
 
 _STATIC = 4
-"""How much larger tensors may be whose sizes are known: only these are of use."""
+"""The factor by which static tensors may be larger, since smaller ones are of no use."""
 
 
 @frozen
@@ -38,9 +39,9 @@ class PlannedCall:
 
 @frozen
 class PlannedKernel:
-    """A multi-kernel that is timed; without calls it is not, and ``reason`` says why.
+    """A multi-kernel and its calls to time; ``reason`` says why there are none, or fewer.
 
-    ``line`` has names for all sizes that tell its calls apart.
+    ``line`` has names for all sizes that distinguish its calls.
     """
 
     line: MultiKernelLine
@@ -51,9 +52,9 @@ class PlannedKernel:
 
 @frozen
 class Rules:
-    """What may be timed.
+    """Rules for what may be timed.
 
-    ``interpreted`` has Triton kernels timed on the CPU, where Triton interprets them.
+    ``interpreted`` allows Triton kernels on the CPU, where Triton interprets them.
     """
 
     emitter: Emitter
@@ -64,10 +65,10 @@ class Rules:
 def plan_kernels(
     program: Program, rules: Rules, names: Collection[str] | None
 ) -> tuple[PlannedKernel, ...]:
-    """Return what is timed of a program's multi-kernels, in its order.
+    """Return the plan of each multi-kernel of a program, in order.
 
-    Nothing is of those whose policy is ``first`` or ``forced``.  Where ``names`` are given,
-    all others are left out.
+    Multi-kernels whose policy is ``first`` or ``forced`` have no calls to time.  Only those
+    in ``names`` are returned, if it is given.
     """
     kernels = {line.name: line for line in program.definitions}
     calls = calls_of(program)
@@ -113,7 +114,7 @@ def _plan(
 
 
 def _settled(line: MultiKernelLine) -> str | None:
-    """Return why a multi-kernel's policy leaves nothing to measurements, if it does not."""
+    """Return why a multi-kernel's policy needs no timing, or ``None`` if it needs it."""
     if isinstance(line.selection, FirstChoice):
         policy = "first"
     elif isinstance(line.selection, ForcedChoice):
@@ -124,7 +125,7 @@ def _settled(line: MultiKernelLine) -> str | None:
 
 
 def _sampling(call: Call, sampling: Sampling, varying: int) -> Sampling:
-    """Return how a call's values are found, of so many calls that have symbols."""
+    """Return the sampling for a call, one of ``varying`` calls that have symbols."""
     if not call.symbols:
         return evolve(sampling, largest_bytes=_STATIC * sampling.largest_bytes)
     least = min(_LEAST_SAMPLES, sampling.count)
@@ -134,7 +135,7 @@ def _sampling(call: Call, sampling: Sampling, varying: int) -> Sampling:
 def _whole(
     line: MultiKernelLine, call: Call, samples: Sequence[Values]
 ) -> tuple[Values, ...]:
-    """Return the samples at which all arguments have values, and integers whole ones."""
+    """Return the samples at which all arguments have values, integers for integer types."""
     kept: list[Values] = []
     problem = ""
     for values in samples:
@@ -161,7 +162,7 @@ def _kernel(definitions: Mapping[str, DefinitionLine], name: str) -> KernelDefin
 def _check_device(
     call: Call, kernels: Sequence[KernelDefinitionLine], rules: Rules
 ) -> None:
-    missing = missing_device(call.device)
+    missing = _missing_device(call.device)
     if missing is not None:
         raise NotTunableError(missing)
     is_interpreted = call.device.kind == "cpu" and any(
@@ -173,11 +174,21 @@ def _check_device(
         )
 
 
-def _check_support(programs: Sequence[Program], emitter: Emitter) -> None:
-    """Refuse a call whose choices the emitter cannot express, any of them.
+def _missing_device(device: Device) -> str | None:
+    """Return why kernels cannot be timed on a device; ``None`` where they can."""
+    if device.kind == "cpu":
+        return None
+    try:
+        module = torch.get_device_module(torch_device(device))
+        count = int(module.device_count()) if module.is_available() else 0
+    except (RuntimeError, ValueError, AttributeError):
+        return f"PyTorch has no device {device} here"
+    wanted = device.index or 0
+    return None if wanted < count else f"there is no device {device} here"
 
-    Those that it can are timed without the others.
-    """
+
+def _check_support(programs: Sequence[Program], emitter: Emitter) -> None:
+    """Refuse a call of which the emitter can express no choice."""
     reason = ""
     for program in programs:
         found = check_support(program, emitter.name, emitter.support)

@@ -42,7 +42,7 @@ def parse_record(text: str | bytes) -> TuningReport:
     """Return the report in the JSON that :func:`format_record` wrote; executes nothing.
 
     Raises:
-        DiagnosticError: WIR714, it is no such record, and where it is not.
+        DiagnosticError: WIR714, it is not such a record; the message says where.
     """
     try:
         data: object = json.loads(text)
@@ -90,14 +90,14 @@ def _kernel_form(kernel: KernelReport) -> dict[str, object]:
 
 
 class _Reader:
-    """A value in the record, and where it is."""
+    """A value of the record, and its place."""
 
     def __init__(self, place: str, value: object) -> None:
         self.place = place
         self.value = value
 
     def record(self, *keys: str) -> "dict[str, _Reader]":
-        """Return the fields of an object that has just these."""
+        """Return the fields of an object that has exactly these."""
         found = self._mapping()
         for key in keys:
             if key not in found:

@@ -1,4 +1,4 @@
-"""What tuning found, as data."""
+"""The results of tuning as data."""
 
 from collections.abc import Sequence
 
@@ -11,9 +11,9 @@ from wrapperir.ir.expr import Expr, Number, evaluate_int
 class CaseReport:
     """The times of a call at values of its symbols.
 
-    ``call`` counts the different calls of the kernel; ``values`` are what its policy may
-    go by, by name.  ``microseconds`` are one a choice, ``None`` of one that failed.
-    ``cached`` says that they were known already.
+    ``call`` is the index of the call among the kernel's different calls; ``values`` has the
+    numbers that its policy may use, by name.  ``microseconds`` has one time a choice,
+    ``None`` for a choice that failed.  ``cached`` says that the times were in the cache.
     """
 
     call: int
@@ -24,7 +24,7 @@ class CaseReport:
 
     @property
     def best(self) -> int | None:
-        """The fastest choice, of several the first; ``None`` where none has a time."""
+        """The fastest choice, the first of equals; ``None`` where no choice has a time."""
         times = self.microseconds
         timed = [at for at, time in enumerate(times) if time is not None]
         return min(timed, key=lambda at: times[at] or 0.0, default=None)
@@ -32,7 +32,7 @@ class CaseReport:
 
 @frozen(kw_only=True)
 class FailureReport:
-    """Why a choice has no time, at least once."""
+    """A reason for which a choice has no time in some case."""
 
     choice: str
     reason: str
@@ -40,10 +40,10 @@ class FailureReport:
 
 @frozen(kw_only=True)
 class KernelReport:
-    """What tuning made of a multi-kernel, or of a kernel with several configs.
+    """The result of tuning a multi-kernel, or a kernel with several configs.
 
     ``chosen`` is the position of a choice, or a decision tree over sizes and scalars of a
-    call; ``None`` where it was left as it was, and ``reason`` says why.
+    call.  It is ``None`` where the kernel was left unchanged, and ``reason`` says why.
     """
 
     kernel: str
@@ -64,10 +64,10 @@ class KernelReport:
 
 @frozen(kw_only=True)
 class TuningReport:
-    """What tuning made of a program: a kernel each, in the program's order.
+    """The result of tuning a program, kernel by kernel in the program's order.
 
-    ``seconds`` is all of it, compiling included.  ``cache_problem`` says why the cache
-    could not be used, where it could not.
+    ``seconds`` is the whole time, including compilation.  ``cache_problem`` says why the
+    cache could not be used; it is empty where it could.
     """
 
     program: str
@@ -78,19 +78,19 @@ class TuningReport:
 
     @property
     def cases(self) -> int:
-        """How many cases there are."""
+        """The number of cases."""
         return sum(len(kernel.cases) for kernel in self.kernels)
 
     @property
     def cached(self) -> int:
-        """How many of them were known already."""
+        """The number of cases whose times were in the cache."""
         return sum(case.cached for kernel in self.kernels for case in kernel.cases)
 
 
 def totals(cases: Sequence[CaseReport]) -> tuple[float | None, ...]:
     """Return the microseconds of each choice over all cases; ``None`` where one is missing.
 
-    Cases without any time count for none.
+    Cases without any time are ignored.
     """
     timed = [case.microseconds for case in cases if case.best is not None]
     columns = zip(*timed, strict=True) if timed else ()

@@ -1,4 +1,4 @@
-"""How much a choice is worth, over the cases that were timed."""
+"""Scores of choices over the timed cases."""
 
 import math
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ from wrapperir.tuning.report import CaseReport, KernelReport
 
 @frozen
 class Score:
-    """How many times the fastest choice's time something takes, over cases.
+    """The ratio of a time to the fastest choice's time, over cases.
 
-    ``mean`` is the geometric mean, and ``worst`` the largest.
+    ``mean`` is the geometric mean, ``worst`` the maximum.
     """
 
     mean: float
@@ -22,8 +22,8 @@ class Score:
 def score(cases: Sequence[CaseReport], choices: Sequence[int | None]) -> Score | None:
     """Return the score of taking a choice at each case.
 
-    Cases where no choice has a time are left out.  The score is ``None`` where there are
-    no others, or what is taken has no time.
+    Cases where no choice has a time are ignored.  The score is ``None`` where there are no
+    others, or where the choice taken has no time.
     """
     ratios: list[float] = []
     for case, choice in zip(cases, choices, strict=True):
@@ -40,15 +40,15 @@ def score(cases: Sequence[CaseReport], choices: Sequence[int | None]) -> Score |
 
 
 def chosen_score(kernel: KernelReport) -> Score | None:
-    """Return the score of what was chosen."""
+    """Return the score of the decision."""
     return score(kernel.cases, [kernel.chosen_at(case) for case in kernel.cases])
 
 
 def single_scores(kernel: KernelReport) -> tuple[Score | None, ...]:
-    """Return the score of each choice, were it always taken."""
+    """Return the score of always taking each choice."""
     count = len(kernel.cases)
     return tuple(score(kernel.cases, [at] * count) for at in range(len(kernel.choices)))
 
 
 _LEAST = 1e-3
-"""The least time that counts, a nanosecond: what is recorded is rounded to it."""
+"""The least time that counts, a nanosecond, to which recorded times are rounded."""

@@ -1,4 +1,4 @@
-"""The values of symbols that a call is timed with."""
+"""The values of symbols at which a call is timed."""
 
 import itertools
 import math
@@ -22,13 +22,13 @@ DEFAULT_UPPER = 1 << 16
 """The largest value of a size that declares no upper bound."""
 
 _UNREACHED = 1 << 40
-"""From here on an upper bound is none: no memory holds so many elements."""
+"""An upper bound from here on counts as no bound: no memory holds so many elements."""
 
 MOST_GIVEN = 10_000
-"""How many combinations of given values there may be."""
+"""The maximum number of combinations of given values."""
 
 _TRIES = 20
-"""How many points are drawn for each wanted: some are too large, or there already."""
+"""Points drawn for each wanted sample: some are too large, or repeat others."""
 
 Values = dict[str, Number]
 """The values of a call's symbols, by name, in the order of ``call.symbols``."""
@@ -39,15 +39,15 @@ class NotTunableError(Exception):
 
 
 class SymbolValueError(ValueError):
-    """A value was given to what is no symbol, is computed, or has another range."""
+    """A value was given for an unknown or computed symbol, or outside its range."""
 
 
 @frozen
 class Sampling:
-    """How values are found for symbols.
+    """How values of symbols are sampled.
 
-    Those that are ``given`` are taken, in every combination, whatever ``count`` is.
-    ``largest_bytes`` is what a call's tensors may take together.
+    ``given`` values are taken in every combination, regardless of ``count``.
+    ``largest_bytes`` is the most bytes of a call's tensors together.
     """
 
     given: Mapping[str, Sequence[int]]
@@ -59,7 +59,7 @@ class Sampling:
 def check_given(
     symbols: Sequence[SymbolDefinitionLine], given: Mapping[str, Sequence[int]]
 ) -> None:
-    """Hold values that a user gives against the symbols of a program.
+    """Check values that a user gives against the symbols of a program.
 
     Raises:
         SymbolValueError: there is no such symbol, it is computed from others, a value is
@@ -85,12 +85,12 @@ def check_given(
 def samples_of(call: Call, sampling: Sampling) -> tuple[Values, ...]:
     """Return values for a call's symbols: ``count`` different ones, or as many as exist.
 
-    Values of sizes and other whole numbers are spread evenly over the logarithm of their
-    ranges, by the additive recurrence of M. Roberts, "The unreasonable effectiveness of
-    quasirandom sequences", begun at ``seed``; every second point is at a power of two or
-    beside one, every fourth has a number at an end of its range or beside it.  Zero is
-    left out.  Computed symbols follow from the others.  Without symbols there is one
-    sample, an empty one.
+    Values of sizes and other integers are spread evenly over the logarithm of their ranges,
+    by the additive recurrence of M. Roberts, "The unreasonable effectiveness of quasirandom
+    sequences", begun at ``seed``; every second point is at a power of two or beside one,
+    every fourth has a number at an end of its range or beside it.  Zero is left out.
+    Computed symbols follow from the others.  Without symbols there is one sample, an empty
+    one.
 
     Raises:
         NotTunableError: a symbol that is read while the program runs has no upper bound,
@@ -145,7 +145,7 @@ def _keep(
     largest_bytes: int,
     wanted: int,
 ) -> None:
-    """Add the points that a call can have, until there are as many as wanted."""
+    """Append valid points until there are as many as wanted."""
     for point in points:
         values = _completed(call, point)
         taken = None if values is None else tensor_bytes(call, values)
@@ -179,7 +179,7 @@ def _completed(call: Call, point: Mapping[str, Number]) -> Values | None:
 
 
 def _typical(lines: Sequence[SymbolDefinitionLine]) -> Values:
-    """Return a value for numbers that are no sizes."""
+    """Return a value for numbers that are not sizes."""
     return {
         line.symbol: True if line.kind is SymbolKind.BOOL else 1.0
         for line in lines
@@ -226,7 +226,7 @@ def _points(
     drawn: Sequence[SymbolDefinitionLine],
     sampling: Sampling,
 ) -> Iterator[Values]:
-    """Yield points of the symbols' ranges; there may be doubles, and too large ones."""
+    """Yield points of the symbols' ranges; some may repeat or be too large."""
     fixed: Values = {**base, **_typical(drawn)}
     whole = [line for line in drawn if line.kind is SymbolKind.INT]
     ranges = {line.symbol: _range_of(line) for line in whole}
@@ -253,7 +253,7 @@ def _points(
 def _within(
     call: Call, fixed: Values, ranges: Mapping[str, _Range], largest_bytes: int
 ) -> dict[str, _Range]:
-    """Return ranges cut to what a symbol may be where the others are least."""
+    """Return ranges cut to the values that fit when the other symbols are least."""
     least = {**fixed, **{name: found.low for name, found in ranges.items()}}
 
     def fits(name: str, value: int) -> bool:

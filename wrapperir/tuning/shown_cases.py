@@ -1,4 +1,4 @@
-"""Which cases of a kernel a report shows, and by which of their values."""
+"""Selection of the cases and columns that a report shows."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from wrapperir.ir.expr import symbols_in
 from wrapperir.tuning.report import CaseReport, KernelReport
 
 MOST_CASES = 12
-"""How many cases of a kernel are shown; a record has them all."""
+"""The maximum number of cases of a kernel that are shown; a record has all."""
 
 
 @frozen
@@ -22,9 +22,9 @@ class ShownCases:
 def shown_cases(kernel: KernelReport) -> ShownCases:
     """Return at most :data:`MOST_CASES` of the cases that have a time.
 
-    Those on both sides of where the choice changes come first, the first and last and some
-    between fill the rest.  Columns are values that tell cases apart: those that the choice
-    goes by stand before the others, and of equal ones there is one.
+    Cases on both sides of a change of the choice are taken first; the first, the last and
+    some between fill the rest.  Columns are the values that distinguish cases, without
+    duplicates; the values that decide the choice come first.
     """
     timed = [case for case in kernel.cases if case.best is not None]
     columns = _columns(kernel, timed)
@@ -46,7 +46,7 @@ def shown_cases(kernel: KernelReport) -> ShownCases:
 
 
 def _columns(kernel: KernelReport, cases: Sequence[CaseReport]) -> tuple[int, ...]:
-    """Return the positions of values that vary, without those that equal another's."""
+    """Return the positions of values that vary, without duplicates."""
     if not cases:
         return ()
     deciding = frozenset(() if kernel.chosen is None else symbols_in(kernel.chosen))

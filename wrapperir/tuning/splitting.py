@@ -1,4 +1,4 @@
-"""Kernels with several configs as multi-kernels of their configs, where these are timed."""
+"""The relation of kernels with several configs to the multi-kernels made of them."""
 
 from collections.abc import Collection, Mapping
 
@@ -9,9 +9,9 @@ from wrapperir.ir.program import Program
 
 
 def origins(program: Program, after: Program) -> Mapping[str, frozenset[str]]:
-    """Return which kernels of several configs a multi-kernel picks a config of, by name.
+    """Return, for each multi-kernel, the kernels whose configs are its choices, by name.
 
-    ``after`` is what :func:`split_configs_but` made of the program.
+    ``after`` is the result of :func:`split_configs_but` for the program.
     """
     kernels: dict[KernelDefinitionLine, set[str]] = {}
     for line in program.definitions:

@@ -1,4 +1,4 @@
-"""Writes a report of tuning as text: for each kernel what was chosen, and why."""
+"""The report of tuning as text: the decision for each kernel and its reason."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -54,7 +54,7 @@ def _kernel(kernel: KernelReport) -> Iterator[str]:
 
 
 def _tree(tree: Expr, names: Sequence[str], indent: str) -> Iterator[str]:
-    """Yield a decision tree as conditions, one a line, each with what follows from it."""
+    """Yield a decision tree as conditions, one a line, each with its consequence."""
     word = "if"
     while isinstance(tree, Operation) and tree.op is ExprOp.WHERE:
         condition, yes, no = tree.args
@@ -72,7 +72,7 @@ def _name(leaf: Expr, names: Sequence[str]) -> str:
 
 
 def _ratios(kernel: KernelReport, names: Sequence[str]) -> Iterator[str]:
-    """Yield what each choice takes, were it always taken, of the fastest's time."""
+    """Yield the ratio of each choice's time to the fastest's, if it were always taken."""
     singles = single_scores(kernel)
     chosen = chosen_score(kernel)
     best = [
@@ -133,7 +133,7 @@ def _shown(time: float) -> str:
 
 
 def _table(rows: Sequence[tuple[str, ...]], *, named: bool) -> Iterator[str]:
-    """Yield rows in columns, numbers to the right; ``named`` rows begin with a name."""
+    """Yield rows in aligned columns; ``named`` rows begin with a name."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]

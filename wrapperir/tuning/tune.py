@@ -8,18 +8,18 @@ from attrs import evolve, frozen
 from wrapperir.diagnostics import Severity
 from wrapperir.emit.contract import Emitter
 from wrapperir.emit.pipeline import find_emitter
+from wrapperir.emit.torch_dtypes import torch_device
 from wrapperir.ir.line import MultiKernelLine
 from wrapperir.ir.program import Program
+from wrapperir.ir.types import Device
 from wrapperir.passes.split_configs import split_configs_but
 from wrapperir.tuning.calls import symbol_lines
-from wrapperir.tuning.case_key import case_facts, kernel_facts
-from wrapperir.tuning.case_store import CaseStore
+from wrapperir.tuning.cases import CaseStore, case_facts, kernel_facts
 from wrapperir.tuning.choice_cache import ChoiceCache
-from wrapperir.tuning.choice_facts import Fact
+from wrapperir.tuning.choice_facts import Fact, machine_facts
 from wrapperir.tuning.deciding import decide, selection_of
 from wrapperir.tuning.features import values_at, with_used_sizes
 from wrapperir.tuning.limits import LARGEST_BYTES, SAMPLES, SECONDS
-from wrapperir.tuning.machine import device_name
 from wrapperir.tuning.measure import CallTimer, Timer
 from wrapperir.tuning.planning import PlannedCall, PlannedKernel, Rules, plan_kernels
 from wrapperir.tuning.report import (
@@ -33,15 +33,15 @@ from wrapperir.tuning.splitting import kept_whole
 from wrapperir.verify import verify
 
 _HOPELESS = 2
-"""At how many values of a call's symbols all choices fail until it is given up."""
+"""A call is given up after this many samples at which all choices failed."""
 
 
 @frozen
 class Progress:
-    """How far tuning is: ``done`` of ``total`` cases, and the kernel it is at.
+    """The progress of tuning: ``done`` of ``total`` cases, and the current kernel.
 
-    ``choice`` is the kernel of a choice that is about to run for the first time of a case.
-    ``kept`` is how many of the cases done are in the cache.
+    ``choice`` is the kernel of a choice that is about to run for the first time in a case.
+    ``kept`` is the number of finished cases that are in the cache.
     """
 
     kernel: str
@@ -53,7 +53,7 @@ class Progress:
 
 @frozen
 class Tuned:
-    """A program with what was found in its multi-kernels, and the report of it."""
+    """A program with the decisions in its multi-kernels, and the report."""
 
     program: Program
     report: TuningReport
@@ -77,26 +77,26 @@ def tune_program(
 
     A multi-kernel is tuned unless its policy is ``first`` or ``forced``, and a kernel
     with several configs becomes a multi-kernel of its configs first.  Each different call
-    is timed on its own, with what ``emitter`` makes of it, at up to ``samples`` values of
+    is timed on its own, compiled with ``emitter``, at up to ``samples`` values of
     its symbols (:func:`~wrapperir.tuning.shapes.samples_of`) or those that ``symbols``
     gives by name.  Where one choice is best the policy is ``recorded``, otherwise
-    ``computed``.  What cannot be timed stays as it was, and the report says why.
+    ``computed``.  Kernels that cannot be timed stay unchanged, and the report says why.
 
-    Cases that ``cache`` has are not timed again, and those that are timed are stored
-    there at once; :func:`~wrapperir.tuning.choice_cache.default_cache` is the user's.
-    With ``kernels`` only those of these names are tuned.  ``seconds`` is the time a case
-    may take (:class:`~wrapperir.tuning.measure.CallTimer`).  Triton kernels on the CPU run
-    in an interpreter, and are timed only if ``interpreted``.  ``progress`` is called before
-    each case, before each choice's first run of it, and at the end; ``timer`` replaces what
-    takes the times.
+    Cases in ``cache`` are not timed again, and new times are stored there at once;
+    :func:`~wrapperir.tuning.choice_cache.default_cache` is the user's.  With ``kernels``
+    only those of these names are tuned.  ``seconds`` is the time a case may take
+    (:class:`~wrapperir.tuning.measure.CallTimer`).  Triton kernels on the CPU run in an
+    interpreter, and are timed only if ``interpreted``.  ``progress`` is called before each
+    case, before each choice's first run of it, and at the end; ``timer`` replaces the
+    timer.
 
     This executes the kernels of the program.
 
     Raises:
         DiagnosticError: there is no such emitter.
         RuntimeError: the program is not valid.
-        SymbolValueError: values are given for what is no symbol that is read, or are out
-            of its range.
+        SymbolValueError: values are given for a name that is not a symbol read by the
+            program, or are out of its range.
     """
     chosen = find_emitter(emitter) if isinstance(emitter, str) else emitter
     given = dict(symbols or {})
@@ -106,11 +106,11 @@ def tune_program(
     plan = _Plan.of(program, rules, kernels)
     store = CaseStore(cache)
     total = sum(len(call.samples) for kernel in plan.kernels for call in kernel.calls)
-    teller = _Teller(progress, store, total)
-    timing = CallTimer(chosen, seconds, teller.begin) if timer is None else timer
-    run = _Run(timing, store, chosen.name, teller)
+    reporter = _ProgressReporter(progress, store, total)
+    timing = CallTimer(chosen, seconds, reporter.begin) if timer is None else timer
+    run = _Run(timing, store, chosen.name, reporter)
     tuned = {kernel.line.name: run.tune(kernel) for kernel in plan.kernels}
-    teller.at("")
+    reporter.at("")
     report = TuningReport(
         program=program.name,
         emitter=chosen.name,
@@ -123,14 +123,14 @@ def tune_program(
 
 @frozen
 class _Plan:
-    """What is timed, of a program whose kernels are split but for ``whole``."""
+    """The kernels to time, of a program whose kernels are split except ``whole``."""
 
     kernels: tuple[PlannedKernel, ...]
     whole: frozenset[str]
 
     @classmethod
     def of(cls, program: Program, rules: Rules, names: Collection[str] | None) -> "_Plan":
-        """Plan what can be timed; kernels that need not be split for it stay whole."""
+        """Plan the kernels; those that need not be split for timing stay whole."""
         after = split_configs_but(program, ())
         planned = plan_kernels(after, rules, names)
         timed = {kernel.line.name for kernel in planned if kernel.calls}
@@ -141,12 +141,12 @@ class _Plan:
             kernel.line.name: kernel
             for kernel in plan_kernels(split_configs_but(program, whole), rules, names)
         }
-        # those that are whole now are kept for the report, which says why
+        # kernels that are whole now stay in the report, which says why
         return cls(tuple(again.get(k.line.name, k) for k in planned), whole)
 
 
-class _Teller:
-    """Tells how far tuning is."""
+class _ProgressReporter:
+    """Calls the progress function."""
 
     def __init__(
         self, progress: Callable[[Progress], None] | None, store: CaseStore, total: int
@@ -158,19 +158,19 @@ class _Teller:
         self._kernel = ""
 
     def at(self, kernel: str) -> None:
-        """Tell that a case of a kernel is next, or where that is empty, none."""
+        """Report that a case of a kernel is next; an empty name is the end."""
         self._kernel = kernel
         self.begin("")
 
     def begin(self, choice: str) -> None:
-        """Tell that a choice runs next, or where that is empty, a case begins."""
+        """Report that a choice runs next; an empty name is the beginning of a case."""
         if self._progress is not None:
             kept = self._store.kept
             at = Progress(self._kernel, self._done, self._total, choice, kept)
             self._progress(at)
 
     def count(self) -> None:
-        """Note that a case is done."""
+        """Count a finished case."""
         self._done += 1
 
 
@@ -178,15 +178,15 @@ class _Run:
     """Times the cases of one program's multi-kernels."""
 
     def __init__(
-        self, timer: Timer, store: CaseStore, emitter: str, teller: _Teller
+        self, timer: Timer, store: CaseStore, emitter: str, reporter: _ProgressReporter
     ) -> None:
         self._timer = timer
         self._store = store
         self._emitter = emitter
-        self._teller = teller
+        self._reporter = reporter
 
     def tune(self, kernel: PlannedKernel) -> tuple[MultiKernelLine, KernelReport]:
-        """Return a multi-kernel with its new policy, and what was found."""
+        """Return a multi-kernel with its new policy, and its report."""
         begin = time.perf_counter()
         line = kernel.line
         cases: list[CaseReport] = []
@@ -194,10 +194,10 @@ class _Run:
         device = ""
         timed = kernel_facts(line, kernel.kernels)
         for at, planned in enumerate(kernel.calls):
-            device = device or device_name(planned.call.device)
+            device = device or _device_name(planned.call.device)
             for tried, values in enumerate(planned.samples):
                 if tried >= _HOPELESS and all(c.best is None for c in cases[-tried:]):
-                    break  # what fails everywhere need not be tried at every size
+                    break  # it would fail at every size
                 facts = case_facts(timed, planned.call, values, self._emitter)
                 case = self._case(line, at, planned, values, facts, failures)
                 cases.append(case)
@@ -229,7 +229,7 @@ class _Run:
         facts: Mapping[str, Fact],
         failures: dict[FailureReport, None],
     ) -> CaseReport:
-        self._teller.at(line.name)
+        self._reporter.at(line.name)
         known = self._store.load(facts, len(line.choices))
         times = self._timer(planned.programs, values) if known is None else known
         if known is None:
@@ -237,7 +237,7 @@ class _Run:
         for choice, failure in zip(line.choices, times.failures, strict=True):
             if failure is not None:
                 failures[FailureReport(choice=choice.kernel, reason=failure)] = None
-        self._teller.count()
+        self._reporter.count()
         return CaseReport(
             call=call,
             symbols=tuple(values.items()),
@@ -247,15 +247,29 @@ class _Run:
         )
 
 
+def _device_name(device: Device) -> str:
+    """Return a description of the device that times were taken on.
+
+    Raises:
+        RuntimeError: PyTorch has no such device here.
+    """
+    facts = machine_facts(torch_device(device))
+    name = facts["device"]
+    if "threads" in facts:
+        threads = facts["threads"]
+        name += f", {threads} thread{'' if threads == '1' else 's'}"
+    return f"{name}, torch {facts['torch']}"
+
+
 def _recorded(
     program: Program,
     plan: _Plan,
     tuned: Mapping[str, tuple[MultiKernelLine, KernelReport]],
 ) -> Program:
-    """Return the program with what was found; kernels that nothing was found of stay.
+    """Return the program with the decisions; kernels without one stay unchanged.
 
     Raises:
-        RuntimeError: it is not valid, which is a fault of tuning, or of what it was given.
+        RuntimeError: the result is not valid.
     """
     found = {
         name: line for name, (line, report) in tuned.items() if report.chosen is not None
