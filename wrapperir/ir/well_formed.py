@@ -83,12 +83,12 @@ class _Record:
             rule.has_parts() for _, _, rule in self._fields
         )
 
-    def columns(self, values: list[Any]) -> Iterator[tuple["_Rule", list[object]]]:
+    def columns(self, values: list[Any]) -> Iterator[tuple["_TypeRule", list[object]]]:
         """Yield each field of many values."""
         for _, get, rule in self._fields:
             yield rule, list(map(get, values))
 
-    def parts(self, value: object) -> Iterator[tuple[Step, object, "_Rule"]]:
+    def parts(self, value: object) -> Iterator[tuple[Step, object, "_TypeRule"]]:
         """Yield each field of one value."""
         for name, _, rule in self._fields:
             yield name, getattr(value, name, _ABSENT), rule
@@ -97,15 +97,15 @@ class _Record:
 class _Items:
     """The items of a tuple of any length."""
 
-    def __init__(self, rule: "_Rule", repeats: bool) -> None:
+    def __init__(self, rule: "_TypeRule", repeats: bool) -> None:
         self._rule = rule
         self.repeats = repeats
 
-    def columns(self, values: list[Any]) -> Iterator[tuple["_Rule", list[object]]]:
+    def columns(self, values: list[Any]) -> Iterator[tuple["_TypeRule", list[object]]]:
         """Yield the items of many tuples."""
         yield self._rule, list(chain.from_iterable(values))
 
-    def parts(self, value: Any) -> Iterator[tuple[Step, object, "_Rule"]]:
+    def parts(self, value: Any) -> Iterator[tuple[Step, object, "_TypeRule"]]:
         """Yield each item of one tuple."""
         for index, item in enumerate(value):
             yield index, item, self._rule
@@ -116,10 +116,10 @@ class _Row:
 
     repeats = False
 
-    def __init__(self, rules: list["_Rule"]) -> None:
+    def __init__(self, rules: list["_TypeRule"]) -> None:
         self._rules = rules
 
-    def columns(self, values: list[Any]) -> Iterator[tuple["_Rule", list[object]]]:
+    def columns(self, values: list[Any]) -> Iterator[tuple["_TypeRule", list[object]]]:
         """Yield the items of many tuples that have one position.
 
         Raises:
@@ -130,7 +130,7 @@ class _Row:
         for index, rule in enumerate(self._rules):
             yield rule, list(map(itemgetter(index), values))
 
-    def parts(self, value: Any) -> Iterator[tuple[Step, object, "_Rule"]]:
+    def parts(self, value: Any) -> Iterator[tuple[Step, object, "_TypeRule"]]:
         """Yield each item of one tuple; those that it lacks are absent."""
         for index, rule in enumerate(self._rules):
             yield index, value[index] if index < len(value) else _ABSENT, rule
@@ -153,7 +153,7 @@ _REFUSED = _Refusal()
 _ABSENT = _Absent()
 
 
-class _Rule(dict[type, _Parts | _Refusal | None]):
+class _TypeRule(dict[type, _Parts | _Refusal | None]):
     """What an annotation allows: for each class of a value, its parts, if it has any."""
 
     def __init__(self, annotation: Any, module: str, of_items: bool) -> None:
@@ -212,8 +212,8 @@ def _alternatives(annotation: Any, module: str) -> Iterator[Any]:
 
 
 @functools.cache
-def _rule(annotation: Any, module: str, of_items: bool = False) -> _Rule:
-    return _Rule(annotation, module, of_items)
+def _rule(annotation: Any, module: str, of_items: bool = False) -> _TypeRule:
+    return _TypeRule(annotation, module, of_items)
 
 
 @functools.cache
@@ -270,7 +270,7 @@ def _new(values: list[object], seen: set[int]) -> list[object]:
 
 def _sort(
     column: list[object],
-    rule: _Rule,
+    rule: _TypeRule,
     waiting: list[tuple[_Parts, list[object], int]],
     depth: int,
 ) -> bool:
@@ -303,19 +303,19 @@ def _has_huge(numbers: list[Any]) -> bool:
 
 
 @attrs.frozen(eq=False)
-class _Place:
+class _PartPlace:
     """A value, and the way to it."""
 
     value: object
-    rule: _Rule
-    outer: "_Place | None" = None
+    rule: _TypeRule
+    outer: "_PartPlace | None" = None
     step: Step = ""
     depth: int = 0
 
 
 def _located(program: object) -> Iterator[MalformedPart]:
     """Yield the malformed parts of a program, up to a number of them, in its order."""
-    waiting = [_Place(program, _ROOT)]
+    waiting = [_PartPlace(program, _ROOT)]
     seen: set[tuple[_Parts, int]] = set()
     count = 0
     while waiting and count < _MOST_REPORTED:
@@ -333,7 +333,7 @@ def _located(program: object) -> Iterator[MalformedPart]:
             if parts is not None and (parts, id(value)) not in seen:
                 seen.add((parts, id(value)))
                 inner = [
-                    _Place(part, rule, place, step, place.depth + 1)
+                    _PartPlace(part, rule, place, step, place.depth + 1)
                     for step, part, rule in parts.parts(value)
                 ]
                 waiting += reversed(inner)
@@ -341,7 +341,7 @@ def _located(program: object) -> Iterator[MalformedPart]:
         count += 1
 
 
-def _report(place: _Place, expected: str, found: str) -> MalformedPart:
+def _report(place: _PartPlace, expected: str, found: str) -> MalformedPart:
     """Return the report of a value, as a part of the innermost owner around it."""
     field: list[Step] = []
     while place.outer is not None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from wrapperir.diagnostics import Code
 from wrapperir.ir.types import TensorType
 from wrapperir.verify.comparison import certainly_differ
-from wrapperir.verify.state import Role, State, Storage, Value, defined_note
+from wrapperir.verify.state import Role, State, StorageFacts, ValueFacts, defined_note
 from wrapperir.verify.written_bytes import (
     intersect,
     note_unknown_write,
@@ -14,13 +14,13 @@ from wrapperir.verify.written_bytes import (
 )
 
 
-def write(state: State, value: Value) -> None:
+def write(state: State, value: ValueFacts) -> None:
     """Note a write of a value's elements; report it where it is forbidden."""
     note_write(state, value)
     check_writable(state, value)
 
 
-def check_writable(state: State, value: Value) -> None:
+def check_writable(state: State, value: ValueFacts) -> None:
     """Report a write through a name whose memory may not be written."""
     storage = value.storage
     owner = storage.read_only
@@ -46,13 +46,13 @@ def check_writable(state: State, value: Value) -> None:
     )
 
 
-def merged_storage(sources: Sequence[Value]) -> Storage:
+def merged_storage(sources: Sequence[ValueFacts]) -> StorageFacts:
     """Return the storage of a result that may share any of ``sources``' memory.
 
     The sources count as written from here on, since a write to the result may be one to
     them.
     """
-    result = Storage(certain=False)
+    result = StorageFacts(certain=False)
     for value in sources:
         note_unknown_write(value.storage)
         result.lender = result.lender or value.storage.lender
@@ -62,12 +62,12 @@ def merged_storage(sources: Sequence[Value]) -> Storage:
     return result
 
 
-def check_overlaps(state: State, buffers: Sequence[tuple[Value, bool]]) -> None:
+def check_overlaps(state: State, buffers: Sequence[tuple[ValueFacts, bool]]) -> None:
     """Report written arguments of one call that certainly share a part of another.
 
     ``buffers`` says of each argument whether it is written.
     """
-    by_storage: dict[int, dict[str, tuple[Value, bool]]] = {}
+    by_storage: dict[int, dict[str, tuple[ValueFacts, bool]]] = {}
     for value, written in buffers:
         if value.storage.certain:
             group = by_storage.setdefault(id(value.storage), {})
@@ -78,7 +78,7 @@ def check_overlaps(state: State, buffers: Sequence[tuple[Value, bool]]) -> None:
             _check_group(state, list(group.values()))
 
 
-def _check_group(state: State, group: list[tuple[Value, bool]]) -> None:
+def _check_group(state: State, group: list[tuple[ValueFacts, bool]]) -> None:
     """Compare the views of one storage in a call, each written one with each other.
 
     What it may cost is bounded for the whole program, against hostile files: beyond
@@ -100,7 +100,7 @@ def _check_group(state: State, group: list[tuple[Value, bool]]) -> None:
                 return
 
 
-def partly_overlap(state: State, left: Value, right: Value) -> bool:
+def partly_overlap(state: State, left: ValueFacts, right: ValueFacts) -> bool:
     """Say whether two views of one storage certainly share some bytes but not all."""
     a, b = left.type, right.type
     assert isinstance(a, TensorType)

@@ -7,7 +7,13 @@ from wrapperir.verify.aliasing import check_overlaps, check_writable
 from wrapperir.verify.comparison import same_device
 from wrapperir.verify.events import check_stream
 from wrapperir.verify.names import use, use_expression
-from wrapperir.verify.state import ParameterFacts, Signature, State, Value, defined_note
+from wrapperir.verify.state import (
+    KernelSignature,
+    ParameterFacts,
+    State,
+    ValueFacts,
+    defined_note,
+)
 from wrapperir.verify.tensor_descriptors import check_descriptor_argument
 from wrapperir.verify.workspace_needs import check_choosing
 from wrapperir.verify.written_bytes import is_unwritten, note_unknown_write, note_write
@@ -25,7 +31,7 @@ def check_kernel_call(state: State, line: KernelCallLine) -> None:
             f"nothing defines the kernel @{line.kernel}",
             f"@{line.kernel}",
         )
-        signature = state.kernels[line.kernel] = Signature(None)
+        signature = state.kernels[line.kernel] = KernelSignature(None)
     parameters = signature.parameters
     if parameters is None:
         _use_all(state, arguments)
@@ -41,7 +47,7 @@ def check_kernel_call(state: State, line: KernelCallLine) -> None:
         )
         _use_all(state, arguments)
         return
-    buffers: list[tuple[Value, ParameterFacts]] = []
+    buffers: list[tuple[ValueFacts, ParameterFacts]] = []
     for argument, parameter in zip(arguments, parameters, strict=True):
         if isinstance(argument, BufferRef):
             value = use(state, argument.name)
@@ -78,7 +84,9 @@ def check_kernel_call(state: State, line: KernelCallLine) -> None:
 
 
 def _access(
-    state: State, buffers: list[tuple[Value, ParameterFacts]], signature: Signature
+    state: State,
+    buffers: list[tuple[ValueFacts, ParameterFacts]],
+    signature: KernelSignature,
 ) -> None:
     """Check reads before writes: both happen in the one launch.
 
@@ -117,7 +125,9 @@ def _access(
         check_overlaps(state, [(value, parameter.writes) for value, parameter in buffers])
 
 
-def _reads_nothing_written(state: State, value: Value, signature: Signature) -> bool:
+def _reads_nothing_written(
+    state: State, value: ValueFacts, signature: KernelSignature
+) -> bool:
     """Say whether a kernel is given nothing to read through a parameter.
 
     Kernels that do not run in order may read all of the storage that they are given a
@@ -129,7 +139,7 @@ def _reads_nothing_written(state: State, value: Value, signature: Signature) -> 
 
 
 def _note_kernel_write(
-    state: State, value: Value, parameter: ParameterFacts, signature: Signature
+    state: State, value: ValueFacts, parameter: ParameterFacts, signature: KernelSignature
 ) -> None:
     """Note what a kernel may write: as much as the interpreter lets it.
 
@@ -157,7 +167,10 @@ def _use_all(state: State, arguments: tuple[KernelArgument, ...]) -> None:
 
 
 def _report_kind(
-    state: State, argument: KernelArgument, parameter: ParameterFacts, value: Value | None
+    state: State,
+    argument: KernelArgument,
+    parameter: ParameterFacts,
+    value: ValueFacts | None,
 ) -> None:
     state.report(
         Code.ARGUMENT_KIND,
@@ -171,7 +184,7 @@ def _report_kind(
         note_unknown_write(value.storage)
 
 
-def _report_dtype(state: State, value: Value, parameter: ParameterFacts) -> None:
+def _report_dtype(state: State, value: ValueFacts, parameter: ParameterFacts) -> None:
     type = value.type
     assert isinstance(type, TensorType)
     state.report(
@@ -183,7 +196,7 @@ def _report_dtype(state: State, value: Value, parameter: ParameterFacts) -> None
     )
 
 
-def _report_device(state: State, value: Value, device: Device) -> None:
+def _report_device(state: State, value: ValueFacts, device: Device) -> None:
     type = value.type
     assert isinstance(type, TensorType)
     state.report(

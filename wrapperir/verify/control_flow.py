@@ -41,11 +41,11 @@ from wrapperir.verify.names import (
 from wrapperir.verify.state import (
     DOES_FOR_ANY,
     MAX_NESTING,
+    LineScope,
     Role,
-    Scope,
     State,
-    Storage,
-    Value,
+    StorageFacts,
+    ValueFacts,
     defined_note,
 )
 from wrapperir.verify.symbols import check_one_element
@@ -56,10 +56,10 @@ Walk: TypeAlias = Callable[[Sequence[BodyLine]], None]
 
 
 @frozen(eq=False)
-class Operand:
+class BlockOperand:
     """What a block is given: a value, a scalar expression, or something unusable."""
 
-    value: Value | None
+    value: ValueFacts | None
     is_scalar: bool
 
 
@@ -121,7 +121,7 @@ def _check_predicate(state: State, predicate: KernelArgument) -> None:
         _check_truth(state, value)
 
 
-def _check_truth(state: State, value: Value) -> None:
+def _check_truth(state: State, value: ValueFacts) -> None:
     """Check a tensor that the host reads a condition from."""
     type = value.type
     if not isinstance(type, TensorType) or type.dtype is not DType.BOOL:
@@ -136,22 +136,22 @@ def _check_truth(state: State, value: Value) -> None:
         check_read(state, value, "the condition reads")
 
 
-def _operands(state: State, arguments: Sequence[KernelArgument]) -> list[Operand]:
-    operands: list[Operand] = []
+def _operands(state: State, arguments: Sequence[KernelArgument]) -> list[BlockOperand]:
+    operands: list[BlockOperand] = []
     for argument in arguments:
         if isinstance(argument, BufferRef):
             value = use(state, argument.name)
             if value is not None and isinstance(value.type, EventType):
                 report_resource(state, value, "an operand of a block")
                 value = None
-            operands.append(Operand(value, False))
+            operands.append(BlockOperand(value, False))
         else:
             use_expression(state, argument)
-            operands.append(Operand(None, True))
+            operands.append(BlockOperand(None, True))
     return operands
 
 
-def _operand_difference(state: State, operand: Operand, type: ValueType) -> str | None:
+def _operand_difference(state: State, operand: BlockOperand, type: ValueType) -> str | None:
     if operand.value is not None:
         return difference(state.layouts, operand.value.type, type)
     if operand.is_scalar and not isinstance(type, ScalarType):
@@ -160,30 +160,30 @@ def _operand_difference(state: State, operand: Operand, type: ValueType) -> str 
 
 
 @frozen(eq=False)
-class Returned:
+class BlockReturn:
     """What a block returns: an argument each, with its value if it is a live name."""
 
     arguments: tuple[Argument, ...]
-    values: tuple[Value | None, ...]
+    values: tuple[ValueFacts | None, ...]
     path: LinePath
 
 
 def _check_block(
-    state: State, block: Block, attribute: str, operands: list[Operand], walk: Walk
-) -> Returned:
+    state: State, block: Block, attribute: str, operands: list[BlockOperand], walk: Walk
+) -> BlockReturn:
     """Walk a block in a scope of its own."""
     outer = state.scope
     path = (*outer.path, outer.index, attribute)
     if outer.depth >= MAX_NESTING:
         state.report(Code.NESTING, f"blocks are nested more than {MAX_NESTING} deep")
-        return Returned((), (), path)
+        return BlockReturn((), (), path)
     _check_parameter_count(state, block, attribute, operands)
-    scope = Scope((*path, "lines"), outer.depth + 1)
+    scope = LineScope((*path, "lines"), outer.depth + 1)
     state.scope = scope
     try:
         lent = _define_parameters(state, block.parameters, operands, path)
         walk(block.lines)
-        values: list[Value | None] = []
+        values: list[ValueFacts | None] = []
         for index, argument in enumerate(block.results):
             state.here = (*path, "results", index)
             values.append(_use_result(state, argument))
@@ -196,11 +196,11 @@ def _check_block(
         for name in scope.symbols:
             state.ended_symbols[name] = state.symbols.pop(name)
         state.scope = outer
-    return Returned(block.results, tuple(values), path)
+    return BlockReturn(block.results, tuple(values), path)
 
 
 def _check_parameter_count(
-    state: State, block: Block, attribute: str, operands: list[Operand]
+    state: State, block: Block, attribute: str, operands: list[BlockOperand]
 ) -> None:
     if len(block.parameters) != len(operands):
         state.report(
@@ -221,21 +221,21 @@ _WORDS = {
 def _define_parameters(
     state: State,
     parameters: tuple[BlockParameter, ...],
-    operands: list[Operand],
+    operands: list[BlockOperand],
     path: LinePath,
-) -> list[tuple[Storage, Storage]]:
+) -> list[tuple[StorageFacts, StorageFacts]]:
     """Define the parameters; operands that share memory share it inside, too."""
-    inner: dict[int, Storage] = {}
-    lent: list[tuple[Storage, Storage]] = []
+    inner: dict[int, StorageFacts] = {}
+    lent: list[tuple[StorageFacts, StorageFacts]] = []
     fits = len(parameters) == len(operands)
     for index, parameter in enumerate(parameters):
         state.here = (*path, "parameters", index)
-        operand = operands[index] if fits else Operand(None, False)
+        operand = operands[index] if fits else BlockOperand(None, False)
         known = operand.value
-        outer = Storage(workspace=DOES_FOR_ANY) if known is None else known.storage
+        outer = StorageFacts(workspace=DOES_FOR_ANY) if known is None else known.storage
         storage = inner.get(id(outer))
         if storage is None:
-            storage = Storage(
+            storage = StorageFacts(
                 None,
                 None,
                 outer.extent,
@@ -265,7 +265,7 @@ def _define_parameters(
     return lent
 
 
-def _use_result(state: State, argument: Argument) -> Value | None:
+def _use_result(state: State, argument: Argument) -> ValueFacts | None:
     if isinstance(argument, BufferRef):
         value = use(state, argument.name)
         if value is None:
@@ -297,7 +297,7 @@ def check_plain_result(state: State, argument: Argument) -> None:
     )
 
 
-def _report_borrowed(state: State, value: Value, lender: Value) -> None:
+def _report_borrowed(state: State, value: ValueFacts, lender: ValueFacts) -> None:
     if lender.role is Role.PROGRAM_WORKSPACE:
         report_returned_workspace(state, value, lender)
         return
@@ -314,7 +314,7 @@ def _report_borrowed(state: State, value: Value, lender: Value) -> None:
     )
 
 
-def _report_lent_pool(state: State, value: Value, lender: Value) -> None:
+def _report_lent_pool(state: State, value: ValueFacts, lender: ValueFacts) -> None:
     state.report(
         Code.BORROWED_RESULT,
         f"%{value.name} lies in the pool %{lender.name}, which the block does not own",
@@ -325,7 +325,7 @@ def _report_lent_pool(state: State, value: Value, lender: Value) -> None:
     value.poison()
 
 
-def report_returned_workspace(state: State, value: Value, lender: Value) -> None:
+def report_returned_workspace(state: State, value: ValueFacts, lender: ValueFacts) -> None:
     """Report that memory which the program keeps is given away."""
     state.report(
         Code.PROGRAM_WORKSPACE_DROPPED,
@@ -336,7 +336,7 @@ def report_returned_workspace(state: State, value: Value, lender: Value) -> None
 
 
 def _check_results(
-    state: State, returned: Returned, results: tuple[Result, ...], attribute: str
+    state: State, returned: BlockReturn, results: tuple[Result, ...], attribute: str
 ) -> None:
     if len(returned.arguments) != len(results):
         if state.scope.depth < MAX_NESTING:
@@ -360,7 +360,7 @@ def _check_results(
 
 
 def _result_difference(
-    state: State, argument: Argument, value: Value | None, type: ValueType
+    state: State, argument: Argument, value: ValueFacts | None, type: ValueType
 ) -> str | None:
     if value is not None:
         return difference(state.layouts, value.type, type)
@@ -372,7 +372,7 @@ def _result_difference(
     return None
 
 
-def _check_condition(state: State, returned: Returned) -> None:
+def _check_condition(state: State, returned: BlockReturn) -> None:
     if len(returned.arguments) != 1:
         if state.scope.depth < MAX_NESTING:
             state.report(
@@ -396,4 +396,4 @@ def _check_condition(state: State, returned: Returned) -> None:
 def _define_results(state: State, results: tuple[Result, ...]) -> None:
     for result in results:
         extent = result.type if isinstance(result.type, TensorType) else None
-        define_result(state, result.name, result.type, Storage(extent=extent))
+        define_result(state, result.name, result.type, StorageFacts(extent=extent))

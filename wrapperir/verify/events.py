@@ -4,7 +4,7 @@ from wrapperir.diagnostics import Code
 from wrapperir.ir.line import RecordEventLine, WaitEventLine
 from wrapperir.ir.types import Device, EventType
 from wrapperir.verify.names import define, use
-from wrapperir.verify.state import Role, State, Storage, defined_note
+from wrapperir.verify.state import Role, State, StorageFacts, defined_note
 
 
 def check_stream(state: State, device: Device, stream: int) -> None:
@@ -33,7 +33,7 @@ def check_record_event(state: State, line: RecordEventLine) -> None:
     """Define an event."""
     check_stream(state, line.device, line.stream)
     type = state.layouts.event(line.device)
-    define(state, line.result, type, Role.SCALAR, Storage())
+    define(state, line.result, type, Role.SCALAR, StorageFacts())
 
 
 def check_wait_event(state: State, line: WaitEventLine) -> None:

@@ -15,7 +15,7 @@ from wrapperir.ir.kernel import (
     TensorParameter,
 )
 from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine, MultiKernelLine
-from wrapperir.verify.state import NeededWorkspace, ParameterFacts, Signature, State
+from wrapperir.verify.state import KernelSignature, NeededWorkspace, ParameterFacts, State
 from wrapperir.verify.tensor_descriptors import check_descriptor_parameter
 
 _GRID_RANKS = {
@@ -61,7 +61,7 @@ def define_kernel(
 ) -> None:
     """Check and define the name of a kernel or multi-kernel.
 
-    The rest is what :class:`wrapperir.verify.state.Signature` says of it.
+    The rest is what :class:`wrapperir.verify.state.KernelSignature` says of it.
     """
     name = line.name
     is_multi = isinstance(line, MultiKernelLine)
@@ -79,14 +79,14 @@ def define_kernel(
             f"@{name}",
             notes=(Note(message="first defined here", path=first.defined),),
         )
-        state.kernels[name] = Signature(None, is_multi, first.defined)
+        state.kernels[name] = KernelSignature(None, is_multi, first.defined)
         return
     facts = tuple(
         parameter_facts(parameter)
         for parameter in line.parameters
         if not isinstance(parameter, ConstexprParameter)
     )
-    state.kernels[name] = Signature(
+    state.kernels[name] = KernelSignature(
         facts, is_multi, state.place(), in_order, sizes, workspaces
     )
 

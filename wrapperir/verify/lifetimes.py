@@ -8,11 +8,11 @@ from wrapperir.verify.names import define, report_no_tensor, use, use_tensor
 from wrapperir.verify.pools import check_element_alignment
 from wrapperir.verify.state import (
     DOES_FOR_ANY,
+    LineScope,
     Role,
-    Scope,
     State,
-    Storage,
-    Value,
+    StorageFacts,
+    ValueFacts,
     defined_note,
     dropped_note,
 )
@@ -22,13 +22,13 @@ def check_allocate(state: State, line: AllocateLine) -> None:
     """Define a buffer or workspace with memory of its own."""
     type, workspace = line.type, line.workspace
     if workspace is None:
-        storage = Storage(None, None, type, True, False)
+        storage = StorageFacts(None, None, type, True, False)
         value = define(state, line.result, type, Role.OWNED, storage)
         if value.facts.empty:
             storage.written = True
         return
     written = workspace is not ZeroMode.UNINITIALIZED
-    storage = Storage(None, None, type, True, written, workspace=workspace)
+    storage = StorageFacts(None, None, type, True, written, workspace=workspace)
     if workspace is ZeroMode.ZERO_PER_PROGRAM:
         storage.lender = define(state, line.result, type, Role.PROGRAM_WORKSPACE, storage)
     else:
@@ -55,7 +55,7 @@ def check_free(state: State, line: FreeLine) -> None:
         _report_borrowed_drop(state, value, value, "freed")
 
 
-def _report_bad_free(state: State, name: str, value: Value | None) -> None:
+def _report_bad_free(state: State, name: str, value: ValueFacts | None) -> None:
     if value is not None and value.live and value.role is Role.CONSTANT:
         _report_borrowed_drop(state, value, value, "freed")
     elif value is None or value.poisoned or value.scope is not state.scope:
@@ -82,7 +82,9 @@ _BORROWED = {
 }
 
 
-def _report_borrowed_drop(state: State, value: Value, lender: Value, verb: str) -> None:
+def _report_borrowed_drop(
+    state: State, value: ValueFacts, lender: ValueFacts, verb: str
+) -> None:
     code, why = _BORROWED[lender.role]
     if code is Code.REUSE_OF_BORROWED and verb == "freed":
         code = Code.CONSTANT_FREED
@@ -99,7 +101,7 @@ def check_reuse(state: State, line: ReuseLine) -> None:
     """Move a reference, and its memory, to a new name and type."""
     type = line.type
     value = use(state, line.source)
-    storage = Storage()
+    storage = StorageFacts()
     if value is None:
         storage.workspace = DOES_FOR_ANY
     else:
@@ -121,7 +123,7 @@ def check_reuse(state: State, line: ReuseLine) -> None:
     define(state, line.result, type, Role.OWNED, storage)
 
 
-def _check_fit(state: State, value: Value, type: TensorType) -> None:
+def _check_fit(state: State, value: ValueFacts, type: TensorType) -> None:
     source = value.type
     assert isinstance(source, TensorType)
     found = placement_difference(source, type)
@@ -164,7 +166,7 @@ def check_reinterpret(state: State, line: ReinterpretLine) -> None:
     """Name a view: one more reference to the storage of its source."""
     type = line.type
     value = use_tensor(state, line.source)
-    storage = Storage(workspace=DOES_FOR_ANY) if value is None else value.storage
+    storage = StorageFacts(workspace=DOES_FOR_ANY) if value is None else value.storage
     view = define(state, line.result, type, Role.OWNED, storage)
     if storage.placement is not None and view.live:
         storage.placement.names += 1
@@ -201,7 +203,7 @@ def check_reinterpret(state: State, line: ReinterpretLine) -> None:
         )
 
 
-def check_leaks(state: State, scope: Scope, returned: set[str]) -> None:
+def check_leaks(state: State, scope: LineScope, returned: set[str]) -> None:
     """Report the names of a scope that nothing dropped or returned."""
     for name, value in scope.owned.items():
         if name not in returned:

@@ -1,34 +1,26 @@
 """What to say of a name or symbol that is not there: undefined, dropped or elsewhere."""
 
-from collections.abc import Iterator
-
 from wrapperir.analysis.arithmetic.interval import UNBOUNDED
 from wrapperir.diagnostics import Code, LinePath, Note
-from wrapperir.ir.effects import definitions
-from wrapperir.ir.line import (
-    BodyLine,
-    ConditionalLine,
-    SubgraphCallLine,
-    SymbolDefinitionLine,
-    SymbolKind,
-    WhileLoopLine,
-)
+from wrapperir.ir.blocks import walk_places
+from wrapperir.ir.effects import LineEffects
+from wrapperir.ir.line import SymbolKind
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import OpaqueType, TensorType
 from wrapperir.verify.expressions import SymbolFacts
 from wrapperir.verify.layouts import TypeFacts
 from wrapperir.verify.state import (
-    Later,
+    FirstDefinitions,
     Role,
     State,
-    Storage,
-    Value,
+    StorageFacts,
+    ValueFacts,
     defined_note,
     dropped_note,
 )
 
 
-def report_unusable(state: State, name: str, value: Value | None) -> None:
+def report_unusable(state: State, name: str, value: ValueFacts | None) -> None:
     """Report that a name has no live value here: ``value`` is what it once had."""
     if value is None:
         _report_undefined(state, name)
@@ -61,20 +53,20 @@ def _report_undefined(state: State, name: str) -> None:
             f"%{name}",
             notes=(Note(message=f"%{name} is defined here", path=place),),
         )
-    state.values[name] = Value(
+    state.values[name] = ValueFacts(
         name,
         OpaqueType(),
         TypeFacts(),
         Role.SCALAR,
         state.scope,
         state.place(),
-        Storage(),
+        StorageFacts(),
         live=False,
         poisoned=True,
     )
 
 
-def _report_other_scope(state: State, value: Value) -> None:
+def _report_other_scope(state: State, value: ValueFacts) -> None:
     enclosing = _is_prefix(value.scope.path[:-1], state.scope.path)
     if enclosing:
         state.report(
@@ -123,38 +115,22 @@ def report_unknown_symbol(state: State, name: str) -> None:
     )
 
 
-def _later_definitions(state: State) -> Later:
+def _later_definitions(state: State) -> FirstDefinitions:
     """Return where each name is first defined; scanned once, when something is missing."""
     if state.definitions is None:
         state.definitions = _scan(state.program)
     return state.definitions
 
 
-def _scan(program: Program) -> Later:
-    later = Later({}, {})
+def _scan(program: Program) -> FirstDefinitions:
+    later = FirstDefinitions({}, {})
     for index, symbol in enumerate(program.symbols):
         later.symbols.setdefault(symbol.symbol, ("symbols", index))
-    stack: list[tuple[LinePath, tuple[BodyLine, ...]]] = [(("lines",), program.lines)]
-    while stack:
-        path, lines = stack.pop()
-        for index, line in enumerate(lines):
-            place = (*path, index)
-            for name, _ in definitions(line):
-                later.values.setdefault(name, place)
-            if isinstance(line, SymbolDefinitionLine):
-                later.symbols.setdefault(line.symbol, place)
-            stack.extend(_nested(line, place))
+    effects = LineEffects(None)
+    for line, place in walk_places(program.lines):
+        found = effects.visit(line)
+        for made in found.definitions:
+            later.values.setdefault(made.name, place)
+        if found.symbol is not None:
+            later.symbols.setdefault(found.symbol, place)
     return later
-
-
-def _nested(
-    line: BodyLine, place: LinePath
-) -> Iterator[tuple[LinePath, tuple[BodyLine, ...]]]:
-    if isinstance(line, ConditionalLine):
-        yield (*place, "on_true", "lines"), line.on_true.lines
-        yield (*place, "on_false", "lines"), line.on_false.lines
-    elif isinstance(line, WhileLoopLine):
-        yield (*place, "condition", "lines"), line.condition.lines
-        yield (*place, "body", "lines"), line.body.lines
-    elif isinstance(line, SubgraphCallLine):
-        yield (*place, "body", "lines"), line.body.lines

@@ -14,7 +14,7 @@ from wrapperir.verify.kernels import (
     part_of,
 )
 from wrapperir.verify.selections import check_selection, known_names
-from wrapperir.verify.state import ParameterFacts, Signature, State
+from wrapperir.verify.state import KernelSignature, ParameterFacts, State
 from wrapperir.verify.workspace_needs import Needs
 
 _Own = tuple[ParameterFacts | None, ...]
@@ -98,7 +98,7 @@ def _check_sizes(state: State, line: MultiKernelLine, own: _Own) -> tuple[Kernel
 def _check_choices(state: State, line: MultiKernelLine, own: _Own, needs: Needs) -> bool:
     """Check each choice; say whether all of them run as their sources read."""
     seen: dict[tuple[str, tuple[int, ...]], int] = {}
-    signatures: list[Signature | None] = []
+    signatures: list[KernelSignature | None] = []
     here = state.here
     in_order = bool(line.choices)
     for index, choice in enumerate(line.choices):
@@ -123,7 +123,10 @@ def _check_choices(state: State, line: MultiKernelLine, own: _Own, needs: Needs)
 
 
 def _check_written(
-    state: State, line: MultiKernelLine, own: _Own, signatures: Sequence[Signature | None]
+    state: State,
+    line: MultiKernelLine,
+    own: _Own,
+    signatures: Sequence[KernelSignature | None],
 ) -> None:
     """Report choices that leave unwritten what another one writes.
 
@@ -172,7 +175,7 @@ def _check_written(
             )
 
 
-def _check_choice(state: State, own: _Own, choice: KernelChoice) -> Signature | None:
+def _check_choice(state: State, own: _Own, choice: KernelChoice) -> KernelSignature | None:
     """Return the signature of a choice's kernel, if nothing is wrong with the choice."""
     name = choice.kernel
     signature = state.kernels.get(name)

@@ -9,13 +9,15 @@ from wrapperir.verify.missing import report_unknown_symbol, report_unusable
 from wrapperir.verify.state import (
     Role,
     State,
-    Storage,
-    Value,
+    StorageFacts,
+    ValueFacts,
     defined_note,
 )
 
 
-def define_result(state: State, name: str, type: ValueType, storage: Storage) -> Value:
+def define_result(
+    state: State, name: str, type: ValueType, storage: StorageFacts
+) -> ValueFacts:
     """Define a result, whose type may mention symbols that the lines after define."""
     facts = state.layouts.of(type)
     for symbol in facts.symbols:
@@ -27,7 +29,7 @@ def define_result(state: State, name: str, type: ValueType, storage: Storage) ->
     return value
 
 
-def report_resource(state: State, value: Value, what: str) -> None:
+def report_resource(state: State, value: ValueFacts, what: str) -> None:
     """Report a pool or event where it cannot be, and say no more about it."""
     is_pool = isinstance(value.type, PoolType)
     state.report(
@@ -53,7 +55,9 @@ def report_awaited(state: State) -> None:
         state.here = here
 
 
-def define(state: State, name: str, type: ValueType, role: Role, storage: Storage) -> Value:
+def define(
+    state: State, name: str, type: ValueType, role: Role, storage: StorageFacts
+) -> ValueFacts:
     """Define a value where the walk is, and check its type."""
     facts = state.layouts.of(type)
     if facts.symbols or facts.faults:
@@ -62,7 +66,7 @@ def define(state: State, name: str, type: ValueType, role: Role, storage: Storag
     if not isinstance(type, TensorType):
         role = _role_of(state, name, type, role)
     here = state.here
-    value = Value(
+    value = ValueFacts(
         name, type, facts, role, scope, scope.index if here is None else here, storage
     )
     enter(state, value)
@@ -78,7 +82,7 @@ def _role_of(state: State, name: str, type: ValueType, role: Role) -> Role:
     return role
 
 
-def enter(state: State, value: Value) -> None:
+def enter(state: State, value: ValueFacts) -> None:
     """Add a value to the names, unless its name is taken or is none."""
     name = value.name
     if name in state.values or not is_identifier(name):
@@ -89,7 +93,7 @@ def enter(state: State, value: Value) -> None:
         value.scope.owned[name] = value
 
 
-def _enter_anyway(state: State, value: Value) -> None:
+def _enter_anyway(state: State, value: ValueFacts) -> None:
     first = state.values.get(value.name)
     value.live = False
     value.poisoned = True
@@ -111,7 +115,7 @@ def _enter_anyway(state: State, value: Value) -> None:
         first.poison()
 
 
-def use(state: State, name: str) -> Value | None:
+def use(state: State, name: str) -> ValueFacts | None:
     """Return the live value of a name; ``None``, and a diagnostic, if there is none."""
     value = state.values.get(name)
     if (
@@ -124,7 +128,7 @@ def use(state: State, name: str) -> Value | None:
     return None
 
 
-def use_tensor(state: State, name: str) -> Value | None:
+def use_tensor(state: State, name: str) -> ValueFacts | None:
     """Return the live tensor of a name, as :func:`use` does."""
     value = use(state, name)
     if value is not None and not isinstance(value.type, TensorType):
@@ -133,7 +137,7 @@ def use_tensor(state: State, name: str) -> Value | None:
     return value
 
 
-def report_no_tensor(state: State, value: Value) -> None:
+def report_no_tensor(state: State, value: ValueFacts) -> None:
     """Report that a tensor is needed where ``value`` is."""
     state.report(
         Code.NOT_A_TENSOR,

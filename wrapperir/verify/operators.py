@@ -26,7 +26,7 @@ from wrapperir.verify.names import (
     use,
     use_expression,
 )
-from wrapperir.verify.state import Role, State, Storage, Value, defined_note
+from wrapperir.verify.state import Role, State, StorageFacts, ValueFacts, defined_note
 from wrapperir.verify.written_bytes import check_read
 
 _LITERALS = frozenset({int, float, bool, str, type(None), DType, Device, TorchEnum})
@@ -61,7 +61,7 @@ def check_extern_kernel(state: State, line: ExternKernelLine) -> None:
     if line.writes:
         _check_writes(state, line.writes, names)
     if line.result is not None and line.type is not None:
-        storage = _result_storage(state, line, names) if line.aliases else Storage()
+        storage = _result_storage(state, line, names) if line.aliases else StorageFacts()
         if isinstance(line.type, TensorType) and not line.aliases:
             storage.extent = line.type
         define_result(state, line.result, line.type, storage)
@@ -77,7 +77,7 @@ def check_extern_kernel(state: State, line: ExternKernelLine) -> None:
             f"%{line.result}" if line.result is not None else None,
         )
         if line.result is not None:
-            define(state, line.result, TupleType(()), Role.SCALAR, Storage()).poison()
+            define(state, line.result, TupleType(()), Role.SCALAR, StorageFacts()).poison()
 
 
 def _use_argument(state: State, argument: Argument, names: list[str], depth: int) -> None:
@@ -179,9 +179,9 @@ def _write(state: State, name: str) -> None:
         write(state, value)
 
 
-def _result_storage(state: State, line: ExternKernelLine, names: list[str]) -> Storage:
+def _result_storage(state: State, line: ExternKernelLine, names: list[str]) -> StorageFacts:
     given = set(names)
-    sources: list[Value] = []
+    sources: list[ValueFacts] = []
     for name in line.aliases:
         if name not in given:
             _report_not_given(state, name, "aliases")
@@ -206,17 +206,17 @@ def _report_not_given(state: State, name: str, what: str) -> None:
 def check_multi_output(state: State, line: MultiOutputLine) -> None:
     """Name an element of a tuple."""
     value = use(state, line.source)
-    storage = Storage()
+    storage = StorageFacts()
     if value is not None:
         _check_element(state, line, value)
         of_tuple = value.storage
-        storage = Storage(of_tuple.lender, of_tuple.read_only, certain=False)
+        storage = StorageFacts(of_tuple.lender, of_tuple.read_only, certain=False)
     if storage.lender is None and isinstance(line.type, TensorType):
         storage.extent = line.type
     define_result(state, line.result, line.type, storage)
 
 
-def _check_element(state: State, line: MultiOutputLine, value: Value) -> None:
+def _check_element(state: State, line: MultiOutputLine, value: ValueFacts) -> None:
     element: ValueType = value.type
     notes = (defined_note(value),)
     if not line.indices:

@@ -27,14 +27,14 @@ from wrapperir.verify.comparison import storage_bytes
 from wrapperir.verify.layouts import Layouts
 
 if TYPE_CHECKING:
-    from wrapperir.verify.state import Scope, Storage, Value
+    from wrapperir.verify.state import LineScope, StorageFacts, ValueFacts
 
 Unit: TypeAlias = frozenset[tuple[tuple[Unknown, ...], int]] | None
 """What a span counts: multiples of a polynomial, or, as ``None``, bytes."""
 
 
 @frozen
-class Span:
+class PlacedSpan:
     """``begin`` and ``end`` of a placement, in units that are more than zero."""
 
     unit: Unit
@@ -43,7 +43,7 @@ class Span:
 
 
 @frozen(eq=False)
-class Extent:
+class PlacedExtent:
     """The bytes of a placement.
 
     ``latest`` is the greatest value that the begin can have, ``earliest`` the least that
@@ -51,7 +51,7 @@ class Extent:
     what they are multiples of.
     """
 
-    spans: tuple[Span, ...]
+    spans: tuple[PlacedSpan, ...]
     latest: Bound
     earliest: Bound
     begin: Polynomial | None = None
@@ -61,7 +61,7 @@ class Extent:
 
 
 @define(eq=False)
-class Pool:
+class PoolContents:
     """What lives in a pool, by span.
 
     ``symbolic`` has what is not at constants, by the polynomial that it is a multiple of,
@@ -101,7 +101,7 @@ class Pool:
             if not group:
                 del self.symbolic[extent.unit]
 
-    def overlapping(self, spans: tuple[Span, ...]) -> Iterator["Placement"]:
+    def overlapping(self, spans: tuple[PlacedSpan, ...]) -> Iterator["Placement"]:
         """Yield what lives and has a span in common with ``spans``."""
         for span in spans:
             ranges = self.spans.get(span.unit)
@@ -127,15 +127,15 @@ class Placement:
     gives the storage, in bytes, where the offset is constant.
     """
 
-    owner: "Value"
-    pool: "Storage"
-    lender: "Value | None"
-    extent: Extent | None = None
+    owner: "ValueFacts"
+    pool: "StorageFacts"
+    lender: "ValueFacts | None"
+    extent: PlacedExtent | None = None
     names: int = 1
     ended: LinePath | None = None
     alignment: int | None = None
 
-    def drop(self, scope: "Scope") -> None:
+    def drop(self, scope: "LineScope") -> None:
         """Drop a name; with the last, the pool that this was placed in loses one, too."""
         placement: Placement | None = self
         while placement is not None:
@@ -148,14 +148,16 @@ class Placement:
             placement = placement.pool.placement
 
 
-def extent_of(layouts: Layouts, type: TensorType | PoolType, offset: Expr) -> Extent | None:
+def extent_of(
+    layouts: Layouts, type: TensorType | PoolType, offset: Expr
+) -> PlacedExtent | None:
     """Return the bytes of a sound type at an offset; ``None`` where there are none."""
     facts = layouts.of(type)
     if facts.reach == 0:
         return None
     if isinstance(offset, int) and facts.reach is not None:
         end = offset + facts.reach
-        return Extent((Span(None, offset, end),), offset, end)
+        return PlacedExtent((PlacedSpan(None, offset, end),), offset, end)
     size = storage_bytes(layouts, type)
     if size is None:
         return None
@@ -166,14 +168,16 @@ def extent_of(layouts: Layouts, type: TensorType | PoolType, offset: Expr) -> Ex
     at_least_one = frozenset(size.name for size in sizes if isinstance(size, Symbol))
     latest = polynomials.bounds(begin, at_least_one)[1]
     earliest = polynomials.bounds(end_bytes, at_least_one)[0]
-    spans: list[Span] = []
+    spans: list[PlacedSpan] = []
     if isinstance(latest, int) and isinstance(earliest, int) and latest < earliest:
-        spans.append(Span(None, latest, earliest))
+        spans.append(PlacedSpan(None, latest, earliest))
     multiples = _multiples(polynomials, begin, size, at_least_one)
     if multiples is not None:
         spans.append(multiples)
     unit = None if multiples is None else multiples.unit
-    return Extent(tuple(spans), latest, earliest, begin, end_bytes, at_least_one, unit)
+    return PlacedExtent(
+        tuple(spans), latest, earliest, begin, end_bytes, at_least_one, unit
+    )
 
 
 def _multiples(
@@ -181,7 +185,7 @@ def _multiples(
     begin: Polynomial,
     size: Polynomial,
     at_least_one: frozenset[str],
-) -> Span | None:
+) -> PlacedSpan | None:
     """Return the span in multiples of the size's primitive part, if the begin is one."""
     content = gcd(*size.values())
     if not content or list(size) == [()]:
@@ -195,10 +199,12 @@ def _multiples(
             return None
     if polynomials.bounds(unit, at_least_one)[0] <= 0:
         return None
-    return Span(frozenset(unit.items()), times, times + content)
+    return PlacedSpan(frozenset(unit.items()), times, times + content)
 
 
-def certainly_overlap(polynomials: Polynomials, left: Extent, right: Extent) -> bool:
+def certainly_overlap(
+    polynomials: Polynomials, left: PlacedExtent, right: PlacedExtent
+) -> bool:
     """Say whether two extents share a byte whatever the symbols are."""
     if left.begin is None or left.end is None or right.begin is None or right.end is None:
         return left.latest < right.earliest and right.latest < left.earliest
@@ -210,7 +216,7 @@ def certainly_overlap(polynomials: Polynomials, left: Extent, right: Extent) -> 
 
 
 def certain_excess(
-    layouts: Layouts, pool: PoolType, offset: Expr, extent: Extent | None
+    layouts: Layouts, pool: PoolType, offset: Expr, extent: PlacedExtent | None
 ) -> bool:
     """Say whether a placement certainly ends after its pool does."""
     polynomials = layouts.expressions.polynomials

@@ -10,19 +10,19 @@ from wrapperir.verify.comparison import placement_difference
 from wrapperir.verify.layouts import TypeFacts
 from wrapperir.verify.names import check_type, define, use
 from wrapperir.verify.placements import (
-    Extent,
+    PlacedExtent,
     Placement,
-    Pool,
+    PoolContents,
     certain_excess,
     certainly_overlap,
     extent_of,
 )
-from wrapperir.verify.state import Role, State, Storage, Value, defined_note
+from wrapperir.verify.state import Role, State, StorageFacts, ValueFacts, defined_note
 
 
 def check_allocate_pool(state: State, line: AllocatePoolLine) -> None:
     """Define a pool with memory of its own."""
-    define(state, line.result, line.type, Role.OWNED, Storage(pool=Pool()))
+    define(state, line.result, line.type, Role.OWNED, StorageFacts(pool=PoolContents()))
 
 
 def check_place(state: State, line: PlaceLine) -> None:
@@ -31,11 +31,11 @@ def check_place(state: State, line: PlaceLine) -> None:
     pool = use(state, line.pool)
     sound_offset = _check_offset(state, line.offset)
     zeroed = workspace is ZeroMode.ZERO_ON_CALL
-    storage = Storage(written=zeroed, workspace=workspace)
+    storage = StorageFacts(written=zeroed, workspace=workspace)
     if isinstance(type, TensorType):
         storage.extent, storage.exact = type, True
     else:
-        storage.pool = Pool()
+        storage.pool = PoolContents()
     value = define(state, line.result, type, Role.OWNED, storage)
     if value.facts.empty:
         storage.written = True
@@ -57,7 +57,7 @@ def check_place(state: State, line: PlaceLine) -> None:
         _check_place(state, line, pool, value)
 
 
-def _keep(pool: Value, value: Value) -> None:
+def _keep(pool: ValueFacts, value: ValueFacts) -> None:
     """Have the placement keep its pool's memory, also where that is placed itself."""
     outer = pool.storage.placement
     lender = pool.storage.lender
@@ -77,7 +77,9 @@ def _check_offset(state: State, offset: Expr) -> bool:
     return not facts.faults
 
 
-def _check_place(state: State, line: PlaceLine, pool: Value, value: Value) -> None:
+def _check_place(
+    state: State, line: PlaceLine, pool: ValueFacts, value: ValueFacts
+) -> None:
     """Check a placement against its pool, and against what lives there."""
     assert isinstance(pool.type, PoolType)
     type = line.type
@@ -126,7 +128,7 @@ def _check_place(state: State, line: PlaceLine, pool: Value, value: Value) -> No
         _enter(state, pool, value, extent)
 
 
-def check_element_alignment(state: State, value: Value, type: TensorType) -> None:
+def check_element_alignment(state: State, value: ValueFacts, type: TensorType) -> None:
     """Report where a placement's new name has elements that its place does not align."""
     placement = value.storage.placement
     if placement is None or placement.alignment is None:
@@ -171,7 +173,7 @@ def _misalignment(
     return None
 
 
-def _enter(state: State, pool: Value, value: Value, extent: Extent) -> None:
+def _enter(state: State, pool: ValueFacts, value: ValueFacts, extent: PlacedExtent) -> None:
     """Let a placement live in its pool, unless it overlaps what lives there."""
     living, placement = pool.storage.pool, value.storage.placement
     if living is None or placement is None:
@@ -190,7 +192,7 @@ def _enter(state: State, pool: Value, value: Value, extent: Extent) -> None:
     )
 
 
-def _compared(state: State, living: Pool, extent: Extent) -> Placement | None:
+def _compared(state: State, living: PoolContents, extent: PlacedExtent) -> Placement | None:
     """Return what lives and certainly overlaps, of what spans do not tell apart.
 
     What it may cost is bounded for the whole program; beyond that, an overlap counts as

@@ -11,10 +11,37 @@ from wrapperir.verify.layouts import TypeFacts
 from wrapperir.verify.lifetimes import check_leaks
 from wrapperir.verify.line_checks import LineChecks
 from wrapperir.verify.names import check_type, define, enter, report_resource, use
-from wrapperir.verify.places import sort_key
 from wrapperir.verify.races import check_races
-from wrapperir.verify.state import Role, State, Storage, Value
+from wrapperir.verify.state import Role, State, StorageFacts, ValueFacts
 from wrapperir.verify.written_bytes import check_read
+
+_ORDER = {
+    name: rank
+    for rank, name in enumerate(
+        (
+            "definitions",
+            "name",
+            "inputs",
+            "symbols",
+            "constants",
+            "on_true",
+            "on_false",
+            "condition",
+            "body",
+            "parameters",
+            "lines",
+            "results",
+            "grid",
+            "configs",
+            "entry",
+            "metadata",
+            "sizes",
+            "choices",
+            "selection",
+            "outputs",
+        )
+    )
+}
 
 
 def verify(program: Program) -> tuple[Diagnostic, ...]:
@@ -32,7 +59,13 @@ def verify(program: Program) -> tuple[Diagnostic, ...]:
         state = State(program)
         _check_all(state, LineChecks(state))
         found = state.diagnostics
-    return tuple(sorted(found, key=sort_key))
+    return tuple(sorted(found, key=_sort_key))
+
+
+def _sort_key(diagnostic: Diagnostic) -> tuple[int, ...]:
+    """Return the key that sorts diagnostics by place; what has no place comes first."""
+    path = diagnostic.path or ()
+    return tuple(part if isinstance(part, int) else _ORDER.get(part, -1) for part in path)
 
 
 def _malformed(part: MalformedPart) -> Diagnostic:
@@ -78,8 +111,8 @@ def _check_all(state: State, checks: LineChecks) -> None:
 def _define_input(state: State, item: Input) -> None:
     """Define an input; its type waits for the symbols, which are read from inputs."""
     role = Role.SCALAR if isinstance(item.type, ScalarType) else Role.INPUT
-    storage = Storage()
-    value = Value(
+    storage = StorageFacts()
+    value = ValueFacts(
         item.name, item.type, TypeFacts(), role, state.scope, state.place(), storage
     )
     storage.lender = value
@@ -98,7 +131,7 @@ def _check_input(state: State, item: Input) -> None:
 
 
 def _define_constant(state: State, item: ConstantInput) -> None:
-    storage = Storage()
+    storage = StorageFacts()
     value = define(state, item.name, item.type, Role.CONSTANT, storage)
     storage.lender = value
     storage.read_only = None if item.mutated else value

@@ -1,119 +1,101 @@
-"""Uses of memory on several streams: a walk of its own, as few programs have any.
+"""Uses of memory on several streams, checked by a walk over the effects of lines.
 
-It runs after all names are known, and only where something is on another stream than 0.
-Blocks are walked where they run.  Which of a conditional's runs is not known, so what the
-host reads in one orders nothing after it.
+The walk runs once all names are known, and only if a line is on another stream than 0.
+Each nested block is walked where it runs.  Which block of a conditional runs is not known,
+so what the host reads in one orders nothing after the conditional.
 """
 
 from collections.abc import Sequence
 
 from wrapperir.analysis.arithmetic.range_map import RangeMap
 from wrapperir.diagnostics import Code, LinePath, Note
-from wrapperir.ir.effects import definitions, uses
-from wrapperir.ir.line import (
-    AllocateLine,
-    AssertNotNanLine,
-    Block,
-    BodyLine,
-    BufferRef,
-    ConditionalLine,
-    ExternKernelLine,
-    FreeLine,
-    ItemOf,
-    KernelArgument,
-    KernelCallLine,
-    MultiOutputLine,
-    PlaceLine,
-    RecordEventLine,
-    ReuseLine,
-    SubgraphCallLine,
-    SymbolDefinitionLine,
-    WaitEventLine,
-    WhileLoopLine,
-    ZeroMode,
-)
-from wrapperir.ir.types import TensorType
-from wrapperir.verify.placements import Placement, Pool, Unit
-from wrapperir.verify.state import MAX_NESTING, Role, State, Storage, Value
-from wrapperir.verify.streams import Clocks, Conflict, Event, History, Stream, stream_of
+from wrapperir.ir.effects import Actor, Effects, LineEffects, NestedBlock, Origin
+from wrapperir.ir.line import BodyLine, BufferRef, KernelCallLine
+from wrapperir.ir.types import Stream, TensorType
+from wrapperir.verify.placements import Placement, PoolContents, Unit
+from wrapperir.verify.state import MAX_NESTING, Role, State, StorageFacts, ValueFacts
+from wrapperir.verify.streams import Clocks, Conflict, RecordedEvent, UseHistory
 
 
 def check_races(state: State) -> None:
     """Report uses of one memory that nothing orders, where the walk has ended."""
-    if any(found.code is Code.MALFORMED for found in state.diagnostics):
-        return
     _Races(state).walk(state.program.lines, ("lines",), 0)
 
 
 class _Races:
     def __init__(self, state: State) -> None:
         self._state = state
+        self._effects = LineEffects.of_program(state.program)
+        self._faulty = {found.path for found in state.diagnostics}
         self._clocks = Clocks()
-        self._events: dict[str, Event] = {}
-        self._histories: dict[int, History] = {}
-        self._dropped: dict[int, dict[Unit, RangeMap[History]]] = {}
+        self._events: dict[str, RecordedEvent] = {}
+        self._histories: dict[int, UseHistory] = {}
+        self._dropped: dict[int, dict[Unit, RangeMap[UseHistory]]] = {}
         self._path: LinePath = ()
 
     def walk(self, lines: Sequence[BodyLine], path: LinePath, depth: int) -> None:
         """Follow lines in order; ``path`` is that of the list."""
         for index, line in enumerate(lines):
             self._path = (*path, index)
-            self._follow(line, depth)
+            is_known = True
+            if isinstance(line, KernelCallLine):
+                signature = self._state.kernels.get(line.kernel)
+                is_known = signature is not None and signature.parameters is not None
+            self._follow(self._effects.visit(line), depth, is_known)
 
-    def _follow(self, line: BodyLine, depth: int) -> None:
-        match line:
-            case KernelCallLine():
-                self._kernel_call(line, self._launched(line, depth))
-            case ExternKernelLine():
-                self._extern_kernel(line, self._launched(line, depth))
-            case MultiOutputLine():
-                self._multi_output(line)
-            case AllocateLine(workspace=ZeroMode.ZERO_ON_CALL):
-                self._used_on_first(line.result)
-            case PlaceLine():
-                self._place(line)
-            case FreeLine():
-                self._end(line.buffer)
-            case ReuseLine():
-                self._reuse(line)
-            case RecordEventLine():
-                stream = self._stream(line, depth)
-                self._events[line.result] = self._clocks.record(stream)
-            case WaitEventLine():
-                event = self._events.get(line.event)
-                if event is None:  # reported: what it was to order counts as ordered
-                    event = self._clocks.record_all()
-                self._clocks.wait(self._stream(line, depth), event)
-            case SymbolDefinitionLine(source=ItemOf()) | AssertNotNanLine():
-                self._clocks.wait_for_all()
-            case ConditionalLine() | WhileLoopLine() | SubgraphCallLine():
-                self._blocks(line, self._path, depth)
-            case _:
-                pass
+    def _follow(self, effects: Effects, depth: int, is_known: bool) -> None:
+        """Follow a line: what it waits for, takes memory from, uses and drops, in order.
 
-    def _value(self, name: str) -> Value | None:
+        A call of a kernel that is not known, or a call that was reported, uses nothing.
+        """
+        stream = effects.stream
+        if stream is not None and (depth or stream.number < 0):
+            stream = Stream(stream.device)  # another one was reported
+        if effects.host_waits:
+            self._clocks.wait_for_all()
+        if stream is not None:
+            self._order(effects, stream)
+        for made in effects.definitions:
+            if made.source is not None and made.origin is Origin.PLACED:
+                self._place(made.name)
+            elif made.source is not None and made.origin is Origin.ELEMENT:
+                self._take_element(made.source, made.name)
+        if effects.blocks:
+            self._follow_blocks(effects, depth)
+        elif is_known and not (effects.launches and self._path in self._faulty):
+            self._use_all(effects, stream)
+        if effects.drops is not None:
+            self._drop(effects)
+
+    def _order(self, effects: Effects, stream: Stream) -> None:
+        """Launch on a stream, record an event of it, or have it wait for one."""
+        if effects.launches:
+            self._clocks.launch(stream)
+        if effects.records is not None:
+            self._events[effects.records] = self._clocks.record(stream)
+        if effects.awaits is not None:
+            event = self._events.get(effects.awaits)
+            if event is None:  # reported: what it was to order counts as ordered
+                event = self._clocks.record_all()
+            self._clocks.wait(stream, event)
+
+    def _use_all(self, effects: Effects, stream: Stream | None) -> None:
+        """Use what a line without blocks accesses."""
+        for access in effects.accesses:
+            if access.by is Actor.STREAM_0:
+                self._use_on_first(access.name, writes=access.writes)
+            elif access.by is not Actor.HOST and stream is not None:
+                self._use(access.name, stream, writes=access.writes)
+
+    def _value(self, name: str) -> ValueFacts | None:
         value = self._state.values.get(name)
         return None if value is None or value.poisoned else value
 
-    def _history(self, storage: Storage) -> History:
+    def _history(self, storage: StorageFacts) -> UseHistory:
         history = self._histories.get(id(storage))
         if history is None:
-            history = self._histories[id(storage)] = History()
+            history = self._histories[id(storage)] = UseHistory()
         return history
-
-    def _stream(
-        self,
-        line: KernelCallLine | ExternKernelLine | RecordEventLine | WaitEventLine,
-        depth: int,
-    ) -> Stream:
-        """Return a line's stream; where it has a wrong one, that was reported."""
-        number = line.stream
-        return stream_of(line.device, 0 if depth or number < 0 else number)
-
-    def _launched(self, line: KernelCallLine | ExternKernelLine, depth: int) -> Stream:
-        stream = self._stream(line, depth)
-        self._clocks.launch(stream)
-        return stream
 
     def _use(self, name: str, stream: Stream, *, writes: bool) -> None:
         value = self._value(name)
@@ -124,43 +106,28 @@ class _Races:
         if conflict is not None:
             self._report(conflict)
 
-    def _kernel_call(self, line: KernelCallLine, stream: Stream) -> None:
-        signature = self._state.kernels.get(line.kernel)
-        parameters = None if signature is None else signature.parameters
-        if parameters is None or len(parameters) != len(line.arguments):
-            return
-        for parameter, argument in zip(parameters, line.arguments, strict=True):
-            if isinstance(argument, BufferRef) and parameter.is_buffer:
-                self._use(argument.name, stream, writes=parameter.writes)
-
-    def _extern_kernel(self, line: ExternKernelLine, stream: Stream) -> None:
-        for name in dict.fromkeys(uses(line)):
-            self._use(name, stream, writes=name in line.writes)
-        if line.result is not None and not line.aliases:
-            self._use(line.result, stream, writes=True)
-
-    def _multi_output(self, line: MultiOutputLine) -> None:
-        """Have an element be written where its tuple was."""
-        source, result = self._value(line.source), self._value(line.result)
-        if source is None or result is None:
-            return
-        element = self._history(result.storage)
-        of_tuple = self._history(source.storage)
-        element.reported = of_tuple.reported
-        for device, known in of_tuple.devices.items():
-            element.on(device).writes.update(known.writes)
-
-    def _used_on_first(self, name: str, *, writes: bool = True) -> None:
-        """Have something be written, or read, by stream 0 of its device."""
+    def _use_on_first(self, name: str, *, writes: bool) -> None:
+        """Have stream 0 of its device use a tensor."""
         value = self._value(name)
         if value is not None and isinstance(value.type, TensorType):
-            stream = stream_of(value.type.device, 0)
+            stream = Stream(value.type.device)
             self._clocks.launch(stream)
             self._use(name, stream, writes=writes)
 
-    def _place(self, line: PlaceLine) -> None:
+    def _take_element(self, source: str, result: str) -> None:
+        """Have an element be written where its tuple was."""
+        of_tuple, of_element = self._value(source), self._value(result)
+        if of_tuple is None or of_element is None:
+            return
+        element = self._history(of_element.storage)
+        history = self._history(of_tuple.storage)
+        element.reported = history.reported
+        for device, known in history.devices.items():
+            element.on(device).writes.update(known.writes)
+
+    def _place(self, name: str) -> None:
         """Have a placement follow what was dropped from its bytes."""
-        value = self._value(line.result)
+        value = self._value(name)
         placement = None if value is None else value.storage.placement
         if value is not None and placement is not None:
             history = self._history(value.storage)
@@ -171,15 +138,21 @@ class _Races:
                 if span.unit in dropped:
                     old = dropped[span.unit].cut(span.begin, span.end)
                     self._clocks.follow(history, old)
-        if line.workspace is ZeroMode.ZERO_ON_CALL:
-            self._used_on_first(line.result)
 
-    def _reuse(self, line: ReuseLine) -> None:
-        source, result = self._value(line.source), self._value(line.result)
-        if source is not None and result is not None and source.storage is result.storage:
-            self._clocks.renew(self._history(source.storage))
-        else:
-            self._end(line.source)
+    def _drop(self, effects: Effects) -> None:
+        """End a name, or give its memory to the next owner."""
+        assert effects.drops is not None
+        source = self._value(effects.drops)
+        for made in effects.definitions:
+            result = self._value(made.name)
+            if (
+                source is not None
+                and result is not None
+                and source.storage is result.storage
+            ):
+                self._clocks.renew(self._history(source.storage))
+                return
+        self._end(effects.drops)
 
     def _end(self, name: str) -> None:
         """Leave a placement's uses to its pool where this line dropped its last name."""
@@ -192,11 +165,11 @@ class _Races:
             self._leave(placement, storage)
             storage = placement.pool
 
-    def _leave(self, placement: Placement, storage: Storage) -> None:
+    def _leave(self, placement: Placement, storage: StorageFacts) -> None:
         outer, extent = placement.pool.pool, placement.extent
         if outer is None or extent is None:
             return
-        left = History()
+        left = UseHistory()
         self._clocks.follow(left, (self._history(storage),))
         if storage.pool is not None:
             self._clocks.follow(left, self._left_in(storage.pool))
@@ -206,58 +179,55 @@ class _Races:
             ranges.cut(span.begin, span.end)
             ranges.insert(span.begin, span.end, left)
 
-    def _left_in(self, pool: Pool) -> list[History]:
+    def _left_in(self, pool: PoolContents) -> list[UseHistory]:
         spans = self._dropped.pop(id(pool), {})
         return [history for ranges in spans.values() for history in ranges.values()]
 
-    def _blocks(
-        self,
-        line: ConditionalLine | WhileLoopLine | SubgraphCallLine,
-        path: LinePath,
-        depth: int,
-    ) -> None:
-        match line:
-            case ConditionalLine():
-                if isinstance(line.predicate, BufferRef):
-                    self._clocks.wait_for_all()
-                self._block(line.on_true, line.operands, (*path, "on_true"), depth)
-                self._block(line.on_false, line.operands, (*path, "on_false"), depth)
-            case WhileLoopLine():
-                operands = (*line.carried, *line.invariant)
-                self._block(line.condition, operands, (*path, "condition"), depth)
-                waits = _is_read_by_host(line.condition)
-                if waits:
-                    self._clocks.wait_for_all()
-                self._block(line.body, operands, (*path, "body"), depth)
-                if waits:
-                    self._clocks.wait_for_all()
-                self._path = path
-                for argument in line.carried:  # without an iteration, it is copied
-                    if isinstance(argument, BufferRef):
-                        self._used_on_first(argument.name, writes=False)
-            case SubgraphCallLine():
-                self._block(line.body, line.operands, (*path, "body"), depth)
-        self._path = path
-        for name, _ in definitions(line):
-            self._used_on_first(name)
+    def _follow_blocks(self, effects: Effects, depth: int) -> None:
+        """Follow the blocks of a line in order, each once.
 
-    def _block(
-        self, block: Block, operands: Sequence[KernelArgument], path: LinePath, depth: int
-    ) -> None:
+        A loop whose condition the host reads waits after its condition and, as that is
+        read again, after its body.  Without an iteration it copies what it carries.
+        """
+        path = self._path
+        waits = any(self._is_read_by_host(b) for b in effects.blocks if not b.returns)
+        copied: list[str] = []
+        for block in effects.blocks:
+            self._follow_block(block, path, depth)
+            if waits:
+                self._clocks.wait_for_all()
+            if block.repeats and block.returns:
+                carried = block.operands[: len(effects.definitions)]
+                copied += [item.name for item in carried if isinstance(item, BufferRef)]
+        self._path = path
+        for name in copied:
+            self._use_on_first(name, writes=False)
+        for made in effects.definitions:
+            self._use_on_first(made.name, writes=True)
+
+    def _is_read_by_host(self, nested: NestedBlock) -> bool:
+        """Say whether the host waits for the device each time that a block runs."""
+        return nested.host_reads_result or any(
+            self._effects.visit(line).host_waits for line in nested.block.lines
+        )
+
+    def _follow_block(self, nested: NestedBlock, path: LinePath, depth: int) -> None:
         """Follow a block, whose parameters have the histories of its operands."""
         if depth >= MAX_NESTING:
             return
-        for parameter, operand in zip(block.parameters, operands, strict=False):
+        for parameter, operand in zip(
+            nested.block.parameters, nested.operands, strict=False
+        ):
             inner = self._value(parameter.name)
             outer = self._value(operand.name) if isinstance(operand, BufferRef) else None
             if inner is not None and outer is not None:
                 self._histories[id(inner.storage)] = self._history(outer.storage)
         with self._clocks.in_block():
-            self.walk(block.lines, (*path, "lines"), depth + 1)
+            self.walk(nested.block.lines, (*path, nested.field, "lines"), depth + 1)
 
     def _report(self, conflict: Conflict) -> None:
         earlier, later = conflict.earlier, conflict.later
-        one, other = f"stream {later.stream[1]}", f"stream {earlier.stream[1]}"
+        one, other = f"stream {later.stream.number}", f"stream {earlier.stream.number}"
         verb = "written" if later.writes else "read"
         before = "written" if earlier.writes else "read"
         if conflict.reuse:
@@ -281,12 +251,3 @@ class _Races:
             hint=f"record an event on {other} after that, and have {one} wait for it "
             "before this",
         )
-
-
-def _is_read_by_host(condition: Block) -> bool:
-    """Say whether the host waits for the device each time that it evaluates a condition."""
-    return any(isinstance(result, BufferRef) for result in condition.results) or any(
-        isinstance(line, AssertNotNanLine)
-        or (isinstance(line, SymbolDefinitionLine) and isinstance(line.source, ItemOf))
-        for line in condition.lines
-    )

@@ -9,7 +9,9 @@ from wrapperir.ir.expr import Expr, ExprOp, Operation
 from wrapperir.ir.kernel import ScalarParameter
 from wrapperir.ir.line import MultiKernelLine
 from wrapperir.ir.selection import (
+    BenchmarkChoice,
     ComputedChoice,
+    FirstChoice,
     ForcedChoice,
     Hint,
     NearestChoice,
@@ -43,7 +45,7 @@ def check_selection(state: State, line: MultiKernelLine, known: Known) -> None:
             _check_hints(state, line, hints)
         case ComputedChoice(index):
             _check_tree(state, line, index, known)
-        case _:
+        case FirstChoice() | BenchmarkChoice():
             pass
     state.here = here
 

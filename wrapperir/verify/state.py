@@ -17,7 +17,7 @@ from wrapperir.verify.expressions import Fault, SymbolFacts
 from wrapperir.verify.layouts import Layouts, TypeFacts
 
 if TYPE_CHECKING:
-    from wrapperir.verify.placements import Placement, Pool
+    from wrapperir.verify.placements import Placement, PoolContents
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ class Role(Enum):
 
 
 @define(eq=False)
-class Storage:
+class StorageFacts:
     """Memory behind one or more names of one scope.
 
     ``lender`` is the value whose memory it is, or may be, where that is not the scope's
@@ -55,20 +55,20 @@ class Storage:
     began, where it was allocated or placed as a workspace.
     """
 
-    lender: "Value | None" = None
-    read_only: "Value | None" = None
+    lender: "ValueFacts | None" = None
+    read_only: "ValueFacts | None" = None
     extent: TensorType | None = None
     exact: bool = False
     written: bool = True
     unwritten: RangeMap[None] | None = None
     certain: bool = True
-    pool: "Pool | None" = None
+    pool: "PoolContents | None" = None
     placement: "Placement | None" = None
     workspace: ZeroMode | None = None
 
 
 @define(eq=False)
-class Value:
+class ValueFacts:
     """A name: its type, its memory, and whether it still holds a reference.
 
     ``defined`` is the index of its line, or a place that is no line.  A name that a
@@ -79,9 +79,9 @@ class Value:
     type: ValueType
     facts: TypeFacts
     role: Role
-    scope: "Scope"
+    scope: "LineScope"
     defined: "int | LinePath"
-    storage: Storage
+    storage: StorageFacts
     live: bool = True
     poisoned: bool = False
     dropped: int = -1
@@ -102,7 +102,7 @@ class Value:
 
 
 @define(eq=False)
-class Scope:
+class LineScope:
     """One list of lines, the program's or a nested block's; ``index`` is where we are.
 
     ``reported`` holds names of other scopes whose use here was reported.  ``awaited`` has
@@ -112,7 +112,7 @@ class Scope:
     path: LinePath
     depth: int = 0
     index: int = 0
-    owned: dict[str, Value] = field(factory=dict[str, Value])
+    owned: dict[str, ValueFacts] = field(factory=dict[str, ValueFacts])
     symbols: list[str] = field(factory=list[str])
     reported: set[str] = field(factory=set[str])
     awaited: dict[str, LinePath] = field(factory=dict[str, LinePath])
@@ -148,7 +148,7 @@ class NeededWorkspace:
 
 
 @frozen(eq=False)
-class Signature:
+class KernelSignature:
     """What a call of a kernel must give: tensors, of an element type, and scalars.
 
     ``parameters`` is ``None`` where the kernel is not known, so that a call of it is
@@ -166,7 +166,7 @@ class Signature:
 
 
 @frozen(eq=False)
-class Later:
+class FirstDefinitions:
     """Where a program defines each value and symbol, the first time."""
 
     values: dict[str, LinePath]
@@ -184,15 +184,15 @@ class State:
     """
 
     program: Program
-    scope: Scope = field(factory=lambda: Scope(("lines",)))
+    scope: LineScope = field(factory=lambda: LineScope(("lines",)))
     here: LinePath | None = None
-    values: dict[str, Value] = field(factory=dict[str, Value])
+    values: dict[str, ValueFacts] = field(factory=dict[str, ValueFacts])
     symbols: dict[str, SymbolFacts] = field(factory=dict[str, SymbolFacts])
     ended_symbols: dict[str, SymbolFacts] = field(factory=dict[str, SymbolFacts])
-    kernels: dict[str, Signature] = field(factory=dict[str, Signature])
+    kernels: dict[str, KernelSignature] = field(factory=dict[str, KernelSignature])
     diagnostics: list[Diagnostic] = field(factory=list[Diagnostic])
     layouts: Layouts = field(init=False)
-    definitions: Later | None = None
+    definitions: FirstDefinitions | None = None
     overlap_budget: int = 1_000_000
     run_budget: int = 500_000
     placement_budget: int = 20_000
@@ -249,12 +249,12 @@ class State:
         self.report(fault.code, fault.message, fault.subject, hint=fault.hint)
 
 
-def defined_note(value: Value) -> Note:
+def defined_note(value: ValueFacts) -> Note:
     """Return the note that shows where a value is defined."""
     return Note(message=f"%{value.name} is defined here", path=value.defined_at())
 
 
-def dropped_note(value: Value) -> Note:
+def dropped_note(value: ValueFacts) -> Note:
     """Return the note that shows where a value was dropped."""
     return Note(
         message=f"%{value.name} was dropped here", path=(*value.scope.path, value.dropped)

@@ -9,29 +9,17 @@ comes after the write comes after that, too (Flanagan and Freund, "FastTrack", 2
 
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeAlias
 
 from attrs import define, field, frozen
 
 from wrapperir.diagnostics import LinePath
-from wrapperir.ir.types import Device
-
-DeviceKey: TypeAlias = tuple[str, int]
-"""A device; an index that is left out is 0."""
-
-Stream: TypeAlias = tuple[DeviceKey, int]
-"""A stream of a device, by its number."""
+from wrapperir.ir.types import Device, Stream
 
 _MOST_STEPS = 5_000_000
 
 
-def stream_of(device: Device, number: int) -> Stream:
-    """Return a stream of a device."""
-    return ((device.kind, device.index or 0), number)
-
-
 @frozen(eq=False)
-class Use:
+class StreamUse:
     """A use of memory: the ``count``-th work that a stream was given.
 
     ``era`` grows each time that the host waits for all streams.
@@ -46,7 +34,7 @@ class Use:
 
 
 @frozen(eq=False)
-class Event:
+class RecordedEvent:
     """What was done, by stream, where an event was recorded."""
 
     era: int
@@ -57,24 +45,24 @@ class Event:
 class _Uses:
     """The last uses on each stream of one device; ``before`` are of earlier owners."""
 
-    reads: dict[Stream, Use] = field(factory=dict[Stream, Use])
-    writes: dict[Stream, Use] = field(factory=dict[Stream, Use])
-    before: dict[Stream, Use] = field(factory=dict[Stream, Use])
+    reads: dict[Stream, StreamUse] = field(factory=dict[Stream, StreamUse])
+    writes: dict[Stream, StreamUse] = field(factory=dict[Stream, StreamUse])
+    before: dict[Stream, StreamUse] = field(factory=dict[Stream, StreamUse])
 
-    def all(self) -> Iterator[Use]:
+    def all(self) -> Iterator[StreamUse]:
         yield from self.before.values()
         yield from self.writes.values()
         yield from self.reads.values()
 
 
 @define(eq=False)
-class History:
+class UseHistory:
     """Who used some memory.  Once a fault was ``reported``, nothing more is said of it."""
 
-    devices: dict[DeviceKey, _Uses] = field(factory=dict[DeviceKey, _Uses])
+    devices: dict[Device, _Uses] = field(factory=dict[Device, _Uses])
     reported: bool = False
 
-    def on(self, device: DeviceKey) -> _Uses:
+    def on(self, device: Device) -> _Uses:
         """Return the uses on one device."""
         uses = self.devices.get(device)
         if uses is None:
@@ -86,8 +74,8 @@ class History:
 class Conflict:
     """Two uses without an order; ``reuse`` where the earlier is of an earlier owner."""
 
-    earlier: Use
-    later: Use
+    earlier: StreamUse
+    later: StreamUse
     reuse: bool
 
 
@@ -111,18 +99,18 @@ class Clocks:
         """Give work to a stream."""
         self.counts[stream] = self.counts.get(stream, 0) + 1
 
-    def record(self, stream: Stream) -> Event:
+    def record(self, stream: Stream) -> RecordedEvent:
         """Return the point that a stream's work has reached."""
         known = self._known(stream)
         self.steps -= len(known)
-        return Event(self.era, {**known, stream: self.counts.get(stream, 0)})
+        return RecordedEvent(self.era, {**known, stream: self.counts.get(stream, 0)})
 
-    def record_all(self) -> Event:
+    def record_all(self) -> RecordedEvent:
         """Return the point that all work given until here has reached."""
         self.steps -= len(self.counts)
-        return Event(self.era, dict(self.counts))
+        return RecordedEvent(self.era, dict(self.counts))
 
-    def wait(self, stream: Stream, event: Event) -> None:
+    def wait(self, stream: Stream, event: RecordedEvent) -> None:
         """Have what a stream is given from here on come after an event."""
         if event.era < self.era or self.steps < 0:
             return
@@ -148,11 +136,17 @@ class Clocks:
         return self.done.setdefault(stream, {})
 
     def use(
-        self, history: History, stream: Stream, name: str, path: LinePath, *, writes: bool
+        self,
+        history: UseHistory,
+        stream: Stream,
+        name: str,
+        path: LinePath,
+        *,
+        writes: bool,
     ) -> Conflict | None:
         """Note a use by the work last given to a stream; return what it conflicts with."""
-        use = Use(stream, self.counts[stream], self.era, writes, name, path)
-        uses = history.on(stream[0])
+        use = StreamUse(stream, self.counts[stream], self.era, writes, name, path)
+        uses = history.on(stream.device)
         conflict: Conflict | None = None
         if not history.reported:
             conflict = self._conflict(uses, use)
@@ -166,7 +160,7 @@ class Clocks:
             uses.reads[stream] = use
         return conflict
 
-    def _conflict(self, uses: _Uses, use: Use) -> Conflict | None:
+    def _conflict(self, uses: _Uses, use: StreamUse) -> Conflict | None:
         known = self.done.get(use.stream, {})
         earlier = [*uses.before.values(), *uses.writes.values()]
         if use.writes:
@@ -183,7 +177,7 @@ class Clocks:
                 return Conflict(other, use, uses.before.get(other.stream) is other)
         return None
 
-    def follow(self, history: History, others: Iterable[History]) -> None:
+    def follow(self, history: UseHistory, others: Iterable[UseHistory]) -> None:
         """Have a new owner's uses come after all uses by ``others``, the old ones."""
         for other in others:
             if other.reported:
@@ -196,8 +190,8 @@ class Clocks:
                     if use.era >= self.era and (last is None or last.count <= use.count):
                         before[use.stream] = use
 
-    def renew(self, history: History) -> None:
+    def renew(self, history: UseHistory) -> None:
         """Give memory to a new owner."""
-        old = History(dict(history.devices), history.reported)
+        old = UseHistory(dict(history.devices), history.reported)
         history.devices = {}
         self.follow(history, (old,))

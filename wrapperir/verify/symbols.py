@@ -20,7 +20,7 @@ from wrapperir.ir.types import ScalarType, TensorType
 from wrapperir.verify.comparison import certainly_differ
 from wrapperir.verify.expressions import SymbolFacts
 from wrapperir.verify.names import use, use_expression, use_tensor
-from wrapperir.verify.state import State, Value, defined_note
+from wrapperir.verify.state import State, ValueFacts, defined_note
 from wrapperir.verify.written_bytes import check_read
 
 
@@ -133,7 +133,7 @@ def _dimension(state: State, source: SizeOf | StrideOf) -> Interval:
     return (0, math.inf)
 
 
-def check_one_element(state: State, value: Value) -> None:
+def check_one_element(state: State, value: ValueFacts) -> None:
     """Report a tensor that certainly has not just one element."""
     type = value.type
     assert isinstance(type, TensorType)

@@ -4,7 +4,7 @@ from wrapperir.diagnostics import Code
 from wrapperir.ir.descriptors import DESCRIPTOR_ALIGNMENT, block_fault, layout_fault
 from wrapperir.ir.kernel import DescriptorParameter, Language
 from wrapperir.ir.types import TensorType
-from wrapperir.verify.state import State, Value, defined_note
+from wrapperir.verify.state import State, ValueFacts, defined_note
 
 
 def check_descriptor_parameter(
@@ -28,7 +28,7 @@ def check_descriptor_parameter(
 
 
 def check_descriptor_argument(
-    state: State, parameter: DescriptorParameter, value: Value
+    state: State, parameter: DescriptorParameter, value: ValueFacts
 ) -> None:
     """Report a tensor that certainly cannot be behind a descriptor."""
     type = value.type
@@ -45,7 +45,7 @@ def check_descriptor_argument(
         )
 
 
-def _misalignment(value: Value, type: TensorType) -> str | None:
+def _misalignment(value: ValueFacts, type: TensorType) -> str | None:
     """Return why the address is certainly not aligned, if that is so."""
     placement = value.storage.placement
     if placement is not None:

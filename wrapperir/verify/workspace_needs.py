@@ -11,13 +11,13 @@ from wrapperir.ir.kernel import KernelChoice
 from wrapperir.ir.line import BufferRef, KernelArgument
 from wrapperir.ir.types import DType, TensorType
 from wrapperir.ir.workspace import WorkspaceNeed, ZeroMode, combined_mode
-from wrapperir.verify.amounts import amount
+from wrapperir.text.expressions import format_expression
 from wrapperir.verify.state import (
+    KernelSignature,
     NeededWorkspace,
     ParameterFacts,
-    Signature,
     State,
-    Value,
+    ValueFacts,
     defined_note,
 )
 
@@ -52,7 +52,7 @@ class Needs:
         self._known = known
         self._found: dict[int, _Together] = {}
 
-    def add(self, choice: KernelChoice, signature: Signature) -> None:
+    def add(self, choice: KernelChoice, signature: KernelSignature) -> None:
         """Check what a choice needs; its kernel has this signature."""
         access = {
             position: (parameter.reads, parameter.writes)
@@ -183,7 +183,7 @@ def _is_whole(count: Expr) -> bool:
 
 
 def check_choosing(
-    state: State, signature: Signature, arguments: Sequence[KernelArgument]
+    state: State, signature: KernelSignature, arguments: Sequence[KernelArgument]
 ) -> None:
     """Check that a call of a multi-kernel gives what picking goes by, and workspaces."""
     for size in signature.sizes:
@@ -206,7 +206,7 @@ def check_choosing(
             _check_extent(state, needed, value, given)
 
 
-def _tensor(state: State, argument: KernelArgument) -> Value | None:
+def _tensor(state: State, argument: KernelArgument) -> ValueFacts | None:
     """Return the value of an argument, unless that was reported."""
     value = state.values.get(argument.name) if isinstance(argument, BufferRef) else None
     if value is None or not value.live or not isinstance(value.type, TensorType):
@@ -214,12 +214,12 @@ def _tensor(state: State, argument: KernelArgument) -> Value | None:
     return value
 
 
-def _type(value: Value) -> TensorType:
+def _type(value: ValueFacts) -> TensorType:
     assert isinstance(value.type, TensorType)
     return value.type
 
 
-def _check_mode(state: State, needed: NeededWorkspace, value: Value) -> None:
+def _check_mode(state: State, needed: NeededWorkspace, value: ValueFacts) -> None:
     given = value.storage.workspace
     if needed.mode is None or not value.storage.certain or value.facts.empty:
         return
@@ -246,7 +246,7 @@ _Given = Mapping[str, Expr]
 
 
 def _given(
-    signature: Signature, state: State, arguments: Sequence[KernelArgument]
+    signature: KernelSignature, state: State, arguments: Sequence[KernelArgument]
 ) -> _Given:
     """Return what a call says of scalar parameters and sizes; some may be left out."""
     found: dict[str, Expr] = {}
@@ -264,7 +264,7 @@ def _given(
 
 
 def _check_extent(
-    state: State, needed: NeededWorkspace, value: Value, given: _Given
+    state: State, needed: NeededWorkspace, value: ValueFacts, given: _Given
 ) -> None:
     """Report a workspace that certainly has fewer elements than a choice needs."""
     polynomials = state.layouts.expressions.polynomials
@@ -281,8 +281,8 @@ def _check_extent(
         state.derived.append(wanted)  # what is known of an expression goes by identity
         needs = polynomials.of(wanted)
         if polynomials.bounds(combine(needs, numel, -1))[0] > 0:
-            asked = amount((count,), needs)
-            held = amount(_type(value).size, numel)
+            asked = _format_amount((count,), needs)
+            held = _format_amount(_type(value).size, numel)
             state.report(
                 Code.WORKSPACE_ARGUMENT,
                 f"the choice @{choice} needs {asked} elements of %{value.name}, "
@@ -307,3 +307,36 @@ def _at_call(expr: Expr, given: _Given, known: dict[int, Expr | None]) -> Expr |
         parts = tuple(arg for arg in args if arg is not None)
         known[id(expr)] = Operation(expr.op, parts) if len(parts) == len(args) else None
     return known[id(expr)]
+
+
+_MOST_PARTS = 24
+
+
+def _format_amount(factors: Sequence[Expr], value: Polynomial) -> str:
+    """Return a product of sound expressions for a reader, and its value where it is one.
+
+    ``4 * n = 32``; ``s0 * 8``; ``64``.  A long expression is not written out.
+    """
+    number = str(value.get((), 0)) if value.keys() <= {()} else None
+    if number is not None and all(isinstance(factor, int) for factor in factors):
+        return number
+    if _is_long(factors):
+        return number or "another number of"
+    level = len(factors) > 1
+    parts = [format_expression(factor, lambda name: name) for factor in factors]
+    shown = " * ".join(
+        f"({part})" if level and isinstance(factor, Operation) else part
+        for part, factor in zip(parts, factors, strict=True)
+    )
+    return shown if number is None else f"{shown} = {number}"
+
+
+def _is_long(factors: Sequence[Expr]) -> bool:
+    """Say whether factors have many parts, each counted as often as it is written."""
+    waiting, count = list(factors), 0
+    while waiting and count <= _MOST_PARTS:
+        count += 1
+        part = waiting.pop()
+        if isinstance(part, Operation):
+            waiting += part.args
+    return bool(waiting)

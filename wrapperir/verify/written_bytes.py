@@ -11,7 +11,7 @@ from wrapperir.analysis.arithmetic.range_map import RangeMap
 from wrapperir.diagnostics import Code
 from wrapperir.ir.types import TensorType
 from wrapperir.verify.layouts import Layouts
-from wrapperir.verify.state import State, Storage, Value, defined_note
+from wrapperir.verify.state import State, StorageFacts, ValueFacts, defined_note
 
 Runs: TypeAlias = tuple[tuple[int, int], ...]
 """Disjoint ranges of bytes in increasing order, not adjacent: begin and end of each."""
@@ -74,7 +74,7 @@ def intersect(left: Runs, right: Runs) -> bool:
     return False
 
 
-def note_write(state: State, value: Value, *, gaps_too: bool = False) -> None:
+def note_write(state: State, value: ValueFacts, *, gaps_too: bool = False) -> None:
     """Note that the elements of a value may have been written.
 
     With ``gaps_too``, all bytes from the first element to the end of the last may be.
@@ -108,13 +108,13 @@ def note_write(state: State, value: Value, *, gaps_too: bool = False) -> None:
         storage.unwritten = None
 
 
-def note_unknown_write(storage: Storage) -> None:
+def note_unknown_write(storage: StorageFacts) -> None:
     """Note that any byte of a storage may have been written."""
     storage.written = True
     storage.unwritten = None
 
 
-def is_partly_unwritten(state: State, value: Value) -> bool:
+def is_partly_unwritten(state: State, value: ValueFacts) -> bool:
     """Say whether nothing wrote some byte of some element of a value, for certain."""
     storage = value.storage
     if storage.written:
@@ -129,7 +129,7 @@ def is_partly_unwritten(state: State, value: Value) -> bool:
     return _has_elements(state.layouts, value)
 
 
-def is_unwritten(state: State, value: Value) -> bool:
+def is_unwritten(state: State, value: ValueFacts) -> bool:
     """Say whether nothing wrote any byte of any element of a value, for certain.
 
     A value that may have no elements is not unwritten.
@@ -155,7 +155,7 @@ def _covers(ranges: RangeMap[None], begin: int, end: int) -> bool:
     )
 
 
-def _has_elements(layouts: Layouts, value: Value) -> bool:
+def _has_elements(layouts: Layouts, value: ValueFacts) -> bool:
     if value.facts.empty or value.facts.faults or not isinstance(value.type, TensorType):
         return False
     return value.facts.reach is not None or all(
@@ -163,7 +163,7 @@ def _has_elements(layouts: Layouts, value: Value) -> bool:
     )
 
 
-def check_read(state: State, value: Value, reader: str) -> None:
+def check_read(state: State, value: ValueFacts, reader: str) -> None:
     """Report a read of all elements of a value that nothing wholly wrote."""
     storage = value.storage
     if (storage.written and storage.unwritten is None) or not is_partly_unwritten(
