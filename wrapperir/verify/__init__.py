@@ -1,4 +1,4 @@
-"""The verifier: every certain fault of a program, at once, each with its place."""
+"""The verifier: every fault that is certain from a program alone, with its place."""
 
 from wrapperir.verify.program import verify
 

@@ -1,4 +1,4 @@
-"""What may be written, and which arguments of one call may share memory."""
+"""Forbidden writes, and arguments of one call that partly overlap."""
 
 from collections.abc import Sequence
 
@@ -47,10 +47,9 @@ def check_writable(state: State, value: ValueFacts) -> None:
 
 
 def merged_storage(sources: Sequence[ValueFacts]) -> StorageFacts:
-    """Return the storage of a result that may share any of ``sources``' memory.
+    """Return the storage of a result that may alias any of ``sources``.
 
-    The sources count as written from here on, since a write to the result may be one to
-    them.
+    A write to the result may write a source, so all sources count as written.
     """
     result = StorageFacts(certain=False)
     for value in sources:
@@ -63,9 +62,9 @@ def merged_storage(sources: Sequence[ValueFacts]) -> StorageFacts:
 
 
 def check_overlaps(state: State, buffers: Sequence[tuple[ValueFacts, bool]]) -> None:
-    """Report written arguments of one call that certainly share a part of another.
+    """Report arguments of one call that certainly overlap in part, one of them written.
 
-    ``buffers`` says of each argument whether it is written.
+    ``buffers`` has each argument, and whether it is written.
     """
     by_storage: dict[int, dict[str, tuple[ValueFacts, bool]]] = {}
     for value, written in buffers:
@@ -79,10 +78,10 @@ def check_overlaps(state: State, buffers: Sequence[tuple[ValueFacts, bool]]) -> 
 
 
 def _check_group(state: State, group: list[tuple[ValueFacts, bool]]) -> None:
-    """Compare the views of one storage in a call, each written one with each other.
+    """Compare the views of one storage in a call, each written one with each other one.
 
-    What it may cost is bounded for the whole program, against hostile files: beyond
-    that, an overlap counts as not known.
+    A budget for the whole program bounds the cost of hostile files.  When it is used up,
+    no overlap is reported.
     """
     for index, (left, left_written) in enumerate(group):
         for right, right_written in group[index + 1 :]:

@@ -1,4 +1,4 @@
-"""Assert lines."""
+"""Checks of assert lines."""
 
 from wrapperir.diagnostics import Code
 from wrapperir.ir.line import (
@@ -56,7 +56,7 @@ def check_assert_size_stride(state: State, line: AssertSizeStrideLine) -> None:
 
 
 def check_assert_alignment(state: State, line: AssertAlignmentLine) -> None:
-    """Check the tensor and that the alignment is one."""
+    """Check the tensor, and that the alignment is a power of two."""
     use_tensor(state, line.buffer)
     if not is_power_of_two(line.bytes):
         state.report(
@@ -72,7 +72,7 @@ def check_assert_scalar(state: State, line: AssertScalarLine) -> None:
 
 
 def check_assert_not_nan(state: State, line: AssertNotNanLine) -> None:
-    """Check the tensor and that something wrote it."""
+    """Check the tensor, whose elements the host reads."""
     value = use_tensor(state, line.buffer)
     if value is not None:
         check_read(state, value, "the assert reads")

@@ -1,4 +1,4 @@
-"""Kernel calls: arity, dtype, device, and what the kernel reads and writes."""
+"""Checks of kernel calls: arity, dtype, device, reads and writes."""
 
 from wrapperir.diagnostics import Code, Note
 from wrapperir.ir.line import BufferRef, KernelArgument, KernelCallLine
@@ -88,7 +88,7 @@ def _access(
     buffers: list[tuple[ValueFacts, ParameterFacts]],
     signature: KernelSignature,
 ) -> None:
-    """Check reads before writes: both happen in the one launch.
+    """Check the reads of a call, then its writes and overlaps.
 
     A kernel that runs in order may read what it wrote through another argument.
     """
@@ -128,10 +128,10 @@ def _access(
 def _reads_nothing_written(
     state: State, value: ValueFacts, signature: KernelSignature
 ) -> bool:
-    """Say whether a kernel is given nothing to read through a parameter.
+    """Say whether nothing has written any byte that a kernel may read through a value.
 
-    Kernels that do not run in order may read all of the storage that they are given a
-    part of; a choice of a multi-kernel need not take the argument.
+    A kernel that does not run in order (Triton) may read anywhere in the storage, and a
+    choice of a multi-kernel may leave the argument out: so the whole storage counts.
     """
     if signature.in_order and not signature.is_multi:
         return is_unwritten(state, value)
@@ -141,11 +141,11 @@ def _reads_nothing_written(
 def _note_kernel_write(
     state: State, value: ValueFacts, parameter: ParameterFacts, signature: KernelSignature
 ) -> None:
-    """Note what a kernel may write: as much as the interpreter lets it.
+    """Note the bytes that a kernel may write: those that the interpreter lets it write.
 
-    A descriptor keeps a kernel to its tensor.  A C++ kernel, which runs in order, counts
-    as writing all from the first element to the last; others may write anywhere in the
-    storage.
+    Through a descriptor, these are the elements of the tensor.  A kernel that runs in
+    order (C++) counts as writing all bytes from the first element to the last.  Any other
+    kernel may write anywhere in the storage.
     """
     if parameter.descriptor is not None:
         note_write(state, value)
@@ -156,7 +156,7 @@ def _note_kernel_write(
 
 
 def _use_all(state: State, arguments: tuple[KernelArgument, ...]) -> None:
-    """Use the arguments of a call that cannot be checked; it may write them all."""
+    """Use the arguments of a call that cannot be checked; all of them count as written."""
     for argument in arguments:
         if isinstance(argument, BufferRef):
             value = use(state, argument.name)

@@ -1,6 +1,7 @@
-"""What two types provably have apart: reach, layout, placement.
+"""Certain differences between two types: reach, layout, placement.
 
-Sizes may be symbolic, so each answer is "certainly" or "not known to be".
+Sizes may be symbolic.  A difference is reported only where it holds for every value that
+the symbols may have.
 """
 
 from wrapperir.analysis.arithmetic.polynomial import Polynomial, combine, scaled
@@ -28,9 +29,9 @@ def same_device(left: Device, right: Device) -> bool:
 
 
 def reaches_past(layouts: Layouts, type: TensorType, extent: TensorType) -> bool:
-    """Say whether ``type``, where it has elements, certainly needs more than ``extent``.
+    """Say whether a view of type ``type`` certainly ends past a storage of type ``extent``.
 
-    Both count from the start of one storage, which spans just ``extent``.
+    A view that may be empty is compared as if it had an element.
     """
     if type is extent:
         return False
@@ -82,7 +83,7 @@ def certainly_differ(layouts: Layouts, left: Expr, right: Expr) -> bool:
 
 
 def difference(layouts: Layouts, left: ValueType, right: ValueType) -> str | None:
-    """Return what two types certainly have apart, in words, or ``None``."""
+    """Return how two types certainly differ, in words, or ``None``."""
     if left is right:
         return None
     if isinstance(left, TensorType) and isinstance(right, TensorType):
@@ -118,9 +119,9 @@ def kind_of(type: ValueType) -> str:
 def placement_difference(
     left: TensorType | PoolType, right: TensorType | PoolType, name: str = "it"
 ) -> str | None:
-    """Return how the place that ``left`` is in certainly differs from that of ``right``.
+    """Return how device, space or pinning of two types certainly differ, or ``None``.
 
-    ``name`` is what to call ``left``.
+    ``name`` is the name of ``left`` in the text.
     """
     if not same_device(left.device, right.device):
         return f"{name} is on {left.device}, not on {right.device}"

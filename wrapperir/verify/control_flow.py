@@ -1,4 +1,4 @@
-"""Lines with nested blocks: what goes in, what comes out, and who owns it."""
+"""Checks of lines with nested blocks: operands, parameters, results and ownership."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
@@ -57,7 +57,7 @@ Walk: TypeAlias = Callable[[Sequence[BodyLine]], None]
 
 @frozen(eq=False)
 class BlockOperand:
-    """What a block is given: a value, a scalar expression, or something unusable."""
+    """An operand of a block: a value, a scalar expression, or neither if reported."""
 
     value: ValueFacts | None
     is_scalar: bool
@@ -161,7 +161,7 @@ def _operand_difference(state: State, operand: BlockOperand, type: ValueType) ->
 
 @frozen(eq=False)
 class BlockReturn:
-    """What a block returns: an argument each, with its value if it is a live name."""
+    """The results of a block: each argument, with its value if it is a live name."""
 
     arguments: tuple[Argument, ...]
     values: tuple[ValueFacts | None, ...]
@@ -224,7 +224,10 @@ def _define_parameters(
     operands: list[BlockOperand],
     path: LinePath,
 ) -> list[tuple[StorageFacts, StorageFacts]]:
-    """Define the parameters; operands that share memory share it inside, too."""
+    """Define the parameters of a block; return the storage of each operand and its copy.
+
+    Operands that share a storage share the copy, too.
+    """
     inner: dict[int, StorageFacts] = {}
     lent: list[tuple[StorageFacts, StorageFacts]] = []
     fits = len(parameters) == len(operands)
@@ -284,7 +287,7 @@ def _use_result(state: State, argument: Argument) -> ValueFacts | None:
 
 
 def check_plain_result(state: State, argument: Argument) -> None:
-    """Check an output that is no name: it must be a scalar expression or none."""
+    """Check an output that is not a name: a scalar expression or none."""
     if argument is None or isinstance(argument, bool):
         return
     if isinstance(argument, int | float | Symbol | Operation):

@@ -1,4 +1,4 @@
-"""Events, and which streams a line may be on."""
+"""Checks of events, and of the streams of lines."""
 
 from wrapperir.diagnostics import Code
 from wrapperir.ir.line import RecordEventLine, WaitEventLine
@@ -8,7 +8,7 @@ from wrapperir.verify.state import Role, State, StorageFacts, defined_note
 
 
 def check_stream(state: State, device: Device, stream: int) -> None:
-    """Check the device and stream of a line that is on one."""
+    """Check the device and the stream of a line."""
     fault = state.layouts.device_fault(device)
     if fault is not None:
         state.report_fault(fault)
@@ -37,7 +37,7 @@ def check_record_event(state: State, line: RecordEventLine) -> None:
 
 
 def check_wait_event(state: State, line: WaitEventLine) -> None:
-    """Check that what is waited for is an event of the same kind of device."""
+    """Check that a line waits for an event of the same kind of device."""
     check_stream(state, line.device, line.stream)
     value = use(state, line.event)
     if value is None:

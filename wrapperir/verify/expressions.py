@@ -1,4 +1,4 @@
-"""Whether expressions are well formed, which symbols they use, and what bounds them."""
+"""Facts of expressions: symbols, faults, bounds."""
 
 from attrs import define, frozen
 
@@ -11,7 +11,7 @@ from wrapperir.ir.line import SymbolKind
 
 @define(eq=False)
 class SymbolFacts:
-    """A symbol in scope: its range, and what it was computed from."""
+    """A symbol in scope: its range, and the polynomial that it was computed from."""
 
     kind: SymbolKind
     interval: Interval

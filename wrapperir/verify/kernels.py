@@ -1,4 +1,4 @@
-"""Kernel definitions."""
+"""Checks of kernel definitions."""
 
 from collections.abc import Iterable
 
@@ -61,7 +61,7 @@ def define_kernel(
 ) -> None:
     """Check and define the name of a kernel or multi-kernel.
 
-    The rest is what :class:`wrapperir.verify.state.KernelSignature` says of it.
+    The other arguments are those of :class:`wrapperir.verify.state.KernelSignature`.
     """
     name = line.name
     is_multi = isinstance(line, MultiKernelLine)
@@ -92,7 +92,7 @@ def define_kernel(
 
 
 def parameter_facts(parameter: RuntimeParameter) -> ParameterFacts:
-    """Return what calls need to know of a parameter."""
+    """Return the facts of a parameter that calls are checked by."""
     if isinstance(parameter, TensorParameter):
         access = parameter.access
         return ParameterFacts(
@@ -109,7 +109,7 @@ def parameter_facts(parameter: RuntimeParameter) -> ParameterFacts:
 def check_parameters(
     state: State, parameters: tuple[Parameter, ...], language: Language
 ) -> None:
-    """Check the parameters of a kernel or multi-kernel, each and together."""
+    """Check the parameters of a kernel or multi-kernel, and that their names differ."""
     for parameter in parameters:
         if isinstance(parameter, DescriptorParameter):
             check_descriptor_parameter(state, parameter, language)
@@ -144,7 +144,7 @@ def check_unique(
 
 
 def _check_bindings(state: State, line: KernelDefinitionLine) -> None:
-    """Each constexpr has one value in each config; constants bind nothing else."""
+    """Check that each constexpr has one value in each config, and nothing else has one."""
     constexprs = dict.fromkeys(
         p.name for p in line.parameters if isinstance(p, ConstexprParameter)
     )

@@ -1,4 +1,4 @@
-"""Whether a type is sound by itself, and how far into its storage it reaches."""
+"""Facts of types: faults, symbols, and the bytes of storage that they need."""
 
 from attrs import define
 
@@ -27,10 +27,12 @@ _DEEPEST_TUPLE = 50
 
 @define(eq=False)
 class TypeFacts:
-    """What is known of a type.
+    """Facts of a type.
 
-    ``reach`` is how many bytes from the start of its storage the type reaches: 0 where
-    it has no elements, ``None`` where that is not a constant or the type has faults.
+    ``reach`` is the number of bytes from the start of the storage to the end of the last
+    element: 0 without elements, ``None`` where it is not constant or the type has faults.
+    ``needs`` is the same number as a polynomial, and ``runs`` the ranges of bytes that the
+    elements are in, each built when it is first asked for.
     """
 
     symbols: tuple[str, ...] = ()
@@ -133,7 +135,7 @@ class Layouts:
         return facts
 
     def check_extent(self, facts: TypeFacts, extent: Expr, what: str) -> None:
-        """Add to ``facts`` what is wrong with a number of elements or bytes."""
+        """Add the faults of a number of elements or bytes to ``facts``."""
         if type(extent) is int:
             if extent < 0:
                 _add(facts, Code.NEGATIVE_EXTENT, f"the {what} {extent} is negative")
@@ -186,7 +188,7 @@ class Layouts:
             )
 
     def device_fault(self, device: Device) -> Fault | None:
-        """Return what is wrong with a device's name or index."""
+        """Return the fault of a device's name or index, or ``None``."""
         if id(device) not in self._devices:
             sound = is_identifier(device.kind) and (
                 device.index is None or device.index >= 0

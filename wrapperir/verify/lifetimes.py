@@ -1,4 +1,4 @@
-"""Allocation, free, reuse, views and leaks; the rules are in ``semantics.md``."""
+"""Checks of allocation, free, reuse, views and leaks."""
 
 from wrapperir.diagnostics import Code
 from wrapperir.ir.line import AllocateLine, FreeLine, ReinterpretLine, ReuseLine, ZeroMode
@@ -163,7 +163,7 @@ def _amounts(state: State, type: TensorType, extent: TensorType) -> str:
 
 
 def check_reinterpret(state: State, line: ReinterpretLine) -> None:
-    """Name a view: one more reference to the storage of its source."""
+    """Define a view: one more name of the storage of its source."""
     type = line.type
     value = use_tensor(state, line.source)
     storage = StorageFacts(workspace=DOES_FOR_ANY) if value is None else value.storage

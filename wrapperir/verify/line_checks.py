@@ -1,4 +1,4 @@
-"""Which check each line kind gets, and the walk over a list of lines."""
+"""The walk over a list of lines, and the check of each line kind."""
 
 from collections.abc import Callable, Sequence
 
@@ -67,7 +67,7 @@ _BRINGING_SYMBOLS = frozenset(
 
 
 class LineChecks(LineVisitor[None]):
-    """Checks a line where the walk of ``state`` is."""
+    """Checks lines, one after the other; ``state`` says where the walk is."""
 
     def __init__(self, state: State) -> None:
         """Check for one walk."""

@@ -1,4 +1,4 @@
-"""What to say of a name or symbol that is not there: undefined, dropped or elsewhere."""
+"""Reports of names and symbols that are undefined, dropped, or of another block."""
 
 from wrapperir.analysis.arithmetic.interval import UNBOUNDED
 from wrapperir.diagnostics import Code, LinePath, Note
@@ -21,7 +21,7 @@ from wrapperir.verify.state import (
 
 
 def report_unusable(state: State, name: str, value: ValueFacts | None) -> None:
-    """Report that a name has no live value here: ``value`` is what it once had."""
+    """Report a name without a live value; ``value`` is the one that it had, if any."""
     if value is None:
         _report_undefined(state, name)
     elif value.poisoned or name in state.scope.reported:
@@ -116,7 +116,7 @@ def report_unknown_symbol(state: State, name: str) -> None:
 
 
 def _later_definitions(state: State) -> FirstDefinitions:
-    """Return where each name is first defined; scanned once, when something is missing."""
+    """Return where each name is first defined; the program is scanned at the first call."""
     if state.definitions is None:
         state.definitions = _scan(state.program)
     return state.definitions

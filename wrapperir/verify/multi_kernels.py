@@ -1,4 +1,4 @@
-"""Multi-kernels: their parameters, sizes and choices, and which two are the same."""
+"""Checks of multi-kernels: parameters, sizes, choices, and duplicates."""
 
 from collections.abc import Sequence
 
@@ -55,7 +55,7 @@ def check_multi_kernel(state: State, line: MultiKernelLine) -> None:
 
 
 def _check_sizes(state: State, line: MultiKernelLine, own: _Own) -> tuple[KernelSize, ...]:
-    """Report what is wrong with sizes; return those that calls can be held to."""
+    """Report the faults of sizes; return the sizes without faults."""
     taken = {parameter.name for parameter in line.parameters}
     sound: list[KernelSize] = []
     here = state.here
@@ -128,11 +128,11 @@ def _check_written(
     own: _Own,
     signatures: Sequence[KernelSignature | None],
 ) -> None:
-    """Report choices that leave unwritten what another one writes.
+    """Report choices that do not write a parameter that another choice writes.
 
-    That is of parameters that are written and not read, unless some choice needs it as a
-    workspace: calls may give one of these that nothing wrote before.  What no choice takes
-    may be the workspace of one that was dropped.
+    Only parameters that are written and not read are checked, as a call may pass memory
+    that nothing wrote.  A workspace of some choice is not, nor is a parameter that no
+    choice takes.
     """
     needed = {need.parameter for choice in line.choices for need in choice.workspaces}
     written = [
@@ -256,7 +256,7 @@ def _described(parameter: ParameterFacts) -> str:
 
 
 def _check_new(state: State, line: MultiKernelLine) -> None:
-    """Warn of a multi-kernel that is another one but for its name."""
+    """Warn of a multi-kernel that differs from another one in its name only."""
     name, first = state.multi_kernels.setdefault(identity(line), (line.name, state.place()))
     if first != state.place():
         state.report(

@@ -18,7 +18,7 @@ from wrapperir.verify.state import (
 def define_result(
     state: State, name: str, type: ValueType, storage: StorageFacts
 ) -> ValueFacts:
-    """Define a result, whose type may mention symbols that the lines after define."""
+    """Define a result, whose type may mention symbols that the following lines define."""
     facts = state.layouts.of(type)
     for symbol in facts.symbols:
         if symbol not in state.symbols:
@@ -30,7 +30,7 @@ def define_result(
 
 
 def report_resource(state: State, value: ValueFacts, what: str) -> None:
-    """Report a pool or event where it cannot be, and say no more about it."""
+    """Report a pool or event in a place where none may be, and poison the value."""
     is_pool = isinstance(value.type, PoolType)
     state.report(
         Code.MISPLACED_RESOURCE,
@@ -45,7 +45,7 @@ def report_resource(state: State, value: ValueFacts, what: str) -> None:
 
 
 def report_awaited(state: State) -> None:
-    """Report the symbols of results' types that the lines after did not define."""
+    """Report symbols of the types of results that the following lines did not define."""
     awaited = state.scope.awaited
     missing = [item for item in awaited.items() if item[0] not in state.symbols]
     awaited.clear()
@@ -74,7 +74,7 @@ def define(
 
 
 def _role_of(state: State, name: str, type: ValueType, role: Role) -> Role:
-    """Return the role of a value that is no tensor: scalars and events have no memory."""
+    """Return the role of a value that is not a tensor."""
     if isinstance(type, PoolType | EventType):
         state.resources.add(name)
     if role is Role.OWNED and isinstance(type, ScalarType | EventType):
@@ -83,7 +83,7 @@ def _role_of(state: State, name: str, type: ValueType, role: Role) -> Role:
 
 
 def enter(state: State, value: ValueFacts) -> None:
-    """Add a value to the names, unless its name is taken or is none."""
+    """Add a value to the names; report a name that is taken or not an identifier."""
     name = value.name
     if name in state.values or not is_identifier(name):
         _enter_anyway(state, value)
@@ -116,7 +116,7 @@ def _enter_anyway(state: State, value: ValueFacts) -> None:
 
 
 def use(state: State, name: str) -> ValueFacts | None:
-    """Return the live value of a name; ``None``, and a diagnostic, if there is none."""
+    """Return the live value of a name; report a name without one and return ``None``."""
     value = state.values.get(name)
     if (
         value is not None
@@ -138,7 +138,7 @@ def use_tensor(state: State, name: str) -> ValueFacts | None:
 
 
 def report_no_tensor(state: State, value: ValueFacts) -> None:
-    """Report that a tensor is needed where ``value`` is."""
+    """Report a value that is not a tensor where a tensor is needed."""
     state.report(
         Code.NOT_A_TENSOR,
         f"%{value.name} is not a tensor",
@@ -148,7 +148,7 @@ def report_no_tensor(state: State, value: ValueFacts) -> None:
 
 
 def check_type(state: State, facts: TypeFacts) -> None:
-    """Report the faults of a type, once, and the symbols it uses that are not there."""
+    """Report the first fault of a type, once, and its symbols that are not in scope."""
     if facts.faults and not facts.reported:
         facts.reported = True
         state.report_fault(facts.faults[0])
@@ -165,7 +165,7 @@ def check_symbols(state: State, names: tuple[str, ...]) -> None:
 
 
 def use_expression(state: State, expr: Expr) -> None:
-    """Report what is wrong with an expression."""
+    """Report the fault of an expression and its symbols that are not in scope."""
     kind = expr.__class__
     if kind is int or kind is float or kind is bool:
         return

@@ -1,7 +1,6 @@
-"""Operator calls and the results taken from them.
+"""Checks of operator calls, and of elements taken from their results.
 
-Which operators exist, and what their schemas say, is PyTorch's to know: nothing here
-asks it.
+PyTorch is not asked which operators exist, nor for their schemas.
 """
 
 from wrapperir.diagnostics import Code
@@ -81,7 +80,7 @@ def check_extern_kernel(state: State, line: ExternKernelLine) -> None:
 
 
 def _use_argument(state: State, argument: Argument, names: list[str], depth: int) -> None:
-    """Use what an argument mentions; ``names`` collects the values."""
+    """Use the values and symbols of an argument; add the names of values to ``names``."""
     if isinstance(argument, BufferRef):
         use(state, argument.name)
         names.append(argument.name)
@@ -149,7 +148,7 @@ def _check_keywords(state: State, line: ExternKernelLine, names: list[str]) -> N
 
 
 def _check_reads(state: State, line: ExternKernelLine, names: list[str]) -> None:
-    """Report arguments that the call surely reads and that nothing wrote."""
+    """Report arguments that the call certainly reads and that nothing wholly wrote."""
     for name in names:
         value = state.values.get(name)
         if value is None or not value.live:

@@ -1,9 +1,10 @@
-"""Where storages lie in pools, and which of them live.
+"""Placements of storages in pools, and the live placements of each pool.
 
-An offset or size may be symbolic.  A placement is then known by *spans*, in each of which
-two placements certainly overlap where their numbers do: the bytes that it has whatever the
-symbols are, and, where begin and end are multiples of one polynomial, those multiples.
-What spans do not show is compared one by one, as polynomials, within a budget.
+Offsets and sizes may be symbolic.  Each placement has *spans*, ranges of integers in some
+unit.  Two placements certainly overlap if they have overlapping spans in one unit.  A span
+in bytes has the bytes that the placement occupies for all values of the symbols.  A span
+in multiples of a polynomial is exact, where begin and end are such multiples.  Placements
+without a common unit are compared pair by pair, as polynomials, within a budget.
 """
 
 from collections.abc import Iterator
@@ -30,12 +31,12 @@ if TYPE_CHECKING:
     from wrapperir.verify.state import LineScope, StorageFacts, ValueFacts
 
 Unit: TypeAlias = frozenset[tuple[tuple[Unknown, ...], int]] | None
-"""What a span counts: multiples of a polynomial, or, as ``None``, bytes."""
+"""The unit of a span: a polynomial, or ``None`` for bytes."""
 
 
 @frozen
 class PlacedSpan:
-    """``begin`` and ``end`` of a placement, in units that are more than zero."""
+    """A range of a placement, in units that are certainly greater than zero."""
 
     unit: Unit
     begin: int
@@ -46,9 +47,9 @@ class PlacedSpan:
 class PlacedExtent:
     """The bytes of a placement.
 
-    ``latest`` is the greatest value that the begin can have, ``earliest`` the least that
-    the end can; the polynomials are ``None`` where both are constants, and ``unit`` is
-    what they are multiples of.
+    ``latest`` is an upper bound of its begin, ``earliest`` a lower bound of its end.  Where
+    these are not constant, ``begin`` and ``end`` are their polynomials, and ``unit`` is the
+    polynomial that both are multiples of, if there is one.
     """
 
     spans: tuple[PlacedSpan, ...]
@@ -62,10 +63,9 @@ class PlacedExtent:
 
 @define(eq=False)
 class PoolContents:
-    """What lives in a pool, by span.
+    """The live placements of a pool, by span.
 
-    ``symbolic`` has what is not at constants, by the polynomial that it is a multiple of,
-    if it is of one.
+    ``symbolic`` has the placements whose bytes are not constant, by unit.
     """
 
     spans: dict[Unit, RangeMap["Placement"]] = field(
@@ -76,7 +76,7 @@ class PoolContents:
     )
 
     def enter(self, placement: "Placement") -> None:
-        """Add a placement that overlaps none that lives."""
+        """Add a placement that does not overlap a live one."""
         extent = placement.extent
         if extent is None:
             return
@@ -102,7 +102,7 @@ class PoolContents:
                 del self.symbolic[extent.unit]
 
     def overlapping(self, spans: tuple[PlacedSpan, ...]) -> Iterator["Placement"]:
-        """Yield what lives and has a span in common with ``spans``."""
+        """Yield the live placements that overlap one of ``spans``."""
         for span in spans:
             ranges = self.spans.get(span.unit)
             if ranges is not None:
@@ -110,7 +110,7 @@ class PoolContents:
                     yield placement
 
     def incomparable(self, unit: Unit) -> Iterator["Placement"]:
-        """Yield what is not at constants and not in multiples of ``unit``, either."""
+        """Yield the symbolic placements that spans in ``unit`` are not compared with."""
         for other, group in self.symbolic.items():
             if unit is None or other != unit:
                 yield from group.values()
@@ -120,11 +120,11 @@ class PoolContents:
 class Placement:
     """A storage's place in a pool.
 
-    ``pool`` is the storage of the pool, ``lender`` the block parameter whose pool it is, if
-    it is one's.  ``names`` counts the names that keep the storage alive, and ``ended`` is
-    the line that dropped the last.  ``extent`` is ``None`` where nothing is known of the
-    bytes, or there are none, or an overlap was reported.  ``alignment`` is what the place
-    gives the storage, in bytes, where the offset is constant.
+    ``pool`` is the storage of the pool, ``lender`` the block parameter that it belongs to,
+    if any.  ``names`` counts the names that keep the storage alive; ``ended`` is the line
+    that dropped the last one.  ``extent`` is ``None`` where the bytes are unknown or there
+    are none, or after an overlap was reported.  ``alignment`` is the alignment of the
+    address in bytes, where the offset is constant.
     """
 
     owner: "ValueFacts"
@@ -136,7 +136,7 @@ class Placement:
     alignment: int | None = None
 
     def drop(self, scope: "LineScope") -> None:
-        """Drop a name; with the last, the pool that this was placed in loses one, too."""
+        """Drop a name; the last name of a placement is one of its pool, too."""
         placement: Placement | None = self
         while placement is not None:
             placement.names -= 1
@@ -186,7 +186,7 @@ def _multiples(
     size: Polynomial,
     at_least_one: frozenset[str],
 ) -> PlacedSpan | None:
-    """Return the span in multiples of the size's primitive part, if the begin is one."""
+    """Return the span in units of the size's primitive part, if the begin is a multiple."""
     content = gcd(*size.values())
     if not content or list(size) == [()]:
         return None

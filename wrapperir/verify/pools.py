@@ -1,4 +1,4 @@
-"""Pools and what is placed in them; the rules are in ``semantics.md``."""
+"""Checks of pools and placements."""
 
 import math
 
@@ -58,7 +58,7 @@ def check_place(state: State, line: PlaceLine) -> None:
 
 
 def _keep(pool: ValueFacts, value: ValueFacts) -> None:
-    """Have the placement keep its pool's memory, also where that is placed itself."""
+    """Have the placement keep its pool alive, and the pool that this is placed in."""
     outer = pool.storage.placement
     lender = pool.storage.lender
     if outer is not None:
@@ -68,7 +68,7 @@ def _keep(pool: ValueFacts, value: ValueFacts) -> None:
 
 
 def _check_offset(state: State, offset: Expr) -> bool:
-    """Report what is wrong with an offset by itself; say whether it is sound."""
+    """Report the faults of an offset by itself; say whether it has none."""
     if type(offset) is int and offset >= 0:
         return True
     facts = TypeFacts()
@@ -80,7 +80,7 @@ def _check_offset(state: State, offset: Expr) -> bool:
 def _check_place(
     state: State, line: PlaceLine, pool: ValueFacts, value: ValueFacts
 ) -> None:
-    """Check a placement against its pool, and against what lives there."""
+    """Check a placement against its pool and the live placements there."""
     assert isinstance(pool.type, PoolType)
     type = line.type
     found = _unplaceable(line)
@@ -129,7 +129,7 @@ def _check_place(
 
 
 def check_element_alignment(state: State, value: ValueFacts, type: TensorType) -> None:
-    """Report where a placement's new name has elements that its place does not align."""
+    """Report a view or reuse whose elements are not aligned where the storage is placed."""
     placement = value.storage.placement
     if placement is None or placement.alignment is None:
         return
@@ -158,7 +158,7 @@ def _unplaceable(line: PlaceLine) -> str | None:
 def _misalignment(
     state: State, pool: PoolType, type: TensorType | PoolType, offset: Expr
 ) -> str | None:
-    """Return why the alignment that a type promises, or its elements need, is not given."""
+    """Return why a placement lacks the alignment of its type or elements, or ``None``."""
     wanted = type.alignment or 1
     if isinstance(type, TensorType):
         wanted = max(wanted, type.dtype.itemsize)
@@ -174,7 +174,7 @@ def _misalignment(
 
 
 def _enter(state: State, pool: ValueFacts, value: ValueFacts, extent: PlacedExtent) -> None:
-    """Let a placement live in its pool, unless it overlaps what lives there."""
+    """Add a placement to its pool, unless it overlaps a live one."""
     living, placement = pool.storage.pool, value.storage.placement
     if living is None or placement is None:
         return
@@ -193,10 +193,10 @@ def _enter(state: State, pool: ValueFacts, value: ValueFacts, extent: PlacedExte
 
 
 def _compared(state: State, living: PoolContents, extent: PlacedExtent) -> Placement | None:
-    """Return what lives and certainly overlaps, of what spans do not tell apart.
+    """Return a live placement that certainly overlaps, of those without a common unit.
 
-    What it may cost is bounded for the whole program; beyond that, an overlap counts as
-    not known.
+    A budget for the whole program bounds the cost.  When it is used up, no overlap is
+    reported.
     """
     polynomials = state.layouts.expressions.polynomials
     for other in living.incomparable(extent.unit):

@@ -1,4 +1,4 @@
-"""The walk over a program: definitions, inputs, symbols, constants, lines, outputs."""
+"""The verifier's entry, and its walk over the sections of a program."""
 
 from wrapperir.diagnostics import Code, Diagnostic
 from wrapperir.ir.identifier import is_identifier
@@ -63,7 +63,7 @@ def verify(program: Program) -> tuple[Diagnostic, ...]:
 
 
 def _sort_key(diagnostic: Diagnostic) -> tuple[int, ...]:
-    """Return the key that sorts diagnostics by place; what has no place comes first."""
+    """Return the key that sorts diagnostics by place, those without a place first."""
     path = diagnostic.path or ()
     return tuple(part if isinstance(part, int) else _ORDER.get(part, -1) for part in path)
 
@@ -109,7 +109,7 @@ def _check_all(state: State, checks: LineChecks) -> None:
 
 
 def _define_input(state: State, item: Input) -> None:
-    """Define an input; its type waits for the symbols, which are read from inputs."""
+    """Define an input; its type is checked when the symbols are known."""
     role = Role.SCALAR if isinstance(item.type, ScalarType) else Role.INPUT
     storage = StorageFacts()
     value = ValueFacts(

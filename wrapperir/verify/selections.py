@@ -1,4 +1,4 @@
-"""How multi-kernels pick: indices, hints, trees and records."""
+"""Checks of selection policies of multi-kernels."""
 
 import math
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ def known_names(line: MultiKernelLine) -> Known:
 
 
 def check_selection(state: State, line: MultiKernelLine, known: Known) -> None:
-    """Check how a multi-kernel picks."""
+    """Check the selection policy of a multi-kernel."""
     selection = line.selection
     here, state.here = state.here, part_of(state, "selection")
     match selection:
@@ -53,7 +53,7 @@ def check_selection(state: State, line: MultiKernelLine, known: Known) -> None:
 def _check_index(
     state: State, line: MultiKernelLine, index: int, subject: str | None = None
 ) -> bool:
-    """Report an index that no choice has; say whether one has it."""
+    """Report an index that no choice has; say whether a choice has it."""
     if 0 <= index < len(line.choices):
         return True
     if line.choices:

@@ -1,4 +1,4 @@
-"""What the verifier knows while it walks a program: values, storages, scopes, findings."""
+"""The state of the verifier's walk: values, storages, scopes, findings."""
 
 from collections.abc import Hashable, Iterable, Iterator
 from enum import Enum, auto
@@ -25,11 +25,11 @@ MAX_NESTING = 64
 """Blocks nested deeper are refused, so that recursion over them is safe."""
 
 DOES_FOR_ANY = ZeroMode.ZERO_ON_CALL
-"""How memory began that nothing is known of, so that no call given it is reported."""
+"""Zero mode assumed for memory of unknown origin, so that no call with it is reported."""
 
 
 class Role(Enum):
-    """Who owns a name, and so what may be done with it."""
+    """The owner of a value, which decides what may be done with it."""
 
     OWNED = auto()
     INPUT = auto()
@@ -72,7 +72,7 @@ class ValueFacts:
     """A name: its type, its memory, and whether it still holds a reference.
 
     ``defined`` is the index of its line, or a place that is no line.  A name that a
-    fault was reported for is not ``live`` and ``poisoned``: nothing more is said of it.
+    fault was reported for is not ``live`` and ``poisoned``: nothing more is reported of it.
     """
 
     name: str
@@ -87,7 +87,7 @@ class ValueFacts:
     dropped: int = -1
 
     def poison(self) -> None:
-        """Say no more about this name."""
+        """Report nothing more about this name."""
         if self.live and self.storage.placement is not None:
             self.storage.placement.drop(self.scope)
         self.live = False
@@ -103,10 +103,10 @@ class ValueFacts:
 
 @define(eq=False)
 class LineScope:
-    """One list of lines, the program's or a nested block's; ``index`` is where we are.
+    """One list of lines, the program's or a nested block's; ``index`` is the current line.
 
-    ``reported`` holds names of other scopes whose use here was reported.  ``awaited`` has
-    the symbols of results' types that the lines after have yet to define, and where.
+    ``reported`` has names of other scopes whose use here was reported.  ``awaited`` has the
+    symbols in types of results that following lines must define, with the result's place.
     """
 
     path: LinePath
@@ -120,9 +120,9 @@ class LineScope:
 
 @frozen
 class ParameterFacts:
-    """One runtime parameter, flat for speed; ``is_buffer`` says that it takes a tensor.
+    """One runtime parameter; ``is_buffer`` says that it takes a tensor.
 
-    ``descriptor`` is the parameter itself where the tensor is behind a descriptor.
+    ``descriptor`` is the parameter itself if it is a descriptor parameter.
     """
 
     name: str
@@ -135,11 +135,11 @@ class ParameterFacts:
 
 @frozen(eq=False)
 class NeededWorkspace:
-    """What the choices of a multi-kernel need of the workspace at a parameter.
+    """The workspace that the choices of a multi-kernel need at a parameter.
 
-    ``mode`` does for all of them; ``None`` where none does, which was reported.
-    ``counts`` has the counts of elements that calls can be held to, each with a choice
-    that needs as many.
+    ``mode`` is the zero mode that suits all of them; ``None`` if there is none, which was
+    reported.  ``counts`` has the numbers of elements that calls are checked against, each
+    with a choice that needs them.
     """
 
     parameter: int
@@ -149,12 +149,12 @@ class NeededWorkspace:
 
 @frozen(eq=False)
 class KernelSignature:
-    """What a call of a kernel must give: tensors, of an element type, and scalars.
+    """The parameters of a kernel or multi-kernel, which calls are checked against.
 
-    ``parameters`` is ``None`` where the kernel is not known, so that a call of it is
-    reported once.  ``in_order`` says that it runs as its source reads, as C++ does, so
-    that what it does with arguments that overlap is defined.  ``sizes`` and ``workspaces``
-    are those of a multi-kernel, without the ones that were reported.
+    ``parameters`` is ``None`` for a kernel that is not known, which is reported once.
+    ``in_order`` says that the kernel runs as its source reads, as C++ does, so that its
+    arguments may overlap.  ``sizes`` and ``workspaces`` are those of a multi-kernel that
+    were not reported.
     """
 
     parameters: tuple[ParameterFacts, ...] | None
@@ -167,7 +167,7 @@ class KernelSignature:
 
 @frozen(eq=False)
 class FirstDefinitions:
-    """Where a program defines each value and symbol, the first time."""
+    """The place of the first definition of each value and symbol."""
 
     values: dict[str, LinePath]
     symbols: dict[str, LinePath]
@@ -175,12 +175,12 @@ class FirstDefinitions:
 
 @define(eq=False)
 class State:
-    """The walk's state.  ``here`` is the place while that is not a line.
+    """The walk's state.  ``here`` is the current place if that is not a line.
 
-    ``resources`` are the names of pools and events, which few lines may be given.
-    ``streams`` says whether anything was launched on another stream than 0.
-    ``multi_kernels`` has the place of each by what makes it another.  ``derived`` keeps
-    the expressions that the walk made: what is known of one goes by its identity.
+    ``resources`` are the names of pools and events, which few lines accept.  ``streams``
+    says whether a line is on another stream than 0.  ``multi_kernels`` has the name and
+    place of each multi-kernel by its contents.  ``derived`` keeps expressions that the walk
+    made alive, as facts are looked up by identity.
     """
 
     program: Program

@@ -1,10 +1,11 @@
-"""The order of work on streams, and which uses of memory are in none.
+"""Vector clocks of streams, and conflicts between uses that they do not order.
 
 Vector clocks (Fidge, "Timestamps in message-passing systems that preserve the partial
 ordering", 1988; Mattern, "Virtual time and global states of distributed systems", 1989)
-say which work of other streams is done before what a stream does next.  A use is compared
-with the last of each stream alone, and a write forgets what is ordered before it, as what
-comes after the write comes after that, too (Flanagan and Freund, "FastTrack", 2009).
+count, for each stream, the work of every other stream that is done before the stream's
+next work.  A use is compared with the last use of each stream only.  A write clears the
+uses before it, as work after the write is ordered after those, too (Flanagan and Freund,
+"FastTrack", 2009).
 """
 
 from collections.abc import Generator, Iterable, Iterator
@@ -35,7 +36,7 @@ class StreamUse:
 
 @frozen(eq=False)
 class RecordedEvent:
-    """What was done, by stream, where an event was recorded."""
+    """The work of each stream that is done when an event is reached."""
 
     era: int
     done: dict[Stream, int]
@@ -57,7 +58,7 @@ class _Uses:
 
 @define(eq=False)
 class UseHistory:
-    """Who used some memory.  Once a fault was ``reported``, nothing more is said of it."""
+    """The uses of some memory.  After one conflict was ``reported``, no other one is."""
 
     devices: dict[Device, _Uses] = field(factory=dict[Device, _Uses])
     reported: bool = False
@@ -72,7 +73,7 @@ class UseHistory:
 
 @frozen(eq=False)
 class Conflict:
-    """Two uses without an order; ``reuse`` where the earlier is of an earlier owner."""
+    """Two unordered uses; with ``reuse``, the earlier use is by an earlier owner."""
 
     earlier: StreamUse
     later: StreamUse
@@ -81,12 +82,12 @@ class Conflict:
 
 @define(eq=False)
 class Clocks:
-    """What each stream knows to be done.
+    """The vector clock of each stream.
 
-    All of earlier eras is.  In a block the host may wait, which is not known after it, so
-    a use may be of a later era than the walk is.
-    ``steps`` bounds the work for hostile programs, whose streams may be as many as their
-    lines: where it is used up, all counts as ordered.
+    All work of earlier eras is done.  A wait of the host in a block does not count after
+    the block, so a use may be of a later era than the walk is in.  ``steps`` bounds the
+    work for hostile programs with as many streams as lines: when it is used up, all uses
+    count as ordered.
     """
 
     era: int = 0
@@ -100,18 +101,18 @@ class Clocks:
         self.counts[stream] = self.counts.get(stream, 0) + 1
 
     def record(self, stream: Stream) -> RecordedEvent:
-        """Return the point that a stream's work has reached."""
+        """Return an event of the work given to a stream so far."""
         known = self._known(stream)
         self.steps -= len(known)
         return RecordedEvent(self.era, {**known, stream: self.counts.get(stream, 0)})
 
     def record_all(self) -> RecordedEvent:
-        """Return the point that all work given until here has reached."""
+        """Return an event of the work given to all streams so far."""
         self.steps -= len(self.counts)
         return RecordedEvent(self.era, dict(self.counts))
 
     def wait(self, stream: Stream, event: RecordedEvent) -> None:
-        """Have what a stream is given from here on come after an event."""
+        """Order later work of a stream after an event."""
         if event.era < self.era or self.steps < 0:
             return
         self.steps -= len(event.done)
@@ -120,14 +121,14 @@ class Clocks:
             known[other] = max(known.get(other, 0), count)
 
     def wait_for_all(self) -> None:
-        """Have all from here on, on every stream, come after all until here."""
+        """Order later work of all streams after all work so far."""
         self._latest += 1
         self.era = self._latest
         self.done = {}
 
     @contextmanager
     def in_block(self) -> Generator[None]:
-        """Forget afterwards what the host has waited for meanwhile."""
+        """Forget the host's waits in the ``with`` block at its end."""
         era, done = self.era, self.done
         yield
         self.era, self.done = era, done
@@ -144,7 +145,7 @@ class Clocks:
         *,
         writes: bool,
     ) -> Conflict | None:
-        """Note a use by the work last given to a stream; return what it conflicts with."""
+        """Note a use by the last work of a stream; return a conflict with an earlier use."""
         use = StreamUse(stream, self.counts[stream], self.era, writes, name, path)
         uses = history.on(stream.device)
         conflict: Conflict | None = None
@@ -178,7 +179,7 @@ class Clocks:
         return None
 
     def follow(self, history: UseHistory, others: Iterable[UseHistory]) -> None:
-        """Have a new owner's uses come after all uses by ``others``, the old ones."""
+        """Require that uses by a new owner come after those by ``others``, the old ones."""
         for other in others:
             if other.reported:
                 continue

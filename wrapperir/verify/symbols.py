@@ -1,4 +1,4 @@
-"""Symbol definitions: their sources and ranges."""
+"""Checks of symbol definitions: sources and ranges."""
 
 import math
 
@@ -80,7 +80,7 @@ def _define(state: State, name: str, facts: SymbolFacts) -> None:
 def _check_source(
     state: State, line: SymbolDefinitionLine
 ) -> tuple[Interval, Polynomial | None]:
-    """Return what the source says of the value."""
+    """Check the source of a symbol; return its range and its polynomial, if known."""
     source = line.source
     if isinstance(source, SizeOf | StrideOf):
         return _dimension(state, source), None
@@ -134,7 +134,7 @@ def _dimension(state: State, source: SizeOf | StrideOf) -> Interval:
 
 
 def check_one_element(state: State, value: ValueFacts) -> None:
-    """Report a tensor that certainly has not just one element."""
+    """Report a tensor that certainly has more or fewer elements than one."""
     type = value.type
     assert isinstance(type, TensorType)
     if any(certainly_differ(state.layouts, size, 1) for size in type.size):

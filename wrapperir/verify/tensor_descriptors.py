@@ -1,4 +1,4 @@
-"""Tensor descriptors: parameters that are behind one, and the tensors they are given."""
+"""Checks of descriptor parameters, and of the tensors that calls pass for them."""
 
 from wrapperir.diagnostics import Code
 from wrapperir.ir.descriptors import DESCRIPTOR_ALIGNMENT, block_fault, layout_fault
@@ -10,7 +10,7 @@ from wrapperir.verify.state import State, ValueFacts, defined_note
 def check_descriptor_parameter(
     state: State, parameter: DescriptorParameter, language: Language
 ) -> None:
-    """Report a parameter that there is no descriptor for."""
+    """Report a descriptor parameter that Triton does not support."""
     fault = block_fault(parameter)
     if fault is not None:
         state.report(
@@ -30,7 +30,7 @@ def check_descriptor_parameter(
 def check_descriptor_argument(
     state: State, parameter: DescriptorParameter, value: ValueFacts
 ) -> None:
-    """Report a tensor that certainly cannot be behind a descriptor."""
+    """Report a tensor that certainly does not fit a descriptor parameter."""
     type = value.type
     assert isinstance(type, TensorType)
     if value.facts.faults or block_fault(parameter) is not None:
@@ -46,7 +46,7 @@ def check_descriptor_argument(
 
 
 def _misalignment(value: ValueFacts, type: TensorType) -> str | None:
-    """Return why the address is certainly not aligned, if that is so."""
+    """Return why the address is certainly not aligned, or ``None``."""
     placement = value.storage.placement
     if placement is not None:
         if placement.alignment is None:

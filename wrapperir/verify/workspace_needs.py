@@ -1,4 +1,4 @@
-"""What the choices of a multi-kernel need of workspaces, and whether calls give it."""
+"""Workspaces that the choices of a multi-kernel need, and checks that calls pass them."""
 
 from collections.abc import Hashable, Mapping, Sequence
 
@@ -24,10 +24,10 @@ from wrapperir.verify.state import (
 
 @define(eq=False)
 class _Together:
-    """What the choices so far need of one workspace.
+    """The needs of one workspace that were gathered so far.
 
-    ``asker`` made the mode what it is.  ``counts`` has each that is written otherwise,
-    once; of numbers, the largest.
+    ``asker`` is the choice that last changed the mode.  ``counts`` has each different
+    expression once, and of the constant counts the largest.
     """
 
     mode: ZeroMode | None
@@ -38,7 +38,7 @@ class _Together:
 
 
 class Needs:
-    """Gathers what the choices of a multi-kernel need of each workspace."""
+    """Gathers the needs of each workspace from the choices of a multi-kernel."""
 
     def __init__(
         self,
@@ -46,14 +46,14 @@ class Needs:
         own: Sequence[ParameterFacts | None],
         known: Mapping[str, DType],
     ) -> None:
-        """Start with none; ``own`` are the multi-kernel's parameters."""
+        """Start without needs; ``own`` are the multi-kernel's parameters."""
         self._state = state
         self._own = own
         self._known = known
         self._found: dict[int, _Together] = {}
 
     def add(self, choice: KernelChoice, signature: KernelSignature) -> None:
-        """Check what a choice needs; its kernel has this signature."""
+        """Check and add the needs of a choice; its kernel has this signature."""
         access = {
             position: (parameter.reads, parameter.writes)
             for position, parameter in zip(
@@ -91,7 +91,7 @@ class Needs:
             self._gather(choice, need, is_sound)
 
     def of_all(self) -> tuple[NeededWorkspace, ...]:
-        """Return what all choices together need."""
+        """Return the combined needs of all choices."""
         return tuple(
             NeededWorkspace(parameter, found.mode, tuple(found.counts.values()))
             for parameter, found in self._found.items()
@@ -110,7 +110,7 @@ class Needs:
         )
 
     def _check_count(self, choice: KernelChoice, count: Expr) -> bool:
-        """Report what is wrong with a count; say whether calls can be held to it."""
+        """Report the fault of a count; say whether calls can be checked against it."""
         names: tuple[str, ...] = ()
         if isinstance(count, Symbol):
             names = (count.name,)
@@ -170,7 +170,7 @@ _EXACT = frozenset({ExprOp.ADD, ExprOp.SUB, ExprOp.MUL, ExprOp.NEG})
 
 
 def _is_whole(count: Expr) -> bool:
-    """Say whether a polynomial of a count is exact: it has no fraction in a sum."""
+    """Say whether a count has no fraction, so that its polynomial is exact."""
     waiting, seen = [count], set[int]()
     while waiting:
         part = waiting.pop()
@@ -185,7 +185,7 @@ def _is_whole(count: Expr) -> bool:
 def check_choosing(
     state: State, signature: KernelSignature, arguments: Sequence[KernelArgument]
 ) -> None:
-    """Check that a call of a multi-kernel gives what picking goes by, and workspaces."""
+    """Check the dimensions and workspaces that a call passes to a multi-kernel."""
     for size in signature.sizes:
         value = _tensor(state, arguments[size.parameter])
         if value is not None and size.dim >= len(_type(value).size):
@@ -207,7 +207,7 @@ def check_choosing(
 
 
 def _tensor(state: State, argument: KernelArgument) -> ValueFacts | None:
-    """Return the value of an argument, unless that was reported."""
+    """Return the tensor of an argument; ``None`` if it is not one or was reported."""
     value = state.values.get(argument.name) if isinstance(argument, BufferRef) else None
     if value is None or not value.live or not isinstance(value.type, TensorType):
         return None
@@ -248,7 +248,7 @@ _Given = Mapping[str, Expr]
 def _given(
     signature: KernelSignature, state: State, arguments: Sequence[KernelArgument]
 ) -> _Given:
-    """Return what a call says of scalar parameters and sizes; some may be left out."""
+    """Return the known values of scalar parameters and sizes at a call, by name."""
     found: dict[str, Expr] = {}
     parameters = signature.parameters or ()
     for parameter, argument in zip(parameters, arguments, strict=True):
@@ -294,9 +294,9 @@ def _check_extent(
 
 
 def _at_call(expr: Expr, given: _Given, known: dict[int, Expr | None]) -> Expr | None:
-    """Return an expression with what a call gives; ``None`` where that is not known.
+    """Return an expression with the values of a call; ``None`` if one is not known.
 
-    ``known`` has what parts became, so that shared ones cost once.
+    ``known`` has the results for parts, so that shared parts cost once.
     """
     if isinstance(expr, Symbol):
         return given.get(expr.name)
@@ -313,7 +313,7 @@ _MOST_PARTS = 24
 
 
 def _format_amount(factors: Sequence[Expr], value: Polynomial) -> str:
-    """Return a product of sound expressions for a reader, and its value where it is one.
+    """Return a product of expressions as text, with its value if it is constant.
 
     ``4 * n = 32``; ``s0 * 8``; ``64``.  A long expression is not written out.
     """
@@ -332,7 +332,7 @@ def _format_amount(factors: Sequence[Expr], value: Polynomial) -> str:
 
 
 def _is_long(factors: Sequence[Expr]) -> bool:
-    """Say whether factors have many parts, each counted as often as it is written."""
+    """Say whether factors have many parts; repeated parts count repeatedly."""
     waiting, count = list(factors), 0
     while waiting and count <= _MOST_PARTS:
         count += 1

@@ -1,7 +1,8 @@
-"""Bytes that may have been written, of storages whose size is constant.
+"""Bytes that may have been written, of storages of constant size.
 
-A read of other bytes is certainly a fault.  Where a layout is not constant, or is in too
-many pieces, a write counts as one of all bytes and a read as one of written bytes.
+A read of any other byte is certainly a fault.  A write whose layout is not constant counts
+as a write of all bytes, and such a read as one of written bytes.  A layout in too many
+pieces counts as written from its first byte to its last, and is not checked when read.
 """
 
 import itertools
@@ -115,7 +116,7 @@ def note_unknown_write(storage: StorageFacts) -> None:
 
 
 def is_partly_unwritten(state: State, value: ValueFacts) -> bool:
-    """Say whether nothing wrote some byte of some element of a value, for certain."""
+    """Say whether some byte of an element of a value is certainly unwritten."""
     storage = value.storage
     if storage.written:
         if storage.unwritten is None or not isinstance(value.type, TensorType):
@@ -130,10 +131,7 @@ def is_partly_unwritten(state: State, value: ValueFacts) -> bool:
 
 
 def is_unwritten(state: State, value: ValueFacts) -> bool:
-    """Say whether nothing wrote any byte of any element of a value, for certain.
-
-    A value that may have no elements is not unwritten.
-    """
+    """Say whether a value certainly has elements and all of their bytes are unwritten."""
     storage = value.storage
     if not storage.written:
         return _has_elements(state.layouts, value)
@@ -164,7 +162,10 @@ def _has_elements(layouts: Layouts, value: ValueFacts) -> bool:
 
 
 def check_read(state: State, value: ValueFacts, reader: str) -> None:
-    """Report a read of all elements of a value that nothing wholly wrote."""
+    """Report a read of all elements of a value that is partly unwritten.
+
+    ``reader`` begins the message: ``aten.sum.default reads``.
+    """
     storage = value.storage
     if (storage.written and storage.unwritten is None) or not is_partly_unwritten(
         state, value
