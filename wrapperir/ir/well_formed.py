@@ -176,7 +176,7 @@ class _TypeRule(dict[type, _Parts | _Refusal | None]):
                 if kind is allowed or (
                     issubclass(kind, allowed) and not issubclass(kind, Line)
                 ):
-                    return _record(kind)
+                    return _record(allowed)
             elif kind is bool and allowed in (int, float):
                 if Symbol in self._alternatives:
                     return None  # a truth value counts as a number in expressions

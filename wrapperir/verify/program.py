@@ -13,7 +13,6 @@ from wrapperir.verify.line_checks import LineChecks
 from wrapperir.verify.names import check_type, define, enter, report_resource, use
 from wrapperir.verify.races import check_races
 from wrapperir.verify.state import Role, State, StorageFacts, ValueFacts
-from wrapperir.verify.written_bytes import check_read
 
 _ORDER = {
     name: rank
@@ -145,7 +144,6 @@ def _check_output(state: State, output: Argument, returned: set[str]) -> None:
     if value is None:
         return
     returned.add(value.name)
-    check_read(state, value, "the program returns")
     if isinstance(value.type, PoolType | EventType):
         report_resource(state, value, "an output")
         return

@@ -145,7 +145,7 @@ class Clocks:
         *,
         writes: bool,
     ) -> Conflict | None:
-        """Note a use by the last work of a stream; return a conflict with an earlier use."""
+        """Note a use by a stream's last work; return a conflict with an earlier use."""
         use = StreamUse(stream, self.counts[stream], self.era, writes, name, path)
         uses = history.on(stream.device)
         conflict: Conflict | None = None
