@@ -6,12 +6,12 @@ from wrapperir.ir.line import Argument, BufferRef, Line, keyword
 from wrapperir.ir.program import ConstantInput, Input, Program
 from wrapperir.ir.types import EventType, PoolType, ScalarType
 from wrapperir.ir.well_formed import MalformedPart, malformed_parts
-from wrapperir.verify.control_flow import check_plain_result, report_returned_workspace
 from wrapperir.verify.layouts import TypeFacts
 from wrapperir.verify.lifetimes import check_leaks
 from wrapperir.verify.line_checks import LineChecks
 from wrapperir.verify.names import check_type, define, enter, report_resource, use
 from wrapperir.verify.races import check_races
+from wrapperir.verify.results import check_plain_result, report_returned_workspace
 from wrapperir.verify.state import Role, State, StorageFacts, ValueFacts
 
 _ORDER = {
