@@ -33,9 +33,21 @@ class FxEmitter(Emitter):
         choosing=True,
     )
 
-    def __init__(self, *, compile_graph: GraphCompiler | None = None) -> None:
-        """Make an emitter whose graphs are run by what ``compile_graph`` returns."""
+    def __init__(
+        self, *, compile_graph: GraphCompiler | None = None, trusts_inputs: bool = False
+    ) -> None:
+        """Make an emitter whose graphs are run by what ``compile_graph`` returns.
+
+        With ``trusts_inputs``, calls do not check their inputs.
+        """
         self.compile_graph = compile_graph
+        self.trusts_inputs = trusts_inputs
+
+    def trusting_inputs(self) -> Self:
+        """Return this emitter, made for callers whose guards have checked the inputs."""
+        trusting = copy(self)
+        trusting.trusts_inputs = True
+        return trusting
 
     def compiling_graphs(self, compile_graph: GraphCompiler) -> Self:
         """Return this emitter, made to run what ``compile_graph`` makes of each graph."""
@@ -77,4 +89,6 @@ class FxEmitter(Emitter):
         """
         from wrapperir_fx.load import load_graph
 
-        return load_graph(artifact, constants, self.compile_graph)
+        return load_graph(
+            artifact, constants, self.compile_graph, trusts_inputs=self.trusts_inputs
+        )

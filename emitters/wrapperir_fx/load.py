@@ -3,13 +3,14 @@
 # torch says little of its types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 
 import torch
 from torch.fx import Graph, GraphModule
 from torch.fx.graph import CodeGen
 
 from wrapperir.diagnostics import DiagnosticError
+from wrapperir.emit.checked_inputs import input_checker
 from wrapperir.emit.constants import check_constants
 from wrapperir.emit.contract import Artifact, GraphCompiler, Loaded, Value
 from wrapperir.fx import stream_functions
@@ -23,8 +24,12 @@ def load_graph(
     artifact: Artifact,
     constants: Mapping[str, torch.Tensor],
     compile_graph: GraphCompiler | None,
+    *,
+    trusts_inputs: bool = False,
 ) -> Loaded:
     """Build the graph of an artifact and return a callable that runs it.
+
+    Unless it ``trusts_inputs``, it checks that they are as the program declares them.
 
     Raises:
         DiagnosticError: a constant is missing or of another type, a kernel does not
@@ -38,9 +43,25 @@ def load_graph(
         raise DiagnosticError(*wrong)
     module = build_graph_module(program, constants)
     if compile_graph is None:
-        return restoring_streams(boxed(module), module.graph)
-    call = compiled(module, compile_graph, len(program.outputs))
-    return restoring_streams(call, module.graph)
+        call = boxed(module)
+    else:
+        call = compiled(module, compile_graph, len(program.outputs))
+    call = restoring_streams(call, module.graph)
+    check = input_checker(program, constants)
+    return call if trusts_inputs else checking_inputs(call, check)
+
+
+def checking_inputs(call: Loaded, check: Callable[[list[Value]], None]) -> Loaded:
+    """Return ``call``, made to check its inputs first.
+
+    The check is not part of the graph, which other compilers may take and export.
+    """
+
+    def run(inputs: list[Value]) -> tuple[Value, ...]:
+        check(inputs)
+        return call(inputs)
+
+    return run
 
 
 def boxed(module: GraphModule) -> Loaded:

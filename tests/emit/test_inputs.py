@@ -27,12 +27,12 @@ def loaded(text: str) -> Loaded:
     return compile_program(parse_program(text))
 
 
-@pytest.fixture(scope="module", params=["python", "checker"])
+@pytest.fixture(scope="module", params=["python", "fx", "checker"])
 def mixed(request: pytest.FixtureRequest) -> Loaded:
     """Return what takes the inputs of ``MIXED``, as an emitter's code or this process."""
     program = parse_program(MIXED)
-    if request.param == "python":
-        return compile_program(program)
+    if request.param != "checker":
+        return compile_program(program, emitter=request.param)
     check = input_checker(program, {})
 
     def call(inputs: list[Value]) -> tuple[Value, ...]:

@@ -1,6 +1,7 @@
 """Loading what the FX emitter wrote, and calling it."""
 
 import gc
+import re
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,10 +11,12 @@ import torch
 
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Loaded, Value, emit_program, read_artifact, write_artifact
+from wrapperir.emit.input_check import InputError
 from wrapperir.emit.pipeline import load_stored
 from wrapperir.text import parse_program
 from wrapperir_fx.emitter import FxEmitter
 
+EMITTER = FxEmitter()
 TEXT = """\
 wrapperir 1
 
@@ -30,8 +33,7 @@ program @main(%x: f32[s0, 4], %scale: i64) {
 """
 
 
-def load(text: str, **constants: torch.Tensor) -> Loaded:
-    emitter = FxEmitter()
+def load(text: str, emitter: FxEmitter = EMITTER, **constants: torch.Tensor) -> Loaded:
     artifact = emit_program(parse_program(text), emitter)
     return load_stored(artifact, emitter, constants)
 
@@ -53,6 +55,36 @@ def test_what_was_written_is_read_and_loaded(tmp_path: Path) -> None:
     write_artifact(emit_program(parse_program(TEXT), FxEmitter()), tmp_path / "fx")
     artifact = read_artifact(tmp_path / "fx")
     assert_call(load_stored(artifact, FxEmitter(), {"w": torch.arange(4.0)}))
+
+
+X = torch.ones(3, 4)
+WRONG: list[tuple[list[Value], str]] = [
+    ([X], "2 inputs are needed, 1 were given"),
+    ([X.double(), 2], "%x needs elements of f32, not f64"),
+    ([X.to("meta"), 2], "%x needs to be on cpu, not on meta"),
+    ([torch.ones(3, 5), 2], "%x needs size [3, 4], not [3, 5]"),
+    ([torch.ones(4, 3).t(), 2], "%x needs stride [4, 1], not [1, 3]"),
+    ([X.to_sparse(), 2], "%x needs a tensor with strides, not sparse_coo"),
+    ([X, 2.0], "%scale needs an int, not a float"),
+]
+
+
+@pytest.mark.parametrize("compiles", [False, True])
+def test_wrong_inputs_are_refused_whatever_runs_the_graph(compiles: bool) -> None:
+    emitter = FxEmitter(compile_graph=(lambda module: module) if compiles else None)
+    call = load(TEXT, emitter, w=torch.arange(4.0))
+    for inputs, message in WRONG:
+        with pytest.raises(InputError, match=re.escape(message)):
+            call(list(inputs))
+    assert_call(call)
+
+
+def test_inputs_that_a_caller_has_checked_are_not_checked_again() -> None:
+    call = load(TEXT, EMITTER.trusting_inputs(), w=torch.arange(4.0))
+    z, *_ = call([torch.ones(3, 4).double(), 2])
+    assert isinstance(z, torch.Tensor)
+    assert z.dtype is torch.float64
+    assert_call(call)
 
 
 @pytest.mark.parametrize(
@@ -81,8 +113,11 @@ def test_a_parameter_as_constant_records_no_gradient() -> None:
 )
 def test_what_the_program_does_not_take_is_refused(inputs: Sequence[Value]) -> None:
     """A symbol out of its range, a float for an int, too few inputs."""
-    with pytest.raises((ValueError, TypeError)):
-        load(TEXT, w=torch.arange(4.0))(list(inputs))
+    w = torch.arange(4.0)
+    with pytest.raises((ValueError, InputError)):
+        load(TEXT, w=w)(list(inputs))
+    with pytest.raises((ValueError, TypeError)):  # as the graph itself refuses them
+        load(TEXT, EMITTER.trusting_inputs(), w=w)(list(inputs))
 
 
 WATCHED = """\
