@@ -1,7 +1,7 @@
-"""What goes into blocks and comes out of them, as PyTorch's higher-order operators take it.
+"""Operands and results of blocks as PyTorch's higher-order operators take them.
 
-They take tensors and ints.  A float goes as a tensor of one double, a tuple element by
-element; what is opaque comes out, and does not go in.
+They take and return tensors and ints, called leaves here.  A float becomes a tensor with
+one double, a tuple becomes its elements; an opaque value is returned and never taken.
 """
 
 # torch says little of its types.
@@ -42,14 +42,14 @@ _DTYPES: Mapping[SymbolKind, DType] = {
 }
 
 Take: TypeAlias = Callable[[str | None, object], Node]
-"""Appends the node of the next leaf, by its name and what it looks like."""
+"""Appends the node of the next leaf, with a name and a fake value."""
 
 
 @frozen(eq=False)
 class Operand:
-    """What a block is given: its leaves, and the type that they are of.
+    """An operand of a block: its leaves, and the type of the whole.
 
-    ``roots`` are those of the value; what is no named value has none.
+    ``roots`` are the roots of a named value; a number has none.
     """
 
     leaves: tuple[FxArgument, ...]
@@ -60,14 +60,16 @@ class Operand:
 def pass_operand(
     graph: GraphContext, argument: Argument, types: Sequence[ValueType]
 ) -> Operand:
-    """Append what makes leaves of an operand; ``types`` are those that blocks declare.
+    """Append nodes that split an operand into leaves; ``types`` are what blocks declare.
 
-    A number becomes one of the declared kind, where all declare the same.
+    A number is converted to the declared kind, where all blocks declare the same.
     """
     if isinstance(argument, BufferRef):
         value = graph.values[argument.name]
         if _has_opaque(value.type):
-            graph.report("a block is given what is no tensor or number", argument.name)
+            graph.report(
+                "a block is given a value that is neither tensor nor number", argument.name
+            )
         return Operand(leaves_of(graph, argument, value.type), value.type, value.roots)
     assert isinstance(argument, int | float | Symbol | Operation)  # verified
     kinds = {kind_of(type.dtype) for type in types if isinstance(type, ScalarType)}
@@ -79,7 +81,7 @@ def pass_operand(
 def leaves_of(
     graph: GraphContext, argument: Argument, type: ValueType
 ) -> tuple[FxArgument, ...]:
-    """Append what makes leaves of a value of ``type``; a number becomes one of its kind."""
+    """Append nodes that split a value of ``type`` into leaves; numbers are converted."""
     if isinstance(type, ScalarType):
         kind = kind_of(type.dtype)
         if isinstance(argument, BufferRef):
@@ -104,10 +106,10 @@ def gather(
     *,
     lay_out: bool = False,
 ) -> Node:
-    """Append what makes a value again of its leaves, and return it.
+    """Append nodes that make a value from its leaves, and return it.
 
-    ``given`` is the type of the leaves, where it may be another kind of number;
-    ``lay_out`` says that tensors may have come in another layout.
+    ``given`` is the type of the leaves where it may be another kind of number; with
+    ``lay_out``, tensors may have another layout than ``type``.
     """
     look: object
     match type:
@@ -150,7 +152,7 @@ def pass_symbol(graph: GraphContext, name: str) -> FxArgument:
 
 
 def take_symbol(graph: GraphContext, name: str, take: Take) -> Node:
-    """Append what makes a symbol of its leaf, and return it."""
+    """Append nodes that make a symbol from its leaf, and return it."""
     val = graph.fakes.number(Symbol(name))
     if not _is_float(graph, name):
         return take(name, val)
@@ -203,7 +205,7 @@ def _has_opaque(type: ValueType) -> bool:
 
 
 def _is_plain(type: TensorType) -> bool:
-    """Say whether a copy that PyTorch makes surely has the layout of ``type``."""
+    """Say whether a copy that PyTorch makes is certain to have the layout of ``type``."""
     if type.offset != 0 or type.pinned:
         return False
     if type.stride == contiguous_stride(type.size):

@@ -1,8 +1,8 @@
-"""Which choice of a multi-kernel a call of this process runs, where only the run knows.
+"""Decides at run time which choice of a multi-kernel a call runs.
 
-Decisions are made as emitted Python makes them, by the same code: what was picked is
-logged at INFO by the logger ``wrapperir.choices`` and returned by :func:`choices`, and
-times are kept in the user's cache.
+Decisions are made by the same code as in emitted Python.  Each is logged at INFO by the
+logger ``wrapperir.choices`` and returned by :func:`choices`; times are kept in the user's
+cache.
 """
 
 # torch says little of its types.
@@ -48,11 +48,10 @@ _RUN = "run"
 def deciding_runner(
     definition: MultiKernelDefinition, launchers: Sequence[Launcher]
 ) -> Runner:
-    """Return what runs the calls of a multi-kernel on one device.
+    """Return a function that runs the calls of a multi-kernel on one device.
 
-    ``launchers`` are those of its choices, in order.  What is decided once is kept: of a
-    benchmark for all calls, else for calls with the same sizes and numbers of the same
-    types.
+    ``launchers`` run its choices, in order.  A decision is kept: that of a benchmark for
+    all calls, any other for calls with the same sizes and the same numbers and types.
     """
     line = definition.line
     found = [
@@ -97,8 +96,8 @@ def _by_rule(line: MultiKernelLine, found: Sequence[Choice]) -> Runner:
 
     nearest = isinstance(line.selection, NearestChoice)
     reason = "the nearest hint" if nearest else _reason(line)
-    # A table for each types of the numbers: 1, 1.0 and True are equal, what is computed
-    # with them is not.
+    # One table for each combination of types: 1, 1.0 and True are equal as keys, but an
+    # expression may have different values for them.
     chosen: dict[tuple[type, ...], ByShape] = {}
 
     def run(given: Given, deciding: Sequence[Number]) -> object:

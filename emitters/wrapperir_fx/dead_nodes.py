@@ -1,7 +1,7 @@
-"""Erases the nodes that a run of a graph's own code does not need.
+"""Erases nodes without effect before a graph's own code runs.
 
-They say something to readers of the graph, and other compilers make nothing of them; the
-code of a long graph of small operators would spend most of its time on them.
+They inform readers of the graph, and other compilers drop them; the code of a long graph
+of small operators would spend most of its time on them.
 """
 
 # FX says little of its types.
@@ -17,7 +17,7 @@ from wrapperir.ir.line import ReuseLine
 
 
 def erase_dead_nodes(graph: Graph) -> None:
-    """Erase frees, and reuses with the layout that the source has or is a view of.
+    """Erase frees, and reuses of memory that has a node with the same layout.
 
     The code drops a value after its last use, so without a free it does so no later.
     """
@@ -41,9 +41,9 @@ def _is_reuse(node: Node) -> bool:
 
 
 def _seen_before(node: Node, seen: dict[object, Node]) -> Node | None:
-    """Return an earlier node of the same memory and layout, and note this one.
+    """Return an earlier node of the same memory and layout; record this one.
 
-    Outputs stay tensors of their own.
+    A node that is an output is never returned: outputs stay distinct tensors.
     """
     root = node.args[0]
     assert isinstance(root, Node)

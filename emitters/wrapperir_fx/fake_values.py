@@ -1,11 +1,11 @@
-"""What the values of a program look like: PyTorch's fake tensors and symbolic numbers.
+"""Fake values of a program: PyTorch's fake tensors and symbolic numbers.
 
-A fake tensor has a type's size, strides, offset, element type and device, and a storage
-of no bytes.  All of one program are of one fake mode, which a tracer of the graph uses on.
+A fake tensor has the size, strides, offset, element type and device of a type, and no
+memory.  All fake tensors of a program belong to one fake mode, which tracers can use.
 
 Fake tensors are made without the dispatcher, which takes many times as long: a tensor on
-the *meta* device is wrapped as ``FakeTensor`` itself does it, and what else a fake tensor
-has is taken from one that PyTorch made for that device.
+the *meta* device is wrapped as ``FakeTensor`` does it, and the other attributes are copied
+from a fake tensor that PyTorch made for that device.
 """
 
 # torch says little of its types, and what wraps a tensor is its own.
@@ -43,7 +43,7 @@ _RESIZE_STORAGE = torch.ops.inductor.resize_storage_bytes_.default
 
 @frozen
 class _DeviceLook:
-    """A device, and the attributes of each fake tensor that is on it."""
+    """A device, and the attributes of all fake tensors on it."""
 
     device: torch.device
     state: dict[str, object]
@@ -51,7 +51,7 @@ class _DeviceLook:
 
 @frozen
 class _Look:
-    """What a tensor type comes to; ``meta`` is such a tensor on the *meta* device."""
+    """The layout of a tensor type; ``meta`` is such a tensor on the *meta* device."""
 
     size: tuple[Any, ...]
     stride: tuple[Any, ...]
@@ -61,7 +61,7 @@ class _Look:
 
 
 def _torch_device(device: Device) -> torch.device:
-    """Return a device as torch has it; *meta* for one that torch does not know.
+    """Return the torch device; *meta* for a device that torch does not know.
 
     No graph runs there, but it can be built, printed and read.
     """
@@ -72,13 +72,13 @@ def _torch_device(device: Device) -> torch.device:
 
 
 def _present(place: torch.device) -> torch.device:
-    """Return a GPU that there is in place of one that is not: PyTorch allocates on it."""
+    """Return an existing GPU in place of a missing one: PyTorch allocates on it."""
     count = torch.cuda.device_count() if place.type == "cuda" else 0
     return torch.device("cuda", 0) if 0 < count <= (place.index or 0) else place
 
 
 class FakeValues:
-    """Gives each value of one program its fake tensor, or number."""
+    """Makes the fake tensors and numbers of one program."""
 
     def __init__(self, facts: ProgramFacts) -> None:
         """Prepare a fake mode for one program."""
@@ -88,20 +88,20 @@ class FakeValues:
         )
         self._looks: dict[ValueType, _Look] = {}
         self._devices: dict[Device, _DeviceLook] = {}
-        # The meta tensor in each fake tensor, which must live for its id to be its own.
+        # The meta tensor of each fake tensor, which is kept so that its id stays unique.
         self._metas: dict[int, tuple[FakeTensor, torch.Tensor]] = {}
 
     def of(self, type: ValueType, name: str = "") -> object:
-        """Return what a value of a type looks like: at each call, another value.
+        """Return a fake value of a type, another tensor at each call.
 
-        ``name`` is that of the value: a number of that name has one look, which is also
-        that of the symbols that are its value.  What is no tensor, pool, number or tuple
-        looks like ``None``.
+        A number with a ``name`` is always the same, and also the value of the symbols
+        that are read from it.  Values that are not tensors, pools, numbers or tuples are
+        ``None``.
         """
         look = self._looks.get(type)
         if look is not None:
             with _WithoutModes():
-                # It has a storage of its own, and is quicker than any other copy.
+                # A lazy clone has its own storage, and is quicker than other copies.
                 return self._wrapped(torch._lazy_clone(look.meta), look.device)
         match type:
             case TensorType():
@@ -122,10 +122,10 @@ class FakeValues:
         type: TensorType | PoolType,
         offset: SymbolicNumber | None = None,
     ) -> object:
-        """Return what a view of ``source`` looks like, whose storage it shares.
+        """Return a fake view of ``source``, whose storage it shares.
 
-        ``offset`` counts elements of the view from the start of the storage; it is that
-        of the type unless it is given.
+        ``offset`` counts elements of the view from the start of the storage; by default
+        it is the offset of the type.
         """
         if isinstance(type, PoolType):
             type = bytes_of(type)
@@ -142,23 +142,23 @@ class FakeValues:
             return self._wrapped(meta, look.device)
 
     def number(self, expr: Expr) -> SymbolicNumber:
-        """Return what the value of an expression looks like."""
+        """Return the symbolic value of an expression."""
         return self._numbers.number(expr)
 
     def computed(self, op: ExprOp, args: Sequence[SymbolicNumber]) -> SymbolicNumber:
-        """Return what an operator makes of numbers: of two, where it takes several."""
+        """Return the result of an operator; a variadic one is given two numbers."""
         return self._numbers.computed(op, args)
 
     def converted(self, number: SymbolicNumber, kind: SymbolKind) -> SymbolicNumber:
-        """Return what a number looks like as one of a kind."""
+        """Return a number converted to a kind."""
         return self._numbers.converted(number, kind)
 
     def sample(self, symbol: str) -> int:
-        """Return a number that an int symbol may be."""
+        """Return a possible value of an int symbol."""
         return self._numbers.sample(symbol)
 
     def unknown(self, kind: SymbolKind = SymbolKind.INT) -> SymbolicNumber:
-        """Return a number that only the run knows, and like no other."""
+        """Return a new number that is known at run time only."""
         return self._numbers.unknown(kind)
 
     def _look(self, type: TensorType) -> _Look:
@@ -178,7 +178,7 @@ class FakeValues:
         return look
 
     def _device(self, device: Device) -> _DeviceLook:
-        """Return what fake tensors of a device have; such as PyTorch makes, once."""
+        """Return the attributes of fake tensors on a device, as PyTorch makes them."""
         with _WithoutModes():
             meta = torch.empty(0, device=_META)
             place = _torch_device(device)

@@ -1,4 +1,4 @@
-"""Running what a user's function makes of a graph, and saying what it did wrong."""
+"""Runs graphs that a user's function compiled, and reports its faults."""
 
 import traceback
 from collections.abc import Callable
@@ -17,10 +17,11 @@ _MOST_CHARACTERS = 2000
 
 
 def compiled(module: GraphModule, compile_graph: GraphCompiler, outputs: int) -> Loaded:
-    """Return what runs the graph of a program, which has so many outputs.
+    """Return a function that runs the compiled graph of a program.
 
-    The graph belongs to ``compile_graph``, which may change it.  What it returns is called
-    with the inputs, or with the list of them if its attribute ``_boxed_call`` is true.
+    ``compile_graph`` may change the graph.  The function that it returns is called with
+    the inputs, or with the list of them if its attribute ``_boxed_call`` is true.
+    ``outputs`` is the number of outputs that the program has.
 
     Raises:
         DiagnosticError: WIR713, ``compile_graph`` raises another error, or returns
@@ -39,16 +40,17 @@ def compiled(module: GraphModule, compile_graph: GraphCompiler, outputs: int) ->
     boxed = getattr(made, "_boxed_call", False) is True  # PyTorch's mark of such a function
 
     def run(inputs: list[Value]) -> tuple[Value, ...]:
-        # Held by the call alone, so that memory goes when it is through with it.
+        # The call holds the only references, so that it can free inputs early.
         results = call(inputs) if boxed else call(*_taken(inputs))
         inputs.clear()
         if not isinstance(results, tuple | list):
             kind = type(results).__name__
-            problem = f"made what returns a {kind}, not a tuple or list of the outputs"
+            problem = f"returned a function that returns a {kind}, not a tuple or list"
             raise _fault(compile_graph, problem)
         values = tuple(cast("tuple[Value, ...] | list[Value]", results))
         if len(values) != outputs:
-            problem = f"made what returns {len(values)} outputs instead of {outputs}"
+            count = f"{len(values)} outputs instead of {outputs}"
+            problem = f"returned a function that returns {count}"
             raise _fault(compile_graph, problem)
         return values
 
@@ -56,7 +58,7 @@ def compiled(module: GraphModule, compile_graph: GraphCompiler, outputs: int) ->
 
 
 def _taken(inputs: list[Value]) -> tuple[Value, ...]:
-    """Return inputs that their list no longer holds."""
+    """Return the inputs, and empty their list."""
     given = tuple(inputs)
     inputs.clear()
     return given
@@ -89,7 +91,7 @@ def _fault(compile_graph: GraphCompiler, problem: str, *notes: Note) -> Diagnost
 
 
 def _name(function: object) -> str:
-    """Return how messages call a function, or an object that is called like one."""
+    """Return the name of a function, or of a callable object's type, for messages."""
     named = function if hasattr(function, "__qualname__") else type(function)
     names = (getattr(named, key, None) for key in ("__module__", "__qualname__"))
     return ".".join(str(name) for name in names if name)

@@ -1,4 +1,4 @@
-"""Kernel calls as nodes: which operator each is, and what it is given."""
+"""Kernel calls as nodes."""
 
 # torch says little of its types.
 # pyright: reportUnknownMemberType=false, reportPrivateUsage=false
@@ -93,8 +93,8 @@ def _operator_arguments(
 ) -> tuple[Argument, ...]:
     """Return the key of a call, and its three lists of arguments.
 
-    Numbers that are not at the positions ``taken`` (``None`` is all) become no numbers of
-    their parameters' types: where one is not whole, that is no fault.
+    Numbers are converted to their parameters' types at the positions ``taken``, by default
+    at all.  The others are not checked: a number that is not whole is not a fault there.
     """
     shared = _shared_parameters(graph, signature, arguments)
     given = [
@@ -173,7 +173,7 @@ def _given(
 
 
 def _converted(argument: Expr, parameter: ScalarParameter, kinds: NumberKinds) -> Expr:
-    """Return the number that a parameter becomes; where it is no int, its node faults."""
+    """Return an argument as its parameter's type; an int's node checks that it is whole."""
     match kind_of(parameter.dtype):
         case SymbolKind.FLOAT:
             return Operation(ExprOp.TO_FLOAT, (argument,))

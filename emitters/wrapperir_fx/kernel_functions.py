@@ -1,7 +1,6 @@
-"""Builds the kernels of programs: C++ ones side by side, Triton ones as jitted functions.
+"""Builds the kernels of programs, each once in a process.
 
-They are built as the Python emitter builds them: in a module of its making, which is
-executed.  A kernel is built once in a process, whatever program it comes from.
+They are built in a generated Python module, as emitted Python builds them.
 """
 
 # PyTorch's Triton kernels carry no types.
@@ -49,14 +48,14 @@ class _Kernel(Protocol):
 
 
 class InterpretedKernel:
-    """Stands for a Triton kernel on the CPU: launched alike, and run by the interpreter.
+    """A Triton kernel that runs in the interpreter and is launched like a jitted one.
 
-    ``arg_names`` are the kernel's parameters.  That is all that PyTorch asks of a kernel
-    to launch it.
+    ``arg_names`` are the kernel's parameters, the only attribute that PyTorch needs to
+    launch it.
     """
 
     def __init__(self, kernel: _Kernel) -> None:
-        """Stand for a kernel that was loaded to be interpreted."""
+        """Wrap a kernel that was loaded to be interpreted."""
         self.arg_names = list(kernel.arg_names)
         self._kernel = kernel
 
@@ -105,7 +104,7 @@ def register_kernels(
 
 
 def triton_function(definition: KernelDefinitionLine, *, interpreted: bool) -> object:
-    """Return what launches a Triton kernel: a ``JITFunction``, or its stand-in on the CPU.
+    """Return a Triton kernel's function: a ``JITFunction``, or on the CPU its stand-in.
 
     Both are launched as ``function[grid](...)``.
 
@@ -117,7 +116,7 @@ def triton_function(definition: KernelDefinitionLine, *, interpreted: bool) -> o
 
 
 def kernel_launcher(definition: KernelDefinitionLine, *, interpreted: bool) -> Launcher:
-    """Return what runs a kernel; it takes its arguments in the order of the parameters.
+    """Return a function that runs a kernel; it takes arguments in the order of parameters.
 
     ``interpreted`` says that a Triton kernel runs on the CPU.  On a GPU, the device of its
     tensors must be the current one.

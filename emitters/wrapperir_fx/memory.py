@@ -1,4 +1,4 @@
-"""Lines of memory: allocations, pools and what is placed in them, views."""
+"""Memory as nodes: allocations, pools, buffers placed in pools, and views."""
 
 # torch says little of its types.
 # pyright: reportUnknownMemberType=false
@@ -38,12 +38,12 @@ from wrapperir_fx.values import Root, Value
 from wrapperir_fx.views import layout_of, view_of
 
 COMM_SPACE = "comm"
-"""The space of symmetric memory, which the GPUs of a group read from one another."""
+"""The space of symmetric memory, which all GPUs of a group can read."""
 _SPACES = frozenset({DEFAULT_SPACE, COMM_SPACE})
 
 
 def emit_allocate(graph: GraphContext, line: AllocateLine) -> None:
-    """Append ``empty_strided``; a workspace is zeroed, in each call or once and for all."""
+    """Append ``empty_strided``; a workspace is zeroed in each call, or once."""
     kept = line.workspace is ZeroMode.ZERO_PER_PROGRAM
     with nullcontext() if kept else graph.streams.allocating(line):
         value = _allocate(graph, line.result, line.type, _kept if kept else _empty)
@@ -85,7 +85,7 @@ def emit_place(graph: GraphContext, line: PlaceLine) -> None:
 
 
 def emit_view(graph: GraphContext, line: ReuseLine | ReinterpretLine) -> None:
-    """Append ``as_strided`` of the source, seen in another element type if need be."""
+    """Append a view of the source."""
     source = graph.values[line.source]
     graph.streams.alias(line.result, line.source)
     value = graph.values[line.result] = view_of(graph, line.result, source, line.type)
@@ -93,11 +93,11 @@ def emit_view(graph: GraphContext, line: ReuseLine | ReinterpretLine) -> None:
 
 
 _Make: TypeAlias = Callable[[GraphContext, str, TensorType, bool], Node]
-"""Appends memory of a type for the result of a line; a flag says to name it so."""
+"""Appends memory of a type for a line's result; the flag gives the node its name."""
 
 
 def _allocate(graph: GraphContext, name: str, type: TensorType, make: _Make) -> Value:
-    """Append memory of a type from where its offset counts; return it, seen as such."""
+    """Append memory for a type, its offset included, and return the value in it."""
     for message, subject in unsupported_memory(type, _SPACES):
         graph.report(message, subject)
     alignment = type.alignment or 0

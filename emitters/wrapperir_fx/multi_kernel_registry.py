@@ -1,4 +1,4 @@
-"""The multi-kernels of this process, by key."""
+"""Registers multi-kernels in this process, each with what makes its choices."""
 
 # torch says little of its types.
 # pyright: reportUnknownMemberType=false
@@ -24,7 +24,7 @@ from wrapperir_fx.kernel_functions import kernel_launcher
 
 @define(eq=False)
 class MultiKernel:
-    """A multi-kernel of this process; each device has decisions of its own."""
+    """A multi-kernel of this process, with separate decisions for each device."""
 
     definition: MultiKernelDefinition
     _on_devices: dict[torch.device, Runner] = field(
@@ -32,7 +32,7 @@ class MultiKernel:
     )
 
     def run(self, given: Given, deciding: Sequence[Number], device: torch.device) -> None:
-        """Run the choice of a call with these arguments, of which tensors are on a device.
+        """Run the choice of a call whose tensors are on ``device``.
 
         Raises:
             DiagnosticError: WIR709, the choice does not build.
@@ -56,7 +56,7 @@ class MultiKernel:
 def register_multi_kernels(definitions: Iterable[MultiKernelDefinition]) -> None:
     """Let calls of multi-kernels run in the whole process.
 
-    A choice that is not built yet is when it is first run.
+    A choice that is not built yet is built when it first runs.
     """
     for definition in definitions:
         key = multi_kernel_key(definition)
@@ -67,7 +67,7 @@ def register_multi_kernels(definitions: Iterable[MultiKernelDefinition]) -> None
 def _launching(
     kernel: KernelDefinitionLine, positions: tuple[int, ...], device: torch.device
 ) -> Launcher:
-    """Return what launches a choice; it takes all arguments of a call."""
+    """Return a function that launches a choice; it takes all arguments of a call."""
 
     @functools.cache
     def launcher() -> Launcher:
@@ -84,7 +84,7 @@ def _launching(
 
 
 def _on_device(launcher: Launcher, device: torch.device) -> Launcher:
-    """Return what launches with ``device`` made current, as Triton launches on that."""
+    """Return ``launcher``, made to launch with ``device`` current, as Triton needs."""
 
     def launch(*arguments: torch.Tensor | Number) -> object:
         if device.index == torch.cuda.current_device():

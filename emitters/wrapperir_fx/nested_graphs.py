@@ -1,4 +1,4 @@
-"""The graph of a block: its inputs, its lines, and what it returns."""
+"""The graph of a block: inputs, lines and outputs."""
 
 # torch says little of its types.
 # pyright: reportUnknownMemberType=false
@@ -23,7 +23,7 @@ _view = torch.ops.aten.view.default
 
 @frozen(eq=False)
 class Given:
-    """What the blocks of a line are given: operands, constants and symbols.
+    """The inputs of a line's blocks: operands, constants and symbols.
 
     ``lifted`` are the leaves of the constants and symbols; ``numbers`` are the symbols
     whose values are known.
@@ -42,7 +42,7 @@ class Given:
 
 @frozen(eq=False)
 class Nested:
-    """The node of a nested graph, and what the memory of each of its results began as."""
+    """The node of a nested graph, and the roots of its results."""
 
     node: Node
     roots: tuple[frozenset[str], ...]
@@ -51,7 +51,7 @@ class Nested:
 def give(
     graph: GraphContext, operands: Sequence[Operand], blocks: Sequence[Block]
 ) -> Given:
-    """Append what makes the inputs of all blocks of one line."""
+    """Append nodes that make the inputs of all blocks of one line."""
     needs, known = graph.context.needs, graph.numbers.symbols
     constants = needs.constants(blocks)
     used = [name for name in needs.symbols(blocks) if name in known]
@@ -60,7 +60,7 @@ def give(
         *(graph.values[name].node for name in constants),
         *(pass_symbol(graph, name) for name in symbols),
     )
-    # A number that is known is written where it is used.
+    # Known numbers are constants of the nested graph.
     numbers = {name: known[name] for name in used if not isinstance(known[name], Node)}
     return Given(tuple(operands), tuple(constants), tuple(symbols), lifted, numbers)
 
@@ -117,7 +117,7 @@ def result_roots(
 
 
 class _Placeholders:
-    """Makes inputs of a graph, which stay before all else that it has."""
+    """Adds inputs to a graph, before all its other nodes."""
 
     def __init__(self, graph: GraphContext) -> None:
         self._nodes = graph.nodes

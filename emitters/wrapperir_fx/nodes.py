@@ -1,4 +1,4 @@
-"""Nodes of one graph, each with its value, its line and where that came from."""
+"""Nodes of one graph, each with its fake value, its line and the line's provenance."""
 
 # FX says little of its types.
 # pyright: reportUnknownMemberType=false, reportPrivateUsage=false
@@ -16,21 +16,21 @@ from wrapperir.fx.metadata import LINES, PROVENANCE
 from wrapperir.ir.line import BodyLine, Provenance
 
 Number: TypeAlias = int | float | bool | Node
-"""A number of a graph: one that is known, or the node that computes it."""
+"""A known number, or the node that computes it."""
 
-# FX names the module so in the code that it writes, and takes the other for a name.
+# FX uses the first as the module's name, and writes the second as a name.
 _RESERVED = frozenset({"self", "None"})
 
 
 class _NotPickled(type):
-    """The class of a class that FX would name in a pickle, and use where it is loaded."""
+    """The metaclass of tracers that FX must not name in a pickle."""
 
 
 class NoTracer(Tracer, metaclass=_NotPickled):
-    """Refuses to trace the code of a graph again, as FX does where it loads a module.
+    """Refuses to trace the code of a graph again, as FX does when it loads a module.
 
-    What calls ``torch.empty_strided`` with known sizes would then allocate once, while it
-    is traced, and all calls of the module would share that memory.
+    Calls of ``torch.empty_strided`` with known sizes would then allocate once, while the
+    code is traced, and all calls of the module would share that memory.
     """
 
     def trace(self, *args: object, **kwargs: object) -> Graph:
@@ -57,7 +57,7 @@ def _refused() -> DiagnosticError:
     )
 
 
-# So what cannot be loaded is not saved: FX saves a module with the tracer of its graph.
+# FX saves a module with the tracer of its graph: it refuses to save what it cannot load.
 copyreg.pickle(_NotPickled, _refuse)
 
 
@@ -93,7 +93,7 @@ class GraphNodes:
         name: str | None = None,
         val: object = None,
     ) -> Node:
-        """Append a call and return its node; ``val`` is what its result looks like."""
+        """Append a call and return its node; ``val`` is the fake value of its result."""
         if name is None:
             name = self._stems.get(target)
             if name is None:  # what FX would find anew for each node
@@ -118,7 +118,7 @@ class GraphNodes:
     def placeholder(self, name: str, val: object) -> Node:
         """Append an input."""
         node = self.graph.create_node("placeholder", name, (), {}, _legal(name))
-        node.target = node.name  # which FX writes as the parameter, so it must be legal
+        node.target = node.name  # FX writes it as the parameter's name
         return self._described(node, val)
 
     def get_attr(self, target: str, *, name: str | None = None, val: object = None) -> Node:
@@ -150,17 +150,17 @@ def _legal(name: str | None) -> str | None:
 
 
 def _stack_trace(origin: Provenance) -> str:
-    """Return a place in the form in which FX keeps them, and prints them as remarks."""
+    """Return a source location in the form that FX prints as a comment."""
     if origin.location is None:
         return ""
     place = origin.location
-    file = _remark(place.file).replace('"', "'")
-    said = _remark(format_provenance(origin))
+    file = _comment_text(place.file).replace('"', "'")
+    said = _comment_text(format_provenance(origin))
     return f'  File "{file}", line {place.line}, in forward\n    {said}\n'
 
 
-def _remark(text: str) -> str:
-    """Return a text that stays one line of a remark, whatever Python ends a line at."""
+def _comment_text(text: str) -> str:
+    """Return a text without characters that end a line of a comment."""
     if text.isprintable():
         return text
     return "".join([letter if letter.isprintable() else " " for letter in text])

@@ -1,4 +1,4 @@
-"""Scalar expressions as nodes: one for each operation that a graph computes."""
+"""Scalar expressions as nodes, one for each distinct operation."""
 
 # torch says little of its types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -29,7 +29,7 @@ CONVERSIONS: Mapping[SymbolKind, _Target] = {
     SymbolKind.FLOAT: functions.real,
     SymbolKind.BOOL: functions.truth,
 }
-"""What makes a number one of a kind."""
+"""The function that converts a number to a kind."""
 _CALLS: Mapping[ExprOp, _Target] = {
     **ARITHMETIC,
     ExprOp.POW: functions.power,
@@ -94,7 +94,7 @@ class NumberNodes:
         return self._computed(target, args, expr.op)
 
     def index(self, expr: Expr) -> Number:
-        """Return the value of ``expr`` as an int; it is a fault where that is not whole."""
+        """Return the value of ``expr`` as an int; a value that is not whole is a fault."""
         if isinstance(expr, int) or (isinstance(expr, float) and expr.is_integer()):
             return int(expr)
         if self._kinds.may_be_float(expr) or self._kinds.may_be_bool(expr):
@@ -122,7 +122,7 @@ class NumberNodes:
         number = complex(real, imaginary)
         if math.isfinite(real) and math.isfinite(imaginary) and real and imaginary:
             return number
-        # Not all that Python writes has the value: -0.0 becomes 0.0, and infj is a name.
+        # Python's repr is not exact for these: -0.0 becomes 0.0, and infj is a name.
         return self._nodes.call(complex, (real, imaginary), val=number)
 
     def condition(self, expr: Expr) -> Number:
@@ -147,7 +147,7 @@ class NumberNodes:
         return _CALLS[op]
 
     def _chain(self, target: _Target, expr: Operation) -> Number:
-        """Return what an operation on two numbers makes of several, from the left."""
+        """Return the result of a variadic operation, by twos from the left."""
         of = self.condition if expr.op in _LOGIC else self.value
         total = of(expr.args[0])
         for arg in expr.args[1:]:
@@ -155,7 +155,7 @@ class NumberNodes:
         return total
 
     def _evaluated(self, expr: Operation) -> Node:
-        """Return the value of an expression of which only a part may be evaluated."""
+        """Return the value of an expression with an operand that must not be evaluated."""
         values = {name: self.symbols[name] for name in symbols_in(expr)}
         text = format_expr(expr)
         key = (functions.evaluate, text)  # a graph has one value of a symbol
@@ -187,17 +187,17 @@ class NumberNodes:
 
 
 def _look(number: Number) -> SymbolicNumber:
-    """Return what a number looks like; each node of one has a ``val``."""
+    """Return a number's symbolic value; each node of a number has a ``val``."""
     return cast(SymbolicNumber, number.meta["val"]) if isinstance(number, Node) else number
 
 
 def _exact(number: Number) -> object:
-    """Return what tells numbers apart: 1, 1.0 and True are equal, and 0.0 and -0.0."""
+    """Return a key that differs for 1, 1.0 and True, and for 0.0 and -0.0."""
     return number if isinstance(number, Node) else (type(number), repr(number))
 
 
 def _may_fault(expr: Expr) -> bool:
-    """Say whether evaluating ``expr`` may have no value."""
+    """Say whether ``expr`` may have no value."""
     if not isinstance(expr, Operation):
         return False
     if expr.op in _DIVISIONS:

@@ -1,4 +1,4 @@
-"""The element types that the memory of pools is allocated in."""
+"""The element types in which pools are allocated."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from wrapperir_fx.layouts import run_of
 class PoolDtypes:
     """The element type of each pool that a list of lines allocates.
 
-    It is the most common one of what is placed there, so that most places are one view.
+    It is the most common type that is placed there, so that most places are one view.
     """
 
     def __init__(self, lines: Sequence[BodyLine]) -> None:
@@ -76,7 +76,7 @@ def _dtype_of(pool: _Pool) -> DType:
 
 
 def _holds(itemsize: int, places: Iterable[_Place]) -> bool:
-    """Say whether all places can be made of elements of so many bytes."""
+    """Say whether all places consist of whole elements of ``itemsize`` bytes."""
     return all(
         place.type.dtype.itemsize >= itemsize
         or run_of(place.type, _first_byte(place), itemsize) is not None

@@ -22,9 +22,9 @@ from wrapperir_fx.graph_builder import build_graph
 from wrapperir_fx.nodes import NoTracer
 
 _KEPT = (LINES, PROVENANCE, "stack_trace")
-"""What of ``node.meta`` is saved; fake values are made anew where a graph is loaded."""
+"""Keys of ``node.meta`` that are saved; fake values are made again on loading."""
 KERNELS = "_wrapperir_kernels"
-"""The attribute of a module that has its kernels; no name of a program's begins so."""
+"""The attribute of a module that has its kernels; no name of a program begins so."""
 _DYNAMO = cast(Any, torch)._C._dynamo.eval_frame
 _DEFAULT = _DYNAMO._FrameAction.DEFAULT
 _STATE = ("meta", "training", KERNELS)
@@ -36,9 +36,9 @@ class ProgramModule(GraphModule):
     def recompile(self) -> PythonCode:
         """Write the code of the graph anew, and let Dynamo compile it.
 
-        Dynamo passes over code of graphs that is written while it compiles, as this is
-        under ``torch.compile``. Then what another ``torch.compile`` makes of this module
-        would run as it is.
+        Dynamo skips the code of graphs that is written while it compiles, as it is under
+        ``torch.compile``.  Another ``torch.compile`` of this module would then not compile
+        it.
         """
         code = super().recompile()
         strategy = _DYNAMO._FrameExecStrategy(_DEFAULT, _DEFAULT)

@@ -32,13 +32,13 @@ from wrapperir_fx.symbolic_arithmetic import (
 from wrapperir_fx.torch_symbols import FIRST_HINT, TorchSymbols
 
 _HEAVIEST = 32
-"""How many symbols and operators but sums a number may have: sympy takes long for more."""
-_WEIGHT_OF_TRUTH = 4
-"""What a truth that is computed with adds to that."""
+"""Symbols and operators, sums excepted, that a number may have: sympy is slow for more."""
+_WEIGHT_OF_BOOL = 4
+"""The additional weight of a bool that is computed with."""
 
 
 _OF_SUMS = frozenset({ExprOp.ADD, ExprOp.SUB, ExprOp.MUL, ExprOp.NEG})
-_OF_TRUTHS = frozenset({ExprOp.AND, ExprOp.OR})
+_OF_BOOLS = frozenset({ExprOp.AND, ExprOp.OR})
 
 
 class SymbolicNumbers:
@@ -59,7 +59,7 @@ class SymbolicNumbers:
         }
         self._symbols: dict[str, SymbolicNumber] = {}
         self._scalars: dict[str, SymbolicNumber] = {}
-        # By the identities of what each was computed of, which is kept to stay alive.
+        # By the identities of the operands, which are kept alive.
         self._computed: dict[object, tuple[SymbolicNumber, Sequence[SymbolicNumber]]] = {}
         self._weights: dict[int, int] = {}
         self._resolving: set[str] = set()
@@ -72,12 +72,12 @@ class SymbolicNumbers:
             return expr
         op = expr.op
         args = [self.number(arg) for arg in expr.args]
-        if op in _OF_TRUTHS:
+        if op in _OF_BOOLS:
             args = [self.converted(arg, SymbolKind.BOOL) for arg in args]
         if op not in VARIADIC:
             return self.computed(op, args)
         total = args[0]
-        for arg in args[1:]:  # as a graph computes it, so that it has the same values
+        for arg in args[1:]:  # as a graph computes it, so that symbols are the same
             total = self.computed(op, (total, arg))
         return total
 
@@ -87,25 +87,25 @@ class SymbolicNumbers:
         known = self._computed.get(key)
         if known is None:
             weight = sum(map(self._weight, args)) + (op not in _OF_SUMS)
-            weight += _WEIGHT_OF_TRUTH * sum(isinstance(arg, torch.SymBool) for arg in args)
+            weight += _WEIGHT_OF_BOOL * sum(isinstance(arg, torch.SymBool) for arg in args)
             kind = kind_of_result(op, args)
             result = self._decided(lambda: apply(op, args), kind, weight)
             known = self._computed[key] = result, args
         return known[0]
 
     def converted(self, number: SymbolicNumber, kind: SymbolKind) -> SymbolicNumber:
-        """Return a number as one of a kind."""
+        """Return a number converted to a kind."""
         key = (kind, _identity(number))
         known = self._computed.get(key)
         if known is None:
             truth = isinstance(number, torch.SymBool)
-            weight = self._weight(number) + _WEIGHT_OF_TRUTH * truth
+            weight = self._weight(number) + _WEIGHT_OF_BOOL * truth
             result = self._decided(lambda: convert(number, kind), kind, weight)
             known = self._computed[key] = result, (number,)
         return known[0]
 
     def scalar(self, name: str, dtype: DType) -> SymbolicNumber:
-        """Return the value that a name of scalar type has."""
+        """Return the value of a name of scalar type."""
         known = self._scalars.get(name)
         if known is None:
             kind = kind_of(dtype)
@@ -116,7 +116,7 @@ class SymbolicNumbers:
         return known
 
     def sample(self, symbol: str) -> int:
-        """Return a number that an int symbol may be: its hint, if it has one."""
+        """Return a possible value of an int symbol: its hint, if it has one."""
         number = self._symbol(symbol)
         if isinstance(number, int):
             return number
@@ -138,7 +138,7 @@ class SymbolicNumbers:
         if weight > _HEAVIEST:
             return self.unknown(kind)
         try:
-            with _deciding_nothing(self.shape_env):
+            with _without_guards(self.shape_env):
                 result = compute()
         except Exception:  # torch and sympy raise what they like
             return self.unknown(kind)
@@ -152,7 +152,7 @@ class SymbolicNumbers:
         line = self._facts.symbols.get(name)
         if line is None:
             line = SymbolDefinitionLine(symbol=name, source=Symbol(name))
-        if name in self._resolving:  # a type that its own symbol is read from
+        if name in self._resolving:  # its type has the symbol that is read from it
             number = self._fresh(line, self._is_given(line))
         else:
             self._resolving.add(name)
@@ -197,7 +197,7 @@ class SymbolicNumbers:
         )
 
     def _fresh(self, line: SymbolDefinitionLine, given: bool) -> SymbolicNumber:
-        """Return a number of its own in the range of a symbol."""
+        """Return a new number in the range of a symbol."""
         lower, upper = line.lower, line.upper
         if isinstance(line.source, SizeOf | StrideOf | OffsetOf):
             lower = max(lower or 0, 0)
@@ -220,23 +220,23 @@ class SymbolicNumbers:
 
 
 @contextmanager
-def _deciding_nothing(env: ShapeEnv) -> Generator[None]:
-    """Make it an error to decide something for all runs.
+def _without_guards(env: ShapeEnv) -> Generator[None]:
+    """Make guards an error: they would decide something for all runs.
 
     Raises:
-        Exception: something was, or would have been, decided.
+        Exception: a guard was, or would have been, made.
     """
     if hasattr(env, "error_on_new_guards"):
         with env.error_on_new_guards():
             yield
         return
-    guards = len(env.guards)  # torch 2.11 only says afterwards
+    guards = len(env.guards)  # torch 2.11 has no way to refuse them
     yield
     if len(env.guards) != guards:
         raise RuntimeError("a guard was made")
 
 
 def _identity(number: SymbolicNumber) -> object:
-    """Return what tells numbers apart: 1, 1.0 and True are equal, and 0.0 and -0.0."""
+    """Return a key that differs for 1, 1.0 and True, and for 0.0 and -0.0."""
     known = isinstance(number, int | float)
     return (type(number), repr(number)) if known else id(number)

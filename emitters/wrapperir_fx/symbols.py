@@ -30,7 +30,7 @@ _aten = torch.ops.aten
 
 
 def emit_symbol(graph: GraphContext, line: SymbolDefinitionLine) -> None:
-    """Append what reads a symbol's value, makes it one of its kind and checks its range.
+    """Append nodes that read a symbol's value, convert it to its kind and check its range.
 
     The last of these nodes has the symbol's name.
     """
@@ -56,7 +56,7 @@ def _source(
         case StrideOf(buffer, dim):
             target, args = _aten.sym_stride.int, (graph.values[buffer].node, dim)
         case OffsetOf(buffer):
-            # Unless the offset is what PyTorch is asked for, it is that of the type.
+            # Known from the type, unless it defines one of its own symbols.
             offset = graph.values[buffer].tensor_type.offset
             if graph.numbers.symbols.keys() >= set(symbols_in(offset)):
                 return graph.numbers.of_kind(offset, line.kind)
@@ -86,13 +86,13 @@ def _converted(
     val: object,
 ) -> Node:
     if kind is line.kind:
-        number.meta["val"] = val  # that of an element of a tuple has another
+        number.meta["val"] = val  # an element of a tuple has another value
         return number
     return graph.nodes.call(CONVERSIONS[line.kind], (number,), name=name, val=val)
 
 
 def _unknown(graph: GraphContext, kind: SymbolKind | None) -> object:
-    """Return what a number of a kind looks like; complex ones have no look."""
+    """Return a fake number of a kind; complex numbers have none."""
     return None if kind is None else graph.fakes.unknown(kind)
 
 

@@ -1,9 +1,9 @@
 """Triton kernels in PyTorch's side table, where graphs find them by index.
 
-The table is the process's.  PyTorch counts its indices from the table's size, and
-``torch._dynamo.reset`` empties it: from then on a graph's index would be that of another
-kernel, or of none.  So each kernel of ours has an index made from its definition, which no
-other kernel has in any process; and a reset leaves those that graphs were bound to.
+The table belongs to the process.  PyTorch numbers entries by the table's size, and
+``torch._dynamo.reset`` empties it: after that, a graph's index would name another kernel,
+or none.  So each kernel of ours has an index made from its definition, the same in every
+process, and a reset leaves the kernels that graphs were bound to.
 """
 
 # torch says little of its types.
@@ -74,7 +74,7 @@ def enter_triton_kernel(definition: KernelDefinitionLine, *, interpreted: bool) 
 
 
 def triton_calls(module: GraphModule) -> Iterator[tuple[GraphModule, Node]]:
-    """Yield each launch of a Triton kernel, nested ones too, with the module it is of."""
+    """Yield each launch of a Triton kernel and its module, in nested graphs too."""
     for owner in module.modules():
         if isinstance(owner, GraphModule):
             for node in owner.graph.find_nodes(
@@ -84,8 +84,8 @@ def triton_calls(module: GraphModule) -> Iterator[tuple[GraphModule, Node]]:
 
 
 def _keep_over_resets() -> None:
-    # Not put back where a graph is run: what others traced or compiled of it has its
-    # indices too, and runs without code of ours.
+    # Restored at the reset, not where a graph runs: what others traced or compiled from a
+    # graph has its indices too, and runs without code of ours.
     reset_table = kernel_side_table.reset_table
 
     def reset() -> None:

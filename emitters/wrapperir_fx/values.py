@@ -1,4 +1,4 @@
-"""What a name of a program stands for in a graph."""
+"""The values of a graph: nodes, their types and the roots of their memory."""
 
 # The factory is plain ``dict``: to call ``dict[...]`` takes many times as long.
 # pyright: reportUnknownVariableType=false
@@ -13,12 +13,12 @@ from wrapperir_fx.layouts import bytes_of
 
 @define(eq=False)
 class Root:
-    """A node of which all views of its memory are made; ``type`` is what it looks like.
+    """The node that all views of a storage are made from, and its type.
 
-    ``origin`` is what PyTorch's storage offset is more than the type's; ``None`` where only
-    the run knows, as for an input, which may begin anywhere in the caller's memory.  There,
-    ``offsets`` has the nodes of PyTorch's offsets of places that count from the storage's
-    start.  ``rows`` is the same memory as a list, ``retyped`` as elements of other types.
+    ``origin`` is the difference between PyTorch's storage offset and that of the type;
+    ``None`` where it is known at run time only, as for an input, which may begin anywhere
+    in the caller's memory.  ``offsets`` then has nodes for PyTorch's storage offsets.
+    ``rows`` is the memory as a flat list, ``retyped`` as elements of other types.
     """
 
     node: Node
@@ -34,9 +34,8 @@ class Value:
     """A node and its type.
 
     ``roots`` are the names of the values that its memory may have begun as: two values
-    without a common one share no byte.  ``root`` is what the node is a view of, once it
-    is known that there are views: where its type's offset counts is ``begin`` bytes after
-    where that of the root's counts.
+    without a common root share no byte.  ``root`` is the root of its views, once it has
+    any; ``begin`` is the byte offset of the value from that root.
     """
 
     node: Node
@@ -47,7 +46,7 @@ class Value:
 
     @property
     def tensor_type(self) -> TensorType:
-        """The type of what a verified program says is a tensor; of a pool, its bytes'."""
+        """The type of a tensor, or of the bytes of a pool."""
         if isinstance(self.type, PoolType):
             return bytes_of(self.type)
         assert isinstance(self.type, TensorType)

@@ -1,8 +1,8 @@
-"""Views of memory: each is made of its root, the node that the memory began as.
+"""Views of memory, each made from its root: the node that the memory began as.
 
-Other compilers make a graph one without writes.  They follow a write to a view only where
-no view but the first one of the root is ``as_strided``; so there are no views of views but
-for those that change the element type, which come last.
+Other compilers turn a graph into one without writes.  They follow a write to a view only
+where no view but the first one of the root is ``as_strided``.  So no view is made from
+another one, except that a change of the element type comes last.
 """
 
 # torch says little of its types.
@@ -32,9 +32,9 @@ _aten = torch.ops.aten
 def view_of(
     graph: GraphContext, name: str, source: Value, type: TensorType, place: Expr = 0
 ) -> Value:
-    """Append a view of memory that begins ``place`` bytes after where the source's does.
+    """Append a view that begins ``place`` bytes after ``source``.
 
-    The offset of ``type`` counts from there, and so do those of the view's own views.
+    The offset of ``type``, and of views of the view, count from there.
     """
     root = source.root
     if root is None:
@@ -62,7 +62,7 @@ def _view(
     first: Expr,
     begin: Expr,
 ) -> Node:
-    """Append a view that begins ``first`` elements, of its own, into a root's memory."""
+    """Append a view that begins ``first`` elements of its own type into a root."""
     old = root.type
     if type.dtype is old.dtype:
         return _elements(graph, name, root, type, first)
@@ -81,7 +81,7 @@ def _view(
 def _resized(
     graph: GraphContext, name: str | None, root: Root, type: TensorType, byte: Expr
 ) -> Node | None:
-    """Append a view from a byte on, of elements of another size than the root's."""
+    """Append a view that begins at a byte and has elements of another size."""
     size, itemsize = root.type.dtype.itemsize, type.dtype.itemsize
     run = run_of(type, byte, size)
     wider = itemsize // size
@@ -119,13 +119,13 @@ def _resized(
 def _elements(
     graph: GraphContext, name: str | None, root: Root, type: TensorType, first: Expr
 ) -> Node:
-    """Append a view of elements of the root's own type, ``first`` into its memory."""
+    """Append a view in the root's element type that begins ``first`` elements into it."""
     begin: tuple[Argument, ...]
     fake: SymbolicNumber
     if root.origin is not None:
         offset = add(root.origin, first)
         begin, fake = (graph.numbers.index(offset),), graph.fakes.number(offset)
-    elif first == root.type.offset:  # there as_strided begins unless told otherwise
+    elif first == root.type.offset:  # the default of as_strided
         begin, fake = (), _fake_offset(graph, root)
     else:
         part = _part(graph, name, root, type, first)
@@ -141,9 +141,10 @@ def _elements(
 def _part(
     graph: GraphContext, name: str | None, root: Root, type: TensorType, first: Expr
 ) -> Node | None:
-    """Append a view of what is a slice of its root, in one dimension or as rows.
+    """Append a view that is a slice of its root, in one dimension or of its flat list.
 
-    Unlike ``as_strided`` it counts from where the root is, which export would fix.
+    A slice counts from the root; ``as_strided`` counts from the start of the storage,
+    which export would fix.
     """
     old = root.type
     step = sub(first, old.offset)
@@ -199,7 +200,7 @@ def _slice(
 
 
 def _offset(graph: GraphContext, root: Root, first: Expr) -> Node:
-    """Return the node of the offset in PyTorch's storage of what begins ``first`` in."""
+    """Return the node of PyTorch's storage offset ``first`` elements into a root."""
     node = root.offsets.get(first)
     if node is not None:
         return node
@@ -216,13 +217,13 @@ def _offset(graph: GraphContext, root: Root, first: Expr) -> Node:
 
 
 def _retyped(graph: GraphContext, root: Root, dtype: DType) -> Root:
-    """Return what is seen of all of a root's memory in another element type, once made."""
+    """Return all of a root's memory as elements of another type; it is made once."""
     known = root.retyped.get(dtype)
     if known is not None:
         return known
     old = root.type
     size, itemsize = old.dtype.itemsize, dtype.itemsize
-    whole = max(size, itemsize)  # only what fills whole elements of both can be seen so
+    whole = max(size, itemsize)  # bytes that fill no whole element of both are left out
     count = mul(divided(mul(extent_of(old), size), whole), whole // size)
     node = root.node
     if old.size != (count,) or old.stride != (1,) or old.offset != 0:
@@ -259,7 +260,7 @@ def _viewed(
     type: TensorType,
     step: int = 0,
 ) -> Node:
-    """Append a view that begins ``step`` elements into the tensor that it is of."""
+    """Append a view that begins ``step`` elements into the tensor ``args[0]``."""
     (source, *_) = args
     assert isinstance(source, Node)
     look: object = source.meta.get("val")

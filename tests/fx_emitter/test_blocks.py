@@ -687,7 +687,7 @@ def test_what_is_opaque_is_not_given_to_a_block() -> None:
       return %x
     }
     """
-    with pytest.raises(DiagnosticError, match="no tensor or number"):
+    with pytest.raises(DiagnosticError, match="neither tensor nor number"):
         FxEmitter().emit(parsed(text))
 
 

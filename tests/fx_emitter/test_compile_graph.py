@@ -294,15 +294,15 @@ def test_what_cannot_be_called_is_named(made: object) -> None:
 @pytest.mark.parametrize(
     ("outputs", "problem"),
     [
-        (torch.ones(2), "a Tensor, not a tuple or list of the outputs"),
-        (None, "a NoneType, not a tuple or list of the outputs"),
+        (torch.ones(2), "a Tensor, not a tuple or list"),
+        (None, "a NoneType, not a tuple or list"),
         ((torch.ones(2),), "1 outputs instead of 2"),
         ([1, 2, 3], "3 outputs instead of 2"),
     ],
 )
 def test_other_outputs_than_the_program_s_are_named(outputs: object, problem: str) -> None:
     diagnostic = found(lambda module: lambda *inputs: outputs)
-    assert diagnostic.message.endswith(f"made what returns {problem}")
+    assert diagnostic.message.endswith(f"returned a function that returns {problem}")
 
 
 def test_what_the_compiled_graph_raises_is_raised() -> None:
