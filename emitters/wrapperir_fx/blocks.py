@@ -17,6 +17,7 @@ from torch._higher_order_ops.while_loop import while_loop_op
 from torch.fx import Node
 from torch.fx.node import Argument as FxArgument
 
+from wrapperir.emit.blocks import is_too_deep
 from wrapperir.fx import block_functions
 from wrapperir.ir.effects import uses
 from wrapperir.ir.line import (
@@ -34,9 +35,6 @@ from wrapperir_fx.block_values import Operand, gather, pass_operand
 from wrapperir_fx.context import GraphContext
 from wrapperir_fx.nested_graphs import Nested, give, nest, result_roots
 from wrapperir_fx.values import Value
-
-MAX_NESTING = 16
-"""Blocks inside blocks; each takes some of the depth that Python's calls may have."""
 
 
 def emit_conditional(graph: GraphContext, line: ConditionalLine) -> None:
@@ -146,9 +144,8 @@ def _take_results(
 
 
 def _too_deep(graph: GraphContext, results: Sequence[Result]) -> bool:
-    deep = sum(part == "lines" for part in graph.path) > MAX_NESTING
+    deep = is_too_deep(graph)
     if deep:
-        graph.report(f"blocks are nested deeper than {MAX_NESTING}")
         for result in results:  # as the lines that follow use them
             val = graph.fakes.of(result.type, result.name)
             node = graph.nodes.call(block_functions.ran, (None,), name=result.name, val=val)

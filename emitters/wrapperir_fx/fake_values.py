@@ -30,9 +30,9 @@ from wrapperir.ir.types import (
     TensorType,
     TupleType,
     ValueType,
+    pool_bytes,
     storage_extent,
 )
-from wrapperir_fx.layouts import bytes_of
 from wrapperir_fx.symbolic_arithmetic import SymbolicNumber
 from wrapperir_fx.symbolic_numbers import SymbolicNumbers
 
@@ -108,7 +108,7 @@ class FakeValues:
                 self._look(type)
                 return self.of(type, name)
             case PoolType():
-                return self.of(bytes_of(type))
+                return self.of(pool_bytes(type))
             case TupleType():
                 return tuple(self.of(element) for element in type.elements)
             case ScalarType():
@@ -128,7 +128,7 @@ class FakeValues:
         it is the offset of the type.
         """
         if isinstance(type, PoolType):
-            type = bytes_of(type)
+            type = pool_bytes(type)
         fake, meta = self._metas.get(id(source), (None, None))
         if meta is None or fake is not source:
             return self.of(type)

@@ -35,8 +35,8 @@ from wrapperir.ir.line import KernelDefinitionLine
 
 _ENTRY = "kernels.py"
 _LOCK = threading.RLock()
-_TRITON: dict[tuple[str, bool], object] = {}
-_TRITON_LAUNCHERS: dict[tuple[str, bool], Launcher] = {}
+# The function and the launcher of each Triton kernel.
+_TRITON: dict[tuple[str, bool], tuple[object, Launcher]] = {}
 
 _untraced = cast(Callable[[Launcher], object], torch.compiler.disable)
 
@@ -98,8 +98,7 @@ def register_kernels(
                 continue
             if interpreted:
                 function = InterpretedKernel(cast(_Kernel, function))
-            _TRITON[key, interpreted] = function
-            _TRITON_LAUNCHERS[key, interpreted] = launcher
+            _TRITON[key, interpreted] = function, launcher
             register_triton_function(function, definition)
 
 
@@ -112,7 +111,8 @@ def triton_function(definition: KernelDefinitionLine, *, interpreted: bool) -> o
         DiagnosticError: WIR709, it does not build.
     """
     register_kernels([definition], interpreted=interpreted)
-    return _TRITON[definition_key(definition), interpreted]
+    function, _ = _TRITON[definition_key(definition), interpreted]
+    return function
 
 
 def kernel_launcher(definition: KernelDefinitionLine, *, interpreted: bool) -> Launcher:
@@ -127,7 +127,7 @@ def kernel_launcher(definition: KernelDefinitionLine, *, interpreted: bool) -> L
     register_kernels([definition], interpreted=interpreted)
     key = definition_key(definition)
     if definition.language is Language.TRITON:
-        return _TRITON_LAUNCHERS[key, interpreted]
+        return _TRITON[key, interpreted][1]
     return registered_launcher(key)
 
 

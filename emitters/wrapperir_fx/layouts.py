@@ -5,8 +5,6 @@ from attrs import evolve, frozen
 from wrapperir.ir.expr import Expr, add, maximum, mul, product
 from wrapperir.ir.quotients import quotient
 from wrapperir.ir.types import (
-    DType,
-    PoolType,
     TensorType,
     contiguous_stride,
     storage_extent,
@@ -19,19 +17,6 @@ def extent_of(type: TensorType) -> Expr:
     if not isinstance(extent, int) and type.stride != (1,):
         extent = maximum(extent, 0)
     return add(type.offset, extent)
-
-
-def bytes_of(pool: PoolType) -> TensorType:
-    """Return the type of the tensor of bytes that a pool is."""
-    return TensorType(
-        dtype=DType.U8,
-        size=(pool.size,),
-        stride=(1,),
-        device=pool.device,
-        space=pool.space,
-        pinned=pool.pinned,
-        alignment=pool.alignment,
-    )
 
 
 def flat(type: TensorType, count: Expr) -> TensorType:

@@ -31,9 +31,10 @@ from wrapperir.ir.types import (
     DType,
     PoolType,
     TensorType,
+    pool_bytes,
 )
 from wrapperir_fx.context import GraphContext
-from wrapperir_fx.layouts import bytes_of, extent_of, flat
+from wrapperir_fx.layouts import extent_of, flat
 from wrapperir_fx.values import Root, Value
 from wrapperir_fx.views import layout_of, view_of
 
@@ -55,7 +56,7 @@ def emit_allocate(graph: GraphContext, line: AllocateLine) -> None:
 
 def emit_allocate_pool(graph: GraphContext, line: AllocatePoolLine) -> None:
     """Append ``empty_strided`` of the pool's bytes."""
-    type = bytes_of(line.type)
+    type = pool_bytes(line.type)
     dtype = graph.pools.dtype(line.result)
     if dtype is not DType.U8:
         type = flat(evolve(type, dtype=dtype), divided(line.type.size, dtype.itemsize))
@@ -73,7 +74,7 @@ def emit_place(graph: GraphContext, line: PlaceLine) -> None:
     if isinstance(type, PoolType):
         dtype = DType.U8 if pool.root is None else pool.root.type.dtype
         count = divided(type.size, dtype.itemsize)
-        whole = flat(evolve(bytes_of(type), dtype=dtype), count)
+        whole = flat(evolve(pool_bytes(type), dtype=dtype), count)
         value = view_of(graph, line.result, pool, whole, line.offset)
         value.type = type
     else:

@@ -154,11 +154,11 @@ def _restore_values(module: GraphModule) -> None:
 
 def _restore(module: GraphModule, parts: GraphParts) -> bool:
     """Restore the values of a graph and those nested in it; say whether all are alike."""
-    changed = {
-        name
-        for name, nested in parts.attributes.graphs.items()
-        if not _restore_nested(getattr(module, name, None), nested)
-    }
+    changed: set[str] = set()
+    for name, nested in parts.attributes.graphs.items():
+        held: object = getattr(module, name, None)
+        if not isinstance(held, GraphModule) or not _restore(held, nested):
+            changed.add(name)
     built: dict[str, Node] = {node.name: node for node in parts.graph.nodes}
     alike: set[Node] = set()
     for node in module.graph.nodes:
@@ -174,10 +174,6 @@ def _restore(module: GraphModule, parts: GraphParts) -> bool:
         if "val" in twin.meta:
             node.meta["val"] = twin.meta["val"]
     return not changed and len(alike) == len(built) == len(module.graph.nodes)
-
-
-def _restore_nested(held: object, parts: GraphParts) -> bool:
-    return isinstance(held, GraphModule) and _restore(held, parts)
 
 
 def _format_call(node: Node) -> str:

@@ -7,8 +7,7 @@ from attrs import define, field
 from torch.fx import Node
 
 from wrapperir.ir.expr import Expr
-from wrapperir.ir.types import DType, PoolType, TensorType, ValueType
-from wrapperir_fx.layouts import bytes_of
+from wrapperir.ir.types import DType, PoolType, TensorType, ValueType, pool_bytes
 
 
 @define(eq=False)
@@ -48,6 +47,6 @@ class Value:
     def tensor_type(self) -> TensorType:
         """The type of a tensor, or of the bytes of a pool."""
         if isinstance(self.type, PoolType):
-            return bytes_of(self.type)
+            return pool_bytes(self.type)
         assert isinstance(self.type, TensorType)
         return self.type

@@ -13,6 +13,7 @@ from tests.fx_emitter.running import built, lines_of, load, parsed, refuse_both,
 from tests.python_emitter.running import assert_same
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Value
+from wrapperir.emit.blocks import MAX_NESTING
 from wrapperir.fx import block_functions
 from wrapperir.fx.kernel_registry import register_opaque_kernel
 from wrapperir.fx.metadata import LINES
@@ -22,7 +23,6 @@ from wrapperir.ir.line import ConditionalLine, SubgraphCallLine, WhileLoopLine
 from wrapperir.ir.program import Program
 from wrapperir.testing import Case, Outcome, check_case, programs
 from wrapperir.testing.conformance_blocks import BLOCK_CASES
-from wrapperir_fx.blocks import MAX_NESTING
 from wrapperir_fx.emitter import FxEmitter
 from wrapperir_fx.graph_builder import build_graph
 from wrapperir_fx.graph_module import build_graph_module

@@ -33,7 +33,7 @@ program @main(%x: f32[s0, 4], %scale: i64) {
 """
 
 
-def load(text: str, emitter: FxEmitter = EMITTER, **constants: torch.Tensor) -> Loaded:
+def load(text: str, emitter: FxEmitter = EMITTER, /, **constants: torch.Tensor) -> Loaded:
     artifact = emit_program(parse_program(text), emitter)
     return load_stored(artifact, emitter, constants)
 

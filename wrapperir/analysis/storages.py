@@ -19,12 +19,12 @@ from wrapperir.ir.line import Argument, Block, BodyLine
 from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import (
-    DType,
     PoolType,
     Stream,
     TensorType,
     TupleType,
     ValueType,
+    pool_bytes,
 )
 
 
@@ -323,14 +323,4 @@ def _own(type: ValueType) -> tuple[Storage, ...]:
 
 def _bytes_of(type: TensorType | PoolType) -> TensorType:
     """Return the type of a block's result: bytes for a pool."""
-    if isinstance(type, TensorType):
-        return type
-    return TensorType(
-        dtype=DType.U8,
-        size=(type.size,),
-        stride=(1,),
-        device=type.device,
-        space=type.space,
-        pinned=type.pinned,
-        alignment=type.alignment,
-    )
+    return type if isinstance(type, TensorType) else pool_bytes(type)

@@ -25,7 +25,8 @@ from wrapperir.ir.line import (
 )
 
 MAX_NESTING = 16
-"""Blocks inside blocks; Python compiles at most 20 nested loops and ``with``."""
+"""Blocks inside blocks; Python compiles at most 20 nested loops and ``with``, and
+the FX emitter's calls nest as deep as the blocks."""
 
 
 def is_too_deep(emission: Emission) -> bool:

@@ -17,7 +17,7 @@ from wrapperir.ir.expr import Expr, add, mul
 from wrapperir.ir.line import BufferRef
 from wrapperir.ir.program import Program
 from wrapperir.ir.quotients import quotient
-from wrapperir.ir.types import DType, PoolType, TensorType, storage_extent
+from wrapperir.ir.types import DType, PoolType, TensorType, pool_bytes, storage_extent
 
 Layout: TypeAlias = tuple[Expr, DType, tuple[Expr, ...], tuple[Expr, ...]]
 """The byte of a pool that a tensor's first element is at, dtype, size and stride."""
@@ -44,15 +44,7 @@ class PoolUse:
         a vector of the commonest dtype that measures the pool, or of bytes.
         """
         pool = self.type
-        plain = TensorType(
-            dtype=DType.U8,
-            size=(pool.size,),
-            stride=(1,),
-            device=pool.device,
-            space=pool.space,
-            pinned=pool.pinned,
-            alignment=pool.alignment,
-        )
+        plain = pool_bytes(pool)
         if len(self.layouts) == 1:
             ((first, dtype, size, stride),) = self.layouts
             only = evolve(plain, dtype=dtype, size=size, stride=stride)

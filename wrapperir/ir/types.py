@@ -261,6 +261,19 @@ def _check_tuple(what: str, value: object) -> None:
         raise TypeError(f"the {what} of a tensor is a tuple such as (8,), not {value!r}")
 
 
+def pool_bytes(pool: PoolType) -> TensorType:
+    """Return the type of a pool as a tensor of bytes."""
+    return TensorType(
+        dtype=DType.U8,
+        size=(pool.size,),
+        stride=(1,),
+        device=pool.device,
+        space=pool.space,
+        pinned=pool.pinned,
+        alignment=pool.alignment,
+    )
+
+
 def storage_extent(type: TensorType) -> Expr:
     """Return the elements of storage the type spans, counted from its offset.
 
