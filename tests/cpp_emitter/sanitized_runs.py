@@ -5,7 +5,6 @@ It is run with the sanitizers loaded, and given a compiler that adds them.
 
 import os
 import sys
-from importlib import import_module
 
 from hypothesis import HealthCheck, Phase, given, settings
 
@@ -13,6 +12,8 @@ from tests.cpp_emitter import test_multi_kernels
 from tests.cpp_emitter.test_conformance import has_triton
 from wrapperir.ir.kernel import Language
 from wrapperir.ir.program import Program
+from wrapperir.kernels import cpp_build
+from wrapperir.kernels.compiler import find_compiler
 from wrapperir.testing import CASES, Case, Outcome, check_case, programs
 from wrapperir_cpp.emitter import CppEmitter
 
@@ -50,9 +51,9 @@ def run_multi_kernels() -> None:
 
 
 def main() -> None:
-    # Inductor reads the variable now, and keeps to the plain compiler for kernels: those
-    # take long, and are not ours.
-    import_module("torch._inductor.config")
+    # Kernels take long to compile, and are not ours: they keep the plain compiler.
+    plain = find_compiler()
+    setattr(cpp_build, "find_compiler", lambda: plain)  # noqa: B010
     os.environ["CXX"] = sys.argv[1]
     # They are loaded; compilers, which use much memory, would only be slower with them.
     del os.environ["LD_PRELOAD"]

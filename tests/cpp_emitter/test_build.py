@@ -16,7 +16,8 @@ from tests.cpp_emitter.running import parsed
 from wrapperir.caching.builds import build_cache, built_once
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit import Artifact
-from wrapperir.kernels.compiler import Compiler, first_errors
+from wrapperir.kernels.compiler import Compiler, find_compiler, first_errors
+from wrapperir.kernels.libraries import compile_object
 from wrapperir_cpp.emitter import CppEmitter
 
 PROGRAM = """
@@ -250,3 +251,20 @@ def test_inductor_is_imported_for_kernels_alone(filled_cache: Path) -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout == "False\n"
+
+
+@pytest.mark.usefixtures("cache")
+def test_an_object_depends_on_the_headers_that_its_source_includes() -> None:
+    headers = {
+        "runtime/one.h": '#include "two.h"\n',
+        "runtime/two.h": "inline int two() { return 2; }\n",
+    }
+
+    def built_with(**changed: str) -> Path:
+        texts = headers | {f"runtime/{name}.h": text for name, text in changed.items()}
+        source = '#include "one.h"\nint four() { return two() + two(); }\n'
+        return compile_object(find_compiler(), "runtime/four.cpp", source, texts, [])
+
+    first = built_with()
+    assert built_with(other="not C++") == first
+    assert built_with(two="inline int two() { return 1 + 1; }\n") != first

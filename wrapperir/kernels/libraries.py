@@ -1,6 +1,7 @@
 """Objects and libraries, each built once and kept in the user's cache."""
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -11,6 +12,7 @@ from wrapperir.caching.private_cache import digest_of
 from wrapperir.kernels.compiler import Compiler
 from wrapperir.kernels.cpp_build import torch_facts
 
+_INCLUDE = re.compile(r'^\s*#\s*include\s*["<](?:[^">\n]*/)?([^">/\n]+)[">]', re.MULTILINE)
 _LINK_FLAGS = (
     *("-shared", "-Wl,--no-as-needed", "-Wl,-Bsymbolic", "-Wl,-z,now"),
     # Tensors may outlive a program, and what releases their memory is in its library.
@@ -27,11 +29,13 @@ def compile_object(
 ) -> Path:
     """Return the object of a source, which finds ``headers`` as they lie beside it.
 
-    Paths are relative, with ``/``; messages show them.
+    Paths are relative, with ``/``; messages show them.  Headers that the source does not
+    include have no part in its key, so that programs with other headers share the object.
 
     Raises:
         DiagnosticError: WIR709, it does not compile; WIR710, there is no place to keep it.
     """
+    headers = _included_headers(text, headers)
     folders = sorted({str(PurePosixPath(header).parent) for header in headers})
     flags = [*flags, *(f"-I{folder}" for folder in folders)]
     facts = compiler.command, compiler.version, flags, torch_facts()
@@ -46,6 +50,19 @@ def compile_object(
         compiler.run(arguments, output.parent, path)
 
     return built_once("objects", key, compile_to)
+
+
+def _included_headers(text: str, headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers that a source includes, by their file names, and those in turn."""
+    found: dict[str, str] = {}
+    texts = [text]
+    while texts:
+        names = set(_INCLUDE.findall(texts.pop()))
+        for path, content in headers.items():
+            if path not in found and PurePosixPath(path).name in names:
+                found[path] = content
+                texts.append(content)
+    return found
 
 
 def link_library(
