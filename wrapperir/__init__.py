@@ -15,28 +15,28 @@ if TYPE_CHECKING:
     from wrapperir.emit import Emitter as Emitter
     from wrapperir.emit import compile_program as compile_program
     from wrapperir.interp import interpret as interpret
+    from wrapperir.ir import Access as Access
+    from wrapperir.ir import BufferParameter as BufferParameter
+    from wrapperir.ir import ConstexprParameter as ConstexprParameter
+    from wrapperir.ir import DescriptorParameter as DescriptorParameter
+    from wrapperir.ir import Device as Device
+    from wrapperir.ir import DType as DType
+    from wrapperir.ir import EventType as EventType
+    from wrapperir.ir import KernelConfig as KernelConfig
+    from wrapperir.ir import KernelDefinitionLine as KernelDefinitionLine
+    from wrapperir.ir import Language as Language
+    from wrapperir.ir import Line as Line
+    from wrapperir.ir import LineVisitor as LineVisitor
+    from wrapperir.ir import PoolType as PoolType
+    from wrapperir.ir import Program as Program
+    from wrapperir.ir import ScalarParameter as ScalarParameter
+    from wrapperir.ir import SizeOf as SizeOf
+    from wrapperir.ir import Symbol as Symbol
+    from wrapperir.ir import TensorType as TensorType
+    from wrapperir.ir import ZeroMode as ZeroMode
+    from wrapperir.ir import ceildiv as ceildiv
+    from wrapperir.ir import tensor as tensor
     from wrapperir.ir.builder import ProgramBuilder as ProgramBuilder
-    from wrapperir.ir.expr import Symbol as Symbol
-    from wrapperir.ir.expr import ceildiv as ceildiv
-    from wrapperir.ir.kernel import Access as Access
-    from wrapperir.ir.kernel import BufferParameter as BufferParameter
-    from wrapperir.ir.kernel import ConstexprParameter as ConstexprParameter
-    from wrapperir.ir.kernel import DescriptorParameter as DescriptorParameter
-    from wrapperir.ir.kernel import KernelConfig as KernelConfig
-    from wrapperir.ir.kernel import Language as Language
-    from wrapperir.ir.kernel import ScalarParameter as ScalarParameter
-    from wrapperir.ir.line import KernelDefinitionLine as KernelDefinitionLine
-    from wrapperir.ir.line import Line as Line
-    from wrapperir.ir.line import SizeOf as SizeOf
-    from wrapperir.ir.line import ZeroMode as ZeroMode
-    from wrapperir.ir.program import Program as Program
-    from wrapperir.ir.types import Device as Device
-    from wrapperir.ir.types import DType as DType
-    from wrapperir.ir.types import EventType as EventType
-    from wrapperir.ir.types import PoolType as PoolType
-    from wrapperir.ir.types import TensorType as TensorType
-    from wrapperir.ir.types import tensor as tensor
-    from wrapperir.ir.visitor import LineVisitor as LineVisitor
     from wrapperir.loading import load as load
     from wrapperir.passes import MEMORY_PASSES as MEMORY_PASSES
     from wrapperir.passes import run_passes as run_passes

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, cast
 from attrs import frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.emit.contract import Emitter, GraphCompiler
+from wrapperir.emit import Emitter, GraphCompiler
 
 if TYPE_CHECKING:
     import torch
 
-    from wrapperir.emit.contract import Loaded
+    from wrapperir.emit import Loaded
     from wrapperir.frontend import Lowered
 
 
@@ -129,7 +129,8 @@ def compile_lowered(lowered: "Lowered", options: BackendOptions, role: str) -> "
             ``dump_dir`` cannot be written; WIR705, the emitter makes no graphs for
             ``compile_graph``.
     """
-    from wrapperir.emit.pipeline import compile_program, find_emitter
+    from wrapperir.emit import compile_program
+    from wrapperir.emit.pipeline import find_emitter
     from wrapperir.passes import memory_passes
 
     emitter = options.emitter

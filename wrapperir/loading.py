@@ -8,8 +8,8 @@ from pathlib import Path
 from attrs import frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.emit.artifact import MANIFEST, read_artifact
-from wrapperir.emit.contract import Loaded, Value
+from wrapperir.emit import Loaded, Value, read_artifact
+from wrapperir.emit.artifact import MANIFEST
 
 COMPILED_MANIFEST = "wrapperir.json"
 """The name of what says what ``compile`` wrote to a directory."""

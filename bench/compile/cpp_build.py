@@ -37,11 +37,11 @@ from bench.host.cpp_contenders import write_library
 from bench.host.python import lower
 from bench.machine import describe_machine
 from bench.memory.models import TASKS
-from wrapperir.emit.contract import Artifact
+from wrapperir.emit import Artifact
 from wrapperir.emit.pipeline import prepare_program
 from wrapperir.frontend.inductor import capture
-from wrapperir.ir.program import Program
-from wrapperir.kernels.compiler import Compiler
+from wrapperir.ir import Program
+from wrapperir.kernels import Compiler
 from wrapperir.passes import memory_passes
 from wrapperir_cpp import chunks
 from wrapperir_cpp.emitter import CppEmitter

@@ -30,19 +30,21 @@ from torch.fx import Graph, Node
 from bench.host.chains import example_inputs, mm_add_relu, mms
 from bench.machine import describe_machine
 from wrapperir.frontend.inductor import capture
-from wrapperir.ir.effects import definitions
-from wrapperir.ir.expr import Expr, Symbol
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocateLine,
     BodyLine,
     BufferRef,
+    Expr,
     ExternKernelLine,
     FreeLine,
+    Input,
+    Program,
     SizeOf,
+    Symbol,
     SymbolDefinitionLine,
+    tensor,
 )
-from wrapperir.ir.program import Input, Program
-from wrapperir.ir.types import tensor
+from wrapperir.ir.effects import definitions
 from wrapperir_fx.graph_builder import build_graph
 
 LINES = 1000

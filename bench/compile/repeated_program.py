@@ -2,8 +2,7 @@
 
 import re
 
-from wrapperir.ir.line import BufferRef, FreeLine
-from wrapperir.ir.program import Program
+from wrapperir.ir import BufferRef, FreeLine, Program
 from wrapperir.text import format_program, parse_program
 
 _NAME = re.compile(r"%(\w+)")

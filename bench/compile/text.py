@@ -16,10 +16,8 @@ import time
 from collections.abc import Callable
 from io import StringIO
 
+from wrapperir.ir import Device, Program, Provenance, SourceLocation, TensorType, tensor
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.line import Provenance, SourceLocation
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import Device, TensorType, tensor
 from wrapperir.text import format_json, format_program, parse_json, parse_program
 
 PEER_OPERATIONS = 10_000

@@ -13,18 +13,21 @@ import gc
 import sys
 import time
 
-from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.expr import Symbol
-from wrapperir.ir.kernel import (
+from wrapperir.ir import (
     Access,
     BufferParameter,
+    DType,
     KernelConfig,
+    KernelDefinitionLine,
     Language,
+    Program,
     ScalarParameter,
+    SizeOf,
+    Symbol,
+    TensorType,
+    tensor,
 )
-from wrapperir.ir.line import KernelDefinitionLine, SizeOf
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import DType, TensorType, tensor
+from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.verify import verify
 
 

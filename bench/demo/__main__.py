@@ -33,8 +33,7 @@ from bench.sweep.compiled import first_line
 from wrapperir.emit import Value, compile_program, write_artifact
 from wrapperir.frontend.fx import lower_graph_module
 from wrapperir.interp import interpret
-from wrapperir.ir.line import KernelDefinitionLine
-from wrapperir.ir.program import Program
+from wrapperir.ir import KernelDefinitionLine, Program
 from wrapperir.plugin import plugin_manager
 from wrapperir.text import format_json, format_program, parse_json, parse_program
 from wrapperir.verify import verify

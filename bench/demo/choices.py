@@ -13,18 +13,21 @@ from rich.markup import escape
 
 from wrapperir.emit import compile_program
 from wrapperir.interp import interpret
-from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.expr import Symbol
-from wrapperir.ir.kernel import (
+from wrapperir.ir import (
     Access,
+    BenchmarkChoice,
     BufferParameter,
+    DType,
+    KernelDefinitionLine,
     Language,
+    MultiKernelLine,
+    Program,
     ScalarParameter,
+    SizeOf,
+    Symbol,
+    tensor,
 )
-from wrapperir.ir.line import KernelDefinitionLine, MultiKernelLine, SizeOf
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import BenchmarkChoice
-from wrapperir.ir.types import DType, tensor
+from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.text import format_line
 from wrapperir.tuning.choice_cache import fresh_choice_cache
 from wrapperir.tuning.text import format_tuning

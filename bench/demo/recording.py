@@ -6,7 +6,7 @@ import torch
 from attrs import define
 
 from wrapperir.emit import Artifact, Emitter, Loaded, Value
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 
 
 @define

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 import torch
 
 from bench.machine import describe_machine
-from wrapperir.emit.contract import Loaded
+from wrapperir.emit import Loaded
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
 from wrapperir_cpp.emitter import CppEmitter

@@ -13,11 +13,10 @@ from torch._inductor import config
 from bench.host import cpp_harness
 from bench.host.chains import SHAPE, Chain, example_inputs
 from bench.host.python import inductor_callable, lower
-from wrapperir.emit import compile_program, write_artifact
-from wrapperir.emit.contract import Emitter
+from wrapperir.emit import Emitter, compile_program, write_artifact
 from wrapperir.emit.pipeline import find_emitter, prepare_program
 from wrapperir.frontend import Lowered
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocateLine,
     Argument,
     BufferRef,
@@ -25,10 +24,10 @@ from wrapperir.ir.line import (
     FreeLine,
     KernelCallLine,
     KernelDefinitionLine,
+    Program,
     ReuseLine,
 )
-from wrapperir.ir.program import Program
-from wrapperir.kernels.cpp_build import CppBuildError, build_libraries
+from wrapperir.kernels import CppBuildError, build_libraries
 from wrapperir.passes import memory_passes
 from wrapperir_cpp.emitter import CppEmitter
 

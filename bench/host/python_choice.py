@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from bench.machine import describe_machine
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 from wrapperir.text import parse_program
 from wrapperir.tuning.choice_cache import fresh_choice_cache
 from wrapperir_python.emitter import PythonEmitter

@@ -13,10 +13,8 @@ from collections.abc import Iterator, Mapping
 
 from attrs import define, frozen
 
-from wrapperir.ir.blocks import blocks_of
-from wrapperir.ir.effects import definitions, uses
-from wrapperir.ir.kernel import Access, TensorParameter, runtime_parameters
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    Access,
     AllocateLine,
     BodyLine,
     BufferRef,
@@ -25,12 +23,19 @@ from wrapperir.ir.line import (
     FreeLine,
     KernelCallLine,
     MultiOutputLine,
+    Program,
     ReinterpretLine,
     ReuseLine,
+    TensorParameter,
+    TensorType,
+    TupleType,
+    ValueType,
+    runtime_parameters,
+    storage_extent,
 )
+from wrapperir.ir.blocks import blocks_of
+from wrapperir.ir.effects import definitions, uses
 from wrapperir.ir.mentions import buffers_in
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import TensorType, TupleType, ValueType, storage_extent
 
 UNIT = 64
 """Bytes that sizes are rounded up to."""

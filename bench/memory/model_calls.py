@@ -16,11 +16,10 @@ from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
 from bench.memory.allocator_events import CallMemory, measure
 from bench.model_run import ModelTask, run_step
-from wrapperir.emit import Value, compile_program
-from wrapperir.emit.contract import Loaded
+from wrapperir.emit import Loaded, Value, compile_program
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor import compile_graph
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 from wrapperir.passes import run_passes
 
 Backend: TypeAlias = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]

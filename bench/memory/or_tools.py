@@ -7,8 +7,7 @@ from math import gcd
 from attrs import evolve
 from ortools.sat.python import cp_model
 
-from wrapperir.planning import Buffer, Plan, plan_greedily
-from wrapperir.planning.sections import Sections
+from wrapperir.planning import Buffer, Plan, Sections, plan_greedily
 
 
 def plan_with_or_tools(buffers: Sequence[Buffer], seconds: float) -> Plan:

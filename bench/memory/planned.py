@@ -8,9 +8,7 @@ from typing import TypeAlias
 from attrs import define, field, frozen
 
 from bench.memory.lower_bound import round_up, storage_bytes, tensors_in
-from wrapperir.ir.blocks import blocks_of
-from wrapperir.ir.effects import definitions
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocateLine,
     AllocatePoolLine,
     BodyLine,
@@ -18,12 +16,15 @@ from wrapperir.ir.line import (
     FreeLine,
     MultiOutputLine,
     PlaceLine,
+    PoolType,
+    Program,
     ReinterpretLine,
     ReuseLine,
+    TensorType,
     ZeroMode,
 )
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import PoolType, TensorType
+from wrapperir.ir.blocks import blocks_of
+from wrapperir.ir.effects import definitions
 
 
 @frozen

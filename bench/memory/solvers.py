@@ -17,8 +17,7 @@ from bench.memory.check_plan import check_plan
 from bench.memory.generators import perfect_packing, training_step
 from bench.memory.instances import read_instance
 from bench.results import ROOT, tested_versions
-from wrapperir.planning import Buffer, Plan, plan, plan_greedily
-from wrapperir.planning.problem import lower_bound
+from wrapperir.planning import Buffer, Plan, lower_bound, plan, plan_greedily
 
 PUBLIC = ROOT.parent / "shared" / "bench"
 TABLE = ROOT / "docs" / "results" / "solvers.md"

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.selection.table import Sizes
-from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
-from wrapperir.ir.selection import Hint
+from wrapperir.ir import Expr, ExprOp, Hint, Operation, Symbol
 
 _INFIX = {
     ExprOp.ADD: "+",

@@ -9,7 +9,7 @@ from attrs import frozen
 from bench.markdown import escape_cell
 from bench.selection.policies import Outcome, Selected, hints_of, wins
 from bench.selection.table import Table
-from wrapperir.ir.expr import Expr, ExprOp, Operation
+from wrapperir.ir import Expr, ExprOp, Operation
 from wrapperir.text import format_expr
 
 CALLS = {"1 call": 1.0, "100 calls": 100.0, "infinitely many": math.inf}

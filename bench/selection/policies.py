@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from attrs import frozen
 
 from bench.selection.table import Row, Sizes, Table
-from wrapperir.ir.expr import Expr, evaluate_int
-from wrapperir.ir.selection import Hint, nearest
+from wrapperir.ir import Expr, Hint, evaluate_int, nearest
 
 BENCHMARK_RUNS = 2
 """How often a benchmark at the first call runs each choice: once untimed, once timed."""

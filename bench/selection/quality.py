@@ -37,7 +37,7 @@ from bench.selection.policies import (
     oracle,
 )
 from bench.selection.table import Table, Task, load_tables, measured, save_tables
-from wrapperir.ir.expr import Expr, Operation
+from wrapperir.ir import Expr, Operation
 from wrapperir.tuning.decision import Sample, learn_decision
 
 HINTS = (64, 256, 1024, 4096)

@@ -24,10 +24,8 @@ from rich.progress import Progress
 
 from bench.results import ROOT, Record, ResultFile, tested_versions
 from bench.sweep.worker_pool import Lost, run_tasks
+from wrapperir.ir import Language, Program, keyword
 from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import keyword
-from wrapperir.ir.program import Program
 from wrapperir.testing import Case, Outcome, check_case
 from wrapperir.testing.programs import programs
 from wrapperir.text import format_program

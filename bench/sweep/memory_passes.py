@@ -20,8 +20,7 @@ from rich.progress import Progress
 
 from bench.results import ROOT, Record, ResultFile, tested_versions
 from bench.sweep.worker_pool import Lost, run_tasks
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.program import Program
+from wrapperir.ir import Language, Program
 from wrapperir.passes import MEMORY_PASSES, PASSES, Pass
 from wrapperir.passes.plan_memory import Planned, plan_pools
 from wrapperir.testing.pass_check import behaviour, pass_faults

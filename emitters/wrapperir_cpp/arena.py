@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import define, field, frozen
 
-from wrapperir.analysis.sizes import storage_bytes
-from wrapperir.analysis.storages import (
+from wrapperir.analysis import (
     BlockStorages,
     Entry,
     Storage,
@@ -19,22 +18,26 @@ from wrapperir.analysis.storages import (
     block_entry,
     find_storages,
     program_entry,
+    storage_bytes,
 )
-from wrapperir.ir.effects import LineEffects, uses
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    CPU,
+    DEFAULT_SPACE,
     Argument,
     Block,
     BodyLine,
     BufferRef,
     ConditionalLine,
+    Device,
     ExternKernelLine,
     KernelArgument,
+    Program,
     SubgraphCallLine,
+    TensorType,
     WhileLoopLine,
 )
-from wrapperir.ir.program import Program
+from wrapperir.ir.effects import LineEffects, uses
 from wrapperir.ir.storage_operators import needs_own_tensors
-from wrapperir.ir.types import CPU, DEFAULT_SPACE, Device, TensorType
 from wrapperir.planning import Buffer, plan_greedily
 from wrapperir_cpp.device_survey import DeviceSurvey, plain_device
 

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from typing import LiteralString
 
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.emit.contract import Artifact
-from wrapperir.emit.fragment import fragment
-from wrapperir.ir.program import SCHEMA_VERSION, Program
+from wrapperir.emit import Artifact, fragment
+from wrapperir.ir import SCHEMA_VERSION, Program
 from wrapperir.text import format_program as format_program_text
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.device_table import DEVICE_FILES, DeviceTable, runtime_files

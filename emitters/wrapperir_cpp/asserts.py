@@ -1,13 +1,14 @@
 """Asserts in C++."""
 
-from wrapperir.emit.fragment import Fragment, fragment
-from wrapperir.ir.line import (
+from wrapperir.emit import Fragment, fragment
+from wrapperir.ir import (
     AssertAlignmentLine,
     AssertNotNanLine,
     AssertScalarLine,
     AssertSizeStrideLine,
+    DType,
+    TensorType,
 )
-from wrapperir.ir.types import DType, TensorType
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.literals import format_dtype, format_int, format_string
 from wrapperir_cpp.memory import tensor_address, tensor_handle

@@ -3,11 +3,17 @@
 from collections.abc import Callable, Mapping
 from typing import LiteralString, TypeAlias
 
-from wrapperir.emit.fragment import Fragment, fragment, joined
-from wrapperir.ir.expr import evaluate_int
-from wrapperir.ir.kernel import Access, TensorParameter
-from wrapperir.ir.line import BufferRef, KernelCallLine, MultiKernelLine
-from wrapperir.ir.types import TensorType, storage_extent
+from wrapperir.emit import Fragment, fragment, joined
+from wrapperir.ir import (
+    Access,
+    BufferRef,
+    KernelCallLine,
+    MultiKernelLine,
+    TensorParameter,
+    TensorType,
+    evaluate_int,
+    storage_extent,
+)
 from wrapperir.text import format_expr, format_type
 from wrapperir_cpp.choices import emit_switch
 from wrapperir_cpp.context import CallKind, Context

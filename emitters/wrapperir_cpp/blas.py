@@ -15,8 +15,8 @@ from typing import LiteralString
 
 from attrs import frozen
 
-from wrapperir.emit.fragment import Fragment, fragment
-from wrapperir.ir.types import DEFAULT_SPACE, DType, TensorType
+from wrapperir.emit import Fragment, fragment
+from wrapperir.ir import DEFAULT_SPACE, DType, TensorType
 from wrapperir_cpp.literals import format_float, format_int
 
 MOST_WORK = 64**3

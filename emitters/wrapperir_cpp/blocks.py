@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from wrapperir.diagnostics import LinePath
-from wrapperir.emit.fragment import Fragment, fragment
+from wrapperir.emit import Fragment, fragment
 from wrapperir.emit.number_kinds import kind_of
-from wrapperir.ir.expr import Operation, Symbol
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    CPU,
     Argument,
     Block,
     BlockParameter,
@@ -15,11 +15,14 @@ from wrapperir.ir.line import (
     BufferRef,
     ConditionalLine,
     KernelArgument,
+    Operation,
     Result,
+    ScalarType,
     SubgraphCallLine,
+    Symbol,
+    TensorType,
     WhileLoopLine,
 )
-from wrapperir.ir.types import CPU, ScalarType, TensorType
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.device_survey import plain_device
 from wrapperir_cpp.literals import format_converted

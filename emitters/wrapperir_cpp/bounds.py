@@ -2,10 +2,8 @@
 
 from wrapperir.analysis.arithmetic.interval import UNBOUNDED
 from wrapperir.analysis.arithmetic.polynomial import Polynomials
-from wrapperir.emit.fragment import Fragment, fragment
-from wrapperir.ir.expr import Expr, add, mul
-from wrapperir.ir.line import PlaceLine
-from wrapperir.ir.types import PoolType, TensorType
+from wrapperir.emit import Fragment, fragment
+from wrapperir.ir import Expr, PlaceLine, PoolType, TensorType, add, mul
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.literals import format_int
 from wrapperir_cpp.value_storage import bytes_of

@@ -9,13 +9,17 @@ from typing import cast
 import torch
 from attrs import evolve
 
-from wrapperir.emit.contract import Artifact
-from wrapperir.ir.program import Program
-from wrapperir.kernels.compiler import Compiler, find_compiler
-from wrapperir.kernels.cpp_build import side_by_side
-from wrapperir.kernels.cpp_objects import build_kernels
-from wrapperir.kernels.gpu_targets import Target
-from wrapperir.kernels.libraries import compile_object, link_library
+from wrapperir.emit import Artifact
+from wrapperir.ir import Program
+from wrapperir.kernels import (
+    Compiler,
+    Target,
+    build_kernels,
+    compile_object,
+    find_compiler,
+    link_library,
+    side_by_side,
+)
 from wrapperir_cpp.layout import (
     BRIDGE_LIBRARY,
     BRIDGE_SOURCE,

@@ -5,9 +5,8 @@ from typing import LiteralString
 
 from attrs import define, field, frozen
 
-from wrapperir.emit.fragment import Fragment, fragment
-from wrapperir.ir.line import SymbolKind
-from wrapperir.ir.types import DType
+from wrapperir.emit import Fragment, fragment
+from wrapperir.ir import DType, SymbolKind
 
 _C_TYPES: Mapping[SymbolKind, LiteralString] = {
     SymbolKind.INT: "int64_t",

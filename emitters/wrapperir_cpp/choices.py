@@ -2,10 +2,8 @@
 
 from collections.abc import Mapping
 
-from wrapperir.emit.fragment import Fragment, fragment, joined
-from wrapperir.emit.source_writer import SourceWriter
-from wrapperir.ir.expr import Expr, Operation
-from wrapperir.ir.selection import Hint
+from wrapperir.emit import Fragment, SourceWriter, fragment, joined
+from wrapperir.ir import Expr, Hint, Operation
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.literals import format_int
 from wrapperir_cpp.module_text import source_writer

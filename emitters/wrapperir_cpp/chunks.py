@@ -2,11 +2,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from wrapperir.emit.fragment import Fragment
-from wrapperir.emit.names import NameTable
-from wrapperir.emit.source_writer import SourceWriter
+from wrapperir.emit import Fragment, NameTable, SourceWriter
+from wrapperir.ir import BodyLine
 from wrapperir.ir.blocks import blocks_of
-from wrapperir.ir.line import BodyLine
 from wrapperir_cpp.module_text import source_writer
 
 LENGTH = 25

@@ -5,12 +5,10 @@ from typing import cast
 
 from attrs import define, field, frozen
 
+from wrapperir.emit import Fragment, fragment, joined
 from wrapperir.emit.context import Emission
 from wrapperir.emit.facts import program_facts
-from wrapperir.emit.fragment import Fragment, fragment, joined
-from wrapperir.ir.expr import Expr
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import Device
+from wrapperir.ir import Device, Expr, Program
 from wrapperir_cpp.arena import plan_arena
 from wrapperir_cpp.call import CallMembers
 from wrapperir_cpp.chunks import Chunks

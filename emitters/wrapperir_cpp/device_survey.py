@@ -2,11 +2,10 @@
 
 from attrs import define, field
 
-from wrapperir.analysis.storages import program_entry
+from wrapperir.analysis import program_entry
+from wrapperir.ir import Device, Program, TensorType
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.effects import Effects, LineEffects, Origin
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import Device, TensorType
 
 _ALLOCATED = (Origin.ALLOCATED, Origin.PROGRAM, Origin.POOL)
 _DERIVED = (Origin.PLACED, Origin.VIEW, Origin.MOVED)

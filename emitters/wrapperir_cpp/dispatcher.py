@@ -3,15 +3,17 @@
 from collections.abc import Mapping, Sequence
 from typing import LiteralString
 
-from wrapperir.emit.fragment import Fragment, fragment, joined
+from wrapperir.emit import Fragment, fragment, joined
 from wrapperir.emit.number_kinds import kind_of
-from wrapperir.ir.line import ComplexLiteral, SymbolKind, TorchEnum
-from wrapperir.ir.types import (
+from wrapperir.ir import (
+    ComplexLiteral,
     Device,
     DType,
     OpaqueType,
     ScalarType,
+    SymbolKind,
     TensorType,
+    TorchEnum,
     TupleType,
     ValueType,
 )

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from wrapperir.emit.contract import Artifact, Emitter, Loaded, Support
-from wrapperir.ir.program import Program
+from wrapperir.emit import Artifact, Emitter, Loaded, Support
+from wrapperir.ir import Program
 from wrapperir_cpp.device_table import CPU_TABLE, CUDA_TABLE, DeviceTable
 from wrapperir_cpp.layout import LIBRARY
 from wrapperir_cpp.package import package_library
@@ -60,7 +60,7 @@ class CppEmitter(Emitter):
         Raises:
             DiagnosticError: WIR709, there is no compiler, or a source does not build.
         """
-        from wrapperir.kernels.gpu_targets import targets_to_keep
+        from wrapperir.kernels import targets_to_keep
         from wrapperir_cpp.build import build_artifact  # it imports torch
 
         return build_artifact(artifact, targets_to_keep(), self.emit)
@@ -82,7 +82,7 @@ class CppEmitter(Emitter):
             DiagnosticError: a constant is missing; WIR709, a source does not build; WIR710,
                 the library does not load, or was built for another torch.
         """
-        from wrapperir.kernels.gpu_targets import targets_to_run
+        from wrapperir.kernels import targets_to_run
         from wrapperir_cpp.build import build_artifact  # it imports torch
         from wrapperir_cpp.load import load_library
 

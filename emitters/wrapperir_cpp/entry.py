@@ -2,19 +2,22 @@
 
 from attrs import evolve
 
-from wrapperir.emit.fragment import Fragment, fragment
+from wrapperir.emit import Fragment, fragment
 from wrapperir.emit.number_kinds import kind_of
-from wrapperir.ir.expr import Expr, Operation, Symbol
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     Argument,
     BufferRef,
+    Expr,
+    Operation,
+    Program,
+    ScalarType,
     SizeOf,
     StrideOf,
+    Symbol,
     SymbolKind,
     SymbolSource,
+    TensorType,
 )
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import ScalarType, TensorType
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.literals import format_int, format_string
 from wrapperir_cpp.memory import (

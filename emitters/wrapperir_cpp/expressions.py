@@ -9,17 +9,17 @@ from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import LiteralString
 
-from wrapperir.emit.fragment import Fragment, fragment, joined
-from wrapperir.ir.expr import (
+from wrapperir.emit import Fragment, fragment, joined
+from wrapperir.ir import (
     EvaluationError,
     Expr,
     ExprOp,
     Number,
     Operation,
     Symbol,
+    SymbolKind,
     evaluate,
 )
-from wrapperir.ir.line import SymbolKind
 from wrapperir_cpp.terms import (
     AND,
     ATOM,

@@ -8,14 +8,22 @@ from math import gcd
 
 from attrs import frozen
 
-from wrapperir.analysis.storages import program_entry
+from wrapperir.analysis import program_entry
 from wrapperir.emit.facts import ProgramFacts
 from wrapperir.emit.runnable_kernels import Candidate
+from wrapperir.ir import (
+    POOL_ALIGNMENT,
+    BufferRef,
+    Expr,
+    ExprOp,
+    KernelArgument,
+    KernelCallLine,
+    Operation,
+    TensorType,
+    ValueType,
+)
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.effects import LineEffects, Origin
-from wrapperir.ir.expr import Expr, ExprOp, Operation
-from wrapperir.ir.line import BufferRef, KernelArgument, KernelCallLine
-from wrapperir.ir.types import POOL_ALIGNMENT, TensorType, ValueType
 
 _ALLOCATED = (Origin.ALLOCATED, Origin.PROGRAM, Origin.POOL)
 _DERIVED = (Origin.PLACED, Origin.VIEW, Origin.MOVED)

@@ -5,14 +5,14 @@ from typing import TypeAlias
 
 from attrs import frozen
 
-from wrapperir.emit.fragment import Fragment
+from wrapperir.emit import Fragment
 from wrapperir.emit.runnable_kernels import Candidate
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     BufferRef,
     KernelArgument,
     KernelCallLine,
     KernelDefinitionLine,
+    Language,
 )
 from wrapperir_cpp.context import Context
 

@@ -5,12 +5,17 @@ from collections.abc import Mapping, Sequence
 from typing import LiteralString
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.emit.fragment import Fragment, fragment, joined
-from wrapperir.emit.names import NameTable
+from wrapperir.emit import Fragment, NameTable, fragment, joined
 from wrapperir.emit.number_kinds import kind_of
-from wrapperir.ir.kernel import RuntimeParameter, ScalarParameter, runtime_parameters
-from wrapperir.ir.line import BufferRef, KernelCallLine, KernelDefinitionLine
-from wrapperir.ir.types import DType
+from wrapperir.ir import (
+    BufferRef,
+    DType,
+    KernelCallLine,
+    KernelDefinitionLine,
+    RuntimeParameter,
+    ScalarParameter,
+    runtime_parameters,
+)
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.kernel_language import KernelLanguage, LaunchArgument
 from wrapperir_cpp.layout import KERNELS

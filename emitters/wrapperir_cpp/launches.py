@@ -1,14 +1,14 @@
 """Launches of kernels in C++: of one, or of the choice that a call decides on."""
 
-from wrapperir.emit.fragment import Fragment, fragment
+from wrapperir.emit import Fragment, fragment
 from wrapperir.emit.runnable_kernels import ComputedAt, NearestAt, Runnable
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    BenchmarkChoice,
     BufferRef,
     KernelCallLine,
     KernelDefinitionLine,
     MultiKernelLine,
 )
-from wrapperir.ir.selection import BenchmarkChoice
 from wrapperir_cpp.autotune import format_timed_choice
 from wrapperir_cpp.choices import emit_switch, format_computed, format_nearest
 from wrapperir_cpp.context import Context

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 from wrapperir.text import format_line
 
 _LONGEST = 80

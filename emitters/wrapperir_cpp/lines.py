@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from typing import ClassVar, LiteralString
 
 from wrapperir.diagnostics import LinePath
+from wrapperir.emit import SourceWriter
 from wrapperir.emit.provenance import provenances_to_show
-from wrapperir.emit.source_writer import SourceWriter
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocateLine,
     AllocatePoolLine,
     AssertAlignmentLine,
@@ -24,21 +23,23 @@ from wrapperir.ir.line import (
     ItemOf,
     KernelCallLine,
     KernelDefinitionLine,
+    Language,
+    LineVisitor,
     MultiKernelLine,
     MultiOutputLine,
     PlaceLine,
+    PoolType,
     RecordEventLine,
     ReinterpretLine,
     ReuseLine,
     SubgraphCallLine,
     SymbolDefinitionLine,
+    TensorType,
     WaitEventLine,
     WhileLoopLine,
     ZeroMode,
+    settled_choice,
 )
-from wrapperir.ir.selection import settled_choice
-from wrapperir.ir.types import PoolType, TensorType
-from wrapperir.ir.visitor import LineVisitor
 from wrapperir.text import format_type
 from wrapperir_cpp.asserts import (
     emit_assert_alignment,

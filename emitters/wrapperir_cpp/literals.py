@@ -2,9 +2,8 @@
 
 import math
 
-from wrapperir.emit.fragment import Fragment, fragment
-from wrapperir.ir.line import SymbolKind
-from wrapperir.ir.types import DType
+from wrapperir.emit import Fragment, fragment
+from wrapperir.ir import DType, SymbolKind
 
 _LEAST = -(2**63)
 _PRINTABLE = frozenset(map(chr, range(0x20, 0x7F))) - frozenset('"\\?')

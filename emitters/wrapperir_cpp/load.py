@@ -12,9 +12,9 @@ import torch
 from attrs import evolve
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.emit import Artifact, Loaded
 from wrapperir.emit.artifact_store import store_artifact
-from wrapperir.emit.contract import Artifact, Loaded
-from wrapperir.kernels.compiler import failed
+from wrapperir.kernels import failed
 from wrapperir_cpp.build import build_extension
 from wrapperir_cpp.layout import LIBRARY
 

@@ -4,17 +4,20 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
+from wrapperir.emit import Fragment, fragment
 from wrapperir.emit.allocations import natural_alignment, unsupported_memory
-from wrapperir.emit.fragment import Fragment, fragment
-from wrapperir.ir.expr import Expr, add, maximum, mul
-from wrapperir.ir.line import SymbolKind
-from wrapperir.ir.types import (
+from wrapperir.ir import (
     CPU,
     Device,
     DType,
+    Expr,
     OpaqueType,
     PoolType,
+    SymbolKind,
     TensorType,
+    add,
+    maximum,
+    mul,
     storage_extent,
 )
 from wrapperir.text import format_type

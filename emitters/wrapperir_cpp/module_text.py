@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 
-from wrapperir.emit.fragment import Fragment, fragment, joined
-from wrapperir.emit.names import Namespace, NameTable
-from wrapperir.emit.source_writer import SourceWriter
+from wrapperir.emit import Fragment, Namespace, NameTable, SourceWriter, fragment, joined
 from wrapperir_cpp.literals import format_int
 from wrapperir_cpp.reserved import RESERVED
 

@@ -8,16 +8,23 @@ from typing import LiteralString, TypeAlias, Union
 
 from attrs import frozen
 
-from wrapperir.emit.fragment import Fragment, fragment
+from wrapperir.emit import Fragment, fragment
 from wrapperir.emit.number_kinds import kind_of
-from wrapperir.ir.expr import Expr, Number, Operation, Symbol
-from wrapperir.ir.line import Argument, BufferRef, ComplexLiteral, SymbolKind, TorchEnum
-from wrapperir.ir.types import (
+from wrapperir.ir import (
+    Argument,
+    BufferRef,
+    ComplexLiteral,
     Device,
     DType,
+    Expr,
+    Number,
     OpaqueType,
+    Operation,
     ScalarType,
+    Symbol,
+    SymbolKind,
     TensorType,
+    TorchEnum,
     TupleType,
     ValueType,
 )

@@ -13,20 +13,23 @@ from pathlib import Path
 from attrs import evolve
 
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.emit.fragment import Fragment, fragment
+from wrapperir.emit import Fragment, fragment
 from wrapperir.emit.number_kinds import kind_of
-from wrapperir.ir.effects import uses
-from wrapperir.ir.line import Argument, BufferRef, ExternKernelLine, SymbolKind
-from wrapperir.ir.mentions import type_symbols
-from wrapperir.ir.types import (
+from wrapperir.ir import (
+    Argument,
+    BufferRef,
     DType,
+    ExternKernelLine,
     OpaqueType,
     ScalarType,
+    SymbolKind,
     TensorType,
     TupleType,
     ValueType,
     contiguous_stride,
 )
+from wrapperir.ir.effects import uses
+from wrapperir.ir.mentions import type_symbols
 from wrapperir.operators import Kind, Schema, SchemaType
 from wrapperir_cpp.blas import (
     format_c_type,

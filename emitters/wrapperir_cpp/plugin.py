@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from wrapperir.emit.contract import Emitter
-from wrapperir.plugin.hookspecs import hookimpl
+from wrapperir.emit import Emitter
+from wrapperir.plugin import hookimpl
 from wrapperir_cpp.emitter import CppEmitter
 
 

@@ -3,14 +3,10 @@
 from collections.abc import Sequence
 from typing import LiteralString
 
+from wrapperir.emit import Fragment, SourceWriter, fragment, joined
 from wrapperir.emit.constant_files import place_constants
-from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.number_kinds import kind_of
-from wrapperir.emit.source_writer import SourceWriter
-from wrapperir.ir.expr import Expr
-from wrapperir.ir.line import SymbolKind
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import CPU, ScalarType, TensorType, ValueType
+from wrapperir.ir import CPU, Expr, Program, ScalarType, SymbolKind, TensorType, ValueType
 from wrapperir_cpp.arena import ALIGNMENT, Region
 from wrapperir_cpp.call import format_declaration
 from wrapperir_cpp.context import Context

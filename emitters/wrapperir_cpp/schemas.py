@@ -1,7 +1,7 @@
 """Calls of operators, held against their schemas."""
 
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.ir.line import Argument, ExternKernelLine
+from wrapperir.ir import Argument, ExternKernelLine
 from wrapperir.operators import Parameter, Schema, UnknownOperatorError, find_schema
 
 

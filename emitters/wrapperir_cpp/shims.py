@@ -9,10 +9,16 @@ from typing import LiteralString
 
 from attrs import frozen
 
-from wrapperir.emit.fragment import Fragment, fragment, joined
-from wrapperir.ir.identifier import is_identifier
-from wrapperir.ir.line import ComplexLiteral, SymbolKind, TorchEnum
-from wrapperir.ir.types import DEFAULT_SPACE, Device, DType
+from wrapperir.emit import Fragment, fragment, joined
+from wrapperir.ir import (
+    DEFAULT_SPACE,
+    ComplexLiteral,
+    Device,
+    DType,
+    SymbolKind,
+    TorchEnum,
+    is_identifier,
+)
 from wrapperir.operators import Kind, Parameter, Schema, SchemaType
 from wrapperir_cpp.dispatcher import format_device, format_integers
 from wrapperir_cpp.literals import format_dtype, format_float, format_int, format_string

@@ -9,10 +9,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import LiteralString
 
-from wrapperir.emit.fragment import Fragment, fragment, joined
-from wrapperir.emit.source_writer import SourceWriter
-from wrapperir.ir.line import KernelCallLine, RecordEventLine, WaitEventLine
-from wrapperir.ir.types import Device
+from wrapperir.emit import Fragment, SourceWriter, fragment, joined
+from wrapperir.ir import Device, KernelCallLine, RecordEventLine, WaitEventLine
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.device_survey import plain_device
 from wrapperir_cpp.literals import format_int

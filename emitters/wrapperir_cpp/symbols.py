@@ -6,19 +6,24 @@ from typing import LiteralString
 
 from attrs import frozen
 
-from wrapperir.emit.fragment import Fragment, fragment
+from wrapperir.emit import Fragment, fragment
 from wrapperir.emit.number_kinds import kind_of
-from wrapperir.ir.expr import Operation, Symbol, product, symbols_in
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    DType,
     ItemOf,
     OffsetOf,
+    Operation,
+    ScalarType,
     SizeOf,
     StrideOf,
+    Symbol,
     SymbolDefinitionLine,
     SymbolKind,
+    TensorType,
     ValueOf,
+    product,
+    symbols_in,
 )
-from wrapperir.ir.types import DType, ScalarType, TensorType
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.literals import (
     format_converted,

@@ -5,12 +5,11 @@ from collections.abc import Iterable, Sequence
 
 from attrs import define, field
 
-from wrapperir.analysis.storages import program_entry
+from wrapperir.analysis import program_entry
+from wrapperir.ir import Argument, BufferRef, ExternKernelLine, Program, TorchEnum
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.effects import Effects, LineEffects, NestedBlock, Origin
-from wrapperir.ir.line import Argument, BufferRef, ExternKernelLine, TorchEnum
 from wrapperir.ir.mentions import buffers_in
-from wrapperir.ir.program import Program
 from wrapperir.ir.storage_operators import may_keep, needs_own_tensors
 
 # Parts of the names of operators whose results are not memory with sizes and strides.

@@ -5,9 +5,8 @@ from typing import LiteralString
 
 from attrs import frozen
 
-from wrapperir.emit.fragment import Fragment, fragment
-from wrapperir.ir.expr import Number
-from wrapperir.ir.line import SymbolKind
+from wrapperir.emit import Fragment, fragment
+from wrapperir.ir import Number, SymbolKind
 from wrapperir_cpp.literals import format_float, format_int, format_string
 
 BOOL = frozenset({SymbolKind.BOOL})

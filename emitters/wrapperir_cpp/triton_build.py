@@ -3,11 +3,8 @@
 import json
 from collections.abc import Mapping, Sequence
 
-from wrapperir.emit.fragment import Fragment, fragment, joined
-from wrapperir.emit.names import NameTable
-from wrapperir.emit.source_writer import SourceWriter
-from wrapperir.kernels.gpu_targets import Target
-from wrapperir.kernels.triton_compile import Facts, TritonJob, compile_triton
+from wrapperir.emit import Fragment, NameTable, SourceWriter, fragment, joined
+from wrapperir.kernels import Facts, Target, TritonJob, compile_triton
 from wrapperir_cpp.layout import KERNELS
 from wrapperir_cpp.literals import format_bool, format_int, format_string
 from wrapperir_cpp.module_text import source_writer

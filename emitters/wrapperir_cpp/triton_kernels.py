@@ -12,23 +12,24 @@ from typing import LiteralString
 
 from attrs import frozen
 
-from wrapperir.emit.fragment import Fragment, fragment, joined
-from wrapperir.ir.expr import Expr, settled_where, substitute
-from wrapperir.ir.kernel import (
+from wrapperir.emit import Fragment, fragment, joined
+from wrapperir.ir import (
     BufferParameter,
+    BufferRef,
     ConfigValue,
     Constant,
     DescriptorParameter,
-    RuntimeParameter,
-    ScalarParameter,
-    runtime_parameters,
-)
-from wrapperir.ir.line import (
-    BufferRef,
+    DType,
+    Expr,
     KernelCallLine,
     KernelDefinitionLine,
+    RuntimeParameter,
+    ScalarParameter,
+    TensorType,
+    runtime_parameters,
+    settled_where,
+    substitute,
 )
-from wrapperir.ir.types import DType, TensorType
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.kernel_arguments import ArgumentFacts
 from wrapperir_cpp.kernel_language import KernelLanguage, LaunchArgument

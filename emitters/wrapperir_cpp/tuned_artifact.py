@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve
 
-from wrapperir.emit.contract import Artifact
+from wrapperir.emit import Artifact
+from wrapperir.ir import BenchmarkChoice, KernelCallLine, MultiKernelLine, Program
 from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.line import KernelCallLine, MultiKernelLine
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import BenchmarkChoice
-from wrapperir.kernels.gpu_targets import Target, present_targets
+from wrapperir.kernels import Target, present_targets
 from wrapperir.text import parse_program
 from wrapperir_cpp.artifact_files import TEXT
 from wrapperir_cpp.layout import KERNELS
@@ -76,7 +74,7 @@ def tune_artifact(
 
 
 def _cache() -> "ChoiceCache | None":
-    from wrapperir.caching.private_cache import CacheRefusedError
+    from wrapperir.caching import CacheRefusedError
     from wrapperir.tuning.choice_cache import default_cache
 
     try:

@@ -11,17 +11,21 @@ from typing import TypeAlias
 
 from attrs import define, evolve, field, frozen
 
-from wrapperir.analysis.sizes import storage_bytes
-from wrapperir.emit.fragment import Fragment, fragment
-from wrapperir.ir.expr import Expr, add, mul, product, sub
-from wrapperir.ir.types import (
+from wrapperir.analysis import storage_bytes
+from wrapperir.emit import Fragment, fragment
+from wrapperir.ir import (
+    Expr,
     OpaqueType,
     PoolType,
     ScalarType,
     TensorType,
     TupleType,
     ValueType,
+    add,
     contiguous_stride,
+    mul,
+    product,
+    sub,
 )
 
 Indices: TypeAlias = tuple[int, ...]

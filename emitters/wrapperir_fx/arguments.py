@@ -10,13 +10,7 @@ import torch
 from torch.fx.node import Argument as FxArgument
 
 from wrapperir.emit.torch_dtypes import torch_device, torch_dtype
-from wrapperir.ir.line import (
-    Argument,
-    BufferRef,
-    ComplexLiteral,
-    TorchEnum,
-)
-from wrapperir.ir.types import Device, DType
+from wrapperir.ir import Argument, BufferRef, ComplexLiteral, Device, DType, TorchEnum
 from wrapperir_fx.number_nodes import NumberNodes
 from wrapperir_fx.values import Value
 

@@ -15,17 +15,22 @@ from wrapperir.emit.assert_messages import (
     scalar_message,
 )
 from wrapperir.emit.torch_dtypes import torch_dtype
-from wrapperir.fx import functions
-from wrapperir.fx.operators import assert_alignment
-from wrapperir.ir.expr import EvaluationError, Expr, evaluate_int, mul, symbols_in
-from wrapperir.ir.line import (
+from wrapperir.fx import assert_alignment, functions
+from wrapperir.ir import (
     AssertAlignmentLine,
     AssertNotNanLine,
     AssertScalarLine,
     AssertSizeStrideLine,
+    DType,
+    EvaluationError,
+    Expr,
     SymbolKind,
+    TensorType,
+    contiguous_stride,
+    evaluate_int,
+    mul,
+    symbols_in,
 )
-from wrapperir.ir.types import DType, TensorType, contiguous_stride
 from wrapperir_fx.context import GraphContext
 
 _aten = torch.ops.aten

@@ -6,16 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from attrs import frozen
 
 from wrapperir.emit.facts import ProgramFacts
+from wrapperir.ir import Block, BodyLine, BufferRef, TensorType
 from wrapperir.ir.blocks import blocks_of
 from wrapperir.ir.effects import LineEffects, Origin, uses
-from wrapperir.ir.line import Block, BodyLine, BufferRef
 from wrapperir.ir.mentions import (
     argument_symbols,
     buffers_in,
     line_symbols,
     type_symbols,
 )
-from wrapperir.ir.types import TensorType
 
 Roots = frozenset[str]
 """Names of the values that memory may have begun as."""

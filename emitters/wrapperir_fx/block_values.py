@@ -18,12 +18,16 @@ from torch.fx.node import Argument as FxArgument
 
 from wrapperir.emit.number_kinds import NumberKinds, kind_of
 from wrapperir.fx import block_functions
-from wrapperir.ir.expr import Expr, Operation, Symbol
-from wrapperir.ir.line import Argument, BufferRef, SymbolKind
-from wrapperir.ir.types import (
+from wrapperir.ir import (
+    Argument,
+    BufferRef,
     DType,
+    Expr,
     OpaqueType,
+    Operation,
     ScalarType,
+    Symbol,
+    SymbolKind,
     TensorType,
     TupleType,
     ValueType,

@@ -19,17 +19,17 @@ from torch.fx.node import Argument as FxArgument
 
 from wrapperir.emit.blocks import is_too_deep
 from wrapperir.fx import block_functions
-from wrapperir.ir.effects import uses
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     Argument,
     Block,
     BufferRef,
     ConditionalLine,
     Result,
+    ScalarType,
     SubgraphCallLine,
     WhileLoopLine,
 )
-from wrapperir.ir.types import ScalarType
+from wrapperir.ir.effects import uses
 from wrapperir_fx.block_facts import carried_roots
 from wrapperir_fx.block_values import Operand, gather, pass_operand
 from wrapperir_fx.context import GraphContext

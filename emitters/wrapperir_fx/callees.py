@@ -5,19 +5,17 @@ from typing import TypeAlias
 
 from attrs import define, field, frozen
 
-from wrapperir.fx.kernel_keys import (
-    MultiKernelDefinition,
-    definition_key,
-    multi_kernel_key,
-)
-from wrapperir.ir.kernel import (
+from wrapperir.fx import MultiKernelDefinition, definition_key, multi_kernel_key
+from wrapperir.ir import (
+    DefinitionLine,
+    Device,
+    KernelDefinitionLine,
     Language,
+    MultiKernelLine,
     RuntimeParameter,
     ScalarParameter,
     runtime_parameters,
 )
-from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine, MultiKernelLine
-from wrapperir.ir.types import Device
 
 Report: TypeAlias = Callable[[str, str | None], None]
 """Records that a line needs something that the emitter lacks: a message and its subject."""

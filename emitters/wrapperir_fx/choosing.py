@@ -15,13 +15,13 @@ import torch
 
 from wrapperir.emit.kernel_digest import kernel_digest
 from wrapperir.emit.updated_arguments import updated_arguments
-from wrapperir.fx.kernel_keys import MultiKernelDefinition, deciding_parameters
-from wrapperir.ir.expr import Number
-from wrapperir.ir.line import MultiKernelLine
-from wrapperir.ir.selection import (
+from wrapperir.fx import MultiKernelDefinition, deciding_parameters
+from wrapperir.ir import (
     BenchmarkChoice,
     ComputedChoice,
+    MultiKernelLine,
     NearestChoice,
+    Number,
     choose,
 )
 from wrapperir.tuning.kernel_choices import (

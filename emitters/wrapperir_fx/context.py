@@ -6,12 +6,11 @@ from attrs import Factory, define, field
 from torch.fx.node import Argument
 
 from wrapperir.diagnostics import Diagnostic, LinePath
+from wrapperir.emit import NameTable
 from wrapperir.emit.context import Emission
 from wrapperir.emit.facts import ProgramFacts
-from wrapperir.emit.names import NameTable
-from wrapperir.fx.attributes import Attributes
-from wrapperir.ir.line import BodyLine
-from wrapperir.ir.types import TensorType, ValueType
+from wrapperir.fx import Attributes
+from wrapperir.ir import BodyLine, TensorType, ValueType
 from wrapperir_fx.arguments import Arguments
 from wrapperir_fx.block_facts import BlockNeeds
 from wrapperir_fx.callees import Callees

@@ -11,9 +11,8 @@ of small operators would spend most of its time on them.
 import torch
 from torch.fx import Graph, Node
 
-from wrapperir.fx import functions
-from wrapperir.fx.metadata import LINES
-from wrapperir.ir.line import ReuseLine
+from wrapperir.fx import LINES, functions
+from wrapperir.ir import ReuseLine
 
 
 def erase_dead_nodes(graph: Graph) -> None:

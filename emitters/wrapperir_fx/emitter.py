@@ -4,15 +4,14 @@ from collections.abc import Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Self
 
-from wrapperir.emit.contract import Artifact, Emitter, GraphCompiler, Loaded, Support
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.program import Program
+from wrapperir.emit import Artifact, Emitter, GraphCompiler, Loaded, Support
+from wrapperir.ir import Language, Program
 from wrapperir.text import format_program
 
 if TYPE_CHECKING:
     import torch
 
-    from wrapperir.fx.attributes import GraphParts
+    from wrapperir.fx import GraphParts
 
 ENTRY = "program.wir"
 GRAPH = "graph.py"

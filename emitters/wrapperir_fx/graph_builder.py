@@ -2,9 +2,8 @@
 
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit.facts import ProgramFacts
-from wrapperir.fx.attributes import GraphParts
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import ScalarType
+from wrapperir.fx import GraphParts
+from wrapperir.ir import Program, ScalarType
 from wrapperir_fx.context import GraphContext, ProgramContext
 from wrapperir_fx.lines import FxLines, emit_lines
 from wrapperir_fx.streams import find_gpu_streams

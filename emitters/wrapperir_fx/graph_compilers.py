@@ -9,7 +9,7 @@ import torch
 from torch.fx import GraphModule
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Note
-from wrapperir.emit.contract import GraphCompiler, Loaded, Value
+from wrapperir.emit import GraphCompiler, Loaded, Value
 
 _PYTORCH = str(Path(torch.__file__).parent)
 _MOST_LINES = 20

@@ -15,17 +15,18 @@ from torch.fx import GraphModule
 from torch.fx.graph_module import _USER_PRESERVED_ATTRIBUTES_KEY
 
 from wrapperir.emit.facts import ProgramFacts
+from wrapperir.fx import LINES, GraphParts, MultiKernelDefinition, make_workspace
 
 # A saved graph calls the operators that this registers.
 from wrapperir.fx import operators as operators
-from wrapperir.fx.attributes import GraphParts
-from wrapperir.fx.kernel_keys import MultiKernelDefinition
-from wrapperir.fx.metadata import LINES
-from wrapperir.fx.workspaces import make_workspace
+from wrapperir.ir import (
+    KernelCallLine,
+    KernelDefinitionLine,
+    Language,
+    MultiKernelLine,
+    Program,
+)
 from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import KernelCallLine, KernelDefinitionLine, MultiKernelLine
-from wrapperir.ir.program import Program
 from wrapperir_fx.graph_builder import build_graph
 from wrapperir_fx.kernel_functions import register_kernels
 from wrapperir_fx.multi_kernel_registry import register_multi_kernels

@@ -15,33 +15,30 @@ from wrapperir.emit.runnable_kernels import (
     Runnable,
     taken_arguments,
 )
-from wrapperir.fx.kernel_keys import (
+from wrapperir.fx import (
+    call_kernel,
     call_key,
+    call_multi_kernel,
     deciding_parameters,
     split_arguments,
 )
-from wrapperir.fx.operators import call_kernel, call_multi_kernel
-from wrapperir.ir.expr import (
+from wrapperir.ir import (
+    BufferRef,
+    DescriptorParameter,
     EvaluationError,
     Expr,
     ExprOp,
+    KernelArgument,
+    KernelCallLine,
+    Language,
+    MultiKernelLine,
     Operation,
+    RuntimeParameter,
+    ScalarParameter,
+    SymbolKind,
     evaluate_int,
     settled_where,
     substitute,
-)
-from wrapperir.ir.kernel import (
-    DescriptorParameter,
-    Language,
-    RuntimeParameter,
-    ScalarParameter,
-)
-from wrapperir.ir.line import (
-    BufferRef,
-    KernelArgument,
-    KernelCallLine,
-    MultiKernelLine,
-    SymbolKind,
 )
 from wrapperir_fx.callees import Callee, Signature
 from wrapperir_fx.context import GraphContext

@@ -13,25 +13,22 @@ from typing import Protocol, cast
 import torch
 from attrs import evolve
 
-from wrapperir.emit.contract import Artifact
-from wrapperir.emit.fragment import Fragment
+from wrapperir.emit import Artifact, Fragment, SourceWriter
 from wrapperir.emit.python.cpp_kernels import emit_cpp_kernel
 from wrapperir.emit.python.expressions import format_tuple
 from wrapperir.emit.python.load_module import load_module
 from wrapperir.emit.python.module_text import ModuleText
 from wrapperir.emit.python.triton_kernels import emit_triton_kernel
-from wrapperir.emit.source_writer import SourceWriter
-from wrapperir.fx.kernel_keys import definition_key
-from wrapperir.fx.kernel_registry import (
+from wrapperir.fx import (
     Launcher,
+    definition_key,
     opaque_launcher,
     register_kernel,
     register_triton_function,
     registered_definition,
     registered_launcher,
 )
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import KernelDefinitionLine
+from wrapperir.ir import KernelDefinitionLine, Language
 
 _ENTRY = "kernels.py"
 _LOCK = threading.RLock()

@@ -2,13 +2,17 @@
 
 from attrs import evolve, frozen
 
-from wrapperir.ir.expr import Expr, add, maximum, mul, product
-from wrapperir.ir.quotients import quotient
-from wrapperir.ir.types import (
+from wrapperir.ir import (
+    Expr,
     TensorType,
+    add,
     contiguous_stride,
+    maximum,
+    mul,
+    product,
     storage_extent,
 )
+from wrapperir.ir.quotients import quotient
 
 
 def extent_of(type: TensorType) -> Expr:

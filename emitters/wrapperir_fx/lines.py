@@ -9,7 +9,7 @@ from typing import cast
 
 from wrapperir.diagnostics import LinePath
 from wrapperir.fx import functions
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocateLine,
     AllocatePoolLine,
     AssertAlignmentLine,
@@ -23,6 +23,7 @@ from wrapperir.ir.line import (
     FreeLine,
     KernelCallLine,
     KernelDefinitionLine,
+    LineVisitor,
     MultiKernelLine,
     MultiOutputLine,
     PlaceLine,
@@ -34,7 +35,6 @@ from wrapperir.ir.line import (
     WaitEventLine,
     WhileLoopLine,
 )
-from wrapperir.ir.visitor import LineVisitor
 from wrapperir_fx.asserts import (
     emit_assert_alignment,
     emit_assert_not_nan,

@@ -10,9 +10,9 @@ from torch.fx import Graph, GraphModule
 from torch.fx.graph import CodeGen
 
 from wrapperir.diagnostics import DiagnosticError
+from wrapperir.emit import Artifact, GraphCompiler, Loaded, Value
 from wrapperir.emit.checked_inputs import input_checker
 from wrapperir.emit.constants import check_constants
-from wrapperir.emit.contract import Artifact, GraphCompiler, Loaded, Value
 from wrapperir.fx import stream_functions
 from wrapperir.text import parse_program
 from wrapperir_fx.dead_nodes import erase_dead_nodes

@@ -14,25 +14,22 @@ from torch.fx.node import Argument
 
 from wrapperir.emit.allocations import natural_alignment, unsupported_memory
 from wrapperir.emit.torch_dtypes import torch_device, torch_dtype
-from wrapperir.fx import functions
-from wrapperir.fx.workspaces import is_static
-from wrapperir.ir.expr import add
-from wrapperir.ir.line import (
+from wrapperir.fx import functions, is_static
+from wrapperir.ir import (
+    DEFAULT_SPACE,
     AllocateLine,
     AllocatePoolLine,
+    DType,
     PlaceLine,
+    PoolType,
     ReinterpretLine,
     ReuseLine,
-    ZeroMode,
-)
-from wrapperir.ir.quotients import divided
-from wrapperir.ir.types import (
-    DEFAULT_SPACE,
-    DType,
-    PoolType,
     TensorType,
+    ZeroMode,
+    add,
     pool_bytes,
 )
+from wrapperir.ir.quotients import divided
 from wrapperir_fx.context import GraphContext
 from wrapperir_fx.layouts import extent_of, flat
 from wrapperir_fx.values import Root, Value

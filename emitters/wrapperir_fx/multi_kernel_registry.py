@@ -9,15 +9,15 @@ from collections.abc import Iterable, Sequence
 import torch
 from attrs import define, field
 
-from wrapperir.fx.kernel_keys import MultiKernelDefinition, multi_kernel_key
-from wrapperir.fx.kernel_registry import (
+from wrapperir.fx import (
     Launcher,
+    MultiKernelDefinition,
     Number,
+    multi_kernel_key,
     register_multi_kernel,
     registered_multi_kernel,
 )
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import KernelDefinitionLine
+from wrapperir.ir import KernelDefinitionLine, Language
 from wrapperir_fx.choosing import Given, Runner, deciding_runner
 from wrapperir_fx.kernel_functions import kernel_launcher
 

@@ -10,9 +10,8 @@ from attrs import frozen
 from torch.fx import Node
 from torch.fx.node import Argument as FxArgument
 
-from wrapperir.fx.attributes import GraphParts
-from wrapperir.ir.expr import Operation, Symbol
-from wrapperir.ir.line import Argument, Block, BufferRef, Result
+from wrapperir.fx import GraphParts
+from wrapperir.ir import Argument, Block, BufferRef, Operation, Result, Symbol
 from wrapperir_fx.block_values import Operand, gather, leaves_of, pass_symbol, take_symbol
 from wrapperir_fx.context import GraphContext
 from wrapperir_fx.nodes import Number

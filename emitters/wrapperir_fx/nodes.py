@@ -12,8 +12,8 @@ from torch.fx.node import Argument
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit.provenance import format_provenance
-from wrapperir.fx.metadata import LINES, PROVENANCE
-from wrapperir.ir.line import BodyLine, Provenance
+from wrapperir.fx import LINES, PROVENANCE
+from wrapperir.ir import BodyLine, Provenance
 
 Number: TypeAlias = int | float | bool | Node
 """A known number, or the node that computes it."""

@@ -14,8 +14,7 @@ from torch.fx.node import Argument
 
 from wrapperir.emit.number_kinds import NumberKinds
 from wrapperir.fx import functions
-from wrapperir.ir.expr import VARIADIC, Expr, ExprOp, Operation, Symbol, symbols_in
-from wrapperir.ir.line import SymbolKind
+from wrapperir.ir import VARIADIC, Expr, ExprOp, Operation, Symbol, SymbolKind, symbols_in
 from wrapperir.text import format_expr
 from wrapperir_fx.fake_values import FakeValues
 from wrapperir_fx.nodes import GraphNodes, Number

@@ -15,9 +15,7 @@ from torch.fx import Node
 from torch.fx.node import Argument
 
 from wrapperir.fx import functions
-from wrapperir.ir.expr import sub
-from wrapperir.ir.line import ExternKernelLine
-from wrapperir.ir.types import TensorType, TupleType, ValueType
+from wrapperir.ir import ExternKernelLine, TensorType, TupleType, ValueType, sub
 from wrapperir.operators import (
     UnknownOperatorError,
     find_overload,

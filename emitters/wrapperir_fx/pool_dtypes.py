@@ -6,12 +6,20 @@ from functools import cached_property
 
 from attrs import define, field, frozen
 
+from wrapperir.ir import (
+    AllocatePoolLine,
+    BodyLine,
+    DType,
+    Expr,
+    PlaceLine,
+    PoolType,
+    TensorType,
+    add,
+    mul,
+)
 from wrapperir.ir.blocks import blocks_of
 from wrapperir.ir.effects import uses
-from wrapperir.ir.expr import Expr, add, mul
-from wrapperir.ir.line import AllocatePoolLine, BodyLine, PlaceLine
 from wrapperir.ir.quotients import quotient
-from wrapperir.ir.types import DType, PoolType, TensorType
 from wrapperir_fx.layouts import run_of
 
 

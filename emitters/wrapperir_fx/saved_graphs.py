@@ -16,8 +16,7 @@ from torch.fx.graph import PythonCode
 from torch.fx.node import map_aggregate
 
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.fx.attributes import GraphParts
-from wrapperir.fx.metadata import LINES, PROVENANCE, recorded_program
+from wrapperir.fx import LINES, PROVENANCE, GraphParts, recorded_program
 from wrapperir_fx.graph_builder import build_graph
 from wrapperir_fx.nodes import NoTracer
 

@@ -26,19 +26,20 @@ from wrapperir.emit.stream_actions import (
 )
 from wrapperir.emit.torch_dtypes import torch_device
 from wrapperir.fx import stream_functions
-from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocateLine,
     AllocatePoolLine,
     Argument,
+    Device,
+    EventType,
     ExternKernelLine,
     KernelCallLine,
+    Program,
     RecordEventLine,
     WaitEventLine,
 )
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.mentions import buffers_in
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import Device, EventType
 from wrapperir_fx.nodes import GraphNodes
 from wrapperir_fx.values import Value
 

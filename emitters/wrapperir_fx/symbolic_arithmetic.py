@@ -12,8 +12,7 @@ from typing import Any, TypeAlias
 import torch
 
 from wrapperir.emit.number_kinds import ALWAYS_BOOL, ALWAYS_FLOAT, ALWAYS_WHOLE
-from wrapperir.ir.expr import ExprOp, Operation, evaluate
-from wrapperir.ir.line import SymbolKind
+from wrapperir.ir import ExprOp, Operation, SymbolKind, evaluate
 
 SymbolicNumber: TypeAlias = (
     int | float | bool | torch.SymInt | torch.SymFloat | torch.SymBool

@@ -12,17 +12,24 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from wrapperir.emit.facts import ProgramFacts
 from wrapperir.emit.number_kinds import kind_of
-from wrapperir.ir.expr import VARIADIC, Expr, ExprOp, Operation, Symbol
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    VARIADIC,
+    DType,
+    Expr,
+    ExprOp,
     ItemOf,
     OffsetOf,
+    Operation,
+    ScalarType,
     SizeOf,
     StrideOf,
+    Symbol,
     SymbolDefinitionLine,
     SymbolKind,
+    TensorType,
     ValueOf,
+    ValueType,
 )
-from wrapperir.ir.types import DType, ScalarType, TensorType, ValueType
 from wrapperir_fx.symbolic_arithmetic import (
     SymbolicNumber,
     apply,

@@ -11,17 +11,19 @@ from torch.fx.node import Argument
 
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.fx import functions
-from wrapperir.ir.expr import Symbol, symbols_in
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     ItemOf,
     OffsetOf,
+    ScalarType,
     SizeOf,
     StrideOf,
+    Symbol,
     SymbolDefinitionLine,
     SymbolKind,
+    TensorType,
     ValueOf,
+    symbols_in,
 )
-from wrapperir.ir.types import ScalarType, TensorType
 from wrapperir_fx.context import GraphContext
 from wrapperir_fx.nodes import Number
 from wrapperir_fx.number_nodes import CONVERSIONS

@@ -16,7 +16,7 @@ from torch._dynamo.source import ConstantSource
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.utils._sympy.numbers import int_oo
 
-from wrapperir.ir.line import SymbolKind
+from wrapperir.ir import SymbolKind
 from wrapperir_fx.symbolic_arithmetic import SymbolicNumber
 
 FIRST_HINT = 16

@@ -20,8 +20,8 @@ from torch._higher_order_ops.triton_kernel_wrap import (
 )
 from torch.fx import GraphModule, Node
 
-from wrapperir.fx.kernel_keys import definition_key
-from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine
+from wrapperir.fx import definition_key
+from wrapperir.ir import DefinitionLine, KernelDefinitionLine
 from wrapperir_fx.kernel_functions import triton_function
 
 _ENTERED: dict[int, Any] = {}

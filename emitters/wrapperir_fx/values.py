@@ -6,8 +6,7 @@
 from attrs import define, field
 from torch.fx import Node
 
-from wrapperir.ir.expr import Expr
-from wrapperir.ir.types import DType, PoolType, TensorType, ValueType, pool_bytes
+from wrapperir.ir import DType, Expr, PoolType, TensorType, ValueType, pool_bytes
 
 
 @define(eq=False)

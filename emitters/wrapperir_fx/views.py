@@ -18,9 +18,18 @@ from torch.fx import Node
 from torch.fx.node import Argument
 
 from wrapperir.emit.torch_dtypes import torch_dtype
-from wrapperir.ir.expr import Expr, add, mul, product, sub
+from wrapperir.ir import (
+    DType,
+    Expr,
+    TensorType,
+    add,
+    contiguous_stride,
+    mul,
+    product,
+    storage_extent,
+    sub,
+)
 from wrapperir.ir.quotients import divided
-from wrapperir.ir.types import DType, TensorType, contiguous_stride, storage_extent
 from wrapperir_fx.context import GraphContext
 from wrapperir_fx.layouts import extent_of, flat, run_of
 from wrapperir_fx.symbolic_arithmetic import SymbolicNumber

@@ -1,14 +1,14 @@
 """Asserts in Python."""
 
+from wrapperir.emit import fragment
 from wrapperir.emit.assert_messages import (
     alignment_message,
     layout_subject,
     not_nan_message,
     scalar_message,
 )
-from wrapperir.emit.fragment import fragment
 from wrapperir.emit.python.literals import format_int, format_string
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AssertAlignmentLine,
     AssertNotNanLine,
     AssertScalarLine,

@@ -4,18 +4,20 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from wrapperir.diagnostics import LinePath
+from wrapperir.emit import Fragment, joined
 from wrapperir.emit.blocks import BlockEmitter, own_results
-from wrapperir.emit.fragment import Fragment, joined
-from wrapperir.ir.expr import Operation, Symbol
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     Block,
     BlockParameter,
     BodyLine,
     BufferRef,
     KernelArgument,
+    Operation,
+    PoolType,
     Result,
+    Symbol,
+    TensorType,
 )
-from wrapperir.ir.types import PoolType, TensorType
 from wrapperir_python.context import PythonContext
 from wrapperir_python.pools import leave_block
 

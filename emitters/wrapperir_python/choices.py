@@ -9,25 +9,27 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import wrapperir
-from wrapperir.emit.fragment import Fragment, fragment, joined
+from wrapperir.emit import Fragment, Namespace, NameTable, SourceWriter, fragment, joined
 from wrapperir.emit.kernel_digest import kernel_digest
-from wrapperir.emit.names import Namespace, NameTable
 from wrapperir.emit.python.expressions import format_tuple
 from wrapperir.emit.python.literals import format_int, format_string
 from wrapperir.emit.python.module_text import RESERVED, ModuleText
 from wrapperir.emit.runnable_kernels import Candidate, ComputedAt, NearestAt, Runnable
-from wrapperir.emit.source_writer import SourceWriter
 from wrapperir.emit.updated_arguments import updated_arguments
-from wrapperir.ir.expr import Expr, ExprOp, Operation, symbols_in
-from wrapperir.ir.kernel import runtime_parameters
-from wrapperir.ir.line import KernelDefinitionLine, MultiKernelLine
-from wrapperir.ir.selection import (
+from wrapperir.ir import (
     BenchmarkChoice,
     ComputedChoice,
+    Expr,
+    ExprOp,
     ForcedChoice,
     Hint,
+    KernelDefinitionLine,
+    MultiKernelLine,
+    Operation,
     RecordedChoice,
+    runtime_parameters,
     settled_choice,
+    symbols_in,
 )
 from wrapperir_python.context import PythonContext
 

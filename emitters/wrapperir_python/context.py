@@ -6,20 +6,31 @@ from collections.abc import Iterable, Sequence
 from attrs import frozen
 
 from wrapperir.diagnostics import LinePath
+from wrapperir.emit import Fragment, SourceWriter, fragment, joined
 from wrapperir.emit.allocations import unsupported_memory
 from wrapperir.emit.context import Emission
 from wrapperir.emit.facts import ProgramFacts
-from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.emit.pools import PoolTensors, pool_uses
 from wrapperir.emit.python.expressions import ExpressionFormatter, format_converted
 from wrapperir.emit.python.literals import format_int
 from wrapperir.emit.python.module_text import ModuleText
-from wrapperir.emit.source_writer import SourceWriter
 from wrapperir.emit.stream_actions import StreamPlanner, stream_uses
-from wrapperir.ir.expr import Expr, Operation, Symbol
-from wrapperir.ir.line import Argument, BodyLine, BufferRef, DefinitionLine, KernelArgument
-from wrapperir.ir.types import Device, DType, ScalarType, TensorType, ValueType
+from wrapperir.ir import (
+    Argument,
+    BodyLine,
+    BufferRef,
+    DefinitionLine,
+    Device,
+    DType,
+    Expr,
+    KernelArgument,
+    Operation,
+    ScalarType,
+    Symbol,
+    TensorType,
+    ValueType,
+)
 from wrapperir_python.arguments import ArgumentFormatter
 from wrapperir_python.memory import MemoryFormatter
 

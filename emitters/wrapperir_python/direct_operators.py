@@ -11,10 +11,16 @@ from typing import LiteralString
 
 from attrs import frozen
 
-from wrapperir.emit.fragment import Fragment, fragment, joined
+from wrapperir.emit import Fragment, fragment, joined
 from wrapperir.emit.python.module_text import ModuleText
-from wrapperir.ir.line import Argument, BufferRef, ExternKernelLine
-from wrapperir.ir.types import DEFAULT_SPACE, DType, TensorType
+from wrapperir.ir import (
+    DEFAULT_SPACE,
+    Argument,
+    BufferRef,
+    DType,
+    ExternKernelLine,
+    TensorType,
+)
 from wrapperir_python.context import PythonContext
 
 _EMITTED = Path(__file__).with_name("emitted")

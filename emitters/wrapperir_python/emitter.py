@@ -5,18 +5,29 @@ from copy import copy
 from typing import TYPE_CHECKING, Self, cast
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.emit.contract import Artifact, Emitter, Loaded, Support
+from wrapperir.emit import (
+    Artifact,
+    Emitter,
+    Fragment,
+    Loaded,
+    SourceWriter,
+    Support,
+    joined,
+)
 from wrapperir.emit.facts import ProgramFacts, program_facts
-from wrapperir.emit.fragment import Fragment, joined
 from wrapperir.emit.python.expressions import format_tuple
 from wrapperir.emit.python.literals import format_int, format_string
 from wrapperir.emit.python.module_text import ModuleText
 from wrapperir.emit.runnable_kernels import candidates
-from wrapperir.emit.source_writer import SourceWriter
+from wrapperir.ir import (
+    SCHEMA_VERSION,
+    KernelCallLine,
+    KernelDefinitionLine,
+    Language,
+    MultiKernelLine,
+    Program,
+)
 from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import KernelCallLine, KernelDefinitionLine, MultiKernelLine
-from wrapperir.ir.program import SCHEMA_VERSION, Program
 from wrapperir_python.inputs import emit_inputs, emit_layout_checks
 from wrapperir_python.lines import PythonLines
 from wrapperir_python.memory_checks import checked, reporting_faults

@@ -4,15 +4,12 @@ from pathlib import Path
 from typing import LiteralString
 
 import wrapperir.emit
+from wrapperir.emit import Fragment, SourceWriter, fragment, joined
 from wrapperir.emit.checked_inputs import indexed_device, needs_layout_check
-from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.emit.python.expressions import format_targets
 from wrapperir.emit.python.literals import format_int, format_string
-from wrapperir.emit.source_writer import SourceWriter
-from wrapperir.ir.line import SymbolKind
-from wrapperir.ir.program import Input, Program
-from wrapperir.ir.types import ScalarType, TensorType
+from wrapperir.ir import Input, Program, ScalarType, SymbolKind, TensorType
 from wrapperir_python.context import PythonContext
 
 _CHECKS: dict[SymbolKind, LiteralString] = {

@@ -1,16 +1,18 @@
 """The function that each kernel call calls: a kernel, or what picks one."""
 
 from wrapperir.emit.runnable_kernels import Runnable, taken_arguments
-from wrapperir.ir.expr import Expr
-from wrapperir.ir.kernel import Language, ScalarParameter, runtime_parameters
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     BufferRef,
     DefinitionLine,
+    DType,
+    Expr,
     KernelCallLine,
     KernelDefinitionLine,
+    Language,
     MultiKernelLine,
+    ScalarParameter,
+    runtime_parameters,
 )
-from wrapperir.ir.types import DType
 from wrapperir_python.choices import format_choice
 from wrapperir_python.context import Callee, PythonContext
 

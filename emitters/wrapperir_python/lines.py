@@ -3,16 +3,13 @@
 from collections.abc import Sequence
 
 from wrapperir.diagnostics import LinePath
-from wrapperir.emit.fragment import Fragment, fragment, joined
+from wrapperir.emit import Fragment, SourceWriter, fragment, joined
 from wrapperir.emit.provenance import provenances_to_show
 from wrapperir.emit.python.cpp_kernels import emit_cpp_kernel
 from wrapperir.emit.python.literals import format_int
 from wrapperir.emit.python.triton_kernels import emit_triton_kernel
-from wrapperir.emit.source_writer import SourceWriter
 from wrapperir.emit.stream_actions import Stream, launch_stream
-from wrapperir.ir.effects import uses
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocateLine,
     AllocatePoolLine,
     AnyLine,
@@ -30,22 +27,24 @@ from wrapperir.ir.line import (
     ItemOf,
     KernelCallLine,
     KernelDefinitionLine,
+    Language,
+    LineVisitor,
     MultiKernelLine,
     MultiOutputLine,
     PlaceLine,
+    Program,
     RecordEventLine,
     ReinterpretLine,
     ReuseLine,
     SubgraphCallLine,
     SymbolDefinitionLine,
+    TensorType,
     WaitEventLine,
     WhileLoopLine,
     ZeroMode,
 )
+from wrapperir.ir.effects import uses
 from wrapperir.ir.mentions import buffers_in
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import TensorType
-from wrapperir.ir.visitor import LineVisitor
 from wrapperir_python import asserts
 from wrapperir_python.blocks import PythonBlocks
 from wrapperir_python.choices import describe_choice

@@ -4,12 +4,11 @@ from typing import LiteralString
 
 from attrs import evolve
 
+from wrapperir.emit import Fragment, fragment
 from wrapperir.emit.allocations import natural_alignment
-from wrapperir.emit.fragment import Fragment, fragment
 from wrapperir.emit.python.expressions import ExpressionFormatter
 from wrapperir.emit.python.module_text import ModuleText
-from wrapperir.ir.expr import Expr, add, mul, sub
-from wrapperir.ir.types import Device, TensorType, storage_extent
+from wrapperir.ir import Device, Expr, TensorType, add, mul, storage_extent, sub
 from wrapperir_python.arguments import ArgumentFormatter
 
 

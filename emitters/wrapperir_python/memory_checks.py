@@ -11,12 +11,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.emit import Fragment, Loaded, Value, fragment, joined
 from wrapperir.emit.allocations import natural_alignment
-from wrapperir.emit.contract import Loaded, Value
-from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.python.expressions import format_tuple
 from wrapperir.emit.python.literals import format_int, format_string
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocateLine,
     AllocatePoolLine,
     BlockParameter,
@@ -27,16 +26,18 @@ from wrapperir.ir.line import (
     KernelArgument,
     MultiOutputLine,
     PlaceLine,
+    PoolType,
+    Program,
     ReinterpretLine,
     Result,
     ReuseLine,
+    ScalarType,
     SubgraphCallLine,
+    TensorType,
     WhileLoopLine,
     ZeroMode,
 )
 from wrapperir.ir.mentions import buffers_in
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import PoolType, ScalarType, TensorType
 from wrapperir_python.lines import PythonLines
 
 if TYPE_CHECKING:

@@ -7,11 +7,10 @@ from typing import LiteralString
 from attrs import frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.emit.fragment import Fragment, fragment, joined
+from wrapperir.emit import Fragment, fragment, joined
 from wrapperir.emit.python.literals import format_keyword, format_string
 from wrapperir.emit.python.module_text import ModuleText
-from wrapperir.ir.identifier import is_operator
-from wrapperir.ir.line import ExternKernelLine
+from wrapperir.ir import ExternKernelLine, is_operator
 from wrapperir_python.context import PythonContext
 from wrapperir_python.direct_operators import format_direct_call
 

@@ -2,12 +2,18 @@
 
 from attrs import evolve
 
-from wrapperir.emit.fragment import Fragment, joined
+from wrapperir.emit import Fragment, joined
 from wrapperir.emit.pools import Layout, PoolPlace, PoolTensor, layout_at
-from wrapperir.ir.expr import add, floordiv
-from wrapperir.ir.line import AllocatePoolLine, PlaceLine
+from wrapperir.ir import (
+    AllocatePoolLine,
+    DType,
+    PlaceLine,
+    PoolType,
+    TensorType,
+    add,
+    floordiv,
+)
 from wrapperir.ir.quotients import divided
-from wrapperir.ir.types import DType, PoolType, TensorType
 from wrapperir.text import format_type
 from wrapperir_python.context import PythonContext
 

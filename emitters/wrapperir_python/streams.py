@@ -7,9 +7,8 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from typing import assert_never
 
-from wrapperir.emit.fragment import Fragment, fragment
+from wrapperir.emit import Fragment, SourceWriter, fragment
 from wrapperir.emit.python.literals import format_int
-from wrapperir.emit.source_writer import SourceWriter
 from wrapperir.emit.stream_actions import (
     RecordEvent,
     RecordUse,

@@ -1,20 +1,20 @@
 """Definitions of symbols in Python."""
 
-from wrapperir.emit.fragment import Fragment, fragment
+from wrapperir.emit import Fragment, fragment
 from wrapperir.emit.number_kinds import kind_of_type
 from wrapperir.emit.python.expressions import format_converted
 from wrapperir.emit.python.literals import format_int
-from wrapperir.ir.expr import symbols_in
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     ItemOf,
     OffsetOf,
     SizeOf,
     StrideOf,
     SymbolDefinitionLine,
     SymbolKind,
+    TensorType,
     ValueOf,
+    symbols_in,
 )
-from wrapperir.ir.types import TensorType
 from wrapperir_python.context import PythonContext
 
 

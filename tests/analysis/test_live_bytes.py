@@ -3,11 +3,14 @@
 from hypothesis import given, settings
 
 from wrapperir import parse_program
-from wrapperir.analysis.footprint import Dimension, Footprints
-from wrapperir.analysis.live_bytes import ProgramMemory, analyze_memory
-from wrapperir.analysis.storages import program_entry
-from wrapperir.ir.expr import evaluate_int
-from wrapperir.ir.program import Program
+from wrapperir.analysis import (
+    Dimension,
+    Footprints,
+    ProgramMemory,
+    analyze_memory,
+    program_entry,
+)
+from wrapperir.ir import Program, evaluate_int
 from wrapperir.testing import example_symbols, peak_bytes, programs
 from wrapperir.testing.pass_check import behaviour
 

@@ -1,16 +1,16 @@
 """Storages of a block: their names, lifetimes and uses."""
 
 from wrapperir import parse_program
-from wrapperir.analysis.storages import (
+from wrapperir.analysis import (
     BlockStorages,
     Storage,
     StorageKind,
-    Use,
     find_storages,
     program_entry,
 )
+from wrapperir.analysis.storages import Use
+from wrapperir.ir import CPU, Stream
 from wrapperir.ir.effects import LineEffects
-from wrapperir.ir.types import CPU, Stream
 
 
 def storages(lines: str) -> BlockStorages:

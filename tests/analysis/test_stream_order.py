@@ -6,19 +6,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wrapperir import parse_program
-from wrapperir.analysis.storages import find_storages
-from wrapperir.analysis.stream_order import order_streams
-from wrapperir.ir.effects import LineEffects
-from wrapperir.ir.line import (
+from wrapperir.analysis import find_storages, order_streams
+from wrapperir.ir import (
+    CPU,
     AssertNotNanLine,
     Block,
     BodyLine,
+    Device,
     ExternKernelLine,
     RecordEventLine,
+    Stream,
     SubgraphCallLine,
     WaitEventLine,
 )
-from wrapperir.ir.types import CPU, Device, Stream
+from wrapperir.ir.effects import LineEffects
 
 STREAMS = (0, 1, 2)
 KINDS = ("launch", "launch", "record", "wait", "host", "block")

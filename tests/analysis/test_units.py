@@ -3,8 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wrapperir.analysis.units import STATIC, UNIT, Basis, Unit, fits, units_over
-from wrapperir.ir.expr import Symbol
+from wrapperir.analysis import STATIC, UNIT, Unit, fits, units_over
+from wrapperir.analysis.units import Basis
+from wrapperir.ir import Symbol
 
 BASES = (Basis(0), Basis(3))
 UNITS = (

@@ -9,9 +9,8 @@ from wrapperir.backend import compile_lowered, read_options
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import Artifact, Emitter, GraphCompiler, Loaded, Support
 from wrapperir.frontend import Lowered
+from wrapperir.ir import Program, tensor
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import tensor
 
 
 class Doubling(Emitter):

@@ -9,12 +9,7 @@ import torch
 from torch._inductor import config
 
 from tests.frontend_inductor.captured import capture_one, lines_of
-from wrapperir.ir.line import (
-    AllocateLine,
-    AssertNotNanLine,
-    BufferRef,
-    KernelCallLine,
-)
+from wrapperir.ir import AllocateLine, AssertNotNanLine, BufferRef, KernelCallLine
 from wrapperir.tuning.choice_cache import fresh_choice_cache
 
 WEIGHT = torch.eye(4)

@@ -12,7 +12,7 @@ from wrapperir.backend import OPTIONS, compile_lowered, dump_folder, read_option
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Value
 from wrapperir.frontend import Lowered
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 
 
 def test_defaults() -> None:

@@ -15,7 +15,7 @@ from wrapperir.frontend.inductor.storage_offsets import (
     offsets_from_the_storage,
 )
 from wrapperir.interp import interpret
-from wrapperir.ir.line import OffsetOf
+from wrapperir.ir import OffsetOf
 
 Function = Callable[[torch.Tensor], tuple[torch.Tensor, ...]]
 

@@ -6,9 +6,8 @@ from attrs import evolve
 from bench.sweep import cpp_programs
 from bench.sweep.cpp_programs import find_fault, format_table
 from wrapperir import format_program, parse_program
-from wrapperir.emit.contract import Artifact
-from wrapperir.ir.line import ExternKernelLine
-from wrapperir.ir.program import Program
+from wrapperir.emit import Artifact
+from wrapperir.ir import ExternKernelLine, Program
 from wrapperir_cpp.emitter import CppEmitter
 
 PROGRAM = parse_program("""\

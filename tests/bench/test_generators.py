@@ -1,7 +1,7 @@
 import pytest
 
 from bench.memory.generators import perfect_packing, training_step
-from wrapperir.planning.problem import lower_bound
+from wrapperir.planning import lower_bound
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 500])

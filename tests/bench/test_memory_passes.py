@@ -9,8 +9,7 @@ from attrs import evolve
 from bench.sweep import memory_passes
 from bench.sweep.memory_passes import STEPS, find_fault, format_table
 from wrapperir import format_program, parse_program
-from wrapperir.ir.line import ExternKernelLine, FreeLine
-from wrapperir.ir.program import Program
+from wrapperir.ir import ExternKernelLine, FreeLine, Program
 
 PROGRAM = parse_program("""\
 wrapperir 1

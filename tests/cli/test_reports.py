@@ -12,7 +12,7 @@ import torch
 from tests.cli.files import ADD, broken, invoke
 from wrapperir.diagnostics import Code
 from wrapperir.emit import Artifact, Emitter, Loaded, Support
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 from wrapperir.plugin import plugin_manager
 
 KERNEL = """\

@@ -12,11 +12,8 @@ import pytest
 
 from tests.cli.files import SUMS, invoke
 from tests.tuning.costs import Pretended, calling, constant
-from wrapperir.emit.artifact import read_artifact
-from wrapperir.ir.expr import Number, Symbol
-from wrapperir.ir.line import MultiKernelLine
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import RecordedChoice
+from wrapperir.emit import read_artifact
+from wrapperir.ir import MultiKernelLine, Number, Program, RecordedChoice, Symbol
 from wrapperir.text import format_program, parse_json, parse_program
 from wrapperir.tuning import limits, tune
 from wrapperir.tuning.choice_cache import SETTING, fresh_choice_cache

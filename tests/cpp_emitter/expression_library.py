@@ -7,9 +7,8 @@ from pathlib import Path
 
 import torch
 
-from wrapperir.emit.fragment import Fragment, fragment
-from wrapperir.ir.expr import Expr, Number
-from wrapperir.ir.line import SymbolKind
+from wrapperir.emit import Fragment, fragment
+from wrapperir.ir import Expr, Number, SymbolKind
 from wrapperir_cpp.expressions import ExpressionFormatter
 from wrapperir_cpp.module_text import source_writer
 

@@ -15,10 +15,9 @@ import torch
 from tests.cpp_emitter.moved import on_gpu
 from tests.cpp_emitter.tritons_launcher import launch_by_triton
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.emit import Value
-from wrapperir.emit.contract import Artifact, Loaded
+from wrapperir.emit import Artifact, Loaded, Value
 from wrapperir.interp import Interpreter
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 from wrapperir.kernels.gpu_targets import parse_targets
 from wrapperir.testing import example_constants, example_inputs
 from wrapperir.text import parse_program

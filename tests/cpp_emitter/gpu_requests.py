@@ -14,8 +14,8 @@ import pytest
 import torch
 from attrs import evolve
 
-from wrapperir.ir.program import Program
-from wrapperir.kernels.compiler import find_compiler
+from wrapperir.ir import Program
+from wrapperir.kernels import find_compiler
 from wrapperir.text import format_program
 from wrapperir_cpp.shims import declared_shims
 

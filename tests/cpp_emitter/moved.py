@@ -4,8 +4,7 @@ from typing import Any
 
 import attrs
 
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import CPU, Device
+from wrapperir.ir import CPU, Device, Program
 
 GPU = Device("cuda", 0)
 

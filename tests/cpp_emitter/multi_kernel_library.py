@@ -5,7 +5,7 @@ Kernels leave their numbers in ``%out``, an element a call, so the choice is see
 
 import textwrap
 
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 from wrapperir.text import parse_program
 
 QUICK, SLOW, START = 10_000, 1_000_000, 60_000_000

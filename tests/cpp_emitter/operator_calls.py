@@ -8,26 +8,24 @@ import torch
 from attrs import field, frozen
 
 from wrapperir.emit import Value
-from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.builder import Value as Name
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     Argument,
     BufferRef,
     ComplexLiteral,
-    ExternKernelLine,
-    FreeLine,
-    TorchEnum,
-)
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import (
     Device,
     DType,
+    ExternKernelLine,
+    FreeLine,
     OpaqueType,
+    Program,
     ScalarType,
     TensorType,
+    TorchEnum,
     TupleType,
     ValueType,
 )
+from wrapperir.ir.builder import ProgramBuilder
+from wrapperir.ir.builder import Value as Name
 
 DTYPES = {
     torch.float32: DType.F32,

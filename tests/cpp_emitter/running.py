@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.emit import Value
-from wrapperir.emit.contract import Loaded
+from wrapperir.emit import Loaded, Value
 from wrapperir.interp import interpret
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
 from wrapperir_cpp.emitter import CppEmitter

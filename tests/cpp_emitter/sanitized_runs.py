@@ -10,10 +10,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.cpp_emitter import test_multi_kernels
 from tests.cpp_emitter.test_conformance import has_triton
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.program import Program
-from wrapperir.kernels import cpp_build
-from wrapperir.kernels.compiler import find_compiler
+from wrapperir.ir import Language, Program
+from wrapperir.kernels import cpp_build, find_compiler
 from wrapperir.testing import CASES, Case, Outcome, check_case, programs
 from wrapperir_cpp.emitter import CppEmitter
 

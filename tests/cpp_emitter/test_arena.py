@@ -7,11 +7,9 @@ import pytest
 from hypothesis import given
 
 from tests.cpp_emitter.running import parsed
-from wrapperir.analysis.sizes import storage_bytes
-from wrapperir.analysis.storages import StorageKind, find_storages, program_entry
+from wrapperir.analysis import StorageKind, find_storages, program_entry, storage_bytes
+from wrapperir.ir import CPU, Program
 from wrapperir.ir.effects import LineEffects
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import CPU
 from wrapperir.testing import programs
 from wrapperir_cpp.arena import plan_arena
 from wrapperir_cpp.device_survey import survey_devices

@@ -9,8 +9,8 @@ import torch
 
 from tests.cpp_emitter.expression_library import build_runtime
 from tests.cpp_emitter.running import refused, run_both
-from wrapperir.interp.torch_values import TORCH_DTYPES
-from wrapperir.ir.types import DType
+from wrapperir.interp import TORCH_DTYPES
+from wrapperir.ir import DType
 
 LAYOUT = """
 program @main(%x: f32[s0, s1; stride t0, t1]) {

@@ -13,11 +13,11 @@ import torch
 from attrs import evolve
 
 from tests.cpp_emitter.running import parsed
-from wrapperir.caching.builds import build_cache, built_once
+from wrapperir.caching import build_cache, built_once
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit import Artifact
-from wrapperir.kernels.compiler import Compiler, find_compiler, first_errors
-from wrapperir.kernels.libraries import compile_object
+from wrapperir.kernels import Compiler, compile_object, find_compiler
+from wrapperir.kernels.compiler import first_errors
 from wrapperir_cpp.emitter import CppEmitter
 
 PROGRAM = """

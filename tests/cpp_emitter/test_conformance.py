@@ -3,9 +3,8 @@
 import pytest
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.emit.support import check_support
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import KernelDefinitionLine
+from wrapperir.emit import check_support
+from wrapperir.ir import KernelDefinitionLine, Language
 from wrapperir.testing import CASES, Case, Outcome, check_case
 from wrapperir_cpp.emitter import CppEmitter
 

@@ -15,14 +15,10 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from tests.cpp_emitter.moved import GPU, on_gpu
 from tests.cpp_emitter.running import assert_same
 from tests.python_emitter.test_cuda import SIZE, mlp, on_streams
-from wrapperir.emit import Value
-from wrapperir.emit.contract import Loaded
+from wrapperir.emit import Loaded, Value
+from wrapperir.ir import KernelDefinitionLine, Language, Program, ZeroMode, tensor
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import KernelDefinitionLine, ZeroMode
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import tensor
-from wrapperir.kernels.gpu_targets import present_targets
+from wrapperir.kernels import present_targets
 from wrapperir.testing import CASES, Case, example_constants, example_inputs, programs
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir.tuning.choice_cache import fresh_choice_cache

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.cpp_emitter.expression_library import Library, formatter_of
 from tests.draws import draws
-from wrapperir.ir.expr import (
+from wrapperir.ir import (
     MAX_DEPTH,
     VARIADIC,
     EvaluationError,
@@ -19,10 +19,10 @@ from wrapperir.ir.expr import (
     Number,
     Operation,
     Symbol,
+    SymbolKind,
     accepts_arity,
     evaluate,
 )
-from wrapperir.ir.line import SymbolKind
 
 INT, FLOAT, BOOL = SymbolKind.INT, SymbolKind.FLOAT, SymbolKind.BOOL
 SYMBOLS = {"a": INT, "b": INT, "c": INT, "f": FLOAT, "g": FLOAT, "yes": BOOL, "no": BOOL}

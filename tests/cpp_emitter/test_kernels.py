@@ -10,14 +10,10 @@ from tests.cpp_emitter.running import assert_same, load
 from tests.python_emitter.test_kernels import cpp, program_of
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.interp import interpret
+from wrapperir.ir import DType, KernelDefinitionLine, Program, ScalarParameter, tensor
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.kernel import ScalarParameter
-from wrapperir.ir.line import KernelDefinitionLine
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import DType, tensor
-from wrapperir.kernels.compiler import Compiler, find_compiler
+from wrapperir.kernels import Compiler, build_kernels, find_compiler
 from wrapperir.kernels.cpp_build import target_of
-from wrapperir.kernels.cpp_objects import build_kernels
 from wrapperir_cpp.build import kernel_sources
 from wrapperir_cpp.emitter import CppEmitter
 from wrapperir_cpp.kernels import declare_kernel

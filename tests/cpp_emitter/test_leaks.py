@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.cpp_emitter.running import assert_same, load, parsed
-from wrapperir.emit.contract import Loaded
+from wrapperir.emit import Loaded
 from wrapperir.interp import interpret
 
 # Slots, views of slots, tensors that frames have ready, operators by every way of calling

@@ -8,11 +8,10 @@ import torch
 from tests.cpp_emitter.line_cases import CASES, HEADER
 from tests.cpp_emitter.running import assert_same
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.emit.contract import Value
+from wrapperir.emit import Value
 from wrapperir.interp import interpret
+from wrapperir.ir import LINES, Line, Program
 from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.line import LINES, Line
-from wrapperir.ir.program import Program
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
 from wrapperir_cpp.emitter import CppEmitter

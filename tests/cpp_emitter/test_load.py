@@ -14,8 +14,7 @@ from torch.testing._internal.two_tensor import TwoTensor
 
 from tests.cpp_emitter.running import load, parsed
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.emit import Artifact
-from wrapperir.emit.contract import Loaded, Value
+from wrapperir.emit import Artifact, Loaded, Value
 from wrapperir_cpp.emitter import CppEmitter
 
 SUM = """

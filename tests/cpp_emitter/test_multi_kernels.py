@@ -16,9 +16,8 @@ from tests.cpp_emitter.multi_kernel_library import (
     kernel,
     library,
 )
-from wrapperir.emit.contract import Artifact, Loaded
-from wrapperir.ir.line import MultiKernelLine
-from wrapperir.ir.selection import ComputedChoice, NearestChoice, choose
+from wrapperir.emit import Artifact, Loaded
+from wrapperir.ir import ComputedChoice, MultiKernelLine, NearestChoice, choose
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
 from wrapperir_cpp.emitter import CppEmitter

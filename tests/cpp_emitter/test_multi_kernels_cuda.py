@@ -9,29 +9,34 @@ from attrs import evolve
 
 from tests.cpp_emitter.gpu_requests import CURRENT, FakeGpu, fake_gpu
 from tests.cpp_emitter.moved import GPU, on_gpu
-from wrapperir.emit.contract import Loaded
-from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.expr import ExprOp, Operation, Symbol, ceildiv, compare
-from wrapperir.ir.kernel import (
+from wrapperir.emit import Loaded
+from wrapperir.ir import (
     Access,
-    BufferParameter,
-    ConstexprParameter,
-    KernelConfig,
-    Language,
-    ScalarParameter,
-)
-from wrapperir.ir.line import KernelDefinitionLine, SizeOf
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import (
     BenchmarkChoice,
+    BufferParameter,
     ComputedChoice,
+    ConstexprParameter,
+    DType,
+    ExprOp,
     ForcedChoice,
     Hint,
+    KernelConfig,
+    KernelDefinitionLine,
+    Language,
     NearestChoice,
+    Operation,
+    Program,
+    ScalarParameter,
     Selection,
+    SizeOf,
+    Symbol,
+    ceildiv,
+    compare,
+    tensor,
 )
-from wrapperir.ir.types import DType, tensor
-from wrapperir.kernels.gpu_targets import parse_targets, present_targets
+from wrapperir.ir.builder import ProgramBuilder
+from wrapperir.kernels import present_targets
+from wrapperir.kernels.gpu_targets import parse_targets
 from wrapperir.testing import example_inputs
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir_cpp.build import build_artifact

@@ -6,8 +6,7 @@ import torch
 from tests.cpp_emitter.running import refused, run_both
 from wrapperir.emit import fragment
 from wrapperir.emit.number_kinds import kind_of
-from wrapperir.ir.line import SymbolKind
-from wrapperir.ir.types import DType
+from wrapperir.ir import DType, SymbolKind
 from wrapperir_cpp.literals import format_converted
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.cpp_emitter.running import assert_same, load, parsed
 from wrapperir.emit import Value
-from wrapperir.ir.types import DType, tensor
+from wrapperir.ir import DType, tensor
 from wrapperir_cpp.blas import Matrix, Product, is_available, plan_operands, plan_product
 from wrapperir_cpp.emitter import CppEmitter
 from wrapperir_cpp.layout import PROGRAM

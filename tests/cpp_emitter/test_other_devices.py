@@ -9,8 +9,8 @@ import torch
 from tests.cpp_emitter.acme.emitter import FOLDER, AcmeEmitter
 from tests.cpp_emitter.running import parsed
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.emit.pipeline import emit_program
-from wrapperir.kernels.compiler import find_compiler
+from wrapperir.emit import emit_program
+from wrapperir.kernels import find_compiler
 from wrapperir_cpp.emitter import CppEmitter
 
 KERNELS = """\

@@ -15,8 +15,8 @@ from torch.export.pt2_archive._package import load_pt2
 
 from wrapperir.emit.constant_files import write_with_constants
 from wrapperir.emit.package import read_package
-from wrapperir.ir.program import Program
-from wrapperir.kernels.compiler import find_compiler
+from wrapperir.ir import Program
+from wrapperir.kernels import find_compiler
 from wrapperir.text import format_program, parse_program
 from wrapperir_cpp.emitter import CppEmitter
 from wrapperir_cpp.layout import LIBRARY

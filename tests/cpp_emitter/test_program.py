@@ -10,7 +10,7 @@ import torch
 
 import wrapperir_cpp
 from tests.cpp_emitter.running import assert_same, load, parsed
-from wrapperir.emit.contract import Value
+from wrapperir.emit import Value
 from wrapperir.interp import interpret
 
 MIXED = """

@@ -6,11 +6,8 @@ import pytest
 
 from tests.cpp_emitter.gpu_requests import CURRENT, FakeGpu, fake_gpu
 from tests.cpp_emitter.moved import on_gpu
+from wrapperir.ir import Language, Program, ZeroMode, tensor
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import ZeroMode
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import tensor
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir.text import format_program, parse_program
 from wrapperir.verify import verify

@@ -9,26 +9,22 @@ import pytest
 from tests.cpp_emitter.moved import GPU
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit.facts import program_facts
-from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.expr import Symbol
-from wrapperir.ir.kernel import (
+from wrapperir.ir import (
     Access,
     BufferParameter,
     ConstexprParameter,
+    DType,
     KernelConfig,
+    KernelDefinitionLine,
     Language,
+    Program,
     ScalarParameter,
+    Symbol,
+    tensor,
 )
-from wrapperir.ir.line import KernelDefinitionLine
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import DType, tensor
-from wrapperir.kernels.gpu_targets import (
-    DEFAULT_TARGETS,
-    Target,
-    parse_targets,
-    present_targets,
-    targets_to_keep,
-)
+from wrapperir.ir.builder import ProgramBuilder
+from wrapperir.kernels import Target, present_targets, targets_to_keep
+from wrapperir.kernels.gpu_targets import DEFAULT_TARGETS, parse_targets
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir.verify import verify
 from wrapperir_cpp.emitter import CppEmitter

@@ -8,19 +8,21 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.cpp_emitter.gpu_requests import CURRENT, FakeGpu, fake_gpu
 from tests.cpp_emitter.moved import on_gpu
-from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.expr import Symbol
-from wrapperir.ir.kernel import (
+from wrapperir.ir import (
     Access,
     BufferParameter,
     ConstexprParameter,
+    DType,
     KernelConfig,
+    KernelDefinitionLine,
     Language,
+    Program,
     ScalarParameter,
+    SizeOf,
+    Symbol,
+    tensor,
 )
-from wrapperir.ir.line import KernelDefinitionLine, SizeOf
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import DType, tensor
+from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.testing import CASES, Case, programs
 from wrapperir.testing.conformance_kernels import DESCRIPTOR_CASES
 from wrapperir.testing.kernels import KernelKind, library_kernel

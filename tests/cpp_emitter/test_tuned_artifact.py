@@ -7,14 +7,22 @@ import pytest
 from attrs import evolve
 
 from tests.cpp_emitter.moved import GPU
+from wrapperir.ir import (
+    CPU,
+    BenchmarkChoice,
+    Device,
+    FirstChoice,
+    KernelDefinitionLine,
+    Language,
+    Number,
+    Program,
+    Selection,
+    SizeOf,
+    Symbol,
+    tensor,
+)
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.expr import Number, Symbol
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import KernelDefinitionLine, SizeOf
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import BenchmarkChoice, FirstChoice, Selection
-from wrapperir.ir.types import CPU, Device, tensor
-from wrapperir.kernels.gpu_targets import Target
+from wrapperir.kernels import Target
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir.text import parse_program
 from wrapperir.tuning.choice_cache import fresh_choice_cache

@@ -4,8 +4,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.draws import draws
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.program import Program
+from wrapperir.ir import Language, Program
 from wrapperir.passes import MEMORY_PASSES, PASSES
 from wrapperir.testing import Case, Outcome, check_case, programs
 from wrapperir_cpp.emitter import CppEmitter

@@ -7,11 +7,9 @@ import pytest
 import torch
 
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.emit.contract import Emitter, Value
-from wrapperir.interp import interpret
-from wrapperir.interp.torch_values import TORCH_DTYPES
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import DType
+from wrapperir.emit import Emitter, Value
+from wrapperir.interp import TORCH_DTYPES, interpret
+from wrapperir.ir import DType, Program
 from wrapperir.passes import check_nans
 from wrapperir.text import parse_program
 from wrapperir.verify import verify

@@ -13,10 +13,8 @@ from wrapperir.emit import (
     compile_program,
     read_artifact,
 )
+from wrapperir.ir import CommentLine, Program, tensor
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.line import CommentLine
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import tensor
 from wrapperir.text import format_program, parse_program
 from wrapperir.verify import verify
 

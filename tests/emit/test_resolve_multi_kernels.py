@@ -4,14 +4,11 @@ import pytest
 from hypothesis import given, settings
 
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.emit import Support
-from wrapperir.emit.contract import Artifact
-from wrapperir.emit.pipeline import emit_program
+from wrapperir.emit import Artifact, Support, emit_program
 from wrapperir.emit.resolve_multi_kernels import resolve_multi_kernels
 from wrapperir.interp import interpret
+from wrapperir.ir import LINES, KernelCallLine, MultiKernelLine, Program
 from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.line import LINES, KernelCallLine, MultiKernelLine
-from wrapperir.ir.program import Program
 from wrapperir.testing import CASES, Case, Outcome, check_case, programs
 from wrapperir.testing.inputs import example_constants, example_inputs
 from wrapperir.text import parse_program

@@ -3,20 +3,23 @@ import pytest
 from wrapperir.diagnostics import Code
 from wrapperir.emit import Support, check_support
 from wrapperir.emit.resolve_multi_kernels import resolve_multi_kernels
-from wrapperir.ir.builder import BlockBuilder, Operand, ProgramBuilder, Value
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    CPU,
     LINES,
     AllocatePoolLine,
     CommentLine,
+    Device,
     KernelDefinitionLine,
+    Language,
     PlaceLine,
+    PoolType,
+    Program,
     RecordEventLine,
     WaitEventLine,
     WhileLoopLine,
+    tensor,
 )
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import CPU, Device, PoolType, tensor
+from wrapperir.ir.builder import BlockBuilder, Operand, ProgramBuilder, Value
 from wrapperir.testing.descriptor_kernels import descriptor_kernel
 from wrapperir.text import parse_program
 from wrapperir.verify import verify

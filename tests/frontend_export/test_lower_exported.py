@@ -16,7 +16,7 @@ from wrapperir import compile_program
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.export import Lowered, lower_exported
 from wrapperir.interp import interpret
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AssertSizeStrideLine,
     BodyLine,
     ExternKernelLine,

@@ -8,7 +8,7 @@ import torch
 import wrapperir
 from wrapperir.frontend.export import lower_exported
 from wrapperir.frontend.provenance import user_location
-from wrapperir.ir.line import ExternKernelLine, SourceLocation
+from wrapperir.ir import ExternKernelLine, SourceLocation
 
 TORCH = Path(torch.__file__).parent / "nn/modules/linear.py"
 OURS = Path(wrapperir.__file__).parent / "cli/lowering.py"

@@ -8,7 +8,7 @@ from torch.fx import GraphModule
 
 from wrapperir.frontend.fx import Lowered, lower_graph_module
 from wrapperir.interp import interpret
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 from wrapperir.text import format_program, parse_program
 from wrapperir.verify import verify
 

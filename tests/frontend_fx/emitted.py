@@ -8,17 +8,21 @@ import torch
 from attrs import evolve
 from torch.fx import GraphModule
 
-from wrapperir.fx import kernel_registry
-from wrapperir.fx.kernel_keys import (
+from wrapperir.fx import (
+    LINES,
     MultiKernelDefinition,
     definition_key,
+    kernel_registry,
     multi_kernel_key,
 )
-from wrapperir.fx.metadata import LINES
+from wrapperir.ir import (
+    KernelCallLine,
+    KernelDefinitionLine,
+    Language,
+    MultiKernelLine,
+    Program,
+)
 from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import KernelCallLine, KernelDefinitionLine, MultiKernelLine
-from wrapperir.ir.program import Program
 from wrapperir_fx.graph_builder import build_graph
 from wrapperir_fx.graph_module import assemble
 from wrapperir_fx.triton_kernels import bind_triton_kernels

@@ -13,7 +13,7 @@ from tests.frontend_fx.checked import check_run, lowered
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.frontend.fx import lower_graph_module
 from wrapperir.interp import interpret
-from wrapperir.ir.line import AllocateLine, FreeLine, ReinterpretLine
+from wrapperir.ir import AllocateLine, FreeLine, ReinterpretLine
 
 _aten = torch.ops.aten
 x = torch.randn(4, 6)

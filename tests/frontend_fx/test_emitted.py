@@ -14,14 +14,14 @@ from tests.frontend_fx.emitted import emitted, known_kernels, without_lines
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.frontend.fx import lower_graph_module
 from wrapperir.interp import interpret
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocatePoolLine,
     AssertNotNanLine,
     BodyLine,
     ExternKernelLine,
     PlaceLine,
+    Program,
 )
-from wrapperir.ir.program import Program
 from wrapperir.testing import programs
 from wrapperir.testing.inputs import example_constants, example_inputs
 from wrapperir.text import parse_program

@@ -9,19 +9,20 @@ import torch
 from tests.frontend_fx.checked import check_run, lowered
 from tests.frontend_fx.inductor_graphs import graphs_of
 from wrapperir.interp import interpret
-from wrapperir.ir.kernel import Access, BufferParameter
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    Access,
+    BufferParameter,
     ConditionalLine,
     ExternKernelLine,
     ItemOf,
     KernelCallLine,
     KernelDefinitionLine,
     MultiOutputLine,
+    Program,
     ReinterpretLine,
     SymbolDefinitionLine,
+    TensorType,
 )
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import TensorType
 
 Function = Callable[..., Any]
 

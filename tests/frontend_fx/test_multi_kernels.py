@@ -13,21 +13,26 @@ from tests.fx_emitter.choice_programs import OPAQUE
 from tests.fx_emitter.choice_programs import program as choosing
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.fx import lower_graph_module
-from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.expr import ExprOp, Operation, Symbol
-from wrapperir.ir.line import KernelCallLine, Line, MultiKernelLine, SymbolDefinitionLine
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import (
+from wrapperir.ir import (
     BenchmarkChoice,
     ComputedChoice,
+    ExprOp,
     FirstChoice,
     ForcedChoice,
     Hint,
+    KernelCallLine,
+    Line,
+    MultiKernelLine,
     NearestChoice,
+    Operation,
+    Program,
     RecordedChoice,
     Selection,
+    Symbol,
+    SymbolDefinitionLine,
     settled_choice,
 )
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.testing.inputs import example_constants
 from wrapperir.text import format_line, parse_expr, parse_program
 from wrapperir.verify import verify

@@ -22,18 +22,21 @@ from torch.fx.experimental.symbolic_shapes import (
 from tests.frontend_fx.checked import check_run, lowered
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.frontend.fx import lower_graph_module
-from wrapperir.ir.expr import ExprOp, Operation, Symbol
-from wrapperir.ir.kernel import (
+from wrapperir.ir import (
     Access,
     BufferParameter,
     ConstexprParameter,
     DescriptorParameter,
+    DType,
+    ExprOp,
+    KernelCallLine,
     KernelConfig,
+    KernelDefinitionLine,
+    Operation,
+    Program,
     ScalarParameter,
+    Symbol,
 )
-from wrapperir.ir.line import KernelCallLine, KernelDefinitionLine
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import DType
 
 FACTOR = tl.constexpr(3)
 TABLE = {"one": 1}

@@ -9,9 +9,8 @@ from torch._higher_order_ops.while_loop import while_loop as _while_loop
 
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor import capture
+from wrapperir.ir import Block, BodyLine, Program
 from wrapperir.ir.blocks import blocks_of
-from wrapperir.ir.line import Block, BodyLine
-from wrapperir.ir.program import Program
 from wrapperir.text import format_program, parse_program
 from wrapperir.verify import verify
 

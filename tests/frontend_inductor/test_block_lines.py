@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.frontend_inductor.captured import capture_one, lines_of, while_loop
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocateLine,
     BufferRef,
     ConditionalLine,

@@ -11,7 +11,7 @@ from tests.frontend_inductor.captured import capture_all
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.bound_constants import bind_constants
 from wrapperir.interp import interpret
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
 

@@ -7,16 +7,18 @@ import torch
 
 from tests.frontend_inductor.captured import capture_one, lines_of
 from wrapperir.frontend.inductor import versions
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocateLine,
     AssertAlignmentLine,
     AssertSizeStrideLine,
     BufferRef,
+    DType,
     ExternKernelLine,
     MultiOutputLine,
+    TensorType,
     TorchEnum,
+    TupleType,
 )
-from wrapperir.ir.types import DType, TensorType, TupleType
 
 
 def test_constants_of_a_call_are_typed() -> None:

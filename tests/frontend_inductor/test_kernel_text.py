@@ -9,8 +9,7 @@ from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.inductor.cpp_kernel import PREFIX, lower_cpp_kernel
 from wrapperir.frontend.inductor.kernel_lines import kernel_name
 from wrapperir.frontend.inductor.layouts import lower_dtype
-from wrapperir.ir.identifier import is_identifier
-from wrapperir.ir.kernel import Access, BufferParameter, ScalarParameter
+from wrapperir.ir import Access, BufferParameter, ScalarParameter, is_identifier
 
 SOURCE = """\
 #include "/cache_of_someone/ab/cabc0123.h"

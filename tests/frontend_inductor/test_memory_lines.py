@@ -4,16 +4,17 @@ import torch
 from torch._inductor import config
 
 from tests.frontend_inductor.captured import capture_all, capture_one, lines_of
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocateLine,
     BufferRef,
+    DType,
     ExternKernelLine,
     FreeLine,
     KernelCallLine,
     ReinterpretLine,
     ReuseLine,
+    TensorType,
 )
-from wrapperir.ir.types import DType, TensorType
 
 
 def test_a_matmul_is_allocated_for_and_its_memory_reused() -> None:

@@ -17,17 +17,19 @@ from wrapperir.emit import compile_program
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor.multi_kernels import MultiKernels
 from wrapperir.interp import interpret
-from wrapperir.ir.kernel import KernelChoice
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocateLine,
+    BenchmarkChoice,
+    ForcedChoice,
     KernelCallLine,
+    KernelChoice,
     KernelDefinitionLine,
     MultiKernelLine,
+    Program,
+    Selection,
+    WorkspaceNeed,
     ZeroMode,
 )
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import BenchmarkChoice, ForcedChoice, Selection
-from wrapperir.ir.workspace import WorkspaceNeed
 from wrapperir.tuning.choice_cache import fresh_choice_cache
 
 Function = Callable[..., Any]

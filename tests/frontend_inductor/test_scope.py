@@ -16,7 +16,7 @@ from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.inductor import capture
 from wrapperir.frontend.inductor.capture_scope import capturing
 from wrapperir.frontend.inductor.session import Session
-from wrapperir.ir.line import ExternKernelLine
+from wrapperir.ir import ExternKernelLine
 
 
 def _state() -> tuple[Any, ...]:

@@ -21,11 +21,12 @@ from wrapperir.emit import compile_program
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor.multi_kernels import MultiKernelDefinition, MultiKernels
 from wrapperir.interp import interpret
-from wrapperir.ir.line import KernelCallLine, KernelDefinitionLine
-from wrapperir.ir.selection import (
+from wrapperir.ir import (
     FirstChoice,
     ForcedChoice,
     Hint,
+    KernelCallLine,
+    KernelDefinitionLine,
     NearestChoice,
     Selection,
     choose,

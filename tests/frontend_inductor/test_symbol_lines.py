@@ -6,20 +6,22 @@ import torch
 
 from tests.frontend_inductor.captured import capture_all, capture_one, check, lines_of
 from wrapperir.frontend.inductor import versions
-from wrapperir.ir.expr import Symbol
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AssertScalarLine,
     AssertSizeStrideLine,
     BufferRef,
+    DType,
     ExternKernelLine,
     ItemOf,
     KernelCallLine,
+    ScalarType,
     SizeOf,
+    Symbol,
     SymbolDefinitionLine,
     SymbolKind,
+    TensorType,
     ValueOf,
 )
-from wrapperir.ir.types import DType, ScalarType, TensorType
 
 
 def _dynamic(tensor: torch.Tensor, dim: int, **bounds: int) -> torch.Tensor:

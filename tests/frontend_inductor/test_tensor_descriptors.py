@@ -17,9 +17,14 @@ from wrapperir import compile_program
 from wrapperir.frontend.inductor import compile_graph
 from wrapperir.frontend.inductor.triton_kernel import descriptor_signature
 from wrapperir.interp import interpret
-from wrapperir.ir.kernel import Access, DescriptorParameter
-from wrapperir.ir.line import BufferRef, KernelCallLine, KernelDefinitionLine
-from wrapperir.ir.program import Program
+from wrapperir.ir import (
+    Access,
+    BufferRef,
+    DescriptorParameter,
+    KernelCallLine,
+    KernelDefinitionLine,
+    Program,
+)
 from wrapperir.passes import MEMORY_PASSES, run_passes
 from wrapperir.verify import verify
 

@@ -18,15 +18,18 @@ from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor import compile_graph
 from wrapperir.frontend.inductor.triton_grid import lower_grid
 from wrapperir.interp import interpret
-from wrapperir.ir.expr import evaluate_int
-from wrapperir.ir.kernel import (
+from wrapperir.ir import (
     Access,
+    AllocateLine,
     BufferParameter,
     ConstexprParameter,
+    KernelCallLine,
+    KernelDefinitionLine,
     Language,
     ScalarParameter,
+    ZeroMode,
+    evaluate_int,
 )
-from wrapperir.ir.line import AllocateLine, KernelCallLine, KernelDefinitionLine, ZeroMode
 
 CASES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], tuple[int, ...]]] = {
     "elementwise": (lambda x: torch.relu(x) * 2 + 1, (8, 9)),

@@ -13,21 +13,23 @@ from unittest import mock
 import torch
 from torch.fx import GraphModule
 
-from wrapperir.fx import kernel_registry
+from wrapperir.fx import call_kernel, call_multi_kernel, kernel_registry
 from wrapperir.fx.kernel_registry import _MULTI_KERNELS, MULTI_KERNEL_FUNCTIONS
-from wrapperir.fx.operators import call_kernel, call_multi_kernel
-from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.expr import Expr, Symbol
-from wrapperir.ir.kernel import (
+from wrapperir.ir import (
     Access,
     BufferParameter,
+    DType,
+    Expr,
+    KernelDefinitionLine,
     Language,
+    Program,
     ScalarParameter,
+    Selection,
+    SizeOf,
+    Symbol,
+    tensor,
 )
-from wrapperir.ir.line import KernelDefinitionLine, SizeOf
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import Selection
-from wrapperir.ir.types import DType, tensor
+from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.tuning import kernel_choices
 from wrapperir.verify import verify
 from wrapperir_fx.choosing import Decision

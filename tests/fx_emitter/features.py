@@ -27,9 +27,7 @@ from wrapperir.frontend.inductor import compile_graph
 from wrapperir.frontend.inductor.cpu_triton import triton_for_cpu
 from wrapperir.fx import stream_functions
 from wrapperir.interp import interpret
-from wrapperir.ir.line import BodyLine, KernelDefinitionLine
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import OpaqueType
+from wrapperir.ir import BodyLine, KernelDefinitionLine, OpaqueType, Program
 from wrapperir.passes import MEMORY_PASSES
 from wrapperir.text import format_program
 from wrapperir_fx.emitter import FxEmitter

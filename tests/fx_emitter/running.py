@@ -9,12 +9,10 @@ from torch.fx import GraphModule
 
 from tests.python_emitter.running import assert_same
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.emit import Value
-from wrapperir.emit.contract import Loaded
-from wrapperir.fx.metadata import LINES
+from wrapperir.emit import Loaded, Value
+from wrapperir.fx import LINES
 from wrapperir.interp import interpret
-from wrapperir.ir.line import BodyLine
-from wrapperir.ir.program import Program
+from wrapperir.ir import BodyLine, Program
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
 from wrapperir_fx.emitter import FxEmitter

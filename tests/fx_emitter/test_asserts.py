@@ -12,7 +12,7 @@ from torch.fx import GraphModule, Interpreter, Node
 from tests.draws import draws
 from tests.fx_emitter.running import built
 from wrapperir.fx import functions
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 from wrapperir.testing import example_constants, example_inputs, programs
 from wrapperir_fx.graph_module import build_graph_module
 

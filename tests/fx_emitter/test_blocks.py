@@ -14,13 +14,11 @@ from tests.python_emitter.running import assert_same
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Value
 from wrapperir.emit.blocks import MAX_NESTING
-from wrapperir.fx import block_functions
+from wrapperir.fx import LINES, block_functions
 from wrapperir.fx.kernel_registry import register_opaque_kernel
-from wrapperir.fx.metadata import LINES
 from wrapperir.interp import interpret
+from wrapperir.ir import ConditionalLine, Program, SubgraphCallLine, WhileLoopLine
 from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.line import ConditionalLine, SubgraphCallLine, WhileLoopLine
-from wrapperir.ir.program import Program
 from wrapperir.testing import Case, Outcome, check_case, programs
 from wrapperir.testing.conformance_blocks import BLOCK_CASES
 from wrapperir_fx.emitter import FxEmitter

@@ -18,7 +18,7 @@ from torch.fx import GraphModule
 from wrapperir import compile_program
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit import GraphCompiler, Value
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 from wrapperir.text import parse_program
 from wrapperir_fx.emitter import FxEmitter
 

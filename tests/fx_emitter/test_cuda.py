@@ -16,9 +16,8 @@ from tests.python_emitter.running import assert_same
 from tests.python_emitter.test_cuda import SIZE, in_stages, mlp, on_streams
 from wrapperir import compile_program
 from wrapperir.emit import Value
+from wrapperir.ir import Device, Program, tensor
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import Device, tensor
 from wrapperir.testing import example_inputs
 from wrapperir.testing.descriptor_kernels import descriptor_kernel
 

@@ -14,10 +14,8 @@ from tests.cli.files import invoke
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Artifact, check_support, emit_program, read_artifact
 from wrapperir.emit.pipeline import build_artifact, find_emitter
+from wrapperir.ir import LINES, Program, Provenance, SourceLocation, VendorLayout, tensor
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.line import LINES, Provenance, SourceLocation
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import VendorLayout, tensor
 from wrapperir.text import parse_program
 from wrapperir_fx.emitter import FxEmitter
 from wrapperir_fx.graph_builder import build_graph

@@ -22,8 +22,8 @@ from tests.fx_emitter.features import (
     triton_for_all,
 )
 from wrapperir.frontend.export import lower_exported
-from wrapperir.fx.operators import call_kernel
-from wrapperir.ir.line import KernelCallLine
+from wrapperir.fx import call_kernel
+from wrapperir.ir import KernelCallLine
 from wrapperir.text import parse_program
 from wrapperir_fx.graph_module import build_graph_module
 

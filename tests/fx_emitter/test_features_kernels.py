@@ -16,11 +16,15 @@ from tests.fx_emitter.features import TRITON, Ran, argument, calls, compile_func
 from tests.python_emitter.running import assert_same
 from wrapperir import compile_program
 from wrapperir.interp import interpret
+from wrapperir.ir import (
+    ForcedChoice,
+    MultiKernelLine,
+    Program,
+    TensorType,
+    ZeroMode,
+    tensor,
+)
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.line import MultiKernelLine, ZeroMode
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import ForcedChoice
-from wrapperir.ir.types import TensorType, tensor
 from wrapperir.passes.split_configs import split_configs
 from wrapperir_fx.graph_builder import build_graph
 from wrapperir_fx.graph_module import build_graph_module

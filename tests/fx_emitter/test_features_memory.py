@@ -18,10 +18,8 @@ from tests.python_emitter.running import assert_same
 from wrapperir import compile_program
 from wrapperir.fx import functions
 from wrapperir.interp import interpret
+from wrapperir.ir import Device, FreeLine, Program, tensor
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.line import FreeLine
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import Device, tensor
 from wrapperir_fx.graph_builder import build_graph
 
 aten = torch.ops.aten

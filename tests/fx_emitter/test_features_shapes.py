@@ -18,10 +18,8 @@ from tests.fx_emitter.features import (
     run,
 )
 from wrapperir import compile_program
+from wrapperir.ir import SizeOf, Symbol, ceildiv, mul, tensor
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.expr import Symbol, ceildiv, mul
-from wrapperir.ir.line import SizeOf
-from wrapperir.ir.types import tensor
 from wrapperir_fx.graph_builder import build_graph
 
 aten = torch.ops.aten

@@ -9,9 +9,8 @@ from torch.fx import GraphModule
 
 from tests.draws import draws
 from tests.fx_emitter.running import lines_of, without_dead_code
+from wrapperir.ir import Language, Program
 from wrapperir.ir.blocks import blocks_of, walk_lines
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.program import Program
 from wrapperir.passes import MEMORY_PASSES, PASSES
 from wrapperir.testing import Case, Outcome, check_case, programs
 from wrapperir_fx.emitter import FxEmitter

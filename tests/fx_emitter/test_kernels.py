@@ -16,31 +16,34 @@ from torch.fx import GraphModule
 
 from tests.python_emitter.running import assert_same
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.fx import kernel_registry
-from wrapperir.fx.kernel_keys import (
+from wrapperir.fx import (
     argument_order,
+    call_kernel,
     call_key,
     definition_key,
+    kernel_registry,
     split_arguments,
     split_key,
 )
 from wrapperir.fx.kernel_registry import register_opaque_kernel
-from wrapperir.fx.operators import call_kernel
 from wrapperir.interp import interpret
-from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.kernel import (
+from wrapperir.ir import (
     Access,
     BufferParameter,
+    Device,
+    DType,
+    ForcedChoice,
     KernelChoice,
+    KernelDefinitionLine,
     Language,
+    MultiKernelLine,
     Parameter,
+    Program,
     ScalarParameter,
     runtime_parameters,
+    tensor,
 )
-from wrapperir.ir.line import KernelDefinitionLine, MultiKernelLine
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import ForcedChoice
-from wrapperir.ir.types import Device, DType, tensor
+from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.testing.inputs import example_inputs
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir_fx.graph_builder import build_graph

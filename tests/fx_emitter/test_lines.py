@@ -11,11 +11,10 @@ from tests.fx_emitter.running import load
 from tests.python_emitter.line_cases import CASES
 from tests.python_emitter.running import assert_same
 from wrapperir.emit import Value
-from wrapperir.fx.attributes import GraphParts
-from wrapperir.fx.metadata import LINES as LINES_KEY
+from wrapperir.fx import LINES as LINES_KEY
+from wrapperir.fx import GraphParts
 from wrapperir.interp import interpret
-from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     LINES,
     AllocateLine,
     AllocatePoolLine,
@@ -33,6 +32,7 @@ from wrapperir.ir.line import (
     MultiKernelLine,
     MultiOutputLine,
     PlaceLine,
+    Program,
     Provenance,
     RecordEventLine,
     ReinterpretLine,
@@ -42,7 +42,7 @@ from wrapperir.ir.line import (
     WaitEventLine,
     WhileLoopLine,
 )
-from wrapperir.ir.program import Program
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
 from wrapperir_fx.graph_builder import build_graph

@@ -15,7 +15,7 @@ from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Value
 from wrapperir.emit.torch_dtypes import torch_dtype
 from wrapperir.interp import interpret
-from wrapperir.ir.types import DType
+from wrapperir.ir import DType
 from wrapperir_fx.emitter import FxEmitter
 from wrapperir_fx.graph_builder import build_graph
 

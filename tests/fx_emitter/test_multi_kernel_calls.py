@@ -22,18 +22,20 @@ from tests.fx_emitter.running import built
 from tests.python_emitter.running import assert_same
 from wrapperir.fx import kernel_registry
 from wrapperir.interp import interpret
-from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.expr import Symbol
-from wrapperir.ir.kernel import Language, runtime_parameters
-from wrapperir.ir.line import MultiKernelLine, SizeOf
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import (
+from wrapperir.ir import (
     BenchmarkChoice,
     Hint,
+    Language,
+    MultiKernelLine,
     NearestChoice,
+    Program,
     RecordedChoice,
+    SizeOf,
+    Symbol,
+    runtime_parameters,
+    tensor,
 )
-from wrapperir.ir.types import tensor
+from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.passes import run_passes
 from wrapperir.testing.descriptor_kernels import descriptor_kernel
 from wrapperir.testing.kernels import KernelKind, library_kernel

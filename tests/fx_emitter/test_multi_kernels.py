@@ -24,17 +24,20 @@ from tests.fx_emitter.choice_programs import (
     program,
 )
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.fx.operators import call_multi_kernel
-from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
-from wrapperir.ir.selection import (
+from wrapperir.fx import call_multi_kernel
+from wrapperir.ir import (
     BenchmarkChoice,
     ComputedChoice,
+    Expr,
+    ExprOp,
     FirstChoice,
     ForcedChoice,
     Hint,
     NearestChoice,
+    Operation,
     RecordedChoice,
     Selection,
+    Symbol,
     choose,
 )
 from wrapperir.tuning.choice_cache import fresh_choice_cache

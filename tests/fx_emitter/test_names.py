@@ -13,7 +13,7 @@ from tests.fx_emitter.running import load, parsed
 from tests.python_emitter.running import assert_same
 from wrapperir.emit import Value
 from wrapperir.interp import interpret
-from wrapperir.ir.identifier import RESERVED_SYMBOLS
+from wrapperir.ir import RESERVED_SYMBOLS
 from wrapperir_fx.graph_module import build_graph_module
 
 NAMES = sorted(

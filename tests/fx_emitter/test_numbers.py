@@ -12,21 +12,25 @@ from tests.fx_emitter.running import FAULTS, built, run_both
 from tests.python_emitter.test_expressions import EXPRESSIONS, VALUES
 from wrapperir.emit.facts import ProgramFacts
 from wrapperir.emit.number_kinds import NumberKinds
-from wrapperir.ir.expr import (
+from wrapperir.ir import (
     MAX_DEPTH,
     VARIADIC,
+    DType,
     EvaluationError,
     Expr,
     ExprOp,
+    Input,
     Number,
     Operation,
+    Program,
+    ScalarType,
     Symbol,
+    SymbolDefinitionLine,
+    SymbolKind,
+    ValueOf,
     accepts_arity,
     evaluate,
 )
-from wrapperir.ir.line import SymbolDefinitionLine, SymbolKind, ValueOf
-from wrapperir.ir.program import Input, Program
-from wrapperir.ir.types import DType, ScalarType
 from wrapperir_fx import nodes as graph_nodes
 from wrapperir_fx import symbolic_arithmetic, symbolic_numbers
 from wrapperir_fx.fake_values import FakeValues

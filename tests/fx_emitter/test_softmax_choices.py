@@ -7,27 +7,30 @@ import pytest
 import torch
 
 from tests.fx_emitter.choice_programs import called, undecided
-from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.expr import ExprOp, Operation, Symbol
-from wrapperir.ir.kernel import (
+from wrapperir.ir import (
     Access,
-    BufferParameter,
-    ConstexprParameter,
-    KernelConfig,
-    Language,
-    ScalarParameter,
-)
-from wrapperir.ir.line import KernelDefinitionLine, SizeOf
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import (
     BenchmarkChoice,
+    BufferParameter,
     ComputedChoice,
+    ConstexprParameter,
+    Device,
+    DType,
+    ExprOp,
     Hint,
+    KernelConfig,
+    KernelDefinitionLine,
+    Language,
     NearestChoice,
+    Operation,
+    Program,
+    ScalarParameter,
     Selection,
+    SizeOf,
+    Symbol,
     choose,
+    tensor,
 )
-from wrapperir.ir.types import Device, DType, tensor
+from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.tuning.choice_cache import fresh_choice_cache
 from wrapperir_fx.choosing import choices
 from wrapperir_fx.graph_module import build_graph_module

@@ -14,16 +14,17 @@ from wrapperir import compile_program
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import Value
 from wrapperir.fx import functions, stream_functions
-from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    Device,
     ExternKernelLine,
     KernelCallLine,
+    Program,
     RecordEventLine,
     WaitEventLine,
+    tensor,
 )
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import Device, tensor
+from wrapperir.ir.blocks import walk_lines
+from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.testing import CASES, Outcome, check_case, programs
 from wrapperir.testing.descriptor_kernels import descriptor_kernel
 from wrapperir.text import parse_program

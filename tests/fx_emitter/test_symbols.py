@@ -5,7 +5,7 @@ import torch
 
 from tests.fx_emitter.running import built, refuse_both, run_both
 from wrapperir.emit.torch_dtypes import torch_dtype
-from wrapperir.ir.types import DType
+from wrapperir.ir import DType
 
 
 def targets(text: str) -> list[str]:

@@ -25,25 +25,31 @@ from tests.torch_release import BEFORE_2_13
 from wrapperir import compile_program
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.interp import interpret
-from wrapperir.ir.block_builder import BlockBuilder
-from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.expr import Expr, Symbol, ceildiv
-from wrapperir.ir.kernel import (
+from wrapperir.ir import (
+    CPU,
     Access,
     BufferParameter,
     ConstexprParameter,
+    Device,
+    DType,
+    Expr,
+    ForcedChoice,
     KernelChoice,
     KernelConfig,
+    KernelDefinitionLine,
     Language,
+    MultiKernelLine,
     Parameter,
+    Program,
     ScalarParameter,
+    Symbol,
+    ceildiv,
     runtime_parameters,
+    tensor,
 )
-from wrapperir.ir.line import KernelDefinitionLine, MultiKernelLine
+from wrapperir.ir.block_builder import BlockBuilder
+from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.ir.operands import Value
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import ForcedChoice
-from wrapperir.ir.types import CPU, Device, DType, tensor
 from wrapperir.testing.descriptor_kernels import descriptor_kernel
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir.text import format_program, parse_program

@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.expr import ExprOp
-from wrapperir.ir.line import LINES, keyword
-from wrapperir.ir.types import DType
+from wrapperir.ir import LINES, DType, ExprOp, keyword
 from wrapperir.passes import PASSES
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from wrapperir.ir.line import LINES
+from wrapperir.ir import LINES
 
 ROOT = Path(__file__).parents[2]
 KINDS = frozenset(kind.__name__ for kind in LINES)

@@ -10,16 +10,28 @@ import pytest
 
 import wrapperir
 
-PACKAGES = (
-    "wrapperir",
+SHARED = (
+    "wrapperir.ir",
     "wrapperir.diagnostics",
     "wrapperir.text",
     "wrapperir.verify",
-    "wrapperir.passes",
+    "wrapperir.analysis",
+    "wrapperir.planning",
+    "wrapperir.caching",
+    "wrapperir.operators",
+    "wrapperir.symbolic",
+    "wrapperir.fx",
+    "wrapperir.kernels",
     "wrapperir.interp",
-    "wrapperir.plugin",
-    "wrapperir.report",
     "wrapperir.emit",
+    "wrapperir.plugin",
+)
+"""Packages whose exported names are imported from the package, not from its modules."""
+PACKAGES = (
+    *SHARED,
+    "wrapperir",
+    "wrapperir.passes",
+    "wrapperir.report",
     "wrapperir.testing",
 )
 
@@ -75,3 +87,37 @@ def test_a_program_is_built_with_short_names_alone() -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
         getattr(wrapperir, "no_such_name")  # noqa: B009
+
+
+def imports_past(package: str, root: Path) -> list[str]:
+    """Return the imports of exported names of a package from its modules, outside of it."""
+    exported = set(importlib.import_module(package).__all__)
+    own = root.joinpath(*package.split("."))
+    found: list[str] = []
+    for part in ("wrapperir", "emitters", "plugins"):
+        for path in (root / part).rglob("*.py"):
+            if own in path.parents:
+                continue
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
+                    f"{package}."
+                ):
+                    names = {alias.name for alias in node.names} & exported
+                    found += [f"{path}: {node.module}.{name}" for name in sorted(names)]
+    return found
+
+
+@pytest.mark.parametrize("package", SHARED)
+def test_exported_names_are_imported_from_their_package(package: str) -> None:
+    found = imports_past(package, Path(__file__).parents[2])
+    # Hooks are declared without what the package of emitters imports.
+    assert [line for line in found if "hookspecs.py" not in line] == []
+
+
+def test_an_import_past_a_package_is_found(tmp_path: Path) -> None:
+    (tmp_path / "emitters").mkdir()
+    module = tmp_path / "emitters" / "some.py"
+    module.write_text("from wrapperir.ir.line import FreeLine\n")
+    assert imports_past("wrapperir.ir", tmp_path) == [
+        f"{module}: wrapperir.ir.line.FreeLine"
+    ]

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.emit.contract import Value
+from wrapperir.emit import Value
 from wrapperir.interp import interpret
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 from wrapperir.text import parse_program
 
 

@@ -5,11 +5,8 @@ import torch
 
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.interp import interpret
+from wrapperir.ir import Expr, Program, SizeOf, Symbol, tensor
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.expr import Expr, Symbol
-from wrapperir.ir.line import SizeOf
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import tensor
 
 U0 = Symbol("u0")
 

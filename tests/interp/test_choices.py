@@ -9,14 +9,20 @@ from hypothesis import strategies as st
 
 from tests.interp.running import fault, read, run
 from wrapperir.diagnostics import Code
-from wrapperir.emit.contract import Value
+from wrapperir.emit import Value
 from wrapperir.emit.runnable_kernels import ComputedAt, NearestAt, dispatch_at
 from wrapperir.interp import Interpreter
-from wrapperir.ir.expr import Symbol, evaluate_int
-from wrapperir.ir.line import BufferRef, MultiKernelLine
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import Hint, choose, nearest
-from wrapperir.ir.types import tensor
+from wrapperir.ir import (
+    BufferRef,
+    Hint,
+    MultiKernelLine,
+    Program,
+    Symbol,
+    choose,
+    evaluate_int,
+    nearest,
+    tensor,
+)
 from wrapperir.kernels import cpp_build
 from wrapperir.text import format_program
 

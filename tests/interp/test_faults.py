@@ -6,10 +6,16 @@ import torch
 from tests.interp.running import code, fault, fault_of, read
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.interp import Interpreter, interpret
+from wrapperir.ir import (
+    Block,
+    BodyLine,
+    Device,
+    Program,
+    ScalarType,
+    SubgraphCallLine,
+    tensor,
+)
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.line import Block, BodyLine, SubgraphCallLine
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import Device, ScalarType, tensor
 
 ONES = torch.ones(8)
 

@@ -7,12 +7,10 @@ from hypothesis import strategies as st
 
 from tests.draws import draws
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.emit.contract import Value
+from wrapperir.emit import Value
 from wrapperir.interp import Interpreter, interpret
+from wrapperir.ir import Language, Program, tensor
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import tensor
 from wrapperir.testing import arbitrary
 from wrapperir.testing.faults import FaultKind, inject
 from wrapperir.testing.inputs import example_constants, example_inputs

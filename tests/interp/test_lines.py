@@ -5,9 +5,18 @@ import torch
 from tests.interp.running import code, run
 from wrapperir.diagnostics import Code
 from wrapperir.interp import Interpreter
+from wrapperir.ir import (
+    CPU,
+    ComplexLiteral,
+    DType,
+    OffsetOf,
+    OpaqueType,
+    StrideOf,
+    TorchEnum,
+    TupleType,
+    tensor,
+)
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.line import ComplexLiteral, OffsetOf, StrideOf, TorchEnum
-from wrapperir.ir.types import CPU, DType, OpaqueType, TupleType, tensor
 
 LOOP = """
     program @main(%x: f32[4], %n: i64[]) {

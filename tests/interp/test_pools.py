@@ -5,11 +5,10 @@ import torch
 
 from tests.interp.running import code, fault, read, run
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.emit.contract import Value
+from wrapperir.emit import Value
 from wrapperir.interp import interpret, storage
+from wrapperir.ir import Block, BlockParameter, BufferRef, PoolType, Result, WhileLoopLine
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.line import Block, BlockParameter, BufferRef, Result, WhileLoopLine
-from wrapperir.ir.types import PoolType
 
 ONES = torch.ones(8)
 

@@ -8,21 +8,22 @@ import pytest
 import torch
 from attrs import evolve
 
-from wrapperir.emit.contract import Value
+from wrapperir.emit import Value
 from wrapperir.interp import Interpreter, choices, kernels
 from wrapperir.interp.choices import KernelValue
-from wrapperir.ir.kernel import KernelChoice, Language
-from wrapperir.ir.line import MultiKernelLine
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import (
-    SELECTIONS,
+from wrapperir.ir import (
     BenchmarkChoice,
     FirstChoice,
     ForcedChoice,
     Hint,
+    KernelChoice,
+    Language,
+    MultiKernelLine,
+    Program,
     nearest,
     settled_choice,
 )
+from wrapperir.ir.selection import SELECTIONS
 from wrapperir.testing import CASES, Case, example_inputs
 from wrapperir.testing.conformance_selection import NEAR_TIE, selection_cases
 

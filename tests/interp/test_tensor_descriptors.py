@@ -6,11 +6,9 @@ import torch
 from tests.interp.running import code, fault, read, run
 from wrapperir import compile_program
 from wrapperir.diagnostics import Code
-from wrapperir.interp import interpret
-from wrapperir.interp.torch_values import TORCH_DTYPES
+from wrapperir.interp import TORCH_DTYPES, interpret
+from wrapperir.ir import Access, DescriptorParameter, DType
 from wrapperir.ir.descriptors import block_fault
-from wrapperir.ir.kernel import Access, DescriptorParameter
-from wrapperir.ir.types import DType
 
 
 def kernel(source: str, out: str = "write", dtype: str = "f32") -> str:

@@ -4,17 +4,19 @@ import pytest
 import torch
 
 from wrapperir.emit.torch_dtypes import torch_device
+from wrapperir.interp import DTYPES, TORCH_DTYPES
 from wrapperir.interp.layout import Layout
-from wrapperir.interp.torch_values import (
-    DTYPES,
-    TORCH_DTYPES,
-    empty,
-    python_value,
-    torch_enum,
+from wrapperir.interp.torch_values import empty, python_value, torch_enum
+from wrapperir.ir import (
+    CPU,
+    BufferRef,
+    ComplexLiteral,
+    Device,
+    DType,
+    EvaluationError,
+    Symbol,
+    TorchEnum,
 )
-from wrapperir.ir.expr import EvaluationError, Symbol
-from wrapperir.ir.line import BufferRef, ComplexLiteral, TorchEnum
-from wrapperir.ir.types import CPU, Device, DType
 
 
 @pytest.mark.parametrize("dtype", list(DType))

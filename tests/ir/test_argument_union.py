@@ -9,18 +9,19 @@ from attrs import field, frozen
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wrapperir.ir.argument_union import argument_union, union_parameters
-from wrapperir.ir.expr import Symbol
-from wrapperir.ir.kernel import (
+from wrapperir.ir import (
     Access,
     BufferParameter,
+    BufferRef,
     DescriptorParameter,
+    DType,
+    KernelDefinitionLine,
     Language,
     Parameter,
     ScalarParameter,
+    Symbol,
 )
-from wrapperir.ir.line import BufferRef, KernelDefinitionLine
-from wrapperir.ir.types import DType
+from wrapperir.ir.argument_union import argument_union, union_parameters
 
 CALLS = st.lists(st.lists(st.sampled_from("abcde"), max_size=8), max_size=5)
 

@@ -1,19 +1,25 @@
 """The builder: what it appends, and the names it gives."""
 
-from wrapperir.ir.builder import BlockBuilder, ProgramBuilder, Value
-from wrapperir.ir.expr import Symbol
-from wrapperir.ir.kernel import Access, BufferParameter, Language, ScalarParameter
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    Access,
+    BufferParameter,
     BufferRef,
     ConditionalLine,
+    DType,
     ExternKernelLine,
     KernelDefinitionLine,
+    Language,
     Provenance,
+    ScalarParameter,
     SizeOf,
+    Symbol,
     WhileLoopLine,
     ZeroMode,
+    contiguous_stride,
+    storage_extent,
+    tensor,
 )
-from wrapperir.ir.types import DType, contiguous_stride, storage_extent, tensor
+from wrapperir.ir.builder import BlockBuilder, ProgramBuilder, Value
 from wrapperir.verify import verify
 
 ROW = tensor("f32", (8, 64))

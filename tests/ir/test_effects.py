@@ -4,6 +4,18 @@ import inspect
 
 from attrs import evolve
 
+from wrapperir.ir import (
+    BODY_LINES,
+    KEYWORDS,
+    LINES,
+    Block,
+    CommentLine,
+    Device,
+    LineVisitor,
+    Stream,
+    SubgraphCallLine,
+    keyword,
+)
 from wrapperir.ir.blocks import (
     BLOCK_FIELDS,
     blocks_of,
@@ -13,18 +25,7 @@ from wrapperir.ir.blocks import (
     walk_places,
 )
 from wrapperir.ir.effects import Actor, Effects, LineEffects, definitions, drops, uses
-from wrapperir.ir.line import (
-    BODY_LINES,
-    KEYWORDS,
-    LINES,
-    Block,
-    CommentLine,
-    SubgraphCallLine,
-    keyword,
-)
 from wrapperir.ir.mentions import line_symbols
-from wrapperir.ir.types import Device, Stream
-from wrapperir.ir.visitor import LineVisitor
 from wrapperir.text import parse_program
 
 PROGRAM = parse_program("""wrapperir 1

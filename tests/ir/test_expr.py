@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from wrapperir.ir.expr import (
+from wrapperir.ir import (
     EvaluationError,
     Expr,
     ExprOp,

@@ -6,9 +6,7 @@ import attrs
 import pytest
 from hypothesis import given, settings
 
-from wrapperir.ir.blocks import blocks_of
-from wrapperir.ir.effects import definitions, drops, uses
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     BODY_LINES,
     KEYWORDS,
     LINES,
@@ -16,11 +14,13 @@ from wrapperir.ir.line import (
     FreeLine,
     KernelCallLine,
     Line,
+    LineVisitor,
+    Program,
     ReuseLine,
+    tensor,
 )
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import tensor
-from wrapperir.ir.visitor import LineVisitor
+from wrapperir.ir.blocks import blocks_of
+from wrapperir.ir.effects import definitions, drops, uses
 from wrapperir.testing.arbitrary import programs
 
 

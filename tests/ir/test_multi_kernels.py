@@ -4,32 +4,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol, compare
-from wrapperir.ir.kernel import (
+from wrapperir.ir import (
     Access,
-    BufferParameter,
-    ConstexprParameter,
-    KernelSize,
-    Language,
-    Parameter,
-    ScalarParameter,
-    runtime_parameters,
-)
-from wrapperir.ir.line import KernelDefinitionLine, MultiKernelLine, ZeroMode
-from wrapperir.ir.multi_kernel_builder import identity
-from wrapperir.ir.selection import (
     BenchmarkChoice,
+    BufferParameter,
     ComputedChoice,
+    ConstexprParameter,
+    DType,
+    Expr,
+    ExprOp,
     FirstChoice,
     ForcedChoice,
     Hint,
+    KernelDefinitionLine,
+    KernelSize,
+    Language,
+    MultiKernelLine,
     NearestChoice,
+    Operation,
+    Parameter,
     RecordedChoice,
+    ScalarParameter,
     Selection,
+    Symbol,
+    WorkspaceNeed,
+    ZeroMode,
+    compare,
+    runtime_parameters,
 )
-from wrapperir.ir.types import DType
-from wrapperir.ir.workspace import WorkspaceNeed
+from wrapperir.ir.builder import ProgramBuilder
+from wrapperir.ir.multi_kernel_builder import identity
 
 
 def kernel(name: str, *parameters: Parameter) -> KernelDefinitionLine:

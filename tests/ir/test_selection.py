@@ -8,22 +8,27 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from wrapperir.ir.expr import EvaluationError, ExprOp, Operation, Symbol, evaluate
-from wrapperir.ir.selection import (
-    SELECTIONS,
+from wrapperir.ir import (
     BenchmarkChoice,
     ComputedChoice,
+    EvaluationError,
+    ExprOp,
     FirstChoice,
     ForcedChoice,
     Hint,
     NearestChoice,
+    Operation,
     RecordedChoice,
     Selection,
+    Symbol,
+    ZeroMode,
     choose,
+    combined_mode,
+    evaluate,
     nearest,
     settled_choice,
 )
-from wrapperir.ir.workspace import ZeroMode, combined_mode
+from wrapperir.ir.selection import SELECTIONS
 
 NEAR = 1e-9
 """Relative difference of distances below which which is nearer may be rounded away."""

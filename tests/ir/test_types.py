@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wrapperir.ir.expr import Symbol
-from wrapperir.ir.types import DType, tensor
+from wrapperir.ir import DType, Symbol, tensor
 
 SIZES = st.lists(st.integers(0, 9) | st.just(Symbol("s0")), max_size=4).map(tuple)
 

@@ -6,8 +6,7 @@ from typing import Any
 import attrs
 import pytest
 
-from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocateLine,
     AnyLine,
     AssertScalarLine,
@@ -15,14 +14,21 @@ from wrapperir.ir.line import (
     BufferRef,
     CommentLine,
     ConditionalLine,
+    DType,
+    Expr,
+    ExprOp,
     ExternKernelLine,
     FreeLine,
+    Input,
     KernelCallLine,
     Line,
+    Operation,
+    Program,
     SubgraphCallLine,
+    Symbol,
+    TensorType,
+    tensor,
 )
-from wrapperir.ir.program import Input, Program
-from wrapperir.ir.types import DType, TensorType, tensor
 from wrapperir.ir.well_formed import MAX_STEPS, MalformedPart, malformed_parts
 
 F32 = tensor("f32", (2,))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wrapperir.ir.workspace import ZeroMode, combined_mode
+from wrapperir.ir import ZeroMode, combined_mode
 
 ANY, CALL, PROGRAM = (
     ZeroMode.UNINITIALIZED,

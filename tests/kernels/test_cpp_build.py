@@ -7,7 +7,8 @@ from torch._inductor.codecache import CppPythonBindingsCodeCache
 from torch._inductor.cpp_builder import CppBuilder, CppTorchDeviceOptions
 from torch._inductor.cpu_vec_isa import pick_vec_isa
 
-from wrapperir.kernels.cpp_build import CppBuildError, build_libraries, kernel_compiler
+from wrapperir.kernels import CppBuildError, build_libraries
+from wrapperir.kernels.cpp_build import kernel_compiler
 
 _OF_NUMBERS = re.compile(r"-(O\d|f(?!no-omit-frame-pointer)\S+|march=\S+|std=\S+)")
 

@@ -4,9 +4,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.draws import draws
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import AssertNotNanLine
-from wrapperir.ir.program import Program
+from wrapperir.ir import AssertNotNanLine, Language, Program
 from wrapperir.passes import check_nans
 from wrapperir.testing.pass_check import behaviour, pass_faults
 from wrapperir.testing.programs import programs

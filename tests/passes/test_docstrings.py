@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 from wrapperir.passes import PASSES
 from wrapperir.text import parse_program
 

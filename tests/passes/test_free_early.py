@@ -1,5 +1,5 @@
 from wrapperir import format_program, parse_program
-from wrapperir.analysis.live_bytes import analyze_memory
+from wrapperir.analysis import analyze_memory
 from wrapperir.passes import free_early, insert_frees
 from wrapperir.verify import verify
 

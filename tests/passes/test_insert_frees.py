@@ -1,15 +1,18 @@
 from attrs import evolve
 
-from wrapperir.ir.builder import BlockBuilder, ProgramBuilder, Value
-from wrapperir.ir.expr import Symbol
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     BodyLine,
     ConditionalLine,
+    DType,
     FreeLine,
     ItemOf,
+    ScalarType,
+    Symbol,
+    TupleType,
     ZeroMode,
+    tensor,
 )
-from wrapperir.ir.types import DType, ScalarType, TupleType, tensor
+from wrapperir.ir.builder import BlockBuilder, ProgramBuilder, Value
 from wrapperir.passes import insert_frees
 
 F8 = tensor("f32", (8,))

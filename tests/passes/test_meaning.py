@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 
 from tests.draws import draws
 from wrapperir.interp import interpret
+from wrapperir.ir import Block, BodyLine, FreeLine, Language, MultiKernelLine, Program
 from wrapperir.ir.blocks import rewrite_blocks
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import Block, BodyLine, FreeLine, MultiKernelLine
-from wrapperir.ir.program import Program
 from wrapperir.passes import PASSES, insert_frees, run_passes
 from wrapperir.testing.inputs import example_constants, example_inputs
 from wrapperir.testing.programs import programs

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.draws import draws
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.program import Program
+from wrapperir.ir import Language, Program
 from wrapperir.passes import MEMORY_PASSES, PASSES
 from wrapperir.passes.plan_memory import Planned, plan_pools
 from wrapperir.testing.pass_check import behaviour, pass_faults

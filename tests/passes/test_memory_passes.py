@@ -3,17 +3,17 @@
 import pytest
 from hypothesis import given
 
-from wrapperir.ir.blocks import blocks_of
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     LINES,
     AllocatePoolLine,
     BodyLine,
     FreeLine,
     Line,
     PlaceLine,
+    Program,
     ReuseLine,
 )
-from wrapperir.ir.program import Program
+from wrapperir.ir.blocks import blocks_of
 from wrapperir.passes import MEMORY_PASSES, PASSES, memory_passes, run_passes
 from wrapperir.testing.programs import programs
 

@@ -2,10 +2,8 @@ import torch
 
 from wrapperir import format_program, parse_program
 from wrapperir.interp import Interpreter
+from wrapperir.ir import AllocateLine, Language, ZeroMode, tensor
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import AllocateLine, ZeroMode
-from wrapperir.ir.types import tensor
 from wrapperir.passes import merge_workspaces
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir.verify import verify

@@ -3,7 +3,7 @@
 import pytest
 
 from wrapperir import parse_program
-from wrapperir.analysis.live_bytes import analyze_memory
+from wrapperir.analysis import analyze_memory
 from wrapperir.passes import PASSES
 from wrapperir.testing import memory_conflicts, peak_bytes
 from wrapperir.verify import verify

@@ -4,22 +4,27 @@ import pytest
 import torch
 from attrs import evolve
 
-from wrapperir.analysis.live_bytes import analyze_memory
-from wrapperir.analysis.storages import StorageKind
+from wrapperir.analysis import StorageKind, analyze_memory
 from wrapperir.emit import compile_program
-from wrapperir.ir.builder import BlockBuilder, ProgramBuilder, Value
-from wrapperir.ir.expr import Symbol, evaluate_int
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    CPU,
     AllocatePoolLine,
     BodyLine,
     ConditionalLine,
+    Device,
     PlaceLine,
+    PoolType,
+    Program,
     SizeOf,
+    Symbol,
     SymbolDefinitionLine,
+    TensorType,
+    VendorLayout,
     ZeroMode,
+    evaluate_int,
+    tensor,
 )
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import CPU, Device, PoolType, TensorType, VendorLayout, tensor
+from wrapperir.ir.builder import BlockBuilder, ProgramBuilder, Value
 from wrapperir.passes.plan_memory import Planned, plan_memory, plan_pools
 from wrapperir.text import parse_program
 from wrapperir.verify import verify

@@ -5,7 +5,7 @@ from operator import attrgetter
 import pytest
 
 from wrapperir import parse_program
-from wrapperir.ir.line import PlaceLine
+from wrapperir.ir import PlaceLine
 from wrapperir.passes import plan_memory, pool_choice
 from wrapperir.verify import verify
 

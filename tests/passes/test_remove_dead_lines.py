@@ -3,9 +3,8 @@ import importlib
 import pytest
 import torch
 
+from wrapperir.ir import ConditionalLine, FreeLine, ItemOf, TupleType, tensor
 from wrapperir.ir.builder import BlockBuilder, ProgramBuilder, Value
-from wrapperir.ir.line import ConditionalLine, FreeLine, ItemOf
-from wrapperir.ir.types import TupleType, tensor
 from wrapperir.operators import may_leave_out
 from wrapperir.passes import insert_frees, remove_dead_lines
 

@@ -6,19 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.expr import (
+from wrapperir.ir import (
+    DType,
     EvaluationError,
     Expr,
     ExprOp,
     Operation,
+    ScalarType,
+    SizeOf,
     Symbol,
+    SymbolKind,
+    ValueOf,
     ceildiv,
     evaluate,
     minimum,
+    tensor,
 )
-from wrapperir.ir.line import SizeOf, SymbolKind, ValueOf
-from wrapperir.ir.types import DType, ScalarType, tensor
+from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.passes import simplify_expressions
 from wrapperir.passes.simplify_expressions import fold_constants
 

@@ -3,15 +3,16 @@
 import pytest
 from hypothesis import given, settings
 
-from wrapperir.ir.kernel import KernelConfig, Language
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    BenchmarkChoice,
     DefinitionLine,
     KernelCallLine,
+    KernelConfig,
     KernelDefinitionLine,
+    Language,
     MultiKernelLine,
+    Program,
 )
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import BenchmarkChoice
 from wrapperir.passes import split_configs
 from wrapperir.testing.pass_check import behaviour, pass_faults
 from wrapperir.testing.programs import programs

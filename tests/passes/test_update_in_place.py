@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wrapperir import format_program, parse_program
-from wrapperir.analysis.live_bytes import analyze_memory
+from wrapperir.analysis import analyze_memory
 from wrapperir.operators import find_out_overload, is_pointwise
 from wrapperir.passes import update_in_place
 from wrapperir.verify import verify

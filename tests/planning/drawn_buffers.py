@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from wrapperir.planning import Buffer, Plan
-from wrapperir.planning.problem import lower_bound
+from wrapperir.planning import Buffer, Plan, lower_bound
 
 
 @st.composite

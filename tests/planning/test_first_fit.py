@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 from bench.memory.check_plan import check_plan
 from bench.memory.generators import perfect_packing
 from tests.planning.drawn_buffers import buffers, plan_of
-from wrapperir.planning import Buffer
+from wrapperir.planning import Buffer, Sections
 from wrapperir.planning.cores import FirstFit, compile_first_fit
 from wrapperir.planning.first_fit import first_fit
-from wrapperir.planning.sections import Sections
 
 
 def compiled(sections: Sections) -> FirstFit:

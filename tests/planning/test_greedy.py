@@ -4,12 +4,10 @@ from hypothesis import given
 from bench.memory.check_plan import check_plan
 from bench.memory.generators import training_step
 from tests.planning.drawn_buffers import buffers
-from wrapperir.planning import Buffer, cores, plan_greedily
+from wrapperir.planning import Buffer, Sections, cores, lower_bound, plan_greedily
 from wrapperir.planning.cores import compile_first_fit
 from wrapperir.planning.greedy import order_facts
 from wrapperir.planning.native import NoCore
-from wrapperir.planning.problem import lower_bound
-from wrapperir.planning.sections import Sections
 
 
 @given(buffers())

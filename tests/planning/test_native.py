@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wrapperir.caching.private_cache import PrivateCache
+from wrapperir.caching import PrivateCache
 from wrapperir.planning import native
 from wrapperir.planning.native import NoCore
 

@@ -10,9 +10,16 @@ from bench.memory.instances import read_instance
 from tests.bench.test_instances import PUBLIC
 from tests.planning.drawn_buffers import buffers
 from tests.planning.optimum import optimum
-from wrapperir.planning import Buffer, Plan, cores, plan, plan_greedily, planner
+from wrapperir.planning import (
+    Buffer,
+    Plan,
+    cores,
+    lower_bound,
+    plan,
+    plan_greedily,
+    planner,
+)
 from wrapperir.planning.native import NoCore
-from wrapperir.planning.problem import lower_bound
 
 LONG = 1e9
 SHORT = 0.02

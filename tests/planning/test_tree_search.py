@@ -11,10 +11,8 @@ from bench.memory.check_plan import check_plan
 from bench.memory.generators import perfect_packing
 from tests.planning.drawn_buffers import buffers, plan_of
 from tests.planning.optimum import optimum
-from wrapperir.planning import Buffer
+from wrapperir.planning import Buffer, Sections, lower_bound
 from wrapperir.planning.cores import TreeSearch, compile_tree_search
-from wrapperir.planning.problem import lower_bound
-from wrapperir.planning.sections import Sections
 from wrapperir.planning.tree_search import Attempt, Outcome, branching_orders, search_tree
 
 LONG = 1e9

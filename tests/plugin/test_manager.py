@@ -9,7 +9,7 @@ import pytest
 
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Artifact, Emitter, Loaded, Support
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 from wrapperir.plugin import PluginManager, hookimpl, plugin_manager
 
 

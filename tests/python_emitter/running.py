@@ -9,7 +9,7 @@ import torch
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import Value
 from wrapperir.interp import interpret
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 from wrapperir.testing.inputs import example_constants, example_inputs
 from wrapperir.text import parse_program
 from wrapperir.verify import verify

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from wrapperir.emit import Loaded
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
 from wrapperir_python.emitter import PythonEmitter

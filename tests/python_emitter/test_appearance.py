@@ -7,11 +7,18 @@ import pytest
 import torch
 
 from wrapperir.emit import compile_program
+from wrapperir.ir import (
+    CPU,
+    Access,
+    BufferParameter,
+    Device,
+    DType,
+    KernelDefinitionLine,
+    Language,
+    Program,
+    tensor,
+)
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.kernel import Access, BufferParameter, Language
-from wrapperir.ir.line import KernelDefinitionLine
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import CPU, Device, DType, tensor
 from wrapperir_python.emitter import PythonEmitter
 
 PLAIN = tensor("f32", (4,))

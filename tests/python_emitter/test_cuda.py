@@ -11,10 +11,8 @@ import torch
 from tests.frontend_inductor.captured import capture_all
 from wrapperir import compile_program
 from wrapperir.emit import Value
+from wrapperir.ir import AllocatePoolLine, Device, Program, tensor
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.line import AllocatePoolLine
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import Device, tensor
 from wrapperir.passes import memory_passes, plan_memory
 from wrapperir.testing import example_inputs
 from wrapperir.testing.descriptor_kernels import descriptor_kernel

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from wrapperir.emit import Namespace, NameTable
 from wrapperir.emit.number_kinds import NumberKinds
 from wrapperir.emit.python.expressions import ExpressionFormatter
-from wrapperir.ir.expr import (
+from wrapperir.ir import (
     MAX_DEPTH,
     VARIADIC,
     EvaluationError,
@@ -18,10 +18,10 @@ from wrapperir.ir.expr import (
     Number,
     Operation,
     Symbol,
+    SymbolKind,
     accepts_arity,
     evaluate,
 )
-from wrapperir.ir.line import SymbolKind
 
 VALUES: dict[str, Number] = {
     **{"a": 7, "b": -3, "c": 0, "class": 2, "f": 1.5},

@@ -11,16 +11,17 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from wrapperir.emit import write_artifact
-from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.kernel import (
+from wrapperir.ir import (
     BufferParameter,
     ConstexprParameter,
     DescriptorParameter,
+    Device,
+    KernelDefinitionLine,
     Language,
     ScalarParameter,
+    tensor,
 )
-from wrapperir.ir.line import KernelDefinitionLine
-from wrapperir.ir.types import Device, tensor
+from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.testing.descriptor_kernels import descriptor_kernel
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir_python.emitter import PythonEmitter

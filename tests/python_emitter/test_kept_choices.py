@@ -22,8 +22,7 @@ from tests.python_emitter.stub_kernels import (
     refuse_to_time,
     tensors,
 )
-from wrapperir.ir.expr import Number
-from wrapperir.ir.program import Program
+from wrapperir.ir import Number, Program
 from wrapperir.text import format_program, parse_program
 from wrapperir.tuning.choice_cache import ChoiceCache, fresh_choice_cache
 from wrapperir.tuning.measure import Times

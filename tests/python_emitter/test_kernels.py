@@ -8,22 +8,27 @@ import torch
 from tests.python_emitter.running import assert_runs_as_interpreted, assert_same
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import compile_program
-from wrapperir.ir.builder import KernelOperand, ProgramBuilder
-from wrapperir.ir.expr import Expr, Symbol, ceildiv
-from wrapperir.ir.kernel import (
+from wrapperir.ir import (
     Access,
     BufferParameter,
     ConstexprParameter,
     DescriptorParameter,
+    Device,
+    DType,
+    Expr,
+    ForcedChoice,
     KernelConfig,
+    KernelDefinitionLine,
     Language,
     Parameter,
+    Program,
     ScalarParameter,
+    Symbol,
+    ZeroMode,
+    ceildiv,
+    tensor,
 )
-from wrapperir.ir.line import KernelDefinitionLine, ZeroMode
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import ForcedChoice
-from wrapperir.ir.types import Device, DType, tensor
+from wrapperir.ir.builder import KernelOperand, ProgramBuilder
 from wrapperir_python.emitter import PythonEmitter
 
 BUFFER = BufferParameter("p", DType.F32, Access.READ_WRITE)
@@ -440,7 +445,7 @@ def test_workspaces_begin_as_their_mode_says(mode: ZeroMode) -> None:
 def test_a_symbolic_workspace_is_kept_by_its_size() -> None:
     builder = ProgramBuilder()
     n = builder.input(tensor("i64", (1,)), name="unused")
-    from wrapperir.ir.line import SizeOf
+    from wrapperir.ir import SizeOf
 
     size = builder.symbol("s0", SizeOf("unused", 0))
     ws = builder.allocate(tensor("i32", (size,)), workspace=ZeroMode.ZERO_PER_PROGRAM)

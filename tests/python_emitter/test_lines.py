@@ -8,9 +8,8 @@ import torch
 from tests.python_emitter.line_cases import CASES, Case
 from tests.python_emitter.running import assert_same
 from wrapperir.interp import interpret
+from wrapperir.ir import LINES, Line, Program
 from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.line import LINES, Line
-from wrapperir.ir.program import Program
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
 from wrapperir_python.emitter import PythonEmitter

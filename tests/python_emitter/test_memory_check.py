@@ -12,8 +12,7 @@ from tests.python_emitter.running import assert_same
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Value, compile_program
 from wrapperir.interp import interpret
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.program import Program
+from wrapperir.ir import Language, Program
 from wrapperir.testing.conformance import CASES as CONFORMANCE
 from wrapperir.testing.conformance import Case as ConformanceCase
 from wrapperir.testing.conformance import Outcome, check_case

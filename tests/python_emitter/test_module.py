@@ -19,11 +19,16 @@ from tests.python_emitter.line_cases import CASES
 from tests.python_emitter.running import assert_runs_as_interpreted, run_emitted
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import compile_program, read_artifact, write_artifact
+from wrapperir.ir import (
+    Device,
+    Language,
+    Program,
+    Provenance,
+    SourceLocation,
+    VendorLayout,
+    tensor,
+)
 from wrapperir.ir.builder import BlockBuilder, Operand, ProgramBuilder, Value
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import Provenance, SourceLocation
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import Device, VendorLayout, tensor
 from wrapperir.testing.programs import programs
 from wrapperir.text import parse_program
 from wrapperir_python.emitter import PythonEmitter

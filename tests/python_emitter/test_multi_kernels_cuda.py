@@ -7,7 +7,7 @@ import torch
 
 from tests.python_emitter.stub_kernels import global_of, program_of, refuse_to_time
 from wrapperir.emit import Loaded
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 from wrapperir.tuning.choice_cache import fresh_choice_cache
 from wrapperir_python.emitter import PythonEmitter, _with_configs_as_choices
 

@@ -10,17 +10,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.python_emitter.stub_kernels import Stub, global_of, kernel, load_with, program_of
-from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol, compare, floordiv, mod
-from wrapperir.ir.line import MultiKernelLine
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import (
+from wrapperir.ir import (
     ComputedChoice,
+    Expr,
+    ExprOp,
     Hint,
+    MultiKernelLine,
     NearestChoice,
+    Operation,
+    Program,
     Selection,
+    Symbol,
     choose,
+    compare,
+    floordiv,
+    mod,
 )
-from wrapperir.ir.selection import nearest as nearest_by_the_rule
+from wrapperir.ir import nearest as nearest_by_the_rule
 from wrapperir.tuning import kernel_choices
 from wrapperir.verify import verify
 from wrapperir_python.emitter import PythonEmitter

@@ -5,8 +5,8 @@ from itertools import pairwise
 from hypothesis import given, settings
 
 from tests.draws import draws
-from wrapperir.analysis.live_bytes import analyze_memory
-from wrapperir.ir.program import Program
+from wrapperir.analysis import analyze_memory
+from wrapperir.ir import Program
 from wrapperir.report.build_timeline import build_timeline
 from wrapperir.report.spans import MOST
 from wrapperir.report.symbol_values import choose_values

@@ -9,7 +9,7 @@ from playwright.sync_api import Page
 
 from tests.report.conftest import Opener
 from tests.report.reports import HOSTILE, hostile_report, large_report, small_report
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 from wrapperir.report import MemoryReport, format_html
 from wrapperir.report.build_timeline import build_timeline
 from wrapperir.report.symbol_values import choose_values

@@ -9,7 +9,7 @@ from torch.utils._sympy import functions
 from torch.utils._sympy.numbers import int_oo
 
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol, evaluate, evaluate_int
+from wrapperir.ir import Expr, ExprOp, Operation, Symbol, evaluate, evaluate_int
 from wrapperir.symbolic import lower_size, lower_sympy, to_sympy
 
 S0, S1 = sympy.symbols("s0 s1", positive=True, integer=True)

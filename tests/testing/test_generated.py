@@ -18,27 +18,28 @@ from tests.draws import draws
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.interp import interpret
 from wrapperir.interp.storage import Owner, Storage
-from wrapperir.ir.blocks import blocks_of
-from wrapperir.ir.expr import Expr, Number
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     LINES,
     AllocateLine,
     AllocatePoolLine,
     BodyLine,
     BufferRef,
+    Expr,
     ExternKernelLine,
     KernelCallLine,
+    Language,
     MultiKernelLine,
+    Number,
     PlaceLine,
+    PoolType,
+    Program,
     ReinterpretLine,
     WaitEventLine,
     ZeroMode,
     keyword,
 )
-from wrapperir.ir.program import Program
+from wrapperir.ir.blocks import blocks_of
 from wrapperir.ir.selection import SELECTIONS
-from wrapperir.ir.types import PoolType
 from wrapperir.testing import (
     example_constants,
     example_inputs,

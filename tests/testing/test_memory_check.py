@@ -4,8 +4,7 @@ import textwrap
 
 import pytest
 
-from wrapperir.ir.expr import Number
-from wrapperir.ir.program import Program
+from wrapperir.ir import Number, Program
 from wrapperir.testing.memory_check import MemoryConflict, memory_conflicts, peak_bytes
 from wrapperir.text import parse_program
 

@@ -5,10 +5,16 @@ from collections.abc import Iterator
 import attrs
 import pytest
 
-from wrapperir.ir import kernel, line, program, selection, types
-from wrapperir.ir.line import LINES
-from wrapperir.ir.program import Program
-from wrapperir.ir.workspace import WorkspaceNeed
+from wrapperir.ir import (
+    LINES,
+    Program,
+    WorkspaceNeed,
+    kernel,
+    line,
+    program,
+    selection,
+    types,
+)
 from wrapperir.text import format_json, format_program, parse_json, parse_program
 
 from .samples import SAMPLE

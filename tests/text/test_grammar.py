@@ -9,7 +9,7 @@ from lark import Lark, UnexpectedInput
 
 from tests.draws import draws
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 from wrapperir.testing.arbitrary import programs
 from wrapperir.text import format_program, parse_program
 

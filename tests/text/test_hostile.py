@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.draws import draws
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 from wrapperir.text import (
     format_json,
     format_program,

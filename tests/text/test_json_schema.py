@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.draws import draws
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 from wrapperir.testing.arbitrary import programs
 from wrapperir.text import format_json
 from wrapperir.text.json_schema import format_json_schema, json_schema

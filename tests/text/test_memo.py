@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.draws import draws
-from wrapperir.ir.line import BodyLine
+from wrapperir.ir import BodyLine
 from wrapperir.testing.arbitrary import body_lines
 from wrapperir.text import format_line
 from wrapperir.text.cursor import Cursor, Memo

@@ -3,22 +3,20 @@
 import pytest
 
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.ir.expr import Symbol
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    CPU,
     AllocatePoolLine,
     BodyLine,
-    PlaceLine,
-    RecordEventLine,
-    WaitEventLine,
-    ZeroMode,
-)
-from wrapperir.ir.types import (
-    CPU,
     Device,
     EventType,
+    PlaceLine,
     PoolType,
+    RecordEventLine,
+    Symbol,
     TupleType,
     ValueType,
+    WaitEventLine,
+    ZeroMode,
     tensor,
 )
 from wrapperir.text import format_line, format_type, parse_program, parse_type

@@ -4,8 +4,7 @@ from hypothesis import given, settings
 
 from tests.draws import draws
 from wrapperir.diagnostics import LinePath
-from wrapperir.ir.line import keyword
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program, keyword
 from wrapperir.testing.arbitrary import programs
 from wrapperir.text import format_line, format_with_positions, parse_with_positions
 from wrapperir.text.arguments import parse_operand

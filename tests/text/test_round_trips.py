@@ -5,9 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.draws import draws
-from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import ValueType
+from wrapperir.ir import Expr, ExprOp, Operation, Program, Symbol, ValueType
 from wrapperir.testing.arbitrary import programs
 from wrapperir.testing.arbitrary_types import exprs, value_types
 from wrapperir.text import (

@@ -9,27 +9,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.ir.expr import Expr, Symbol
-from wrapperir.ir.kernel import (
+from wrapperir.ir import (
     Access,
     BufferParameter,
-    KernelChoice,
-    KernelSize,
-    Parameter,
-    ScalarParameter,
-)
-from wrapperir.ir.line import MultiKernelLine, ZeroMode
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import (
     ComputedChoice,
+    DType,
+    Expr,
     ForcedChoice,
     Hint,
+    KernelChoice,
+    KernelSize,
+    MultiKernelLine,
     NearestChoice,
+    Parameter,
+    Program,
     RecordedChoice,
+    ScalarParameter,
     Selection,
+    Symbol,
+    WorkspaceNeed,
+    ZeroMode,
 )
-from wrapperir.ir.types import DType
-from wrapperir.ir.workspace import WorkspaceNeed
 from wrapperir.testing.arbitrary import selections
 from wrapperir.text import (
     format_json,

@@ -6,8 +6,8 @@ import attrs
 import pytest
 
 from wrapperir.diagnostics import Code, DiagnosticError, LinePath
-from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    CPU,
     AllocateLine,
     AllocatePoolLine,
     AssertScalarLine,
@@ -16,30 +16,33 @@ from wrapperir.ir.line import (
     BufferRef,
     CommentLine,
     ConditionalLine,
-    ExternKernelLine,
-    FreeLine,
-    KernelCallLine,
-    KernelDefinitionLine,
-    Line,
-    PlaceLine,
-    Provenance,
-    RecordEventLine,
-    ReinterpretLine,
-    SubgraphCallLine,
-    TorchEnum,
-    WaitEventLine,
-)
-from wrapperir.ir.program import ConstantInput, Input, Program
-from wrapperir.ir.types import (
-    CPU,
+    ConstantInput,
     Device,
     DType,
     EventType,
+    Expr,
+    ExprOp,
+    ExternKernelLine,
+    FreeLine,
+    Input,
+    KernelCallLine,
+    KernelDefinitionLine,
+    Line,
     OpaqueType,
+    Operation,
+    PlaceLine,
     PoolType,
+    Program,
+    Provenance,
+    RecordEventLine,
+    ReinterpretLine,
     ScalarType,
+    SubgraphCallLine,
+    Symbol,
+    TorchEnum,
     TupleType,
     ValueType,
+    WaitEventLine,
     tensor,
 )
 from wrapperir.text import (

@@ -4,13 +4,25 @@ from collections.abc import Callable, Mapping, Sequence
 
 from attrs import define, field
 
+from wrapperir.ir import (
+    CPU,
+    Access,
+    BenchmarkChoice,
+    BufferParameter,
+    Device,
+    DType,
+    Expr,
+    KernelDefinitionLine,
+    Language,
+    Number,
+    Program,
+    ScalarParameter,
+    Selection,
+    SizeOf,
+    Symbol,
+    tensor,
+)
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.expr import Expr, Number, Symbol
-from wrapperir.ir.kernel import Access, BufferParameter, Language, ScalarParameter
-from wrapperir.ir.line import KernelDefinitionLine, SizeOf
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import BenchmarkChoice, Selection
-from wrapperir.ir.types import CPU, Device, DType, tensor
 from wrapperir.tuning.measure import Times
 
 _SOURCE = """\

@@ -12,20 +12,27 @@ from tests.tuning.costs import FAST, SLOW, calling
 from wrapperir.diagnostics import Severity
 from wrapperir.interp import interpret
 from wrapperir.interp.executor import Executor
-from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.expr import Number, Symbol, evaluate, evaluate_int
-from wrapperir.ir.kernel import TensorParameter, runtime_parameters
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    BenchmarkChoice,
     BufferRef,
     ItemOf,
     KernelCallLine,
     MultiKernelLine,
+    Number,
+    Program,
     SizeOf,
+    Symbol,
+    TensorParameter,
+    TensorType,
     ValueOf,
+    evaluate,
+    evaluate_int,
+    runtime_parameters,
+    settled_choice,
+    storage_extent,
+    tensor,
 )
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import BenchmarkChoice, settled_choice
-from wrapperir.ir.types import TensorType, storage_extent, tensor
+from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.testing import example_constants, example_inputs, programs
 from wrapperir.text import format_program, parse_program
 from wrapperir.tuning.calls import Call, call_program, calls_of

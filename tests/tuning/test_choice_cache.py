@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wrapperir.caching import private_cache
-from wrapperir.caching.private_cache import CacheRefusedError, PrivateCache, digest_of
+from wrapperir.caching import CacheRefusedError, PrivateCache, digest_of, private_cache
 from wrapperir.tuning.choice_cache import (
     SETTING,
     ChoiceCache,

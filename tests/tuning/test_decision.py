@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from wrapperir.ir.expr import (
+from wrapperir.ir import (
     MAX_DEPTH,
     Expr,
     Operation,

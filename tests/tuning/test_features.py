@@ -4,11 +4,14 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from wrapperir.ir.expr import Number
-from wrapperir.ir.kernel import KernelSize
-from wrapperir.ir.line import MultiKernelLine
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import ComputedChoice, RecordedChoice
+from wrapperir.ir import (
+    ComputedChoice,
+    KernelSize,
+    MultiKernelLine,
+    Number,
+    Program,
+    RecordedChoice,
+)
 from wrapperir.text import parse_program
 from wrapperir.tuning.measure import Times
 from wrapperir.tuning.tune import tune_program

@@ -8,13 +8,9 @@ from hypothesis import given, settings
 
 from tests.draws import draws
 from wrapperir.diagnostics import Severity
-from wrapperir.emit.contract import Value
-from wrapperir.emit.pipeline import compile_program
+from wrapperir.emit import Value, compile_program
 from wrapperir.interp import interpret
-from wrapperir.ir.expr import Number
-from wrapperir.ir.line import MultiKernelLine
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import BenchmarkChoice, NearestChoice
+from wrapperir.ir import BenchmarkChoice, MultiKernelLine, NearestChoice, Number, Program
 from wrapperir.testing import example_constants, example_inputs, programs
 from wrapperir.text import format_json, format_program, parse_json, parse_program
 from wrapperir.tuning.measure import Times

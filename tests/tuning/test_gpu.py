@@ -5,21 +5,31 @@ from collections.abc import Iterator, Mapping, Sequence
 import pytest
 import torch
 
-from wrapperir.emit.pipeline import compile_program
-from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.expr import Expr, Number, Symbol, ceildiv
-from wrapperir.ir.kernel import (
+from wrapperir.emit import compile_program
+from wrapperir.ir import (
     Access,
+    BenchmarkChoice,
     BufferParameter,
+    ComputedChoice,
     ConstexprParameter,
+    Device,
+    DType,
+    Expr,
     KernelConfig,
+    KernelDefinitionLine,
     Language,
+    MultiKernelLine,
+    Number,
+    Program,
+    RecordedChoice,
     ScalarParameter,
+    SizeOf,
+    Symbol,
+    ceildiv,
+    choose,
+    tensor,
 )
-from wrapperir.ir.line import KernelDefinitionLine, MultiKernelLine, SizeOf
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import BenchmarkChoice, ComputedChoice, RecordedChoice, choose
-from wrapperir.ir.types import Device, DType, tensor
+from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.tuning.choice_cache import ChoiceCache, fresh_choice_cache
 from wrapperir.tuning.measure import Times
 from wrapperir.tuning.tune import tune_program

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.python_emitter.stub_kernels import global_of, program_of, vars_of
 from wrapperir.emit import write_artifact
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 from wrapperir.tuning import kernel_times
 from wrapperir.tuning.choice_cache import fresh_choice_cache
 from wrapperir.tuning.kernel_times import Copies, bytes_of, time_kernels

@@ -7,13 +7,20 @@ import pytest
 import torch
 
 from tests.tuning.costs import FAST, SLOW, calling
-from wrapperir.emit.contract import Artifact, Emitter, Loaded, Support, Value
+from wrapperir.emit import Artifact, Emitter, Loaded, Support, Value
+from wrapperir.ir import (
+    Access,
+    BufferParameter,
+    DType,
+    KernelDefinitionLine,
+    Language,
+    Program,
+    ScalarParameter,
+    Symbol,
+    TensorType,
+    tensor,
+)
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.expr import Symbol
-from wrapperir.ir.kernel import Access, BufferParameter, Language, ScalarParameter
-from wrapperir.ir.line import KernelDefinitionLine
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import DType, TensorType, tensor
 from wrapperir.text import parse_program
 from wrapperir.tuning.calls import call_program, calls_of
 from wrapperir.tuning.kernel_times import MOST_TURNS

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
+from wrapperir.ir import Expr, ExprOp, Operation, Symbol
 from wrapperir.tuning.record import format_record, parse_record
 from wrapperir.tuning.report import (
     CaseReport,

@@ -7,15 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tuning.costs import calling
-from wrapperir.ir.expr import Expr, Symbol, evaluate_int
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    CPU,
+    Expr,
     ItemOf,
     SizeOf,
+    Symbol,
     SymbolDefinitionLine,
     SymbolKind,
     ValueOf,
+    evaluate_int,
+    tensor,
 )
-from wrapperir.ir.types import CPU, tensor
 from wrapperir.tuning.calls import Call, calls_of
 from wrapperir.tuning.shapes import (
     DEFAULT_UPPER,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
+from wrapperir.ir import Expr, ExprOp, Operation, Symbol
 from wrapperir.tuning.report import CaseReport, KernelReport, TuningReport
 from wrapperir.tuning.shown_cases import MOST_CASES, shown_cases
 from wrapperir.tuning.text import format_tuning

@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wrapperir.interp import interpret
-from wrapperir.ir.expr import Number
-from wrapperir.ir.line import MultiKernelLine
-from wrapperir.ir.program import Program
+from wrapperir.ir import MultiKernelLine, Number, Program
 from wrapperir.passes.split_configs import split_configs, split_configs_but
 from wrapperir.text import parse_program
 from wrapperir.tuning import tune

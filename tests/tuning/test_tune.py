@@ -17,38 +17,42 @@ from tests.tuning.costs import (
     constant,
     doubling,
 )
-from wrapperir.emit.pipeline import compile_program
+from wrapperir.emit import compile_program
 from wrapperir.interp import interpret
-from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.expr import Expr, ExprOp, Number, Operation, Symbol, ceildiv
-from wrapperir.ir.kernel import (
+from wrapperir.ir import (
     Access,
-    BufferParameter,
-    ConstexprParameter,
-    KernelConfig,
-    Language,
-    ScalarParameter,
-)
-from wrapperir.ir.line import (
-    ItemOf,
-    KernelCallLine,
-    KernelDefinitionLine,
-    MultiKernelLine,
-    SizeOf,
-)
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import (
     BenchmarkChoice,
+    BufferParameter,
     ComputedChoice,
+    ConstexprParameter,
+    Device,
+    DType,
+    Expr,
+    ExprOp,
     FirstChoice,
     ForcedChoice,
     Hint,
+    ItemOf,
+    KernelCallLine,
+    KernelConfig,
+    KernelDefinitionLine,
+    Language,
+    MultiKernelLine,
     NearestChoice,
+    Number,
+    Operation,
+    Program,
     RecordedChoice,
+    ScalarParameter,
     Selection,
+    SizeOf,
+    Symbol,
+    TensorType,
+    ceildiv,
     choose,
+    tensor,
 )
-from wrapperir.ir.types import Device, DType, TensorType, tensor
+from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.text import format_program, parse_program
 from wrapperir.tuning.choice_cache import ChoiceCache, Entry, fresh_choice_cache
 from wrapperir.tuning.measure import LONGEST_REASON, Timer, Times

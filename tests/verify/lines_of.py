@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
+from wrapperir.ir import AnyLine, BodyLine, Program
 from wrapperir.ir.blocks import blocks_of
-from wrapperir.ir.line import AnyLine, BodyLine
-from wrapperir.ir.program import Program
 
 
 def all_lines(program: Program) -> Iterator[AnyLine]:

@@ -3,8 +3,7 @@
 from hypothesis import HealthCheck, given, settings
 
 from tests.draws import draws
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.program import Program
+from wrapperir.ir import Language, Program
 from wrapperir.testing.conformance import Case, Outcome, check_case
 from wrapperir.testing.programs import programs
 from wrapperir_python.emitter import PythonEmitter

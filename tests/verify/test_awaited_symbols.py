@@ -3,10 +3,8 @@
 import pytest
 
 from wrapperir.diagnostics import Code
+from wrapperir.ir import SizeOf, Symbol, TupleType, tensor
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.expr import Symbol
-from wrapperir.ir.line import SizeOf
-from wrapperir.ir.types import TupleType, tensor
 from wrapperir.verify import verify
 
 U0, U1 = Symbol("u0"), Symbol("u1")

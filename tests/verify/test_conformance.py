@@ -8,9 +8,7 @@ import torch
 from tests.verify.lines_of import all_lines
 from wrapperir.emit import Artifact, Emitter, Loaded, Support, Value
 from wrapperir.interp import Interpreter
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import LINES
-from wrapperir.ir.program import Program
+from wrapperir.ir import LINES, Language, Program
 from wrapperir.testing.conformance import (
     CASES,
     Case,

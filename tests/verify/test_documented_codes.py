@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 from wrapperir.text import parse_with_positions
 from wrapperir.verify import verify
 

@@ -8,9 +8,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.draws import draws
 from wrapperir.diagnostics import Code
+from wrapperir.ir import Program, tensor
 from wrapperir.ir.builder import ProgramBuilder, Value
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import tensor
 from wrapperir.testing.faults import FaultKind, Faulty, inject
 from wrapperir.testing.programs import programs
 from wrapperir.text import format_program, format_with_positions

@@ -3,7 +3,7 @@
 import pytest
 
 from wrapperir.diagnostics import Code, Diagnostic, Severity
-from wrapperir.ir.workspace import ZeroMode
+from wrapperir.ir import ZeroMode
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
 

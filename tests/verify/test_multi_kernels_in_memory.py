@@ -9,28 +9,33 @@ import pytest
 from attrs import evolve
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol, compare
-from wrapperir.ir.kernel import (
+from wrapperir.ir import (
     Access,
-    BufferParameter,
-    KernelChoice,
-    KernelSize,
-    Language,
-    ScalarParameter,
-)
-from wrapperir.ir.line import KernelDefinitionLine, MultiKernelLine
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import (
     BenchmarkChoice,
+    BufferParameter,
     ComputedChoice,
+    DType,
+    Expr,
+    ExprOp,
     ForcedChoice,
     Hint,
+    KernelChoice,
+    KernelDefinitionLine,
+    KernelSize,
+    Language,
+    MultiKernelLine,
     NearestChoice,
+    Operation,
+    Program,
     RecordedChoice,
+    ScalarParameter,
+    Symbol,
+    WorkspaceNeed,
+    ZeroMode,
+    compare,
+    tensor,
 )
-from wrapperir.ir.types import DType, tensor
-from wrapperir.ir.workspace import WorkspaceNeed, ZeroMode
+from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.verify import verify
 from wrapperir.verify.line_checks import LineChecks
 from wrapperir.verify.state import State

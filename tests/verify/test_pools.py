@@ -9,12 +9,9 @@ from hypothesis import strategies as st
 from tests.verify.test_robustness import calls_of
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.interp import interpret
+from wrapperir.ir import PoolType, Program, SizeOf, Symbol, tensor
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.expr import Symbol
-from wrapperir.ir.line import SizeOf
 from wrapperir.ir.operands import Value
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import PoolType, tensor
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
 

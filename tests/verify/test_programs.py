@@ -11,15 +11,15 @@ from hypothesis.errors import NoSuchExample
 from tests.draws import draws
 from tests.verify.lines_of import all_lines
 from wrapperir.interp import interpret
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     LINES,
     AnyLine,
     KernelCallLine,
+    Language,
+    Program,
     ReuseLine,
     keyword,
 )
-from wrapperir.ir.program import Program
 from wrapperir.testing.inputs import example_constants, example_inputs
 from wrapperir.testing.programs import programs
 from wrapperir.verify import verify

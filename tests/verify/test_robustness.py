@@ -11,20 +11,27 @@ from hypothesis import strategies as st
 
 from tests.draws import draws
 from wrapperir.diagnostics import Code, Diagnostic
-from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocateLine,
     AssertScalarLine,
     BufferRef,
     CommentLine,
+    Expr,
+    ExprOp,
     ExternKernelLine,
     FreeLine,
+    Input,
+    OpaqueType,
+    Operation,
+    Program,
     ReinterpretLine,
+    Symbol,
     SymbolDefinitionLine,
+    TupleType,
+    ValueType,
+    tensor,
 )
-from wrapperir.ir.program import Input, Program
-from wrapperir.ir.types import OpaqueType, TupleType, ValueType, tensor
+from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.testing.arbitrary import programs as arbitrary_programs
 from wrapperir.testing.programs import programs
 from wrapperir.verify import verify

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.interp import interpret
-from wrapperir.ir.line import ExternKernelLine, WaitEventLine
-from wrapperir.ir.program import Program
+from wrapperir.ir import ExternKernelLine, Program, WaitEventLine
 from wrapperir.testing.inputs import example_constants, example_inputs
 from wrapperir.testing.programs import programs
 from wrapperir.verify import verify

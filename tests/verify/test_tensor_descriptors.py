@@ -11,14 +11,23 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from tests.draws import draws
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.interp import interpret
-from wrapperir.interp.torch_values import TORCH_DTYPES
+from wrapperir.interp import TORCH_DTYPES, interpret
+from wrapperir.ir import (
+    Access,
+    DescriptorParameter,
+    DType,
+    Expr,
+    KernelDefinitionLine,
+    Language,
+    PoolType,
+    Program,
+    SizeOf,
+    Symbol,
+    TensorType,
+    ZeroMode,
+    tensor,
+)
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.expr import Expr, Symbol
-from wrapperir.ir.kernel import Access, DescriptorParameter, Language
-from wrapperir.ir.line import KernelDefinitionLine, SizeOf, ZeroMode
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import DType, PoolType, TensorType, tensor
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
 

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from tests.draws import draws
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.interp import interpret
+from wrapperir.ir import Program, TensorType, tensor
 from wrapperir.ir.builder import ProgramBuilder, Value
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import TensorType, tensor
 from wrapperir.testing.inputs import example_constants, example_inputs
 from wrapperir.text import parse_program
 from wrapperir.verify import verify

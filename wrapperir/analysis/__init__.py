@@ -1,1 +1,41 @@
 """Facts about a program's memory: storages, live ranges, bytes and the order of streams."""
+
+from wrapperir.analysis.footprint import DeviceFootprint, Dimension, Footprint, Footprints
+from wrapperir.analysis.live_bytes import BlockMemory, ProgramMemory, analyze_memory
+from wrapperir.analysis.sizes import storage_bytes
+from wrapperir.analysis.storages import (
+    BlockStorages,
+    Entry,
+    Storage,
+    StorageKind,
+    block_entry,
+    find_storages,
+    program_entry,
+)
+from wrapperir.analysis.stream_order import StreamOrder, order_streams
+from wrapperir.analysis.units import STATIC, UNIT, Unit, fits, units_over
+
+__all__ = [
+    "STATIC",
+    "UNIT",
+    "BlockMemory",
+    "BlockStorages",
+    "DeviceFootprint",
+    "Dimension",
+    "Entry",
+    "Footprint",
+    "Footprints",
+    "ProgramMemory",
+    "Storage",
+    "StorageKind",
+    "StreamOrder",
+    "Unit",
+    "analyze_memory",
+    "block_entry",
+    "find_storages",
+    "fits",
+    "order_streams",
+    "program_entry",
+    "storage_bytes",
+    "units_over",
+]

@@ -21,11 +21,9 @@ from wrapperir.analysis.storages import (
     find_storages,
 )
 from wrapperir.analysis.units import Unit
+from wrapperir.ir import Argument, Block, BodyLine, Device, Program
 from wrapperir.ir.blocks import blocks_of
 from wrapperir.ir.effects import LineEffects
-from wrapperir.ir.line import Argument, Block, BodyLine
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import Device
 
 Dimension: TypeAlias = tuple[Device, Unit]
 """Memory that is counted separately: a device's memory in multiples of a unit."""

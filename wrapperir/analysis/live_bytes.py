@@ -15,10 +15,8 @@ from wrapperir.analysis.storages import (
     program_entry,
 )
 from wrapperir.diagnostics import LinePath
+from wrapperir.ir import Argument, Block, BodyLine, EvaluationError, Number, Program
 from wrapperir.ir.effects import LineEffects
-from wrapperir.ir.expr import EvaluationError, Number
-from wrapperir.ir.line import Argument, Block, BodyLine
-from wrapperir.ir.program import Program
 
 OWN = frozenset(
     {

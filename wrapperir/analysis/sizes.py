@@ -8,21 +8,23 @@ from attrs import define, field, frozen
 from wrapperir.analysis.arithmetic.interval import UNBOUNDED, Interval
 from wrapperir.analysis.arithmetic.polynomial import Polynomial, Polynomials
 from wrapperir.analysis.units import STATIC, UNIT, Basis, Unit
-from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.expr import (
+from wrapperir.ir import (
     EvaluationError,
     Expr,
     Number,
+    PoolType,
+    Program,
     Symbol,
+    SymbolDefinitionLine,
+    TensorType,
     ceildiv,
     evaluate_int,
     mul,
     product,
+    storage_extent,
     symbols_in,
 )
-from wrapperir.ir.line import SymbolDefinitionLine
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import PoolType, TensorType, storage_extent
+from wrapperir.ir.blocks import walk_lines
 
 _TYPICAL = 32
 """The value assumed for symbols where units are compared."""

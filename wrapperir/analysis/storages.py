@@ -13,19 +13,21 @@ from typing import TypeAlias
 from attrs import define, field, frozen
 
 from wrapperir.analysis.sizes import same_bytes
-from wrapperir.ir.effects import Actor, Effects, LineEffects, Origin, ValueDefinition
-from wrapperir.ir.expr import Expr
-from wrapperir.ir.line import Argument, Block, BodyLine
-from wrapperir.ir.mentions import buffers_in
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import (
+from wrapperir.ir import (
+    Argument,
+    Block,
+    BodyLine,
+    Expr,
     PoolType,
+    Program,
     Stream,
     TensorType,
     TupleType,
     ValueType,
     pool_bytes,
 )
+from wrapperir.ir.effects import Actor, Effects, LineEffects, Origin, ValueDefinition
+from wrapperir.ir.mentions import buffers_in
 
 
 class StorageKind(StrEnum):

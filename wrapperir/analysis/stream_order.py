@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import define, field
 
+from wrapperir.ir import BodyLine, Stream
 from wrapperir.ir.effects import Actor, Effects, LineEffects
-from wrapperir.ir.line import BodyLine
-from wrapperir.ir.types import Stream
 
 
 @define

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from wrapperir.ir.expr import Expr
+from wrapperir.ir import Expr
 
 UNIT = 64
 """Bytes that allocators round up to; sizes of storages are counted in them."""

@@ -72,12 +72,8 @@ def command(
     This executes code: the file and the function or module in it; of a program, what
     building its kernels executes.
     """
-    from wrapperir.emit.pipeline import (
-        build_artifact,
-        emit_program,
-        find_emitter,
-        prepare_program,
-    )
+    from wrapperir.emit import emit_program
+    from wrapperir.emit.pipeline import build_artifact, find_emitter, prepare_program
     from wrapperir.frontend import Lowered
 
     chosen = find_emitter(emitter)

@@ -10,8 +10,8 @@ from wrapperir import __version__
 from wrapperir.cli.print import format_as
 from wrapperir.cli.source import PROGRAM_JSON, PROGRAM_TEXT
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.emit import Artifact
 from wrapperir.emit.constant_files import write_with_constants
-from wrapperir.emit.contract import Artifact
 from wrapperir.emit.replacing import replacing
 from wrapperir.frontend import Lowered
 from wrapperir.loading import COMPILED_MANIFEST

@@ -53,8 +53,8 @@ def command(
     The program is checked first.  Nothing of it is executed; an emitter is code of an
     installed package.
     """
-    from wrapperir.emit.artifact import write_artifact
-    from wrapperir.emit.pipeline import emit_program, find_emitter, prepare_program
+    from wrapperir.emit import emit_program, write_artifact
+    from wrapperir.emit.pipeline import find_emitter, prepare_program
 
     parsed, _ = open_program(program)
     chosen = find_emitter(emitter)

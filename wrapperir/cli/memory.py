@@ -17,8 +17,7 @@ from wrapperir.cli.source import (
 )
 from wrapperir.cli.writing import write_output
 from wrapperir.diagnostics import Diagnostic, Severity
-from wrapperir.ir.line import AllocatePoolLine
-from wrapperir.ir.program import Program
+from wrapperir.ir import AllocatePoolLine, Program
 
 if TYPE_CHECKING:
     from wrapperir.report import MemoryReport

@@ -19,7 +19,7 @@ from wrapperir.cli.report import ERRORS, open_program, report, reporting
 from wrapperir.cli.source import printed
 from wrapperir.cli.writing import write_output
 from wrapperir.diagnostics import Severity
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 
 
 @click.command(

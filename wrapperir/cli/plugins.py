@@ -13,7 +13,7 @@ def command() -> None:
 
     Plugins that do not load are listed with their cause; the status is then 1.
     """
-    from wrapperir.plugin.manager import plugin_manager
+    from wrapperir.plugin import plugin_manager
 
     manager = plugin_manager()
     rows = [("PLUGIN", "DISTRIBUTION", "EMITTERS")]

@@ -5,7 +5,7 @@ import click
 from wrapperir.cli.options import examples, output_option, program_argument, spelling_option
 from wrapperir.cli.report import open_program, reporting
 from wrapperir.cli.writing import write_output
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 
 
 @click.command(

@@ -7,14 +7,23 @@ import torch
 from attrs import define, field
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.emit.contract import Value
+from wrapperir.emit import Value
 from wrapperir.emit.torch_dtypes import torch_device
-from wrapperir.interp.torch_values import TORCH_DTYPES
-from wrapperir.ir.expr import Number, evaluate_int
-from wrapperir.ir.line import ItemOf, SymbolDefinitionLine, SymbolKind, ValueOf
+from wrapperir.interp import TORCH_DTYPES
+from wrapperir.ir import (
+    ItemOf,
+    Number,
+    OpaqueType,
+    Program,
+    ScalarType,
+    SymbolDefinitionLine,
+    SymbolKind,
+    TensorType,
+    ValueOf,
+    evaluate_int,
+    storage_extent,
+)
 from wrapperir.ir.mentions import type_symbols
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import OpaqueType, ScalarType, TensorType, storage_extent
 
 _SIZES = 8
 """A size without upper bound is drawn from this many values."""

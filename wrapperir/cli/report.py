@@ -9,9 +9,13 @@ from typing import Literal, ParamSpec, TextIO
 import click
 
 from wrapperir.cli.source import NOWHERE, Source, parse_source, read_source
-from wrapperir.diagnostics import Diagnostic, DiagnosticError
-from wrapperir.diagnostics.rendering import format_diagnostics, format_diagnostics_json
-from wrapperir.ir.program import Program
+from wrapperir.diagnostics import (
+    Diagnostic,
+    DiagnosticError,
+    format_diagnostics,
+    format_diagnostics_json,
+)
+from wrapperir.ir import Program
 
 ERRORS = 1
 """Exit status: errors were reported, each with its code."""

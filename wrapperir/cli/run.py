@@ -23,8 +23,8 @@ from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Note
 if TYPE_CHECKING:
     import torch
 
-    from wrapperir.emit.contract import Artifact, Emitter, Value
-    from wrapperir.ir.program import Program
+    from wrapperir.emit import Artifact, Emitter, Value
+    from wrapperir.ir import Program
 
 
 @click.command(
@@ -81,7 +81,8 @@ def command(
     This executes code: the operators that PROGRAM calls and the kernels in it.  Run only
     programs that you trust.
     """
-    from wrapperir.emit.pipeline import emit_program, find_emitter, prepare_program
+    from wrapperir.emit import emit_program
+    from wrapperir.emit.pipeline import find_emitter, prepare_program
 
     parsed, source = open_program(program)
     prepared = prepare_program(parsed, passes)

@@ -7,7 +7,7 @@ from pathlib import Path
 from attrs import evolve, field, frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, LinePath, Position
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 from wrapperir.loading import COMPILED_MANIFEST
 
 PROGRAM_TEXT = "program.wir"

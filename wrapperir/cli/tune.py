@@ -24,7 +24,7 @@ from wrapperir.cli.writing import check_output, check_output_directory, write_ou
 from wrapperir.tuning.limits import SAMPLES, SECONDS
 
 if TYPE_CHECKING:
-    from wrapperir.emit.contract import Emitter
+    from wrapperir.emit import Emitter
     from wrapperir.frontend import Lowered
     from wrapperir.tuning.tune import Progress, Tuned
 
@@ -160,7 +160,7 @@ def command(
     source = read_source(program)
     working_on(source)
     with stage("loading torch ..."):
-        from wrapperir.caching.private_cache import CacheRefusedError
+        from wrapperir.caching import CacheRefusedError
         from wrapperir.cli.compiled import check_directory
         from wrapperir.cli.lowering import read_program
         from wrapperir.tuning.choice_cache import default_cache
@@ -260,7 +260,8 @@ def _compile(
 ) -> None:
     """Write what ``compile`` makes of the tuned program, with the record in it."""
     from wrapperir.cli.compiled import Compiled, write_compiled
-    from wrapperir.emit.pipeline import build_artifact, emit_program, prepare_program
+    from wrapperir.emit import emit_program
+    from wrapperir.emit.pipeline import build_artifact, prepare_program
     from wrapperir.tuning.record import RECORD, format_record
 
     with stage("building the program ..."):

@@ -10,8 +10,8 @@ from typing import Any, cast
 import torch
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.emit.contract import Value
-from wrapperir.ir.program import Program
+from wrapperir.emit import Value
+from wrapperir.ir import Program
 
 _REFUSED = re.compile(r"GLOBAL ([\w.]{1,200})", re.ASCII)
 """Where torch names what it does not load because that may execute code."""

@@ -9,16 +9,19 @@ from wrapperir.diagnostics.diagnostic import (
     Position,
     Severity,
 )
+from wrapperir.diagnostics.fault import FaultError, first_line
 from wrapperir.diagnostics.rendering import format_diagnostics, format_diagnostics_json
 
 __all__ = [
     "Code",
     "Diagnostic",
     "DiagnosticError",
+    "FaultError",
     "LinePath",
     "Note",
     "Position",
     "Severity",
+    "first_line",
     "format_diagnostics",
     "format_diagnostics_json",
 ]

@@ -1,14 +1,7 @@
 """Emitters: the contract, the source writer, artifacts, and the pipeline to a callable."""
 
 from wrapperir.emit.artifact import artifact_digest, read_artifact, write_artifact
-from wrapperir.emit.contract import (
-    Artifact,
-    Emitter,
-    GraphCompiler,
-    Loaded,
-    Support,
-    Value,
-)
+from wrapperir.emit.contract import Artifact, Emitter, GraphCompiler, Loaded, Support, Value
 from wrapperir.emit.fragment import Fragment, escape_comment, fragment, joined
 from wrapperir.emit.names import Namespace, NameTable
 from wrapperir.emit.pipeline import compile_program, emit_program

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from wrapperir.ir.types import DEFAULT_SPACE, Device, PoolType, TensorType
+from wrapperir.ir import DEFAULT_SPACE, Device, PoolType, TensorType
 
 CPU_ALIGNMENT = 64
 """Bytes to which PyTorch aligns every allocation on the CPU."""

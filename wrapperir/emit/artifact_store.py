@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from wrapperir.caching.builds import build_cache
+from wrapperir.caching import build_cache
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit.artifact import artifact_digest, read_artifact, write_artifact
 from wrapperir.emit.contract import Artifact

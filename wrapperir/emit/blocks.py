@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from wrapperir.diagnostics import LinePath
 from wrapperir.emit.context import Emission
 from wrapperir.emit.fragment import Fragment
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     Block,
     BlockParameter,
     BodyLine,

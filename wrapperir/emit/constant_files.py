@@ -22,8 +22,7 @@ from wrapperir.emit.artifact import (
 )
 from wrapperir.emit.contract import Artifact
 from wrapperir.emit.torch_dtypes import TORCH_DTYPES
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import DType, TensorType, storage_extent
+from wrapperir.ir import DType, Program, TensorType, storage_extent
 
 if TYPE_CHECKING:
     import torch

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 from wrapperir.diagnostics import Code, Diagnostic
 from wrapperir.emit.torch_dtypes import TORCH_DTYPES
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import TensorType
+from wrapperir.ir import Program, TensorType
 
 if TYPE_CHECKING:
     import torch

@@ -6,7 +6,7 @@ from typing import TypeVar
 from wrapperir.diagnostics import Code, Diagnostic, LinePath
 from wrapperir.emit.facts import ProgramFacts
 from wrapperir.emit.provenance import format_provenance
-from wrapperir.ir.line import AnyLine, Provenance
+from wrapperir.ir import AnyLine, Provenance
 
 AnyLineT = TypeVar("AnyLineT", bound=AnyLine)
 

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from attrs import field, frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import LINES, Line
-from wrapperir.ir.program import Program
+from wrapperir.ir import LINES, Language, Line, Program
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,7 +4,7 @@ import hashlib
 
 from attrs import evolve
 
-from wrapperir.ir.line import KernelDefinitionLine
+from wrapperir.ir import KernelDefinitionLine
 
 
 def kernel_digest(line: KernelDefinitionLine) -> str:

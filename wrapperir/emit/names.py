@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit.fragment import Fragment
-from wrapperir.ir.identifier import is_identifier
+from wrapperir.ir import is_identifier
 
 
 class Namespace(dict[str, Fragment]):

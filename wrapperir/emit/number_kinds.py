@@ -4,9 +4,17 @@ from enum import Enum
 
 from attrs import define, field
 
-from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
-from wrapperir.ir.line import SymbolKind
-from wrapperir.ir.types import DType, ScalarType, TensorType, ValueType
+from wrapperir.ir import (
+    DType,
+    Expr,
+    ExprOp,
+    Operation,
+    ScalarType,
+    Symbol,
+    SymbolKind,
+    TensorType,
+    ValueType,
+)
 
 ALWAYS_FLOAT = frozenset({ExprOp.TRUEDIV, ExprOp.TO_FLOAT, ExprOp.SQRT, ExprOp.LOG2})
 ALWAYS_BOOL = frozenset(

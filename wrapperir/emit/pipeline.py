@@ -12,7 +12,7 @@ from wrapperir.emit.constants import check_constants
 from wrapperir.emit.contract import Artifact, Emitter, Loaded
 from wrapperir.emit.resolve_multi_kernels import resolve_multi_kernels
 from wrapperir.emit.support import check_support
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 
 if TYPE_CHECKING:
     import torch
@@ -56,7 +56,7 @@ def find_emitter(name: str) -> Emitter:
     Raises:
         DiagnosticError: there is none, or two.
     """
-    from wrapperir.plugin.manager import plugin_manager  # plugins are imported late
+    from wrapperir.plugin import plugin_manager  # plugins are imported late
 
     return plugin_manager().emitter(name)
 

@@ -11,13 +11,21 @@ from typing import TypeAlias
 from attrs import define, evolve, field, frozen
 
 from wrapperir.emit.fragment import Fragment
+from wrapperir.ir import (
+    BufferRef,
+    DType,
+    Expr,
+    PoolType,
+    Program,
+    TensorType,
+    add,
+    mul,
+    pool_bytes,
+    storage_extent,
+)
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.effects import LineEffects, Origin
-from wrapperir.ir.expr import Expr, add, mul
-from wrapperir.ir.line import BufferRef
-from wrapperir.ir.program import Program
 from wrapperir.ir.quotients import quotient
-from wrapperir.ir.types import DType, PoolType, TensorType, pool_bytes, storage_extent
 
 Layout: TypeAlias = tuple[Expr, DType, tuple[Expr, ...], tuple[Expr, ...]]
 """The byte of a pool that a tensor's first element is at, dtype, size and stride."""

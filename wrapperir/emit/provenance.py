@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocateLine,
     AllocatePoolLine,
     AnyLine,

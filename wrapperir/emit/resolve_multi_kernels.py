@@ -5,17 +5,17 @@ from collections.abc import Mapping
 from attrs import evolve
 
 from wrapperir.emit.runnable_kernels import runnable_kernels, value_types
-from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     Block,
     BodyLine,
     DefinitionLine,
     KernelCallLine,
     KernelDefinitionLine,
     MultiKernelLine,
+    Program,
+    ValueType,
 )
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import ValueType
+from wrapperir.ir.blocks import walk_lines
 
 
 def resolve_multi_kernels(program: Program) -> Program:

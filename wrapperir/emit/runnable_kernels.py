@@ -5,27 +5,30 @@ from typing import TypeAlias
 
 from attrs import frozen
 
-from wrapperir.ir.blocks import blocks_of, walk_lines
-from wrapperir.ir.effects import definitions
-from wrapperir.ir.expr import Expr, Number, Operation, settled_where, substitute
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    BenchmarkChoice,
     BufferRef,
+    ComputedChoice,
     DefinitionLine,
+    Expr,
+    Hint,
     KernelArgument,
     KernelCallLine,
     KernelDefinitionLine,
     MultiKernelLine,
-)
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import (
-    BenchmarkChoice,
-    ComputedChoice,
-    Hint,
     NearestChoice,
+    Number,
+    Operation,
+    Program,
+    TensorType,
+    ValueType,
     choose,
     settled_choice,
+    settled_where,
+    substitute,
 )
-from wrapperir.ir.types import TensorType, ValueType
+from wrapperir.ir.blocks import blocks_of, walk_lines
+from wrapperir.ir.effects import definitions
 
 
 @frozen

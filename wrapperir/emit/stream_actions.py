@@ -15,18 +15,19 @@ from typing import TypeAlias
 from attrs import define, field, frozen
 
 from wrapperir.emit.facts import ProgramFacts
-from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.effects import Effects, LineEffects, Origin, uses
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocateLine,
     AllocatePoolLine,
+    Device,
     ExternKernelLine,
     KernelCallLine,
+    Program,
     RecordEventLine,
+    TensorType,
     WaitEventLine,
 )
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import Device, TensorType
+from wrapperir.ir.blocks import walk_lines
+from wrapperir.ir.effects import Effects, LineEffects, Origin, uses
 
 
 @frozen

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 
 from attrs import define, field, frozen
 
-from wrapperir.ir.effects import uses
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocateLine,
     AllocatePoolLine,
     BodyLine,
+    Device,
     ExternKernelLine,
     KernelCallLine,
     PlaceLine,
@@ -17,7 +17,7 @@ from wrapperir.ir.line import (
     ReuseLine,
     WaitEventLine,
 )
-from wrapperir.ir.types import Device
+from wrapperir.ir.effects import uses
 
 
 @frozen

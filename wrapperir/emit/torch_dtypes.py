@@ -4,7 +4,7 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from wrapperir.ir.types import Device, DType
+from wrapperir.ir import Device, DType
 
 if TYPE_CHECKING:
     import torch

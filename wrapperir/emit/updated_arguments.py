@@ -3,8 +3,7 @@
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
-from wrapperir.ir.kernel import TensorParameter, runtime_parameters
-from wrapperir.ir.line import KernelDefinitionLine
+from wrapperir.ir import KernelDefinitionLine, TensorParameter, runtime_parameters
 
 Argument = TypeVar("Argument", bound=Hashable)
 

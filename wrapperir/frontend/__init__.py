@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 
 if TYPE_CHECKING:
     import torch

@@ -5,15 +5,20 @@ from collections.abc import Mapping
 from attrs import evolve
 
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.ir.expr import Expr, Operation, Symbol, substitute
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AssertSizeStrideLine,
+    ConstantInput,
+    Expr,
     FreeLine,
+    Input,
+    Operation,
+    Program,
+    Symbol,
     SymbolDefinitionLine,
+    TensorType,
+    substitute,
 )
 from wrapperir.ir.mentions import source_buffer
-from wrapperir.ir.program import ConstantInput, Input, Program
-from wrapperir.ir.types import TensorType
 from wrapperir.passes.rewrite_expressions import rewrite_expressions
 
 _FOR_INPUTS = (FreeLine, AssertSizeStrideLine)

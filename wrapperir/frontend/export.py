@@ -13,14 +13,18 @@ from wrapperir.frontend.aten.arguments import lower_argument
 from wrapperir.frontend.aten.graph import add_constant, lower_nodes
 from wrapperir.frontend.aten.inputs import lower_given
 from wrapperir.frontend.aten.scope import Poison, Scope, Shared
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    CPU,
     Argument,
     BufferRef,
+    ConstantInput,
     ExternKernelLine,
+    Input,
+    Program,
     SymbolDefinitionLine,
+    TensorType,
+    ValueType,
 )
-from wrapperir.ir.program import ConstantInput, Input, Program
-from wrapperir.ir.types import CPU, TensorType, ValueType
 from wrapperir.passes import insert_frees
 
 __all__ = ["Lowered", "lower_exported"]

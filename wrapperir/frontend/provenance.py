@@ -9,7 +9,7 @@ import torch
 from torch._ops import OperatorBase
 
 import wrapperir
-from wrapperir.ir.line import Provenance, SourceLocation
+from wrapperir.ir import Provenance, SourceLocation
 
 Facts: TypeAlias = dict[Any, tuple[str | None, SourceLocation | None]]
 """Operator and place of each node of the traced graph that was asked for."""

@@ -6,8 +6,7 @@ from typing import Protocol, runtime_checkable
 from attrs import define, field
 from torch.fx import Graph, GraphModule
 
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import TensorType
+from wrapperir.ir import Program, TensorType
 
 _MODULE = GraphModule({}, Graph())
 

@@ -16,8 +16,8 @@ import torch
 from torch.fx.node import has_side_effect
 
 from wrapperir.emit.assert_messages import format_layout_mismatch
-from wrapperir.ir.expr import Expr, ExprOp, Operation
-from wrapperir.ir.expr import evaluate as evaluate_expression
+from wrapperir.ir import Expr, ExprOp, Operation
+from wrapperir.ir import evaluate as evaluate_expression
 from wrapperir.text import parse_expr
 
 Number = int | float | bool

@@ -19,10 +19,16 @@ from typing import TypeVar
 import attrs
 from attrs import frozen
 
-from wrapperir.ir.expr import symbols_in
-from wrapperir.ir.kernel import RuntimeParameter, ScalarParameter, runtime_parameters
-from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine, MultiKernelLine
-from wrapperir.ir.selection import ComputedChoice
+from wrapperir.ir import (
+    ComputedChoice,
+    DefinitionLine,
+    KernelDefinitionLine,
+    MultiKernelLine,
+    RuntimeParameter,
+    ScalarParameter,
+    runtime_parameters,
+    symbols_in,
+)
 from wrapperir.text import format_line
 
 _T = TypeVar("_T")

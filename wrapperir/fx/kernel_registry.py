@@ -7,7 +7,7 @@ import torch
 
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.fx.kernel_keys import MultiKernelDefinition, argument_order, split_key
-from wrapperir.ir.line import KernelDefinitionLine
+from wrapperir.ir import KernelDefinitionLine
 
 Number: TypeAlias = int | float | bool
 Launcher: TypeAlias = Callable[..., object]

@@ -7,8 +7,7 @@ from attrs import evolve
 from torch.fx import GraphModule
 
 from wrapperir.diagnostics import Severity
-from wrapperir.ir.line import BodyLine
-from wrapperir.ir.program import Program
+from wrapperir.ir import BodyLine, Program
 from wrapperir.verify import verify
 
 LINES = "wrapperir"

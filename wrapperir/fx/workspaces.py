@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from wrapperir.emit.torch_dtypes import torch_device, torch_dtype
-from wrapperir.ir.expr import evaluate_int
-from wrapperir.ir.types import TensorType, storage_extent
+from wrapperir.ir import TensorType, evaluate_int, storage_extent
 
 
 def is_static(type: TensorType) -> bool:

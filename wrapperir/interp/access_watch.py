@@ -9,8 +9,7 @@ from wrapperir.diagnostics import Code
 from wrapperir.interp.fault import FaultError
 from wrapperir.interp.storage import Storage
 from wrapperir.interp.values import TensorValue
-from wrapperir.ir.kernel import TensorParameter, runtime_parameters
-from wrapperir.ir.line import KernelDefinitionLine
+from wrapperir.ir import KernelDefinitionLine, TensorParameter, runtime_parameters
 from wrapperir.kernels.triton_numbers import Array
 
 

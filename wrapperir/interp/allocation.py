@@ -8,7 +8,7 @@ from wrapperir.interp.layout import Layout
 from wrapperir.interp.storage import GUARD_BYTES, Owner, Storage, guarded_bytes
 from wrapperir.interp.torch_values import DTYPES
 from wrapperir.interp.values import TensorValue
-from wrapperir.ir.types import TensorType
+from wrapperir.ir import TensorType
 
 
 def allocate(type: TensorType, layout: Layout, *, zeroed: bool) -> TensorValue:

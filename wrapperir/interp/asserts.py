@@ -7,7 +7,7 @@ from wrapperir.diagnostics import Code
 from wrapperir.interp.fault import FaultError
 from wrapperir.interp.frame import Frame
 from wrapperir.interp.layout import integer_of, same_elements, value_of
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AssertAlignmentLine,
     AssertNotNanLine,
     AssertScalarLine,

@@ -12,16 +12,19 @@ from wrapperir.interp.storage import Owner
 from wrapperir.interp.streams import Event
 from wrapperir.interp.symbols import item_of
 from wrapperir.interp.values import OpaqueValue, RunValue, TensorValue, storages_of
-from wrapperir.ir.expr import Number, Operation, Symbol
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     Argument,
     Block,
     BlockParameter,
     BufferRef,
+    DType,
     KernelArgument,
+    Number,
+    Operation,
     Result,
+    ScalarType,
+    Symbol,
 )
-from wrapperir.ir.types import DType, ScalarType
 
 
 def operand(argument: KernelArgument, frame: Frame) -> RunValue:

@@ -7,13 +7,15 @@ from wrapperir.diagnostics import Code
 from wrapperir.interp.fault import FaultError
 from wrapperir.interp.layout import integer_of
 from wrapperir.interp.values import TensorValue
-from wrapperir.ir.expr import EvaluationError, Number
-from wrapperir.ir.kernel import KernelChoice, KernelSize
-from wrapperir.ir.line import MultiKernelLine
-from wrapperir.ir.selection import (
+from wrapperir.ir import (
     BenchmarkChoice,
     ComputedChoice,
+    EvaluationError,
+    KernelChoice,
+    KernelSize,
+    MultiKernelLine,
     NearestChoice,
+    Number,
     choose,
     settled_choice,
 )

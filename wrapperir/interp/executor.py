@@ -39,8 +39,8 @@ from wrapperir.interp.storage import require_cpu
 from wrapperir.interp.streams import Event, Launch, Streams
 from wrapperir.interp.symbols import define_symbol
 from wrapperir.interp.values import RunValue, TensorValue, TupleValue
-from wrapperir.ir.effects import LineEffects
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    CPU,
     AllocateLine,
     AllocatePoolLine,
     AssertAlignmentLine,
@@ -57,6 +57,7 @@ from wrapperir.ir.line import (
     KernelArgument,
     KernelCallLine,
     KernelDefinitionLine,
+    LineVisitor,
     MultiKernelLine,
     MultiOutputLine,
     PlaceLine,
@@ -66,11 +67,11 @@ from wrapperir.ir.line import (
     ReuseLine,
     SubgraphCallLine,
     SymbolDefinitionLine,
+    ValueType,
     WaitEventLine,
     WhileLoopLine,
 )
-from wrapperir.ir.types import CPU, ValueType
-from wrapperir.ir.visitor import LineVisitor
+from wrapperir.ir.effects import LineEffects
 
 _EFFECTS = LineEffects(None)
 

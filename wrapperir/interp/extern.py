@@ -23,19 +23,21 @@ from wrapperir.interp.values import (
     python_of,
     storages_of,
 )
-from wrapperir.ir.expr import EvaluationError, Number, symbols_in
-from wrapperir.ir.line import ExternKernelLine
-from wrapperir.ir.mentions import buffers_in
-from wrapperir.ir.types import (
+from wrapperir.ir import (
     Device,
+    EvaluationError,
     EventType,
+    ExternKernelLine,
+    Number,
     OpaqueType,
     PoolType,
     ScalarType,
     TensorType,
     TupleType,
     ValueType,
+    symbols_in,
 )
+from wrapperir.ir.mentions import buffers_in
 from wrapperir.operators import UnknownOperatorError, find_overload
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from wrapperir.diagnostics import Code, LinePath
-from wrapperir.diagnostics.fault import FaultError as FaultError
-from wrapperir.diagnostics.fault import first_line as first_line
+from wrapperir.diagnostics import FaultError as FaultError
+from wrapperir.diagnostics import first_line as first_line
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from wrapperir.interp.pool import Pool
 from wrapperir.interp.storage import Storage
 from wrapperir.interp.streams import Event
 from wrapperir.interp.values import RunValue, TensorValue, storages_of
-from wrapperir.ir.expr import Number
+from wrapperir.ir import Number
 
 
 @frozen

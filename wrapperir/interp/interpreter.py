@@ -6,7 +6,7 @@ from typing import cast
 import torch
 
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.emit.contract import Value
+from wrapperir.emit import Value
 from wrapperir.interp.blocks import check_leaks, result
 from wrapperir.interp.entry import enter
 from wrapperir.interp.executor import Executor
@@ -16,9 +16,8 @@ from wrapperir.interp.kernels import Kernels
 from wrapperir.interp.memory import Workspaces
 from wrapperir.interp.streams import History, Streams
 from wrapperir.interp.values import OpaqueValue, TensorValue
+from wrapperir.ir import Argument, BufferRef, Program
 from wrapperir.ir.blocks import called_names
-from wrapperir.ir.line import Argument, BufferRef
-from wrapperir.ir.program import Program
 
 
 def interpret(

@@ -11,8 +11,13 @@ from wrapperir.interp.fault import FaultError
 from wrapperir.interp.layout import Layout, same_elements
 from wrapperir.interp.streams import Launch
 from wrapperir.interp.values import TensorValue
-from wrapperir.ir.kernel import Access, Language, TensorParameter, runtime_parameters
-from wrapperir.ir.line import KernelDefinitionLine
+from wrapperir.ir import (
+    Access,
+    KernelDefinitionLine,
+    Language,
+    TensorParameter,
+    runtime_parameters,
+)
 
 
 @frozen

@@ -13,20 +13,22 @@ from wrapperir.interp.kernel_memory import CppWrites, check_memory
 from wrapperir.interp.layout import integer_of, number_as
 from wrapperir.interp.streams import Launch
 from wrapperir.interp.values import TensorValue
-from wrapperir.ir.descriptors import DESCRIPTOR_ALIGNMENT, block_fault, layout_fault
-from wrapperir.ir.expr import Number
-from wrapperir.ir.kernel import (
+from wrapperir.ir import (
+    DefinitionLine,
     DescriptorParameter,
+    Device,
+    KernelDefinitionLine,
     Language,
+    MultiKernelLine,
+    Number,
     RuntimeParameter,
     TensorParameter,
     runtime_parameters,
 )
-from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine, MultiKernelLine
-from wrapperir.ir.types import Device
+from wrapperir.ir.descriptors import DESCRIPTOR_ALIGNMENT, block_fault, layout_fault
 
 if TYPE_CHECKING:
-    from wrapperir.kernels.cpp_kernel import CppKernel
+    from wrapperir.kernels import CppKernel
     from wrapperir.kernels.triton_kernel import TritonKernel
 
 
@@ -54,8 +56,7 @@ class Kernels:
         ]
         if not wanted:
             return
-        from wrapperir.kernels.cpp_build import CppBuildError, build_libraries
-        from wrapperir.kernels.cpp_kernel import CppKernel
+        from wrapperir.kernels import CppBuildError, CppKernel, build_libraries
 
         built = build_libraries([kernel.source for kernel in wanted])
         for kernel, library in zip(wanted, built, strict=True):

@@ -6,8 +6,15 @@ from attrs import frozen
 
 from wrapperir.diagnostics import Code
 from wrapperir.interp.fault import FaultError
-from wrapperir.ir.expr import EvaluationError, Expr, Number, evaluate, evaluate_int
-from wrapperir.ir.types import DType, TensorType
+from wrapperir.ir import (
+    DType,
+    EvaluationError,
+    Expr,
+    Number,
+    TensorType,
+    evaluate,
+    evaluate_int,
+)
 
 _LIMIT = 2**63
 

@@ -11,16 +11,17 @@ from wrapperir.interp.pool import allocate_pool, pool_bytes
 from wrapperir.interp.storage import Owner, Storage, require_cpu
 from wrapperir.interp.streams import Streams
 from wrapperir.interp.values import TensorValue
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocateLine,
     AllocatePoolLine,
     FreeLine,
     PlaceLine,
+    PoolType,
     ReinterpretLine,
     ReuseLine,
+    TensorType,
     ZeroMode,
 )
-from wrapperir.ir.types import PoolType, TensorType
 
 Workspaces = dict[LinePath, TensorValue]
 """The ``zero_per_program`` workspaces of a program, by the path of their lines."""

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from wrapperir.ir.line import ExternKernelLine
+from wrapperir.ir import ExternKernelLine
 from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.storage_operators import reads_elements
-from wrapperir.operators.schema import given_arguments, schema_of
+from wrapperir.operators import given_arguments, schema_of
 
 if TYPE_CHECKING:
     from wrapperir.operators.registry import Operator

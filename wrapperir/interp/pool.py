@@ -12,8 +12,7 @@ from wrapperir.interp.fault import FaultError
 from wrapperir.interp.layout import integer_of
 from wrapperir.interp.storage import GUARD_BYTES, Owner, Storage, guarded_bytes
 from wrapperir.interp.streams import History
-from wrapperir.ir.expr import Number
-from wrapperir.ir.types import PoolType, TensorType
+from wrapperir.ir import Number, PoolType, TensorType
 
 
 @frozen(eq=False)

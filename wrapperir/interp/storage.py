@@ -11,7 +11,7 @@ from wrapperir.interp.fault import FaultError
 from wrapperir.interp.layout import Layout
 from wrapperir.interp.streams import History
 from wrapperir.interp.torch_values import TORCH_DTYPES
-from wrapperir.ir.types import CPU, Device, TensorType
+from wrapperir.ir import CPU, Device, TensorType
 
 POISON = 0xFF
 """Fills memory without a value: NaN in every float format, −1 in every signed integer."""

@@ -12,7 +12,7 @@ from attrs import define, field, frozen
 
 from wrapperir.diagnostics import Code, LinePath, Note
 from wrapperir.interp.fault import FaultError
-from wrapperir.ir.types import Device, Stream
+from wrapperir.ir import Device, Stream
 
 Clock = dict[Stream, int]
 

@@ -7,12 +7,14 @@ from wrapperir.interp.fault import FaultError
 from wrapperir.interp.frame import Frame
 from wrapperir.interp.layout import value_of
 from wrapperir.interp.values import TensorValue
-from wrapperir.ir.expr import Number, Operation, Symbol
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     ItemOf,
+    Number,
     OffsetOf,
+    Operation,
     SizeOf,
     StrideOf,
+    Symbol,
     SymbolDefinitionLine,
     SymbolKind,
     ValueOf,

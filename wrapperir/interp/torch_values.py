@@ -9,9 +9,18 @@ import torch
 
 from wrapperir.emit.torch_dtypes import torch_device
 from wrapperir.interp.layout import Layout
-from wrapperir.ir.expr import Number, Operation, Symbol, evaluate
-from wrapperir.ir.line import Argument, BufferRef, ComplexLiteral, TorchEnum
-from wrapperir.ir.types import Device, DType
+from wrapperir.ir import (
+    Argument,
+    BufferRef,
+    ComplexLiteral,
+    Device,
+    DType,
+    Number,
+    Operation,
+    Symbol,
+    TorchEnum,
+    evaluate,
+)
 
 TORCH_DTYPES: Mapping[DType, torch.dtype] = {
     DType.F64: torch.float64,

@@ -19,8 +19,7 @@ from typing import TypeVar
 import torch
 from torch.utils.cpp_extension import TORCH_LIB_PATH, include_paths
 
-from wrapperir.caching.builds import built_once
-from wrapperir.caching.private_cache import digest_of
+from wrapperir.caching import built_once, digest_of
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.kernels.compiler import Compiler, find_compiler
 

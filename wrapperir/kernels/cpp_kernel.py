@@ -6,12 +6,15 @@ from typing import TypeAlias
 
 import torch
 
-from wrapperir.diagnostics import Code
-from wrapperir.diagnostics.fault import FaultError
-from wrapperir.ir.expr import Number
-from wrapperir.ir.kernel import RuntimeParameter, TensorParameter, runtime_parameters
-from wrapperir.ir.line import KernelDefinitionLine
-from wrapperir.ir.types import DType
+from wrapperir.diagnostics import Code, FaultError
+from wrapperir.ir import (
+    DType,
+    KernelDefinitionLine,
+    Number,
+    RuntimeParameter,
+    TensorParameter,
+    runtime_parameters,
+)
 
 _CType: TypeAlias = (
     type[ctypes.c_void_p]

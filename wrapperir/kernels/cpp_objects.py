@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from wrapperir.caching.builds import built_once
+from wrapperir.caching import built_once
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.kernels.compiler import Compiler, failed
 from wrapperir.kernels.cpp_build import (

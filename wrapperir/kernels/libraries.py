@@ -7,8 +7,7 @@ from pathlib import Path, PurePosixPath
 
 import torch
 
-from wrapperir.caching.builds import built_once
-from wrapperir.caching.private_cache import digest_of
+from wrapperir.caching import built_once, digest_of
 from wrapperir.kernels.compiler import Compiler
 from wrapperir.kernels.cpp_build import torch_facts
 

@@ -27,7 +27,7 @@ from triton.runtime import interpreter
 from triton.runtime.errors import InterpreterError
 from triton.runtime.jit import JITFunction, KernelInterface
 
-from wrapperir.diagnostics.fault import FaultError
+from wrapperir.diagnostics import FaultError
 from wrapperir.kernels.triton_builder import CpuBuilder, MemoryWatch
 from wrapperir.kernels.triton_libdevice import STAND_INS, missing
 from wrapperir.kernels.triton_reduce import associative_scan, reduce

@@ -22,17 +22,16 @@ from triton.language.extra import libdevice
 from triton.runtime.errors import InterpreterError
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from wrapperir.diagnostics import Code
-from wrapperir.diagnostics.fault import FaultError, first_line
-from wrapperir.ir.expr import Number
-from wrapperir.ir.kernel import (
+from wrapperir.diagnostics import Code, FaultError, first_line
+from wrapperir.ir import (
     ConstexprParameter,
     DescriptorParameter,
+    DType,
+    KernelDefinitionLine,
+    Number,
     RuntimeParameter,
     runtime_parameters,
 )
-from wrapperir.ir.line import KernelDefinitionLine
-from wrapperir.ir.types import DType
 from wrapperir.kernels.triton_builder import MemoryWatch
 from wrapperir.kernels.triton_cpu import InterpretedKernel, interpreted_triton, scalar
 

@@ -3,13 +3,9 @@
 Importing this loads no torch; looking an operator up does.
 """
 
-from wrapperir.operators.effects import may_leave_out
+from wrapperir.operators.effects import UPDATE_STATISTICS, may_leave_out
 from wrapperir.operators.out_overloads import OutOverload, find_out_overload, is_pointwise
-from wrapperir.operators.registry import (
-    UnknownOperatorError,
-    find_overload,
-    split_operator,
-)
+from wrapperir.operators.registry import UnknownOperatorError, find_overload, split_operator
 from wrapperir.operators.schema import (
     Kind,
     Parameter,
@@ -21,6 +17,7 @@ from wrapperir.operators.schema import (
 )
 
 __all__ = [
+    "UPDATE_STATISTICS",
     "Kind",
     "OutOverload",
     "Parameter",

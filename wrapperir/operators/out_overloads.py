@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 from attrs import frozen
 
-from wrapperir.ir.identifier import is_operator
+from wrapperir.ir import is_operator
 from wrapperir.operators.effects import may_leave_out
 from wrapperir.operators.registry import (
     UnknownOperatorError,

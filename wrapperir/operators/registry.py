@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from wrapperir.ir.identifier import is_operator
+from wrapperir.ir import is_operator
 
 if TYPE_CHECKING:
     from torch._ops import OpOverload

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from attrs import frozen
 
-from wrapperir.ir.line import Argument, TorchEnum
-from wrapperir.ir.types import DType
+from wrapperir.ir import Argument, DType, TorchEnum
 from wrapperir.operators.registry import find_overload
 
 if TYPE_CHECKING:

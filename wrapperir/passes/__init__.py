@@ -6,15 +6,15 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocateLine,
     AllocatePoolLine,
     BodyLine,
     Line,
     PlaceLine,
+    Program,
     ReuseLine,
 )
-from wrapperir.ir.program import Program
 from wrapperir.passes.check_nans import check_nans
 from wrapperir.passes.free_early import free_early
 from wrapperir.passes.insert_frees import insert_frees

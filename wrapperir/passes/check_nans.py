@@ -5,19 +5,20 @@ from typing import TypeAlias
 
 from attrs import evolve, frozen
 
-from wrapperir.ir.blocks import rewrite_blocks
-from wrapperir.ir.effects import Effects, LineEffects, Origin
-from wrapperir.ir.kernel import TensorParameter, runtime_parameters
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AssertNotNanLine,
     BodyLine,
     BufferRef,
     DefinitionLine,
+    DType,
     KernelCallLine,
     MultiKernelLine,
+    Program,
+    TensorParameter,
+    runtime_parameters,
 )
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import DType
+from wrapperir.ir.blocks import rewrite_blocks
+from wrapperir.ir.effects import Effects, LineEffects, Origin
 
 
 def check_nans(program: Program) -> Program:

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
+from wrapperir.ir import Block, BodyLine, FreeLine, Program
 from wrapperir.ir.blocks import rewrite_blocks
 from wrapperir.ir.effects import definitions, uses
-from wrapperir.ir.line import Block, BodyLine, FreeLine
-from wrapperir.ir.program import Program
 
 
 def free_early(program: Program) -> Program:

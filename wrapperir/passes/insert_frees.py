@@ -4,19 +4,20 @@ from collections.abc import Iterable, Sequence
 
 from attrs import evolve
 
-from wrapperir.ir.blocks import rewrite_blocks
-from wrapperir.ir.effects import definitions, drops, uses
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocateLine,
     Argument,
     Block,
     BodyLine,
     FreeLine,
+    Program,
+    ScalarType,
+    ValueType,
     ZeroMode,
 )
+from wrapperir.ir.blocks import rewrite_blocks
+from wrapperir.ir.effects import definitions, drops, uses
 from wrapperir.ir.mentions import buffers_in
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import ScalarType, ValueType
 
 
 def insert_frees(program: Program) -> Program:

@@ -2,9 +2,8 @@
 
 from attrs import define, field
 
-from wrapperir.analysis.footprint import DeviceFootprint, Dimension, Footprint
-from wrapperir.analysis.units import Unit, fits
-from wrapperir.ir.types import Device
+from wrapperir.analysis import DeviceFootprint, Dimension, Footprint, Unit, fits
+from wrapperir.ir import Device
 from wrapperir.passes.range_maximum import RangeMaximum
 
 

@@ -5,13 +5,18 @@ from typing import TypeAlias
 
 from attrs import define, evolve, field
 
-from wrapperir.analysis.sizes import storage_bytes
-from wrapperir.analysis.storages import Storage, StorageKind, find_storages
+from wrapperir.analysis import Storage, StorageKind, find_storages, storage_bytes
+from wrapperir.ir import (
+    BodyLine,
+    BufferRef,
+    DefinitionLine,
+    DescriptorParameter,
+    KernelCallLine,
+    Program,
+    TensorType,
+    runtime_parameters,
+)
 from wrapperir.ir.effects import LineEffects, uses
-from wrapperir.ir.kernel import DescriptorParameter, runtime_parameters
-from wrapperir.ir.line import BodyLine, BufferRef, DefinitionLine, KernelCallLine
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import TensorType
 
 
 def merge_workspaces(program: Program) -> Program:

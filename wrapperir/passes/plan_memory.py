@@ -5,32 +5,36 @@ from enum import StrEnum
 
 from attrs import define, evolve, field, frozen
 
-from wrapperir.analysis.footprint import Footprints
-from wrapperir.analysis.storages import (
+from wrapperir.analysis import (
+    STATIC,
+    UNIT,
     Entry,
+    Footprints,
     Storage,
     StorageKind,
     block_entry,
+    order_streams,
     program_entry,
 )
-from wrapperir.analysis.stream_order import order_streams
-from wrapperir.analysis.units import STATIC, UNIT
-from wrapperir.ir.blocks import rewrite_blocks, walk_lines
-from wrapperir.ir.expr import Expr, mul
-from wrapperir.ir.fresh_names import Names, value_names
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocateLine,
     AllocatePoolLine,
     Argument,
     Block,
     BodyLine,
+    Expr,
     ExternKernelLine,
     FreeLine,
     PlaceLine,
+    PoolType,
+    Program,
+    Stream,
+    TensorType,
+    mul,
 )
-from wrapperir.ir.program import Program
+from wrapperir.ir.blocks import rewrite_blocks, walk_lines
+from wrapperir.ir.fresh_names import Names, value_names
 from wrapperir.ir.storage_operators import looks_at_storage
-from wrapperir.ir.types import PoolType, Stream, TensorType
 from wrapperir.passes.pool_choice import Candidate, Pool, PoolClass, choose_pools
 
 

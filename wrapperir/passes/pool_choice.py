@@ -11,9 +11,16 @@ from itertools import accumulate
 
 from attrs import define, frozen
 
-from wrapperir.analysis.footprint import DeviceFootprint, Dimension, Footprint
-from wrapperir.analysis.units import STATIC, Unit, fits, units_over
-from wrapperir.ir.types import Device
+from wrapperir.analysis import (
+    STATIC,
+    DeviceFootprint,
+    Dimension,
+    Footprint,
+    Unit,
+    fits,
+    units_over,
+)
+from wrapperir.ir import Device
 from wrapperir.planning import Buffer, plan
 
 _ROUNDS = 4

@@ -4,18 +4,18 @@ from collections.abc import Iterable, Sequence
 
 from attrs import evolve
 
-from wrapperir.ir.blocks import rewrite_blocks
-from wrapperir.ir.effects import Effects, LineEffects
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     Argument,
     Block,
     BodyLine,
     ExternKernelLine,
     FreeLine,
+    Program,
     ReuseLine,
 )
+from wrapperir.ir.blocks import rewrite_blocks
+from wrapperir.ir.effects import Effects, LineEffects
 from wrapperir.ir.mentions import buffers_in
-from wrapperir.ir.program import Program
 from wrapperir.operators import may_leave_out
 
 

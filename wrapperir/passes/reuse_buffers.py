@@ -4,12 +4,9 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
-from wrapperir.analysis.footprint import Footprints
-from wrapperir.analysis.storages import Entry, block_entry, program_entry
-from wrapperir.analysis.stream_order import order_streams
+from wrapperir.analysis import Entry, Footprints, block_entry, order_streams, program_entry
+from wrapperir.ir import AllocateLine, Argument, Block, BodyLine, Program, ReuseLine
 from wrapperir.ir.blocks import rewrite_blocks
-from wrapperir.ir.line import AllocateLine, Argument, Block, BodyLine, ReuseLine
-from wrapperir.ir.program import Program
 from wrapperir.passes.live_units import LiveUnits
 from wrapperir.passes.reuse_choice import Freed, ReuseSearch
 

@@ -6,14 +6,17 @@ from typing import TypeAlias
 
 from attrs import define, field, frozen
 
-from wrapperir.analysis.footprint import Footprints
-from wrapperir.analysis.sizes import storage_bytes
-from wrapperir.analysis.storages import BlockStorages, Storage, StorageKind
-from wrapperir.analysis.stream_order import StreamOrder
-from wrapperir.analysis.units import STATIC
+from wrapperir.analysis import (
+    STATIC,
+    BlockStorages,
+    Footprints,
+    Storage,
+    StorageKind,
+    StreamOrder,
+    storage_bytes,
+)
+from wrapperir.ir import AllocateLine, BodyLine, FreeLine, TensorType, ValueType, ZeroMode
 from wrapperir.ir.effects import definitions
-from wrapperir.ir.line import AllocateLine, BodyLine, FreeLine, ZeroMode
-from wrapperir.ir.types import TensorType, ValueType
 from wrapperir.passes.live_units import LiveUnits
 
 _Class: TypeAlias = tuple[object, ...]

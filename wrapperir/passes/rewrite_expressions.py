@@ -6,7 +6,7 @@ from typing import Any, TypeVar, cast
 
 import attrs
 
-from wrapperir.ir.expr import Expr, Operation, Symbol
+from wrapperir.ir import Expr, Operation, Symbol
 
 T = TypeVar("T")
 

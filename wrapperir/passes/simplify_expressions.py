@@ -5,18 +5,19 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve
 
-from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.expr import (
+from wrapperir.ir import (
     EvaluationError,
     Expr,
     ExprOp,
     Operation,
+    Program,
     Symbol,
+    SymbolDefinitionLine,
+    SymbolKind,
     evaluate,
     symbols_in,
 )
-from wrapperir.ir.line import SymbolDefinitionLine, SymbolKind
-from wrapperir.ir.program import Program
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.passes.rewrite_expressions import rewrite_expressions
 
 if TYPE_CHECKING:

@@ -4,30 +4,31 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 
 from attrs import evolve
 
-from wrapperir.ir.blocks import called_names, rewrite_blocks
-from wrapperir.ir.expr import Expr, ExprOp, Operation
-from wrapperir.ir.fresh_names import Names
-from wrapperir.ir.kernel import KernelChoice, runtime_parameters
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    BenchmarkChoice,
     Block,
     BodyLine,
-    DefinitionLine,
-    KernelCallLine,
-    KernelDefinitionLine,
-    MultiKernelLine,
-)
-from wrapperir.ir.multi_kernel_builder import identity
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import (
-    BenchmarkChoice,
     ComputedChoice,
+    DefinitionLine,
+    Expr,
+    ExprOp,
     FirstChoice,
     ForcedChoice,
+    KernelCallLine,
+    KernelChoice,
+    KernelDefinitionLine,
+    MultiKernelLine,
     NearestChoice,
+    Operation,
+    Program,
     RecordedChoice,
     Selection,
+    runtime_parameters,
     settled_choice,
 )
+from wrapperir.ir.blocks import called_names, rewrite_blocks
+from wrapperir.ir.fresh_names import Names
+from wrapperir.ir.multi_kernel_builder import identity
 
 _LONGEST = 200
 """What a name keeps of its kernel's, so that it stays an identifier."""

@@ -4,31 +4,35 @@ from collections.abc import Iterable, Sequence
 
 from attrs import define, evolve, field
 
-from wrapperir.analysis.sizes import storage_bytes
-from wrapperir.analysis.storages import (
+from wrapperir.analysis import (
     BlockStorages,
     Entry,
     Storage,
     StorageKind,
+    StreamOrder,
     block_entry,
     find_storages,
+    order_streams,
     program_entry,
+    storage_bytes,
 )
-from wrapperir.analysis.stream_order import StreamOrder, order_streams
-from wrapperir.ir.blocks import rewrite_blocks
-from wrapperir.ir.effects import LineEffects, definitions, uses
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocateLine,
     Argument,
     Block,
     BodyLine,
     BufferRef,
+    DType,
     ExternKernelLine,
     FreeLine,
+    Program,
     ReuseLine,
+    Stream,
+    TensorType,
+    ValueType,
 )
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import DType, Stream, TensorType, ValueType
+from wrapperir.ir.blocks import rewrite_blocks
+from wrapperir.ir.effects import LineEffects, definitions, uses
 from wrapperir.operators import is_pointwise
 
 _ROUNDED_OTHERWISE = frozenset({DType.C32, DType.C64, DType.C128})

@@ -4,24 +4,28 @@ from collections.abc import Iterable, Sequence
 
 from attrs import define, evolve, field
 
-from wrapperir.ir.blocks import rewrite_blocks
-from wrapperir.ir.effects import uses
-from wrapperir.ir.expr import Expr, mul
-from wrapperir.ir.fresh_names import Names, value_names
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    DEFAULT_SPACE,
     AllocateLine,
     Argument,
     Block,
     BodyLine,
     BufferRef,
+    Expr,
     ExternKernelLine,
     FreeLine,
     MultiOutputLine,
+    Program,
     SymbolDefinitionLine,
+    TensorType,
+    TupleType,
+    ValueType,
+    mul,
 )
+from wrapperir.ir.blocks import rewrite_blocks
+from wrapperir.ir.effects import uses
+from wrapperir.ir.fresh_names import Names, value_names
 from wrapperir.ir.mentions import buffers_in, type_symbols
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import DEFAULT_SPACE, TensorType, TupleType, ValueType
 from wrapperir.operators import OutOverload, find_out_overload
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from wrapperir.caching.private_cache import PrivateCache, digest_of, user_cache
+from wrapperir.caching import PrivateCache, digest_of, user_cache
 
 _FLAGS = ("-std=c++17", "-O3", "-shared", "-fPIC")
 _COMPILERS = ("c++", "g++", "clang++")

@@ -11,8 +11,8 @@ import pluggy
 from attrs import frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.emit.contract import Emitter, Support
-from wrapperir.ir.identifier import is_identifier
+from wrapperir.emit import Emitter, Support
+from wrapperir.ir import is_identifier
 from wrapperir.plugin import hookspecs
 
 

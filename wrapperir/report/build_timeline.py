@@ -3,12 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
-from wrapperir.analysis.live_bytes import analyze_memory
-from wrapperir.analysis.storages import StorageKind
+from wrapperir.analysis import StorageKind, analyze_memory
 from wrapperir.diagnostics import LinePath, Position
-from wrapperir.ir.expr import Number
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import DEFAULT_SPACE, PoolType, TensorType
+from wrapperir.ir import DEFAULT_SPACE, Number, PoolType, Program, TensorType
 from wrapperir.report.addresses import Span, lowest_addresses
 from wrapperir.report.flat_lines import FlatLines, flatten, format_provenance
 from wrapperir.report.spans import StorageSpan, find_spans

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from attrs import evolve, field, frozen
 
-from wrapperir.analysis.live_bytes import BlockMemory, ProgramMemory
+from wrapperir.analysis import BlockMemory, ProgramMemory
 from wrapperir.diagnostics import LinePath, Position
+from wrapperir.ir import BodyLine, Provenance
 from wrapperir.ir.blocks import nested_blocks
-from wrapperir.ir.line import BodyLine, Provenance
 from wrapperir.report.timeline import TimelineLine
 from wrapperir.text import format_line
 

@@ -4,14 +4,16 @@ from collections.abc import Mapping, Sequence
 
 from attrs import define, field, frozen
 
-from wrapperir.analysis.live_bytes import BlockMemory, ProgramMemory
-from wrapperir.analysis.sizes import storage_bytes
-from wrapperir.analysis.storages import Storage, StorageKind
-from wrapperir.analysis.units import UNIT
+from wrapperir.analysis import (
+    UNIT,
+    BlockMemory,
+    ProgramMemory,
+    Storage,
+    StorageKind,
+    storage_bytes,
+)
+from wrapperir.ir import BufferRef, EvaluationError, Number, PoolType, evaluate_int
 from wrapperir.ir.effects import LineEffects
-from wrapperir.ir.expr import EvaluationError, Number, evaluate_int
-from wrapperir.ir.line import BufferRef
-from wrapperir.ir.types import PoolType
 from wrapperir.report.flat_lines import FlatLines
 
 _EFFECTS = LineEffects(None)

@@ -2,16 +2,17 @@
 
 from collections.abc import Mapping
 
-from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.expr import (
+from wrapperir.ir import (
     EvaluationError,
     Number,
     Operation,
+    Program,
     Symbol,
+    SymbolDefinitionLine,
+    SymbolKind,
     evaluate_int,
 )
-from wrapperir.ir.line import SymbolDefinitionLine, SymbolKind
-from wrapperir.ir.program import Program
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.report.timeline import SymbolValue
 
 USUAL = 64

@@ -3,4 +3,8 @@
 from wrapperir.symbolic.lower_sympy import lower_size, lower_sympy
 from wrapperir.symbolic.to_sympy import to_sympy
 
-__all__ = ["lower_size", "lower_sympy", "to_sympy"]
+__all__ = [
+    "lower_size",
+    "lower_sympy",
+    "to_sympy",
+]

@@ -12,7 +12,7 @@ from typing import Any
 
 import sympy
 
-from wrapperir.ir.expr import EvaluationError, ExprOp, Operation, evaluate_int
+from wrapperir.ir import EvaluationError, ExprOp, Operation, evaluate_int
 
 __all__ = [
     "BitwiseFn_bitwise_and",

@@ -10,8 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
-from wrapperir.ir.identifier import RESERVED_SYMBOLS, is_identifier
+from wrapperir.ir import RESERVED_SYMBOLS, Expr, ExprOp, Operation, Symbol, is_identifier
 
 if TYPE_CHECKING:
     import sympy  # pyright: ignore[reportMissingTypeStubs]

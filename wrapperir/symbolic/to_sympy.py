@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from wrapperir.ir.expr import Expr, ExprOp, Symbol
+from wrapperir.ir import Expr, ExprOp, Symbol
 
 if TYPE_CHECKING:
     import sympy  # pyright: ignore[reportMissingTypeStubs]

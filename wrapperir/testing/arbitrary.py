@@ -13,10 +13,7 @@ from typing import Any, Union, get_args, get_origin
 import attrs
 from hypothesis import strategies as st
 
-from wrapperir.ir.blocks import BLOCK_FIELDS
-from wrapperir.ir.expr import Expr, Operation, Symbol
-from wrapperir.ir.kernel import ConfigValue, Constant, KernelSize
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     BODY_LINES,
     DEFINITION_LINES,
     Argument,
@@ -24,28 +21,36 @@ from wrapperir.ir.line import (
     BodyLine,
     BufferRef,
     ComplexLiteral,
+    ComputedChoice,
+    ConfigValue,
+    Constant,
+    ConstantInput,
     DefinitionLine,
+    Device,
+    DType,
+    Expr,
     ExternKernelLine,
     KernelArgument,
     KernelDefinitionLine,
-    PlaceLine,
-    Provenance,
-    SourceLocation,
-    SymbolDefinitionLine,
-    TorchEnum,
-)
-from wrapperir.ir.program import ConstantInput, Program
-from wrapperir.ir.selection import ComputedChoice, RecordedChoice, Selection
-from wrapperir.ir.types import (
-    Device,
-    DType,
+    KernelSize,
     OpaqueType,
+    Operation,
+    PlaceLine,
     PoolType,
+    Program,
+    Provenance,
+    RecordedChoice,
+    Selection,
+    SourceLocation,
+    Symbol,
+    SymbolDefinitionLine,
     TensorType,
+    TorchEnum,
     TupleType,
     ValueType,
+    WorkspaceNeed,
 )
-from wrapperir.ir.workspace import WorkspaceNeed
+from wrapperir.ir.blocks import BLOCK_FIELDS
 from wrapperir.testing.arbitrary_types import (
     devices,
     dotted_names,

@@ -7,21 +7,26 @@ import math
 
 from hypothesis import strategies as st
 
-from wrapperir.ir.expr import VARIADIC, Expr, ExprOp, Operation, Symbol, accepts_arity
-from wrapperir.ir.identifier import RESERVED_SYMBOLS
-from wrapperir.ir.types import (
+from wrapperir.ir import (
     CPU,
     POOL_ALIGNMENT,
+    RESERVED_SYMBOLS,
+    VARIADIC,
     Device,
     DType,
     EventType,
+    Expr,
+    ExprOp,
     OpaqueType,
+    Operation,
     PoolType,
     ScalarType,
+    Symbol,
     TensorType,
     TupleType,
     ValueType,
     VendorLayout,
+    accepts_arity,
     contiguous_stride,
 )
 

@@ -4,10 +4,8 @@ from collections.abc import Callable, Sequence
 
 from hypothesis import strategies as st
 
+from wrapperir.ir import DType, ExprOp, ItemOf, TensorType, compare, tensor
 from wrapperir.ir.builder import BlockBuilder, KernelOperand, Operand, Value
-from wrapperir.ir.expr import ExprOp, compare
-from wrapperir.ir.line import ItemOf
-from wrapperir.ir.types import DType, TensorType, tensor
 from wrapperir.testing.generator import BlockGenerator, Tracked
 from wrapperir.testing.pool_space import PoolSpace, TrackedMemory
 

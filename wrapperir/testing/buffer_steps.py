@@ -2,9 +2,7 @@
 
 from attrs import evolve
 
-from wrapperir.ir.expr import mul
-from wrapperir.ir.line import ZeroMode
-from wrapperir.ir.types import DType, TensorType, VendorLayout, tensor
+from wrapperir.ir import DType, TensorType, VendorLayout, ZeroMode, mul, tensor
 from wrapperir.testing.generator import BlockGenerator, Tracked
 from wrapperir.testing.kernels import KernelKind
 

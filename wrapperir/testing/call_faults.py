@@ -6,26 +6,31 @@ from collections.abc import Callable, Iterator
 from attrs import evolve
 
 from wrapperir.diagnostics import Code, LinePath
-from wrapperir.ir.expr import Symbol
-from wrapperir.ir.kernel import DescriptorParameter, TensorParameter, runtime_parameters
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocateLine,
     AssertNotNanLine,
     BodyLine,
     BufferRef,
     ConditionalLine,
+    DescriptorParameter,
+    Device,
+    DType,
     ExternKernelLine,
     FreeLine,
     KernelArgument,
     KernelCallLine,
     KernelDefinitionLine,
     MultiOutputLine,
+    Program,
     SubgraphCallLine,
+    Symbol,
     SymbolDefinitionLine,
+    TensorParameter,
+    TensorType,
     ZeroMode,
+    runtime_parameters,
+    tensor,
 )
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import Device, DType, TensorType, tensor
 from wrapperir.testing.injection import Faulty, at_line, choose, places_of, with_lines
 
 

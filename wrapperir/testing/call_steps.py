@@ -1,8 +1,6 @@
 """Steps that add calls: operators of every shape, kernels and multi-kernels."""
 
-from wrapperir.ir.expr import Expr, Symbol
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.types import DType, TupleType, tensor
+from wrapperir.ir import DType, Expr, Language, Symbol, TupleType, tensor
 from wrapperir.testing.choice_steps import choose_adder
 from wrapperir.testing.descriptor_kernels import BLOCK, descriptor_kernel
 from wrapperir.testing.generator import BlockGenerator, Tracked, TrackedTuple

@@ -6,32 +6,31 @@ from collections.abc import Callable, Iterator
 from attrs import evolve
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.expr import ExprOp, Operation, Symbol, compare
-from wrapperir.ir.kernel import (
-    KernelChoice,
-    KernelSize,
-    ScalarParameter,
-    TensorParameter,
-    runtime_parameters,
-)
-from wrapperir.ir.line import (
-    KernelCallLine,
-    KernelDefinitionLine,
-    MultiKernelLine,
-    ZeroMode,
-)
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import (
+from wrapperir.ir import (
     BenchmarkChoice,
     ComputedChoice,
+    ExprOp,
     FirstChoice,
     ForcedChoice,
+    KernelCallLine,
+    KernelChoice,
+    KernelDefinitionLine,
+    KernelSize,
+    MultiKernelLine,
     NearestChoice,
+    Operation,
+    Program,
     RecordedChoice,
+    ScalarParameter,
     Selection,
+    Symbol,
+    TensorParameter,
+    WorkspaceNeed,
+    ZeroMode,
+    compare,
+    runtime_parameters,
 )
-from wrapperir.ir.workspace import WorkspaceNeed
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.testing.injection import Faulty, at_line, choose, places_of
 
 _ODD = "odd_size"

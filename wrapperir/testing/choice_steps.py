@@ -2,21 +2,30 @@
 
 from hypothesis import strategies as st
 
-from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol, compare, mod, mul
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import MultiKernelLine, ZeroMode
-from wrapperir.ir.operands import Value
-from wrapperir.ir.selection import (
+from wrapperir.ir import (
     BenchmarkChoice,
     ComputedChoice,
+    DType,
+    Expr,
+    ExprOp,
     FirstChoice,
     ForcedChoice,
     Hint,
+    Language,
+    MultiKernelLine,
     NearestChoice,
+    Operation,
     RecordedChoice,
     Selection,
+    Symbol,
+    ZeroMode,
+    compare,
+    contiguous_stride,
+    mod,
+    mul,
+    tensor,
 )
-from wrapperir.ir.types import DType, contiguous_stride, tensor
+from wrapperir.ir.operands import Value
 from wrapperir.testing.generator import BlockGenerator, Tracked
 from wrapperir.testing.kernels import KernelKind
 

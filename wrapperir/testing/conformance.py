@@ -12,9 +12,8 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.emit.contract import Emitter, Loaded, Value
+from wrapperir.emit import Emitter, Loaded, Value, check_support
 from wrapperir.emit.resolve_multi_kernels import resolve_multi_kernels
-from wrapperir.emit.support import check_support
 from wrapperir.testing.conformance_case import Case
 from wrapperir.testing.conformance_cases import CASES
 from wrapperir.testing.inputs import example_constants, example_inputs

@@ -1,12 +1,7 @@
 """Conformance programs with nested blocks."""
 
+from wrapperir.ir import DType, ExprOp, ItemOf, Operation, Program, Symbol, compare, tensor
 from wrapperir.ir.builder import BlockBuilder, ProgramBuilder, Value
-from wrapperir.ir.expr import ExprOp, Operation, Symbol, compare
-from wrapperir.ir.line import (
-    ItemOf,
-)
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import DType, tensor
 from wrapperir.testing.conformance_case import Case
 
 _MATRIX = tensor("f32", (4, 8))

@@ -2,7 +2,7 @@
 
 from attrs import frozen
 
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 
 
 @frozen

@@ -2,22 +2,31 @@
 
 from collections.abc import Callable
 
-from wrapperir.ir.builder import ProgramBuilder, Value
-from wrapperir.ir.expr import ExprOp, Operation, Symbol, ceildiv, compare, maximum, minimum
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    DType,
+    ExprOp,
     ItemOf,
+    Language,
     OffsetOf,
+    Operation,
+    Program,
     Provenance,
+    ScalarType,
     SizeOf,
     SourceLocation,
     StrideOf,
+    Symbol,
     SymbolKind,
     TorchEnum,
+    TupleType,
     ValueOf,
+    ceildiv,
+    compare,
+    maximum,
+    minimum,
+    tensor,
 )
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import DType, ScalarType, TupleType, tensor
+from wrapperir.ir.builder import ProgramBuilder, Value
 from wrapperir.testing.conformance_blocks import BLOCK_CASES
 from wrapperir.testing.conformance_case import Case
 from wrapperir.testing.conformance_kernels import DESCRIPTOR_CASES, kernel_cases

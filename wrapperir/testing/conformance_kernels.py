@@ -1,16 +1,19 @@
 """Conformance programs with kernels."""
 
-from wrapperir.ir.builder import ProgramBuilder, Value
-from wrapperir.ir.expr import Expr, Symbol
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    CPU,
+    Expr,
+    FirstChoice,
+    ForcedChoice,
     ItemOf,
+    Language,
+    Program,
     SizeOf,
+    Symbol,
     ZeroMode,
+    tensor,
 )
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import FirstChoice, ForcedChoice
-from wrapperir.ir.types import CPU, tensor
+from wrapperir.ir.builder import ProgramBuilder, Value
 from wrapperir.testing.conformance_case import Case
 from wrapperir.testing.descriptor_kernels import BLOCK, descriptor_kernel
 from wrapperir.testing.kernels import KernelKind, library_kernel

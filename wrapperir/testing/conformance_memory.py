@@ -2,12 +2,23 @@
 
 from collections.abc import Callable
 
+from wrapperir.ir import (
+    CPU,
+    DType,
+    ExprOp,
+    ItemOf,
+    Language,
+    PoolType,
+    Program,
+    SizeOf,
+    Symbol,
+    ZeroMode,
+    ceildiv,
+    compare,
+    mul,
+    tensor,
+)
 from wrapperir.ir.builder import BlockBuilder, Operand, ProgramBuilder, Value
-from wrapperir.ir.expr import ExprOp, Symbol, ceildiv, compare, mul
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import ItemOf, SizeOf, ZeroMode
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import CPU, DType, PoolType, tensor
 from wrapperir.testing.conformance_case import Case
 from wrapperir.testing.kernels import KernelKind, library_kernel
 

@@ -10,35 +10,33 @@ from collections.abc import Mapping, Sequence
 
 from attrs import evolve
 
-from wrapperir.ir.builder import BlockBuilder, ProgramBuilder, Value
-from wrapperir.ir.expr import (
+from wrapperir.ir import (
+    CPU,
+    BenchmarkChoice,
+    ComputedChoice,
+    DType,
     Expr,
     ExprOp,
+    Hint,
+    ItemOf,
+    KernelDefinitionLine,
+    Language,
+    MultiKernelLine,
+    NearestChoice,
     Operation,
+    Program,
+    RecordedChoice,
+    Selection,
+    SizeOf,
     Symbol,
+    ZeroMode,
     compare,
     floordiv,
     maximum,
     mod,
+    tensor,
 )
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import (
-    ItemOf,
-    KernelDefinitionLine,
-    MultiKernelLine,
-    SizeOf,
-    ZeroMode,
-)
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import (
-    BenchmarkChoice,
-    ComputedChoice,
-    Hint,
-    NearestChoice,
-    RecordedChoice,
-    Selection,
-)
-from wrapperir.ir.types import CPU, DType, tensor
+from wrapperir.ir.builder import BlockBuilder, ProgramBuilder, Value
 from wrapperir.testing.conformance_case import Case
 from wrapperir.testing.kernels import KernelKind, library_kernel
 

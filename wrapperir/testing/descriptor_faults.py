@@ -6,20 +6,22 @@ from collections.abc import Iterator
 from attrs import evolve
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.kernel import DescriptorParameter, TensorParameter, runtime_parameters
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocateLine,
     BodyLine,
     BufferRef,
+    DescriptorParameter,
     FreeLine,
     KernelArgument,
     KernelCallLine,
     KernelDefinitionLine,
+    Program,
     ReinterpretLine,
+    TensorParameter,
     ZeroMode,
+    runtime_parameters,
+    tensor,
 )
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import tensor
 from wrapperir.testing.injection import Faulty, at_line, choose, with_lines
 
 

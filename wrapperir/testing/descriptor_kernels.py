@@ -1,16 +1,17 @@
 """A Triton kernel that takes its matrices behind tensor descriptors."""
 
-from wrapperir.ir.expr import Symbol, ceildiv
-from wrapperir.ir.kernel import (
+from wrapperir.ir import (
     Access,
     ConstexprParameter,
     DescriptorParameter,
+    DType,
     KernelConfig,
+    KernelDefinitionLine,
     Language,
     ScalarParameter,
+    Symbol,
+    ceildiv,
 )
-from wrapperir.ir.line import KernelDefinitionLine
-from wrapperir.ir.types import DType
 
 BLOCK = (4, 4)
 """The block of all its descriptors."""

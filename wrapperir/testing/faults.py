@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 
-from wrapperir.ir.program import Program
+from wrapperir.ir import Program
 from wrapperir.testing import (
     call_faults,
     choice_faults,

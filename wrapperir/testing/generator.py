@@ -11,22 +11,24 @@ from typing import TypeVar
 from attrs import define, field, frozen
 from hypothesis import strategies as st
 
-from wrapperir.ir.builder import BlockBuilder, ProgramBuilder, Value
-from wrapperir.ir.descriptors import DESCRIPTOR_ALIGNMENT
-from wrapperir.ir.expr import Expr, Number, Symbol, evaluate_int, mul
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import (
-    KernelDefinitionLine,
-    SymbolSource,
-    ZeroMode,
-)
-from wrapperir.ir.types import (
+from wrapperir.ir import (
     DEFAULT_SPACE,
     DType,
+    Expr,
+    KernelDefinitionLine,
+    Language,
+    Number,
+    Symbol,
+    SymbolSource,
     TensorType,
+    ZeroMode,
     contiguous_stride,
+    evaluate_int,
+    mul,
     tensor,
 )
+from wrapperir.ir.builder import BlockBuilder, ProgramBuilder, Value
+from wrapperir.ir.descriptors import DESCRIPTOR_ALIGNMENT
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir.testing.pool_space import PoolSpace, TakenUnits, TrackedMemory
 

@@ -7,11 +7,8 @@ from typing import TypeVar
 from attrs import evolve, frozen
 
 from wrapperir.diagnostics import Code, LinePath
+from wrapperir.ir import BodyLine, Program
 from wrapperir.ir.effects import definitions
-from wrapperir.ir.line import (
-    BodyLine,
-)
-from wrapperir.ir.program import Program
 
 L = TypeVar("L")
 

@@ -9,22 +9,27 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve
 
-from wrapperir.ir.expr import EvaluationError, Number, Symbol, evaluate_int
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     BodyLine,
+    DType,
+    EvaluationError,
     ItemOf,
+    Number,
+    Program,
+    ScalarType,
     SizeOf,
+    Symbol,
     SymbolDefinitionLine,
     SymbolKind,
+    TensorType,
     ValueOf,
+    evaluate_int,
 )
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import DType, ScalarType, TensorType
 
 if TYPE_CHECKING:
     import torch
 
-    from wrapperir.emit.contract import Value
+    from wrapperir.emit import Value
 
 _SMALLEST, _LARGEST = -3, 3
 _UNBOUNDED_RANGE = 4
@@ -146,7 +151,7 @@ def _tensor(
 ) -> "torch.Tensor":
     import torch
 
-    from wrapperir.interp.torch_values import TORCH_DTYPES
+    from wrapperir.interp import TORCH_DTYPES
 
     try:
         size = [evaluate_int(extent, values) for extent in type.size]

@@ -9,18 +9,19 @@ from enum import Enum
 
 from attrs import frozen
 
-from wrapperir.ir.expr import Symbol, ceildiv
-from wrapperir.ir.kernel import (
+from wrapperir.ir import (
     Access,
     BufferParameter,
     ConstexprParameter,
+    DType,
     KernelConfig,
+    KernelDefinitionLine,
     Language,
     Parameter,
     ScalarParameter,
+    Symbol,
+    ceildiv,
 )
-from wrapperir.ir.line import KernelDefinitionLine
-from wrapperir.ir.types import DType
 
 
 class KernelKind(Enum):

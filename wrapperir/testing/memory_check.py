@@ -10,8 +10,7 @@ from itertools import combinations
 from attrs import frozen
 
 from wrapperir.diagnostics import LinePath
-from wrapperir.ir.expr import Number
-from wrapperir.ir.program import Program
+from wrapperir.ir import Number, Program
 from wrapperir.testing.memory_trace import Trace, TracedMemory, TracedUse
 from wrapperir.testing.memory_walk import traces
 

@@ -5,18 +5,22 @@ import random
 from attrs import evolve
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.effects import LineEffects, Origin, uses
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocateLine,
     AssertNotNanLine,
     BufferRef,
+    ConstantInput,
+    DType,
     ExternKernelLine,
     FreeLine,
+    Input,
+    Program,
     ReinterpretLine,
     ReuseLine,
+    TensorType,
+    tensor,
 )
-from wrapperir.ir.program import ConstantInput, Input, Program
-from wrapperir.ir.types import DType, TensorType, tensor
+from wrapperir.ir.effects import LineEffects, Origin, uses
 from wrapperir.testing.injection import (
     Faulty,
     at_line,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from attrs import define, field, frozen
 
 from wrapperir.diagnostics import LinePath
-from wrapperir.ir.types import Device, ValueType
+from wrapperir.ir import Device, ValueType
 
 
 @frozen

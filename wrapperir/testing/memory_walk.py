@@ -12,17 +12,8 @@ from math import prod
 from attrs import field, frozen
 
 from wrapperir.diagnostics import LinePath
-from wrapperir.ir.expr import (
-    EvaluationError,
-    Expr,
-    Number,
-    Operation,
-    Symbol,
-    evaluate,
-    evaluate_int,
-)
-from wrapperir.ir.kernel import TensorParameter, runtime_parameters
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    CPU,
     AllocateLine,
     AllocatePoolLine,
     AssertAlignmentLine,
@@ -34,40 +25,46 @@ from wrapperir.ir.line import (
     BufferRef,
     CommentLine,
     ConditionalLine,
+    Device,
+    EvaluationError,
+    EventType,
+    Expr,
     ExternKernelLine,
     FreeLine,
     ItemOf,
     KernelArgument,
     KernelCallLine,
     MultiOutputLine,
+    Number,
     OffsetOf,
+    OpaqueType,
+    Operation,
     PlaceLine,
+    PoolType,
+    Program,
     RecordEventLine,
     ReinterpretLine,
     Result,
     ReuseLine,
+    ScalarType,
     SizeOf,
     StrideOf,
     SubgraphCallLine,
+    Symbol,
     SymbolDefinitionLine,
+    TensorParameter,
+    TensorType,
+    TupleType,
     ValueOf,
+    ValueType,
     WaitEventLine,
     WhileLoopLine,
     ZeroMode,
+    evaluate,
+    evaluate_int,
+    runtime_parameters,
 )
 from wrapperir.ir.mentions import buffers_in
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import (
-    CPU,
-    Device,
-    EventType,
-    OpaqueType,
-    PoolType,
-    ScalarType,
-    TensorType,
-    TupleType,
-    ValueType,
-)
 from wrapperir.testing.memory_trace import Trace, TracedMemory, TracedUse, TracedValue
 
 MOST_CHOICES = 6

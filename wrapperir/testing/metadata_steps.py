@@ -2,8 +2,9 @@
 
 from hypothesis import strategies as st
 
-from wrapperir.ir.expr import ExprOp, compare, minimum, mul
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    DType,
+    ExprOp,
     ItemOf,
     OffsetOf,
     Provenance,
@@ -11,8 +12,10 @@ from wrapperir.ir.line import (
     SourceLocation,
     StrideOf,
     SymbolSource,
+    compare,
+    minimum,
+    mul,
 )
-from wrapperir.ir.types import DType
 from wrapperir.testing.generator import BlockGenerator
 
 _TEXTS = st.sampled_from(

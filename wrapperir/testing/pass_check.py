@@ -10,19 +10,17 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 
-from wrapperir.analysis.live_bytes import analyze_memory
+from wrapperir.analysis import analyze_memory
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.interp import interpret
+from wrapperir.ir import BodyLine, ItemOf, Number, Program, Symbol, SymbolDefinitionLine
 from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.expr import Number, Symbol
-from wrapperir.ir.line import BodyLine, ItemOf, SymbolDefinitionLine
-from wrapperir.ir.program import Program
 from wrapperir.testing.inputs import example_constants, example_inputs
 from wrapperir.testing.memory_check import memory_conflicts, peak_bytes
 from wrapperir.verify import verify
 
 if TYPE_CHECKING:
-    from wrapperir.emit.contract import Value
+    from wrapperir.emit import Value
 
 _MOST = 8
 """How far a symbol that a block reads from data is taken to be above its lower bound."""

@@ -9,25 +9,29 @@ from collections.abc import Sequence
 from attrs import evolve
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.expr import Expr
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocatePoolLine,
     Block,
     BlockParameter,
     BodyLine,
     BufferRef,
+    Device,
+    DType,
+    Expr,
     ExternKernelLine,
     FreeLine,
     PlaceLine,
+    PoolType,
+    Program,
     RecordEventLine,
     ReinterpretLine,
     Result,
     SubgraphCallLine,
+    TensorType,
     WaitEventLine,
     ZeroMode,
+    tensor,
 )
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import Device, DType, PoolType, TensorType, tensor
 from wrapperir.testing.injection import Faulty, at_line, with_lines
 
 _POOL = "faulty_pool"

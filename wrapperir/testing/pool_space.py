@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 
 from attrs import define, field, frozen
 
+from wrapperir.ir import Expr, PoolType, TensorType, ceildiv, mul
 from wrapperir.ir.builder import Value
-from wrapperir.ir.expr import Expr, ceildiv, mul
-from wrapperir.ir.types import PoolType, TensorType
 
 
 @define(eq=False)

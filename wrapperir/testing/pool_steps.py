@@ -1,7 +1,6 @@
 """Steps that add pools, and pools in pools; buffers are placed where these have space."""
 
-from wrapperir.ir.expr import mul
-from wrapperir.ir.types import PoolType
+from wrapperir.ir import PoolType, mul
 from wrapperir.testing.generator import BlockGenerator
 from wrapperir.testing.pool_space import PoolSpace, units_of
 

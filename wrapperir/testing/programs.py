@@ -10,12 +10,19 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
+from wrapperir.ir import (
+    DType,
+    Expr,
+    Language,
+    Program,
+    ScalarType,
+    SizeOf,
+    Symbol,
+    SymbolKind,
+    ValueOf,
+    tensor,
+)
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.expr import Expr, Symbol
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import SizeOf, SymbolKind, ValueOf
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import DType, ScalarType, tensor
 from wrapperir.testing import (
     block_steps,
     buffer_steps,

@@ -1,8 +1,6 @@
 """Steps that add tensors of further sizes: wider ones, and those that the data decide."""
 
-from wrapperir.ir.expr import Symbol, mul
-from wrapperir.ir.line import ItemOf, SizeOf
-from wrapperir.ir.types import DType, tensor
+from wrapperir.ir import DType, ItemOf, SizeOf, Symbol, mul, tensor
 from wrapperir.testing.generator import BlockGenerator, Tracked
 
 _LARGEST_ITEM = 8

@@ -9,19 +9,19 @@ from collections.abc import Iterator, Sequence
 from attrs import define, evolve, field
 from hypothesis import strategies as st
 
-from wrapperir.ir.blocks import blocks_of, walk_lines
-from wrapperir.ir.effects import LineEffects, Origin, ValueDefinition, uses
-from wrapperir.ir.fresh_names import Names, value_names
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     BodyLine,
     ExternKernelLine,
     KernelCallLine,
+    PoolType,
+    Program,
     RecordEventLine,
     WaitEventLine,
     ZeroMode,
 )
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import PoolType
+from wrapperir.ir.blocks import blocks_of, walk_lines
+from wrapperir.ir.effects import LineEffects, Origin, ValueDefinition, uses
+from wrapperir.ir.fresh_names import Names, value_names
 
 _STREAMS = 3
 

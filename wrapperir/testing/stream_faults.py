@@ -5,22 +5,24 @@ import random
 from attrs import evolve
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocateLine,
     AllocatePoolLine,
     Block,
     BodyLine,
     BufferRef,
+    DType,
     ExternKernelLine,
     FreeLine,
     PlaceLine,
+    PoolType,
+    Program,
     RecordEventLine,
     ReuseLine,
     SubgraphCallLine,
     WaitEventLine,
+    tensor,
 )
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import DType, PoolType, tensor
 from wrapperir.testing.injection import Faulty, at_line, choose, places_of, with_lines
 
 _TYPE = tensor(DType.F32, (16,))

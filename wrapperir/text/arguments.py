@@ -4,8 +4,14 @@ import re
 from collections.abc import Callable
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.kernel import Constant
-from wrapperir.ir.line import Argument, BufferRef, ComplexLiteral, KernelArgument, TorchEnum
+from wrapperir.ir import (
+    Argument,
+    BufferRef,
+    ComplexLiteral,
+    Constant,
+    KernelArgument,
+    TorchEnum,
+)
 from wrapperir.text.cursor import Cursor
 from wrapperir.text.expressions import parse_expression
 from wrapperir.text.literals import parse_signed_number, parse_string

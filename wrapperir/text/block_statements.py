@@ -7,16 +7,16 @@ from typing import TypeAlias
 from attrs import frozen
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     Block,
     BlockParameter,
     BodyLine,
     ConditionalLine,
     Result,
     SubgraphCallLine,
+    ValueType,
     WhileLoopLine,
 )
-from wrapperir.ir.types import ValueType
 from wrapperir.text.arguments import parse_kernel_argument, parse_kernel_arguments
 from wrapperir.text.cursor import Cursor
 from wrapperir.text.line_source import opens_block

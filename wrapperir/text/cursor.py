@@ -8,8 +8,7 @@ from typing import TypeVar
 from attrs import Factory, define
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.line import Provenance
-from wrapperir.ir.types import Device, DType, TensorType
+from wrapperir.ir import Device, DType, Provenance, TensorType
 from wrapperir.text.limits import MAX_LIST_DEPTH, MAX_NESTING
 from wrapperir.text.malformed import Malformed, quoted
 

@@ -1,6 +1,6 @@
 """Prints kernel definitions: each as its lines, at the left margin."""
 
-from wrapperir.ir.line import KernelDefinitionLine, MultiKernelLine
+from wrapperir.ir import KernelDefinitionLine, MultiKernelLine
 from wrapperir.text.literals import format_string
 from wrapperir.text.part_printer import PartPrinter
 from wrapperir.text.selections import (

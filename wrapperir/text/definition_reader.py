@@ -1,7 +1,7 @@
 """Reads kernel definitions: their lines, their sources, and on after an error."""
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.line import DefinitionLine
+from wrapperir.ir import DefinitionLine
 from wrapperir.text.cursor import Cursor
 from wrapperir.text.definitions import KernelParts, MultiKernelParts
 from wrapperir.text.line_source import LineSource

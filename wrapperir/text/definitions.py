@@ -3,22 +3,24 @@
 from attrs import field, frozen
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.expr import Expr
-from wrapperir.ir.kernel import (
+from wrapperir.ir import (
     Access,
     BufferParameter,
     Constant,
     ConstexprParameter,
     DescriptorParameter,
+    Expr,
     KernelChoice,
     KernelConfig,
+    KernelDefinitionLine,
     KernelSize,
     Language,
+    MultiKernelLine,
     Parameter,
+    Provenance,
     ScalarParameter,
+    Selection,
 )
-from wrapperir.ir.line import KernelDefinitionLine, MultiKernelLine, Provenance
-from wrapperir.ir.selection import Selection
 from wrapperir.text.arguments import parse_constant
 from wrapperir.text.cursor import Cursor
 from wrapperir.text.expressions import parse_expression

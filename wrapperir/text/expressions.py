@@ -10,8 +10,9 @@ no base of ``**`` is part of the number, so ``-5`` is a number and ``-(5)`` a ne
 from collections.abc import Callable
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.expr import (
+from wrapperir.ir import (
     MAX_DEPTH,
+    RESERVED_SYMBOLS,
     VARIADIC,
     Expr,
     ExprOp,
@@ -19,7 +20,6 @@ from wrapperir.ir.expr import (
     Symbol,
     accepts_arity,
 )
-from wrapperir.ir.identifier import RESERVED_SYMBOLS
 from wrapperir.text.cursor import Cursor, suggestion
 from wrapperir.text.literals import SPECIAL_FLOATS, format_number, parse_number
 from wrapperir.text.malformed import Malformed, quoted

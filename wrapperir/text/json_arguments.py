@@ -9,9 +9,20 @@ Numbers, booleans, strings and ``null`` are JSON's own; ``{"symbol": "s0"}`` is 
 from collections.abc import Callable
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.expr import MAX_DEPTH, Expr, ExprOp, Operation, Symbol, accepts_arity
-from wrapperir.ir.line import Argument, BufferRef, ComplexLiteral, TorchEnum
-from wrapperir.ir.types import Device, DType
+from wrapperir.ir import (
+    MAX_DEPTH,
+    Argument,
+    BufferRef,
+    ComplexLiteral,
+    Device,
+    DType,
+    Expr,
+    ExprOp,
+    Operation,
+    Symbol,
+    TorchEnum,
+    accepts_arity,
+)
 from wrapperir.text.arguments import TORCH_ENUMS
 from wrapperir.text.json_forms import (
     IDENTIFIER,

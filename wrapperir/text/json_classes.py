@@ -9,51 +9,45 @@ from typing import Union, get_args, get_origin
 
 import attrs
 
-from wrapperir.ir.expr import Expr
-from wrapperir.ir.kernel import (
-    BufferParameter,
-    ConfigValue,
-    Constant,
-    ConstexprParameter,
-    DescriptorParameter,
-    ScalarParameter,
-)
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     KEYWORDS,
     Argument,
+    BenchmarkChoice,
     Block,
     BodyLine,
+    BufferParameter,
+    ComputedChoice,
+    ConfigValue,
+    Constant,
+    ConstantInput,
+    ConstexprParameter,
+    DescriptorParameter,
+    Device,
+    EventType,
+    Expr,
     ExternKernelLine,
+    FirstChoice,
+    ForcedChoice,
     ItemOf,
     KernelArgument,
     KernelDefinitionLine,
+    LayoutValue,
+    NearestChoice,
     OffsetOf,
+    OpaqueType,
+    PoolType,
     Provenance,
+    RecordedChoice,
+    ScalarParameter,
+    ScalarType,
     SizeOf,
     SourceLocation,
     StrideOf,
     SymbolDefinitionLine,
     SymbolSource,
-    ValueOf,
-)
-from wrapperir.ir.program import ConstantInput
-from wrapperir.ir.selection import (
-    BenchmarkChoice,
-    ComputedChoice,
-    FirstChoice,
-    ForcedChoice,
-    NearestChoice,
-    RecordedChoice,
-)
-from wrapperir.ir.types import (
-    Device,
-    EventType,
-    LayoutValue,
-    OpaqueType,
-    PoolType,
-    ScalarType,
     TensorType,
     TupleType,
+    ValueOf,
     ValueType,
     VendorLayout,
 )

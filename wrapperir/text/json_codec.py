@@ -7,7 +7,7 @@ from typing import NoReturn
 import attrs
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Position
-from wrapperir.ir.program import SCHEMA_VERSION, Program
+from wrapperir.ir import SCHEMA_VERSION, Program
 from wrapperir.text.json_classes import field_form, item_form
 from wrapperir.text.json_forms import (
     Form,

@@ -9,7 +9,7 @@ import json
 
 import attrs
 
-from wrapperir.ir.program import SCHEMA_VERSION, Program
+from wrapperir.ir import SCHEMA_VERSION, Program
 from wrapperir.text.json_arguments import DEFINITIONS
 from wrapperir.text.json_classes import definitions, field_form
 from wrapperir.text.json_codec import HEADER

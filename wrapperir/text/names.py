@@ -1,7 +1,7 @@
 """Checks the names of a program in memory or in JSON; text's are right by its grammar."""
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.identifier import RESERVED_SYMBOLS, is_identifier, is_operator
+from wrapperir.ir import RESERVED_SYMBOLS, is_identifier, is_operator
 from wrapperir.text.limits import MAX_DEVICE_INDEX
 from wrapperir.text.malformed import Malformed, quoted
 

@@ -8,9 +8,7 @@ from typing import TypeVar
 from attrs import frozen
 
 from wrapperir.diagnostics import Code, DiagnosticError, LinePath, Position
-from wrapperir.ir.expr import Expr
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import ValueType
+from wrapperir.ir import Expr, Program, ValueType
 from wrapperir.text.cursor import Cursor
 from wrapperir.text.expressions import parse_expression
 from wrapperir.text.malformed import Malformed

@@ -1,38 +1,36 @@
 """Prints the parts of lines: names, types, arguments, devices, provenance."""
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.expr import Expr, Operation, Symbol
-from wrapperir.ir.kernel import (
+from wrapperir.ir import (
+    DEFAULT_SPACE,
+    POOL_ALIGNMENT,
+    Argument,
     BufferParameter,
+    BufferRef,
+    ComplexLiteral,
     Constant,
     ConstexprParameter,
     DescriptorParameter,
-    Parameter,
-)
-from wrapperir.ir.line import (
-    Argument,
-    BufferRef,
-    ComplexLiteral,
-    ItemOf,
-    OffsetOf,
-    Provenance,
-    SizeOf,
-    StrideOf,
-    SymbolSource,
-    TorchEnum,
-    ValueOf,
-)
-from wrapperir.ir.types import (
-    DEFAULT_SPACE,
-    POOL_ALIGNMENT,
     Device,
     DType,
     EventType,
+    Expr,
+    ItemOf,
+    OffsetOf,
     OpaqueType,
+    Operation,
+    Parameter,
     PoolType,
+    Provenance,
     ScalarType,
+    SizeOf,
+    StrideOf,
+    Symbol,
+    SymbolSource,
     TensorType,
+    TorchEnum,
     TupleType,
+    ValueOf,
     ValueType,
     contiguous_stride,
 )

@@ -3,10 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from wrapperir.diagnostics import Code, DiagnosticError, LinePath, Position
-from wrapperir.ir.expr import Expr
-from wrapperir.ir.line import AnyLine
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import ValueType
+from wrapperir.ir import AnyLine, Expr, Program, ValueType
 from wrapperir.text.malformed import ILL_TYPED, Malformed, ill_typed
 from wrapperir.text.parse import parse_with_positions
 from wrapperir.text.part_printer import PartPrinter

@@ -1,8 +1,9 @@
 """Prints programs: the same text for equal programs, which reads as an equal program."""
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     KEYWORDS,
+    SCHEMA_VERSION,
     AllocateLine,
     AllocatePoolLine,
     AnyLine,
@@ -18,9 +19,11 @@ from wrapperir.ir.line import (
     FreeLine,
     KernelCallLine,
     KernelDefinitionLine,
+    LineVisitor,
     MultiKernelLine,
     MultiOutputLine,
     PlaceLine,
+    Program,
     RecordEventLine,
     ReinterpretLine,
     Result,
@@ -30,8 +33,6 @@ from wrapperir.ir.line import (
     WaitEventLine,
     WhileLoopLine,
 )
-from wrapperir.ir.program import SCHEMA_VERSION, Program
-from wrapperir.ir.visitor import LineVisitor
 from wrapperir.text.definition_printer import format_kernel_definition, format_multi_kernel
 from wrapperir.text.limits import MAX_BLOCK_DEPTH
 from wrapperir.text.literals import format_integer, format_string

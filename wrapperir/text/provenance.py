@@ -1,6 +1,6 @@
 """What ends a line: its provenance, and the brace of a line with blocks."""
 
-from wrapperir.ir.line import Provenance, SourceLocation
+from wrapperir.ir import Provenance, SourceLocation
 from wrapperir.text.cursor import Cursor
 from wrapperir.text.literals import parse_integer, parse_string
 

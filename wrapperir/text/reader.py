@@ -5,15 +5,18 @@ from collections.abc import Iterator
 from attrs import evolve
 
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    SCHEMA_VERSION,
     Argument,
     Block,
     BlockParameter,
     BodyLine,
+    ConstantInput,
     DefinitionLine,
+    Input,
+    Program,
     SymbolDefinitionLine,
 )
-from wrapperir.ir.program import SCHEMA_VERSION, ConstantInput, Input, Program
 from wrapperir.text.arguments import parse_operand
 from wrapperir.text.block_statements import (
     BlockStatement,

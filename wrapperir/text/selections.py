@@ -6,18 +6,20 @@ A parameter is written by its name, or by its position where a name would mean a
 from collections.abc import Callable, Sequence
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.kernel import KernelChoice, KernelSize, Parameter
-from wrapperir.ir.selection import (
+from wrapperir.ir import (
     BenchmarkChoice,
     ComputedChoice,
     FirstChoice,
     ForcedChoice,
     Hint,
+    KernelChoice,
+    KernelSize,
     NearestChoice,
+    Parameter,
     RecordedChoice,
     Selection,
+    WorkspaceNeed,
 )
-from wrapperir.ir.workspace import WorkspaceNeed
 from wrapperir.text.cursor import Cursor, suggestion
 from wrapperir.text.expressions import parse_expression
 from wrapperir.text.literals import (

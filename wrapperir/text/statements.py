@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.expr import Expr
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocateLine,
     AllocatePoolLine,
     AssertAlignmentLine,
@@ -18,6 +17,7 @@ from wrapperir.ir.line import (
     AssertSizeStrideLine,
     BodyLine,
     CommentLine,
+    Expr,
     ExternKernelLine,
     FreeLine,
     ItemOf,
@@ -35,8 +35,8 @@ from wrapperir.ir.line import (
     SymbolSource,
     ValueOf,
     WaitEventLine,
+    ZeroMode,
 )
-from wrapperir.ir.workspace import ZeroMode
 from wrapperir.text.arguments import parse_arguments, parse_kernel_arguments
 from wrapperir.text.block_statements import BLOCK_STATEMENTS, BlockStatement
 from wrapperir.text.cursor import Cursor, suggestion

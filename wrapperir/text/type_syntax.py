@@ -13,16 +13,18 @@ from collections.abc import Callable
 from attrs import define
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.expr import MAX_DEPTH, Expr, Operation, depth
-from wrapperir.ir.types import (
+from wrapperir.ir import (
     CPU,
     DEFAULT_SPACE,
+    MAX_DEPTH,
     POOL_ALIGNMENT,
     Device,
     DType,
     EventType,
+    Expr,
     LayoutValue,
     OpaqueType,
+    Operation,
     PoolType,
     ScalarType,
     TensorType,
@@ -30,6 +32,7 @@ from wrapperir.ir.types import (
     ValueType,
     VendorLayout,
     contiguous_stride,
+    depth,
 )
 from wrapperir.text.cursor import Cursor
 from wrapperir.text.expressions import parse_expression

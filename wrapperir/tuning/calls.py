@@ -4,30 +4,39 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from attrs import evolve, frozen
 
-from wrapperir.ir.blocks import blocks_of
-from wrapperir.ir.effects import definitions
-from wrapperir.ir.expr import Expr, Operation, Symbol, symbols_in
-from wrapperir.ir.fresh_names import Names
-from wrapperir.ir.kernel import TensorParameter, runtime_parameters
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocateLine,
     Block,
     BodyLine,
     BufferRef,
     DefinitionLine,
+    Device,
+    DType,
+    Expr,
+    Input,
     KernelArgument,
     KernelCallLine,
     KernelDefinitionLine,
     MultiKernelLine,
+    Operation,
     PlaceLine,
+    Program,
+    ScalarType,
+    Symbol,
     SymbolDefinitionLine,
     SymbolKind,
+    TensorParameter,
+    TensorType,
     ValueOf,
+    ValueType,
+    ZeroMode,
+    runtime_parameters,
+    symbols_in,
 )
+from wrapperir.ir.blocks import blocks_of
+from wrapperir.ir.effects import definitions
+from wrapperir.ir.fresh_names import Names
 from wrapperir.ir.mentions import type_symbols
-from wrapperir.ir.program import Input, Program
-from wrapperir.ir.types import Device, DType, ScalarType, TensorType, ValueType
-from wrapperir.ir.workspace import ZeroMode
 
 _ZERO = (ZeroMode.ZERO_ON_CALL, ZeroMode.ZERO_PER_PROGRAM)
 

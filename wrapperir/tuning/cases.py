@@ -2,12 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 
-from wrapperir.caching.private_cache import CacheRefusedError, digest_of
+from wrapperir.caching import CacheRefusedError, digest_of
 from wrapperir.emit.kernel_digest import kernel_digest
 from wrapperir.emit.torch_dtypes import torch_device, torch_dtype
-from wrapperir.ir.expr import Expr, Number, evaluate, evaluate_int
-from wrapperir.ir.line import KernelDefinitionLine, MultiKernelLine
-from wrapperir.ir.types import TensorType
+from wrapperir.ir import (
+    Expr,
+    KernelDefinitionLine,
+    MultiKernelLine,
+    Number,
+    TensorType,
+    evaluate,
+    evaluate_int,
+)
 from wrapperir.tuning.calls import Call
 from wrapperir.tuning.choice_cache import ChoiceCache, Entry
 from wrapperir.tuning.choice_facts import Fact, call_facts, number_fact, tensor_fact

@@ -13,7 +13,7 @@ from typing import Final, cast
 
 from attrs import frozen
 
-from wrapperir.caching.private_cache import PrivateCache, user_cache
+from wrapperir.caching import PrivateCache, user_cache
 
 SETTING: Final = "WRAPPERIR_CHOICE_CACHE"
 """The environment variable that turns the cache off (``0``) or is its absolute path."""

@@ -2,8 +2,15 @@
 
 from collections.abc import Sequence
 
-from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol, compare
-from wrapperir.ir.selection import ComputedChoice, RecordedChoice
+from wrapperir.ir import (
+    ComputedChoice,
+    Expr,
+    ExprOp,
+    Operation,
+    RecordedChoice,
+    Symbol,
+    compare,
+)
 from wrapperir.tuning.decision import Sample, learn_decision
 from wrapperir.tuning.report import CaseReport, totals
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from wrapperir.ir.expr import Expr
+from wrapperir.ir import Expr
 from wrapperir.tuning.decision_terms import Feature, features_of
 from wrapperir.tuning.decision_tree import Losses, grow_tree, prune_tree
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from attrs import frozen
 
-from wrapperir.ir.expr import Expr, Symbol, mod, product
+from wrapperir.ir import Expr, Symbol, mod, product
 
 Sizes = tuple[int, ...]
 

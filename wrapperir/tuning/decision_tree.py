@@ -8,8 +8,8 @@ from operator import mul, sub
 
 from attrs import frozen
 
-from wrapperir.ir.expr import Expr, ExprOp, Operation, compare
-from wrapperir.ir.expr import mul as times
+from wrapperir.ir import Expr, ExprOp, Operation, compare
+from wrapperir.ir import mul as times
 from wrapperir.tuning.decision_terms import Feature
 
 DEEPEST = 12

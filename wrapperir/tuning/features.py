@@ -4,11 +4,17 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import evolve
 
-from wrapperir.ir.expr import Expr, Number, evaluate_int, symbols_in
-from wrapperir.ir.kernel import KernelSize, ScalarParameter
-from wrapperir.ir.line import MultiKernelLine
-from wrapperir.ir.selection import ComputedChoice
-from wrapperir.ir.types import TensorType
+from wrapperir.ir import (
+    ComputedChoice,
+    Expr,
+    KernelSize,
+    MultiKernelLine,
+    Number,
+    ScalarParameter,
+    TensorType,
+    evaluate_int,
+    symbols_in,
+)
 from wrapperir.tuning.calls import Call
 
 

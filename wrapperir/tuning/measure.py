@@ -8,20 +8,23 @@ import torch
 from attrs import define, frozen
 
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.emit.contract import Emitter, Loaded, Value
-from wrapperir.emit.pipeline import compile_program
+from wrapperir.emit import Emitter, Loaded, Value, compile_program
 from wrapperir.emit.torch_dtypes import torch_device, torch_dtype
 from wrapperir.emit.updated_arguments import updated_arguments
-from wrapperir.ir.expr import Number, evaluate_int
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     BufferRef,
+    Device,
     KernelArgument,
     KernelCallLine,
     KernelDefinitionLine,
+    Number,
+    Program,
+    ScalarType,
+    TensorType,
     ValueOf,
+    evaluate_int,
+    storage_extent,
 )
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import Device, ScalarType, TensorType, storage_extent
 from wrapperir.tuning.calls import CallProgram
 from wrapperir.tuning.kernel_times import Clock, current_device, least_times
 

@@ -6,15 +6,21 @@ import torch
 from attrs import evolve, frozen
 
 from wrapperir.diagnostics import Severity
-from wrapperir.emit.contract import Emitter
-from wrapperir.emit.support import check_support
+from wrapperir.emit import Emitter, check_support
 from wrapperir.emit.torch_dtypes import torch_device
-from wrapperir.ir.expr import EvaluationError, evaluate
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine, MultiKernelLine
-from wrapperir.ir.program import Program
-from wrapperir.ir.selection import FirstChoice, ForcedChoice
-from wrapperir.ir.types import Device, TensorType
+from wrapperir.ir import (
+    DefinitionLine,
+    Device,
+    EvaluationError,
+    FirstChoice,
+    ForcedChoice,
+    KernelDefinitionLine,
+    Language,
+    MultiKernelLine,
+    Program,
+    TensorType,
+    evaluate,
+)
 from wrapperir.tuning.calls import Call, call_program, calls_of
 from wrapperir.tuning.features import values_at, with_sizes
 from wrapperir.tuning.shapes import NotTunableError, Sampling, Values, samples_of

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias, TypeVar, cast
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.ir.expr import Expr, ExprOp, Number, Operation, symbols_in
+from wrapperir.ir import Expr, ExprOp, Number, Operation, symbols_in
 from wrapperir.text import format_expr, parse_expr
 from wrapperir.tuning.report import (
     CaseReport,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from wrapperir.ir.expr import Expr, Number, evaluate_int
+from wrapperir.ir import Expr, Number, evaluate_int
 
 
 @frozen(kw_only=True)

@@ -6,16 +6,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from attrs import evolve, frozen
 
-from wrapperir.ir.expr import (
+from wrapperir.ir import (
     EvaluationError,
+    ItemOf,
     Number,
     Operation,
     Symbol,
+    SymbolDefinitionLine,
+    SymbolKind,
+    TensorType,
     evaluate,
     evaluate_int,
+    storage_extent,
 )
-from wrapperir.ir.line import ItemOf, SymbolDefinitionLine, SymbolKind
-from wrapperir.ir.types import TensorType, storage_extent
 from wrapperir.tuning.calls import Call
 
 DEFAULT_UPPER = 1 << 16

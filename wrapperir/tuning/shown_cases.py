@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from wrapperir.ir.expr import symbols_in
+from wrapperir.ir import symbols_in
 from wrapperir.tuning.report import CaseReport, KernelReport
 
 MOST_CASES = 12

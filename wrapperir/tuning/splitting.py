@@ -4,8 +4,7 @@ from collections.abc import Collection, Mapping
 
 from attrs import evolve
 
-from wrapperir.ir.line import KernelDefinitionLine, MultiKernelLine
-from wrapperir.ir.program import Program
+from wrapperir.ir import KernelDefinitionLine, MultiKernelLine, Program
 
 
 def origins(program: Program, after: Program) -> Mapping[str, frozenset[str]]:

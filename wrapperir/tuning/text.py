@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from wrapperir.ir.expr import Expr, ExprOp, Operation
+from wrapperir.ir import Expr, ExprOp, Operation
 from wrapperir.report.visible import visible
 from wrapperir.text import format_expr
 from wrapperir.tuning.report import CaseReport, KernelReport, TuningReport

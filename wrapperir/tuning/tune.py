@@ -6,12 +6,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from attrs import evolve, frozen
 
 from wrapperir.diagnostics import Severity
-from wrapperir.emit.contract import Emitter
+from wrapperir.emit import Emitter
 from wrapperir.emit.pipeline import find_emitter
 from wrapperir.emit.torch_dtypes import torch_device
-from wrapperir.ir.line import MultiKernelLine
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import Device
+from wrapperir.ir import Device, MultiKernelLine, Program
 from wrapperir.passes.split_configs import split_configs_but
 from wrapperir.tuning.calls import symbol_lines
 from wrapperir.tuning.cases import CaseStore, case_facts, kernel_facts

@@ -2,4 +2,6 @@
 
 from wrapperir.verify.program import verify
 
-__all__ = ["verify"]
+__all__ = [
+    "verify",
+]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.types import TensorType
+from wrapperir.ir import TensorType
 from wrapperir.verify.comparison import certainly_differ
 from wrapperir.verify.state import Role, State, StorageFacts, ValueFacts, defined_note
 from wrapperir.verify.written_bytes import (

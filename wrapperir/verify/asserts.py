@@ -1,13 +1,13 @@
 """Checks of assert lines."""
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AssertAlignmentLine,
     AssertNotNanLine,
     AssertScalarLine,
     AssertSizeStrideLine,
+    TensorType,
 )
-from wrapperir.ir.types import TensorType
 from wrapperir.verify.comparison import certainly_differ
 from wrapperir.verify.layouts import is_power_of_two
 from wrapperir.verify.names import use_expression, use_tensor

@@ -1,8 +1,7 @@
 """Checks of kernel calls: arity, dtype, device, reads and writes."""
 
 from wrapperir.diagnostics import Code, Note
-from wrapperir.ir.line import BufferRef, KernelArgument, KernelCallLine
-from wrapperir.ir.types import Device, TensorType
+from wrapperir.ir import BufferRef, Device, KernelArgument, KernelCallLine, TensorType
 from wrapperir.verify.aliasing import check_overlaps, check_writable
 from wrapperir.verify.comparison import same_device
 from wrapperir.verify.events import check_stream

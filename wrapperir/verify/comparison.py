@@ -5,13 +5,14 @@ the symbols may have.
 """
 
 from wrapperir.analysis.arithmetic.polynomial import Polynomial, combine, scaled
-from wrapperir.ir.expr import Expr, Symbol
-from wrapperir.ir.types import (
+from wrapperir.ir import (
     Device,
     EventType,
+    Expr,
     OpaqueType,
     PoolType,
     ScalarType,
+    Symbol,
     TensorType,
     TupleType,
     ValueType,

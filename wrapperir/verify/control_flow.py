@@ -6,27 +6,26 @@ from typing import TypeAlias
 from attrs import frozen
 
 from wrapperir.diagnostics import Code, LinePath
-from wrapperir.ir.expr import Operation, Symbol
-from wrapperir.ir.identifier import is_identifier
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     Argument,
     Block,
     BlockParameter,
     BodyLine,
     BufferRef,
     ConditionalLine,
-    KernelArgument,
-    Result,
-    SubgraphCallLine,
-    WhileLoopLine,
-)
-from wrapperir.ir.types import (
     DType,
     EventType,
+    KernelArgument,
     OpaqueType,
+    Operation,
+    Result,
     ScalarType,
+    SubgraphCallLine,
+    Symbol,
     TensorType,
     ValueType,
+    WhileLoopLine,
+    is_identifier,
 )
 from wrapperir.verify.comparison import difference, kind_of
 from wrapperir.verify.lifetimes import check_leaks

@@ -1,8 +1,7 @@
 """Checks of events, and of the streams of lines."""
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.line import RecordEventLine, WaitEventLine
-from wrapperir.ir.types import Device, EventType
+from wrapperir.ir import Device, EventType, RecordEventLine, WaitEventLine
 from wrapperir.verify.names import define, use
 from wrapperir.verify.state import Role, State, StorageFacts, defined_note
 

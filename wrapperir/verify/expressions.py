@@ -5,8 +5,7 @@ from attrs import define, frozen
 from wrapperir.analysis.arithmetic.interval import UNBOUNDED, Interval, interval_of
 from wrapperir.analysis.arithmetic.polynomial import Polynomial, Polynomials
 from wrapperir.diagnostics import Code, LinePath
-from wrapperir.ir.expr import MAX_DEPTH, Expr, Operation, Symbol, accepts_arity
-from wrapperir.ir.line import SymbolKind
+from wrapperir.ir import MAX_DEPTH, Expr, Operation, Symbol, SymbolKind, accepts_arity
 
 
 @define(eq=False)

@@ -3,18 +3,23 @@
 from collections.abc import Iterable
 
 from wrapperir.diagnostics import Code, LinePath, Note
-from wrapperir.ir.expr import Expr, Operation, Symbol
-from wrapperir.ir.identifier import is_identifier, is_operator
-from wrapperir.ir.kernel import (
+from wrapperir.ir import (
     ConstexprParameter,
+    DefinitionLine,
     DescriptorParameter,
+    Expr,
+    KernelDefinitionLine,
     KernelSize,
     Language,
+    MultiKernelLine,
+    Operation,
     Parameter,
     RuntimeParameter,
+    Symbol,
     TensorParameter,
+    is_identifier,
+    is_operator,
 )
-from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine, MultiKernelLine
 from wrapperir.verify.state import KernelSignature, NeededWorkspace, ParameterFacts, State
 from wrapperir.verify.tensor_descriptors import check_descriptor_parameter
 

@@ -4,18 +4,21 @@ from attrs import define
 
 from wrapperir.analysis.arithmetic.polynomial import Polynomial
 from wrapperir.diagnostics import Code
-from wrapperir.ir.expr import Expr, Operation, Symbol
-from wrapperir.ir.identifier import is_identifier, is_operator
-from wrapperir.ir.line import SymbolKind
-from wrapperir.ir.types import (
+from wrapperir.ir import (
     DEFAULT_SPACE,
     Device,
     EventType,
+    Expr,
     OpaqueType,
+    Operation,
     PoolType,
     ScalarType,
+    Symbol,
+    SymbolKind,
     TensorType,
     ValueType,
+    is_identifier,
+    is_operator,
 )
 from wrapperir.verify.expressions import Expressions, Fault, SymbolFacts
 

@@ -1,8 +1,14 @@
 """Checks of allocation, free, reuse, views and leaks."""
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.line import AllocateLine, FreeLine, ReinterpretLine, ReuseLine, ZeroMode
-from wrapperir.ir.types import TensorType
+from wrapperir.ir import (
+    AllocateLine,
+    FreeLine,
+    ReinterpretLine,
+    ReuseLine,
+    TensorType,
+    ZeroMode,
+)
 from wrapperir.verify.comparison import placement_difference, reaches_past
 from wrapperir.verify.names import define, report_no_tensor, use, use_tensor
 from wrapperir.verify.pools import check_element_alignment

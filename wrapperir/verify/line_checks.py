@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     BODY_LINES,
     DEFINITION_LINES,
     AllocateLine,
@@ -20,6 +20,7 @@ from wrapperir.ir.line import (
     KernelCallLine,
     KernelDefinitionLine,
     Line,
+    LineVisitor,
     MultiKernelLine,
     MultiOutputLine,
     PlaceLine,
@@ -32,7 +33,6 @@ from wrapperir.ir.line import (
     WhileLoopLine,
     keyword,
 )
-from wrapperir.ir.visitor import LineVisitor
 from wrapperir.verify.asserts import (
     check_assert_alignment,
     check_assert_not_nan,

@@ -2,11 +2,9 @@
 
 from wrapperir.analysis.arithmetic.interval import UNBOUNDED
 from wrapperir.diagnostics import Code, LinePath, Note
+from wrapperir.ir import OpaqueType, Program, SymbolKind, TensorType
 from wrapperir.ir.blocks import walk_places
 from wrapperir.ir.effects import LineEffects
-from wrapperir.ir.line import SymbolKind
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import OpaqueType, TensorType
 from wrapperir.verify.expressions import SymbolFacts
 from wrapperir.verify.layouts import TypeFacts
 from wrapperir.verify.state import (

@@ -3,9 +3,14 @@
 from collections.abc import Sequence
 
 from wrapperir.diagnostics import Code, Note, Severity
-from wrapperir.ir.identifier import is_identifier
-from wrapperir.ir.kernel import ConstexprParameter, KernelChoice, KernelSize, Language
-from wrapperir.ir.line import MultiKernelLine
+from wrapperir.ir import (
+    ConstexprParameter,
+    KernelChoice,
+    KernelSize,
+    Language,
+    MultiKernelLine,
+    is_identifier,
+)
 from wrapperir.ir.multi_kernel_builder import identity
 from wrapperir.verify.kernels import (
     check_parameters,

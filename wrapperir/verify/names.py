@@ -1,9 +1,17 @@
 """Definitions and uses of values and symbols."""
 
 from wrapperir.diagnostics import Code, Note
-from wrapperir.ir.expr import Expr, Operation, Symbol
-from wrapperir.ir.identifier import is_identifier
-from wrapperir.ir.types import EventType, PoolType, ScalarType, TensorType, ValueType
+from wrapperir.ir import (
+    EventType,
+    Expr,
+    Operation,
+    PoolType,
+    ScalarType,
+    Symbol,
+    TensorType,
+    ValueType,
+    is_identifier,
+)
 from wrapperir.verify.layouts import TypeFacts
 from wrapperir.verify.missing import report_unknown_symbol, report_unusable
 from wrapperir.verify.state import (

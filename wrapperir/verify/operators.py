@@ -4,17 +4,23 @@ PyTorch is not asked which operators exist, nor for their schemas.
 """
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.expr import Operation, Symbol
-from wrapperir.ir.identifier import is_identifier, is_operator
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     Argument,
     BufferRef,
+    Device,
+    DType,
     ExternKernelLine,
     MultiOutputLine,
+    Operation,
+    Symbol,
+    TensorType,
     TorchEnum,
+    TupleType,
+    ValueType,
+    is_identifier,
+    is_operator,
 )
 from wrapperir.ir.storage_operators import looks_at_storage, reads_elements
-from wrapperir.ir.types import Device, DType, TensorType, TupleType, ValueType
 from wrapperir.verify.aliasing import merged_storage, write
 from wrapperir.verify.comparison import difference
 from wrapperir.verify.events import check_stream

@@ -22,8 +22,7 @@ from wrapperir.analysis.arithmetic.polynomial import (
 )
 from wrapperir.analysis.arithmetic.range_map import RangeMap
 from wrapperir.diagnostics import LinePath
-from wrapperir.ir.expr import Expr, Symbol
-from wrapperir.ir.types import PoolType, TensorType
+from wrapperir.ir import Expr, PoolType, Symbol, TensorType
 from wrapperir.verify.comparison import storage_bytes
 from wrapperir.verify.layouts import Layouts
 

@@ -3,9 +3,7 @@
 import math
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.expr import Expr
-from wrapperir.ir.line import AllocatePoolLine, PlaceLine, ZeroMode
-from wrapperir.ir.types import PoolType, TensorType
+from wrapperir.ir import AllocatePoolLine, Expr, PlaceLine, PoolType, TensorType, ZeroMode
 from wrapperir.verify.comparison import placement_difference
 from wrapperir.verify.layouts import TypeFacts
 from wrapperir.verify.names import check_type, define, use

@@ -1,10 +1,19 @@
 """The verifier's entry, and its walk over the sections of a program."""
 
 from wrapperir.diagnostics import Code, Diagnostic
-from wrapperir.ir.identifier import is_identifier
-from wrapperir.ir.line import Argument, BufferRef, Line, keyword
-from wrapperir.ir.program import ConstantInput, Input, Program
-from wrapperir.ir.types import EventType, PoolType, ScalarType
+from wrapperir.ir import (
+    Argument,
+    BufferRef,
+    ConstantInput,
+    EventType,
+    Input,
+    Line,
+    PoolType,
+    Program,
+    ScalarType,
+    is_identifier,
+    keyword,
+)
 from wrapperir.ir.well_formed import MalformedPart, malformed_parts
 from wrapperir.verify.layouts import TypeFacts
 from wrapperir.verify.lifetimes import check_leaks

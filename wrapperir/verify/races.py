@@ -9,9 +9,8 @@ from collections.abc import Sequence
 
 from wrapperir.analysis.arithmetic.range_map import RangeMap
 from wrapperir.diagnostics import Code, LinePath, Note
+from wrapperir.ir import BodyLine, BufferRef, KernelCallLine, Stream, TensorType
 from wrapperir.ir.effects import Actor, Effects, LineEffects, NestedBlock, Origin
-from wrapperir.ir.line import BodyLine, BufferRef, KernelCallLine
-from wrapperir.ir.types import Stream, TensorType
 from wrapperir.verify.placements import Placement, PoolContents, Unit
 from wrapperir.verify.state import MAX_NESTING, Role, State, StorageFacts, ValueFacts
 from wrapperir.verify.streams import Clocks, Conflict, RecordedEvent, UseHistory

@@ -1,9 +1,7 @@
 """Checks of values that leave a block or the program."""
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.expr import Operation, Symbol
-from wrapperir.ir.line import Argument, BufferRef
-from wrapperir.ir.types import EventType, PoolType
+from wrapperir.ir import Argument, BufferRef, EventType, Operation, PoolType, Symbol
 from wrapperir.verify.names import report_resource, use, use_expression
 from wrapperir.verify.state import Role, State, ValueFacts, defined_note
 

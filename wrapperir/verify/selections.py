@@ -5,19 +5,21 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir.expr import Expr, ExprOp, Operation
-from wrapperir.ir.kernel import ScalarParameter
-from wrapperir.ir.line import MultiKernelLine
-from wrapperir.ir.selection import (
+from wrapperir.ir import (
     BenchmarkChoice,
     ComputedChoice,
+    DType,
+    Expr,
+    ExprOp,
     FirstChoice,
     ForcedChoice,
     Hint,
+    MultiKernelLine,
     NearestChoice,
+    Operation,
     RecordedChoice,
+    ScalarParameter,
 )
-from wrapperir.ir.types import DType
 from wrapperir.verify.kernels import part_of
 from wrapperir.verify.state import State
 

@@ -8,11 +8,16 @@ from attrs import define, field, frozen
 
 from wrapperir.analysis.arithmetic.range_map import RangeMap
 from wrapperir.diagnostics import Code, Diagnostic, LinePath, Note, Severity
-from wrapperir.ir.expr import Expr
-from wrapperir.ir.kernel import DescriptorParameter, KernelSize
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import DType, TensorType, ValueType
-from wrapperir.ir.workspace import ZeroMode
+from wrapperir.ir import (
+    DescriptorParameter,
+    DType,
+    Expr,
+    KernelSize,
+    Program,
+    TensorType,
+    ValueType,
+    ZeroMode,
+)
 from wrapperir.verify.expressions import Fault, SymbolFacts
 from wrapperir.verify.layouts import Layouts, TypeFacts
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from attrs import define, field, frozen
 
 from wrapperir.diagnostics import LinePath
-from wrapperir.ir.types import Device, Stream
+from wrapperir.ir import Device, Stream
 
 _MOST_STEPS = 5_000_000
 

@@ -5,18 +5,21 @@ import math
 from wrapperir.analysis.arithmetic.interval import UNBOUNDED, Interval
 from wrapperir.analysis.arithmetic.polynomial import Polynomial
 from wrapperir.diagnostics import Code, Note
-from wrapperir.ir.expr import Expr, Operation
-from wrapperir.ir.identifier import RESERVED_SYMBOLS, is_identifier
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    RESERVED_SYMBOLS,
+    Expr,
     ItemOf,
     OffsetOf,
+    Operation,
+    ScalarType,
     SizeOf,
     StrideOf,
     SymbolDefinitionLine,
     SymbolKind,
+    TensorType,
     ValueOf,
+    is_identifier,
 )
-from wrapperir.ir.types import ScalarType, TensorType
 from wrapperir.verify.comparison import certainly_differ
 from wrapperir.verify.expressions import SymbolFacts
 from wrapperir.verify.names import use, use_expression, use_tensor

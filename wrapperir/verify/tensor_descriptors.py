@@ -1,9 +1,8 @@
 """Checks of descriptor parameters, and of the tensors that calls pass for them."""
 
 from wrapperir.diagnostics import Code
+from wrapperir.ir import DescriptorParameter, Language, TensorType
 from wrapperir.ir.descriptors import DESCRIPTOR_ALIGNMENT, block_fault, layout_fault
-from wrapperir.ir.kernel import DescriptorParameter, Language
-from wrapperir.ir.types import TensorType
 from wrapperir.verify.state import State, ValueFacts, defined_note
 
 

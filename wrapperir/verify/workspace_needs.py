@@ -6,11 +6,20 @@ from attrs import define, field
 
 from wrapperir.analysis.arithmetic.polynomial import Polynomial, combine
 from wrapperir.diagnostics import Code
-from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
-from wrapperir.ir.kernel import KernelChoice
-from wrapperir.ir.line import BufferRef, KernelArgument
-from wrapperir.ir.types import DType, TensorType
-from wrapperir.ir.workspace import WorkspaceNeed, ZeroMode, combined_mode
+from wrapperir.ir import (
+    BufferRef,
+    DType,
+    Expr,
+    ExprOp,
+    KernelArgument,
+    KernelChoice,
+    Operation,
+    Symbol,
+    TensorType,
+    WorkspaceNeed,
+    ZeroMode,
+    combined_mode,
+)
 from wrapperir.text.expressions import format_expression
 from wrapperir.verify.state import (
     KernelSignature,

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from wrapperir.analysis.arithmetic.range_map import RangeMap
 from wrapperir.diagnostics import Code
-from wrapperir.ir.types import TensorType
+from wrapperir.ir import TensorType
 from wrapperir.verify.layouts import Layouts
 from wrapperir.verify.state import State, StorageFacts, ValueFacts, defined_note
 

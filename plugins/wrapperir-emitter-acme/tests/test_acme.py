@@ -7,8 +7,8 @@ from wrapperir_acme.plugin import AcmeEmitter
 
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import compile_program
+from wrapperir.ir import Device, tensor
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.types import Device, tensor
 from wrapperir.plugin import plugin_manager
 from wrapperir.testing import CASES, Case, Outcome, check_case
 from wrapperir.text import parse_program

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from wrapperir.emit import Emitter, Fragment, Support, fragment
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.types import Device, TensorType
+from wrapperir.ir import Device, Language, TensorType
 from wrapperir.plugin import hookimpl
 from wrapperir_python.context import Callee
 from wrapperir_python.emitter import PythonEmitter

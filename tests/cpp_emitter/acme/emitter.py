@@ -4,16 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from wrapperir.emit import fragment, joined
-from wrapperir.emit.contract import Support
-from wrapperir.emit.fragment import Fragment
-from wrapperir.ir.expr import mul, product
-from wrapperir.ir.kernel import Language
-from wrapperir.ir.line import (
+from wrapperir.emit import Fragment, Support, fragment, joined
+from wrapperir.ir import (
     BufferRef,
     ExternKernelLine,
     KernelCallLine,
     KernelDefinitionLine,
+    Language,
+    mul,
+    product,
 )
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.device_table import CPU_TABLE, DeviceTable

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
+from wrapperir.ir import Expr, ExprOp, Operation, Symbol
 
 Bound: TypeAlias = int | float
 """An exact integer, or an infinity."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import TypeAlias
 
 from wrapperir.analysis.arithmetic.interval import Interval, interval_of, multiply, plus
-from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
+from wrapperir.ir import Expr, ExprOp, Operation, Symbol
 
 Unknown: TypeAlias = str | int
 """A symbol's name, or the number of an operation that is treated as one."""

@@ -7,15 +7,15 @@ from wrapperir.emit.fragment import fragment, joined
 from wrapperir.emit.names import NameTable
 from wrapperir.emit.python.literals import format_string, format_text
 from wrapperir.emit.python.module_text import ModuleText
-from wrapperir.ir.kernel import (
+from wrapperir.ir import (
     Access,
+    DType,
+    KernelDefinitionLine,
     RuntimeParameter,
     ScalarParameter,
     TensorParameter,
     runtime_parameters,
 )
-from wrapperir.ir.line import KernelDefinitionLine
-from wrapperir.ir.types import DType
 
 _C_TYPES: Mapping[DType, LiteralString] = {
     DType.F64: "double",

@@ -6,8 +6,7 @@ from typing import LiteralString
 from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.number_kinds import Conversion, NumberKinds, conversion
 from wrapperir.emit.python.literals import format_float, format_int
-from wrapperir.ir.expr import Expr, ExprOp, Operation, Symbol
-from wrapperir.ir.line import SymbolKind
+from wrapperir.ir import Expr, ExprOp, Operation, Symbol, SymbolKind
 
 # How tightly Python binds an operator; an operand that binds less needs parentheses.
 _TERNARY, _OR, _AND, _NOT, _COMPARE = 1, 2, 3, 4, 5

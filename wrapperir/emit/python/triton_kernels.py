@@ -15,23 +15,21 @@ from wrapperir.emit.python.literals import (
 )
 from wrapperir.emit.python.module_text import RESERVED, ModuleText
 from wrapperir.emit.source_writer import SourceWriter
-from wrapperir.ir.expr import (
-    EvaluationError,
-    Expr,
-    evaluate_int,
-    settled_where,
-    substitute,
-)
-from wrapperir.ir.kernel import (
+from wrapperir.ir import (
     ConfigValue,
     Constant,
     ConstexprParameter,
     DescriptorParameter,
+    DType,
+    EvaluationError,
+    Expr,
+    KernelDefinitionLine,
     ScalarParameter,
+    evaluate_int,
     runtime_parameters,
+    settled_where,
+    substitute,
 )
-from wrapperir.ir.line import KernelDefinitionLine
-from wrapperir.ir.types import DType
 
 # Triton takes a number for a bool or an i32 (or what holds it) unless it is told.
 _TOLD_TYPES: Mapping[DType, str] = {

@@ -8,7 +8,7 @@ from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.aten.scope import Lowering, Poison, Results, Scope, Views
 from wrapperir.frontend.aten.values import leaves_of, lower_device, lower_dtype
 from wrapperir.frontend.provenance import node_provenance
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     Argument,
     AssertSizeStrideLine,
     BufferRef,
@@ -16,9 +16,9 @@ from wrapperir.ir.line import (
     MultiOutputLine,
     Provenance,
     ReinterpretLine,
+    TensorType,
     TorchEnum,
 )
-from wrapperir.ir.types import TensorType
 
 
 def lower_argument(scope: Scope, value: Any) -> Argument:

@@ -14,16 +14,20 @@ from wrapperir.frontend.aten.scope import Lowering, Poison, Scope
 from wrapperir.frontend.aten.symbols import define_symbols, scalar_facts
 from wrapperir.frontend.aten.values import expr_of, is_symbolic, leaves_of
 from wrapperir.frontend.provenance import node_provenance
-from wrapperir.ir.expr import Operation, Symbol
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     Argument,
     Block,
     BlockParameter,
     BufferRef,
+    DType,
     ExternKernelLine,
     KernelArgument,
+    Operation,
+    ScalarType,
+    Symbol,
+    TensorType,
+    ValueType,
 )
-from wrapperir.ir.types import DType, ScalarType, TensorType, ValueType
 
 
 @frozen

@@ -27,7 +27,7 @@ from wrapperir.frontend.aten.scope import Poison, Scope
 from wrapperir.frontend.aten.symbols import define_symbols, scalar_facts, tensor_facts
 from wrapperir.frontend.aten.values import SCALARS, leaves_of
 from wrapperir.frontend.provenance import node_provenance
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     Argument,
     BodyLine,
     BufferRef,
@@ -36,9 +36,9 @@ from wrapperir.ir.line import (
     Result,
     SubgraphCallLine,
     SymbolDefinitionLine,
+    ValueType,
     WhileLoopLine,
 )
-from wrapperir.ir.types import ValueType
 
 
 def lower_higher_order(

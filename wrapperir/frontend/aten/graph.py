@@ -13,9 +13,7 @@ from wrapperir.frontend.aten.arguments import element
 from wrapperir.frontend.aten.operators import lower_operator
 from wrapperir.frontend.aten.scope import Poison, Scope
 from wrapperir.frontend.aten.values import SCALARS
-from wrapperir.ir.line import BufferRef
-from wrapperir.ir.program import ConstantInput
-from wrapperir.ir.types import TensorType
+from wrapperir.ir import BufferRef, ConstantInput, TensorType
 
 
 def lower_nodes(scope: Scope, nodes: Iterable[torch.fx.Node]) -> None:

@@ -6,8 +6,7 @@ from wrapperir.diagnostics import DiagnosticError
 from wrapperir.frontend.aten.scope import Poison, Scope, take
 from wrapperir.frontend.aten.symbols import define_symbols, scalar_facts, tensor_facts
 from wrapperir.frontend.aten.values import NO_VALUE, SCALARS
-from wrapperir.ir.line import BufferRef, SymbolDefinitionLine, ValueOf
-from wrapperir.ir.types import ValueType
+from wrapperir.ir import BufferRef, SymbolDefinitionLine, ValueOf, ValueType
 
 
 def lower_given(

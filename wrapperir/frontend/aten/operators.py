@@ -35,16 +35,22 @@ from wrapperir.frontend.aten.values import (
     original_expr_of,
 )
 from wrapperir.frontend.provenance import node_provenance
-from wrapperir.ir.expr import Expr, ExprOp, add, compare
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    CPU,
     Argument,
     AssertScalarLine,
     BodyLine,
     BufferRef,
+    Device,
+    Expr,
+    ExprOp,
     ExternKernelLine,
+    TensorType,
+    TupleType,
+    add,
+    compare,
 )
 from wrapperir.ir.mentions import buffers_in
-from wrapperir.ir.types import CPU, Device, TensorType, TupleType
 from wrapperir.operators import schema_of
 from wrapperir.symbolic import lower_sympy
 

@@ -8,11 +8,20 @@ from attrs import define, field
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.frontend.aten.values import expr_of, is_symbolic, lower_type
-from wrapperir.ir.expr import Expr, Operation, Symbol, substitute, symbols_in
-from wrapperir.ir.line import Argument, BodyLine
+from wrapperir.ir import (
+    Argument,
+    BodyLine,
+    ConstantInput,
+    Expr,
+    Operation,
+    Symbol,
+    TensorType,
+    TupleType,
+    ValueType,
+    substitute,
+    symbols_in,
+)
 from wrapperir.ir.mentions import type_symbols
-from wrapperir.ir.program import ConstantInput
-from wrapperir.ir.types import TensorType, TupleType, ValueType
 from wrapperir.passes.rewrite_expressions import rewrite_expressions
 from wrapperir.symbolic import lower_sympy
 

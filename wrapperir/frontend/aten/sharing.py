@@ -14,8 +14,7 @@ from torch._ops import OpOverload
 from torch._subclasses import FakeTensor
 from torch.utils import _pytree as pytree
 
-from wrapperir.operators import given_arguments, schema_of
-from wrapperir.operators.effects import UPDATE_STATISTICS
+from wrapperir.operators import UPDATE_STATISTICS, given_arguments, schema_of
 
 
 def written_arguments(operator: OpOverload, node: torch.fx.Node) -> list[Any]:

@@ -6,16 +6,18 @@ import torch
 
 from wrapperir.frontend.aten.scope import Scope, take
 from wrapperir.frontend.aten.values import expr_of, is_symbolic, original_expr_of
-from wrapperir.ir.expr import Symbol, floordiv, sub
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     ItemOf,
     OffsetOf,
     SizeOf,
     StrideOf,
+    Symbol,
     SymbolDefinitionLine,
     SymbolKind,
     SymbolSource,
     ValueOf,
+    floordiv,
+    sub,
 )
 from wrapperir.symbolic import lower_sympy
 

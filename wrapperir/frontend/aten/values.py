@@ -6,11 +6,11 @@ import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.interp.torch_values import DTYPES
-from wrapperir.ir.expr import Expr
-from wrapperir.ir.types import (
+from wrapperir.interp import DTYPES
+from wrapperir.ir import (
     Device,
     DType,
+    Expr,
     OpaqueType,
     ScalarType,
     TensorType,

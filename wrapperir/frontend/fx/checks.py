@@ -17,7 +17,7 @@ from wrapperir.frontend.aten.arguments import lower_argument
 from wrapperir.frontend.aten.scope import Scope
 from wrapperir.frontend.fx.numbers import expression, expressions
 from wrapperir.frontend.provenance import node_provenance
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AssertAlignmentLine,
     AssertNotNanLine,
     AssertScalarLine,

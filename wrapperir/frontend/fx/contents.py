@@ -4,14 +4,8 @@ from collections.abc import Set
 
 from attrs import define, evolve, field
 
-from wrapperir.ir.blocks import rewrite_blocks
-from wrapperir.ir.kernel import (
+from wrapperir.ir import (
     Access,
-    Parameter,
-    TensorParameter,
-    runtime_parameters,
-)
-from wrapperir.ir.line import (
     AllocateLine,
     Block,
     BodyLine,
@@ -21,10 +15,14 @@ from wrapperir.ir.line import (
     KernelCallLine,
     KernelDefinitionLine,
     MultiKernelLine,
+    Parameter,
+    Program,
     ReinterpretLine,
+    TensorParameter,
     ZeroMode,
+    runtime_parameters,
 )
-from wrapperir.ir.program import Program
+from wrapperir.ir.blocks import rewrite_blocks
 
 
 def settle_accesses(program: Program, inferred: Set[str]) -> Program:

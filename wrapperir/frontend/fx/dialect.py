@@ -38,10 +38,14 @@ from wrapperir.frontend.fx.number_nodes import lower_number
 from wrapperir.frontend.fx.state import example_of, shared_of
 from wrapperir.frontend.fx.streams import STREAMS, on_current_stream
 from wrapperir.frontend.fx.triton_calls import lower_triton_call
-from wrapperir.fx import block_functions, functions
-from wrapperir.fx.operators import call_kernel, call_multi_kernel
-from wrapperir.fx.workspaces import KeptWorkspace
-from wrapperir.ir.line import BufferRef
+from wrapperir.fx import (
+    KeptWorkspace,
+    block_functions,
+    call_kernel,
+    call_multi_kernel,
+    functions,
+)
+from wrapperir.ir import BufferRef
 from wrapperir.operators import schema_of
 
 Handler = Callable[[Scope, torch.fx.Node], None]

@@ -13,11 +13,8 @@ from torch.fx import GraphModule, Node
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit.pipeline import find_emitter
 from wrapperir.frontend import Lowered
-from wrapperir.fx.attributes import GraphBuilder, GraphParts
-from wrapperir.fx.kernel_registry import triton_definition
-from wrapperir.fx.metadata import recorded_program
-from wrapperir.ir.line import DefinitionLine
-from wrapperir.ir.program import Program
+from wrapperir.fx import GraphBuilder, GraphParts, recorded_program, triton_definition
+from wrapperir.ir import DefinitionLine, Program
 
 
 def lower_exactly(module: GraphModule) -> Lowered | None:

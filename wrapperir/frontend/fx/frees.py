@@ -4,11 +4,10 @@ from collections.abc import Iterable, Sequence
 
 from attrs import evolve
 
+from wrapperir.ir import Argument, Block, BodyLine, FreeLine, Program
 from wrapperir.ir.blocks import rewrite_blocks
 from wrapperir.ir.effects import definitions, uses
-from wrapperir.ir.line import Argument, Block, BodyLine, FreeLine
 from wrapperir.ir.mentions import buffers_in
-from wrapperir.ir.program import Program
 
 
 def keep_last_frees(program: Program) -> Program:

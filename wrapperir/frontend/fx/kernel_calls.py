@@ -10,21 +10,25 @@ from wrapperir.frontend.aten.scope import Scope
 from wrapperir.frontend.fx.state import shared_of
 from wrapperir.frontend.fx.streams import on_current_stream
 from wrapperir.frontend.provenance import node_provenance
-from wrapperir.fx.kernel_keys import (
+from wrapperir.fx import (
     argument_order,
     deciding_parameters,
+    registered_definition,
+    registered_multi_kernel,
     split_key,
 )
-from wrapperir.fx.kernel_registry import registered_definition, registered_multi_kernel
-from wrapperir.ir.kernel import TensorParameter, runtime_parameters
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    CPU,
     BufferRef,
     DefinitionLine,
+    Device,
     KernelArgument,
     KernelCallLine,
     KernelDefinitionLine,
+    TensorParameter,
+    TensorType,
+    runtime_parameters,
 )
-from wrapperir.ir.types import CPU, Device, TensorType
 
 
 def lower_kernel_call(scope: Scope, node: torch.fx.Node) -> None:

@@ -5,18 +5,18 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from wrapperir.ir.expr import (
+from wrapperir.ir import (
+    DType,
     EvaluationError,
     Expr,
     ExprOp,
+    KernelDefinitionLine,
     Operation,
+    ScalarParameter,
     Symbol,
     evaluate,
     substitute,
 )
-from wrapperir.ir.kernel import ScalarParameter
-from wrapperir.ir.line import KernelDefinitionLine
-from wrapperir.ir.types import DType
 
 
 @frozen

@@ -14,17 +14,19 @@ from wrapperir.frontend.fx.numbers import expression, expressions
 from wrapperir.frontend.fx.state import example_of
 from wrapperir.frontend.provenance import node_provenance
 from wrapperir.fx import functions
-from wrapperir.ir.expr import mul
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    CPU,
+    DEFAULT_SPACE,
     AllocateLine,
     BufferRef,
     ExternKernelLine,
     FreeLine,
     ReinterpretLine,
+    TensorType,
     ZeroMode,
+    mul,
 )
 from wrapperir.ir.quotients import divided
-from wrapperir.ir.types import CPU, DEFAULT_SPACE, TensorType
 
 _GIVEN = frozenset({"dtype", "device", "pin_memory"})
 

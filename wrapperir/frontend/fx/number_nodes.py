@@ -16,19 +16,21 @@ from wrapperir.frontend.aten.arguments import lower_argument
 from wrapperir.frontend.aten.scope import Scope
 from wrapperir.frontend.fx.numbers import bind, define, expression, expressions
 from wrapperir.fx import functions
-from wrapperir.ir.expr import (
+from wrapperir.ir import (
+    BufferRef,
     EvaluationError,
     Expr,
     ExprOp,
+    ItemOf,
     Operation,
+    SymbolKind,
+    TensorType,
     add,
     evaluate,
     mul,
     sub,
     substitute,
 )
-from wrapperir.ir.line import BufferRef, ItemOf, SymbolKind
-from wrapperir.ir.types import TensorType
 from wrapperir.text import parse_expr
 
 _aten = torch.ops.aten

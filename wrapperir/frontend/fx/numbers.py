@@ -9,9 +9,15 @@ from wrapperir.frontend.aten.arguments import lower_argument
 from wrapperir.frontend.aten.scope import Scope, take
 from wrapperir.frontend.aten.values import expr_of, is_symbolic
 from wrapperir.frontend.fx.state import shared_of
-from wrapperir.ir.expr import Expr, Operation, Symbol
-from wrapperir.ir.identifier import RESERVED_SYMBOLS
-from wrapperir.ir.line import SymbolDefinitionLine, SymbolKind, SymbolSource
+from wrapperir.ir import (
+    RESERVED_SYMBOLS,
+    Expr,
+    Operation,
+    Symbol,
+    SymbolDefinitionLine,
+    SymbolKind,
+    SymbolSource,
+)
 
 
 def expressions(scope: Scope, values: Any) -> tuple[Expr, ...]:

@@ -7,10 +7,8 @@ from attrs import define, evolve, field
 
 from wrapperir.diagnostics import Severity
 from wrapperir.frontend.fx.frees import keep_last_frees
-from wrapperir.ir.blocks import blocks_of, rewrite_blocks
-from wrapperir.ir.effects import uses
-from wrapperir.ir.expr import Expr, ExprOp, Operation, add, mul, product, sub
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    POOL_ALIGNMENT,
     AllocateLine,
     AllocatePoolLine,
     Argument,
@@ -20,25 +18,31 @@ from wrapperir.ir.line import (
     BodyLine,
     BufferRef,
     ConditionalLine,
+    DType,
+    Expr,
+    ExprOp,
     FreeLine,
     KernelArgument,
+    Operation,
     PlaceLine,
+    PoolType,
+    Program,
     ReinterpretLine,
     SubgraphCallLine,
-    WhileLoopLine,
-)
-from wrapperir.ir.mentions import buffers_in
-from wrapperir.ir.program import Program
-from wrapperir.ir.quotients import divided, quotient
-from wrapperir.ir.types import (
-    POOL_ALIGNMENT,
-    DType,
-    PoolType,
     TensorType,
     ValueType,
+    WhileLoopLine,
+    add,
     contiguous_stride,
+    mul,
+    product,
     storage_extent,
+    sub,
 )
+from wrapperir.ir.blocks import blocks_of, rewrite_blocks
+from wrapperir.ir.effects import uses
+from wrapperir.ir.mentions import buffers_in
+from wrapperir.ir.quotients import divided, quotient
 from wrapperir.passes import insert_frees
 from wrapperir.verify import verify
 

@@ -9,13 +9,8 @@ from attrs import define, evolve, field, frozen
 
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.aten.scope import Scope, Shared, take
-from wrapperir.fx.kernel_keys import (
-    MultiKernelDefinition,
-    definition_key,
-    multi_kernel_key,
-)
-from wrapperir.ir.line import DefinitionLine, KernelDefinitionLine, MultiKernelLine
-from wrapperir.ir.types import Device
+from wrapperir.fx import MultiKernelDefinition, definition_key, multi_kernel_key
+from wrapperir.ir import DefinitionLine, Device, KernelDefinitionLine, MultiKernelLine
 
 
 @frozen

@@ -12,15 +12,16 @@ from wrapperir.frontend.aten.values import lower_device
 from wrapperir.frontend.fx.state import Stream, shared_of
 from wrapperir.frontend.provenance import node_provenance
 from wrapperir.fx import stream_functions
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     BodyLine,
     BufferRef,
+    Device,
+    EventType,
     ExternKernelLine,
     KernelCallLine,
     RecordEventLine,
     WaitEventLine,
 )
-from wrapperir.ir.types import Device, EventType
 
 
 def on_current_stream(scope: Scope, line: BodyLine) -> BodyLine:

@@ -21,9 +21,8 @@ from wrapperir.frontend.fx.frees import keep_last_frees
 from wrapperir.frontend.fx.pools import recover_pools
 from wrapperir.frontend.fx.state import FxShared, example_of
 from wrapperir.frontend.fx.workspaces import recover_workspaces
-from wrapperir.fx.metadata import header_of
-from wrapperir.ir.line import Argument
-from wrapperir.ir.program import Input, Program
+from wrapperir.fx import header_of
+from wrapperir.ir import Argument, Input, Program
 
 
 def lower_structure(module: GraphModule) -> Lowered:

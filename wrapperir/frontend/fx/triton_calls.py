@@ -18,10 +18,17 @@ from wrapperir.frontend.fx.kernel_calls import append_kernel_call
 from wrapperir.frontend.fx.launch_grid import Launch, lower_launch
 from wrapperir.frontend.fx.numbers import expressions
 from wrapperir.frontend.fx.triton_kernel import lower_triton_definition
-from wrapperir.fx.kernel_registry import triton_definition
-from wrapperir.ir.expr import Expr
-from wrapperir.ir.kernel import Constant, KernelConfig, ScalarParameter, runtime_parameters
-from wrapperir.ir.line import BufferRef, KernelArgument, KernelDefinitionLine
+from wrapperir.fx import triton_definition
+from wrapperir.ir import (
+    BufferRef,
+    Constant,
+    Expr,
+    KernelArgument,
+    KernelConfig,
+    KernelDefinitionLine,
+    ScalarParameter,
+    runtime_parameters,
+)
 
 
 def lower_triton_call(scope: Scope, node: torch.fx.Node) -> None:

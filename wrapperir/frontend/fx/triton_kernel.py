@@ -17,20 +17,20 @@ from wrapperir.frontend.aten.values import lower_dtype
 from wrapperir.frontend.fx.state import example_of
 from wrapperir.frontend.fx.triton_source import stand_alone_source
 from wrapperir.frontend.inductor.cpu_triton import written_tensors
-from wrapperir.ir.kernel import (
+from wrapperir.ir import (
     Access,
     BufferParameter,
     ConfigValue,
     Constant,
     ConstexprParameter,
     DescriptorParameter,
+    DType,
     KernelConfig,
+    KernelDefinitionLine,
     Language,
     Parameter,
     ScalarParameter,
 )
-from wrapperir.ir.line import KernelDefinitionLine
-from wrapperir.ir.types import DType
 
 _I32 = range(-(2**31), 2**31)
 _I64 = range(-(2**63), 2**63)

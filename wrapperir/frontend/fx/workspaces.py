@@ -5,9 +5,7 @@ from typing import Any, cast
 from attrs import evolve
 
 from wrapperir.diagnostics import Code, LinePath
-from wrapperir.ir.blocks import rewrite_blocks
-from wrapperir.ir.kernel import KernelChoice
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     AllocateLine,
     Block,
     BodyLine,
@@ -15,11 +13,13 @@ from wrapperir.ir.line import (
     DefinitionLine,
     ExternKernelLine,
     KernelCallLine,
+    KernelChoice,
     MultiKernelLine,
     PlaceLine,
+    Program,
     ZeroMode,
 )
-from wrapperir.ir.program import Program
+from wrapperir.ir.blocks import rewrite_blocks
 from wrapperir.verify import verify
 
 

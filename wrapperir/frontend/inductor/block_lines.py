@@ -20,9 +20,8 @@ from wrapperir.frontend.inductor.operands import lower_operand
 from wrapperir.frontend.inductor.records import BranchLine, InvokeLine, LoopLine
 from wrapperir.frontend.inductor.scope import Scope
 from wrapperir.frontend.provenance import origins_provenance
+from wrapperir.ir import Expr, OpaqueType, TensorType, ValueType
 from wrapperir.ir import line as wir
-from wrapperir.ir.expr import Expr
-from wrapperir.ir.types import OpaqueType, TensorType, ValueType
 
 
 @frozen

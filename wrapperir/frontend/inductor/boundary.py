@@ -15,9 +15,8 @@ from wrapperir.frontend.inductor.layouts import layout_type, scalar_type, tensor
 from wrapperir.frontend.inductor.operands import lower_operand
 from wrapperir.frontend.inductor.scope import Scope
 from wrapperir.frontend.inductor.symbol_lines import define_symbol
+from wrapperir.ir import Expr, OpaqueType, TensorType, ValueType
 from wrapperir.ir import line as wir
-from wrapperir.ir.expr import Expr
-from wrapperir.ir.types import OpaqueType, TensorType, ValueType
 from wrapperir.symbolic import lower_sympy
 
 

@@ -18,10 +18,15 @@ from wrapperir.frontend.inductor.lines import lower_lines
 from wrapperir.frontend.inductor.multi_kernel_lines import united_parameters
 from wrapperir.frontend.inductor.scope import Scope
 from wrapperir.frontend.inductor.storage_offsets import input_places, place_symbols
+from wrapperir.ir import (
+    ConstantInput,
+    Input,
+    Program,
+    TensorParameter,
+    ValueType,
+    runtime_parameters,
+)
 from wrapperir.ir import line as wir
-from wrapperir.ir.kernel import TensorParameter, runtime_parameters
-from wrapperir.ir.program import ConstantInput, Input, Program
-from wrapperir.ir.types import ValueType
 from wrapperir.passes.check_nans import check_nans
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from wrapperir.frontend.inductor.capture_scope import capturing, own_settings
 from wrapperir.frontend.inductor.session import Session
 
 if TYPE_CHECKING:
-    from wrapperir.emit.contract import Loaded
+    from wrapperir.emit import Loaded
 
 FUNCTORCH: dict[str, Any] = {
     # Programs are made anew each time.

@@ -6,14 +6,14 @@ from torch._inductor.codegen.cpp_utils import DTYPE_TO_CPP
 
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.inductor.layouts import lower_dtype
-from wrapperir.ir.kernel import (
+from wrapperir.ir import (
     Access,
     BufferParameter,
+    KernelDefinitionLine,
     Language,
     Parameter,
     ScalarParameter,
 )
-from wrapperir.ir.line import KernelDefinitionLine
 
 ENTRY = "kernel"
 

@@ -14,7 +14,7 @@ from torch._higher_order_ops import triton_kernel_wrap
 from torch._inductor import config
 from torch.utils import _triton
 
-from wrapperir.ir.kernel import Access
+from wrapperir.ir import Access
 
 
 class _TargetOnlyDriver:

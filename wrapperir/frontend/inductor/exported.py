@@ -27,12 +27,11 @@ from wrapperir.frontend.inductor import versions
 from wrapperir.frontend.inductor.capture import FUNCTORCH, compile_inner
 from wrapperir.frontend.inductor.capture_scope import own_settings
 from wrapperir.frontend.inductor.signature import plain_graph
-from wrapperir.ir.expr import symbols_in
-from wrapperir.ir.line import AssertScalarLine
+from wrapperir.ir import AssertScalarLine, symbols_in
 from wrapperir.symbolic import lower_sympy
 
 if TYPE_CHECKING:
-    from wrapperir.emit.contract import Loaded
+    from wrapperir.emit import Loaded
 
 
 def lower_exported(exported: ExportedProgram) -> Lowered:

@@ -29,10 +29,9 @@ from wrapperir.frontend.inductor.operands import lower_argument, lower_operand
 from wrapperir.frontend.inductor.scope import Scope
 from wrapperir.frontend.inductor.symbol_lines import element_type
 from wrapperir.frontend.provenance import origins_provenance
+from wrapperir.ir import OpaqueType, TupleType, ValueType, is_operator
 from wrapperir.ir import line as wir
-from wrapperir.ir.identifier import is_operator
 from wrapperir.ir.mentions import buffers_in
-from wrapperir.ir.types import OpaqueType, TupleType, ValueType
 from wrapperir.operators import find_schema, given_arguments, schema_of
 
 # Kernels that Inductor names without an operator, and the operators that do the same.

@@ -30,9 +30,8 @@ from wrapperir.frontend.inductor.triton_kernel import (
     runtime_values,
 )
 from wrapperir.frontend.provenance import origins_provenance
+from wrapperir.ir import Access, Expr, Language, Symbol, TensorParameter, runtime_parameters
 from wrapperir.ir import line as wir
-from wrapperir.ir.expr import Expr, Symbol
-from wrapperir.ir.kernel import Access, Language, TensorParameter, runtime_parameters
 from wrapperir.symbolic import lower_sympy
 
 _MAX_NAME = 200

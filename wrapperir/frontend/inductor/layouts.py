@@ -12,11 +12,11 @@ import sympy
 import torch
 
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.ir.expr import Expr
-from wrapperir.ir.types import (
+from wrapperir.ir import (
     DEFAULT_SPACE,
     Device,
     DType,
+    Expr,
     ScalarType,
     TensorType,
     VendorLayout,

@@ -15,8 +15,8 @@ from torch._inductor.codegen.wrapper import (
 from wrapperir.frontend.inductor.layouts import buffer_type, lower_shape, tensor_type
 from wrapperir.frontend.inductor.operands import view_type
 from wrapperir.frontend.inductor.scope import Scope
+from wrapperir.ir import TensorType, VendorLayout
 from wrapperir.ir import line as wir
-from wrapperir.ir.types import TensorType, VendorLayout
 
 ZERO_MODES = {
     WorkspaceZeroMode.UNINITIALIZED: wir.ZeroMode.UNINITIALIZED,

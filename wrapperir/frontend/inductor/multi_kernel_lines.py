@@ -16,24 +16,22 @@ from wrapperir.frontend.inductor.memory_lines import ZERO_MODES
 from wrapperir.frontend.inductor.multi_kernels import MultiKernelDefinition, ShapeKey
 from wrapperir.frontend.inductor.scope import Scope
 from wrapperir.frontend.inductor.triton_kernel import runtime_values
-from wrapperir.ir import line as wir
-from wrapperir.ir.argument_union import union_parameters
-from wrapperir.ir.kernel import (
-    KernelChoice,
-    KernelSize,
-    RuntimeParameter,
-    runtime_parameters,
-)
-from wrapperir.ir.selection import (
+from wrapperir.ir import (
     BenchmarkChoice,
     FirstChoice,
     ForcedChoice,
     Hint,
+    KernelChoice,
+    KernelSize,
     NearestChoice,
+    RuntimeParameter,
     Selection,
+    TensorType,
+    WorkspaceNeed,
+    runtime_parameters,
 )
-from wrapperir.ir.types import TensorType
-from wrapperir.ir.workspace import WorkspaceNeed
+from wrapperir.ir import line as wir
+from wrapperir.ir.argument_union import union_parameters
 
 
 def lower_multi_call(

@@ -18,15 +18,15 @@ from wrapperir.frontend.inductor.layouts import (
     lower_dtype,
 )
 from wrapperir.frontend.inductor.scope import Scope
-from wrapperir.ir.expr import Expr
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     Argument,
     BufferRef,
     ComplexLiteral,
+    Expr,
     Provenance,
+    TensorType,
     TorchEnum,
 )
-from wrapperir.ir.types import TensorType
 from wrapperir.symbolic import lower_size, lower_sympy
 
 

@@ -16,7 +16,7 @@ import sympy
 from torch._inductor import ir
 from torch._inductor.codegen.wrapper import WrapperLine
 
-from wrapperir.ir.expr import Expr
+from wrapperir.ir import Expr
 
 
 @dataclasses.dataclass

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING
 
 import sympy
 
-from wrapperir.ir.expr import Expr, substitute
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     BodyLine,
+    Expr,
     FreeLine,
     Provenance,
     ReinterpretLine,
     ReuseLine,
+    TensorType,
+    ValueType,
+    substitute,
 )
-from wrapperir.ir.types import TensorType, ValueType
 
 if TYPE_CHECKING:
     from torch._inductor.graph import GraphLowering

@@ -14,14 +14,12 @@ from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor import build
 from wrapperir.frontend.inductor.multi_kernels import MultiKernels
 from wrapperir.frontend.provenance import Facts
-from wrapperir.ir.kernel import Access
-from wrapperir.ir.line import DefinitionLine
-from wrapperir.ir.program import Program
+from wrapperir.ir import Access, DefinitionLine, Program
 
 if TYPE_CHECKING:
     from torch._inductor.graph import GraphLowering
 
-    from wrapperir.emit.contract import Loaded
+    from wrapperir.emit import Loaded
     from wrapperir.frontend.inductor.wrapper import CaptureWrapper
 
 
@@ -105,4 +103,4 @@ class Session:
 
 
 if TYPE_CHECKING:
-    from wrapperir.emit.contract import Loaded, Value
+    from wrapperir.emit import Loaded, Value

@@ -16,15 +16,17 @@ from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.aten.values import NO_VALUE, lower_type
 from wrapperir.frontend.bound_constants import bind_constants
-from wrapperir.ir.expr import ExprOp, Symbol, compare
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     Argument,
     AssertScalarLine,
+    ExprOp,
+    Input,
+    Symbol,
     SymbolDefinitionLine,
     SymbolKind,
     ValueOf,
+    compare,
 )
-from wrapperir.ir.program import Input
 
 _HELD = frozenset({InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR})
 _RETURNED = frozenset({OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT})

@@ -22,8 +22,8 @@ from torch._inductor.virtualized import V
 
 from wrapperir.frontend.inductor import versions
 from wrapperir.frontend.inductor.scope import Scope
+from wrapperir.ir import Expr, Symbol
 from wrapperir.ir import line as wir
-from wrapperir.ir.expr import Expr, Symbol
 from wrapperir.symbolic import lower_size
 
 _OPERATORS: tuple[Any, ...] = (

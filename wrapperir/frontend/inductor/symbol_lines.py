@@ -30,10 +30,18 @@ from wrapperir.frontend.inductor.records import (
     SymbolLine,
 )
 from wrapperir.frontend.inductor.scope import Scope, symbol_range
+from wrapperir.ir import (
+    ExprOp,
+    Symbol,
+    SymbolKind,
+    SymbolSource,
+    TupleType,
+    ValueType,
+    compare,
+    floordiv,
+    mod,
+)
 from wrapperir.ir import line as wir
-from wrapperir.ir.expr import ExprOp, Symbol, compare, floordiv, mod
-from wrapperir.ir.line import SymbolKind, SymbolSource
-from wrapperir.ir.types import TupleType, ValueType
 from wrapperir.symbolic import lower_sympy
 
 _FLOAT_SYMBOLS = (SymT.FLOAT, SymT.UNBACKED_FLOAT)

@@ -14,7 +14,7 @@ import sympy
 from torch._inductor.runtime.runtime_utils import get_max_y_grid
 
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.ir.expr import (
+from wrapperir.ir import (
     Expr,
     ExprOp,
     Operation,

@@ -10,7 +10,7 @@ from unittest import mock
 from torch._inductor.runtime import hints, triton_heuristics
 
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.ir.kernel import ConfigValue, KernelConfig
+from wrapperir.ir import ConfigValue, KernelConfig
 
 _LOCK = threading.Lock()
 

@@ -18,20 +18,21 @@ from wrapperir.frontend.inductor.triton_grid import (
     lower_grid,
 )
 from wrapperir.frontend.inductor.triton_heuristics import heuristic_configs
-from wrapperir.ir.expr import Expr, Symbol
-from wrapperir.ir.kernel import (
+from wrapperir.ir import (
     Access,
     BufferParameter,
     Constant,
     ConstexprParameter,
     DescriptorParameter,
+    DType,
+    Expr,
+    KernelDefinitionLine,
     Language,
     Parameter,
     ScalarParameter,
+    Symbol,
     runtime_parameters,
 )
-from wrapperir.ir.line import KernelDefinitionLine
-from wrapperir.ir.types import DType
 
 _DTYPES = {
     "fp64": DType.F64,

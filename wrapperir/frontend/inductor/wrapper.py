@@ -41,15 +41,7 @@ from wrapperir.frontend.inductor.records import (
     SymbolLine,
 )
 from wrapperir.frontend.inductor.session import Subgraph
-from wrapperir.ir.expr import (
-    Expr,
-    ExprOp,
-    Operation,
-    compare,
-    floordiv,
-    maximum,
-    minimum,
-)
+from wrapperir.ir import Expr, ExprOp, Operation, compare, floordiv, maximum, minimum
 from wrapperir.symbolic import lower_size
 
 if TYPE_CHECKING:
