@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True)
 class BackendOptions:
-    """What ``torch.compile(..., options={...})`` may say.
+    """The options of ``torch.compile(..., options={...})``.
 
-    ``passes`` run in this order on each program; if ``None``, those that plan its memory
-    and make only lines that the emitter supports.  Into ``dump_dir``, each program is
-    written with what is emitted for it, in a folder of its own.  With ``check_memory``,
+    ``passes`` run in this order on each program; ``None`` stands for the passes that plan
+    its memory with lines that the emitter supports.  In ``dump_dir``, each program and its
+    emitted files are written to a folder of their own.  With ``check_memory``,
     emitted code checks its memory as it runs.  ``compile_graph`` compiles the graph that
-    the emitter makes of each program.
+    the emitter builds of each program.
     """
 
     emitter: str | Emitter = "python"
@@ -47,8 +47,8 @@ def wrapperir_backend(
     """Compile a graph that Dynamo traced, through a verified program.
 
     Raises:
-        DiagnosticError: WIR660 or WIR661 for the options; else the first thing that the
-            program cannot express, or all that its verifier finds.
+        DiagnosticError: WIR660 or WIR661 for the options; the first operation that the
+            program cannot express; or all errors of the verifier.
     """
     chosen = read_options({} if options is None else options)
     from wrapperir.frontend.inductor import compile_graph
@@ -104,7 +104,7 @@ def read_options(options: Mapping[str, object]) -> BackendOptions:
 
 
 def _strings(value: object) -> tuple[str, ...] | None:
-    """Return a list or tuple of strings as a tuple; anything else is ``None``."""
+    """Return a list or tuple of strings as a tuple, and ``None`` for anything else."""
     if not isinstance(value, list | tuple):
         return None
     items = cast(Sequence[object], value)
@@ -122,7 +122,7 @@ def _invalid(name: str, wanted: str, value: object) -> DiagnosticError:
 
 
 def compile_lowered(lowered: "Lowered", options: BackendOptions, role: str) -> "Loaded":
-    """Return the callable for one program; dump it where the options say so.
+    """Return the callable for one program; dump the program if the options say so.
 
     Raises:
         DiagnosticError: as :func:`wrapperir.emit.compile_program`; WIR661, the
@@ -161,7 +161,7 @@ def compile_lowered(lowered: "Lowered", options: BackendOptions, role: str) -> "
 
 
 def dump_folder(root: Path, role: str) -> Path:
-    """Make and return a new folder for one program: ``forward-0``, ``backward-1``.
+    """Create and return a new folder for one program: ``forward-0``, ``backward-1``.
 
     The number counts programs in ``root``; another process never gets the same folder.
     """

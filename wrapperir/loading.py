@@ -1,4 +1,4 @@
-"""Loading what ``wrapperir compile`` wrote, or any artifact, as a Python callable."""
+"""Loading of compiled programs and artifacts as Python callables."""
 
 import json
 import os
@@ -12,12 +12,12 @@ from wrapperir.emit import Loaded, Value, read_artifact
 from wrapperir.emit.artifact import MANIFEST
 
 COMPILED_MANIFEST = "wrapperir.json"
-"""The name of what says what ``compile`` wrote to a directory."""
+"""The name of the manifest of a directory that ``compile`` wrote."""
 
 
 @frozen
 class LoadedProgram:
-    """A program to call with its inputs, in order; it returns a tuple of its outputs.
+    """A program that is called with its inputs in order and returns a tuple of outputs.
 
     ``call`` takes the inputs as a list, which it empties: where the list holds the last
     reference to an input, its memory is released as soon as the program frees it.
@@ -41,7 +41,7 @@ def load(path: str | os.PathLike[str]) -> LoadedProgram:
     ``path`` is a directory that ``wrapperir compile`` wrote, an emitter's directory in it,
     or a package.  Where there are several programs, it is the folder of one of them.
 
-    The files are held against the digests in their manifest before any is executed.
+    The digests of all files are checked against the manifest before any is executed.
 
     Raises:
         DiagnosticError: WIR710, there is no program, or a file is missing, malformed or
@@ -71,7 +71,7 @@ def find_artifacts(directory: Path) -> Sequence[Path]:
 
 
 def find_artifact(path: Path) -> Path:
-    """Return the directory of the one artifact in what ``compile`` wrote.
+    """Return the directory of the only artifact in a directory that ``compile`` wrote.
 
     Raises:
         DiagnosticError: WIR710, there is none; WIR908, there are several.
@@ -97,7 +97,7 @@ def find_artifact(path: Path) -> Path:
 
 
 def _program_folders(path: Path) -> list[Path]:
-    """Return the folders that a directory of ``compile``'s names, or itself."""
+    """Return the program folders in a manifest of ``compile``, or the directory itself."""
     listing = path / COMPILED_MANIFEST
     if not listing.is_file():
         return [path]

@@ -23,7 +23,7 @@ BEYOND_GRAMMAR = {
     Code.MISPLACED_STATEMENT,
     Code.TOO_DEEP,
 }
-NO_PARAMETER = "is no parameter of the multi-kernel"
+NO_PARAMETER = "is not a parameter of the multi-kernel"
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""``wrapperir compile``: a function or module to a directory of files."""
+"""``wrapperir compile``: compiles a function, module or program to a directory."""
 
 from pathlib import Path
 from typing import Literal
@@ -43,8 +43,8 @@ from wrapperir.cli.source import NOWHERE, printed, read_source
 @click.option(
     "--constants",
     metavar="FILE",
-    help="Where TARGET is a program: take its constants from a dict by key.  Otherwise"
-    " they are those that compile wrote beside it.",
+    help="For a program: take its constants from a dict by key.  Otherwise those that"
+    " compile wrote beside it are used.",
 )
 @emitter_option("python", EMITTER)
 @pass_option
@@ -61,8 +61,8 @@ def command(
 ) -> None:
     """Compile TARGET and write programs, constants and emitted code to a directory.
 
-    What the emitter can compile ahead of time, such as the library of the cpp emitter, is
-    compiled.  wrapperir.load of Python loads the directory.
+    The emitter's ahead-of-time build, such as the library of the cpp emitter, is included.
+    wrapperir.load of Python loads the directory.
 
     TARGET is FILE.py:NAME, a function, a torch.nn.Module or a class of modules in a
     Python file that also defines its arguments as example_inputs() or EXAMPLE_INPUTS; or

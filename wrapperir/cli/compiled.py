@@ -19,7 +19,7 @@ from wrapperir.loading import COMPILED_MANIFEST
 
 @frozen
 class Compiled:
-    """A program as it is after the passes, its constants, and what an emitter made."""
+    """A program after the passes, its constants, and its emitted artifact."""
 
     lowered: Lowered
     artifact: Artifact

@@ -99,7 +99,7 @@ def command(
 
 @frozen
 class _Version:
-    """A valid program, and the text that its lines are counted in."""
+    """A valid program, and the text to which its line numbers refer."""
 
     label: str
     program: Program

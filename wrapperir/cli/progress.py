@@ -1,4 +1,4 @@
-"""What long work is doing, on standard error, when that is a terminal."""
+"""Progress of long work on standard error."""
 
 import sys
 from collections.abc import Generator
@@ -22,19 +22,19 @@ def stage(what: str) -> Generator[None]:
 
 
 class Show(Protocol):
-    """Shows a text at once, in place of the one before."""
+    """Shows a text at once, replacing the previous one."""
 
     def __call__(self, text: str, *, always: bool = False) -> None:
-        """Show a text; one that is ``always`` shown counts for none of the others."""
+        """Show a text; an ``always`` shown text is not counted."""
         ...
 
 
 @contextmanager
 def counted_stage(every: int = 8) -> Generator[Show]:
-    """Give what shows a text while the block runs, in place of the one before.
+    """Yield a function that shows a text while the block runs, replacing the previous one.
 
-    Where standard error is no terminal, each ``every``-th is a line of its own, the first
-    and those ``always`` shown among them; with ``--format json`` none is.
+    Where standard error is not a terminal, every ``every``-th text is a line of its own,
+    including the first and those ``always`` shown.  With ``--format json`` none is shown.
     """
     stream: TextIO | None = sys.stderr
     if stream is not None and stream.isatty():
@@ -48,7 +48,7 @@ def counted_stage(every: int = 8) -> Generator[Show]:
 
             def put(text: str, *, always: bool = False) -> None:
                 spinner.update(text=Text(text))
-                live.refresh()  # what comes next may crash
+                live.refresh()  # the next step may crash
 
             yield put
         return

@@ -26,7 +26,7 @@ from wrapperir.ir import (
 from wrapperir.ir.mentions import type_symbols
 
 _SIZES = 8
-"""A size without upper bound is drawn from this many values."""
+"""The number of values from which a size without upper bound is drawn."""
 
 _INDICES = 4
 """Integers are drawn below this, so that they may index small tensors."""
@@ -68,7 +68,7 @@ class _Draw:
     generator: torch.Generator
     symbols: Mapping[str, Number]
     known: dict[str, Number] = field(factory=dict[str, Number])
-    """What inputs must hold for the symbols that are read from them."""
+    """The numbers that inputs must hold for the symbols read from them."""
 
     @classmethod
     def of(cls, program: Program, seed: int) -> "_Draw":

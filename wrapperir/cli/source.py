@@ -14,14 +14,14 @@ PROGRAM_TEXT = "program.wir"
 """The name of a program's text in a directory that ``compile`` wrote."""
 
 PROGRAM_JSON = "program.json"
-"""The name of its JSON there."""
+"""The name of a program's JSON in a directory that ``compile`` wrote."""
 
 STANDARD_INPUT = "-"
 
 
 @frozen
 class Source:
-    """A text that diagnostics are shown in, and where a program's parts are in it."""
+    """A text in which diagnostics are shown, and the positions of a program's parts."""
 
     name: str
     text: str
@@ -31,7 +31,7 @@ class Source:
 _ARCHIVE = b"PK\3\4"
 
 NOWHERE = Source("wrapperir", "")
-"""Where diagnostics are that are about no program."""
+"""The source of diagnostics that do not concern a program."""
 
 
 def read_source(path: str) -> Source:
@@ -51,7 +51,7 @@ def read_source(path: str) -> Source:
         name, content = str(file), file.read_bytes()
         if content.startswith(_ARCHIVE):
             raise _archive(name)
-    # Bytes that are no UTF-8 become lone surrogates, which parse_source reports.
+    # Bytes that are not UTF-8 become lone surrogates, which parse_source reports.
     return Source(name, content.decode(errors="surrogateescape"))
 
 
@@ -87,7 +87,7 @@ def _program_in(directory: Path) -> Path:
 def parse_source(source: Source) -> tuple[Program, Source]:
     """Return the program, and the text to show its diagnostics in.
 
-    What begins with ``{`` is JSON, and its diagnostics are shown in the program's text.
+    A text that begins with ``{`` is JSON; its diagnostics are shown in the program's text.
 
     Raises:
         DiagnosticError: the text is malformed.
@@ -109,7 +109,7 @@ def _check_encoding(text: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         before = text[: error.start]
-        # How errors="surrogateescape" keeps a byte that is no part of UTF-8 text.
+        # errors="surrogateescape" has kept the byte as this surrogate.
         byte = ord(text[error.start]) - 0xDC00
         offset = len(before.encode())
         position = Position(
@@ -125,7 +125,7 @@ def _check_encoding(text: str) -> None:
 
 
 def printed(program: Program, name: str) -> Source:
-    """Return a program's own text to show its diagnostics in."""
+    """Return the text of a program, in which its diagnostics are shown."""
     from wrapperir.text import format_with_positions
 
     text, positions = format_with_positions(program)

@@ -1,4 +1,4 @@
-"""What ``compile`` is given: a function or module in a Python file, with its inputs."""
+"""The targets of ``compile``: functions and modules in Python files, with inputs."""
 
 import importlib.util
 import inspect
@@ -52,15 +52,15 @@ def split_target(text: str) -> tuple[Path, str]:
 def load_target(text: str) -> Target:
     """Run a Python file and return what ``FILE.py:NAME`` names, with its example inputs.
 
-    A class is called without arguments.  ``DYNAMIC_SHAPES`` in the file is what
-    ``torch.export`` takes as ``dynamic_shapes``.
+    A class is called without arguments.  ``DYNAMIC_SHAPES`` in the file is
+    passed to ``torch.export`` as ``dynamic_shapes``.
 
     Raises:
         DiagnosticError: WIR900 to WIR903.
         OSError: the file cannot be read.
     """
     path, name = split_target(text)
-    path.open("rb").close()  # what is wrong with the file itself is no fault of its code
+    path.open("rb").close()  # errors of the file are not errors of its code
     module = _run_file(path)
     found: Any = getattr(module, name, None)
     if inspect.isclass(found):
@@ -95,7 +95,7 @@ def _run_file(path: Path) -> ModuleType:
 
 
 def guarded(path: Path, run: Callable[..., Any], *args: Any) -> Any:
-    """Return ``run(*args)``; what it raises becomes a diagnostic.
+    """Return ``run(*args)``; its errors become diagnostics.
 
     Raises:
         DiagnosticError: WIR901 with the error and the place in the user's file; or WIR709,

@@ -141,10 +141,10 @@ def command(
 ) -> None:
     """Time the choices of each multi-kernel of PROGRAM, and record the best.
 
-    So are the configs of kernels that have several.  Each call is timed on its own, with
-    what the emitter makes of it: at its sizes, or where these are symbols, at values from
-    their ranges.  The report says what was chosen, by how much and why, and what could not
-    be timed.  It goes to standard output, or where the program does, to standard error.
+    Kernels with several configs are tuned, too.  Each call is timed on its own, compiled
+    with the emitter: at its sizes, or at values from the ranges of symbolic sizes.  The
+    report says what was chosen, by how much and why, and what could not be timed.  It goes
+    to standard output, or to standard error if the program goes to standard output.
 
     This executes code: the kernels of PROGRAM, as the emitter compiles them.  Tune only
     programs that you trust.
@@ -234,9 +234,9 @@ def _is_in(file: str, directory: str | None) -> bool:
 
 
 def _shown(show: Show, reached: "list[Progress]") -> "Callable[[Progress], None]":
-    """Return what shows how far tuning is, and keeps that alone in ``reached``.
+    """Return a function that shows progress and keeps the last one in ``reached``.
 
-    A choice is always shown before its first run: it may crash.
+    A choice is always shown before its first run, since it may crash.
     """
     seen: set[tuple[str, str]] = set()
 
@@ -258,7 +258,7 @@ def _shown(show: Show, reached: "list[Progress]") -> "Callable[[Progress], None]
 def _compile(
     lowered: "Lowered", tuned: "Tuned", emitter: "Emitter", target: str, output: str
 ) -> None:
-    """Write what ``compile`` makes of the tuned program, with the record in it."""
+    """Write the tuned program as ``compile`` does, with the record."""
     from wrapperir.cli.compiled import Compiled, write_compiled
     from wrapperir.emit import emit_program
     from wrapperir.emit.pipeline import build_artifact, prepare_program

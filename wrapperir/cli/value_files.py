@@ -1,4 +1,4 @@
-"""Inputs and constants from files: what ``torch.save`` wrote, or safetensors."""
+"""Inputs and constants from files of ``torch.save`` or safetensors."""
 
 import re
 import warnings
@@ -14,7 +14,7 @@ from wrapperir.emit import Value
 from wrapperir.ir import Program
 
 _REFUSED = re.compile(r"GLOBAL ([\w.]{1,200})", re.ASCII)
-"""Where torch names what it does not load because that may execute code."""
+"""Matches the name of an object that torch refuses because loading may execute code."""
 
 
 def load_inputs(path: str, program: Program) -> list[Value]:
@@ -46,7 +46,7 @@ def load_constants(path: str) -> dict[str, torch.Tensor]:
     """Return tensors by key.
 
     Raises:
-        DiagnosticError: WIR904, the file is no dict of tensors.
+        DiagnosticError: WIR904, the file is not a dict of tensors.
         OSError: the file cannot be read.
     """
     found = _load(path)

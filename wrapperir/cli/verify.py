@@ -24,7 +24,7 @@ from wrapperir.diagnostics import DiagnosticError, Severity
 def command(program: str, form: Literal["text", "json"]) -> None:
     """Report every fault of PROGRAM that is certain without running it.
 
-    What is found goes to standard output; the status is 1 if any of it is an error.
+    Diagnostics go to standard output; the status is 1 if any is an error.
     Nothing of the program is executed.
     """
     from wrapperir.verify import verify

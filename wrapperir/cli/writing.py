@@ -35,11 +35,11 @@ def write_output(path: str | None, text: str) -> None:
 
 
 def check_output(path: str | None) -> None:
-    """Try whether a file can be written with :func:`write_output`; nothing is left.
+    """Check that a file can be written with :func:`write_output`; nothing is left behind.
 
     Raises:
-        OSError: it is a directory, or its own is missing or cannot be written to; the
-            error names ``path``.
+        OSError: it is a directory, or its directory is missing or not writable; the error
+            names ``path``.
     """
     if path is None or path == STANDARD_INPUT:
         return
@@ -51,11 +51,10 @@ def check_output(path: str | None) -> None:
 
 
 def check_output_directory(directory: Path) -> None:
-    """Try whether a directory can be made or replaced; nothing is left.
+    """Check that a directory can be created or replaced; nothing is left behind.
 
     Raises:
-        OSError: what is above it is no directory, or cannot be written to; the error names
-            ``directory``.
+        OSError: its parent is not a writable directory; the error names ``directory``.
     """
     above = directory.parent
     while not above.exists() and above != above.parent:
@@ -91,7 +90,7 @@ def _replace(target: Path, content: bytes) -> None:
 
 
 def _mode(target: Path) -> int:
-    """Return the permissions of the file that is replaced, or those of a new one."""
+    """Return the permissions of the file that is replaced, or of a new file."""
     if target.exists():
         return target.stat().st_mode & 0o777
     mask = os.umask(0)

@@ -1,4 +1,4 @@
-"""Finds plugins through entry points, loads them late, and outlives broken ones."""
+"""The manager of plugins: finds them through entry points and loads them on demand."""
 
 import functools
 import traceback
@@ -28,7 +28,7 @@ class Plugin:
 
 @frozen
 class BrokenPlugin:
-    """A plugin that did not load, or gave something else than emitters, and why."""
+    """A plugin that did not load or did not return emitters, and the traceback."""
 
     name: str
     distribution: str
@@ -45,12 +45,12 @@ class _Provided:
 class PluginManager:
     """The installed plugins and what they provide.
 
-    Plugins are imported when something they provide is first asked for, each on its own:
-    one that fails is listed in :attr:`broken` and the others still work.
+    Plugins are imported when something they provide is first needed.  A plugin that fails
+    is listed in :attr:`broken`, and the others still work.
     """
 
     def __init__(self, entry_points: Iterable[metadata.EntryPoint] | None = None) -> None:
-        """Use these entry points, or by default those of the group ``wrapperir``."""
+        """Use the given entry points; the default is the group ``wrapperir``."""
         self._entry_points = entry_points
         self._pluggy = pluggy.PluginManager(hookspecs.PROJECT)
         self._pluggy.add_hookspecs(hookspecs)
@@ -71,13 +71,13 @@ class PluginManager:
 
     @property
     def broken(self) -> tuple[BrokenPlugin, ...]:
-        """The plugins that did not."""
+        """The plugins that did not load."""
         self._load()
         return tuple(self._broken)
 
     @property
     def emitters(self) -> Mapping[str, Emitter]:
-        """The emitters by name; a name that two plugins claim is not among them."""
+        """The emitters by name, without names that two plugins claim."""
         self._load()
         return MappingProxyType(
             {n: given[0].emitter for n, given in self._provided.items() if len(given) == 1}
@@ -97,7 +97,7 @@ class PluginManager:
         """Return the emitter of that name.
 
         Raises:
-            DiagnosticError: there is none, or two distributions provide one.
+            DiagnosticError: no distribution, or more than one, provides it.
         """
         self._load()
         given = self._provided.get(name, [])

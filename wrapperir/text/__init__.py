@@ -1,6 +1,6 @@
-"""The two spellings of a program: text, which reads like one, and JSON.
+"""The two spellings of a program: text and JSON.
 
-Both hold the whole program and read back as an equal one; the grammar of text is
+Both hold the whole program and read back as an equal program.  The grammar of text is
 ``docs/reference/text.md``, the schema of JSON ``docs/reference/json.md``.  Reading and
 printing execute nothing that a file says.
 """

@@ -1,4 +1,4 @@
-"""Arguments of operator and kernel calls, and the constants of kernels, read from text."""
+"""Parsers of the arguments of operator and kernel calls, and of kernels' constants."""
 
 import re
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def parse_operand(cursor: Cursor) -> Argument:
     """Take one argument of an operator.
 
     Raises:
-        Malformed: what follows is none.
+        Malformed: no argument follows.
     """
     if cursor.kind == "value":
         return BufferRef(cursor.value())

@@ -1,4 +1,4 @@
-"""The lines that own blocks, read from text up to their brace."""
+"""Parsers of the lines that own blocks, up to their brace."""
 
 import re
 from collections.abc import Callable
@@ -36,7 +36,7 @@ _KEYWORD = re.compile(rf"(?:^|=)[ \t]*({'|'.join(_ROLES)})\b")
 
 
 def roles_opened_by(text: str) -> Roles:
-    """Return the roles of the blocks that a malformed line opens; none if it opens none."""
+    """Return the roles of the blocks that a malformed line opens; empty if none."""
     found = _KEYWORD.search(text) if opens_block(text) else None
     return () if found is None else _ROLES[found[1]]
 
@@ -45,7 +45,7 @@ def roles_opened_by(text: str) -> Roles:
 class BlockStatement:
     """A line that owns blocks, read up to its brace.
 
-    ``finish`` makes the line of the blocks, which are in the order of ``roles``.
+    ``finish`` builds the line from its blocks, which are in the order of ``roles``.
     """
 
     roles: Roles

@@ -65,7 +65,7 @@ class Cursor:
     )
 
     def __init__(self, text: str, memo: Memo | None = None) -> None:
-        """Stand before the first token of ``text``."""
+        """Begin at the first token of ``text``."""
         self.text = text
         self.memo = Memo() if memo is None else memo
         self.nesting = 0
@@ -90,14 +90,14 @@ class Cursor:
         self.advance()
 
     def accept(self, token: str) -> bool:
-        """Go past ``token`` if it is next."""
+        """Skip ``token`` if it is next; return whether it was."""
         if self.next == token:
             self.advance()
             return True
         return False
 
     def expect(self, token: str) -> None:
-        """Go past ``token``.
+        """Skip ``token``.
 
         Raises:
             Malformed: something else is next.
@@ -112,35 +112,35 @@ class Cursor:
             raise self.unexpected("the end of the line")
 
     def is_call(self) -> bool:
-        """Say whether a parenthesis follows the name that is next, with no space."""
+        """Return whether a parenthesis directly follows the name that is next."""
         return self.text.startswith("(", self.end)
 
     def opens_block(self) -> bool:
-        """Say whether the line ends with the brace that is next."""
+        """Return whether a brace is next and ends the line."""
         if self.next != "{":
             return False
         match = _TOKEN.match(self.text, self.end)
         return match is not None and match.lastgroup == "end"
 
     def enter(self) -> None:
-        """Count one more open parenthesis or bracket.
+        """Count an opened parenthesis or bracket.
 
         Raises:
-            Malformed: there are too many.
+            Malformed: too many are open.
         """
         self.nesting += 1
         if self.nesting > MAX_NESTING:
             raise self.malformed(Code.TOO_DEEP, "nested too deep")
 
     def leave(self) -> None:
-        """Count one open parenthesis or bracket less."""
+        """Count a closed parenthesis or bracket."""
         self.nesting -= 1
 
     def enter_list(self) -> None:
-        """Count one more open list or tuple type.
+        """Count an opened list or tuple type.
 
         Raises:
-            Malformed: there are too many.
+            Malformed: too many are open.
         """
         self.lists += 1
         if self.lists > MAX_LIST_DEPTH:
@@ -149,11 +149,11 @@ class Cursor:
             )
 
     def leave_list(self) -> None:
-        """Count one open list or tuple type less."""
+        """Count a closed list or tuple type."""
         self.lists -= 1
 
     def listed(self, item: Callable[["Cursor"], T], close: str) -> tuple[T, ...]:
-        """Take items with commas between them, to ``close``, which is taken too."""
+        """Take items separated by commas, and the mark ``close`` after them."""
         items: list[T] = []
         if self.next != close:
             items.append(item(self))
@@ -163,7 +163,7 @@ class Cursor:
         return tuple(items)
 
     def name(self, what: str) -> str:
-        """Take an identifier; ``what`` says in an error what it is for."""
+        """Take an identifier; ``what`` describes its use in errors."""
         if self.kind != "name":
             raise self.unexpected(what)
         if "." in self.next:
@@ -185,7 +185,7 @@ class Cursor:
         return self._take(1, "a name")
 
     def word(self, table: Mapping[str, T], what: str) -> T:
-        """Take one of the words of ``table``; return what it stands for."""
+        """Take one of the words of ``table``; return its value."""
         if self.kind != "name":
             raise self.unexpected(what)
         found = table.get(self.next)
@@ -210,7 +210,7 @@ class Cursor:
         return Malformed(code, message, self.start, self.end, hint)
 
     def unexpected(self, wanted: str) -> Malformed:
-        """Return the error that ``wanted`` is not what is next."""
+        """Return the error that something other than ``wanted`` is next."""
         if self.kind == "end":
             end = len(self.text[: self.start].rstrip())
             return Malformed(
@@ -234,7 +234,7 @@ class Cursor:
 
 
 def suggestion(word: str, known: Iterable[str]) -> str | None:
-    """Return a hint that names the known word most like ``word``, or the known ones."""
+    """Return a hint with the known word most similar to ``word``, or all known words."""
     words = list(known)
     close = get_close_matches(word[:64], words, n=1)
     if close:

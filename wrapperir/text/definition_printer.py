@@ -1,4 +1,4 @@
-"""Prints kernel definitions: each as its lines, at the left margin."""
+"""Formatting of kernel definitions as lines at the left margin."""
 
 from wrapperir.ir import KernelDefinitionLine, MultiKernelLine
 from wrapperir.text.literals import format_string
@@ -15,7 +15,7 @@ def format_kernel_definition(line: KernelDefinitionLine, part: PartPrinter) -> l
     """Return the lines of a kernel definition.
 
     Raises:
-        Malformed: no text reads as this definition.
+        Malformed: no text can spell this definition.
     """
     parameters = ", ".join([part.parameter(p) for p in line.parameters])
     out = [
@@ -41,7 +41,7 @@ def format_multi_kernel(line: MultiKernelLine, part: PartPrinter) -> list[str]:
     """Return the lines of a multi-kernel.
 
     Raises:
-        Malformed: no text reads as this definition.
+        Malformed: no text can spell this definition.
     """
     shown = ", ".join([part.parameter(p) for p in line.parameters])
     origin = part.origin(line.provenance)

@@ -1,4 +1,4 @@
-"""Reads kernel definitions: their lines, their sources, and on after an error."""
+"""Reader of kernel definitions and their sources, with recovery from errors."""
 
 from wrapperir.diagnostics import Code
 from wrapperir.ir import DefinitionLine
@@ -9,7 +9,7 @@ from wrapperir.text.malformed import Malformed
 from wrapperir.text.positions import ProgramPlaces
 
 _AFTER = ("kernel_definition", "multi_kernel", "program")
-"""What begins a line after a definition."""
+"""Words that begin a line after a definition."""
 
 
 def read_definition(
@@ -34,7 +34,7 @@ def read_definition(
         if not lines.opens_block(opened):
             raise
         lines.report(error, opened)
-        # So that the errors of its parts are reported too.
+        # Placeholders, so that the errors of its parts are reported too.
         parts = (
             KernelParts(Cursor("@_ opaque() {"))
             if is_kernel
@@ -52,7 +52,7 @@ def read_definition(
         try:
             if inner.next == "}":
                 if len(lines.diagnostics) > before:
-                    return None  # what is missing may be what did not parse
+                    return None  # a missing part may be one that did not parse
                 definition = parts.finish(inner)
                 inner.advance()
                 inner.expect_end()

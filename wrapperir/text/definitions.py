@@ -1,4 +1,4 @@
-"""Kernel definitions, read from text line by line."""
+"""Parsers of kernel definitions, line by line."""
 
 from attrs import field, frozen
 
@@ -78,7 +78,7 @@ def _config(cursor: Cursor) -> KernelConfig:
         name, value = _binding(cursor)
         if value is None:
             cursor.start, cursor.end = start, end
-            raise cursor.malformed(Code.UNEXPECTED, "a config binds no `none`")
+            raise cursor.malformed(Code.UNEXPECTED, "a config value must not be `none`")
         values.append((name, value))
         if not cursor.accept(","):
             break
@@ -89,7 +89,7 @@ def _config(cursor: Cursor) -> KernelConfig:
 
 @frozen
 class _Order:
-    """Checks that the parts of a definition come in order, some of them once."""
+    """Checks the order of a definition's parts, and that some occur once."""
 
     parts: tuple[str, ...]
     seen: list[str] = field(factory=list[str])
@@ -131,7 +131,7 @@ class KernelParts:
         self._order = _Order(_KERNEL_PARTS)
 
     def take(self, cursor: Cursor) -> tuple[str | int, ...]:
-        """Take a line; return the path of the field that it gives.
+        """Take a line; return the path of the field that it sets.
 
         After ``("source",)`` the lines of the source follow, up to a brace.
         """
@@ -192,7 +192,7 @@ class MultiKernelParts:
     def __init__(self, cursor: Cursor, known: bool = True) -> None:
         """Take the line that opens it, after its keyword.
 
-        ``known`` says whether it is that line, and not one in place of it.
+        ``known`` is false for a placeholder of a line that did not parse.
         """
         self.name = cursor.kernel()
         cursor.expect("(")
@@ -205,7 +205,7 @@ class MultiKernelParts:
         self._order = _Order(_MULTI_KERNEL_PARTS)
 
     def take(self, cursor: Cursor) -> tuple[str | int, ...]:
-        """Take a line; return the path of the field that it gives."""
+        """Take a line; return the path of the field that it sets."""
         part = self._order.check(cursor)
         path: tuple[str | int, ...] = ("selection",)
         if part == "size":
@@ -223,7 +223,7 @@ class MultiKernelParts:
         """Return the definition; ``cursor`` is at the brace that closes it.
 
         Raises:
-            Malformed: it does not say how to select.
+            Malformed: it has no selection policy.
         """
         if self.selection is None:
             raise cursor.malformed(

@@ -1,10 +1,10 @@
-"""Expressions, both ways.
+"""Parsing and formatting of expressions.
 
 From loosest to tightest: ``or``; ``and``; ``not``; comparisons, which do not chain;
 ``+ -``; ``* / // %``; unary ``-``; ``**``, which groups to the right.  The other operators
 are calls: ``ceildiv(a, b)``.  ``a + b + c`` is one operation of three operands and
 ``(a + b) + c`` one of two; nothing is folded.  A minus directly before a number that is
-no base of ``**`` is part of the number, so ``-5`` is a number and ``-(5)`` a negation.
+not a base of ``**`` is part of the number, so ``-5`` is a number and ``-(5)`` a negation.
 """
 
 from collections.abc import Callable
@@ -58,7 +58,7 @@ def parse_expression(cursor: Cursor) -> Expr:
     """Take an expression.
 
     Raises:
-        Malformed: what follows is none, or one higher than ``MAX_DEPTH``.
+        Malformed: no expression follows, or it is higher than ``MAX_DEPTH``.
     """
     return _parse(cursor, 0)
 
@@ -165,7 +165,7 @@ def format_expression(expr: Expr, symbol: Callable[[str], str]) -> str:
     """Return an expression; ``symbol`` checks the name of a symbol and returns it.
 
     Raises:
-        Malformed: no text reads as this expression.
+        Malformed: no text can spell this expression.
     """
     return _format(expr, 0, MAX_DEPTH, symbol)
 

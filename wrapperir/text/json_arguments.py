@@ -3,7 +3,8 @@
 Numbers, booleans, strings and ``null`` are JSON's own; ``{"symbol": "s0"}`` is a symbol,
 ``{"op": "add", "args": [...]}`` an operation, ``{"buffer": "buf0"}`` a value,
 ``{"dtype": "f32"}``, ``{"device": {...}}``, ``{"complex": [1.0, 2.0]}`` and
-``{"memory_format": "channels_last"}`` what text writes as calls, an array a list.
+``{"memory_format": "channels_last"}`` are the calls of the text form, and an array is a
+list.
 """
 
 from collections.abc import Callable
@@ -73,7 +74,7 @@ def write_expression(value: object, tables: Tables, depth: int = MAX_DEPTH) -> s
         return write_number(value, tables)
     if not isinstance(value, Operation):
         raise Malformed(
-            Code.UNWRITABLE_VALUE, f"{quoted(repr(value)[:200])} is no expression"
+            Code.UNWRITABLE_VALUE, f"{quoted(repr(value)[:200])} is not an expression"
         )
     if depth == 0:
         raise _too_deep()
@@ -109,7 +110,7 @@ def _read_operation(value: JsonObject, tables: Tables, depth: int) -> Operation:
     name, args = get(value, "op"), get(value, "args")
     op = _OPS.get(name) if type(name) is str else None
     if op is None:
-        raise Malformed(Code.UNKNOWN_WORD, "`op` is no operator of expressions")
+        raise Malformed(Code.UNKNOWN_WORD, "`op` is not an operator of expressions")
     if not is_array(args):
         raise wrong_type(args, "an array, the `args` of an operation")
     if depth == 0:
@@ -179,7 +180,7 @@ KERNEL_ARGUMENT = Form(
 
 
 def argument_form(device: Form) -> Form:
-    """Return the form of an operator's argument, given that of a device."""
+    """Return the form of an operator's argument, given the form of a device."""
 
     def write(value: object, tables: Tables, depth: int = MAX_LIST_DEPTH) -> str:
         if type(value) is BufferRef:
@@ -316,7 +317,7 @@ TIME = Form(_write_time, _read_time, {"type": "number", "minimum": 0})
 
 
 def symbol_source_form(sources: Form) -> Form:
-    """Return the form of where a symbol comes from, given that of reading a value."""
+    """Return the form of a symbol's source, given the form of reads of values."""
 
     def write(value: object, tables: Tables) -> str:
         if isinstance(value, int | float | Symbol | Operation):

@@ -1,4 +1,4 @@
-"""The JSON forms of the IR's classes, made from their fields' annotations."""
+"""The JSON forms of the IR's classes, derived from the annotations of their fields."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -122,7 +122,7 @@ _DOTTED = {(ExternKernelLine, "operator"), (VendorLayout, "name")}
 _RENAMED: dict[tuple[type, str], str] = {(SymbolDefinitionLine, "kind"): "symbol_kind"}
 _SYMBOLS = {(SymbolDefinitionLine, "symbol")}
 
-# Shared by many lines, so written once for a program.
+# Shared by many lines, so written once per program.
 _SHARED = (
     TensorType,
     ScalarType,
@@ -157,9 +157,9 @@ def record(kind: type) -> Form:
 
 
 def definitions() -> dict[str, Schema]:
-    """Return the schemas of the classes whose forms have been made, by class name."""
+    """Return the schemas of the classes whose forms exist, by class name."""
     found: dict[str, Schema] = {}
-    while len(found) < len(_definitions):  # describing one may make the form of another
+    while len(found) < len(_definitions):  # a description may create further forms
         for name, describe in list(_definitions.items()):
             if name not in found:
                 found[name] = describe()

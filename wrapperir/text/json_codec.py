@@ -81,8 +81,8 @@ def parse_json(text: str) -> Program:
 
     Raises:
         DiagnosticError: ``text`` is not JSON or not a program.  Each malformed line,
-            input or definition is reported, up to 100 of them; ``path`` is the way to the
-            value, keys and positions, and ``position`` its place in ``text``.
+            input or definition is reported, up to 100 of them; ``path`` has the keys and
+            positions that lead to the value, and ``position`` its place in ``text``.
     """
     with paused_collector():
         return _parse_json(text)
@@ -115,7 +115,7 @@ def _parse_json(text: str) -> Program:
 
 
 def _check_keys(document: object) -> JsonObject:
-    """Check the header and the keys; return the fields of the program."""
+    """Check the header and keys of a document; return the program's fields."""
     if not is_object(document):
         raise wrong_type(document, "an object: a program")
     keys = [key for key, _ in document]
@@ -142,7 +142,7 @@ def _check_keys(document: object) -> JsonObject:
 def _read_items(
     values: list[object], form: Form, tables: Tables, errors: list[Malformed], key: str
 ) -> tuple[object, ...]:
-    """Read the items of an array; one that is malformed is reported and left out."""
+    """Read the items of an array; a malformed one is reported and left out."""
     read = form.read
     items: list[object] = []
     for index, value in enumerate(values):
@@ -184,7 +184,7 @@ def _load(text: str) -> object:
 
 
 class _NotJson(Exception):  # noqa: N818
-    """A constant that JSON lacks."""
+    """The text has a constant that JSON does not have."""
 
 
 def _constant(name: str) -> NoReturn:

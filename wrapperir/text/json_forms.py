@@ -1,8 +1,8 @@
 """The JSON forms of scalars, names and lists.
 
-A form pairs how a value is written with how it is read and what JSON Schema says of it.
-Writers append no spaces and read back exactly: an integer has no point or exponent, a
-float has one, and floats that JSON lacks are ``{"float": "inf"}``, ``"-inf"``, ``"nan"``.
+A form is a writer, a reader and a JSON Schema of one type.  Written values read back
+exactly: an integer has no point or exponent, a float has one, and the floats that JSON
+lacks are ``{"float": "inf"}``, ``"-inf"``, ``"nan"``.
 """
 
 import json
@@ -26,18 +26,17 @@ Schema: TypeAlias = Mapping[str, object]
 JsonObject: TypeAlias = tuple[tuple[str, object], ...]
 """An object of a loaded document: its keys and values in the order of the file.
 
-Nothing else loads as a tuple.  Readers see a key that is given twice, and no dictionary
-is made only to be taken apart.
+Nothing else loads as a tuple.  Unlike a dictionary it keeps duplicate keys.
 """
 
 
 @frozen
 class Tables:
-    """What a form remembers while one program is written or read.
+    """The state of writing or reading one program.
 
-    ``texts`` maps the identity of an object of the program to its JSON; ``objects`` the
-    name of a class and what was read to what was made of it; ``depths`` the name of a
-    class to how many of it are open.
+    ``texts`` maps the identity of an object of the program to its JSON.  ``objects`` maps
+    the name of a class and the JSON read to the object.  ``depths`` maps the name of a
+    class to the number of its objects that are open.
     """
 
     names: Names = field(factory=Names)
@@ -54,7 +53,7 @@ Read: TypeAlias = Callable[[object, Tables], object]
 
 @frozen
 class Form:
-    """How a type is written, read and described.  ``read`` raises :class:`Malformed`."""
+    """Writer, reader and schema of a type.  ``read`` raises :class:`Malformed`."""
 
     write: Write
     read: Read
@@ -62,12 +61,12 @@ class Form:
 
 
 def is_object(value: object) -> TypeGuard[JsonObject]:
-    """Say whether a value of a loaded document is an object."""
+    """Return whether a value of a loaded document is an object."""
     return type(value) is tuple
 
 
 def get(value: JsonObject, key: str) -> object:
-    """Return the value of a key; ``None`` where there is none."""
+    """Return the value of a key, or ``None`` where the key is missing."""
     for found, content in value:
         if found == key:
             return content
@@ -75,7 +74,7 @@ def get(value: JsonObject, key: str) -> object:
 
 
 def unknown_field(key: str, known: Iterable[str]) -> Malformed:
-    """Return the error that an object has a field that its kind does not have."""
+    """Return the error that an object has an unknown field."""
     return Malformed(
         Code.UNKNOWN_FIELD,
         f"unknown field {quoted(key)}",
@@ -84,24 +83,24 @@ def unknown_field(key: str, known: Iterable[str]) -> Malformed:
 
 
 def duplicate_key(value: JsonObject) -> Malformed:
-    """Return the error that an object, which has a key twice, has it twice."""
+    """Return the error for an object with a duplicate key."""
     keys = [key for key, _ in value]
     twice = next(key for index, key in enumerate(keys) if key in keys[:index])
     return Malformed(Code.DUPLICATE_KEY, f"the key {quoted(twice)} is given twice")
 
 
 def is_array(value: object) -> TypeGuard[list[object]]:
-    """Say whether a value of a loaded document is an array."""
+    """Return whether a value of a loaded document is an array."""
     return type(value) is list
 
 
 def is_tuple(value: object) -> TypeGuard[tuple[object, ...]]:
-    """Say whether a value of a program is a tuple."""
+    """Return whether a value of a program is a tuple."""
     return isinstance(value, tuple)
 
 
 def wrong_type(value: object, wanted: str) -> Malformed:
-    """Return the error that ``value`` is not what belongs there."""
+    """Return the error that ``value`` has the wrong type."""
     if is_object(value) or is_array(value):
         shown = "an object" if is_object(value) else "an array"
     else:

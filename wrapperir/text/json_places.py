@@ -1,4 +1,4 @@
-"""Finds where a value is in a JSON text, for the errors of a file that loaded."""
+"""Positions of values in a JSON text, for errors in a document that loaded."""
 
 import re
 from json import JSONDecoder
@@ -10,7 +10,7 @@ _decode = JSONDecoder().raw_decode
 
 
 class JsonPlaces:
-    """Places in one text, which must be JSON; what it finds of arrays is kept."""
+    """Positions in one text, which must be JSON; scanned arrays and objects are cached."""
 
     def __init__(self, text: str) -> None:
         """Keep the text."""
@@ -18,7 +18,7 @@ class JsonPlaces:
         self._inside: dict[int, dict[int | str, int]] = {}
 
     def find(self, path: LinePath) -> Position:
-        """Return the place of the value at ``path``, or of the nearest one around it."""
+        """Return the position of the value at ``path``, or of the nearest one around it."""
         at = _skip_space(self._text, 0)
         for key in path:
             inside = self._items(at)

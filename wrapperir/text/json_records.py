@@ -1,7 +1,7 @@
 """The JSON form of records: objects with a key for each field of a class.
 
-A field is left out where the value is the class's default.  A class that is one of
-several in its place has a ``kind`` before its fields.
+Fields with default values are left out.  A class that is one of several alternatives
+has a ``kind`` before its fields.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,9 +28,9 @@ from wrapperir.text.malformed import Malformed, quoted
 
 @frozen
 class RecordField:
-    """A field: its name in the class and key in JSON, how to get it, its form.
+    """A field: its name in the class, key in JSON, getter and form.
 
-    ``default`` is what no value equals where the field has no default.
+    Where the field has no default, ``default`` equals no value.
     """
 
     name: str
@@ -46,7 +46,7 @@ _MOST_PLANS = 64
 
 
 class Record:
-    """The form of one class; its fields are looked at when it is first used."""
+    """The form of one class; its fields are inspected at first use."""
 
     def __init__(
         self, kind: type, tag: str | None, fields: Callable[[], tuple[RecordField, ...]]
@@ -163,11 +163,11 @@ class Record:
 
 
 def shared(form: Form, name: str) -> Form:
-    """Write and read once what many lines share, such as types and provenance.
+    """Return a form that writes and reads repeated values once, such as types.
 
-    Writing goes by the identity of an object of the program.  Reading goes by what is
-    written, where that is strings and integers: other numbers and booleans may be equal
-    to an integer and not be it.  ``name`` is that of the class.
+    Written values are found by identity.  Read values are found by their JSON if it
+    consists of strings and integers: floats and booleans can equal an integer of another
+    type.  ``name`` is the name of the class.
     """
 
     def write(value: object, tables: Tables) -> str:
@@ -193,11 +193,11 @@ _SHARED_DEPTH = 4
 
 
 class _NotShared(Exception):  # noqa: N818 - a signal, not an error
-    """A value holds what is not told apart by equality, or is deep."""
+    """A value cannot be a key: equality does not distinguish its parts, or it is deep."""
 
 
 def _frozen(value: object, depth: int) -> object:
-    """Return a value of a loaded document as a key that only its equals have."""
+    """Return a value of a loaded document as a dictionary key."""
     if type(value) is str or type(value) is int:
         return value
     if depth == 0:
@@ -212,7 +212,7 @@ def _frozen(value: object, depth: int) -> object:
 
 
 def nested(form: Form, name: str, most: int) -> Form:
-    """Refuse more than ``most`` of a class within one another."""
+    """Return a form that refuses objects of a class nested more than ``most`` deep."""
 
     def enter(tables: Tables) -> None:
         depth = tables.depths.get(name, 0)
@@ -238,7 +238,7 @@ def nested(form: Form, name: str, most: int) -> Form:
 
 
 def one_kind_of(forms: Mapping[type, tuple[str, Form]]) -> Form:
-    """Return the form of one of several classes, told apart by ``kind``.
+    """Return the form of one of several classes, which ``kind`` distinguishes.
 
     ``forms`` maps each class to its ``kind`` and form.
     """
@@ -266,7 +266,9 @@ def one_kind_of(forms: Mapping[type, tuple[str, Form]]) -> Form:
         if type(kind) is not str:
             raise wrong_type(kind, "a string, the `kind`").within("kind")
         raise Malformed(
-            Code.UNKNOWN_WORD, f"{quoted(kind)} is no kind here", hint=f"expected {wanted}"
+            Code.UNKNOWN_WORD,
+            f"{quoted(kind)} is not a kind here",
+            hint=f"expected {wanted}",
         ).within("kind")
 
     return Form(write, read, one_of(*(form.schema for _, form in forms.values())))

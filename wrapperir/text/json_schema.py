@@ -1,8 +1,8 @@
-"""The JSON Schema of the JSON form, made from the same forms that read and write it.
+"""The JSON Schema of the JSON form, derived from the forms that read and write it.
 
 ``python -m wrapperir.text.json_schema`` prints it; ``docs/reference/wrapperir.schema.json``
-holds what it prints, and a test that it does.  It does not say what no schema can: that
-names are unique, how many operands an operator takes, and the limits on nesting.
+holds its output, which a test checks.  A schema cannot express that names are unique, how
+many operands an operator takes, and the limits on nesting.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""What readers and writers refuse, so that no file costs more than its length."""
+"""Limits of readers and writers, so that cost is linear in the length of a file."""
 
 MAX_DIGITS = 300
-"""Digits of an integer; Python's own conversion is quadratic and stops at 4,300."""
+"""Digits of an integer; Python's conversion is quadratic and stops at 4,300."""
 
 MAX_INTEGER = 10**MAX_DIGITS - 1
 """The largest magnitude of an integer."""
@@ -18,8 +18,8 @@ MAX_BLOCK_DEPTH = 64
 MAX_NESTING = 210
 """Steps of recursion within a line.
 
-An expression of height ``MAX_DEPTH`` takes two for each level at most, so none that may
-be written is refused, and redundant parentheses are.
+An expression of height ``MAX_DEPTH`` takes at most two for each level, so only redundant
+parentheses are refused.
 """
 
 MAX_LIST_DEPTH = 32

@@ -1,4 +1,4 @@
-"""The lines of a text being read, and what is reported about them."""
+"""The lines of a text being read, and the errors reported in them."""
 
 import re
 from typing import NoReturn
@@ -18,14 +18,14 @@ class LineSource:
     """
 
     def __init__(self, text: str) -> None:
-        """Split ``text`` at line feeds, and nowhere else."""
+        """Split ``text`` at line feeds only."""
         self.texts = text.split("\n")
         self.at = 0
         self._memo = Memo()
         self.diagnostics: list[Diagnostic] = []
 
     def next(self) -> Cursor | None:
-        """Return a cursor on the next line that is not empty, and go past the line."""
+        """Return a cursor on the next line that is not empty, or ``None`` at the end."""
         while self.at < len(self.texts):
             cursor = Cursor(self.texts[self.at], self._memo)
             self.at += 1
@@ -37,7 +37,7 @@ class LineSource:
         """Report an error in a line.
 
         Raises:
-            DiagnosticError: there are enough of them.
+            DiagnosticError: the limit of errors is reached.
         """
         self._add(error, line)
 
@@ -54,12 +54,12 @@ class LineSource:
         raise DiagnosticError(*self.diagnostics)
 
     def cut_short(self, cursor: Cursor, opened: int) -> None:
-        """Report that what is next belongs after the block that line ``opened`` opens.
+        """Report that a block is not closed before the statement that is next.
 
-        Its line is handed out again.
+        Line ``opened`` opens the block.  The statement's line will be returned again.
 
         Raises:
-            DiagnosticError: there are enough errors.
+            DiagnosticError: the limit of errors is reached.
         """
         self.at -= 1
         message = f"`{cursor.next}` begins before the block is closed"
@@ -81,10 +81,10 @@ class LineSource:
         return Position(line + 1, start + 1, max(1, len(text.rstrip()) - start))
 
     def close(self, cursor: Cursor) -> None:
-        """Take the brace that is next, on the line handed out last, and the line's end.
+        """Take the brace that is next on the current line, and the end of the line.
 
         Raises:
-            DiagnosticError: there are enough errors.
+            DiagnosticError: the limit of errors is reached.
         """
         cursor.advance()
         try:
@@ -93,17 +93,17 @@ class LineSource:
             self.report(error, self.at - 1)
 
     def opens_block(self, line: int) -> bool:
-        """Say whether a line, malformed or not, ends with the brace of a block."""
+        """Return whether a line, malformed or not, ends with the brace of a block."""
         return opens_block(self.texts[line])
 
     def skip_opened(self, line: int) -> None:
-        """Go past the block that a malformed line opens, if it opens one."""
+        """Skip the block that a malformed line opens, if any."""
         if self.opens_block(line):
             self.at = line + 1
             self.skip_block(line)
 
     def skip_block(self, opened: int) -> None:
-        """Go past the brace that closes the block that is open."""
+        """Skip to the line after the brace that closes the open block."""
         depth = 1
         while depth:
             if self.at >= len(self.texts):
@@ -122,7 +122,7 @@ _BEFORE_REMARK = re.compile(r'(?:[^"#]++|"(?:[^"\\]++|\\.)*+"?)*+', re.DOTALL)
 
 
 def opens_block(text: str) -> bool:
-    """Say whether a line, malformed or not, ends with the brace of a block."""
+    """Return whether a line, malformed or not, ends with the brace of a block."""
     if "{" not in text:
         return False
     code = _BEFORE_REMARK.match(text)

@@ -1,8 +1,8 @@
-"""Literals: strings, integers and floats, both ways.
+"""Parsing and formatting of literals: strings, integers and floats.
 
 Strings are JSON strings.  A number with a fraction or exponent is a float, so ``1`` and
-``1.0`` stay apart; ``inf`` and ``nan`` are floats too.  A NaN's sign and payload are not
-kept.
+``1.0`` differ; ``inf`` and ``nan`` are floats too.  The sign and payload of a NaN are
+lost.
 """
 
 import json
@@ -18,8 +18,8 @@ from wrapperir.text.malformed import Malformed, quoted
 
 SPECIAL_FLOATS = {"inf": math.inf, "nan": math.nan}
 
-# Shown as something else, or nothing, by editors: control characters, line separators,
-# marks that turn the direction of what follows, and surrogates, which UTF-8 lacks.
+# Characters that editors do not show as themselves: control characters, line separators
+# and marks of text direction.
 _HIDDEN = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]", re.UNICODE)
 _PLAIN = re.compile(r'"[^"\\\x00-\x1f]*"')  # no escapes
 _encode: Callable[[str], str] = json.encoder.encode_basestring
@@ -44,7 +44,7 @@ def parse_string(cursor: Cursor) -> str:
     """Take a string literal.
 
     Raises:
-        Malformed: there is none, or it has a wrong escape.
+        Malformed: no string follows, or it has a wrong escape.
     """
     if cursor.kind != "string":
         raise cursor.unexpected("a string")
@@ -138,7 +138,7 @@ def checked_time(value: object) -> int | float:
     """Check the time of a choice, in microseconds.  Returns its argument.
 
     Raises:
-        Malformed: it is no number, negative (as ``-0.0`` is) or not finite.
+        Malformed: it is not a number, or is negative (as ``-0.0`` is) or not finite.
     """
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise Malformed(
@@ -147,7 +147,7 @@ def checked_time(value: object) -> int | float:
     if value < 0 or (isinstance(value, float) and not _is_plain(value)):
         raise Malformed(
             Code.BAD_NUMBER,
-            f"{quoted(repr(value)[:60])} is no time of a choice",
+            f"{quoted(repr(value)[:60])} is not a time of a choice",
             hint="times are finite and not negative; a choice that failed has none",
         )
     return value

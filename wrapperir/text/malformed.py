@@ -4,7 +4,7 @@ from wrapperir.diagnostics import Code, Diagnostic, LinePath, Position
 
 
 class Malformed(Exception):  # noqa: N818 - it becomes a Diagnostic before it leaves
-    """Something that cannot be read or written.
+    """A part of a program that cannot be read or written.
 
     ``start`` and ``end`` are character offsets in the line being read; ``path`` grows
     from the inside out while the error passes through a program being written.
@@ -18,7 +18,7 @@ class Malformed(Exception):  # noqa: N818 - it becomes a Diagnostic before it le
         end: int = 1,
         hint: str | None = None,
     ) -> None:
-        """Keep what is wrong and the characters of the line it concerns."""
+        """Take the error and the characters of the line that it concerns."""
         super().__init__(message)
         self.code = code
         self.message = message
@@ -48,11 +48,11 @@ class Malformed(Exception):  # noqa: N818 - it becomes a Diagnostic before it le
 
 
 ILL_TYPED = (AssertionError, AttributeError, KeyError, TypeError, ValueError)
-"""What writing raises where a program in memory holds an object of a wrong type."""
+"""Errors raised when writing a program that holds an object of a wrong type."""
 
 
 def ill_typed(error: Exception) -> Malformed:
-    """Return the error that some part of a program is of a wrong type."""
+    """Return the error that a part of a program has a wrong type."""
     detail = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     message = f"an object of a type that does not belong there ({quoted(detail)})"
     return Malformed(Code.UNWRITABLE_VALUE, message)

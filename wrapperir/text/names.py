@@ -1,4 +1,4 @@
-"""Checks the names of a program in memory or in JSON; text's are right by its grammar."""
+"""Checks of names in programs in memory and in JSON; the grammar checks those in text."""
 
 from wrapperir.diagnostics import Code
 from wrapperir.ir import RESERVED_SYMBOLS, is_identifier, is_operator
@@ -7,7 +7,7 @@ from wrapperir.text.malformed import Malformed, quoted
 
 
 def device_index(index: int) -> int:
-    """Check the index of a device.  Returns its argument.
+    """Return the index of a device after a check.
 
     Raises:
         Malformed: text cannot spell it.
@@ -20,14 +20,14 @@ def device_index(index: int) -> int:
 
 
 class Names:
-    """Checks names, each once for a program.  Every method returns its argument.
+    """Checks each name once per program.  Every method returns its argument.
 
     Raises:
-        Malformed: the name is none that text can spell.
+        Malformed: text cannot spell the name.
     """
 
     def __init__(self) -> None:
-        """Start with no name known to be right."""
+        """Start without checked names."""
         self._identifiers: set[str] = set()
         self._symbols: set[str] = set()
         self._dotted: set[str] = set()

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @frozen
 class ParsedText:
-    """A program and where its parts are in the text it was read from."""
+    """A program and the positions of its parts in its text."""
 
     program: Program
     positions: Mapping[LinePath, Position]
@@ -32,13 +32,13 @@ def parse_program(text: str) -> Program:
 
     Raises:
         DiagnosticError: ``text`` is malformed.  Every malformed line is reported, up to
-            100 of them, but no line in a block that no known statement opens.
+            100 of them, except lines in a block that no known statement opens.
     """
     return _read(text).program
 
 
 def parse_with_positions(text: str) -> ParsedText:
-    """Return the program that ``text`` spells, and where its parts are.
+    """Return the program that ``text`` spells, with the positions of its parts.
 
     Raises:
         DiagnosticError: as :func:`parse_program`.
@@ -85,7 +85,7 @@ def parse_expr(text: str) -> Expr:
     """Return the expression that ``text`` spells.
 
     Raises:
-        DiagnosticError: ``text`` is no expression.
+        DiagnosticError: ``text`` is not an expression.
     """
     return _parse_all(parse_expression, text)
 
@@ -94,7 +94,7 @@ def parse_type(text: str) -> ValueType:
     """Return the type that ``text`` spells.
 
     Raises:
-        DiagnosticError: ``text`` is no type.
+        DiagnosticError: ``text`` is not a type.
     """
     return _parse_all(parse_value_type, text)
 

@@ -1,4 +1,4 @@
-"""Prints the parts of lines: names, types, arguments, devices, provenance."""
+"""Formatting of the parts of lines: names, types, arguments, devices, provenance."""
 
 from wrapperir.diagnostics import Code
 from wrapperir.ir import (
@@ -45,12 +45,11 @@ _SHORT = 10**18
 
 
 class PartPrinter:
-    """Prints parts, with tables for one program.
+    """Formats parts of one program.
 
-    Types and provenance that lines share are printed once: the tables are keyed by
-    identity, which is safe while the program is alive, and exact where equality is not
-    (``True == 1 == 1.0``).  Every method raises :class:`Malformed` for what no text reads
-    as.
+    Types and provenance that lines share are formatted once.  The tables are keyed by
+    identity, because equality does not distinguish ``True``, ``1`` and ``1.0``.  Every
+    method raises :class:`Malformed` for a value that text cannot spell.
     """
 
     def __init__(self) -> None:
@@ -108,7 +107,7 @@ class PartPrinter:
         return self.type(type)
 
     def placed(self, type: TensorType | PoolType) -> str:
-        """Return the type of what is placed in a pool."""
+        """Return a type that may be placed in a pool."""
         return self.pool(type) if isinstance(type, PoolType) else self.tensor(type)
 
     def _format_type(self, type: ValueType) -> str:
@@ -168,7 +167,7 @@ class PartPrinter:
         return f"{text} {{{', '.join(attributes)}}}" if attributes else text
 
     def _attributes(self, type: TensorType | PoolType, alignment: int | None) -> list[str]:
-        """Return the attributes but the layout; ``alignment`` is the one left out."""
+        """Return the attributes except the layout, without the default ``alignment``."""
         attributes: list[str] = []
         if type.pinned:
             attributes.append("pinned")
@@ -179,14 +178,14 @@ class PartPrinter:
         return attributes
 
     def _row_major(self, size: tuple[Expr, ...]) -> str | None:
-        """Return the text of the strides that are left out; ``None`` if it has none."""
+        """Return the text of row-major strides; ``None`` where they cannot be written."""
         try:
             return self.expressions(contiguous_stride(size))
         except Malformed:
             return None
 
     def _at(self, device: Device) -> str:
-        """Return the device of a type; nothing for the CPU."""
+        """Return the device of a type; empty for the CPU."""
         if device.kind == "cpu" and device.index is None:
             return ""
         return "@" + self.bare_device(device)
@@ -199,7 +198,7 @@ class PartPrinter:
         return f"{kind}:{device_index(device.index):d}"
 
     def on(self, device: Device, stream: int) -> str:
-        """Return the device and stream of a call, each after a space; defaults are out."""
+        """Return the device and stream of a call, each after a space, without defaults."""
         text = ""
         if device.kind != "cpu" or device.index is not None:
             text = " @" + self.bare_device(device)
@@ -217,7 +216,7 @@ class PartPrinter:
             return format_number(argument)
         if isinstance(argument, Symbol | Operation):
             return self.expression(argument)
-        if isinstance(argument, DType):  # before str, which it is too
+        if isinstance(argument, DType):  # before str, its base class
             return f"dtype({argument.value})"
         if isinstance(argument, str):
             return format_string(argument)
@@ -258,7 +257,7 @@ class PartPrinter:
     # Parts of particular lines
 
     def origin(self, provenance: Provenance | None) -> str:
-        """Return provenance, after a space; nothing for none."""
+        """Return provenance after a space; empty for ``None``."""
         key = id(provenance)
         text = self._origins.get(key)
         if text is None:
@@ -276,7 +275,7 @@ class PartPrinter:
         return text
 
     def source(self, source: SymbolSource) -> str:
-        """Return where a symbol's value comes from."""
+        """Return the source of a symbol."""
         if isinstance(source, SizeOf | StrideOf):
             word = "size" if isinstance(source, SizeOf) else "stride"
             return f"{word}(%{self.name(source.buffer)}, {format_integer(source.dim)})"
@@ -312,7 +311,7 @@ class PartPrinter:
 
 
 def _is_dense(size: tuple[Expr, ...], stride: tuple[Expr, ...]) -> bool:
-    """Say whether sizes and strides are integers and row-major; quick, not complete."""
+    """Return whether sizes and strides are integers and row-major; quick, not complete."""
     if len(size) != len(stride):
         return False
     step = 1

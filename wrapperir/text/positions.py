@@ -1,4 +1,4 @@
-"""Where each part of a program is in its text."""
+"""The positions of a program's parts in its text."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -9,7 +9,7 @@ Span = tuple[int, int, int]
 
 
 class BlockPlaces:
-    """Places of a block's parts; lines are counted from 0."""
+    """Positions of a block's parts; lines are counted from 0."""
 
     __slots__ = ("ending", "header", "lines", "nested", "parameters", "results")
 
@@ -24,12 +24,12 @@ class BlockPlaces:
 
 
 class ProgramPlaces(BlockPlaces):
-    """Places of a program's parts."""
+    """Positions of a program's parts."""
 
     __slots__ = ("constants", "definitions", "symbols")
 
     def __init__(self) -> None:
-        """Start with nothing placed."""
+        """Start empty."""
         super().__init__(0)
         self.symbols: list[int] = []
         self.constants: list[int] = []
@@ -37,9 +37,9 @@ class ProgramPlaces(BlockPlaces):
 
 
 class Positions(Mapping[LinePath, Position]):
-    """Maps the path of each line, input, output and block to its place in the text.
+    """Maps the path of each line, input, output and block to its position in the text.
 
-    Positions are computed when they are asked for.  ``()`` is the program's first line.
+    Positions are computed on demand.  ``()`` is the program's first line.
     """
 
     def __init__(self, lines: Sequence[str], places: ProgramPlaces) -> None:
@@ -51,7 +51,7 @@ class Positions(Mapping[LinePath, Position]):
         """Return the position of a path.
 
         Raises:
-            KeyError: the program has no such part, or one without a place of its own.
+            KeyError: the program has no such part, or it has no position of its own.
         """
         try:
             span = self._find(path)
@@ -63,7 +63,7 @@ class Positions(Mapping[LinePath, Position]):
         return Position(line + 1, start + 1, max(1, end - start))
 
     def __iter__(self) -> Iterator[LinePath]:
-        """Yield every path that has a place, in the order of the fields."""
+        """Yield every path that has a position, in the order of the fields."""
         places = self._places
         yield ()
         for index, (_, parts) in enumerate(places.definitions):
@@ -80,7 +80,7 @@ class Positions(Mapping[LinePath, Position]):
         yield from _paths(places, (), "outputs")
 
     def __len__(self) -> int:
-        """Return how many paths have a place."""
+        """Return the number of paths that have a position."""
         return sum(1 for _ in self)
 
     def _find(self, path: LinePath) -> Span | None:

@@ -1,4 +1,4 @@
-"""What this package offers for printing text."""
+"""Formatting of programs, lines, expressions and types as text."""
 
 from collections.abc import Callable, Mapping
 
@@ -16,8 +16,8 @@ def format_program(program: Program) -> str:
     A program need not be valid to be printed.
 
     Raises:
-        DiagnosticError: the program holds what no text reads as, such as a name that is
-            no identifier; ``path`` says where.
+        DiagnosticError: the program holds something that text cannot spell, such as a name
+            that is not an identifier; ``path`` says where.
     """
     return _checked(lambda: _format_program(program))
 
@@ -42,9 +42,9 @@ def _encodable(text: str) -> bool:
 
 
 def format_with_positions(program: Program) -> tuple[str, Mapping[LinePath, Position]]:
-    """Return the text of a program and where its parts are in it.
+    """Return the text of a program and the positions of its parts.
 
-    The positions are those of reading the text back, so the two cannot disagree.
+    The positions come from parsing the text.
 
     Raises:
         DiagnosticError: as :func:`format_program`.

@@ -1,4 +1,4 @@
-"""Prints programs: the same text for equal programs, which reads as an equal program."""
+"""Formatting of programs as text; equal programs have equal text."""
 
 from wrapperir.diagnostics import Code
 from wrapperir.ir import (
@@ -233,7 +233,7 @@ class Printer(LineVisitor[None]):
         return ", ".join([f"%{self._part.name(name)}" for name in names])
 
     def visit_multi_output(self, line: MultiOutputLine) -> None:
-        """Print a result taken out of several."""
+        """Print the selection of one of several results."""
         part = self._part
         indices = "".join([f"[{format_integer(index)}]" for index in line.indices])
         self.lines.append(

@@ -1,4 +1,4 @@
-"""What ends a line: its provenance, and the brace of a line with blocks."""
+"""Parsers of the end of a line: its provenance, and the brace of a line with blocks."""
 
 from wrapperir.ir import Provenance, SourceLocation
 from wrapperir.text.cursor import Cursor

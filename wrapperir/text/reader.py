@@ -1,4 +1,4 @@
-"""Reads a whole program: what encloses what, and what to go on with after an error."""
+"""Reader of a whole program: its nesting, and recovery from errors."""
 
 from collections.abc import Iterator
 
@@ -42,7 +42,7 @@ class Reader:
     """
 
     def __init__(self, text: str) -> None:
-        """Stand before the first line of ``text``."""
+        """Begin at the first line of ``text``."""
         self.lines = LineSource(text)
         self.places = ProgramPlaces()
         self._program = Program()
@@ -51,7 +51,7 @@ class Reader:
         """Return the program.
 
         Raises:
-            DiagnosticError: the text is not a program; every error that was found.
+            DiagnosticError: the text is not a program; it has every error found.
         """
         self._read_header()
         definitions: list[DefinitionLine] = []
@@ -162,7 +162,7 @@ class Reader:
     def _read_body(
         self, places: BlockPlaces, depth: int
     ) -> tuple[tuple[BodyLine, ...], tuple[Argument, ...]]:
-        """Take lines up to the brace that closes them."""
+        """Take the lines of a body up to its closing brace."""
         body: list[BodyLine] = []
         while (cursor := self.lines.next()) is not None:
             if cursor.next in ("return", "}"):
@@ -266,7 +266,7 @@ class Reader:
     def _read_block(
         self, word: str, role: str, nested: dict[str, BlockPlaces], opened: int, depth: int
     ) -> Block | None:
-        """Take a block; ``None`` after an error, when the rest of the line was skipped."""
+        """Take a block; ``None`` after an error, when the rest is skipped."""
         cursor = self.lines.next()
         if cursor is None:
             self.lines.unclosed(opened)

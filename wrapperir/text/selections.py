@@ -1,6 +1,6 @@
-"""What multi-kernels go by, both ways: sizes, workspaces of choices, selections.
+"""Parsing and formatting of the parts of multi-kernels: sizes, choices, selection policies.
 
-A parameter is written by its name, or by its position where a name would mean another.
+A parameter is written as its name, or as its position where an earlier one has that name.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,11 +39,11 @@ from wrapperir.text.statements import ZERO_MODES
 class ParameterNames:
     """The parameters of a multi-kernel by name and position.
 
-    ``known`` is false where they did not parse; then any name is right.
+    ``known`` is false where the parameters did not parse; then any name is accepted.
     """
 
     def __init__(self, parameters: Sequence[Parameter], known: bool = True) -> None:
-        """Take the parameters; of several with one name it means the first."""
+        """Take the parameters; a name stands for the first parameter that has it."""
         self._known = known
         self._positions: dict[str, int] = {}
         for position, parameter in enumerate(parameters):
@@ -63,7 +63,7 @@ class ParameterNames:
         found = self._positions.get(cursor.next)
         if found is None and "." not in cursor.next and self._known:
             hint = suggestion(cursor.next, self._positions) if self._positions else None
-            message = f"{quoted(cursor.next)} is no parameter of the multi-kernel"
+            message = f"{quoted(cursor.next)} is not a parameter of the multi-kernel"
             raise cursor.malformed(Code.UNKNOWN_WORD, message, hint)
         cursor.name("the name of a parameter")
         return found or 0
@@ -96,7 +96,7 @@ def format_size(size: KernelSize, parameters: ParameterNames, part: PartPrinter)
 def parse_choice(cursor: Cursor, parameters: ParameterNames) -> KernelChoice:
     """Take ``@mm_split(0, 1, 2)`` and the workspaces it needs.
 
-    Each of these is ``workspace(ws, 4096 * n, zero_on_call)``.
+    Each workspace is ``workspace(ws, 4096 * n, zero_on_call)``.
     """
     kernel = cursor.kernel()
     cursor.expect("(")
@@ -135,7 +135,7 @@ def format_selection(selection: Selection, part: PartPrinter) -> str:
     """Return what follows ``select``.
 
     Raises:
-        Malformed: no text reads as this selection.
+        Malformed: no text can spell this selection.
     """
     match selection:
         case FirstChoice():

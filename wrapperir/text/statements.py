@@ -1,4 +1,4 @@
-"""The lines of a body, read from text.
+"""Parsers of the lines of a body.
 
 A table has the syntax of most kinds.  Lines with nested blocks are read by
 :mod:`wrapperir.text.block_statements`.
@@ -117,7 +117,7 @@ def parse_statement(cursor: Cursor) -> BodyLine | BlockStatement:
 
 
 def unknown_statement(cursor: Cursor, known: Iterable[str]) -> Malformed:
-    """Return the error that no statement begins with the word that is next."""
+    """Return the error that the word that is next begins no statement."""
     if cursor.kind != "name":
         return cursor.unexpected("a statement")
     return cursor.malformed(
@@ -239,7 +239,7 @@ def _message(cursor: Cursor) -> str:
 
 
 Part: TypeAlias = str | tuple[str, Callable[[Cursor], object]]
-"""A word or mark, or a field and what reads it."""
+"""A word or mark, or a field and its parser."""
 
 _BUFFER: Part = ("buffer", Cursor.value)
 _SOURCE: Part = ("source", Cursor.value)

@@ -1,10 +1,11 @@
-"""Types and devices, both ways.
+"""Parsers of types and devices.
 
 ``f32[s0, 64; stride 64, 1; offset 8]@cuda:0 {pinned, align = 64, space = comm, layout =
 acme.tiled(16)}`` is a tensor, ``i64`` a scalar, ``(f32[4], i64)`` a tuple,
 ``opaque("a script object")`` an opaque value, ``pool[4096]@cuda:0 {align = 512}`` a pool of
-4096 bytes and ``event@cuda:0`` an event.  What is row-major, 0, ``cpu``, unpinned or
-``global`` is left out, and a pool's alignment of 64.
+4096 bytes and ``event@cuda:0`` an event.  Defaults are left
+out: row-major strides, offset 0, device ``cpu``, unpinned memory, space ``global`` and
+a pool's alignment of 64.
 """
 
 import re
@@ -45,14 +46,14 @@ DTYPES = {dtype.value: dtype for dtype in DType}
 _SHAPE = re.compile(
     r'\[[^\]"{}#]*\](?:@[A-Za-z0-9_]+(?::[0-9]+)?)?(?: \{[^}"#]*\})?(?=[,)]| [a-z]|\Z)'
 )
-"""A tensor's type after its element type, where its end does not depend on what follows."""
+"""A tensor's type after its element type, if the next character shows its end."""
 
 
 def parse_value_type(cursor: Cursor) -> ValueType:
     """Take a type.
 
     Raises:
-        Malformed: what follows is none.
+        Malformed: no type follows.
     """
     if cursor.next == "(":
         return TupleType(parse_types(cursor))
@@ -202,7 +203,7 @@ def _check_derived(cursor: Cursor, stride: tuple[Expr, ...], start: int) -> None
 
 
 def parse_device(cursor: Cursor) -> Device:
-    """Take ``@kind`` or ``@kind:index``; the CPU where there is none."""
+    """Take ``@kind`` or ``@kind:index``; the default is the CPU."""
     if cursor.kind != "at":
         return CPU
     device = cursor.memo.devices.get(cursor.next)
@@ -256,7 +257,7 @@ class _Attributes:
 
 
 def _parse_attributes(cursor: Cursor, known: str) -> _Attributes:
-    """Take what is between braces after a type; ``known`` names what may be there."""
+    """Take the attributes in braces after a type; ``known`` names the accepted ones."""
     found = _Attributes()
     seen: set[str] = set()
     cursor.expect("{")
