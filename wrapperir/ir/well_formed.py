@@ -12,8 +12,8 @@ import functools
 import sys
 import typing
 from collections import defaultdict
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from operator import attrgetter, itemgetter
 from types import NoneType, UnionType
 from typing import Any, ForwardRef, Never, TypeAlias, Union, get_args, get_origin
@@ -83,10 +83,10 @@ class _Record:
             rule.has_parts() for _, _, rule in self._fields
         )
 
-    def columns(self, values: list[Any]) -> Iterator[tuple["_TypeRule", list[object]]]:
+    def columns(self, values: list[Any]) -> Iterator[tuple["_TypeRule", Iterable[object]]]:
         """Yield each field of many values."""
         for _, get, rule in self._fields:
-            yield rule, list(map(get, values))
+            yield rule, map(get, values)
 
     def parts(self, value: object) -> Iterator[tuple[Step, object, "_TypeRule"]]:
         """Yield each field of one value."""
@@ -101,9 +101,11 @@ class _Items:
         self._rule = rule
         self.repeats = repeats
 
-    def columns(self, values: list[Any]) -> Iterator[tuple["_TypeRule", list[object]]]:
-        """Yield the items of many tuples."""
-        yield self._rule, list(chain.from_iterable(values))
+    def columns(self, values: list[Any]) -> Iterator[tuple["_TypeRule", Iterable[object]]]:
+        """Yield the items of many tuples, in chunks."""
+        items = chain.from_iterable(values)
+        while chunk := list(islice(items, _CHUNK)):
+            yield self._rule, chunk
 
     def parts(self, value: Any) -> Iterator[tuple[Step, object, "_TypeRule"]]:
         """Yield each item of one tuple."""
@@ -119,7 +121,7 @@ class _Row:
     def __init__(self, rules: list["_TypeRule"]) -> None:
         self._rules = rules
 
-    def columns(self, values: list[Any]) -> Iterator[tuple["_TypeRule", list[object]]]:
+    def columns(self, values: list[Any]) -> Iterator[tuple["_TypeRule", Iterable[object]]]:
         """Yield the items of many tuples that have one position.
 
         Raises:
@@ -128,7 +130,7 @@ class _Row:
         if {*map(len, values)} != {len(self._rules)}:
             raise _MisfitError
         for index, rule in enumerate(self._rules):
-            yield rule, list(map(itemgetter(index), values))
+            yield rule, map(itemgetter(index), values)
 
     def parts(self, value: Any) -> Iterator[tuple[Step, object, "_TypeRule"]]:
         """Yield each item of one tuple; those that it lacks are absent."""
@@ -161,6 +163,8 @@ class _TypeRule(dict[type, _Parts | _Refusal | None]):
         self._alternatives = list(_alternatives(annotation, module))
         self._module = module
         self._of_items = of_items
+        self.is_plain = not self.has_parts() and not {int, float} & {*self._alternatives}
+        """Whether the class of a value tells all about it."""
 
     def __missing__(self, kind: type) -> _Parts | _Refusal | None:
         answer = self[kind] = self._answer(kind)
@@ -248,10 +252,8 @@ def _is_well_formed(program: object) -> bool:
             if depth > MAX_STEPS:
                 return False
             for rule, column in parts.columns(values):
-                for begin in range(0, len(column), _CHUNK):
-                    chunk = column[begin : begin + _CHUNK]
-                    if not _sort(chunk, rule, waiting, depth + 1):
-                        return False
+                if not _sort(column, rule, waiting, depth + 1):
+                    return False
     except (AttributeError, _MisfitError):  # a field is not set, a tuple too short
         return False
     return True
@@ -269,12 +271,15 @@ def _new(values: list[object], seen: set[int]) -> list[object]:
 
 
 def _sort(
-    column: list[object],
+    column: Iterable[object],
     rule: _TypeRule,
     waiting: list[tuple[_Parts, list[object], int]],
     depth: int,
 ) -> bool:
     """Say whether the classes of values are allowed; have those with parts wait."""
+    if rule.is_plain:
+        return all(rule[kind] is None for kind in set(map(type, column)))
+    column = list(column)
     kinds = set(map(type, column))
     groups: dict[type, list[object]] = {}
     for kind in kinds:
@@ -299,7 +304,8 @@ def _sort(
 
 
 def _has_huge(numbers: list[Any]) -> bool:
-    return bool(max(numbers) >= _LARGEST or min(numbers) <= -_LARGEST)
+    distinct = set(numbers)
+    return bool(max(distinct) >= _LARGEST or min(distinct) <= -_LARGEST)
 
 
 @attrs.frozen(eq=False)

@@ -11,9 +11,9 @@ def check_stream(state: State, device: Device, stream: int) -> None:
     fault = state.layouts.device_fault(device)
     if fault is not None:
         state.report_fault(fault)
-    if stream.__class__ is int and stream == 0:
+    if stream == 0:
         return
-    if stream.__class__ is not int or stream < 0:
+    if stream < 0:
         state.report(
             Code.INVALID_PLACEMENT, f"{stream!r} is no number of a stream", str(stream)
         )

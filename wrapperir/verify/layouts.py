@@ -192,16 +192,14 @@ class Layouts:
 
     def device_fault(self, device: Device) -> Fault | None:
         """Return the fault of a device's name or index, or ``None``."""
-        if id(device) not in self._devices:
-            sound = is_identifier(device.kind) and (
-                device.index is None or device.index >= 0
-            )
-            self._devices[id(device)] = (
-                None
-                if sound
-                else Fault(Code.INVALID_PLACEMENT, f"{str(device)!r} is no device")
-            )
-        return self._devices[id(device)]
+        key = id(device)
+        if key in self._devices:
+            return self._devices[key]
+        fault = None
+        if not is_identifier(device.kind) or (device.index or 0) < 0:
+            fault = Fault(Code.INVALID_PLACEMENT, f"{str(device)!r} is not a device")
+        self._devices[key] = fault
+        return fault
 
 
 def is_power_of_two(value: int) -> bool:

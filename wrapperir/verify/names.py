@@ -64,10 +64,19 @@ def report_awaited(state: State) -> None:
 
 
 def define(
-    state: State, name: str, type: ValueType, role: Role, storage: StorageFacts
+    state: State,
+    name: str,
+    type: ValueType,
+    role: Role,
+    storage: StorageFacts,
+    facts: TypeFacts | None = None,
 ) -> ValueFacts:
-    """Define a value where the walk is, and check its type."""
-    facts = state.layouts.of(type)
+    """Define a value where the walk is, and check its name and its type.
+
+    With ``facts``, the type is checked later.
+    """
+    if facts is None:
+        facts = state.layouts.of(type)
     if facts.symbols or facts.faults:
         check_type(state, facts)
     scope = state.scope
@@ -77,7 +86,12 @@ def define(
     value = ValueFacts(
         name, type, facts, role, scope, scope.index if here is None else here, storage
     )
-    enter(state, value)
+    if name in state.values or not is_identifier(name):
+        _enter_anyway(state, value)
+        return value
+    state.values[name] = value
+    if role is Role.OWNED:
+        scope.owned[name] = value
     return value
 
 
@@ -88,17 +102,6 @@ def _role_of(state: State, name: str, type: ValueType, role: Role) -> Role:
     if role is Role.OWNED and isinstance(type, ScalarType | EventType):
         return Role.SCALAR
     return role
-
-
-def enter(state: State, value: ValueFacts) -> None:
-    """Add a value to the names; report a name that is taken or not an identifier."""
-    name = value.name
-    if name in state.values or not is_identifier(name):
-        _enter_anyway(state, value)
-        return
-    state.values[name] = value
-    if value.role is Role.OWNED:
-        value.scope.owned[name] = value
 
 
 def _enter_anyway(state: State, value: ValueFacts) -> None:

@@ -18,10 +18,10 @@ from wrapperir.ir.well_formed import MalformedPart, malformed_parts
 from wrapperir.verify.layouts import TypeFacts
 from wrapperir.verify.lifetimes import check_leaks
 from wrapperir.verify.line_checks import LineChecks
-from wrapperir.verify.names import check_type, define, enter, report_resource, use
+from wrapperir.verify.names import check_type, define, report_resource, use
 from wrapperir.verify.races import check_races
 from wrapperir.verify.results import check_plain_result, report_returned_workspace
-from wrapperir.verify.state import Role, State, StorageFacts, ValueFacts
+from wrapperir.verify.state import Role, State, StorageFacts
 
 _ORDER = {
     name: rank
@@ -120,12 +120,9 @@ def _define_input(state: State, item: Input) -> None:
     """Define an input; its type is checked when the symbols are known."""
     role = Role.SCALAR if isinstance(item.type, ScalarType) else Role.INPUT
     storage = StorageFacts()
-    value = ValueFacts(
-        item.name, item.type, TypeFacts(), role, state.scope, state.place(), storage
-    )
+    value = define(state, item.name, item.type, role, storage, TypeFacts())
     storage.lender = value
     storage.read_only = None if item.mutated else value
-    enter(state, value)
     if isinstance(item.type, PoolType | EventType):
         report_resource(state, value, "an input")
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from wrapperir.analysis.arithmetic.range_map import RangeMap
 from wrapperir.diagnostics import Code
-from wrapperir.ir import TensorType
+from wrapperir.ir import Expr, TensorType
 from wrapperir.verify.layouts import Layouts
 from wrapperir.verify.state import State, StorageFacts, ValueFacts, defined_note
 
@@ -29,13 +29,25 @@ def runs_of(layouts: Layouts, type: TensorType) -> Runs | None:
     if facts.reach is None or facts.empty:
         return () if facts.empty else None
     if facts.runs is None:
-        facts.runs = _build_runs(type)
+        facts.runs = _build_runs(type, facts.reach)
     return facts.runs or None
 
 
-def _build_runs(type: TensorType) -> Runs:
-    """Return the runs of a constant layout with elements; none if they are too many."""
+def _build_runs(type: TensorType, reach: int) -> Runs:
+    """Return the runs of a constant layout with elements; none if they are too many.
+
+    ``reach`` is the end of its last byte.
+    """
+    assert isinstance(type.offset, int)
     item = type.dtype.itemsize
+    first = type.offset * item
+    step: Expr = 1
+    for size, stride in zip(reversed(type.size), reversed(type.stride), strict=True):
+        if stride != step and size != 1:
+            break
+        step = step * size
+    else:
+        return ((first, reach),)  # row-major, as most layouts are
     length = item
     outer: list[range] = []
     count = 1
@@ -52,8 +64,6 @@ def _build_runs(type: TensorType) -> Runs:
             count *= size
     if count > _MOST_RUNS:
         return ()
-    assert isinstance(type.offset, int)
-    first = type.offset * item
     begins = sorted(first + sum(steps) for steps in itertools.product(*outer))
     merged: list[tuple[int, int]] = []
     for begin in begins:
