@@ -102,7 +102,7 @@ def check_subgraph_call(state: State, line: SubgraphCallLine, walk: Walk) -> Non
     if not is_identifier(line.name):
         state.report(
             Code.INVALID_IDENTIFIER,
-            f"the name {line.name!r} is no identifier",
+            f"the name {line.name!r} is not an identifier",
             f"@{line.name}",
         )
     operands = _operands(state, line.operands)

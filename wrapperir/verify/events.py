@@ -15,7 +15,7 @@ def check_stream(state: State, device: Device, stream: int) -> None:
         return
     if stream < 0:
         state.report(
-            Code.INVALID_PLACEMENT, f"{stream!r} is no number of a stream", str(stream)
+            Code.INVALID_PLACEMENT, f"{stream!r} is not the number of a stream", str(stream)
         )
     elif state.scope.depth:
         state.report(

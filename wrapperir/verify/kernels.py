@@ -36,7 +36,7 @@ def check_kernel_definition(state: State, line: KernelDefinitionLine) -> None:
     if not is_identifier(line.entry):
         state.report(
             Code.INVALID_IDENTIFIER,
-            f"the entry {line.entry!r} is no identifier",
+            f"the entry {line.entry!r} is not an identifier",
             line.entry,
             path=part_of(state, "entry"),
         )
@@ -73,7 +73,7 @@ def define_kernel(
     if not is_identifier(name):
         state.report(
             Code.INVALID_IDENTIFIER,
-            f"the kernel name {name!r} is no identifier",
+            f"the kernel name {name!r} is not an identifier",
             f"@{name}",
         )
     first = state.kernels.get(name)
@@ -121,7 +121,7 @@ def check_parameters(
         if not is_identifier(parameter.name):
             state.report(
                 Code.INVALID_IDENTIFIER,
-                f"the parameter name {parameter.name!r} is no identifier",
+                f"the parameter name {parameter.name!r} is not an identifier",
                 parameter.name,
             )
     check_unique(state, [parameter.name for parameter in parameters], "parameter")
@@ -159,7 +159,7 @@ def _check_bindings(state: State, line: KernelDefinitionLine) -> None:
         if name not in constexprs:
             state.report(
                 Code.UNKNOWN_CONSTANT,
-                f"{name} is no constexpr parameter of the kernel",
+                f"{name} is not a constexpr parameter of the kernel",
                 name,
                 path=part_of(state, "constants", index),
             )

@@ -154,7 +154,7 @@ class Layouts:
                 _add(
                     facts,
                     Code.NOT_AN_INTEGER,
-                    f"the {what} is the symbol {extent.name}, which is no integer",
+                    f"the {what} is the symbol {extent.name}, which is not an integer",
                     extent.name,
                 )
         elif isinstance(extent, Operation):
@@ -174,12 +174,16 @@ class Layouts:
         space, alignment = type.space, type.alignment
         layout = type.layout if isinstance(type, TensorType) else None
         if space is not DEFAULT_SPACE and not is_identifier(space):
-            _add(facts, Code.INVALID_PLACEMENT, f"{space!r} is no name of a memory space")
+            _add(
+                facts,
+                Code.INVALID_PLACEMENT,
+                f"{space!r} is not the name of a memory space",
+            )
         if layout is not None and not is_operator(layout.name):
             _add(
                 facts,
                 Code.INVALID_PLACEMENT,
-                f"{layout.name!r} is no name of a vendor layout",
+                f"{layout.name!r} is not the name of a vendor layout",
                 hint="write a namespace and a name, such as acme.tiled",
             )
         if alignment is not None and not is_power_of_two(alignment):

@@ -69,7 +69,7 @@ def _check_sizes(state: State, line: MultiKernelLine, own: _Own) -> tuple[Kernel
         if not is_identifier(size.name):
             state.report(
                 Code.INVALID_IDENTIFIER,
-                f"the name of a size {size.name!r} is no identifier",
+                f"the name of a size {size.name!r} is not an identifier",
                 size.name,
             )
         if size.name in taken:

@@ -111,7 +111,7 @@ def _enter_anyway(state: State, value: ValueFacts) -> None:
     if first is None:
         state.report(
             Code.INVALID_IDENTIFIER,
-            f"{value.name!r} is no identifier",
+            f"{value.name!r} is not an identifier",
             f"%{value.name}",
             hint="use at most 255 ASCII letters, digits and underscores, no digit first",
         )

@@ -43,7 +43,7 @@ def check_extern_kernel(state: State, line: ExternKernelLine) -> None:
     if not is_operator(line.operator):
         state.report(
             Code.INVALID_OPERATOR,
-            f"{line.operator!r} is no name of an operator",
+            f"{line.operator!r} is not the name of an operator",
             line.operator,
             hint="write namespace, name and overload, such as aten.mm.out",
         )
@@ -130,7 +130,7 @@ def _check_keywords(state: State, line: ExternKernelLine, names: list[str]) -> N
         if not is_identifier(keyword):
             state.report(
                 Code.INVALID_IDENTIFIER,
-                f"the keyword {keyword!r} is no identifier",
+                f"the keyword {keyword!r} is not an identifier",
                 keyword,
             )
         if keyword in seen:

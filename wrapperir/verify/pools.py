@@ -163,7 +163,7 @@ def _misalignment(
     if pool.alignment < wanted:
         return f"{wanted} bytes are needed and the pool promises {pool.alignment}"
     if isinstance(offset, int):
-        return f"byte {offset} is no multiple of {wanted}" if offset % wanted else None
+        return f"byte {offset} is not a multiple of {wanted}" if offset % wanted else None
     terms = dict(state.layouts.expressions.polynomials.of(offset))
     constant = terms.pop((), 0)
     if constant % wanted and not any(n % wanted for n in terms.values()):

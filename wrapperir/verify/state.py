@@ -76,7 +76,7 @@ class StorageFacts:
 class ValueFacts:
     """A name: its type, its memory, and whether it still holds a reference.
 
-    ``defined`` is the index of its line, or a place that is no line.  A name that a
+    ``defined`` is the index of its line, or a place that is not a line.  A name that a
     fault was reported for is not ``live`` and ``poisoned``: nothing more is reported of it.
     """
 

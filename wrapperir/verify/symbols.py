@@ -70,7 +70,7 @@ def _define(state: State, name: str, facts: SymbolFacts) -> None:
         return
     if not is_identifier(name):
         state.report(
-            Code.INVALID_IDENTIFIER, f"the symbol name {name!r} is no identifier", name
+            Code.INVALID_IDENTIFIER, f"the symbol name {name!r} is not an identifier", name
         )
     elif name in RESERVED_SYMBOLS:
         state.report(

@@ -61,7 +61,7 @@ def _misalignment(value: ValueFacts, type: TensorType) -> str | None:
         begin = type.offset * type.dtype.itemsize
         if begin % DESCRIPTOR_ALIGNMENT:
             return (
-                f"begins at byte {begin} of its storage, which is no multiple of "
+                f"begins at byte {begin} of its storage, which is not a multiple of "
                 f"{DESCRIPTOR_ALIGNMENT}"
             )
     return None
