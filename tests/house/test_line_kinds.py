@@ -113,11 +113,7 @@ LEFT: dict[str, set[str]] = {
         "emitters/wrapperir_cpp/kernel_arguments.py",
         "emitters/wrapperir_cpp/sharing.py",
         "emitters/wrapperir_cpp/tensor_layouts.py",
-        "emitters/wrapperir_python/pool_survey.py",
-        "emitters/wrapperir_python/survey.py",
-        "wrapperir/emit/stream_actions.py",
-        "wrapperir/emit/stream_survey.py",
-        "wrapperir/emit/support.py",
+
         "wrapperir/frontend/fx/contents.py",
         "wrapperir/frontend/fx/pools.py",
         "wrapperir/verify/races.py",
@@ -128,8 +124,7 @@ LEFT: dict[str, set[str]] = {
     "list": {
         "emitters/wrapperir_cpp/arena.py",
         "emitters/wrapperir_cpp/tensor_layouts.py",
-        "wrapperir/emit/provenance.py",
-        "wrapperir/emit/support.py",
+
         "wrapperir/frontend/fx/pools.py",
         "wrapperir/verify/line_checks.py",
         "wrapperir/verify/races.py",

@@ -8,21 +8,18 @@ from attrs import frozen
 
 from wrapperir.emit.number_kinds import NumberKinds
 from wrapperir.emit.runnable_kernels import Runnable, runnable_kernels, value_types
-from wrapperir.ir import (
-    AllocateLine,
-    AllocatePoolLine,
-    BodyLine,
+from wrapperir.ir.blocks import walk_lines
+from wrapperir.ir.effects import Effects, LineEffects, Origin
+from wrapperir.ir.line import (
     DefinitionLine,
-    Device,
-    ExternKernelLine,
     KernelCallLine,
     MultiKernelLine,
-    Program,
     SymbolDefinitionLine,
-    TensorType,
-    ValueType,
 )
-from wrapperir.ir.blocks import walk_lines
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import Device, TensorType, ValueType
+
+_ALLOCATIONS = frozenset({Origin.ALLOCATED, Origin.PROGRAM, Origin.POOL})
 
 
 @frozen(eq=False)
@@ -73,7 +70,8 @@ class ProgramFacts:
     @cached_property
     def first_gpu(self) -> Device | None:
         """The first CUDA device with an index that a line allocates on or runs on."""
-        named = map(_named_gpu, walk_lines(self.program.lines))
+        effects = map(LineEffects(None).visit, walk_lines(self.program.lines))
+        named = map(_named_gpu, effects)
         return next((device for device in named if device is not None), None)
 
     def runnable(self, line: KernelCallLine) -> Runnable:
@@ -98,15 +96,13 @@ class ProgramFacts:
         }
 
 
-def _named_gpu(line: BodyLine) -> Device | None:
+def _named_gpu(effects: Effects) -> Device | None:
     """Return the CUDA device with an index that a line allocates on or runs on."""
-    if isinstance(line, KernelCallLine | ExternKernelLine):
-        device = line.device
-    elif isinstance(line, AllocateLine | AllocatePoolLine):
-        device = line.type.device
-    else:
+    device = effects.device
+    if device is None or device.kind != "cuda" or device.index is None:
         return None
-    return device if device.kind == "cuda" and device.index is not None else None
+    allocates = any(made.origin in _ALLOCATIONS for made in effects.definitions)
+    return device if allocates or effects.launches else None
 
 
 def program_facts(program: Program) -> ProgramFacts:

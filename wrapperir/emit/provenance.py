@@ -1,42 +1,39 @@
-"""Remarks that say where lines come from."""
+"""Remarks in emitted code that say where lines come from."""
 
 from collections.abc import Sequence
 
-from wrapperir.ir import (
-    AllocateLine,
-    AllocatePoolLine,
-    AnyLine,
-    FreeLine,
-    PlaceLine,
-    Provenance,
-    ReinterpretLine,
-    ReuseLine,
-)
+from wrapperir.ir.effects import LineEffects, Origin
+from wrapperir.ir.line import AnyLine, Provenance
 
-_OF_MEMORY = (
-    AllocateLine,
-    AllocatePoolLine,
-    FreeLine,
-    PlaceLine,
-    ReinterpretLine,
-    ReuseLine,
+_MEMORY = frozenset(
+    {
+        *(Origin.ALLOCATED, Origin.PROGRAM, Origin.POOL),
+        *(Origin.PLACED, Origin.VIEW, Origin.MOVED),
+    }
 )
+_EFFECTS = LineEffects(None)
 
 
 def provenances_to_show(lines: Sequence[AnyLine]) -> list[Provenance | None]:
-    """Return what to remark before each line: where it comes from, if that is to be said.
+    """Return the provenance to remark before each line; ``None`` for no remark.
 
-    Lines that make room for a call, or views for it, come from where the call does: it is
-    said before the call, not before them.
+    Lines that allocate memory or make views for a call have the call's provenance, which is
+    shown before the call alone.
     """
     shown = [line.provenance for line in lines]
-    following: Provenance | None = None  # that of the next line that does something
+    following: Provenance | None = None  # of the next line that does something
     for index in range(len(lines) - 1, -1, -1):
-        if not isinstance(lines[index], _OF_MEMORY):
+        if not _only_names_memory(lines[index]):
             following = shown[index]
         elif shown[index] == following:
             shown[index] = None
     return shown
+
+
+def _only_names_memory(line: AnyLine) -> bool:
+    effects = _EFFECTS.visit(line)
+    origins = {made.origin for made in effects.definitions}
+    return origins <= _MEMORY and (bool(origins) or effects.drops is not None)
 
 
 def format_provenance(provenance: Provenance) -> str:

@@ -1,32 +1,22 @@
-"""What a program needs that an emitter lacks, found before any code is written."""
+"""The support of a program by an emitter, checked before any code is written."""
 
 from collections.abc import Iterator, Sequence, Set
 
 from wrapperir.diagnostics import Code, Diagnostic, LinePath
 from wrapperir.emit.contract import Support
 from wrapperir.emit.runnable_kernels import called_kernels
-from wrapperir.ir import (
+from wrapperir.ir.blocks import walk_places
+from wrapperir.ir.effects import LineEffects
+from wrapperir.ir.kernel import DescriptorParameter
+from wrapperir.ir.line import (
     LINES,
-    AllocateLine,
-    AllocatePoolLine,
-    BodyLine,
-    DescriptorParameter,
-    Device,
-    ExternKernelLine,
-    KernelCallLine,
     KernelDefinitionLine,
     Line,
     MultiKernelLine,
-    PlaceLine,
-    Program,
-    RecordEventLine,
-    ReinterpretLine,
-    ReuseLine,
-    TensorType,
-    WaitEventLine,
     keyword,
 )
-from wrapperir.ir.blocks import walk_places
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import Device, TensorType
 
 
 def check_support(
@@ -69,15 +59,17 @@ def check_support(
     for path, value_type in places:
         if isinstance(value_type, TensorType):
             found.extend(_check_device(emitter, support, value_type.device, path))
+    effects = LineEffects(None)
     for line, path in walk_places(program.lines):
         if type(line) not in support.lines:
             lacking.setdefault(type(line), []).append(path)
             continue
-        device = _device(line)
-        if device is not None:
-            found.extend(_check_device(emitter, support, device, path))
-        if isinstance(line, _ON_STREAMS) and line.stream:
-            found.extend(_check_stream(emitter, support, line, path))
+        did = effects.visit(line)
+        if did.device is not None:
+            found.extend(_check_device(emitter, support, did.device, path))
+            if did.stream is not None and did.stream.number:
+                number = did.stream.number
+                found.extend(_check_stream(emitter, support, did.device, number, path))
     kinds = (_unsupported_lines(emitter, kind, paths) for kind, paths in lacking.items())
     return (*kinds, *found)
 
@@ -91,18 +83,6 @@ def _idle_choices(program: Program) -> Set[str]:
         for choice in line.choices
     }
     return choices - called_kernels(program) if choices else choices
-
-
-def _device(line: BodyLine) -> Device | None:
-    match line:
-        case AllocateLine() | ReuseLine() | ReinterpretLine():
-            return line.type.device
-        case AllocatePoolLine() | PlaceLine():
-            return line.type.device
-        case KernelCallLine() | ExternKernelLine() | RecordEventLine() | WaitEventLine():
-            return line.device
-        case _:
-            return None
 
 
 def _check_descriptors(
@@ -133,24 +113,18 @@ def _check_device(
         )
 
 
-_ON_STREAMS = (KernelCallLine, ExternKernelLine, RecordEventLine, WaitEventLine)
-
-
 def _check_stream(
-    emitter: str,
-    support: Support,
-    line: KernelCallLine | ExternKernelLine | RecordEventLine | WaitEventLine,
-    path: LinePath,
+    emitter: str, support: Support, device: Device, stream: int, path: LinePath
 ) -> Iterator[Diagnostic]:
-    kind = line.device.kind
+    kind = device.kind
     is_refused = support.devices is not None and kind not in support.devices
     if kind not in support.streams and not is_refused:
         yield Diagnostic(
             code=Code.UNSUPPORTED_FEATURE,
-            message=f"the {emitter} emitter has no support for streams of {line.device}:"
-            f" all is on stream 0, not on stream {line.stream}",
+            message=f"the {emitter} emitter has no support for streams of {device}:"
+            f" all is on stream 0, not on stream {stream}",
             path=path,
-            subject=f"stream({line.stream})",
+            subject=f"stream({stream})",
             hint=_alternatives("devices with streams", support.streams),
         )
 
