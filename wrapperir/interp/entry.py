@@ -1,12 +1,24 @@
 """Inputs, symbols and constants of a run, checked against their types."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 
 import torch
 from attrs import evolve
 
 from wrapperir.diagnostics import Code
-from wrapperir.emit import Value
+from wrapperir.emit.contract import Value
+from wrapperir.emit.input_check import (
+    InputError,
+    check_bool,
+    check_count,
+    check_float,
+    check_int,
+    check_layout,
+    check_tensor,
+)
+from wrapperir.emit.number_kinds import kind_of
+from wrapperir.emit.torch_dtypes import torch_device, torch_dtype
 from wrapperir.interp.allocation import adopt
 from wrapperir.interp.fault import FaultError, placed
 from wrapperir.interp.frame import Frame
@@ -16,19 +28,18 @@ from wrapperir.interp.storage import Owner, require_cpu
 from wrapperir.interp.streams import Event
 from wrapperir.interp.symbols import define_symbol
 from wrapperir.interp.values import OpaqueValue, RunValue, TensorValue
-from wrapperir.ir import (
-    ConstantInput,
+from wrapperir.ir.expr import Number
+from wrapperir.ir.line import SymbolKind
+from wrapperir.ir.mentions import type_symbols
+from wrapperir.ir.program import ConstantInput, Input, Program
+from wrapperir.ir.types import (
     Device,
-    Input,
-    Number,
     OpaqueType,
     PoolType,
-    Program,
     ScalarType,
     TensorType,
     ValueType,
 )
-from wrapperir.ir.mentions import type_symbols
 
 
 def enter(
@@ -60,8 +71,6 @@ def enter(
 def check_inputs(program: Program, inputs: Sequence[Value]) -> None:
     """Hold inputs, on any device, against the types that a program declares for them.
 
-    Emitted code trusts its caller about types: its kernels get only addresses.
-
     Raises:
         DiagnosticError: their number is wrong, or one has another kind, dtype, size,
             stride or device, or a symbol that is read from them is outside its range.
@@ -71,14 +80,14 @@ def check_inputs(program: Program, inputs: Sequence[Value]) -> None:
 
 def _lend_inputs(program: Program, inputs: Sequence[Value]) -> Frame:
     """Return a frame with the inputs and symbols, which are as their types say."""
-    with placed(("inputs",)):
-        if len(inputs) != len(program.inputs):
-            message = f"{len(program.inputs)} inputs are needed, {len(inputs)} were given"
-            raise FaultError(Code.RUN_INPUT_COUNT, message)
+    with placed(("inputs",)), _refusals(None):
+        check_count(inputs, len(program.inputs))
     frame = Frame(constants={}, symbols={})
     for index, (input, value) in enumerate(zip(program.inputs, inputs, strict=True)):
         with placed(("inputs", index)):
-            frame.lend(input.name, _input_value(input, value))
+            with _refusals(input):
+                lent = _input_value(input, value)
+            frame.lend(input.name, lent)
     for index, line in enumerate(program.symbols):
         with placed(("symbols", index)):
             define_symbol(frame, line)
@@ -91,11 +100,12 @@ def _lend_inputs(program: Program, inputs: Sequence[Value]) -> Frame:
 def _input_value(input: Input, value: Value) -> RunValue:
     match input.type:
         case TensorType(offset=offset):
-            if not isinstance(value, torch.Tensor):
-                raise _wrong(input, f"needs a tensor, not {type(value).__name__}")
-            problem = _device_mismatch(input.type, value)
-            if problem is not None:
-                raise _wrong(input, problem)
+            check_tensor(
+                *(value, f"%{input.name}", torch_dtype(input.type.dtype)),
+                *(torch_device(input.type.device), len(input.type.size)),
+                mutated=input.mutated,
+            )
+            assert isinstance(value, torch.Tensor)
             shift = offset if isinstance(offset, int) else int(value.storage_offset())
             return adopt(
                 value,
@@ -105,15 +115,30 @@ def _input_value(input: Input, value: Value) -> RunValue:
                 offset=shift,
             )
         case ScalarType(dtype):
-            if isinstance(value, int) or (isinstance(value, float) and dtype.is_float):
-                number = number_as(dtype, value)
-                assert number is not None  # only a float may not be whole
-                return number
-            raise _wrong(input, f"needs a number of {dtype.value}, not {value!r:.50}")
+            number = number_as(dtype, _CHECKS[kind_of(dtype)](value, f"%{input.name}"))
+            assert number is not None  # only a float may not be whole
+            return number
         case OpaqueType():
             return OpaqueValue(value)
         case _:
             raise _wrong(input, "cannot be a tuple, pool or event")
+
+
+_CHECKS: Mapping[SymbolKind, Callable[[object, str], Number]] = {
+    SymbolKind.INT: check_int,
+    SymbolKind.FLOAT: check_float,
+    SymbolKind.BOOL: check_bool,
+}
+
+
+@contextmanager
+def _refusals(input: Input | None) -> Generator[None]:
+    """Turn an input's refusal, whose message emitted code shares, into a fault."""
+    try:
+        yield
+    except InputError as error:
+        subject = None if input is None else f"%{input.name}"
+        raise FaultError(Code(error.code), error.message, subject=subject) from None
 
 
 def _wrong(input: Input, problem: str) -> FaultError:
@@ -124,6 +149,9 @@ def _wrong(input: Input, problem: str) -> FaultError:
 def _check_input(input: Input, frame: Frame) -> None:
     value = frame.values[input.name]
     if isinstance(input.type, TensorType) and isinstance(value, TensorValue):
+        declared = layout_of(input.type, frame.symbols)
+        with _refusals(input):
+            check_layout(value.tensor, f"%{input.name}", declared.size, declared.stride)
         problem = mismatch(input.type, value, frame.symbols)
         if problem is not None:
             raise _wrong(input, problem)
