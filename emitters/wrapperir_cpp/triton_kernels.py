@@ -47,23 +47,7 @@ _VECTOR = 16
 _MOST_CHECKED = 64
 
 TRITON_TYPES: Mapping[DType, str] = {
-    DType.F64: "fp64",
-    DType.F32: "fp32",
-    DType.F16: "fp16",
-    DType.BF16: "bf16",
-    DType.F8E4M3FN: "fp8e4nv",
-    DType.F8E4M3FNUZ: "fp8e4b8",
-    DType.F8E5M2: "fp8e5",
-    DType.F8E5M2FNUZ: "fp8e5b16",
-    DType.I64: "i64",
-    DType.I32: "i32",
-    DType.I16: "i16",
-    DType.I8: "i8",
-    DType.U64: "u64",
-    DType.U32: "u32",
-    DType.U16: "u16",
-    DType.U8: "u8",
-    DType.BOOL: "u1",
+    dtype: dtype.triton_name for dtype in DType if dtype.triton_name is not None
 }
 """Triton's names of element types and numbers."""
 

@@ -20,19 +20,16 @@ from attrs import frozen
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from wrapperir.emit.facts import ProgramFacts
-from wrapperir.emit.torch_dtypes import TORCH_DTYPES
-from wrapperir.ir import (
+from wrapperir.emit.torch_dtypes import torch_dtype
+from wrapperir.ir.expr import Expr, ExprOp, add, mul
+from wrapperir.ir.line import SymbolKind
+from wrapperir.ir.types import (
     Device,
-    Expr,
-    ExprOp,
     PoolType,
     ScalarType,
-    SymbolKind,
     TensorType,
     TupleType,
     ValueType,
-    add,
-    mul,
     pool_bytes,
     storage_extent,
 )
@@ -170,7 +167,7 @@ class FakeValues:
         stride: tuple[Any, ...] = tuple([number(entry) for entry in type.stride])
         offset: Any = number(type.offset)
         bytes = number(mul(add(type.offset, storage_extent(type)), type.dtype.itemsize))
-        dtype: torch.dtype = getattr(torch, TORCH_DTYPES[type.dtype])
+        dtype = torch_dtype(type.dtype)
         with _WithoutModes():
             meta = torch.empty(0, dtype=dtype, device=_META)
             # Not empty_strided, which decides that symbolic sizes are not zero.

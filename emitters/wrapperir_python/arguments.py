@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.emit import Fragment, fragment, joined
+from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.python.expressions import ExpressionFormatter, format_tuple
 from wrapperir.emit.python.literals import (
     format_constant,
@@ -12,8 +12,8 @@ from wrapperir.emit.python.literals import (
     format_string,
 )
 from wrapperir.emit.python.module_text import ModuleText
-from wrapperir.emit.torch_dtypes import TORCH_DTYPES
-from wrapperir.ir import Argument, BufferRef, ComplexLiteral, Device, DType, TorchEnum
+from wrapperir.ir.line import Argument, BufferRef, ComplexLiteral, TorchEnum
+from wrapperir.ir.types import Device, DType
 
 _ENUMS: Mapping[str, frozenset[str]] = {
     "layout": frozenset(
@@ -63,7 +63,7 @@ class ArgumentFormatter:
 
     def format_dtype(self, dtype: DType) -> Fragment:
         """Return the global that holds a ``torch.dtype``."""
-        name = TORCH_DTYPES[dtype]
+        name = dtype.torch_name
         return self._module.bind(fragment("torch.{}", Fragment(name)), name)
 
     def format_device(self, device: Device) -> Fragment:

@@ -8,15 +8,19 @@ import torch
 from attrs import evolve
 
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.emit import Artifact, read_artifact, write_artifact
+from wrapperir.emit import Artifact, read_artifact
+from wrapperir.emit.artifact import write_artifact
 from wrapperir.emit.constant_files import (
     place_constants,
     read_constants,
     write_with_constants,
 )
-from wrapperir.emit.torch_dtypes import TORCH_DTYPES
-from wrapperir.ir import DType, Program, SizeOf, Symbol, tensor
+from wrapperir.emit.torch_dtypes import torch_dtype
 from wrapperir.ir.builder import ProgramBuilder
+from wrapperir.ir.expr import Symbol
+from wrapperir.ir.line import SizeOf
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import DType, tensor
 
 ARTIFACT = Artifact("python", {"program.py": "pass\n"}, "program.py")
 WIDE = torch.arange(40, dtype=torch.int64)
@@ -34,7 +38,7 @@ CONSTANTS = {
 
 
 def program_of(constants: dict[str, torch.Tensor]) -> Program:
-    names = {name: dtype for dtype, name in TORCH_DTYPES.items()}
+    names = {name: dtype for dtype in DType for name in [dtype.torch_name]}
     builder = ProgramBuilder()
     for index, (key, value) in enumerate(constants.items()):
         dtype = names[str(value.dtype).removeprefix("torch.")]
@@ -67,7 +71,7 @@ def test_constants_are_read_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", list(DType))
 def test_constants_of_any_type_are_read_back(dtype: DType, tmp_path: Path) -> None:
     raw = torch.arange(6 * dtype.itemsize, dtype=torch.uint8) % 2
-    value = raw.view(getattr(torch, TORCH_DTYPES[dtype]))
+    value = raw.view(torch_dtype(dtype))
     found = read_constants(written({"w": value}, tmp_path))["w"]
     assert found.dtype == value.dtype
     assert same_bits(found, value)

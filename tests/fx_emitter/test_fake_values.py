@@ -9,37 +9,40 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from tests.draws import draws
 from wrapperir.emit.facts import ProgramFacts
-from wrapperir.emit.torch_dtypes import TORCH_DTYPES
-from wrapperir.ir import (
-    Device,
-    DType,
+from wrapperir.emit.torch_dtypes import torch_dtype
+from wrapperir.ir.blocks import walk_lines
+from wrapperir.ir.effects import definitions
+from wrapperir.ir.expr import (
     EvaluationError,
-    EventType,
     Expr,
     ExprOp,
-    Input,
+    Operation,
+    Symbol,
+    accepts_arity,
+    evaluate,
+)
+from wrapperir.ir.line import (
     ItemOf,
     OffsetOf,
-    OpaqueType,
-    Operation,
-    PoolType,
-    Program,
-    ScalarType,
     SizeOf,
-    Symbol,
     SymbolDefinitionLine,
     SymbolKind,
     SymbolSource,
+    ValueOf,
+)
+from wrapperir.ir.program import Input, Program
+from wrapperir.ir.types import (
+    Device,
+    DType,
+    EventType,
+    OpaqueType,
+    PoolType,
+    ScalarType,
     TensorType,
     TupleType,
-    ValueOf,
     ValueType,
-    accepts_arity,
-    evaluate,
     tensor,
 )
-from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.effects import definitions
 from wrapperir.testing import programs
 from wrapperir.testing.arbitrary_types import exprs
 from wrapperir_fx.fake_values import FakeValues
@@ -112,7 +115,7 @@ def check_look(values: FakeValues, type: ValueType, look: object) -> None:
     match type:
         case TensorType():
             tensor = fake(look)
-            assert tensor.dtype is getattr(torch, TORCH_DTYPES[type.dtype])
+            assert tensor.dtype is torch_dtype(type.dtype)
             assert [written(n) for n in tensor.size()] == shown(values, type.size)
             assert [written(n) for n in tensor.stride()] == shown(values, type.stride)
             begin = tensor.storage_offset()

@@ -4,26 +4,20 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from wrapperir.emit.number_kinds import kind_of
-from wrapperir.emit.torch_dtypes import TORCH_DTYPES
-from wrapperir.ir import (
-    Device,
-    Expr,
+from wrapperir.emit.torch_dtypes import torch_dtype
+from wrapperir.ir.expr import Expr, Number, Symbol, evaluate, evaluate_int
+from wrapperir.ir.line import (
     ItemOf,
-    Number,
     OffsetOf,
-    Program,
-    ScalarType,
     SizeOf,
     StrideOf,
-    Symbol,
     SymbolDefinitionLine,
     SymbolKind,
     SymbolSource,
-    TensorType,
     ValueOf,
-    evaluate,
-    evaluate_int,
 )
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import Device, ScalarType, TensorType
 
 if TYPE_CHECKING:
     import torch
@@ -99,7 +93,7 @@ def _converter(program: Program, index: int) -> Callable[["Value"], "Value"]:
     given = program.inputs[index]
     type, name = given.type, f"%{given.name}"
     if isinstance(type, TensorType):
-        dtype: torch.dtype = getattr(torch, TORCH_DTYPES[type.dtype])
+        dtype = torch_dtype(type.dtype)
         device = torch.device(str(indexed_device(type.device)))
         ndim, alignment = len(type.size), type.alignment
         mutated = given.mutated

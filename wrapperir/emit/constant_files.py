@@ -21,8 +21,9 @@ from wrapperir.emit.artifact import (
     write_artifact,
 )
 from wrapperir.emit.contract import Artifact
-from wrapperir.emit.torch_dtypes import TORCH_DTYPES
-from wrapperir.ir import DType, Program, TensorType, storage_extent
+from wrapperir.emit.torch_dtypes import torch_dtype
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import DType, TensorType, storage_extent
 
 if TYPE_CHECKING:
     import torch
@@ -213,7 +214,7 @@ def _raw_bytes(tensor: "torch.Tensor", size: int) -> "torch.Tensor":
 def _tensor_of(item: _Stored, data: memoryview) -> "torch.Tensor":
     import torch
 
-    dtype: torch.dtype = getattr(torch, TORCH_DTYPES[item.dtype])
+    dtype = torch_dtype(item.dtype)
     made = torch.empty(0, dtype=dtype)
     if not item.bytes:
         made = made.as_strided(item.size, item.stride)

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from wrapperir.diagnostics import Code, Diagnostic
-from wrapperir.emit.torch_dtypes import TORCH_DTYPES
-from wrapperir.ir import Program, TensorType
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import TensorType
 
 if TYPE_CHECKING:
     import torch
@@ -58,7 +58,7 @@ def _matches(type: TensorType, given: "torch.Tensor") -> bool:
 
 
 def _dtype_name(type: TensorType) -> str:
-    return f"torch.{TORCH_DTYPES[type.dtype]}"
+    return f"torch.{type.dtype.torch_name}"
 
 
 def _format_expected(type: TensorType) -> str:

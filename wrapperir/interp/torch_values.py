@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import torch
 
-from wrapperir.emit.torch_dtypes import torch_device
+from wrapperir.emit.torch_dtypes import torch_device, torch_dtype
 from wrapperir.interp.layout import Layout
 from wrapperir.ir import (
     Argument,
@@ -22,30 +22,7 @@ from wrapperir.ir import (
     evaluate,
 )
 
-TORCH_DTYPES: Mapping[DType, torch.dtype] = {
-    DType.F64: torch.float64,
-    DType.F32: torch.float32,
-    DType.F16: torch.float16,
-    DType.BF16: torch.bfloat16,
-    DType.F8E4M3FN: torch.float8_e4m3fn,
-    DType.F8E4M3FNUZ: torch.float8_e4m3fnuz,
-    DType.F8E5M2: torch.float8_e5m2,
-    DType.F8E5M2FNUZ: torch.float8_e5m2fnuz,
-    DType.F8E8M0FNU: torch.float8_e8m0fnu,
-    DType.F4E2M1FN_X2: torch.float4_e2m1fn_x2,
-    DType.I64: torch.int64,
-    DType.I32: torch.int32,
-    DType.I16: torch.int16,
-    DType.I8: torch.int8,
-    DType.U64: torch.uint64,
-    DType.U32: torch.uint32,
-    DType.U16: torch.uint16,
-    DType.U8: torch.uint8,
-    DType.BOOL: torch.bool,
-    DType.C32: torch.complex32,
-    DType.C64: torch.complex64,
-    DType.C128: torch.complex128,
-}
+TORCH_DTYPES: Mapping[DType, torch.dtype] = {dtype: torch_dtype(dtype) for dtype in DType}
 """Each element type's ``torch.dtype``."""
 
 DTYPES: Mapping[torch.dtype, DType] = {value: key for key, value in TORCH_DTYPES.items()}

@@ -1,6 +1,5 @@
 """C++ kernels in Python: functions that torch builds and binds."""
 
-from collections.abc import Mapping
 from typing import LiteralString
 
 from wrapperir.emit.fragment import fragment, joined
@@ -17,30 +16,6 @@ from wrapperir.ir import (
     runtime_parameters,
 )
 
-_C_TYPES: Mapping[DType, LiteralString] = {
-    DType.F64: "double",
-    DType.F32: "float",
-    DType.F16: "c10::Half",
-    DType.BF16: "c10::BFloat16",
-    DType.F8E4M3FN: "c10::Float8_e4m3fn",
-    DType.F8E4M3FNUZ: "c10::Float8_e4m3fnuz",
-    DType.F8E5M2: "c10::Float8_e5m2",
-    DType.F8E5M2FNUZ: "c10::Float8_e5m2fnuz",
-    DType.F8E8M0FNU: "c10::Float8_e8m0fnu",
-    DType.F4E2M1FN_X2: "c10::Float4_e2m1fn_x2",
-    DType.I64: "int64_t",
-    DType.I32: "int32_t",
-    DType.I16: "int16_t",
-    DType.I8: "int8_t",
-    DType.U64: "uint64_t",
-    DType.U32: "uint32_t",
-    DType.U16: "uint16_t",
-    DType.U8: "uint8_t",
-    DType.BOOL: "bool",
-    DType.C32: "c10::complex<c10::Half>",
-    DType.C64: "c10::complex<float>",
-    DType.C128: "c10::complex<double>",
-}
 # Numbers that the binding of torch reads from a Python argument by itself.
 _PARSED = frozenset({DType.I64, DType.U64, DType.F32})
 _WHOLE = frozenset({DType.I32, DType.I16, DType.I8, DType.U32, DType.U16, DType.U8})
@@ -81,7 +56,7 @@ def _adapted_source(line: KernelDefinitionLine, types: list[str]) -> str:
     names = [f"a{index}" for index in range(len(runtime))]
     declared = ", ".join(f"{t} {name}" for t, name in zip(types, names, strict=True))
     return f"""\
-{_PARSE_DOUBLE if _C_TYPES[DType.F64] in types else ""}\
+{_PARSE_DOUBLE if DType.F64.cpp_type in types else ""}\
 #define {_ENTRY} {_ENTRY}_of_source
 {line.source}
 #undef {_ENTRY}
@@ -98,9 +73,9 @@ def _is_adapted(parameter: RuntimeParameter) -> bool:
 def _c_type(parameter: RuntimeParameter) -> str:
     if isinstance(parameter, TensorParameter):
         const = "const " if parameter.access is Access.READ else ""
-        return f"{const}{_C_TYPES[parameter.dtype]}*"
+        return f"{const}{parameter.dtype.cpp_type}*"
     if parameter.dtype in _WHOLE or parameter.dtype is DType.BOOL:
         return "int64_t"
     if parameter.dtype in (DType.F16, DType.BF16):
         return "float"
-    return _C_TYPES[parameter.dtype]
+    return parameter.dtype.cpp_type

@@ -33,17 +33,11 @@ from wrapperir.ir import (
 
 # Triton takes a number for a bool or an i32 (or what holds it) unless it is told.
 _TOLD_TYPES: Mapping[DType, str] = {
-    DType.I8: "int8",
-    DType.I16: "int16",
-    DType.I64: "int64",
-    DType.U8: "uint8",
-    DType.U16: "uint16",
-    DType.U32: "uint32",
-    DType.U64: "uint64",
-    DType.F16: "fp16",
-    DType.BF16: "bf16",
-    DType.F32: "fp32",
-    DType.F64: "fp64",
+    dtype: dtype.torch_name if dtype.triton_name[0] in "iu" else dtype.triton_name
+    for dtype in DType
+    if dtype.triton_name is not None
+    and not dtype.triton_name.startswith("fp8")
+    and dtype not in (DType.BOOL, DType.I32)
 }
 
 

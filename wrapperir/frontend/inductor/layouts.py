@@ -26,35 +26,11 @@ from wrapperir.symbolic import lower_size
 if TYPE_CHECKING:
     from torch._inductor import ir
 
-_DTYPE_NAMES = {
-    "float64": DType.F64,
-    "float32": DType.F32,
-    "float16": DType.F16,
-    "bfloat16": DType.BF16,
-    "float8_e4m3fn": DType.F8E4M3FN,
-    "float8_e4m3fnuz": DType.F8E4M3FNUZ,
-    "float8_e5m2": DType.F8E5M2,
-    "float8_e5m2fnuz": DType.F8E5M2FNUZ,
-    "float8_e8m0fnu": DType.F8E8M0FNU,
-    "float4_e2m1fn_x2": DType.F4E2M1FN_X2,
-    "int64": DType.I64,
-    "int32": DType.I32,
-    "int16": DType.I16,
-    "int8": DType.I8,
-    "uint64": DType.U64,
-    "uint32": DType.U32,
-    "uint16": DType.U16,
-    "uint8": DType.U8,
-    "bool": DType.BOOL,
-    "complex32": DType.C32,
-    "complex64": DType.C64,
-    "complex128": DType.C128,
-}
 # By name, since not every supported release has every dtype.
 _DTYPES: dict[torch.dtype, DType] = {
-    getattr(torch, name): dtype
-    for name, dtype in _DTYPE_NAMES.items()
-    if hasattr(torch, name)
+    getattr(torch, dtype.torch_name): dtype
+    for dtype in DType
+    if hasattr(torch, dtype.torch_name)
 }
 
 

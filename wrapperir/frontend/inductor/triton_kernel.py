@@ -35,24 +35,8 @@ from wrapperir.ir import (
 )
 
 _DTYPES = {
-    "fp64": DType.F64,
-    "fp32": DType.F32,
-    "fp16": DType.F16,
-    "bf16": DType.BF16,
-    "fp8e4nv": DType.F8E4M3FN,
-    "fp8e4b8": DType.F8E4M3FNUZ,
-    "fp8e5": DType.F8E5M2,
-    "fp8e5b16": DType.F8E5M2FNUZ,
-    "i64": DType.I64,
-    "i32": DType.I32,
-    "i16": DType.I16,
-    "i8": DType.I8,
-    "u64": DType.U64,
-    "u32": DType.U32,
-    "u16": DType.U16,
-    "u8": DType.U8,
+    **{x.triton_name: x for x in DType if x.triton_name is not None},
     "i1": DType.BOOL,
-    "u1": DType.BOOL,
     # A size of one, which Inductor has the compiler fold.
     "constexpr": DType.I32,
 }
