@@ -121,7 +121,7 @@ def _input_value(input: Input, value: Value) -> RunValue:
         case OpaqueType():
             return OpaqueValue(value)
         case _:
-            raise _wrong(input, "cannot be a tuple, pool or event")
+            raise _fault(input, f"%{input.name} cannot be a tuple, pool or event")
 
 
 _CHECKS: Mapping[SymbolKind, Callable[[object, str], Number]] = {
@@ -137,13 +137,13 @@ def _refusals(input: Input | None) -> Generator[None]:
     try:
         yield
     except InputError as error:
-        subject = None if input is None else f"%{input.name}"
-        raise FaultError(Code(error.code), error.message, subject=subject) from None
+        if input is None:
+            raise FaultError(Code.RUN_INPUT_COUNT, error.message) from None
+        raise _fault(input, error.message) from None
 
 
-def _wrong(input: Input, problem: str) -> FaultError:
-    subject = f"%{input.name}"
-    return FaultError(Code.RUN_INPUT_MISMATCH, f"{subject} {problem}", subject=subject)
+def _fault(input: Input, message: str) -> FaultError:
+    return FaultError(Code.RUN_INPUT_MISMATCH, message, subject=f"%{input.name}")
 
 
 def _check_input(input: Input, frame: Frame) -> None:
@@ -154,7 +154,7 @@ def _check_input(input: Input, frame: Frame) -> None:
             check_layout(value.tensor, f"%{input.name}", declared.size, declared.stride)
         problem = mismatch(input.type, value, frame.symbols)
         if problem is not None:
-            raise _wrong(input, problem)
+            raise _fault(input, f"%{input.name} {problem}")
 
 
 def _constant_value(
