@@ -21,15 +21,18 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from wrapperir.emit.facts import ProgramFacts
 from wrapperir.emit.torch_dtypes import torch_dtype
-from wrapperir.ir.expr import Expr, ExprOp, add, mul
-from wrapperir.ir.line import SymbolKind
-from wrapperir.ir.types import (
+from wrapperir.ir import (
     Device,
+    Expr,
+    ExprOp,
     PoolType,
     ScalarType,
+    SymbolKind,
     TensorType,
     TupleType,
     ValueType,
+    add,
+    mul,
     pool_bytes,
     storage_extent,
 )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.emit.fragment import Fragment, fragment, joined
+from wrapperir.emit import Fragment, fragment, joined
 from wrapperir.emit.python.expressions import ExpressionFormatter, format_tuple
 from wrapperir.emit.python.literals import (
     format_constant,
@@ -12,8 +12,7 @@ from wrapperir.emit.python.literals import (
     format_string,
 )
 from wrapperir.emit.python.module_text import ModuleText
-from wrapperir.ir.line import Argument, BufferRef, ComplexLiteral, TorchEnum
-from wrapperir.ir.types import Device, DType
+from wrapperir.ir import Argument, BufferRef, ComplexLiteral, Device, DType, TorchEnum
 
 _ENUMS: Mapping[str, frozenset[str]] = {
     "layout": frozenset(

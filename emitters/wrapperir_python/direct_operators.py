@@ -26,7 +26,7 @@ from wrapperir_python.context import PythonContext
 _EMITTED = Path(__file__).with_name("emitted")
 _FILES = ("operators.py", "operators.cpp")
 _DTYPES = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
-"""Whose numbers lose nothing as a double; complex tensors may be conjugated lazily."""
+"""Dtypes whose numbers lose nothing as a double; complex tensors may be lazy."""
 
 
 @frozen

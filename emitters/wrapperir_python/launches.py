@@ -56,9 +56,9 @@ def _scalars_of_choices(
     definition: MultiKernelLine,
     runnable: Runnable,
 ) -> tuple[DType | None, ...]:
-    """Return the dtypes of a multi-kernel's numbers, where a choice may take these.
+    """Return the dtypes of the numbers that a choice of a multi-kernel may take.
 
-    Others stay the numbers that they are: one that is not whole is no fault there.
+    Other numbers keep their own dtype, so that one that is not whole is not an error.
     """
     taken = taken_arguments(runnable, len(line.arguments))
     return tuple(

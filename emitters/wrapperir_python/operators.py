@@ -59,7 +59,7 @@ def format_operator_call(context: PythonContext, line: ExternKernelLine) -> Frag
     """Return the call of an operator, with its arguments in Python.
 
     Raises:
-        DiagnosticError: the operator or an argument is none that torch has.
+        DiagnosticError: torch has no such operator or argument.
     """
     direct = format_direct_call(context, line)
     if direct is not None:
@@ -75,7 +75,7 @@ def bind_operator(module: ModuleText, line: ExternKernelLine) -> Fragment:
     """Return the global that holds the callable for an operator call.
 
     Raises:
-        DiagnosticError: the operator's name is none that the dispatcher can have.
+        DiagnosticError: the dispatcher cannot have an operator of that name.
     """
     fast = _FAST.get(line.operator)
     if (

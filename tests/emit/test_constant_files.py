@@ -8,19 +8,15 @@ import torch
 from attrs import evolve
 
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.emit import Artifact, read_artifact
-from wrapperir.emit.artifact import write_artifact
+from wrapperir.emit import Artifact, read_artifact, write_artifact
 from wrapperir.emit.constant_files import (
     place_constants,
     read_constants,
     write_with_constants,
 )
 from wrapperir.emit.torch_dtypes import torch_dtype
+from wrapperir.ir import DType, Program, SizeOf, Symbol, tensor
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.expr import Symbol
-from wrapperir.ir.line import SizeOf
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import DType, tensor
 
 ARTIFACT = Artifact("python", {"program.py": "pass\n"}, "program.py")
 WIDE = torch.arange(40, dtype=torch.int64)

@@ -245,7 +245,7 @@ def test_paths_out_of_the_package_are_refused(package: Path, path: str) -> None:
         files[path] = files.pop("kernels/add.cpp")
 
     rewritten(package, change_manifest(move))
-    assert "is no relative path" in refusal(package)
+    assert "is not a relative path" in refusal(package)
 
 
 def test_files_that_the_manifest_does_not_name_are_refused(package: Path) -> None:

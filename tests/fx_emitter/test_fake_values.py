@@ -10,39 +10,36 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from tests.draws import draws
 from wrapperir.emit.facts import ProgramFacts
 from wrapperir.emit.torch_dtypes import torch_dtype
-from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.effects import definitions
-from wrapperir.ir.expr import (
+from wrapperir.ir import (
+    Device,
+    DType,
     EvaluationError,
+    EventType,
     Expr,
     ExprOp,
-    Operation,
-    Symbol,
-    accepts_arity,
-    evaluate,
-)
-from wrapperir.ir.line import (
+    Input,
     ItemOf,
     OffsetOf,
+    OpaqueType,
+    Operation,
+    PoolType,
+    Program,
+    ScalarType,
     SizeOf,
+    Symbol,
     SymbolDefinitionLine,
     SymbolKind,
     SymbolSource,
-    ValueOf,
-)
-from wrapperir.ir.program import Input, Program
-from wrapperir.ir.types import (
-    Device,
-    DType,
-    EventType,
-    OpaqueType,
-    PoolType,
-    ScalarType,
     TensorType,
     TupleType,
+    ValueOf,
     ValueType,
+    accepts_arity,
+    evaluate,
     tensor,
 )
+from wrapperir.ir.blocks import walk_lines
+from wrapperir.ir.effects import definitions
 from wrapperir.testing import programs
 from wrapperir.testing.arbitrary_types import exprs
 from wrapperir_fx.fake_values import FakeValues

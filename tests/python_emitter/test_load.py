@@ -51,11 +51,13 @@ def test_a_damaged_cache_is_written_anew(cache: Path) -> None:
     assert kept.read_text() == artifact.files["kernels/double.py"]
 
 
-def test_a_cache_open_to_others_is_closed(cache: Path) -> None:
+def test_a_cache_open_to_others_is_refused(cache: Path) -> None:
     cache.mkdir(mode=0o777, parents=True)
     cache.chmod(0o777)
-    run(triton_artifact())
-    assert stat.S_IMODE(cache.stat().st_mode) == 0o700
+    with pytest.raises(DiagnosticError, match="can be written by other users") as caught:
+        run(triton_artifact())
+    assert caught.value.diagnostics[0].code is Code.INVALID_ARTIFACT
+    assert list(cache.iterdir()) == []
 
 
 def test_a_cache_that_is_a_link_is_refused(cache: Path, tmp_path: Path) -> None:
@@ -103,6 +105,6 @@ def test_what_is_no_operator_is_refused_when_loaded(name: str) -> None:
         f"wrapperir 1\nprogram @main() {{\n  extern_kernel {name}()\n  return none\n}}\n"
     )
     emitter = PythonEmitter()
-    with pytest.raises(DiagnosticError, match="is no operator") as caught:
+    with pytest.raises(DiagnosticError, match="is not an operator") as caught:
         emitter.load(emitter.emit(program), {})
     assert caught.value.diagnostics[0].code is Code.KERNEL_BUILD_FAILED

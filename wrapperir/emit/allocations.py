@@ -1,4 +1,4 @@
-"""What PyTorch's allocators give, and which memory none of them does."""
+"""The alignment of PyTorch's allocations, and memory that PyTorch cannot allocate."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,7 @@ def natural_alignment(device: Device) -> int:
 def unsupported_memory(
     type: TensorType | PoolType, spaces: frozenset[str] = frozenset({DEFAULT_SPACE})
 ) -> Iterator[tuple[str, str | None]]:
-    """Yield what no allocator gives of a type: a message, and its subject if it has one.
+    """Yield why a type cannot be allocated: a message, and its subject if it has one.
 
     ``spaces`` are the memory spaces that the emitter knows.
     """

@@ -17,7 +17,7 @@ from attrs import frozen
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 
 ALIGNMENT = 64
-"""What PyTorch aligns the bytes of each file in its archives to."""
+"""Bytes to which PyTorch aligns each file in its archives."""
 
 _LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 _LOCAL_SIGNATURE = b"PK\3\4"
@@ -107,7 +107,7 @@ def find_entries(file: BinaryIO, what: str) -> dict[str, Entry]:
     ``what`` names the archive in messages.
 
     Raises:
-        DiagnosticError: WIR710, it is no such archive: truncated or malformed, or a file
+        DiagnosticError: WIR710, it is truncated or malformed, or a file
             is compressed, named twice, outside of the archive or overlaps another.
         OSError: it cannot be read.
     """
@@ -122,13 +122,13 @@ def find_entries(file: BinaryIO, what: str) -> dict[str, Entry]:
                 raise invalid(f"{what} holds {info.filename!a} compressed or encrypted")
             found[info.filename] = _find_bytes(file, info)
     except (zipfile.BadZipFile, NotImplementedError, ValueError, struct.error) as error:
-        raise invalid(f"{what} is no package: {error}") from None
+        raise invalid(f"{what} is not a package: {error}") from None
     _check_places(found, file.seek(0, os.SEEK_END), what)
     return found
 
 
 def invalid(message: str) -> DiagnosticError:
-    """Return the error for what is no package, or a damaged one."""
+    """Return the error for a file that is not a package, or a damaged one."""
     return DiagnosticError(Diagnostic(code=Code.INVALID_ARTIFACT, message=message))
 
 

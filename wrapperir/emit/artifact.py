@@ -21,9 +21,9 @@ Json: TypeAlias = Union[bool, int, float, str, list["Json"], dict[str, "Json"], 
 
 @frozen
 class FileFacts:
-    """What a manifest says of a file: its SHA-256 in hex, and whether it is text.
+    """The entry of a file in a manifest: its SHA-256 in hex, and whether it is text.
 
-    What ``is_large`` is not held in memory: it stays on disk when the others are read.
+    A file that ``is_large`` is not held in memory: it stays on disk when others are read.
     """
 
     sha256: str
@@ -33,7 +33,7 @@ class FileFacts:
 
 @frozen
 class Manifest:
-    """What an artifact is, without its files' content."""
+    """The facts of an artifact, without its files' content."""
 
     emitter: str
     entry: str
@@ -65,7 +65,7 @@ def write_artifact(
     for path in (artifact.entry, *artifact.files, *large):
         _check_path(path)
     if directory.exists() and not _replaceable(directory):
-        raise _invalid(f"{directory} exists and is no artifact, so it is not replaced")
+        raise _invalid(f"{directory} exists and is not an artifact, so it is not replaced")
     with replacing(directory) as new:
         for path, content in artifact.files.items():
             target = new / path
@@ -131,7 +131,7 @@ def checked_content(content: bytes, facts: FileFacts, where: Path) -> str | byte
     try:
         return content.decode() if facts.is_text else content
     except UnicodeDecodeError as error:
-        raise _invalid(f"{where} is no text: {error}") from None
+        raise _invalid(f"{where} is not text: {error}") from None
 
 
 def _write_parts(path: Path, parts: Iterable[bytes | memoryview]) -> str:
@@ -209,7 +209,7 @@ def _check_path(path: str) -> None:
     plain = all(c.isascii() and (c.isalnum() or c in "._-/") for c in path)
     inside = str(pure) == path and not pure.is_absolute() and ".." not in pure.parts
     if not pure.parts or not plain or not inside:
-        raise _invalid(f"{path!a} is no relative path inside an artifact")
+        raise _invalid(f"{path!a} is not a relative path inside an artifact")
     if path == MANIFEST:
         raise _invalid(f"{MANIFEST} is the artifact's own")
 

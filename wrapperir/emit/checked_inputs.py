@@ -5,19 +5,25 @@ from typing import TYPE_CHECKING
 
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.emit.torch_dtypes import torch_dtype
-from wrapperir.ir.expr import Expr, Number, Symbol, evaluate, evaluate_int
-from wrapperir.ir.line import (
+from wrapperir.ir import (
+    Device,
+    Expr,
     ItemOf,
+    Number,
     OffsetOf,
+    Program,
+    ScalarType,
     SizeOf,
     StrideOf,
+    Symbol,
     SymbolDefinitionLine,
     SymbolKind,
     SymbolSource,
+    TensorType,
     ValueOf,
+    evaluate,
+    evaluate_int,
 )
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import Device, ScalarType, TensorType
 
 if TYPE_CHECKING:
     import torch

@@ -1,4 +1,4 @@
-"""A program's constants beside its artifact: their bytes, and a list of what is where.
+"""A program's constants beside its artifact: their bytes, and a list of their places.
 
 ``constants.bin`` has the bytes of each constant's storage as they are in memory, so that it
 can be mapped; ``constants.json`` says where, and of what type.
@@ -22,8 +22,7 @@ from wrapperir.emit.artifact import (
 )
 from wrapperir.emit.contract import Artifact
 from wrapperir.emit.torch_dtypes import torch_dtype
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import DType, TensorType, storage_extent
+from wrapperir.ir import DType, Program, TensorType, storage_extent
 
 if TYPE_CHECKING:
     import torch
@@ -136,8 +135,8 @@ def write_with_constants(
 def read_constants(directory: Path) -> dict[str, "torch.Tensor"]:
     """Return the constants in the directory of an artifact; none where it has none.
 
-    Files that are not in its manifest do not count.  The constants are mapped: what is used
-    is read then, and what is written to a constant does not reach the file.
+    Files that are not in its manifest do not count.  The constants are mapped: pages are
+    read when they are used, and writes to a constant do not reach the file.
     :func:`~wrapperir.emit.artifact.read_artifact` checks their bytes.
 
     Raises:
@@ -179,7 +178,7 @@ def constants_in(data: memoryview, listing: bytes, where: str) -> dict[str, "tor
 
 
 def _stored(program: Program, constants: Mapping[str, "torch.Tensor"]) -> Iterator[_Stored]:
-    """Yield the constants in the order of the file: those of symbolic size are last."""
+    """Yield the constants in the order of the file: constants of symbolic size are last."""
     placed = list(zip(program.constants, place_constants(program), strict=True))
     end = 0
     for constant, place in sorted(placed, key=lambda item: item[1] is None):
@@ -253,7 +252,7 @@ def _parse_stored(item: Mapping[str, object]) -> _Stored:
         raise TypeError("a string was expected")
     (begin,) = _numbers([item["begin"]])
     if begin % _ALIGNMENT:
-        raise ValueError(f"{begin} is no multiple of {_ALIGNMENT}")
+        raise ValueError(f"{begin} is not a multiple of {_ALIGNMENT}")
     return _Stored(key, DType(cast(str, item["dtype"])), size, stride, device, begin)
 
 
@@ -262,7 +261,7 @@ def _numbers(found: object) -> list[int]:
         raise TypeError("a list was expected")
     for number in cast(list[object], found):
         if type(number) is not int or not 0 <= number < _LARGEST:
-            raise ValueError(f"{number!r:.40} is no size")
+            raise ValueError(f"{number!r:.40} is not a size")
     return cast(list[int], found)
 
 

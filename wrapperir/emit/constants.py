@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from wrapperir.diagnostics import Code, Diagnostic
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import TensorType
+from wrapperir.ir import Program, TensorType
 
 if TYPE_CHECKING:
     import torch

@@ -1,4 +1,4 @@
-"""What an emitter is: it declares what it supports and turns a program into files."""
+"""The contract of emitters: they declare their support and turn programs into files."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import torch
 
 Value: TypeAlias = "torch.Tensor | int | float | bool | None"
-"""What a loaded program is given and returns."""
+"""An input or output of a loaded program."""
 
 Loaded: TypeAlias = Callable[[list["Value"]], tuple["Value", ...]]
 """A loaded program: takes the inputs as a list, which it empties, and returns outputs.
@@ -48,7 +48,7 @@ class Artifact:
 
 @frozen(kw_only=True)
 class Support:
-    """What an emitter can express.
+    """The programs that an emitter can express.
 
     ``devices`` of ``None`` is every device kind.  ``streams`` are the device kinds on
     which it keeps the order of streams other than 0; what runs in the order of the

@@ -8,16 +8,18 @@ from attrs import frozen
 
 from wrapperir.emit.number_kinds import NumberKinds
 from wrapperir.emit.runnable_kernels import Runnable, runnable_kernels, value_types
-from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.effects import Effects, LineEffects, Origin
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     DefinitionLine,
+    Device,
     KernelCallLine,
     MultiKernelLine,
+    Program,
     SymbolDefinitionLine,
+    TensorType,
+    ValueType,
 )
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import Device, TensorType, ValueType
+from wrapperir.ir.blocks import walk_lines
+from wrapperir.ir.effects import Effects, LineEffects, Origin
 
 _ALLOCATIONS = frozenset({Origin.ALLOCATED, Origin.PROGRAM, Origin.POOL})
 

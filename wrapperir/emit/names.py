@@ -22,7 +22,7 @@ class Namespace(dict[str, Fragment]):
         """Claim an identifier.
 
         Raises:
-            DiagnosticError: ``name`` is no identifier.
+            DiagnosticError: ``name`` is not an identifier.
         """
         identifier = self[name] = self._table.claim(name)
         return identifier
@@ -43,13 +43,13 @@ class NameTable:
         """Return an identifier like ``name`` that nothing else in this table has.
 
         Raises:
-            DiagnosticError: ``name`` is no identifier.
+            DiagnosticError: ``name`` is not an identifier.
         """
         if not is_identifier(name):
             raise DiagnosticError(
                 Diagnostic(
                     code=Code.NAME_NOT_EMITTABLE,
-                    message=f"{name[:80]!a} is no identifier",
+                    message=f"{name[:80]!a} is not an identifier",
                     hint="names are ASCII letters, digits and _, and begin with no digit",
                 )
             )

@@ -42,7 +42,7 @@ _ROOT = "package/"
 _MODEL = f"{_ROOT}data/aotinductor/model/"
 _EXTRA = f"{_ROOT}extra/wrapperir/"
 _MANIFEST = f"{_EXTRA}{MANIFEST}"
-# What says that an archive is PyTorch's, and of which version.
+# Files that mark an archive as PyTorch's, with its version.
 _MARKS = {
     f"{_ROOT}archive_format": b"pt2",
     f"{_ROOT}archive_version": b"0",
@@ -105,7 +105,7 @@ def read_package(path: Path) -> Package:
     """Read a package; executes nothing in it, and writes nothing.
 
     Raises:
-        DiagnosticError: WIR710, it is no package, or was changed after it was written.
+        DiagnosticError: WIR710, it is not a package, or was changed after it was written.
         OSError: it cannot be read.
     """
     with path.open("rb") as file:

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from wrapperir.ir import AnyLine, Provenance
 from wrapperir.ir.effects import LineEffects, Origin
-from wrapperir.ir.line import AnyLine, Provenance
 
 _MEMORY = frozenset(
     {

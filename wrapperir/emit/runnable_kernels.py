@@ -35,7 +35,7 @@ from wrapperir.ir.effects import definitions
 class Candidate:
     """A kernel that a call may run.
 
-    ``positions`` are those of the call's arguments that it takes, ``None`` where it takes
+    ``positions`` are the call's arguments that it takes, by number; ``None`` where it takes
     all of them in order.
     """
 
@@ -59,7 +59,7 @@ class ComputedAt:
 
 
 Dispatch: TypeAlias = int | BenchmarkChoice | NearestAt | ComputedAt
-"""What decides at a call: the choice itself where it is known before the program runs."""
+"""The rule that picks a call's kernel; an ``int`` is a choice known before the run."""
 
 
 def candidates(
@@ -95,7 +95,7 @@ def dispatch_at(
     arguments: Sequence[KernelArgument],
     types: Mapping[str, ValueType],
 ) -> Dispatch:
-    """Return what decides at a call with these arguments, of these types.
+    """Return the rule that picks the kernel of a call with these arguments.
 
     An ``int`` is a position in the choices of ``line``.
     """
@@ -124,7 +124,7 @@ def sizes_at(
 ) -> dict[str, Expr]:
     """Return what a multi-kernel's sizes and scalar parameters are at a call.
 
-    ``types`` are those of the program's values, by name.
+    ``types`` are the types of the program's values, by name.
     """
     known: dict[str, Expr] = {}
     for parameter, argument in zip(line.parameters, arguments, strict=True):
@@ -146,7 +146,7 @@ def _number(tree: Expr) -> Number:
 
 @frozen
 class Runnable:
-    """What decides at a call, and the kernels that it may run, by their choice's number.
+    """The rule that picks a call's kernel, and the kernels that it may run, by choice.
 
     ``dispatch`` is the only number where there is one.
     """
@@ -160,7 +160,7 @@ def runnable_kernels(
     line: KernelCallLine,
     types: Mapping[str, ValueType],
 ) -> Runnable:
-    """Return what a call may run; ``types`` are those of the program's values."""
+    """Return the kernels that a call may run; ``types`` are the types of all values."""
     definition = kernels[line.kernel]
     found = candidates(kernels, line.kernel)
     if len(found) == 1 or not isinstance(definition, MultiKernelLine):
@@ -212,7 +212,7 @@ def _leaves(tree: Expr) -> Iterator[int]:
 
 
 def value_types(program: Program) -> dict[str, ValueType]:
-    """Return the type of every value of a program, those of nested blocks included."""
+    """Return the type of every value of a program, in nested blocks too."""
     types: dict[str, ValueType] = {item.name: item.type for item in program.inputs}
     types.update({constant.name: constant.type for constant in program.constants})
     for line in walk_lines(program.lines):

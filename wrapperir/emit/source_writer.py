@@ -38,7 +38,7 @@ class SourceWriter:
         self._lines.extend([""] * count)
 
     def emit_comment(self, text: str) -> None:
-        """Append a comment of one line; what is unprintable in it is escaped."""
+        """Append a comment of one line; unprintable characters are escaped."""
         self._lines.append(f"{self._margin}{self._comment_prefix}{escape_comment(text)}")
 
     def emit_writer(self, other: "SourceWriter") -> None:
@@ -60,7 +60,7 @@ class SourceWriter:
 
     @property
     def line_count(self) -> int:
-        """How many lines there are so far."""
+        """The number of lines so far."""
         return len(self._lines)
 
     def format_text(self) -> str:

@@ -5,18 +5,19 @@ from collections.abc import Iterator, Sequence, Set
 from wrapperir.diagnostics import Code, Diagnostic, LinePath
 from wrapperir.emit.contract import Support
 from wrapperir.emit.runnable_kernels import called_kernels
-from wrapperir.ir.blocks import walk_places
-from wrapperir.ir.effects import LineEffects
-from wrapperir.ir.kernel import DescriptorParameter
-from wrapperir.ir.line import (
+from wrapperir.ir import (
     LINES,
+    DescriptorParameter,
+    Device,
     KernelDefinitionLine,
     Line,
     MultiKernelLine,
+    Program,
+    TensorType,
     keyword,
 )
-from wrapperir.ir.program import Program
-from wrapperir.ir.types import Device, TensorType
+from wrapperir.ir.blocks import walk_places
+from wrapperir.ir.effects import LineEffects
 
 
 def check_support(

@@ -1,4 +1,4 @@
-"""Which arguments kernels update, so that what times them must bring these back."""
+"""The arguments that kernels update: timing the kernels must restore these."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
@@ -14,9 +14,9 @@ def updated_arguments(
 ) -> frozenset[Argument]:
     """Return the arguments that a run of any of the kernels may change for a later one.
 
-    Each kernel comes with its arguments, one a parameter that it takes at run time.  Those
-    are meant that any of them reads and any writes, by whatever parameter; and of those
-    that must begin ``zeroed``, all that any writes.
+    Each kernel comes with its arguments, one a runtime parameter.  The result includes
+    every argument that one kernel reads and another, or the same, writes; and every
+    argument in ``zeroed``, which must begin as zeros, that any kernel writes.
     """
     reads: set[Argument] = set(zeroed)
     writes: set[Argument] = set()

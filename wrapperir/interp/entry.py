@@ -7,7 +7,7 @@ import torch
 from attrs import evolve
 
 from wrapperir.diagnostics import Code
-from wrapperir.emit.contract import Value
+from wrapperir.emit import Value
 from wrapperir.emit.input_check import (
     InputError,
     check_bool,
@@ -28,18 +28,20 @@ from wrapperir.interp.storage import Owner, require_cpu
 from wrapperir.interp.streams import Event
 from wrapperir.interp.symbols import define_symbol
 from wrapperir.interp.values import OpaqueValue, RunValue, TensorValue
-from wrapperir.ir.expr import Number
-from wrapperir.ir.line import SymbolKind
-from wrapperir.ir.mentions import type_symbols
-from wrapperir.ir.program import ConstantInput, Input, Program
-from wrapperir.ir.types import (
+from wrapperir.ir import (
+    ConstantInput,
     Device,
+    Input,
+    Number,
     OpaqueType,
     PoolType,
+    Program,
     ScalarType,
+    SymbolKind,
     TensorType,
     ValueType,
 )
+from wrapperir.ir.mentions import type_symbols
 
 
 def enter(

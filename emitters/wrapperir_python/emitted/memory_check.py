@@ -59,7 +59,7 @@ class _Storage:
 
 
 class _View:
-    """What was seen of a value: where it is, its layout, and known storages it holds."""
+    """The address, layout and known storages of a value when it was last seen."""
 
     def __init__(self, tensor: torch.Tensor | None, *storages: _Storage) -> None:
         self.storages = storages

@@ -9,7 +9,7 @@ import torch
 
 @dataclass
 class Account:
-    """What the driver was asked for since the last reset; sizes are in bytes."""
+    """Requests to the driver since the last reset; sizes are in bytes."""
 
     launches: int = 0
     live: int = 0

@@ -48,7 +48,7 @@ def format_keyword(name: str, value: Fragment) -> Fragment:
     """Return a keyword argument; one whose name Python reserves is given by a dict.
 
     Raises:
-        DiagnosticError: the name is no identifier.
+        DiagnosticError: the name is not an identifier.
     """
     if keyword.iskeyword(name):  # aten.uniform's ``from``
         return fragment("**{{{}: {}}}", format_string(name), value)

@@ -78,7 +78,7 @@ class ModuleText:
         return new
 
     def bind_operator(self, expression: Fragment, name: str) -> Fragment:
-        """Return a global that holds an operator; loading fails where it is none."""
+        """Return a global that holds an operator; loading fails if it is none."""
         known = self.bind(expression, name)
         self._operators[known] = None
         return known
@@ -132,7 +132,7 @@ class ModuleText:
             with writer.indented():
                 writer.emit_line("if not isinstance(operator, torch._ops.OpOverload):")
                 with writer.indented():
-                    writer.emit_line('raise TypeError(f"{{operator}} is no operator")')
+                    writer.emit_line('raise TypeError(f"{{operator}} is not an operator")')
         for name in (n for n in self._needs if n in SUPPORT_FUNCTIONS):
             writer.emit_blank(2)
             writer.emit_line("{}", fragment(SUPPORT_FUNCTIONS[name].text))

@@ -53,7 +53,7 @@ def view_bytes(tensor, size, stride, dtype, step):
     """View a tensor's memory as another dtype, from step bytes after its first."""
     offset = tensor.storage_offset() * tensor.itemsize + step
     if offset % dtype.itemsize:
-        raise ValueError(f"byte {{offset}} is no place for {{dtype}}")
+        raise ValueError(f"byte {{offset}} is not aligned for {{dtype}}")
     view = torch.empty(0, dtype=dtype, device=tensor.device)
     return view.set_(tensor.untyped_storage(), offset // dtype.itemsize, size, stride)'''
     ),
