@@ -45,7 +45,7 @@ _ZERO = (ZeroMode.ZERO_ON_CALL, ZeroMode.ZERO_PER_PROGRAM)
 class CallProgram(Program):
     """A program of one call; inputs in ``zeroed`` must be zero before each run."""
 
-    zeroed: frozenset[str] = frozenset()
+    zeroed: tuple[str, ...] = ()
 
 
 @frozen
@@ -137,7 +137,7 @@ def call_program(program: Program, call: Call, choice: int = 0) -> CallProgram:
         symbols=tuple(symbols),
         definitions=(kernel,),
         lines=(launch,),
-        zeroed=frozenset(parameters[at].name for at in zeroed),
+        zeroed=tuple(parameters[at].name for at in sorted(zeroed)),
     )
 
 

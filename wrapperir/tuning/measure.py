@@ -192,7 +192,7 @@ class Arguments:
             for line in program.symbols
             if isinstance(line.source, ValueOf)
         }
-        zeroed = program.zeroed if isinstance(program, CallProgram) else frozenset[str]()
+        zeroed = program.zeroed if isinstance(program, CallProgram) else ()
         updated = updated_arguments(map(_launched, programs), map(BufferRef, zeroed))
         made: list[Value] = []
         changed: list[tuple[torch.Tensor, torch.Tensor]] = []
