@@ -13,7 +13,7 @@ from torch._inductor import config
 
 from tests.fx_emitter.features import TRITON, argument, calls, options, run
 from tests.python_emitter.running import assert_same
-from tests.python_emitter.test_cuda import SIZE, in_stages, mlp, on_streams
+from tests.python_emitter.test_cuda import SIZE, in_stages, mlp, on_streams, orthogonal
 from wrapperir import compile_program
 from wrapperir.emit import Value
 from wrapperir.ir import Device, Program, tensor
@@ -120,8 +120,7 @@ def test_memory_is_what_emitted_python_has(passes: tuple[str, ...]) -> None:
 def test_streams_wait_for_events(seed: int, passes: tuple[str, ...]) -> None:
     program, operands = on_streams(seed)
     call = compile_program(program, emitter="fx", passes=passes)
-    # Orthogonal, so that products of many neither vanish nor overflow.
-    inputs = [torch.linalg.qr(torch.randn(SIZE, SIZE, device="cuda"))[0] for _ in range(2)]
+    inputs = [orthogonal() for _ in range(2)]
     values = list(inputs)
     for x, y in operands:
         values.append(values[x] @ values[y])

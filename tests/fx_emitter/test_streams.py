@@ -8,7 +8,7 @@ from torch.fx import Graph
 
 from tests.fx_emitter.running import load, parsed
 from tests.fx_emitter.test_blocks import without_dead_code
-from tests.python_emitter.test_cuda import SIZE, on_a_gpu, on_streams
+from tests.python_emitter.test_cuda import SIZE, on_a_gpu, on_streams, orthogonal
 from tests.python_emitter.test_streams import PROGRAM
 from wrapperir import compile_program
 from wrapperir.diagnostics import DiagnosticError
@@ -395,7 +395,7 @@ def test_a_call_that_fails_on_a_stream() -> None:
 def test_streams_wait_for_events(seed: int) -> None:
     program, operands = on_streams(seed)
     emitter = FxEmitter(compile_graph=without_dead_code)
-    inputs = [torch.linalg.qr(torch.randn(SIZE, SIZE, device="cuda"))[0] for _ in range(2)]
+    inputs = [orthogonal() for _ in range(2)]
     values = list(inputs)
     for x, y in operands:
         values.append(values[x] @ values[y])

@@ -177,6 +177,12 @@ SIZE = 1024
 TYPE = f"f32[{SIZE}, {SIZE}]@cuda:0"
 
 
+def orthogonal() -> torch.Tensor:
+    """Return a matrix with which products of many neither vanish nor overflow."""
+    matrix: torch.Tensor = torch.linalg.qr(torch.randn(SIZE, SIZE, device="cuda"))[0]
+    return matrix.contiguous()  # on a GPU it is column-major
+
+
 def on_streams(seed: int) -> tuple[Program, list[tuple[int, int]]]:
     """Write launches over three streams, with an event for each value that crosses.
 
@@ -228,8 +234,7 @@ def test_programs_of_streams_are_valid_planned_or_not(seed: int) -> None:
 def test_streams_wait_for_events(seed: int, passes: tuple[str, ...]) -> None:
     program, operands = on_streams(seed)
     call = compile_program(program, passes=passes)
-    # Orthogonal, so that products of many neither vanish nor overflow.
-    inputs = [torch.linalg.qr(torch.randn(SIZE, SIZE, device="cuda"))[0] for _ in range(2)]
+    inputs = [orthogonal() for _ in range(2)]
     values = list(inputs)
     for x, y in operands:
         values.append(values[x] @ values[y])

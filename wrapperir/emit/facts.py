@@ -91,7 +91,8 @@ class ProgramFacts:
     def _runnable(self) -> Mapping[int, tuple[KernelCallLine, Runnable]]:
         calls = [x for x in walk_lines(self.program.lines) if isinstance(x, KernelCallLine)]
         multi = any(isinstance(x, MultiKernelLine) for x in self.program.definitions)
-        types = self.types if multi else {}  # read where a choice depends on sizes
+        # Types are read where a choice depends on sizes.
+        types: Mapping[str, ValueType] = self.types if multi else {}
         return {
             id(line): (line, runnable_kernels(self.definitions, line, types))
             for line in calls

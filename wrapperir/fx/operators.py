@@ -67,6 +67,10 @@ def _assert_alignment(tensor: torch.Tensor, bytes: int, message: str) -> None:
         raise AssertionError(message)
 
 
+def _do_nothing(*_: object) -> None:
+    """Stand for a call where tensors have no memory."""
+
+
 _OPERATORS = {
     "call_kernel(str kernel, Tensor(a!)[] written, Tensor[] read, Scalar[] numbers)"
     " -> ()": _call_kernel,
@@ -86,7 +90,7 @@ def _register(schema: str, run: FunctionType) -> None:
     name = schema.partition("(")[0]
     _LIBRARY.define(schema)
     _LIBRARY.impl(name, run, "CompositeExplicitAutograd")
-    _LIBRARY._register_fake(name, lambda *_: None)
+    _LIBRARY._register_fake(name, _do_nothing)
 
 
 for _schema, _function in _OPERATORS.items():
