@@ -153,6 +153,13 @@ def test_a_read_is_reported_once() -> None:
     assert found.message == "aten.sum.default reads %a, which nothing has written"
 
 
+def test_other_programs_may_write_memory_of_collectives() -> None:
+    type = "f32[8] {space = comm}"
+    text = f"  %a = allocate {type}\n  extern_kernel aten.sum.default(%a)\n  free %a"
+    program = parse_program(f"wrapperir 1\nprogram @main() {{\n{text}\n  return\n}}\n")
+    assert verified(program) == set()
+
+
 def test_symbolic_sizes_may_be_zero() -> None:
     text = """wrapperir 1
 program @main(%n: i64) {

@@ -141,6 +141,7 @@ class _Row:
 
 
 _Parts: TypeAlias = _Record | _Items | _Row
+_Generation: TypeAlias = dict[_Parts, list[object]]
 
 
 class _Refusal:
@@ -241,19 +242,27 @@ _NOTHING = _rule(Never, __name__)
 def _is_well_formed(program: object) -> bool:
     """Say whether a program is well-formed, without saying where it is not."""
     seen: defaultdict[_Parts, set[int]] = defaultdict(set)
-    waiting: list[tuple[_Parts, list[object], int]] = []
+    first: _Generation = {}
+    waiting = [(first, 0)]
     try:
-        if not _sort([program], _ROOT, waiting, 0):
+        if not _sort([program], _ROOT, first):
             return False
         while waiting:
-            parts, values, depth = waiting.pop()
-            if parts.repeats:
-                values = _new(values, seen[parts])
+            generation, depth = waiting.pop()
             if depth > MAX_STEPS:
                 return False
-            for rule, column in parts.columns(values):
-                if not _sort(column, rule, waiting, depth + 1):
-                    return False
+            following: _Generation = {}
+            for parts, values in generation.items():
+                fresh = _new(values, seen[parts]) if parts.repeats else values
+                for rule, column in parts.columns(fresh):
+                    target = following
+                    if isinstance(column, list) and len(column) == _CHUNK:
+                        target = {}
+                        waiting.append((target, depth + 1))
+                    if not _sort(column, rule, target):
+                        return False
+            if following:
+                waiting.append((following, depth + 1))
     except (AttributeError, _MisfitError):  # a field is not set, a tuple too short
         return False
     return True
@@ -270,13 +279,8 @@ def _new(values: list[object], seen: set[int]) -> list[object]:
     return fresh
 
 
-def _sort(
-    column: Iterable[object],
-    rule: _TypeRule,
-    waiting: list[tuple[_Parts, list[object], int]],
-    depth: int,
-) -> bool:
-    """Say whether the classes of values are allowed; have those with parts wait."""
+def _sort(column: Iterable[object], rule: _TypeRule, following: _Generation) -> bool:
+    """Say whether the classes of values are allowed; add those with parts by class."""
     if rule.is_plain:
         return all(rule[kind] is None for kind in set(map(type, column)))
     column = list(column)
@@ -297,7 +301,7 @@ def _sort(
                     groups[type(value)].append(value)
             group = groups[kind]
         if parts is not None:
-            waiting.append((parts, group, depth))
+            following.setdefault(parts, []).extend(group)
         elif _has_huge(group):
             return False
     return True

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from wrapperir.analysis.arithmetic.range_map import RangeMap
 from wrapperir.diagnostics import Code
-from wrapperir.ir import Expr, TensorType
+from wrapperir.ir import DEFAULT_SPACE, Expr, TensorType
 from wrapperir.verify.layouts import Layouts
 from wrapperir.verify.state import State, StorageFacts, ValueFacts, defined_note
 
@@ -177,9 +177,11 @@ def check_read(state: State, value: ValueFacts, reader: str) -> None:
     ``reader`` begins the message: ``aten.sum.default reads``.
     """
     storage = value.storage
-    if (storage.written and storage.unwritten is None) or not is_partly_unwritten(
-        state, value
-    ):
+    if storage.written and storage.unwritten is None:
+        return
+    if not isinstance(value.type, TensorType) or value.type.space != DEFAULT_SPACE:
+        return  # other programs may write other memory spaces
+    if not is_partly_unwritten(state, value):
         return
     wholly = not storage.written
     note_unknown_write(storage)  # so that it is reported once
