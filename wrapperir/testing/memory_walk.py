@@ -1,8 +1,8 @@
-"""Walks a program's lines and says what they do to memory, path by path.
+"""Traces of a program's memory: one for each way through its branches and loops.
 
 Predicates are true or false, loops have no iteration or two; symbols have given values.
-This shares no code with the verifier, the analyses or the interpreter, so that they can be
-held against it.
+This shares only the effects of lines with the verifier, the analyses and the interpreter,
+so that they can be tested against it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,57 +14,40 @@ from attrs import field, frozen
 from wrapperir.diagnostics import LinePath
 from wrapperir.ir import (
     CPU,
-    AllocateLine,
-    AllocatePoolLine,
-    AssertAlignmentLine,
-    AssertNotNanLine,
-    AssertScalarLine,
-    AssertSizeStrideLine,
-    Block,
     BodyLine,
     BufferRef,
-    CommentLine,
-    ConditionalLine,
-    Device,
     EvaluationError,
     EventType,
     Expr,
-    ExternKernelLine,
-    FreeLine,
     ItemOf,
     KernelArgument,
-    KernelCallLine,
-    MultiOutputLine,
     Number,
     OffsetOf,
     OpaqueType,
     Operation,
-    PlaceLine,
     PoolType,
     Program,
-    RecordEventLine,
-    ReinterpretLine,
-    Result,
-    ReuseLine,
     ScalarType,
     SizeOf,
     StrideOf,
-    SubgraphCallLine,
     Symbol,
     SymbolDefinitionLine,
-    TensorParameter,
     TensorType,
     TupleType,
     ValueOf,
     ValueType,
-    WaitEventLine,
-    WhileLoopLine,
     ZeroMode,
     evaluate,
     evaluate_int,
-    runtime_parameters,
 )
-from wrapperir.ir.mentions import buffers_in
+from wrapperir.ir.effects import (
+    Actor,
+    Effects,
+    LineEffects,
+    NestedBlock,
+    Origin,
+    ValueDefinition,
+)
 from wrapperir.testing.memory_trace import Trace, TracedMemory, TracedUse, TracedValue
 
 MOST_CHOICES = 6
@@ -99,7 +82,9 @@ def _walk(program: Program, given: Mapping[str, Number], trace: Trace) -> Trace:
     }
     for line in program.symbols:
         _define_symbol(line, names, symbols)
-    _Walk(program, trace, constants, names, symbols).lines(program.lines, ())
+    _Walk(LineEffects.of_program(program), trace, constants, names, symbols).lines(
+        program.lines, ()
+    )
     return trace
 
 
@@ -113,7 +98,7 @@ def _outside(trace: Trace, path: LinePath, type: ValueType) -> TracedValue:
 class _Walk:
     """Walks the lines of one block."""
 
-    program: Program
+    effects: LineEffects
     trace: Trace
     constants: Names
     names: Names
@@ -127,111 +112,90 @@ class _Walk:
             self._line(line, (*prefix, "lines", index))
 
     def _line(self, line: BodyLine, path: LinePath) -> None:
-        match line:
-            case AllocateLine():
-                self._allocate(line, path)
-            case AllocatePoolLine():
-                memory = self.trace.begin(path, self._nbytes(line.type))
-                memory.is_pool = True
-                self._define(line.result, TracedValue((memory,), type=line.type))
-            case PlaceLine():
-                self._place(line, path)
-            case FreeLine():
-                self.trace.drop(self._take(line.buffer))
-            case ReuseLine():
-                memories = self._take(line.source).memories
+        effects = self.effects.visit(line)
+        if effects.host_waits:
+            self.trace.host_reads()
+        if effects.blocks:
+            returned = self._run_blocks(effects, path)
+            for made, value in zip(effects.definitions, returned, strict=True):
+                self._name(
+                    made.name, TracedValue(value.memories, value.elements, made.type)
+                )
+            return
+        if isinstance(line, SymbolDefinitionLine):
+            _define_symbol(line, self.names | self.constants, self.symbols)
+        node = 0
+        if effects.stream is not None:
+            event = () if effects.awaits is None else (self._value(effects.awaits).event,)
+            stream = effects.stream
+            node = self.trace.node(path, stream.device, stream.number, *event)
+        own = {made.name for made in effects.definitions}
+        for access in effects.accesses:
+            if access.name not in own and access.by is not Actor.HOST:
+                for memory in self._value(access.name).all():
+                    memory.uses.append(TracedUse(node, access.writes, memory.owner))
+        for made in effects.definitions:
+            self._make(made, node, path)
+        if effects.drops is not None and effects.drops in self.names:
+            self.trace.drop(self._take(effects.drops))
+
+    def _make(self, made: ValueDefinition, node: int, path: LinePath) -> None:
+        """Name a value that a line without blocks defines."""
+        match made.origin:
+            case Origin.ALLOCATED | Origin.POOL | Origin.PLACED:
+                self._define(
+                    made.name, TracedValue((self._begun(made, path),), type=made.type)
+                )
+            case Origin.PROGRAM:
+                memory = self.trace.kept.get(path)
+                if memory is None:  # it is there in the next call, from the beginning on
+                    nbytes = self._nbytes(made.type)
+                    memory = self.trace.begin(path, nbytes, counted=False)
+                    self.trace.kept[path] = memory
+                    memory.names = 1
+                self.names[made.name] = TracedValue((memory,), type=made.type)
+            case Origin.OPERATOR:
+                shared = tuple(
+                    m for name in made.may_alias for m in self._value(name).all()
+                )
+                value = self._result(made.type, shared, path)
+                for memory in () if shared else value.all():
+                    memory.uses.append(TracedUse(node, True, memory.owner))
+                self._define(made.name, value)
+            case Origin.VIEW:
+                memories = self._source(made).memories
+                self._define(made.name, TracedValue(memories, type=made.type))
+            case Origin.MOVED:
+                memories = self._take(made.source or "").memories
                 for memory in memories:
                     memory.owner += 1
-                self._name(line.result, TracedValue(memories, type=line.type))
-            case ReinterpretLine():
-                memories = self._value(line.source).memories
-                self._define(line.result, TracedValue(memories, type=line.type))
-            case KernelCallLine():
-                self._call(line, path)
-            case ExternKernelLine():
-                self._extern(line, path)
-            case MultiOutputLine():
-                value = self._value(line.source)
-                for index in line.indices:
+                self._name(made.name, TracedValue(memories, type=made.type))
+            case Origin.ELEMENT:
+                value = self._source(made)
+                for index in made.indices:
                     value = value.elements[index]
-                self._define(line.result, value)
-            case RecordEventLine():
-                event = self.trace.node(path, line.device, line.stream)
-                self.names[line.result] = TracedValue(event=event)
-            case WaitEventLine():
-                event = self._value(line.event).event
-                self.trace.node(path, line.device, line.stream, event)
-            case SymbolDefinitionLine():
-                if isinstance(line.source, ItemOf):
-                    self.trace.host_reads()
-                _define_symbol(line, self.names | self.constants, self.symbols)
-            case AssertNotNanLine():
-                self.trace.host_reads()
-            case ConditionalLine():
-                self._conditional(line, path)
-            case WhileLoopLine():
-                self._while(line, path)
-            case SubgraphCallLine():
-                values = [self._operand(a) for a in line.operands]
-                self._finish(line.results, self._block(line.body, "body", path, values))
-            case (
-                AssertSizeStrideLine()
-                | AssertAlignmentLine()
-                | AssertScalarLine()
-                | CommentLine()
-            ):
-                pass
+                self._define(made.name, value)
+            case Origin.NONE:
+                self.names[made.name] = TracedValue(event=node)
+            case Origin.BLOCK:
+                raise AssertionError(made)
 
-    def _allocate(self, line: AllocateLine, path: LinePath) -> None:
-        trace, nbytes = self.trace, self._nbytes(line.type)
-        if line.workspace is ZeroMode.ZERO_PER_PROGRAM:
-            memory = trace.kept.get(path)
-            if memory is None:  # it is there in the next call, from the beginning on
-                memory = trace.kept[path] = trace.begin(path, nbytes, counted=False)
-                memory.names = 1
-            self.names[line.result] = TracedValue((memory,), type=line.type)
-            return
-        memory = trace.begin(path, nbytes)
-        self._define(line.result, TracedValue((memory,), type=line.type))
-        self._zero(memory, line.workspace, line.type.device, path)
-
-    def _place(self, line: PlaceLine, path: LinePath) -> None:
-        (pool,) = self._value(line.pool).memories
-        memory = self.trace.begin(path, self._nbytes(line.type), counted=False)
-        memory.pool, memory.is_pool = pool, isinstance(line.type, PoolType)
-        memory.offset = pool.offset + self._integer(line.offset)
-        pool.names += 1
-        self._define(line.result, TracedValue((memory,), type=line.type))
-        self._zero(memory, line.workspace, line.type.device, path)
-
-    def _zero(
-        self, memory: TracedMemory, mode: ZeroMode | None, device: Device, path: LinePath
-    ) -> None:
-        if mode is ZeroMode.ZERO_ON_CALL:
-            node = self.trace.node(path, device, 0)
+    def _begun(self, made: ValueDefinition, path: LinePath) -> TracedMemory:
+        """Begin the memory of an allocation, pool or placement, zeroed if it is to be."""
+        is_placed = made.origin is Origin.PLACED
+        nbytes = self._nbytes(made.type)
+        memory = self.trace.begin(path, nbytes, counted=not is_placed)
+        memory.is_pool = isinstance(made.type, PoolType)
+        if is_placed:
+            (pool,) = self._source(made).memories
+            memory.pool = pool
+            memory.offset = pool.offset + self._integer(made.offset)
+            pool.names += 1
+        if made.workspace is ZeroMode.ZERO_ON_CALL:
+            assert isinstance(made.type, TensorType)
+            node = self.trace.node(path, made.type.device, 0)
             memory.uses.append(TracedUse(node, True, memory.owner))
-
-    def _call(self, line: KernelCallLine, path: LinePath) -> None:
-        node = self.trace.node(path, line.device, line.stream)
-        (definition,) = (d for d in self.program.definitions if d.name == line.kernel)
-        parameters = runtime_parameters(definition.parameters)
-        for parameter, argument in zip(parameters, line.arguments, strict=True):
-            if isinstance(parameter, TensorParameter) and isinstance(argument, BufferRef):
-                self._use(node, argument.name, parameter.access.writes)
-
-    def _extern(self, line: ExternKernelLine, path: LinePath) -> None:
-        node = self.trace.node(path, line.device, line.stream)
-        arguments = (*line.arguments, *(value for _, value in line.keywords))
-        for name in [name for value in arguments for name in buffers_in(value)]:
-            self._use(node, name, name in line.writes)
-        if line.result is None or line.type is None:
-            return
-        shared = tuple(m for name in line.aliases for m in self._value(name).all())
-        value = self._result(line.type, shared, path)
-        if not shared:
-            for memory in value.all():
-                memory.uses.append(TracedUse(node, True, memory.owner))
-        self._define(line.result, value)
+        return memory
 
     def _result(
         self, type: ValueType, shared: tuple[TracedMemory, ...], path: LinePath
@@ -247,38 +211,37 @@ class _Walk:
             case ScalarType() | OpaqueType() | PoolType() | EventType():
                 return TracedValue(type=type)
 
-    def _use(self, node: int, name: str, writes: bool) -> None:
-        for memory in self._value(name).all():
-            memory.uses.append(TracedUse(node, writes, memory.owner))
+    def _run_blocks(self, effects: Effects, path: LinePath) -> list[TracedValue]:
+        """Walk the blocks that one way through the program runs; return their results."""
+        first, *others = effects.blocks
+        values = [self._operand(argument) for argument in first.operands]
+        if first.repeats:
+            return self._loop(first, others[0], values, len(effects.definitions), path)
+        taken = first if not others or self.trace.choose() else others[0]
+        return self._block(taken, path, values)
 
-    def _conditional(self, line: ConditionalLine, path: LinePath) -> None:
-        if isinstance(line.predicate, BufferRef):
-            self.trace.host_reads()
-        values = [self._operand(argument) for argument in line.operands]
-        if self.trace.choose():
-            returned = self._block(line.on_true, "on_true", path, values)
-        else:
-            returned = self._block(line.on_false, "on_false", path, values)
-        self._finish(line.results, returned)
-
-    def _while(self, line: WhileLoopLine, path: LinePath) -> None:
-        carried = [self._operand(argument) for argument in line.carried]
-        invariant = [self._operand(argument) for argument in line.invariant]
+    def _loop(
+        self,
+        condition: NestedBlock,
+        body: NestedBlock,
+        values: list[TracedValue],
+        count: int,
+        path: LinePath,
+    ) -> list[TracedValue]:
+        """Walk a loop that carries the first ``count`` values."""
         previous: list[TracedValue] | None = None
         for iterates in (True, True, False) if self.trace.choose() else (False,):
-            given = [*carried, *invariant]
-            for value in self._block(line.condition, "condition", path, given):
+            for value in self._block(condition, path, values):
                 self.trace.drop(value)
-            if isinstance(line.condition.results[0], BufferRef):
+            if condition.host_reads_result:
                 self.trace.host_reads()
             if iterates:
-                carried = self._block(line.body, "body", path, given)
+                carried = self._block(body, path, values)
+                values = [*carried, *values[count:]]
                 for value in previous or ():
                     self.trace.drop(value)
                 previous = carried
-        if previous is None:
-            previous = self._copies(carried, path)
-        self._finish(line.results, previous)
+        return self._copies(values[:count], path) if previous is None else previous
 
     def _copies(self, values: Sequence[TracedValue], path: LinePath) -> list[TracedValue]:
         node = self.trace.node(path, CPU, 0)
@@ -296,15 +259,16 @@ class _Walk:
         return copies
 
     def _block(
-        self, block: Block, name: str, path: LinePath, values: Sequence[TracedValue]
+        self, nested: NestedBlock, path: LinePath, values: Sequence[TracedValue]
     ) -> list[TracedValue]:
-        """Walk a block and return its results, of which each has a name more."""
+        """Walk a block and return its results, each with one more name."""
+        block = nested.block
         names = {
             parameter.name: TracedValue(value.memories, value.elements, parameter.type)
             for parameter, value in zip(block.parameters, values, strict=True)
         }
-        inner = _Walk(self.program, self.trace, self.constants, names, dict(self.symbols))
-        inner.lines(block.lines, (*path, name))
+        inner = _Walk(self.effects, self.trace, self.constants, names, dict(self.symbols))
+        inner.lines(block.lines, (*path, nested.field))
         returned = [
             inner._value(result.name) if isinstance(result, BufferRef) else TracedValue()
             for result in block.results
@@ -315,13 +279,6 @@ class _Walk:
             self.trace.drop(value)
         return returned
 
-    def _finish(self, results: Sequence[Result], returned: Sequence[TracedValue]) -> None:
-        """Name what a block returned."""
-        for result, value in zip(results, returned, strict=True):
-            self._name(
-                result.name, TracedValue(value.memories, value.elements, result.type)
-            )
-
     def _operand(self, argument: KernelArgument) -> TracedValue:
         return (
             self._value(argument.name) if isinstance(argument, BufferRef) else TracedValue()
@@ -330,6 +287,9 @@ class _Walk:
     def _value(self, name: str) -> TracedValue:
         value = self.names.get(name)
         return self.constants[name] if value is None else value
+
+    def _source(self, made: ValueDefinition) -> TracedValue:
+        return self._value(made.source or "")
 
     def _define(self, name: str, value: TracedValue) -> None:
         """Name a value that has a reference less than names."""
@@ -346,9 +306,10 @@ class _Walk:
     def _integer(self, expr: Expr) -> int:
         return _integer(expr, self.symbols)
 
-    def _nbytes(self, type: TensorType | PoolType) -> int:
+    def _nbytes(self, type: ValueType) -> int:
         if isinstance(type, PoolType):
             return self._integer(type.size)
+        assert isinstance(type, TensorType)
         size = [self._integer(extent) for extent in type.size]
         if prod(size) == 0:
             return 0

@@ -5,14 +5,13 @@ where a call needs its work.  Names that may share a storage are one group.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from attrs import define, evolve, field
 from hypothesis import strategies as st
 
 from wrapperir.ir import (
     BodyLine,
-    ExternKernelLine,
-    KernelCallLine,
     PoolType,
     Program,
     RecordEventLine,
@@ -82,9 +81,11 @@ class _Assigner:
 
     def add(self, line: BodyLine) -> None:
         """Add a line, on a stream, after what it has to wait for."""
-        if isinstance(line, KernelCallLine | ExternKernelLine):
-            line = evolve(line, stream=self.draw(st.integers(0, _STREAMS - 1)))
         effects = self.effects.visit(line)
+        if effects.launches:
+            drawn: dict[str, Any] = {"stream": self.draw(st.integers(0, _STREAMS - 1))}
+            line = evolve(line, **drawn)
+            effects = self.effects.visit(line)
         if effects.host_waits:
             self._host_reads()
         if effects.blocks:
