@@ -156,3 +156,18 @@ def _use_workspace(generator: BlockGenerator, mode: ZeroMode) -> None:
     kernel = world.kernel(kind, generator.choose(world.languages))
     generator.block.call(kernel, source.value, workspace, target.value, world.numel)
     target.memory.written = True
+
+
+STEPS = (
+    allocate,
+    allocate_special,
+    write_halves,
+    change_view,
+    reinterpret,
+    reuse,
+    free,
+    free_tuple,
+    use_workspaces,
+    use_workspaces,
+)
+"""The steps of this module; a step that is listed twice is drawn twice as often."""

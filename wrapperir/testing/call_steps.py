@@ -222,3 +222,18 @@ def kernel_row_sum(generator: BlockGenerator) -> None:
         kernel = world.kernel(KernelKind.ROW_SUM, generator.choose(world.languages))
         generator.block.call(kernel, source.value, target.value, world.rows, world.columns)
         target.memory.written = True
+
+
+STEPS = (
+    operator,
+    operator_out,
+    kernel_add,
+    kernel_add_blocks,
+    kernel_in_place,
+    kernel_row_sum,
+    operator_in_place,
+    transposed,
+    several_results,
+    matrix_product,
+)
+"""The steps of this module; a step that is listed twice is drawn twice as often."""

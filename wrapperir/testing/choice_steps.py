@@ -155,3 +155,7 @@ def _workspace(generator: BlockGenerator, elements: Expr, mode: ZeroMode) -> Val
     value = generator.block.allocate(type, workspace=mode)
     kept.append(value)
     return value
+
+
+STEPS = (copy_with_choices,)
+"""The steps of this module; a step that is listed twice is drawn twice as often."""

@@ -101,3 +101,17 @@ def provenance(generator: BlockGenerator) -> None:
         Provenance(nodes=('odd "name"',), location=SourceLocation("dir/model.py", 12)),
     ]
     generator.block.at(generator.choose(options))
+
+
+STEPS = (
+    symbol_of_tensor,
+    symbol_computed,
+    symbol_of_item,
+    assert_layout,
+    assert_aligned,
+    assert_condition,
+    assert_finite,
+    comment,
+    provenance,
+)
+"""The steps of this module; a step that is listed twice is drawn twice as often."""

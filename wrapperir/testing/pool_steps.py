@@ -66,3 +66,11 @@ def free_pool(generator: BlockGenerator) -> None:
         pool = generator.choose(options)
         generator.block.free(pool.value)
         generator.pools = [other for other in generator.pools if other is not pool]
+
+
+STEPS = (
+    allocate_pool,
+    place_pool,
+    free_pool,
+)
+"""The steps of this module; a step that is listed twice is drawn twice as often."""

@@ -88,3 +88,12 @@ def nonzero(generator: BlockGenerator) -> None:
     generator.symbols.append(symbol)
     generator.sizes.append(symbol)
     generator.add(value)
+
+
+STEPS = (
+    widen,
+    elementwise,
+    sized_by_item,
+    nonzero,
+)
+"""The steps of this module; a step that is listed twice is drawn twice as often."""
