@@ -257,7 +257,7 @@ def _is_well_formed(program: object) -> bool:
                 for rule, column in parts.columns(fresh):
                     target = following
                     if isinstance(column, list) and len(column) == _CHUNK:
-                        target = {}
+                        target = dict[_Parts, list[object]]()
                         waiting.append((target, depth + 1))
                     if not _sort(column, rule, target):
                         return False
