@@ -59,9 +59,11 @@ def check_tensor(
         and value.dtype is dtype
         and value.device == device
         and value.layout is _STRIDED
-        and value.dim() == ndim
+        and value.ndim == ndim
         and value.data_ptr()
-        and not (value.requires_grad or value.is_neg() or value.is_conj())
+        and not value.requires_grad
+        and not value.is_neg()
+        and not (dtype.is_complex and value.is_conj())
         and alignment == 1
     ):
         return value
