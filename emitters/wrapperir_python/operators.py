@@ -6,20 +6,14 @@ from typing import LiteralString
 
 from attrs import frozen
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Fragment, fragment, joined
 from wrapperir.emit.python.literals import format_keyword, format_string
 from wrapperir.emit.python.module_text import ModuleText
-from wrapperir.ir import ExternKernelLine, is_operator
+from wrapperir.ir import ExternKernelLine
+from wrapperir.operators import UnknownOperatorError, split_operator
 from wrapperir_python.context import PythonContext
 from wrapperir_python.direct_operators import format_direct_call
-
-# Real operators; any other double underscore is an attribute of Python's own.
-_DUNDER_OPERATORS = frozenset(
-    f"__{inplace}{name}__"
-    for inplace in ("", "i")
-    for name in ("and", "or", "xor", "lshift", "rshift")
-)
 
 
 @frozen
@@ -86,15 +80,10 @@ def bind_operator(module: ModuleText, line: ExternKernelLine) -> Fragment:
         return module.bind(
             fragment("torch.{}", fragment(fast.function)), f"torch_{fast.function}"
         )
-    parts = line.operator.split(".")
-    hidden = any(part.startswith("__") and part not in _DUNDER_OPERATORS for part in parts)
-    if not is_operator(line.operator) or len(parts) != 3 or hidden:
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.UNSUPPORTED_FEATURE,
-                message=f"{line.operator[:80]!a} is not namespace.operator.overload",
-            )
-        )
+    try:
+        parts = split_operator(line.operator)
+    except UnknownOperatorError as error:
+        raise DiagnosticError.of(Code.UNSUPPORTED_FEATURE, str(error)) from None
     expression = fragment("torch.ops")
     for part in parts:
         if keyword.iskeyword(part):  # aten.random.from

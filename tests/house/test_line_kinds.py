@@ -113,8 +113,6 @@ LEFT: dict[str, set[str]] = {
         "emitters/wrapperir_cpp/kernel_arguments.py",
         "emitters/wrapperir_cpp/sharing.py",
         "emitters/wrapperir_cpp/tensor_layouts.py",
-        "wrapperir/frontend/fx/contents.py",
-        "wrapperir/frontend/fx/pools.py",
         "wrapperir/verify/races.py",
     },
     "chain": {
@@ -123,7 +121,6 @@ LEFT: dict[str, set[str]] = {
     "list": {
         "emitters/wrapperir_cpp/arena.py",
         "emitters/wrapperir_cpp/tensor_layouts.py",
-        "wrapperir/frontend/fx/pools.py",
         "wrapperir/verify/line_checks.py",
         "wrapperir/verify/races.py",
     },

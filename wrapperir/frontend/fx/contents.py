@@ -6,23 +6,20 @@ from attrs import define, evolve, field
 
 from wrapperir.ir import (
     Access,
-    AllocateLine,
     Block,
     BodyLine,
     BufferRef,
     DefinitionLine,
-    ExternKernelLine,
     KernelCallLine,
     KernelDefinitionLine,
     MultiKernelLine,
     Parameter,
     Program,
-    ReinterpretLine,
     TensorParameter,
-    ZeroMode,
     runtime_parameters,
 )
 from wrapperir.ir.blocks import rewrite_blocks
+from wrapperir.ir.effects import LineEffects, Origin
 
 
 def settle_accesses(program: Program, inferred: Set[str]) -> Program:
@@ -43,6 +40,10 @@ class _Settled:
     inferred: Set[str]
     given: dict[str, DefinitionLine]
     definitions: dict[str, DefinitionLine] = field(factory=dict[str, DefinitionLine])
+    effects: LineEffects = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.effects = LineEffects(self.given.values())
 
     def keep_choices(self) -> None:
         """Keep the kernels that multi-kernels choose from, whose accesses are known."""
@@ -57,18 +58,18 @@ class _Settled:
         empty: set[str] = set()
         result: list[BodyLine] = []
         for line in lines:
-            match line:
-                case AllocateLine(workspace=None | ZeroMode.UNINITIALIZED):
-                    empty.add(line.result)
-                case ReinterpretLine():
-                    owner[line.result] = owner.get(line.source, line.source)
-                case ExternKernelLine():
-                    empty.difference_update(owner.get(n, n) for n in line.writes)
-                case KernelCallLine():
-                    line = self._call(line, owner, empty)
-                case _:
-                    line = rewrite_blocks(line, self._block)
-            result.append(line)
+            if isinstance(line, KernelCallLine):
+                result.append(self._call(line, owner, empty))
+                continue
+            effects = self.effects.visit(line)
+            for made in effects.definitions:
+                if made.origin is Origin.ALLOCATED:
+                    empty.add(made.name)
+                elif made.origin is Origin.VIEW and made.source is not None:
+                    owner[made.name] = owner.get(made.source, made.source)
+            written = [access.name for access in effects.accesses if access.writes]
+            empty.difference_update(owner.get(name, name) for name in written)
+            result.append(rewrite_blocks(line, self._block))
         return tuple(result)
 
     def _block(self, block: Block) -> Block:

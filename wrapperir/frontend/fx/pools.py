@@ -17,18 +17,15 @@ from wrapperir.ir import (
     BlockParameter,
     BodyLine,
     BufferRef,
-    ConditionalLine,
     DType,
     Expr,
     ExprOp,
     FreeLine,
-    KernelArgument,
     Operation,
     PlaceLine,
     PoolType,
     Program,
     ReinterpretLine,
-    SubgraphCallLine,
     TensorType,
     ValueType,
     WhileLoopLine,
@@ -40,7 +37,7 @@ from wrapperir.ir import (
     sub,
 )
 from wrapperir.ir.blocks import blocks_of, rewrite_blocks
-from wrapperir.ir.effects import uses
+from wrapperir.ir.effects import LineEffects, uses
 from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.quotients import divided, quotient
 from wrapperir.passes import insert_frees
@@ -156,28 +153,27 @@ class _Scope:
         return tuple(line for line in made if line is not None)
 
     def _line(self, line: BodyLine, found: Mapping[str, str], at: int) -> BodyLine | None:
-        match line:
-            case AllocateLine(result=name) if found.get(name) == name:
-                type = _pool_type(line.type)
-                self.pools[name], self.types[name] = name, type
-                return AllocatePoolLine(result=name, type=type, provenance=line.provenance)
-            case ReinterpretLine(source=source) if source in self.pools:
-                return self._placed(line, found, at)
-            case ReinterpretLine(source=source) if source in self.begins:
-                begin = self.begins[line.result] = self.begins[source]
-                self.placed_parts.see(line.result, source)
-                return evolve(line, type=_moved(line.type, begin))
-            case FreeLine(buffer=name) if self.pools.get(name, name) != name:
+        """Return a line with pools; ``None`` for one that no program with pools needs.
+
+        Lines of other kinds than these name no pool: :func:`_pools` saw to that.
+        """
+        if isinstance(line, AllocateLine) and found.get(line.result) == line.result:
+            name, type = line.result, _pool_type(line.type)
+            self.pools[name], self.types[name] = name, type
+            return AllocatePoolLine(result=name, type=type, provenance=line.provenance)
+        if isinstance(line, ReinterpretLine) and line.source in self.pools:
+            return self._placed(line, found, at)
+        if isinstance(line, ReinterpretLine) and line.source in self.begins:
+            begin = self.begins[line.result] = self.begins[line.source]
+            self.placed_parts.see(line.result, line.source)
+            return evolve(line, type=_moved(line.type, begin))
+        if isinstance(line, FreeLine):
+            if self.pools.get(line.buffer, line.buffer) != line.buffer:
                 return None
-            case FreeLine():
-                self.placed_parts.free(line)
-                return line
-            case AssertSizeStrideLine(buffer=name) if name in self.pools:
-                return None
-            case ConditionalLine() | WhileLoopLine() | SubgraphCallLine():
-                return self._with_blocks(line)
-            case _:
-                return line
+            self.placed_parts.free(line)
+        if isinstance(line, AssertSizeStrideLine) and line.buffer in self.pools:
+            return None
+        return self._with_blocks(line) if blocks_of(line) else line
 
     def _placed(
         self, line: ReinterpretLine, found: Mapping[str, str], at: int
@@ -216,7 +212,8 @@ class _Scope:
         )
 
     def _with_blocks(self, line: BodyLine) -> BodyLine:
-        given = _operands(line)
+        # All blocks of a line are given the same.
+        given = _EFFECTS.visit(line).blocks[0].operands
 
         def rewrite(block: Block) -> Block:
             inner = _Scope({})
@@ -240,18 +237,13 @@ class _Scope:
         return rewrite_blocks(line, rewrite)
 
 
-def _operands(line: BodyLine) -> tuple[KernelArgument, ...]:
-    match line:
-        case ConditionalLine() | SubgraphCallLine():
-            return line.operands
-        case WhileLoopLine():
-            return (*line.carried, *line.invariant)
-        case _:
-            return ()
+_EFFECTS = LineEffects(None)
 
 
-_LEFT = (ReinterpretLine, FreeLine, AssertSizeStrideLine)
-"""Lines that may name what is a pool: they are made others, or left out."""
+def _may_name_pool(line: BodyLine) -> bool:
+    """Say whether a line may name a pool: it is rewritten or left out then."""
+    is_view = isinstance(line, ReinterpretLine | AssertSizeStrideLine)
+    return is_view or isinstance(line, FreeLine) or bool(blocks_of(line))
 
 
 def _pools(
@@ -263,7 +255,7 @@ def _pools(
     """Return the names that only views are made of: pools, and views of all of one."""
     used = {name for result in results for name in buffers_in(result)}
     for line in lines:
-        if not isinstance(line, _LEFT) and not blocks_of(line):
+        if not _may_name_pool(line):
             used.update(uses(line))
         if isinstance(line, WhileLoopLine):
             used.update(a.name for a in line.carried if isinstance(a, BufferRef))

@@ -1,7 +1,3 @@
-# Inductor says little of its types.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
-# pyright: reportMissingTypeStubs=false
 """Inputs and outputs of a block: types, symbols, results, final frees."""
 
 from typing import Any

@@ -1,7 +1,3 @@
-# Inductor says little of its types.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
-# pyright: reportMissingTypeStubs=false
 """Compilation of traced graphs by Inductor, up to its wrapper lines, as programs."""
 
 import contextlib

@@ -1,7 +1,3 @@
-# Inductor says little of its types.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
-# pyright: reportMissingTypeStubs=false
 """Lowering of operator calls: their arguments are taken from the node, not its text."""
 
 from collections.abc import Iterator, Mapping, Sequence

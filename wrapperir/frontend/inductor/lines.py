@@ -1,7 +1,3 @@
-# Inductor says little of its types.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
-# pyright: reportMissingTypeStubs=false
 """The lowering of each kind of line, and of the lines of a block in order."""
 
 from collections.abc import Callable

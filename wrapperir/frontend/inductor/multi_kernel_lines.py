@@ -1,6 +1,3 @@
-# Inductor says little of its types.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
 """Lowering of calls of multi-kernels."""
 
 import itertools

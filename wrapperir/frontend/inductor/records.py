@@ -1,7 +1,3 @@
-# Inductor says little of its types.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
-# pyright: reportMissingTypeStubs=false
 """Lines that we add to Inductor's where it would write text for its target.
 
 They hold what the text would have been made from.  Like Inductor's own lines they live

@@ -1,6 +1,4 @@
 # fx says little of its types.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
 """Signature of an exported program, where it differs from the graph Inductor compiles."""
 
 import re

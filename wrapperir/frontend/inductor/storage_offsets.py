@@ -1,7 +1,3 @@
-# Inductor says little of its types.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
-# pyright: reportMissingTypeStubs=false
 """Offsets of ``as_strided``, which count from a storage's start, also in torch 2.11.
 
 That release's Inductor counts them from the first element of the graph's input, so that

@@ -1,5 +1,3 @@
-# sympy has no types.
-# pyright: reportMissingTypeStubs=false
 """Launch grids of Triton kernels as expressions.
 
 Each function is one of Inductor's strategies (``GridExpr`` of its Triton heuristics),

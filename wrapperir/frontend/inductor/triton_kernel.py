@@ -1,5 +1,3 @@
-# sympy has no types.
-# pyright: reportMissingTypeStubs=false
 """Triton kernels: plain ``@triton.jit`` source, with grid and configs as data."""
 
 import ast

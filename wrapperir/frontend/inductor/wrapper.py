@@ -1,7 +1,3 @@
-# Inductor says little of its types.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
-# pyright: reportMissingTypeStubs=false
 """Inductor's wrapper code generator, with text replaced by structured lines.
 
 Inductor schedules and plans as ever and leaves its lines in ``lines``; what it would
