@@ -12,6 +12,7 @@ from typing import NoReturn, SupportsFloat, SupportsIndex
 import torch
 
 _STRIDED = torch.strided
+_DISPATCH = "__torch_dispatch__"  # a class that has its own may have no memory
 _DTYPE = re.compile(r"(f|bf|i|u|c)(?:loat|nt|int|omplex)(\d+)_?(\w*)")
 
 
@@ -69,7 +70,7 @@ def check_tensor(
         return value
     if not isinstance(value, torch.Tensor):
         _refuse(name, f"a tensor, not {_kind_name(value)}")
-    if type(value).__torch_dispatch__ is not torch._C._disabled_torch_dispatch_impl:
+    if getattr(type(value), _DISPATCH) is not getattr(torch.Tensor, _DISPATCH):
         _refuse(name, f"a plain tensor, not a {type(value).__name__}")
     if value.layout is not _STRIDED:
         layout = str(value.layout).removeprefix("torch.")
