@@ -7,7 +7,7 @@ from attrs import define, field, frozen
 
 from wrapperir.emit import Fragment, fragment, joined
 from wrapperir.emit.context import Emission
-from wrapperir.emit.facts import program_facts
+from wrapperir.emit.facts import ProgramFacts
 from wrapperir.ir import Device, Expr, Program
 from wrapperir_cpp.arena import plan_arena
 from wrapperir_cpp.call import CallMembers
@@ -70,7 +70,7 @@ class Context(Emission):
 
     def __init__(self, program: Program, tables: Sequence[DeviceTable]) -> None:
         """Start with an empty function body."""
-        super().__init__(program_facts(program))
+        super().__init__(ProgramFacts(program))
         self.tables = {table.kind: table for table in tables}
         kinds = frozenset(table.kind for table in tables if table.functions)
         self.devices = survey_devices(program, kinds)

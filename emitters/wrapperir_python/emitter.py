@@ -14,7 +14,7 @@ from wrapperir.emit import (
     Support,
     joined,
 )
-from wrapperir.emit.facts import ProgramFacts, program_facts
+from wrapperir.emit.facts import ProgramFacts
 from wrapperir.emit.python.expressions import format_tuple
 from wrapperir.emit.python.literals import format_int, format_string
 from wrapperir.emit.python.module_text import ModuleText
@@ -83,7 +83,7 @@ class PythonEmitter(Emitter):
         """
         program = _with_configs_as_choices(program)
         module = ModuleText(self.name)
-        facts = program_facts(program)
+        facts = ProgramFacts(program)
         kind = checked(self.lines) if self.check_memory else self.lines
         lines = kind(module, facts)
         lines.emit_definitions(program.definitions)

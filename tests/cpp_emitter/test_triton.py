@@ -8,7 +8,7 @@ import pytest
 
 from tests.cpp_emitter.moved import GPU
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.emit.facts import program_facts
+from wrapperir.emit.facts import ProgramFacts
 from wrapperir.ir import (
     Access,
     BufferParameter,
@@ -210,11 +210,11 @@ def test_facts_are_of_all_calls() -> None:
     odd = b.reinterpret(room, tensor("f32", (64,), offset=1, device=GPU))
     b.call(add, x, y, first, 64, device=GPU)
     b.call(add, x, x, second, 32, device=GPU)
-    (facts,) = survey_arguments(program_facts(b.build())).values()
+    (facts,) = survey_arguments(ProgramFacts(b.build())).values()
     assert [fact.divisor for fact in facts] == [16, 1, 64, 32]
     assert facts[3].value is None
     b.call(add, x, x, odd, 32, device=GPU)
-    (facts,) = survey_arguments(program_facts(b.build())).values()
+    (facts,) = survey_arguments(ProgramFacts(b.build())).values()
     assert facts[2].divisor == 4
     assert ArgumentFacts(8, 8).joined(ArgumentFacts(8, 8)).value == 8
 

@@ -106,8 +106,3 @@ def _named_gpu(effects: Effects) -> Device | None:
         return None
     allocates = any(made.origin in _ALLOCATIONS for made in effects.definitions)
     return device if allocates or effects.launches else None
-
-
-def program_facts(program: Program) -> ProgramFacts:
-    """Return the facts of a verified program."""
-    return ProgramFacts(program)
