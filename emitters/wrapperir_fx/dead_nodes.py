@@ -29,14 +29,10 @@ def erase_dead_nodes(graph: Graph) -> None:
                 graph.erase_node(node)
         elif node.target is torch.as_strided:
             known = _seen_before(node, seen)
-            if known is not None and _is_reuse(node):
+            lines = node.meta.get(LINES, ())
+            if known is not None and lines and isinstance(lines[-1], ReuseLine):
                 node.replace_all_uses_with(known)
                 graph.erase_node(node)
-
-
-def _is_reuse(node: Node) -> bool:
-    lines = node.meta.get(LINES, ())
-    return bool(lines) and isinstance(lines[-1], ReuseLine)
 
 
 def _seen_before(node: Node, seen: dict[object, Node]) -> Node | None:

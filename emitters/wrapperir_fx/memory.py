@@ -105,8 +105,10 @@ def _allocate(graph: GraphContext, name: str, type: TensorType, make: _Make) -> 
         room = make(graph, name, flat(type, add(extent, spare)), False)
         layout = type if type.offset == 0 else flat(type, extent)
         wanted = name if layout is type else None
-        node = _aligned(graph, wanted, room, layout, kept=make is _kept)
-        root = Root(node, layout)
+        target = functions.aligned_part if make is _kept else functions.aligned
+        args = (room, *layout_of(graph, layout), layout.alignment)
+        val = graph.fakes.of(layout)
+        root = Root(graph.nodes.call(target, args, name=wanted, val=val), layout)
     elif type.offset != 0:
         layout = flat(type, extent_of(type))
         root = Root(make(graph, name, layout, False), layout, origin=0)
@@ -140,11 +142,3 @@ def _kept(graph: GraphContext, name: str, type: TensorType, named: bool) -> Node
     args = layout_of(graph, type)
     val = graph.fakes.of(type)
     return graph.nodes.call_module(attribute, args, name=wanted, val=val)
-
-
-def _aligned(
-    graph: GraphContext, name: str | None, room: Node, type: TensorType, *, kept: bool
-) -> Node:
-    target = functions.aligned_part if kept else functions.aligned
-    args = (room, *layout_of(graph, type), type.alignment)
-    return graph.nodes.call(target, args, name=name, val=graph.fakes.of(type))

@@ -19,7 +19,6 @@ from wrapperir.ir import ExternKernelLine, TensorType, TupleType, ValueType, sub
 from wrapperir.operators import (
     UnknownOperatorError,
     find_overload,
-    given_arguments,
     schema_of,
 )
 from wrapperir_fx.context import GraphContext
@@ -87,13 +86,21 @@ def _look_of_written(
     """Return what a call looks like that returns the tensors it wrote, if it does."""
     if not isinstance(operator, OpOverload):
         return None
+    looks: list[object] = []
+    for place, name in _returned(operator):
+        given = keywords.get(name) if place >= len(args) else args[place]
+        looks.append(given.meta.get("val") if isinstance(given, Node) else None)
+    return tuple(looks) if len(looks) > 1 else looks[0] if looks else None
+
+
+@functools.lru_cache(maxsize=1024)
+def _returned(operator: OpOverload) -> tuple[tuple[int, str], ...]:
+    """Return the places and names of the arguments that are written and returned."""
     schema = schema_of(operator)
-    if not schema.returned or None in schema.returned:
-        return None
-    given = {item.name: value for item, value in given_arguments(schema, args, keywords)}
-    written = [given.get(name) for name in schema.returned if name is not None]
-    looks = [n.meta.get("val") if isinstance(n, Node) else None for n in written]
-    return tuple(looks) if len(looks) > 1 else looks[0]
+    places = {parameter.name: place for place, parameter in enumerate(schema.parameters)}
+    names = [name for name in schema.returned if name is not None]
+    everything = len(names) == len(schema.returned)
+    return tuple((places[name], name) for name in names) if everything else ()
 
 
 def _view(

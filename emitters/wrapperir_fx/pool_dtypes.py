@@ -51,7 +51,8 @@ class PoolDtypes:
                 if isinstance(line.type, PoolType):
                     begins[line.result] = pool, begin
                 else:
-                    pool.places.append(_Place(line.type, begin))
+                    offset = mul(line.type.offset, line.type.dtype.itemsize)
+                    pool.places.append(_Place(line.type, add(begin, offset)))
             elif blocks_of(line):
                 for name in uses(line):
                     if name in begins:
@@ -62,7 +63,7 @@ class PoolDtypes:
 @frozen
 class _Place:
     type: TensorType
-    begin: Expr
+    first_byte: Expr
 
 
 @define(eq=False)
@@ -87,10 +88,6 @@ def _holds(itemsize: int, places: Iterable[_Place]) -> bool:
     """Say whether all places consist of whole elements of ``itemsize`` bytes."""
     return all(
         place.type.dtype.itemsize >= itemsize
-        or run_of(place.type, _first_byte(place), itemsize) is not None
+        or run_of(place.type, place.first_byte, itemsize) is not None
         for place in places
     )
-
-
-def _first_byte(place: _Place) -> Expr:
-    return add(place.begin, mul(place.type.offset, place.type.dtype.itemsize))

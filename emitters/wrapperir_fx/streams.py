@@ -8,7 +8,7 @@ submitted: streams have names and do nothing.
 """
 
 from collections.abc import Callable, Generator, Iterable
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 
 import torch
 from attrs import frozen
@@ -44,7 +44,6 @@ from wrapperir_fx.nodes import GraphNodes
 from wrapperir_fx.values import Value
 
 _ZERO = torch.ops.aten.zero_.default
-_ANYWHERE: AbstractContextManager[None] = nullcontext()
 
 
 @frozen
@@ -61,17 +60,20 @@ class GpuStreams:
 
 def find_gpu_streams(program: Program) -> GpuStreams:
     """Return the streams of GPUs that a program uses."""
-    uses = stream_uses(program)
     current: int | None = None
-    unnamed = False
+    unnamed = side = False
     for line in walk_lines(program.lines):
         if isinstance(line, KernelCallLine | ExternKernelLine) and _on_gpu(line.device):
+            side = side or line.stream != 0
             unnamed = unnamed or line.device.index is None
             if current is None and isinstance(line, KernelCallLine):
                 current = line.device.index
-    if unnamed and uses.side:  # whose streams are those of the first GPU
+        elif isinstance(line, RecordEventLine | WaitEventLine) and _on_gpu(line.device):
+            side = side or line.stream != 0
+    if unnamed and side:  # whose streams are those of the first GPU
         current = 0
-    return GpuStreams(uses, current)
+    # Without side streams, nobody asks for the uses, which take time to find.
+    return GpuStreams(stream_uses(program) if side else StreamUses(), current)
 
 
 def _on_gpu(device: Device) -> bool:
@@ -136,7 +138,7 @@ class Streams:
             yield
             return
         home = self._planner.allocate(line)
-        with self._on(home if home is not None and home.number else None):
+        with self._on(self._gpu(home) if home is not None and home.number else None):
             yield
         self._act(self._planner.after_allocation(line))
 
@@ -146,12 +148,16 @@ class Streams:
         """Put what is appended meanwhile on the line's stream."""
         if _on_gpu(line.device):
             return self._launching(line)
-        return self._named(line) if line.stream else _ANYWHERE
+        named = self._stream(line.device, line.stream) if line.stream else None
+        return self._on(named)
 
     @contextmanager
     def _launching(self, line: KernelCallLine | ExternKernelLine) -> Generator[None]:
         stream = stream_of(line.device, line.stream)
-        with self._on(stream if stream.number or self._is_elsewhere(line) else None):
+        index = line.device.index  # of a GPU that may not be the current one
+        elsewhere = index not in (None, self._found.current)
+        enters = stream.number or (elsewhere and isinstance(line, KernelCallLine))
+        with self._on(self._gpu(stream) if enters else None):
             yield
         self._act(self._planner.after_launch(line))
 
@@ -181,24 +187,12 @@ class Streams:
                 args = (self._values[action.name].node, stream)
                 self._graph_nodes.call(stream_functions.record_stream, args)
 
-    def _is_elsewhere(self, line: KernelCallLine | ExternKernelLine) -> bool:
-        """Say whether a line launches a kernel on a GPU that is not the current one."""
-        index = line.device.index
-        is_kernel = isinstance(line, KernelCallLine)
-        return is_kernel and index is not None and index != self._found.current
-
     @contextmanager
-    def _on(self, stream: Stream | None) -> Generator[None]:
-        entered = None if stream is None else self._enter(self._gpu(stream))
+    def _on(self, stream: Node | None) -> Generator[None]:
+        entered = None if stream is None else self._enter(stream)
         yield
         if entered is not None:
             self._exit(entered)
-
-    @contextmanager
-    def _named(self, line: KernelCallLine | ExternKernelLine) -> Generator[None]:
-        entered = self._enter(self._stream(line.device, line.stream))
-        yield
-        self._exit(entered)
 
     def _enter(self, stream: Node) -> Node:
         return self._graph_nodes.call(stream_functions.enter_stream, (stream,))

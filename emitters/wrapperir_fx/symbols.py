@@ -75,7 +75,8 @@ def _source(
             return graph.numbers.of_kind(expr, line.kind)
     if kind is line.kind:
         return graph.nodes.call(target, args, name=name, val=val)
-    number = graph.nodes.call(target, args, val=_unknown(graph, kind))
+    fake = None if kind is None else graph.fakes.unknown(kind)  # complex ones have none
+    number = graph.nodes.call(target, args, val=fake)
     return _converted(graph, line, number, kind, name, val)
 
 
@@ -91,11 +92,6 @@ def _converted(
         number.meta["val"] = val  # an element of a tuple has another value
         return number
     return graph.nodes.call(CONVERSIONS[line.kind], (number,), name=name, val=val)
-
-
-def _unknown(graph: GraphContext, kind: SymbolKind | None) -> object:
-    """Return a fake number of a kind; complex numbers have none."""
-    return None if kind is None else graph.fakes.unknown(kind)
 
 
 def _kind(type: object) -> SymbolKind | None:
