@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import TypeVar
 
-from attrs import Factory, define
+from attrs import define, field
 
 from wrapperir.diagnostics import Code
 from wrapperir.ir import Device, DType, Provenance, TensorType
@@ -39,9 +39,11 @@ class Memo:
     are one object.
     """
 
-    types: dict[tuple[DType, str], TensorType] = Factory(dict)
-    devices: dict[str, Device] = Factory(dict)
-    provenances: dict[str, Provenance] = Factory(dict)
+    types: dict[tuple[DType, str], TensorType] = field(
+        factory=dict[tuple[DType, str], TensorType]
+    )
+    devices: dict[str, Device] = field(factory=dict[str, Device])
+    provenances: dict[str, Provenance] = field(factory=dict[str, Provenance])
 
 
 class Cursor:

@@ -59,7 +59,7 @@ class ChoiceCache:
     def load(self, key: str) -> Entry | None:
         """Return the entry of a key, or ``None`` where no whole entry is stored."""
         record = self._records.load(key)
-        if record is None or record.keys() != {"microseconds"}:
+        if record is None or [*record] != ["microseconds"]:
             return None
         times = record["microseconds"]
         if not isinstance(times, list):

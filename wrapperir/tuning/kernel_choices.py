@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import torch
 from torch.utils._python_dispatch import (
@@ -239,10 +239,11 @@ class Benchmarked:
             _warn(error)
             return None
         times = None if record is None else record.get("microseconds")
-        if not isinstance(times, list) or len(times) != len(self._choices):
+        if not isinstance(times, list):
             return None
-        known = [time for time in times if isinstance(time, float) and 0 <= time < math.inf]
-        return known if len(known) == len(times) else None
+        taken = cast("list[object]", times)
+        known = [time for time in taken if isinstance(time, float) and 0 <= time < math.inf]
+        return known if len(known) == len(taken) == len(self._choices) else None
 
     def _store(self, key: str, times: Sequence[float | None]) -> None:
         taken = [float(time) for time in times if time is not None]

@@ -5,6 +5,7 @@ same rules.  The file imports torch and the standard library only.
 """
 
 import contextlib
+import functools
 import logging
 import math
 import time
@@ -63,7 +64,7 @@ def time_kernels(
                 copies.restore()
                 return clock(lambda: kernel(*copies.arguments))
 
-            runs = [lambda kernel=kernel: run(kernel) for _, kernel in kernels]
+            runs = [functools.partial(run, kernel) for _, kernel in kernels]
             return least_times(runs, failed, device)
     except (RuntimeError, MemoryError) as error:  # no memory for the copies
         told = type(error).__name__, str(error)  # not the error: it holds the arguments
