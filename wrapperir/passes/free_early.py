@@ -6,7 +6,7 @@ from attrs import evolve
 
 from wrapperir.ir import Block, BodyLine, FreeLine, Program
 from wrapperir.ir.blocks import rewrite_blocks
-from wrapperir.ir.effects import definitions, uses
+from wrapperir.ir.effects import LineEffects
 
 
 def free_early(program: Program) -> Program:
@@ -38,12 +38,16 @@ def free_early(program: Program) -> Program:
     return evolve(program, lines=_freed_early(program.lines))
 
 
+_EFFECTS = LineEffects(None)
+
+
 def _freed_early(lines: Sequence[BodyLine]) -> tuple[BodyLine, ...]:
     last: dict[str, int] = {}
     for index, line in enumerate(lines):
         if not isinstance(line, FreeLine):
-            last.update((name, index) for name in uses(line))
-            last.update((name, index) for name, _ in definitions(line))
+            effects = _EFFECTS.visit(line)
+            last.update((name, index) for name in effects.uses)
+            last.update((made.name, index) for made in effects.definitions)
     frees: dict[int, list[FreeLine]] = {}
     for line in lines:
         if isinstance(line, FreeLine):

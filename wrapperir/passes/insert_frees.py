@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from attrs import evolve
 
 from wrapperir.ir import (
-    AllocateLine,
     Argument,
     Block,
     BodyLine,
@@ -13,10 +12,9 @@ from wrapperir.ir import (
     Program,
     ScalarType,
     ValueType,
-    ZeroMode,
 )
 from wrapperir.ir.blocks import rewrite_blocks
-from wrapperir.ir.effects import definitions, drops, uses
+from wrapperir.ir.effects import Effects, LineEffects, Origin
 from wrapperir.ir.mentions import buffers_in
 
 
@@ -50,21 +48,25 @@ def insert_frees(program: Program) -> Program:
     return evolve(program, lines=_with_frees(program.lines, program.outputs, inputs))
 
 
+_EFFECTS = LineEffects(None)
+
+
 def _with_frees(
     lines: Sequence[BodyLine], results: Iterable[Argument], inputs: Sequence[str]
 ) -> tuple[BodyLine, ...]:
     owned = set(inputs)
     done = {name for result in results for name in buffers_in(result)}
-    for line in lines:
-        owned.update(_owned_results(line))
-        if (dropped := drops(line)) is not None:
-            done.add(dropped)
+    found = [_EFFECTS.visit(line) for line in lines]
+    for effects in found:
+        owned.update(_owned_results(effects))
+        if effects.drops is not None:
+            done.add(effects.drops)
     backward: list[BodyLine] = []
-    for line in reversed(lines):
-        defined = [name for name, _ in definitions(line)]
+    for line, effects in zip(reversed(lines), reversed(found), strict=True):
+        defined = [made.name for made in effects.definitions]
         last = [
             name
-            for name in dict.fromkeys((*uses(line), *defined))
+            for name in dict.fromkeys((*effects.uses, *defined))
             if name in owned and name not in done
         ]
         done.update(last)
@@ -74,10 +76,9 @@ def _with_frees(
     return (*unused, *reversed(backward))
 
 
-def _owned_results(line: BodyLine) -> list[str]:
-    if isinstance(line, AllocateLine) and line.workspace is ZeroMode.ZERO_PER_PROGRAM:
-        return []
-    return [name for name, type in definitions(line) if _holds_memory(type)]
+def _owned_results(effects: Effects) -> list[str]:
+    made = (d for d in effects.definitions if d.origin is not Origin.PROGRAM)
+    return [value.name for value in made if _holds_memory(value.type)]
 
 
 def _holds_memory(type: ValueType) -> bool:
