@@ -1,4 +1,4 @@
-"""Which storages have a place that is known before the run, and where.
+"""Places of storages that are known before the run.
 
 A frame has one arena of CPU memory for all calls that it runs, and a call one block of
 memory on each other device.  A storage lies there if its size is known, nothing of it
@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from attrs import define, field, frozen
 
 from wrapperir.analysis import (
-    BlockStorages,
     Entry,
     Storage,
     StorageKind,
@@ -24,19 +23,14 @@ from wrapperir.ir import (
     CPU,
     DEFAULT_SPACE,
     Argument,
-    Block,
     BodyLine,
     BufferRef,
-    ConditionalLine,
     Device,
     ExternKernelLine,
-    KernelArgument,
     Program,
-    SubgraphCallLine,
     TensorType,
-    WhileLoopLine,
 )
-from wrapperir.ir.effects import LineEffects, uses
+from wrapperir.ir.effects import LineEffects
 from wrapperir.ir.storage_operators import needs_own_tensors
 from wrapperir.planning import Buffer, plan_greedily
 from wrapperir_cpp.device_survey import DeviceSurvey, plain_device
@@ -58,7 +52,7 @@ class Region:
 
 @frozen
 class ArenaPlan:
-    """Where each name of ``offsets`` begins in the region of its device, in bytes.
+    """Byte offsets of names in the regions of their devices.
 
     The memory that a call has on a GPU is not there for the next, so workspaces of the
     program, ``kept_names``, lie in a region of their own.
@@ -125,7 +119,7 @@ class _Candidate:
 
 @define
 class _Candidates:
-    """Walks blocks in the order that their lines run in, and finds what could be placed.
+    """Storages that could be placed, found in the order in which lines run.
 
     ``time`` counts the lines of all blocks.
     """
@@ -155,12 +149,20 @@ class _Candidates:
         for line in lines:
             times.append(self.time)
             self.time += 1
-            if isinstance(line, ExternKernelLine):
-                if needs_own_tensors(line.operator):
-                    for name in uses(line):
-                        self._exclude_all(found.of_name.get(name, ()))
-            elif isinstance(line, ConditionalLine | WhileLoopLine | SubgraphCallLine):
-                self._add_blocks(line, found)
+            done = self.effects.visit(line)
+            if isinstance(line, ExternKernelLine) and needs_own_tensors(line.operator):
+                for name in done.uses:
+                    self._exclude_all(found.of_name.get(name, ()))
+            for nested in done.blocks:
+                lent = {
+                    parameter.name: found.of_name.get(operand.name, ())
+                    for parameter, operand in zip(
+                        nested.block.parameters, nested.operands, strict=True
+                    )
+                    if isinstance(operand, BufferRef)
+                }
+                block = nested.block
+                self.add_block(block.lines, block.results, block_entry(block), lent)
         times.append(self.time)
         for storage in found.storages:
             if storage.escapes:
@@ -170,32 +172,6 @@ class _Candidates:
             if _is_plain(storage, self.kinds):
                 begin, end = times[storage.begin], times[storage.end]
                 self.candidates.append(_Candidate(storage, begin, end))
-
-    def _add_blocks(
-        self,
-        line: ConditionalLine | WhileLoopLine | SubgraphCallLine,
-        found: BlockStorages,
-    ) -> None:
-        match line:
-            case ConditionalLine():
-                for block in (line.on_true, line.on_false):
-                    self._add_nested(block, line.operands, found)
-            case WhileLoopLine():
-                operands = (*line.carried, *line.invariant)
-                for block in (line.condition, line.body):
-                    self._add_nested(block, operands, found)
-            case SubgraphCallLine():
-                self._add_nested(line.body, line.operands, found)
-
-    def _add_nested(
-        self, block: Block, operands: Sequence[KernelArgument], found: BlockStorages
-    ) -> None:
-        lent = {
-            parameter.name: found.of_name.get(operand.name, ())
-            for parameter, operand in zip(block.parameters, operands, strict=True)
-            if isinstance(operand, BufferRef)
-        }
-        self.add_block(block.lines, block.results, block_entry(block), lent)
 
     def _exclude_all(self, storages: Iterable[Storage]) -> None:
         for storage in storages:

@@ -12,17 +12,16 @@ from wrapperir_cpp.context import Context
 from wrapperir_cpp.device_table import DEVICE_FILES, DeviceTable, runtime_files
 from wrapperir_cpp.entry import emit_input_checks, emit_inputs, emit_outputs
 from wrapperir_cpp.layout import BUILD_FACTS, PROGRAM, RUNTIME
-from wrapperir_cpp.line_facts import find_lines
 from wrapperir_cpp.lines import CppLines
-from wrapperir_cpp.program_text import format_program
+from wrapperir_cpp.program_text import find_lines, format_program
 
 TEXT = "program.wir"
 _INCLUDED: Sequence[LiteralString] = ("checks.h", "description.h", "operators.h")
 _FILES = runtime_files(
-    *(*_INCLUDED, "choices.h", "guarded.h", "numbers.h", "own_folder.h"),
-    *("program.h", "runtime.h", "trial.h", "wrapperir.h"),
+    *(*_INCLUDED, "choices.h", "numbers.h"),
+    *("program.h", "runtime.h", "wrapperir.h"),
     *("aoti_interface.cpp", "api.cpp", "checks.cpp", "choices.cpp"),
-    *("numbers.cpp", "operators.cpp", "own_folder.cpp", "program.cpp"),
+    *("numbers.cpp", "operators.cpp", "program.cpp"),
 )
 
 

@@ -1,13 +1,18 @@
 """Asserts in C++."""
 
-from wrapperir.emit import Fragment, fragment
+from wrapperir.emit import fragment
+from wrapperir.emit.assert_messages import (
+    alignment_message,
+    layout_subject,
+    not_nan_message,
+    scalar_message,
+)
 from wrapperir.ir import (
     AssertAlignmentLine,
     AssertNotNanLine,
     AssertScalarLine,
     AssertSizeStrideLine,
     DType,
-    TensorType,
 )
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.literals import format_dtype, format_int, format_string
@@ -19,18 +24,17 @@ def emit_assert_size_stride(context: Context, line: AssertSizeStrideLine) -> Non
     context.writer.emit_line(
         "num::assert_size_stride({}, {}, {}, {}, {});",
         *(tensor_handle(context, line.buffer), context.format_ints(line.size)),
-        *(context.format_ints(line.stride), _message(line.message, f"%{line.buffer}")),
+        *(context.format_ints(line.stride), format_string(layout_subject(line))),
         context.line_number(),
     )
 
 
 def emit_assert_alignment(context: Context, line: AssertAlignmentLine) -> None:
     """Append a check of an address."""
-    found = f"%{line.buffer} is not aligned to {line.bytes} bytes"
     context.writer.emit_line(
         "num::assert_alignment({}, {}, {}, {});",
         *(tensor_address(context, line.buffer), format_int(line.bytes)),
-        *(_message(line.message, found), context.line_number()),
+        *(format_string(alignment_message(line)), context.line_number()),
     )
 
 
@@ -41,18 +45,17 @@ def emit_assert_scalar(context: Context, line: AssertScalarLine) -> None:
     context.writer.emit_line(
         'if (!({})) fail({}, "%s", {});',
         *(context.expressions.format_condition(line.condition), context.line_number()),
-        _message(line.message, "the condition does not hold"),
+        format_string(scalar_message(line)),
     )
 
 
 def emit_assert_not_nan(context: Context, line: AssertNotNanLine) -> None:
     """Append a check of every element; ints have no NaN."""
-    type = context.facts.types[line.buffer]
-    assert isinstance(type, TensorType)  # verified
+    type = context.facts.tensor_type(line.buffer)
     dtype = type.dtype
     if not (dtype.is_float or dtype.value.startswith("c")):
         return
-    what = _message(line.message, f"%{line.buffer} holds NaN or infinity")
+    what = format_string(not_nan_message(line))
     on_cpu = type.device.kind == "cpu"
     if dtype is DType.F4E2M1FN_X2 or (dtype.value.startswith("f8") and not on_cpu):
         context.report(
@@ -74,7 +77,3 @@ def emit_assert_not_nan(context: Context, line: AssertNotNanLine) -> None:
             "check({}({}, {}), {});",
             *(function, what, tensor_handle(context, line.buffer), context.line_number()),
         )
-
-
-def _message(message: str, found: str) -> Fragment:
-    return format_string(f"{message}: {found}" if message else found)

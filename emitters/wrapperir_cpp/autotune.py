@@ -51,8 +51,7 @@ def format_timed_choice(
         if not isinstance(argument, BufferRef):
             continue
         assert isinstance(parameter, TensorParameter)  # verified
-        type = context.facts.types[argument.name]
-        assert isinstance(type, TensorType)  # verified
+        type = context.facts.tensor_type(argument.name)
         places[position] = fragment("p[{}]", format_int(len(places)))
         begin = tensor_address(context, argument.name)
         use = fragment(_USES[parameter.access])

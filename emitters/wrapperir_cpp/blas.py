@@ -16,8 +16,17 @@ from typing import LiteralString
 from attrs import frozen
 
 from wrapperir.emit import Fragment, fragment
-from wrapperir.ir import DEFAULT_SPACE, DType, TensorType
+from wrapperir.ir import (
+    DEFAULT_SPACE,
+    Argument,
+    BufferRef,
+    DType,
+    ExternKernelLine,
+    TensorType,
+)
+from wrapperir_cpp.context import Context
 from wrapperir_cpp.literals import format_float, format_int
+from wrapperir_cpp.memory import tensor_pointer
 
 MOST_WORK = 64**3
 """Multiplications up to which the way to BLAS counts."""
@@ -144,11 +153,6 @@ def plan_operands(types: Sequence[TensorType]) -> Product | None:
     return product
 
 
-def format_c_type(dtype: DType) -> Fragment:
-    """Return the C++ type of the elements of a product."""
-    return fragment(_C_TYPES[dtype])
-
-
 def is_available(dtype: DType) -> bool:
     """Say whether the installed PyTorch multiplies matrices of a type with this BLAS.
 
@@ -243,3 +247,72 @@ def static_scale(value: int | float, dtype: DType) -> float | None:
     if isinstance(value, float) and not math.isfinite(value):
         return value
     return None if math.isinf(single) else float(value)
+
+
+def emit_product(context: Context, line: ExternKernelLine) -> bool:
+    """Append a call of BLAS, where the line is a small product of matrices."""
+    keywords = dict(line.keywords)
+    out = keywords.pop("out", None)
+    if line.result is not None or not isinstance(out, BufferRef):
+        return False
+    if line.operator == "aten.mm.out" and not keywords:
+        return _emit_gemm(context, out, line.arguments, 1, 0)
+    if line.operator == "aten.addmm.out" and keywords.keys() <= {"alpha", "beta"}:
+        source, *factors = line.arguments
+        scales = keywords.get("alpha", 1), keywords.get("beta", 1)
+        return _emit_gemm(context, out, factors, *scales, source)
+    return False
+
+
+def _emit_gemm(
+    context: Context,
+    out: BufferRef,
+    factors: Sequence[Argument],
+    alpha: Argument,
+    beta: Argument,
+    source: Argument = None,
+) -> bool:
+    names = [a.name for a in (out, *factors) if isinstance(a, BufferRef)]
+    if len(names) != 3 or not context.layouts.exact.issuperset(names):
+        return False
+    types = [type for n in names if isinstance(type := context.facts.types[n], TensorType)]
+    product = plan_operands(types) if len(types) == 3 else None
+    if product is None:
+        return False
+    dtype = types[0].dtype
+    first, second = _scale(alpha, dtype), _scale(beta, dtype)
+    if first is None or second is None:
+        return False
+    c_type = fragment(_C_TYPES[dtype])
+    pointers = [tensor_pointer(context, name, c_type) for name in names]
+    if second != 0 and source != out:
+        copy = _format_source(context, source, types[0], pointers[0])
+        if copy is None:
+            return False
+        context.writer.emit_line("{}", copy)
+    where = pointers[0], pointers[1], pointers[2]
+    context.writer.emit_line("{}", format_product(product, where, (first, second)))
+    return True
+
+
+def _scale(value: Argument, dtype: DType) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return static_scale(value, dtype)
+
+
+def _format_source(
+    context: Context, source: Argument, out: TensorType, pointer: Fragment
+) -> Fragment | None:
+    if not isinstance(source, BufferRef) or source.name not in context.layouts.exact:
+        return None
+    type = context.facts.types[source.name]
+    if not isinstance(type, TensorType) or type.dtype is not out.dtype:
+        return None
+    if type.device.kind != "cpu":
+        return None
+    return format_copy(
+        out,
+        type,
+        (pointer, tensor_pointer(context, source.name, fragment(_C_TYPES[type.dtype]))),
+    )

@@ -6,6 +6,7 @@ from typing import cast
 from attrs import define, field, frozen
 
 from wrapperir.emit import Fragment, fragment, joined
+from wrapperir.emit.argument_facts import survey_arguments
 from wrapperir.emit.context import Emission
 from wrapperir.emit.facts import ProgramFacts
 from wrapperir.ir import Device, Expr, Program
@@ -15,7 +16,6 @@ from wrapperir_cpp.chunks import Chunks
 from wrapperir_cpp.device_survey import survey_devices
 from wrapperir_cpp.device_table import DeviceTable
 from wrapperir_cpp.expressions import ExpressionFormatter
-from wrapperir_cpp.kernel_arguments import survey_arguments
 from wrapperir_cpp.literals import format_int
 from wrapperir_cpp.module_text import CppModule, source_writer
 from wrapperir_cpp.tensor_layouts import survey_layouts

@@ -52,8 +52,8 @@ CUDA_TABLE = DeviceTable(
     functions="cuda_functions",
     headers=("cuda.h",),
     files=runtime_files(
-        *("cuda.h", "cuda_driver.h", "triton_descriptors.h"),
-        *("cuda.cpp", "cuda_driver.cpp", "triton_descriptors.cpp", "triton_launch.cpp"),
+        *("cuda.h", "cuda_driver.h"),
+        *("cuda.cpp", "cuda_driver.cpp", "triton_launch.cpp"),
     ),
     libraries=("libtorch_cuda.so", "libc10_cuda.so"),
     reserved=frozenset(

@@ -1,36 +1,21 @@
 """Calls of operators by name: through PyTorch's stable C interface, or its C++ one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import LiteralString
 
 from wrapperir.emit import Fragment, fragment, joined
-from wrapperir.emit.number_kinds import kind_of
-from wrapperir.ir import (
-    ComplexLiteral,
-    Device,
-    DType,
-    OpaqueType,
-    ScalarType,
-    SymbolKind,
-    TensorType,
-    TorchEnum,
-    TupleType,
-    ValueType,
-)
+from wrapperir.ir import ComplexLiteral, Device, DType, SymbolKind, TorchEnum
 from wrapperir.operators import Kind, Schema, SchemaType
-from wrapperir_cpp.context import Context
 from wrapperir_cpp.literals import format_dtype, format_float, format_int, format_string
-from wrapperir_cpp.memory import define_scalar, result_slot
 from wrapperir_cpp.module_text import CppModule
 from wrapperir_cpp.operator_values import (
     ListValue,
     NoValue,
     NumberValue,
     OperatorValue,
+    ResultValue,
     TensorValue,
 )
-from wrapperir_cpp.schemas import refused
-from wrapperir_cpp.value_storage import Indices
 
 # What the stable C interface carries, as an argument and as a result.
 _CARRIED = frozenset(
@@ -67,7 +52,7 @@ def format_dispatched_call(
     module: CppModule,
     schema: Schema,
     values: Sequence[OperatorValue],
-    results: Sequence[Fragment],
+    results: Sequence[ResultValue],
     line: Fragment,
 ) -> Fragment:
     """Return the call by name; arguments and results are all that the schema has."""
@@ -79,7 +64,7 @@ def format_dispatched_call(
     return fragment(
         "{}({}, {{{}}}, {{{}}}, {});",
         *(function, _operator(module, schema), joined(", ", arguments)),
-        *(joined(", ", results), line),
+        *(joined(", ", map(_format_result, results)), line),
     )
 
 
@@ -120,81 +105,17 @@ def format_device(device: Device) -> tuple[Fragment, Fragment]:
     return fragment("Device::{}", Fragment(device.kind)), index
 
 
-def format_results(
-    context: Context, schema: Schema, name: str | None, type: ValueType | None
-) -> list[Fragment]:
-    """Return an ``op::Result`` for each result of the schema.
-
-    Raises:
-        DiagnosticError: WIR705, the declared type is none that the schema's can have.
-    """
-    if name is None or type is None:
-        return [_dropped(found) for found in schema.results]
-    if not schema.results and isinstance(type, OpaqueType):
-        name_nothing(context, type, name, ())
-        return []
-    if len(schema.results) == 1:
-        return [_format_result(context, schema.results[0], name, type, ())]
-    if not isinstance(type, TupleType) or len(type.elements) != len(schema.results):
-        raise refused(f"{schema.name} returns {len(schema.results)} values")
-    return [
-        _format_result(context, found, name, element, (position,))
-        for position, (found, element) in enumerate(
-            zip(schema.results, type.elements, strict=True)
-        )
-    ]
-
-
-def _format_result(
-    context: Context, found: SchemaType, name: str, type: ValueType, indices: Indices
-) -> Fragment:
-    if found.kind is Kind.OPTIONAL:
-        inner = _format_result(context, found.required, name, type, indices)
-        return fragment("op::maybe({})", inner)
-    match type:
-        case OpaqueType():
-            name_nothing(context, type, name, indices)
-            return _dropped(found)
-        case TensorType() if found.kind is Kind.TENSOR:
-            return fragment("op::result({})", result_slot(context, name, indices))
-        case ScalarType(dtype) if kind_of(dtype) in _SCALARS.get(found.kind, ()):
-            number = define_scalar(context, name, kind_of(dtype), indices)
-            return fragment("op::result({})", number)
-        case TupleType(elements) if found.kind is Kind.LIST and found.element is not None:
-            items = [
-                _format_result(context, found.element, name, element, (*indices, position))
-                for position, element in enumerate(elements)
-            ]
-            return fragment("op::results({{{}}})", joined(", ", items))
-        case _:
-            raise refused(f"a result of type {found.kind.value} has no form in C++ here")
-
-
-def name_nothing(context: Context, type: OpaqueType, name: str, indices: Indices) -> None:
-    """Give a result that is none its slot, which stays empty.
-
-    Raises:
-        DiagnosticError: WIR705, it is an object.
-    """
-    if type.description == "object":
-        raise refused(f"%{name[:80]} is an object of PyTorch's that C++ cannot hold")
-    result_slot(context, name, indices)
-
-
-_SCALARS: Mapping[Kind, tuple[SymbolKind, ...]] = {
-    Kind.INT: (SymbolKind.INT,),
-    Kind.FLOAT: (SymbolKind.FLOAT,),
-    Kind.BOOL: (SymbolKind.BOOL,),
-    Kind.SYM_BOOL: (SymbolKind.BOOL,),
-    Kind.SCALAR: (SymbolKind.INT, SymbolKind.FLOAT, SymbolKind.BOOL),
-}
-
-
-def _dropped(found: SchemaType) -> Fragment:
-    if found.kind is Kind.OPTIONAL:
-        return fragment("op::maybe({})", _dropped(found.required))
-    kind = _KINDS.get(found.kind)
-    return fragment("op::dropped({})", fragment(kind or "op::Kind::none"))
+def _format_result(result: ResultValue) -> Fragment:
+    """Return an ``op::Result``."""
+    if result.items is not None:
+        items = joined(", ", map(_format_result, result.items))
+        text = fragment("op::results({{{}}})", items)
+    elif result.target is not None:
+        text = fragment("op::result({})", result.target)
+    else:
+        kind = _KINDS.get(result.type.required.kind, "op::Kind::none")
+        text = fragment("op::dropped({})", fragment(kind))
+    return fragment("op::maybe({})", text) if result.type.kind is Kind.OPTIONAL else text
 
 
 def _carries(type: SchemaType, value: OperatorValue) -> bool:

@@ -7,7 +7,6 @@ from wrapperir.emit.number_kinds import kind_of
 from wrapperir.ir import (
     Argument,
     BufferRef,
-    Expr,
     Operation,
     Program,
     ScalarType,
@@ -15,11 +14,10 @@ from wrapperir.ir import (
     StrideOf,
     Symbol,
     SymbolKind,
-    SymbolSource,
     TensorType,
 )
 from wrapperir_cpp.context import Context
-from wrapperir_cpp.literals import format_int, format_string
+from wrapperir_cpp.literals import format_bool, format_int, format_string
 from wrapperir_cpp.memory import (
     add_constant,
     add_slot,
@@ -75,18 +73,15 @@ def emit_input_checks(context: Context, program: Program) -> None:
 
 def _emit_check(context: Context, program: Program, name: str, type: TensorType) -> None:
     """Append a check of sizes and strides, unless symbols were just read from them."""
-    sources: dict[Expr, SymbolSource] = {
-        Symbol(line.symbol): line.source for line in program.symbols
-    }
-    for dim, size in enumerate(type.size):
-        if not isinstance(size, int) and sources.get(size) != SizeOf(name, dim):
-            break
-    else:
-        for dim, stride in enumerate(type.stride):
-            if not isinstance(stride, int) and sources.get(stride) != StrideOf(name, dim):
-                break
-        else:
-            return
+    sources = {line.symbol: line.source for line in program.symbols}
+    read = [
+        isinstance(number, Symbol) and sources.get(number.name) == of(name, dim)
+        for of, numbers in ((SizeOf, type.size), (StrideOf, type.stride))
+        for dim, number in enumerate(numbers)
+        if not isinstance(number, int)
+    ]
+    if all(read):
+        return
     context.writer.emit_line(
         "check_layout({}, {}, {}, {});",
         tensor_handle(context, name),
@@ -101,7 +96,9 @@ def emit_outputs(context: Context, program: Program) -> None:
     tensors: dict[int, Fragment] = {}
     for index, output in enumerate(program.outputs):
         context.at(("outputs",), index)
-        if isinstance(output, BufferRef) and not _is_number(context, output.name):
+        if not isinstance(output, BufferRef):
+            continue
+        if not isinstance(context.facts.types[output.name], ScalarType):
             if output.name in context.values:
                 tensors[index] = tensor_handle(context, output.name)
             else:
@@ -115,27 +112,19 @@ def emit_outputs(context: Context, program: Program) -> None:
         context.writer.emit_line("c.outputs[{}] = output({});", format_int(index), value)
 
 
-def _is_number(context: Context, name: str) -> bool:
-    return isinstance(context.facts.types[name], ScalarType)
-
-
 def _format_number(context: Context, output: Argument) -> Fragment:
-    if isinstance(output, BufferRef) and _is_number(context, output.name):
-        return context.values.scalar(output.name)
-    if isinstance(output, int | float | Symbol | Operation):
-        return _format_expression(context, output)
-    return fragment("nullptr")
-
-
-def _format_expression(context: Context, expr: Expr) -> Fragment:
-    if isinstance(expr, bool):
-        return fragment("true") if expr else fragment("false")
-    match context.expressions.kind(expr):
+    expressions = context.expressions
+    if isinstance(output, BufferRef):
+        is_number = isinstance(context.facts.types[output.name], ScalarType)
+        return context.values.scalar(output.name) if is_number else fragment("nullptr")
+    if isinstance(output, bool):
+        return format_bool(output)
+    if not isinstance(output, int | float | Symbol | Operation):
+        return fragment("nullptr")
+    match expressions.kind(output):
         case SymbolKind.INT:
-            return fragment("int64_t({})", context.expressions.format_index(expr))
-        case SymbolKind.FLOAT:
-            return context.expressions.format_real(expr)
-        case SymbolKind.BOOL:
-            return context.expressions.format_bool(expr)
+            return fragment("int64_t({})", expressions.format_index(output))
         case None:
-            return context.expressions.format_any(expr)
+            return expressions.format_any(output)
+        case kind:
+            return expressions.format_number(output, kind)

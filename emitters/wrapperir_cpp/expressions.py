@@ -288,26 +288,10 @@ def _magnitude(_op: ExprOp, term: Term) -> Term:
     return Term(fragment("num::abs({})", term.text), ATOM, kinds)
 
 
-def _not(_op: ExprOp, term: Term) -> Term:
-    return Term(fragment("!{}", term.condition()), UNARY, BOOL)
-
-
 def _rounding(op: ExprOp, term: Term) -> Term:
     if term.is_whole:
         return Term(term.integer(), ATOM, INT)
     return Term(fragment(_ROUNDINGS[op], term.text), ATOM, INT)
-
-
-def _to_float(_op: ExprOp, term: Term) -> Term:
-    return term if term.kinds == FLOAT else Term(term.real(), ATOM, FLOAT)
-
-
-def _square_root(_op: ExprOp, term: Term) -> Term:
-    return Term(fragment("num::sqrt({})", term.real()), ATOM, FLOAT)
-
-
-def _logarithm(_op: ExprOp, term: Term) -> Term:
-    return Term(fragment("num::log2({})", term.real()), ATOM, FLOAT)
 
 
 _OTHERS: Mapping[ExprOp, Callable[..., Term]] = {
@@ -315,10 +299,12 @@ _OTHERS: Mapping[ExprOp, Callable[..., Term]] = {
     ExprOp.POW: _power,
     ExprOp.NEG: _negation,
     ExprOp.ABS: _magnitude,
-    ExprOp.NOT: _not,
-    ExprOp.TO_FLOAT: _to_float,
-    ExprOp.SQRT: _square_root,
-    ExprOp.LOG2: _logarithm,
+    ExprOp.NOT: lambda _, term: Term(fragment("!{}", term.condition()), UNARY, BOOL),
+    ExprOp.TO_FLOAT: lambda _, term: (
+        term if term.kinds == FLOAT else Term(term.real(), ATOM, FLOAT)
+    ),
+    ExprOp.SQRT: lambda _, term: Term(fragment("num::sqrt({})", term.real()), ATOM, FLOAT),
+    ExprOp.LOG2: lambda _, term: Term(fragment("num::log2({})", term.real()), ATOM, FLOAT),
     **dict.fromkeys(_ROUNDINGS, _rounding),
     **dict.fromkeys(_BITS, _bits),
 }

@@ -50,11 +50,8 @@ def load_library(artifact: Artifact, constants: Mapping[str, torch.Tensor]) -> L
     try:
         return binding.Program(library, given)
     except KeyError as error:
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.MISSING_CONSTANT,
-                message=f"no tensor was given for constant {error}",
-            )
+        raise DiagnosticError.of(
+            Code.MISSING_CONSTANT, f"no tensor was given for constant {error}"
         ) from None
     except (ImportError, RuntimeError, TypeError) as error:
         raise DiagnosticError(

@@ -13,45 +13,34 @@ from pathlib import Path
 from attrs import evolve
 
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.emit import Fragment, fragment
+from wrapperir.emit import Fragment
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.ir import (
-    Argument,
     BufferRef,
-    DType,
     ExternKernelLine,
-    OpaqueType,
     ScalarType,
-    SymbolKind,
     TensorType,
-    TupleType,
-    ValueType,
     contiguous_stride,
 )
 from wrapperir.ir.effects import uses
 from wrapperir.ir.mentions import type_symbols
-from wrapperir.operators import Kind, Schema, SchemaType
-from wrapperir_cpp.blas import (
-    format_c_type,
-    format_copy,
-    format_product,
-    plan_operands,
-    static_scale,
-)
+from wrapperir.operators import Schema
+from wrapperir_cpp.blas import emit_product
 from wrapperir_cpp.context import Context
-from wrapperir_cpp.dispatcher import (
-    format_dispatched_call,
-    format_results,
-    is_carried,
-    name_nothing,
-)
+from wrapperir_cpp.dispatcher import format_dispatched_call, is_carried
 from wrapperir_cpp.layout import BRIDGE_SOURCE
-from wrapperir_cpp.memory import allocate, define_scalar, result_slot, tensor_pointer
+from wrapperir_cpp.memory import allocate, define_scalar, result_slot
 from wrapperir_cpp.module_text import CppModule
-from wrapperir_cpp.operator_values import OperatorValue, TensorValue, value_of
-from wrapperir_cpp.schemas import bind_arguments, called_schema, refused
+from wrapperir_cpp.operator_values import (
+    OperatorValue,
+    TensorValue,
+    bind_arguments,
+    bind_results,
+    called_schema,
+    value_of,
+)
 from wrapperir_cpp.shims import find_shim, format_shim_call, returns_nothing
-from wrapperir_cpp.value_storage import Indices, leaves
+from wrapperir_cpp.value_storage import leaves
 
 _BRIDGE = Path(__file__).with_name("runtime") / "bridge.cpp"
 
@@ -67,7 +56,7 @@ def emit_operator(context: Context, line: ExternKernelLine) -> None:
     """
     try:
         written = _with_out(context, line)
-        if not _emit_product(context, written):
+        if not emit_product(context, written):
             _emit_call(context, written)
     except DiagnosticError as error:
         for diagnostic in error.diagnostics:
@@ -111,7 +100,7 @@ def _emit_call(context: Context, line: ExternKernelLine) -> None:
     ]
     if _emit_shim_call(context, line, schema, values):
         return
-    results = format_results(context, schema, line.result, line.type)
+    results = bind_results(context, schema, line.result, line.type)
     if not is_carried(schema, values):
         _need_bridge(context.module)
     number = context.line_number()
@@ -146,7 +135,7 @@ def _emit_shim_call(
         return False
     number = context.line_number()
     if not returns_nothing(schema):
-        results = _returned(context, schema, line.result, line.type)
+        results = bind_results(context, schema, line.result, line.type)
         call = format_shim_call(context.module, function, schema, values, results, number)
         if call is None:
             return False
@@ -175,117 +164,3 @@ def _aliases(schema: Schema, values: Sequence[OperatorValue]) -> list[Fragment]:
         if isinstance(value, TensorValue)
     }
     return [handles[name] for name in schema.returned if name in handles]
-
-
-def _returned(
-    context: Context, schema: Schema, name: str | None, type: ValueType | None
-) -> list[Fragment]:
-    """Return where a C function writes each result."""
-    if name is None or type is None:
-        return [_nowhere(found) for found in schema.results]
-    if len(schema.results) == 1:
-        return [_where(context, schema.results[0], name, type, ())]
-    if not isinstance(type, TupleType) or len(type.elements) != len(schema.results):
-        raise refused(f"{schema.name} returns {len(schema.results)} values")
-    return [
-        _where(context, found, name, element, (position,))
-        for position, (found, element) in enumerate(
-            zip(schema.results, type.elements, strict=True)
-        )
-    ]
-
-
-def _where(
-    context: Context, found: SchemaType, name: str, type: ValueType, indices: Indices
-) -> Fragment:
-    match type:
-        case OpaqueType():
-            name_nothing(context, type, name, indices)
-            return _nowhere(found)
-        case TensorType() if found.kind is Kind.TENSOR:
-            return fragment("{}.out()", result_slot(context, name, indices))
-        case ScalarType(dtype) if found.kind is Kind.INT and not dtype.is_float:
-            return fragment("&{}", define_scalar(context, name, SymbolKind.INT, indices))
-        case ScalarType(dtype) if found.kind is Kind.FLOAT and dtype.is_float:
-            return fragment("&{}", define_scalar(context, name, SymbolKind.FLOAT, indices))
-        case _:
-            raise refused(f"a result of type {found.kind.value} has no form in C++ here")
-
-
-def _nowhere(found: SchemaType) -> Fragment:
-    match found.kind:
-        case Kind.INT:
-            return fragment("op::Some<int64_t>{{0}}")
-        case Kind.FLOAT:
-            return fragment("op::Some<double>{{0}}")
-        case _:
-            return fragment("Tensor().out()")
-
-
-def _emit_product(context: Context, line: ExternKernelLine) -> bool:
-    """Append a call of BLAS, where the line is a small product of matrices."""
-    keywords = dict(line.keywords)
-    out = keywords.pop("out", None)
-    if line.result is not None or not isinstance(out, BufferRef):
-        return False
-    if line.operator == "aten.mm.out" and not keywords:
-        return _emit_gemm(context, out, line.arguments, 1, 0)
-    if line.operator == "aten.addmm.out" and keywords.keys() <= {"alpha", "beta"}:
-        source, *factors = line.arguments
-        scales = keywords.get("alpha", 1), keywords.get("beta", 1)
-        return _emit_gemm(context, out, factors, *scales, source)
-    return False
-
-
-def _emit_gemm(
-    context: Context,
-    out: BufferRef,
-    factors: Sequence[Argument],
-    alpha: Argument,
-    beta: Argument,
-    source: Argument = None,
-) -> bool:
-    names = [a.name for a in (out, *factors) if isinstance(a, BufferRef)]
-    if len(names) != 3 or not context.layouts.exact.issuperset(names):
-        return False
-    types = [type for n in names if isinstance(type := context.facts.types[n], TensorType)]
-    product = plan_operands(types) if len(types) == 3 else None
-    if product is None:
-        return False
-    dtype = types[0].dtype
-    first, second = _scale(alpha, dtype), _scale(beta, dtype)
-    if first is None or second is None:
-        return False
-    c_type = format_c_type(dtype)
-    pointers = [tensor_pointer(context, name, c_type) for name in names]
-    if second != 0 and source != out:
-        copy = _format_source(context, source, types[0], pointers[0])
-        if copy is None:
-            return False
-        context.writer.emit_line("{}", copy)
-    where = pointers[0], pointers[1], pointers[2]
-    context.writer.emit_line("{}", format_product(product, where, (first, second)))
-    return True
-
-
-def _scale(value: Argument, dtype: DType) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return static_scale(value, dtype)
-
-
-def _format_source(
-    context: Context, source: Argument, out: TensorType, pointer: Fragment
-) -> Fragment | None:
-    if not isinstance(source, BufferRef) or source.name not in context.layouts.exact:
-        return None
-    type = context.facts.types[source.name]
-    if not isinstance(type, TensorType) or type.dtype is not out.dtype:
-        return None
-    if type.device.kind != "cpu":
-        return None
-    return format_copy(
-        out,
-        type,
-        (pointer, tensor_pointer(context, source.name, format_c_type(type.dtype))),
-    )

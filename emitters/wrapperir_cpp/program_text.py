@@ -1,27 +1,58 @@
-"""The text of ``program.cpp``: tables, what a call has, its functions, the description."""
+"""The text of ``program.cpp``: tables, the call's members, functions, the description."""
 
 from collections.abc import Sequence
 from typing import LiteralString
+
+from attrs import frozen
 
 from wrapperir.emit import Fragment, SourceWriter, fragment, joined
 from wrapperir.emit.constant_files import place_constants
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.ir import CPU, Expr, Program, ScalarType, SymbolKind, TensorType, ValueType
+from wrapperir.text import format_line
 from wrapperir_cpp.arena import ALIGNMENT, Region
 from wrapperir_cpp.call import format_declaration
 from wrapperir_cpp.context import Context
-from wrapperir_cpp.line_facts import LineFact
 from wrapperir_cpp.literals import format_bool, format_dtype, format_int, format_string
 from wrapperir_cpp.module_text import source_writer
 from wrapperir_cpp.streams import emit_begin, emit_end, emit_guards, emit_plans
 
 _ANY = -(2**63)
 _MOST_ON_STACK = 16 * 1024
+_LONGEST_LINE = 80
 _KINDS = {
     SymbolKind.INT: fragment("WRAPPERIR_INT"),
     SymbolKind.FLOAT: fragment("WRAPPERIR_FLOAT"),
     SymbolKind.BOOL: fragment("WRAPPERIR_BOOL"),
 }
+
+
+@frozen
+class LineFact:
+    """The number of a line in ``program.wir``, counted from 1, and what it does."""
+
+    number: int
+    text: str
+
+
+def find_lines(program: Program, text: str) -> Sequence[LineFact]:
+    """Return where each top-level line is in ``text``, the program as it prints."""
+    printed = [format_line(line).split("\n") for line in program.lines]
+    # After them are the outputs and a brace, a line each.
+    number = len(text.splitlines()) - 1 - sum(map(len, printed))
+    found: list[LineFact] = []
+    for lines in printed:
+        found.append(LineFact(number, _shorten(lines[0])))
+        number += len(lines)
+    return found
+
+
+def _shorten(line: str) -> str:
+    """Return what a line does and to whom: neither its results nor its arguments."""
+    name, equals, value = line.partition(" = ")
+    if equals and name.startswith("%") and "(" not in name:
+        line = value
+    return line.partition("(")[0].strip()[:_LONGEST_LINE]
 
 
 def format_program(
@@ -128,49 +159,35 @@ def _emit_facts(
 ) -> None:
     """Append the description, the tables it is made of, and the end of the namespace."""
     inputs = [
-        joined(
-            ", ",
-            [
-                format_string(given.name),
-                _format_kind(given.type),
-                _format_tensor(context, given.type),
-                format_bool(given.mutated),
-            ],
-        )
+        [
+            format_string(given.name),
+            _format_kind(given.type),
+            _format_tensor(context, given.type),
+            format_bool(given.mutated),
+        ]
         for given in program.inputs
     ]
-    constants: list[Fragment] = []
-    for constant, place in zip(program.constants, place_constants(program), strict=True):
-        parts = [
-            format_string(constant.name),
-            format_string(constant.key),
+    constants = [
+        [
+            *(format_string(constant.name), format_string(constant.key)),
             _format_tensor(context, constant.type),
             format_int(0 if place is None else place.begin),
             format_int(-1 if place is None else place.bytes),
         ]
-        constants.append(joined(", ", parts))
+        for constant, place in zip(program.constants, place_constants(program), strict=True)
+    ]
     fixed = [
-        joined(
-            ", ",
-            [
-                format_int(key.constant),
-                format_int(key.offset),
-                format_dtype(key.dtype),
-                format_int(len(key.size)),
-                context.module.table(key.size),
-                context.module.table(key.stride),
-            ],
-        )
+        [
+            *(format_int(key.constant), format_int(key.offset), format_dtype(key.dtype)),
+            format_int(len(key.size)),
+            *(context.module.table(key.size), context.module.table(key.stride)),
+        ]
         for key in context.call.fixed
     ]
     region = context.arena.regions.get(CPU, Region(0, ALIGNMENT))
-    zeroed = [
-        fragment("{}, {}", format_int(offset), format_int(bytes))
-        for offset, bytes in region.zeroed
-    ]
+    zeroed = [[format_int(begin), format_int(bytes)] for begin, bytes in region.zeroed]
     lines_of_text = [
-        fragment("{}, {}", format_int(place.number), format_string(place.text))
-        for place in places
+        [format_int(place.number), format_string(place.text)] for place in places
     ]
     timed = [*context.choices.fastest.values()]
     tables = [
@@ -207,7 +224,7 @@ def _emit_table(
     writer: SourceWriter,
     type: LiteralString,
     name: LiteralString,
-    rows: Sequence[Fragment],
+    rows: Sequence[Sequence[Fragment]],
 ) -> Fragment:
     """Append a table, and return its name; there is none without rows."""
     if not rows:
@@ -215,7 +232,7 @@ def _emit_table(
     writer.emit_line("constexpr {} {}_[] = {{", fragment(type), fragment(name))
     with writer.indented():
         for row in rows:
-            writer.emit_line("{{{}}},", row)
+            writer.emit_line("{{{}}},", joined(", ", row))
     writer.emit_line("}};")
     return fragment("{}_", fragment(name))
 

@@ -28,6 +28,7 @@ from wrapperir_cpp.operator_values import (
     NoValue,
     NumberValue,
     OperatorValue,
+    ResultValue,
     TensorValue,
     tensors_in,
 )
@@ -53,6 +54,10 @@ _RESULTS: Mapping[Kind, LiteralString] = {
     Kind.TENSOR: "AtenTensorHandle*",
     Kind.INT: "int64_t*",
     Kind.FLOAT: "double*",
+}
+_DROPPED: Mapping[Kind, LiteralString] = {
+    Kind.INT: "op::Some<int64_t>{{0}}",
+    Kind.FLOAT: "op::Some<double>{{0}}",
 }
 # Operators that make the same of a whole number as of a float, for tensors of floats.
 _SCALAR_IS_FLOAT = frozenset(
@@ -234,7 +239,7 @@ def format_shim_call(
     function: str,
     operator: Schema,
     values: Sequence[OperatorValue],
-    results: Sequence[Fragment],
+    results: Sequence[ResultValue],
     line: Fragment,
 ) -> Fragment | None:
     """Return the call of a C function, which this declares.
@@ -256,7 +261,20 @@ def format_shim_call(
         for parameter, value in ordered
         for text in _format_value(module, parameter.type, value)
     ]
-    return fragment("check({}({}), {});", name, joined(", ", [*texts, *results]), line)
+    return fragment(
+        "check({}({}), {});",
+        name,
+        joined(", ", [*texts, *map(_format_result, results)]),
+        line,
+    )
+
+
+def _format_result(result: ResultValue) -> Fragment:
+    """Return the address of a result; what is dropped is written to a temporary."""
+    if result.target is None:
+        return fragment(_DROPPED.get(result.type.kind, "Tensor().out()"))
+    template = "{}.out()" if result.type.kind is Kind.TENSOR else "&{}"
+    return fragment(template, result.target)
 
 
 def _format_value(

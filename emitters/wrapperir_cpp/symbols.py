@@ -4,8 +4,6 @@ import math
 from collections.abc import Mapping
 from typing import LiteralString
 
-from attrs import frozen
-
 from wrapperir.emit import Fragment, fragment
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.ir import (
@@ -26,6 +24,7 @@ from wrapperir.ir import (
 )
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.literals import (
+    C_TYPES,
     format_converted,
     format_dtype,
     format_float,
@@ -37,39 +36,13 @@ from wrapperir_cpp.memory import tensor_handle, tensor_pointer
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
-@frozen
-class _Item:
-    """The C++ type of an element, and PyTorch's function that reads one, if it has one."""
-
-    c_type: LiteralString
-    function: LiteralString | None
-
-
-_ITEMS: Mapping[DType, _Item] = {
-    DType.F64: _Item("double", "aoti_torch_item_float64"),
-    DType.F32: _Item("float", "aoti_torch_item_float32"),
-    # Their bits: the C interface has classes of PyTorch's here, of the same size.
-    DType.F16: _Item("uint16_t", "aoti_torch_item_float16"),
-    DType.BF16: _Item("uint16_t", "aoti_torch_item_bfloat16"),
-    DType.F8E4M3FN: _Item("uint8_t", None),
-    DType.F8E4M3FNUZ: _Item("uint8_t", None),
-    DType.F8E5M2: _Item("uint8_t", None),
-    DType.F8E5M2FNUZ: _Item("uint8_t", None),
-    DType.F8E8M0FNU: _Item("uint8_t", None),
-    DType.I64: _Item("int64_t", "aoti_torch_item_int64"),
-    DType.I32: _Item("int32_t", "aoti_torch_item_int32"),
-    DType.I16: _Item("int16_t", "aoti_torch_item_int16"),
-    DType.I8: _Item("int8_t", "aoti_torch_item_int8"),
-    DType.U64: _Item("uint64_t", "aoti_torch_item_uint64"),
-    DType.U32: _Item("uint32_t", "aoti_torch_item_uint32"),
-    DType.U16: _Item("uint16_t", "aoti_torch_item_uint16"),
-    DType.U8: _Item("uint8_t", "aoti_torch_item_uint8"),
-    DType.BOOL: _Item("bool", "aoti_torch_item_bool"),
+_READERS: Mapping[DType, LiteralString] = {
+    **{DType.F64: "float64", DType.F32: "float32", DType.F16: "float16"},
+    **{DType.BF16: "bfloat16", DType.I64: "int64", DType.I32: "int32", DType.I16: "int16"},
+    **{DType.I8: "int8", DType.U64: "uint64", DType.U32: "uint32", DType.U16: "uint16"},
+    **{DType.U8: "uint8", DType.BOOL: "bool"},
 }
-SMALL_FLOATS = frozenset(
-    dtype for dtype in _ITEMS if dtype.is_float and dtype not in (DType.F64, DType.F32)
-)
-"""Floats of which the C++ has the bits."""
+"""The ends of the names of PyTorch's functions that read an element, from any device."""
 
 
 def emit_symbol_definition(context: Context, line: SymbolDefinitionLine) -> None:
@@ -108,8 +81,7 @@ def _format_source(context: Context, line: SymbolDefinitionLine) -> Fragment:
 def _format_offset(context: Context, buffer: str) -> Fragment:
     # An operand or result begins its type's offset after its storage does, wherever
     # PyTorch's storage begins; unless the offset is what PyTorch is asked for.
-    type = context.facts.types[buffer]
-    assert isinstance(type, TensorType)  # verified
+    type = context.facts.tensor_type(buffer)
     if context.defined_symbols.issuperset(symbols_in(type.offset)):
         return context.expressions.format_index(type.offset)
     return fragment(
@@ -118,18 +90,17 @@ def _format_offset(context: Context, buffer: str) -> Fragment:
 
 
 def _format_item(context: Context, buffer: str, kind: SymbolKind) -> Fragment:
-    type = context.facts.types[buffer]
-    assert isinstance(type, TensorType)  # verified
-    dtype, item = type.dtype, _ITEMS.get(type.dtype)
+    type = context.facts.tensor_type(buffer)
+    dtype, c_type = type.dtype, C_TYPES.get(type.dtype)
     on_cpu = type.device.kind == "cpu"
-    if item is None or (item.function is None and not on_cpu):
+    if c_type is None or (dtype not in _READERS and not on_cpu):
         context.report(f"an element of {dtype} on {type.device} cannot be read", buffer)
         return fragment("0")
     if on_cpu:
-        value = _format_element(context, buffer, type, item)
+        value = _format_element(context, buffer, type, fragment(c_type))
     else:
-        value = _format_read(context, buffer, item)
-    if dtype in SMALL_FLOATS:
+        value = _format_read(context, buffer, dtype, fragment(c_type))
+    if dtype.is_float and dtype.itemsize < 4:
         value = fragment("num::small_float({}, {})", format_dtype(dtype), value)
     if dtype is DType.U64 and kind is SymbolKind.INT:
         return fragment("num::signed_int({}, {})", value, context.line_number())
@@ -138,7 +109,7 @@ def _format_item(context: Context, buffer: str, kind: SymbolKind) -> Fragment:
 
 
 def _format_element(
-    context: Context, buffer: str, type: TensorType, item: _Item
+    context: Context, buffer: str, type: TensorType, c_type: Fragment
 ) -> Fragment:
     """Return the element, out of the CPU's memory."""
     elements = product(type.size)
@@ -149,13 +120,12 @@ def _format_element(
             format_string(f"%{buffer}"),
             context.line_number(),
         )
-    return fragment("*{}", tensor_pointer(context, buffer, fragment(item.c_type)))
+    return fragment("*{}", tensor_pointer(context, buffer, c_type))
 
 
-def _format_read(context: Context, buffer: str, item: _Item) -> Fragment:
+def _format_read(context: Context, buffer: str, dtype: DType, c_type: Fragment) -> Fragment:
     """Return the element as PyTorch reads it, from any device."""
-    assert item.function is not None
-    c_type, function = fragment(item.c_type), fragment(item.function)
+    function = fragment("aoti_torch_item_{}", fragment(_READERS[dtype]))
     context.module.declare(
         fragment("AOTITorchError {}(AtenTensorHandle, {}*)", function, c_type)
     )

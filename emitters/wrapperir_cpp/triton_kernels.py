@@ -1,40 +1,37 @@
-"""Triton kernels in C++: what their compilation is told, and their launches.
+"""Definitions and launches of Triton kernels in C++.
 
 A kernel is compiled once for all its calls: for what holds of the arguments of all of them.
 Where it is not known before the run whether addresses are multiples of 16, there are two
 variants, and the launch takes the one that the addresses allow.
 """
 
-import ast
 import json
 from collections.abc import Mapping, Sequence
 from typing import LiteralString
 
-from attrs import frozen
-
 from wrapperir.emit import Fragment, fragment, joined
 from wrapperir.ir import (
-    BufferParameter,
     BufferRef,
-    ConfigValue,
-    Constant,
     DescriptorParameter,
     DType,
     Expr,
     KernelCallLine,
     KernelDefinitionLine,
     RuntimeParameter,
-    ScalarParameter,
-    TensorType,
     runtime_parameters,
     settled_where,
     substitute,
 )
+from wrapperir.kernels.triton_signature import (
+    bound_values,
+    compilation_facts,
+    format_kernel_source,
+    passed_parameters,
+)
 from wrapperir_cpp.context import Context
-from wrapperir_cpp.kernel_arguments import ArgumentFacts
 from wrapperir_cpp.kernel_language import KernelLanguage, LaunchArgument
 from wrapperir_cpp.layout import KERNELS
-from wrapperir_cpp.literals import format_int
+from wrapperir_cpp.literals import C_TYPES, format_int
 from wrapperir_cpp.streams import format_stream
 
 KERNEL_FACTS = ".triton.json"
@@ -42,26 +39,8 @@ KERNEL_FACTS = ".triton.json"
 _PREFIX = "triton_"
 """What the kernels' names begin with; no function of the C library's does."""
 _LONGEST_NAME = 180
-_VECTOR = 16
-"""Bytes, or units of a number, that Triton asks to be divisible by."""
-_MOST_CHECKED = 64
 
-TRITON_TYPES: Mapping[DType, str] = {
-    dtype: dtype.triton_name for dtype in DType if dtype.triton_name is not None
-}
-"""Triton's names of element types and numbers."""
-
-# A number as the argument that a kernel declares.
-_WHOLE: Mapping[DType, LiteralString] = {
-    DType.I64: "int64_t",
-    DType.I32: "int32_t",
-    DType.I16: "int16_t",
-    DType.I8: "int8_t",
-    DType.U64: "uint64_t",
-    DType.U32: "uint32_t",
-    DType.U16: "uint16_t",
-    DType.U8: "uint8_t",
-}
+# A float as the argument that a kernel declares.
 _REAL: Mapping[DType, LiteralString] = {
     DType.F64: "double({})",
     DType.F32: "float({})",
@@ -74,9 +53,9 @@ def declare_triton_kernel(context: Context, line: KernelDefinitionLine) -> None:
     """Add the declaration of a Triton kernel, its source and the facts to compile it by."""
     module = context.module
     facts = context.arguments[line.name]
-    given = [item[0] for item in _passed(line)]
+    given = [item[0] for item in passed_parameters(line)]
     for parameter, fact in zip(runtime_parameters(line.parameters), facts, strict=True):
-        if parameter.dtype not in TRITON_TYPES:
+        if parameter.dtype.triton_name is None:
             context.report(f"Triton has no {parameter.dtype.value}", line.name)
             return
         if parameter.name not in given and fact.value is None:
@@ -94,7 +73,9 @@ def declare_triton_kernel(context: Context, line: KernelDefinitionLine) -> None:
     module.declare(fragment("extern TritonKernel {}", symbol))
     source = f"{KERNELS}{symbol}.py"
     module.files[source] = format_kernel_source(line)
-    module.files[f"{KERNELS}{symbol}{KERNEL_FACTS}"] = _format_facts(line, source, facts)
+    module.files[f"{KERNELS}{symbol}{KERNEL_FACTS}"] = _json(
+        compilation_facts(line, source, facts)
+    )
 
 
 def format_triton_launch(
@@ -111,7 +92,7 @@ def format_triton_launch(
     values = dict(zip((parameter.name for parameter in runtime), arguments, strict=True))
     given = [
         _format_argument(context, parameter, values[name])
-        for name, parameter in _passed(kernel)
+        for name, parameter in passed_parameters(kernel)
     ]
     parts = [
         context.line_number(),
@@ -123,117 +104,9 @@ def format_triton_launch(
     return fragment("launch({})", joined(", ", parts))
 
 
-def bound_values(line: KernelDefinitionLine) -> dict[str, ConfigValue | Constant]:
-    """Return constants and the values of the first config, which is the one launched."""
-    values: dict[str, ConfigValue | Constant] = dict(line.constants)
-    if line.configs:
-        values.update(line.configs[0].values)
-    return values
-
-
-@frozen
-class _Entry:
-    """The entry's parameters as the source has them, and those that are constants."""
-
-    names: tuple[str, ...]
-    constants: frozenset[str]
-
-
-def _passed(line: KernelDefinitionLine) -> list[tuple[str, RuntimeParameter]]:
-    """Return the parameters that a launch passes, in the order that the source has."""
-    parameters = {p.name: p for p in runtime_parameters(line.parameters)}
-    entry = _entry(line)
-    # What the source does not show is found out when it is compiled.
-    names = [*entry.names, *(name for name in parameters if name not in entry.names)]
-    return [
-        (name, parameters[name])
-        for name in names
-        if name in parameters and name not in entry.constants
-    ]
-
-
-def _entry(line: KernelDefinitionLine) -> _Entry:
-    try:
-        module = ast.parse(line.source)
-    except (SyntaxError, ValueError, RecursionError):
-        return _Entry((), frozenset())
-    # The last of that name is the one that the module keeps.
-    for node in reversed(module.body):
-        if isinstance(node, ast.FunctionDef) and node.name == line.entry:
-            arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-            constants = frozenset(a.arg for a in arguments if _is_constexpr(a.annotation))
-            return _Entry(tuple(a.arg for a in arguments), constants)
-    return _Entry((), frozenset())
-
-
-def _is_constexpr(annotation: ast.expr | None) -> bool:
-    match annotation:
-        case ast.Name(id="constexpr") | ast.Attribute(attr="constexpr"):
-            return True
-        case ast.Constant(value=str(text)):
-            return text.endswith("constexpr")
-        case _:
-            return False
-
-
-def format_kernel_source(line: KernelDefinitionLine) -> str:
-    """Return the file that a kernel's source is compiled from."""
-    head = (
-        "# The source as the program gives it:\nimport triton\nimport triton.language as tl"
-    )
-    return f"{head}\n\n{line.source.rstrip()}\n"
-
-
-def _format_facts(
-    line: KernelDefinitionLine, source: str, facts: Sequence[ArgumentFacts]
-) -> str:
-    passed = _passed(line)
-    by_name = dict(
-        zip((p.name for p in runtime_parameters(line.parameters)), facts, strict=True)
-    )
-    given = {name for name, _ in passed}
-    constants = {name: f.value for name, f in by_name.items() if name not in given}
-    aligned: list[int] = []
-    checked: list[int] = []
-    descriptors: list[int] = []
-    for position, (name, parameter) in enumerate(passed):
-        if isinstance(parameter, DescriptorParameter):
-            descriptors.append(position)
-            continue
-        if isinstance(parameter, ScalarParameter) and parameter.dtype.is_float:
-            continue
-        if by_name[name].divisor % _VECTOR == 0:
-            aligned.append(position)
-        elif isinstance(parameter, BufferParameter) and position < _MOST_CHECKED:
-            checked.append(position)
-    return _json(
-        {
-            "name": line.name,
-            "source": source,
-            "entry": line.entry,
-            "signature": [[name, _triton_type(p)] for name, p in passed],
-            "values": {**bound_values(line), **constants},
-            "aligned": aligned,
-            "checked": checked,
-            "descriptors": descriptors,
-        }
-    )
-
-
 def _json(facts: Mapping[str, object]) -> str:
     rows = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in facts.items()]
     return "{\n" + ",\n".join(rows) + "\n}\n"
-
-
-def _triton_type(parameter: RuntimeParameter) -> str:
-    spelled = TRITON_TYPES[parameter.dtype]
-    match parameter:
-        case ScalarParameter():
-            return spelled
-        case BufferParameter():
-            return f"*{spelled}"
-        case DescriptorParameter():
-            return f"tensordesc<{spelled}[{', '.join(map(str, parameter.block))}]>"
 
 
 def _format_argument(
@@ -244,8 +117,7 @@ def _format_argument(
         assert address is not None  # it is a tensor
         if not isinstance(parameter, DescriptorParameter):
             return address
-        type = context.facts.types[value.name]
-        assert isinstance(type, TensorType)  # verified
+        type = context.facts.tensor_type(value.name)
         sizes, strides = map(context.format_ints, (type.size, type.stride))
         item = format_int(parameter.dtype.itemsize)
         return fragment("describe({}, {}, {}, {})", address, item, sizes, strides)
@@ -255,7 +127,7 @@ def _format_argument(
         return fragment("int8_t({})", expressions.format_bool(value))
     if dtype in _REAL:
         return fragment(_REAL[dtype], expressions.format_real(value))
-    c_type = fragment(_WHOLE[dtype])
+    c_type = fragment(C_TYPES[dtype])
     number = expressions.format_index(value)
     constant = expressions.constant(value)
     if isinstance(constant, int) and _fits(constant, dtype):

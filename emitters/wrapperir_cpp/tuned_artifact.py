@@ -89,7 +89,7 @@ def open_choices(program: Program) -> frozenset[str]:
 
     Kernels with several configs are among them.
     """
-    from wrapperir.passes.split_configs import split_configs
+    from wrapperir.passes import split_configs
 
     split = split_configs(program)
     called = {

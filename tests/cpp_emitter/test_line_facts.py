@@ -4,7 +4,7 @@ import pytest
 
 from wrapperir.testing import CASES, Case
 from wrapperir.text import format_with_positions
-from wrapperir_cpp.line_facts import find_lines
+from wrapperir_cpp.program_text import find_lines
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

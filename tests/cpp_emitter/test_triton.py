@@ -8,6 +8,7 @@ import pytest
 
 from tests.cpp_emitter.moved import GPU
 from wrapperir.diagnostics import DiagnosticError
+from wrapperir.emit.argument_facts import divisor_of, survey_arguments
 from wrapperir.emit.facts import ProgramFacts
 from wrapperir.ir import (
     Access,
@@ -25,10 +26,10 @@ from wrapperir.ir import (
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.kernels import Target, present_targets, targets_to_keep
 from wrapperir.kernels.gpu_targets import DEFAULT_TARGETS, parse_targets
+from wrapperir.kernels.triton_signature import ArgumentFacts
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir.verify import verify
 from wrapperir_cpp.emitter import CppEmitter
-from wrapperir_cpp.kernel_arguments import ArgumentFacts, divisor_of, survey_arguments
 from wrapperir_cpp.triton_build import RECORD, TABLE, compile_triton_kernels
 
 VECTOR = tensor("f32", (64,), device=GPU)

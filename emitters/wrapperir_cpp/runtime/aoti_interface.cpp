@@ -9,11 +9,10 @@
 #include <vector>
 
 #include "description.h"
-#include "guarded.h"
-#include "own_folder.h"
+#include "program.h"
 #include "runtime.h"
 
-typedef struct AOTInductorModelContainerOpaque* AOTInductorModelContainerHandle;
+typedef struct AOTInductorModelContainerOpaque* Handle;
 typedef struct AOTInductorStreamOpaque* AOTInductorStreamHandle;
 typedef struct AOTIProxyExecutorOpaque* AOTIProxyExecutorHandle;
 typedef struct AOTInductorConstantMap* AOTInductorConstantMapHandle;
@@ -71,7 +70,7 @@ void check_program(int error) {
   if (error) throw wrapperir::Failure();  // its message is kept
 }
 
-Container* container_of(AOTInductorModelContainerHandle handle) {
+Container* container_of(Handle handle) {
   return reinterpret_cast<Container*>(handle);
 }
 
@@ -237,7 +236,7 @@ AOTIRuntimeError refuse_update() {
 #define AOTI_EXPORT extern "C" WRAPPERIR_EXPORT
 
 AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerCreateWithDevice(
-    AOTInductorModelContainerHandle* handle, size_t, const char* device, const char* directory) {
+    Handle* handle, size_t, const char* device, const char* directory) {
   return reported([&] {
     auto container = std::make_unique<Container>();
     container->cuda_device = find_cuda_device();
@@ -246,17 +245,17 @@ AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerCreateWithDevice(
     container->out_spec = "[1, " + format_tuple(description.output_count) + "]";
     std::string found = directory ? directory : wrapperir::own_folder();
     check_program(wrapperir_open(found.c_str(), &container->program));
-    *handle = reinterpret_cast<AOTInductorModelContainerHandle>(container.release());
+    *handle = reinterpret_cast<Handle>(container.release());
   });
 }
 
 AOTI_EXPORT AOTIRuntimeError
-AOTInductorModelContainerDelete(AOTInductorModelContainerHandle handle) {
+AOTInductorModelContainerDelete(Handle handle) {
   return reported([&] { delete container_of(handle); });
 }
 
 AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerRun(
-    AOTInductorModelContainerHandle handle, AtenTensorHandle* inputs, size_t input_count,
+    Handle handle, AtenTensorHandle* inputs, size_t input_count,
     AtenTensorHandle* outputs, size_t output_count, AOTInductorStreamHandle stream,
     AOTIProxyExecutorHandle) {
   return reported([&] {
@@ -267,7 +266,7 @@ AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerRun(
 }
 
 AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerRunSingleThreaded(
-    AOTInductorModelContainerHandle handle, AtenTensorHandle* inputs, size_t input_count,
+    Handle handle, AtenTensorHandle* inputs, size_t input_count,
     AtenTensorHandle* outputs, size_t output_count, AOTInductorStreamHandle stream,
     AOTIProxyExecutorHandle proxy) {
   return AOTInductorModelContainerRun(
@@ -275,47 +274,47 @@ AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerRunSingleThreaded(
 }
 
 AOTI_EXPORT AOTIRuntimeError
-AOTInductorModelContainerGetNumInputs(AOTInductorModelContainerHandle, size_t* count) {
+AOTInductorModelContainerGetNumInputs(Handle, size_t* count) {
   *count = static_cast<size_t>(description.input_count);
   return 0;
 }
 
 AOTI_EXPORT AOTIRuntimeError
-AOTInductorModelContainerGetNumOutputs(AOTInductorModelContainerHandle, size_t* count) {
+AOTInductorModelContainerGetNumOutputs(Handle, size_t* count) {
   *count = static_cast<size_t>(description.output_count);
   return 0;
 }
 
 AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerGetCallSpec(
-    AOTInductorModelContainerHandle handle, const char** in_spec, const char** out_spec) {
+    Handle handle, const char** in_spec, const char** out_spec) {
   *in_spec = container_of(handle)->in_spec.c_str();
   *out_spec = container_of(handle)->out_spec.c_str();
   return 0;
 }
 
 AOTI_EXPORT AOTIRuntimeError
-AOTInductorModelContainerGetNumConstants(AOTInductorModelContainerHandle, size_t* count) {
+AOTInductorModelContainerGetNumConstants(Handle, size_t* count) {
   *count = static_cast<size_t>(description.constant_count);
   return 0;
 }
 
 AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantName(
-    AOTInductorModelContainerHandle, size_t index, const char** name) {
+    Handle, size_t index, const char** name) {
   return reported([&] { *name = constant_at(index).key; });
 }
 
 AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantOriginalFQN(
-    AOTInductorModelContainerHandle, size_t index, const char** name) {
+    Handle, size_t index, const char** name) {
   return reported([&] { *name = constant_at(index).key; });
 }
 
 AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantDtype(
-    AOTInductorModelContainerHandle, size_t index, int32_t* dtype) {
+    Handle, size_t index, int32_t* dtype) {
   return reported([&] { *dtype = wrapperir::torch_dtype(constant_at(index).type.dtype); });
 }
 
 AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantsBlobSize(
-    AOTInductorModelContainerHandle, uint64_t* size) {
+    Handle, uint64_t* size) {
   *size = 0;
   for (int64_t i = 0; i < description.constant_count; ++i)
     *size += static_cast<uint64_t>(description.constants[i].bytes);
@@ -324,47 +323,34 @@ AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantsBlobSize(
 
 // No constant is computed from others, so there is nothing to fold.
 AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerRunConstantFolding(
-    AOTInductorModelContainerHandle, bool, AOTInductorStreamHandle, AOTIProxyExecutorHandle) {
+    Handle, bool, AOTInductorStreamHandle, AOTIProxyExecutorHandle) {
   return 0;
 }
 
 AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerExtractConstantsMap(
-    AOTInductorModelContainerHandle, AOTInductorConstantMapHandle, bool) {
+    Handle, AOTInductorConstantMapHandle, bool) {
   return reported([] { refuse("the constants of this package cannot be taken out"); });
 }
 
-AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerUpdateConstantBuffer(
-    AOTInductorModelContainerHandle, AOTInductorConstantMapHandle, bool, bool) {
-  return refuse_update();
-}
-
-AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerUpdateConstantBufferFromCpu(
-    AOTInductorModelContainerHandle, AOTInductorConstantMapHandle, bool, bool) {
-  return refuse_update();
-}
-
-AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerUpdateUserManagedConstantBuffer(
-    AOTInductorModelContainerHandle, AOTInductorConstantMapHandle, bool, bool) {
-  return refuse_update();
-}
-
-AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerUpdateInactiveConstantBuffer(
-    AOTInductorModelContainerHandle, AOTInductorConstantMapHandle) {
-  return refuse_update();
-}
-
-AOTI_EXPORT AOTIRuntimeError AOTInductorModelUpdateConstantsFromBlob(
-    AOTInductorModelContainerHandle, const uint8_t*) {
-  return refuse_update();
-}
+#define REFUSE_UPDATE(name, ...) \
+  AOTI_EXPORT AOTIRuntimeError AOTInductor##name(__VA_ARGS__) { return refuse_update(); }
+REFUSE_UPDATE(
+    ModelContainerUpdateConstantBuffer, Handle,
+    AOTInductorConstantMapHandle, bool, bool)
+REFUSE_UPDATE(
+    ModelContainerUpdateConstantBufferFromCpu, Handle,
+    AOTInductorConstantMapHandle, bool, bool)
+REFUSE_UPDATE(
+    ModelContainerUpdateUserManagedConstantBuffer, Handle,
+    AOTInductorConstantMapHandle, bool, bool)
+REFUSE_UPDATE(
+    ModelContainerUpdateInactiveConstantBuffer, Handle,
+    AOTInductorConstantMapHandle)
+REFUSE_UPDATE(ModelUpdateConstantsFromBlob, Handle, const uint8_t*)
+REFUSE_UPDATE(ModelContainerSwapConstantBuffer, Handle)
 
 AOTI_EXPORT AOTIRuntimeError
-AOTInductorModelContainerSwapConstantBuffer(AOTInductorModelContainerHandle) {
-  return refuse_update();
-}
-
-AOTI_EXPORT AOTIRuntimeError
-AOTInductorModelContainerFreeInactiveConstantBuffer(AOTInductorModelContainerHandle) {
+AOTInductorModelContainerFreeInactiveConstantBuffer(Handle) {
   return 0;
 }
 

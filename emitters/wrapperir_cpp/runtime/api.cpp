@@ -1,6 +1,8 @@
 // The C interface: opening a program with its constants, and errors as messages.
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -11,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "guarded.h"
 #include "program.h"
 
 using namespace wrapperir;
@@ -128,7 +129,7 @@ void check_constant(const ConstantFact& fact, const Mapping& mapping, const char
   if (fact.begin > mapping.size() || fact.bytes > mapping.size() - fact.begin)
     fail(
         -1, "%s has %lld bytes, too few for constant %s", path,
-        static_cast<long long>(mapping.size()), fact.key);
+        shown(mapping.size()), fact.key);
 }
 
 // The program takes the handles, also where it cannot be opened.
@@ -139,7 +140,26 @@ wrapperir_program* open_with(std::vector<Tensor>& constants) {
   return new wrapperir_program(wrapperir_description, std::move(handles));
 }
 
+std::string find_folder() {
+  Dl_info found;
+  std::string path = ".";
+  if (dladdr(reinterpret_cast<void*>(&find_folder), &found) && found.dli_fname) {
+    path = found.dli_fname;
+    size_t slash = path.rfind('/');
+    path = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  }
+  // Of the folder alone: the file may be a link, and what lies beside it, too.
+  char* whole = realpath(path.c_str(), nullptr);
+  if (whole) path = whole;
+  free(whole);
+  return path;
+}
+
+const std::string folder = find_folder();
+
 }  // namespace
+
+const std::string& wrapperir::own_folder() { return folder; }
 
 int wrapperir_open(const char* directory, wrapperir_program** program) {
   *program = nullptr;
@@ -177,8 +197,8 @@ int wrapperir_open_with(
     if (count != wrapperir_description.constant_count)
       fail(
           -1, "%lld constants are needed, %lld were given",
-          static_cast<long long>(wrapperir_description.constant_count),
-          static_cast<long long>(count));
+          shown(wrapperir_description.constant_count),
+          shown(count));
     std::vector<Tensor> handles(count);
     for (int64_t i = 0; i < count; ++i)
       check(aoti_torch_new_tensor_handle(constants[i], handles[i].out()), -1);

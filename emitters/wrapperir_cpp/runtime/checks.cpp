@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include <string>
+#include "program.h"
 
 extern "C" {
 AOTITorchError aoti_torch_get_dim(AtenTensorHandle, int64_t*);
@@ -49,32 +49,13 @@ bool is_finite(const char* element, DType dtype) {
   }
 }
 
-int64_t item_size(DType dtype) {
-  switch (dtype) {
-    case DType::c128: return 16;
-    case DType::f64:
-    case DType::c64: return 8;
-    case DType::f32:
-    case DType::c32: return 4;
-    case DType::f16:
-    case DType::bf16: return 2;
-    default: return 1;
-  }
-}
-
 bool all_finite(
     const char* first, DType dtype, const Ints& sizes, const Ints& strides, int64_t dim) {
   if (dim == sizes.count) return is_finite(first, dtype);
-  int64_t step = strides.data[dim] * item_size(dtype);
+  int64_t step = strides.data[dim] * item_bytes(dtype);
   for (int64_t i = 0; i < sizes.data[dim]; ++i)
     if (!all_finite(first + i * step, dtype, sizes, strides, dim + 1)) return false;
   return true;
-}
-
-std::string spelled(const int64_t* numbers, int64_t count) {
-  std::string text = "[";
-  for (int64_t i = 0; i < count; ++i) text += (i ? ", " : "") + std::to_string(numbers[i]);
-  return text + "]";
 }
 
 }  // namespace
@@ -103,11 +84,11 @@ double small_float(DType dtype, uint32_t bits) {
 
 void check_one(int64_t elements, const char* name, int line) {
   if (elements != 1)
-    fail(line, "%s has %lld elements, not one", name, static_cast<long long>(elements));
+    fail(line, "%s has %lld elements, not one", name, shown(elements));
 }
 
 void out_of_range(int64_t value, const char* name, const char* range, int line) {
-  fail(line, "%s is %lld, not in %s", name, static_cast<long long>(value), range);
+  fail(line, "%s is %lld, not in %s", name, shown(value), range);
 }
 
 void out_of_range(double value, const char* name, const char* range, int line) {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "program.h"
-#include "trial.h"
 
 namespace wrapperir {
 namespace {

@@ -58,60 +58,51 @@ void deallocate(void* memory) {
 
 CUdeviceptr device_pointer(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
 
+#define CALL(what, function, ...) \
+  check_cuda(cuda_driver(line).function(__VA_ARGS__), line, what)
+
 void zero(void* memory, uint64_t bytes, void* stream, int line) {
-  check_cuda(
-      cuda_driver(line).cuMemsetD8Async(device_pointer(memory), 0, bytes, stream), line,
-      "zeroing memory");
+  CALL("zeroing memory", cuMemsetD8Async, device_pointer(memory), 0, bytes, stream);
 }
 
 void copy(void* to, const void* from, uint64_t bytes, void* stream, int line) {
-  check_cuda(
-      cuda_driver(line).cuMemcpyDtoDAsync(
-          device_pointer(to), device_pointer(from), bytes, stream),
-      line, "copying memory");
+  const CUdeviceptr begin = device_pointer(from);
+  CALL("copying memory", cuMemcpyDtoDAsync_v2, device_pointer(to), begin, bytes, stream);
 }
 
 void* make_stream(int line) {
   CUstream stream = nullptr;
-  check_cuda(
-      cuda_driver(line).cuStreamCreate(&stream, stream_non_blocking), line,
-      "making a stream");
+  CALL("making a stream", cuStreamCreate, &stream, stream_non_blocking);
   return stream;
 }
 
 void synchronize(void* stream, int line) {
-  check_cuda(cuda_driver(line).cuStreamSynchronize(stream), line, "waiting for a stream");
+  CALL("waiting for a stream", cuStreamSynchronize, stream);
 }
 
 void* make_event(bool is_timed, int line) {
   CUevent event = nullptr;
-  check_cuda(
-      cuda_driver(line).cuEventCreate(&event, is_timed ? 0 : event_without_time), line,
-      "making an event");
+  CALL("making an event", cuEventCreate, &event, is_timed ? 0 : event_without_time);
   return event;
 }
 
 void record(void* event, void* stream, int line) {
-  check_cuda(cuda_driver(line).cuEventRecord(event, stream), line, "recording an event");
+  CALL("recording an event", cuEventRecord, event, stream);
 }
 
 void wait(void* stream, void* event, int line) {
-  check_cuda(
-      cuda_driver(line).cuStreamWaitEvent(stream, event, 0), line, "waiting for an event");
+  CALL("waiting for an event", cuStreamWaitEvent, stream, event, 0);
 }
 
 double microseconds(void* begin, void* end, int line) {
   float milliseconds = 0;
-  check_cuda(
-      cuda_driver(line).cuEventElapsedTime(&milliseconds, begin, end), line,
-      "timing a kernel");
+  CALL("timing a kernel", cuEventElapsedTime, &milliseconds, begin, end);
   return double{milliseconds} * 1000;
 }
 
 bool is_captured(void* stream, int line) {
   int status = 0;
-  check_cuda(
-      cuda_driver(line).cuStreamIsCapturing(stream, &status), line, "asking for a capture");
+  CALL("asking for a capture", cuStreamIsCapturing, stream, &status);
   return status;
 }
 
@@ -128,10 +119,10 @@ const DeviceFunctions cuda_functions = {
     zero,
     copy,
     make_stream,
-    [](void* stream) { cuda_driver(-1).cuStreamDestroy(stream); },
+    [](void* stream) { cuda_driver(-1).cuStreamDestroy_v2(stream); },
     synchronize,
     make_event,
-    [](void* event) { cuda_driver(-1).cuEventDestroy(event); },
+    [](void* event) { cuda_driver(-1).cuEventDestroy_v2(event); },
     record,
     wait,
     [](void* event) { cuda_driver(-1).cuEventSynchronize(event); },

@@ -59,8 +59,7 @@ struct Descriptor {
   int64_t sizes[most_dimensions];
   int64_t strides[most_dimensions];
 };
-Descriptor describe(
-    char* base, int64_t item_bytes, const Ints& sizes, const Ints& strides);
+Descriptor describe(char* base, int64_t item_bytes, const Ints& sizes, const Ints& strides);
 
 // What a program on CUDA devices calls; it needs PyTorch with CUDA.
 extern const DeviceFunctions cuda_functions;
@@ -84,7 +83,7 @@ inline void launch(
 template <typename T>
 inline T narrow(int64_t value, int line) {
   if (static_cast<int64_t>(static_cast<T>(value)) != value) {
-    fail(line, "%lld does not fit a kernel's argument", static_cast<long long>(value));
+    fail(line, "%lld does not fit a kernel's argument", shown(value));
   }
   return static_cast<T>(value);
 }

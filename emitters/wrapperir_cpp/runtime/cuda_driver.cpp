@@ -9,8 +9,9 @@ namespace wrapperir {
 namespace {
 
 template <typename F>
-void find(void* library, const char* name, F*& function) {
+bool find(void* library, const char* name, F*& function) {
   function = reinterpret_cast<F*>(dlsym(library, name));
+  return function;
 }
 
 Driver find_driver(int line) {
@@ -18,36 +19,19 @@ Driver find_driver(int line) {
   if (!library) fail(line, "there is no CUDA driver: %s", dlerror());
   Driver driver;
   const char* missing = nullptr;
-  auto need = [&](const char* name, auto*& function) {
-    find(library, name, function);
-    if (!function) missing = name;
-  };
-  need("cuGetErrorName", driver.cuGetErrorName);
-  need("cuGetErrorString", driver.cuGetErrorString);
-  need("cuDeviceGet", driver.cuDeviceGet);
-  need("cuDeviceGetAttribute", driver.cuDeviceGetAttribute);
-  need("cuCtxGetCurrent", driver.cuCtxGetCurrent);
-  need("cuCtxSetCurrent", driver.cuCtxSetCurrent);
-  need("cuDevicePrimaryCtxRetain", driver.cuDevicePrimaryCtxRetain);
-  need("cuModuleLoadData", driver.cuModuleLoadData);
-  need("cuModuleGetFunction", driver.cuModuleGetFunction);
-  need("cuFuncSetAttribute", driver.cuFuncSetAttribute);
-  need("cuLaunchKernel", driver.cuLaunchKernel);
-  need("cuMemsetD8Async", driver.cuMemsetD8Async);
-  need("cuMemcpyDtoDAsync_v2", driver.cuMemcpyDtoDAsync);
-  need("cuStreamCreate", driver.cuStreamCreate);
-  need("cuStreamDestroy_v2", driver.cuStreamDestroy);
-  need("cuStreamIsCapturing", driver.cuStreamIsCapturing);
-  need("cuStreamSynchronize", driver.cuStreamSynchronize);
-  need("cuStreamWaitEvent", driver.cuStreamWaitEvent);
-  need("cuEventCreate", driver.cuEventCreate);
-  need("cuEventRecord", driver.cuEventRecord);
-  need("cuEventSynchronize", driver.cuEventSynchronize);
-  need("cuEventDestroy_v2", driver.cuEventDestroy);
-  need("cuEventElapsedTime", driver.cuEventElapsedTime);
-  need("cuDriverGetVersion", driver.cuDriverGetVersion);
-  find(library, "cuLaunchKernelEx", driver.cuLaunchKernelEx);
-  find(library, "cuTensorMapEncodeTiled", driver.cuTensorMapEncodeTiled);
+#define FIND(name) find(library, #name, driver.name)
+#define NEED(name) \
+  if (!FIND(name)) missing = #name
+  NEED(cuGetErrorName); NEED(cuGetErrorString); NEED(cuDeviceGet);
+  NEED(cuDeviceGetAttribute); NEED(cuCtxGetCurrent); NEED(cuCtxSetCurrent);
+  NEED(cuDevicePrimaryCtxRetain); NEED(cuModuleLoadData); NEED(cuModuleGetFunction);
+  NEED(cuFuncSetAttribute); NEED(cuLaunchKernel); NEED(cuMemsetD8Async);
+  NEED(cuMemcpyDtoDAsync_v2); NEED(cuStreamCreate); NEED(cuStreamDestroy_v2);
+  NEED(cuStreamIsCapturing); NEED(cuStreamSynchronize); NEED(cuStreamWaitEvent);
+  NEED(cuEventCreate); NEED(cuEventRecord); NEED(cuEventSynchronize);
+  NEED(cuEventDestroy_v2); NEED(cuEventElapsedTime); NEED(cuDriverGetVersion);
+  FIND(cuLaunchKernelEx);
+  FIND(cuTensorMapEncodeTiled);
   if (missing) fail(line, "the CUDA driver has no %s", missing);
   return driver;
 }
@@ -77,8 +61,7 @@ void ensure_context(int32_t index, int line) {
   if (context) return;
   CUdevice device = 0;
   check_cuda(driver.cuDeviceGet(&device, index), line, "asking for the device");
-  check_cuda(
-      driver.cuDevicePrimaryCtxRetain(&context, device), line, "making the context");
+  check_cuda(driver.cuDevicePrimaryCtxRetain(&context, device), line, "making the context");
   check_cuda(driver.cuCtxSetCurrent(context), line, "setting the context");
 }
 

@@ -61,16 +61,16 @@ struct Driver {
       CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
       CUstream, void**, void**);
   CUresult (*cuMemsetD8Async)(CUdeviceptr, unsigned char, size_t, CUstream);
-  CUresult (*cuMemcpyDtoDAsync)(CUdeviceptr, CUdeviceptr, size_t, CUstream);
+  CUresult (*cuMemcpyDtoDAsync_v2)(CUdeviceptr, CUdeviceptr, size_t, CUstream);
   CUresult (*cuStreamCreate)(CUstream*, unsigned);
-  CUresult (*cuStreamDestroy)(CUstream);
+  CUresult (*cuStreamDestroy_v2)(CUstream);
   CUresult (*cuStreamIsCapturing)(CUstream, int*);
   CUresult (*cuStreamSynchronize)(CUstream);
   CUresult (*cuStreamWaitEvent)(CUstream, CUevent, unsigned);
   CUresult (*cuEventCreate)(CUevent*, unsigned);
   CUresult (*cuEventRecord)(CUevent, CUstream);
   CUresult (*cuEventSynchronize)(CUevent);
-  CUresult (*cuEventDestroy)(CUevent);
+  CUresult (*cuEventDestroy_v2)(CUevent);
   CUresult (*cuEventElapsedTime)(float*, CUevent, CUevent);
   CUresult (*cuDriverGetVersion)(int*);
   // Null with older drivers.

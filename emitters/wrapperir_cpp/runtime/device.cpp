@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "program.h"
-#include "trial.h"
 
 namespace wrapperir {
 

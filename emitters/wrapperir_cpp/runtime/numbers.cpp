@@ -43,12 +43,12 @@ void no_value(const char* why, int here) { fail(-1, "program.cpp:%d: %s", here, 
 
 void overflow(const char* operation, int64_t a, int64_t b, int here) {
   fail(-1, "program.cpp:%d: %s(%lld, %lld) does not fit 64 bits", here, operation,
-       static_cast<long long>(a), static_cast<long long>(b));
+       shown(a), shown(b));
 }
 
 void undefined(const char* operation, int64_t a, int64_t b, int here) {
   fail(-1, "program.cpp:%d: %s(%lld, %lld) has no value", here, operation,
-       static_cast<long long>(a), static_cast<long long>(b));
+       shown(a), shown(b));
 }
 
 void undefined(const char* operation, double a, double b, int here) {
@@ -182,20 +182,14 @@ double truediv(Number a, Number b, int here) {
   return any_real(a, b) ? truediv(real(a), real(b), here) : truediv(a.whole, b.whole, here);
 }
 
-Number floordiv(Number a, Number b, int here) {
-  return any_real(a, b) ? of_float(floordiv(real(a), real(b), here))
-                        : of_int(floordiv(a.whole, b.whole, here));
-}
-
-Number mod(Number a, Number b, int here) {
-  return any_real(a, b) ? of_float(mod(real(a), real(b), here))
-                        : of_int(mod(a.whole, b.whole, here));
-}
-
-Number ceildiv(Number a, Number b, int here) {
-  return any_real(a, b) ? of_float(ceildiv(real(a), real(b), here))
-                        : of_int(ceildiv(a.whole, b.whole, here));
-}
+#define IN_INTS_OR_FLOATS(function)                                          \
+  Number function(Number a, Number b, int here) {                            \
+    return any_real(a, b) ? of_float(function(real(a), real(b), here))       \
+                          : of_int(function(a.whole, b.whole, here));        \
+  }
+IN_INTS_OR_FLOATS(floordiv)
+IN_INTS_OR_FLOATS(mod)
+IN_INTS_OR_FLOATS(ceildiv)
 
 Number power(Number a, Number b, int here) {
   bool in_floats = any_real(a, b) || b.whole < 0;
@@ -211,21 +205,14 @@ Number abs(Number a, int here) {
   return a.kind == Number::floating ? of_float(fabs(a.real)) : of_int(abs(a.whole, here));
 }
 
-int64_t floor(Number a, int here) {
-  return a.kind == Number::floating ? floor(a.real, here) : a.whole;
-}
-
-int64_t ceil(Number a, int here) {
-  return a.kind == Number::floating ? ceil(a.real, here) : a.whole;
-}
-
-int64_t trunc(Number a, int here) {
-  return a.kind == Number::floating ? trunc(a.real, here) : a.whole;
-}
-
-int64_t round(Number a, int here) {
-  return a.kind == Number::floating ? round(a.real, here) : a.whole;
-}
+#define ROUNDED(function)                                                    \
+  int64_t function(Number a, int here) {                                     \
+    return a.kind == Number::floating ? function(a.real, here) : a.whole;    \
+  }
+ROUNDED(floor)
+ROUNDED(ceil)
+ROUNDED(trunc)
+ROUNDED(round)
 
 bool operator==(Number a, Number b) { return compared(a, b) == 0; }
 bool operator!=(Number a, Number b) { return compared(a, b) != 0; }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "own_folder.h"
+#include "program.h"
 
 // Of PyTorch's stable C interface, what calls by name need.
 using StableIValue = uint64_t;
@@ -40,26 +40,20 @@ __attribute__((weak)) AOTITorchError torch_delete_stable_ivalue(StableIValue*);
 namespace wrapperir {
 namespace op {
 
+// In the order of the enumerators.
 int32_t torch_layout(Layout layout) {
-  switch (layout) {
-    case Layout::strided: return aoti_torch_layout_strided();
-    case Layout::sparse_coo: return aoti_torch_layout_sparse_coo();
-    case Layout::sparse_csr: return aoti_torch_layout_sparse_csr();
-    case Layout::sparse_csc: return aoti_torch_layout_sparse_csc();
-    case Layout::sparse_bsr: return aoti_torch_layout_sparse_bsr();
-    case Layout::sparse_bsc: return aoti_torch_layout_sparse_bsc();
-  }
-  return -1;
+  static constexpr int32_t (*codes[])() = {
+      aoti_torch_layout_strided,    aoti_torch_layout_sparse_coo,
+      aoti_torch_layout_sparse_csr, aoti_torch_layout_sparse_csc,
+      aoti_torch_layout_sparse_bsr, aoti_torch_layout_sparse_bsc};
+  return codes[static_cast<int32_t>(layout)]();
 }
 
 int32_t torch_memory_format(MemoryFormat format) {
-  switch (format) {
-    case MemoryFormat::contiguous_format: return aoti_torch_memory_format_contiguous_format();
-    case MemoryFormat::preserve_format: return aoti_torch_memory_format_preserve_format();
-    case MemoryFormat::channels_last: return aoti_torch_memory_format_channels_last();
-    case MemoryFormat::channels_last_3d: return aoti_torch_memory_format_channels_last_3d();
-  }
-  return -1;
+  static constexpr int32_t (*codes[])() = {
+      aoti_torch_memory_format_contiguous_format, aoti_torch_memory_format_preserve_format,
+      aoti_torch_memory_format_channels_last, aoti_torch_memory_format_channels_last_3d};
+  return codes[static_cast<int32_t>(format)]();
 }
 
 namespace {
@@ -205,7 +199,7 @@ class StableCall {
     if (static_cast<int64_t>(count) != result.count) {
       fail(
           line_, "%s returned %zu tensors, not %lld", callee_.name, count,
-          static_cast<long long>(result.count));
+          shown(result.count));
     }
     for (size_t i = 0; i < count; ++i) {
       const Result& item = result.items[i];

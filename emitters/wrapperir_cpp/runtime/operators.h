@@ -62,19 +62,21 @@ struct Argument {
   Argument() : parts{} {}
 };
 
+template <typename T>
+inline Argument tagged(Kind kind, T Argument::*member, T value, int64_t count = 0) {
+  Argument made;
+  made.kind = kind;
+  made.*member = value;
+  made.count = count;
+  return made;
+}
 inline Argument none() { return {}; }
 // A tensor; no handle is none.
 inline Argument tensor(AtenTensorHandle handle) {
-  Argument made;
-  if (handle) made.kind = Kind::tensor;
-  made.tensor = handle;
-  return made;
+  return tagged(handle ? Kind::tensor : Kind::none, &Argument::tensor, handle);
 }
-inline Argument coded(Kind kind, int64_t value) {
-  Argument made;
-  made.kind = kind;
-  made.integer = value;
-  return made;
+inline Argument coded(Kind kind, int64_t value, int64_t count = 0) {
+  return tagged(kind, &Argument::integer, value, count);
 }
 inline Argument integer(int64_t value) { return coded(Kind::integer, value); }
 inline Argument boolean(bool value) { return coded(Kind::boolean, value); }
@@ -84,16 +86,9 @@ inline Argument memory_format(MemoryFormat value) {
   return coded(Kind::memory_format, torch_memory_format(value));
 }
 inline Argument device(Device kind, int32_t index) {
-  Argument made = coded(Kind::device, torch_device(kind));
-  made.count = index;
-  return made;
+  return coded(Kind::device, torch_device(kind), index);
 }
-inline Argument real(double value) {
-  Argument made;
-  made.kind = Kind::real;
-  made.real = value;
-  return made;
-}
+inline Argument real(double value) { return tagged(Kind::real, &Argument::real, value); }
 inline Argument number(num::Number value) {
   switch (value.kind) {
     case num::Number::boolean: return boolean(value.whole != 0);
@@ -109,25 +104,14 @@ inline Argument complex(double real, double imaginary) {
   return made;
 }
 inline Argument string(const char* text, int64_t length) {
-  Argument made;
-  made.kind = Kind::string;
-  made.string = text;
-  made.count = length;
-  return made;
+  return tagged(Kind::string, &Argument::string, text, length);
 }
 inline Argument integers(const Ints& values) {
-  Argument made;
-  made.kind = Kind::integers;
-  made.integers = values.data;
-  made.count = values.count;
-  return made;
+  return tagged(Kind::integers, &Argument::integers, values.data, values.count);
 }
 inline Argument list(std::initializer_list<Argument> items) {
-  Argument made;
-  made.kind = Kind::list;
-  made.items = items.begin();
-  made.count = static_cast<int64_t>(items.size());
-  return made;
+  const auto count = static_cast<int64_t>(items.size());
+  return tagged(Kind::list, &Argument::items, items.begin(), count);
 }
 // What the schema lets be none.
 inline Argument maybe(Argument value) {
@@ -151,36 +135,21 @@ struct Result {
   Result() : tensor(nullptr) {}
 };
 
-inline Result result(Tensor& slot) {
+template <typename T>
+inline Result stored(Kind kind, T Result::*member, T slot, int64_t count = 0) {
   Result made;
-  made.kind = Kind::tensor;
-  made.tensor = &slot;
+  made.kind = made.returned = kind;
+  made.*member = slot;
+  made.count = count;
   return made;
 }
-inline Result result(int64_t& slot) {
-  Result made;
-  made.kind = made.returned = Kind::integer;
-  made.integer = &slot;
-  return made;
-}
-inline Result result(double& slot) {
-  Result made;
-  made.kind = made.returned = Kind::real;
-  made.real = &slot;
-  return made;
-}
-inline Result result(bool& slot) {
-  Result made;
-  made.kind = made.returned = Kind::boolean;
-  made.boolean = &slot;
-  return made;
-}
+inline Result result(Tensor& slot) { return stored(Kind::tensor, &Result::tensor, &slot); }
+inline Result result(int64_t& slot) { return stored(Kind::integer, &Result::integer, &slot); }
+inline Result result(double& slot) { return stored(Kind::real, &Result::real, &slot); }
+inline Result result(bool& slot) { return stored(Kind::boolean, &Result::boolean, &slot); }
 inline Result results(std::initializer_list<Result> items) {
-  Result made;
-  made.kind = made.returned = Kind::list;
-  made.items = items.begin();
-  made.count = static_cast<int64_t>(items.size());
-  return made;
+  const auto count = static_cast<int64_t>(items.size());
+  return stored(Kind::list, &Result::items, items.begin(), count);
 }
 inline Result dropped(Kind returned) {
   Result made;

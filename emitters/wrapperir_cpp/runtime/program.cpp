@@ -43,8 +43,6 @@ constexpr const char* dtype_names[] = {
     "f64", "f32", "f16", "bf16", "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz",
     "f8e8m0fnu", "f4e2m1fn_x2", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8",
     "bool", "c32", "c64", "c128"};
-constexpr int8_t item_sizes[] = {8, 4, 2, 2, 1, 1, 1, 1, 1, 1, 8,
-                                 4, 2, 1, 8, 4, 2, 1, 1, 4, 8, 16};
 
 const char* name_of_code(int32_t code) {
   for (int32_t i = 0; i < 22; ++i)
@@ -69,15 +67,6 @@ std::string name_of_device(int32_t device, int32_t index) {
       ? names[device]
       : "device type " + std::to_string(device);
   return index < 0 || device == 0 ? name : name + ":" + std::to_string(index);
-}
-
-std::string spelled(const int64_t* numbers, int64_t count) {
-  std::string text = "[";
-  for (int64_t i = 0; i < count; ++i) {
-    if (i) text += ", ";
-    text += numbers[i] == any_number ? "?" : std::to_string(numbers[i]);
-  }
-  return text + "]";
 }
 
 bool are(const int64_t* wanted, const int64_t* given, int64_t count) {
@@ -142,17 +131,13 @@ void check_tensor(AtenTensorHandle tensor, const TensorFact& type, const char* n
   int64_t ndim = 0;
   check(aoti_torch_get_dim(tensor, &ndim), -1);
   if (ndim != type.ndim)
-    fail(
-        -1, "%s needs %lld dimensions, not %lld", name, static_cast<long long>(type.ndim),
-        static_cast<long long>(ndim));
+    fail(-1, "%s needs %lld dimensions, not %lld", name, shown(type.ndim), shown(ndim));
   check_sizes(tensor, ndim, type.sizes, type.strides, name);
   char* data = data_of(tensor, -1);
   if (!data) check_empty(tensor, name);
   if (type.offset > 0) check_offset(tensor, type.offset, name);
   if (type.alignment && reinterpret_cast<uintptr_t>(data) % type.alignment)
-    fail(
-        -1, "%s needs an address that is a multiple of %lld", name,
-        static_cast<long long>(type.alignment));
+    fail(-1, "%s needs an address that is a multiple of %lld", name, shown(type.alignment));
 }
 
 // A number becomes one of the declared kind; a float is never an int or a bool.
@@ -216,9 +201,7 @@ char* make_arena(const Description& of) {
     arena = nullptr;
   }
   if (!arena)
-    fail(
-        -1, "there is no memory for an arena of %lld bytes",
-        static_cast<long long>(of.arena_bytes));
+    fail(-1, "there is no memory for an arena of %lld bytes", shown(of.arena_bytes));
   return static_cast<char*>(arena);
 }
 
@@ -296,7 +279,7 @@ void empty_aligned(
     int32_t index) {
   int64_t room = 0;
   if (__builtin_add_overflow(bytes, alignment, &room))
-    fail(line, "there is no room for %lld bytes", static_cast<long long>(bytes));
+    fail(line, "there is no room for %lld bytes", shown(bytes));
   Tensor whole;
   empty(whole, DType::u8, {room}, {1}, line, device, index);
   auto address = reinterpret_cast<uintptr_t>(data_of(whole.get(), line));
@@ -312,7 +295,7 @@ void view_as(
   check(aoti_torch_get_storage_offset(source, &offset), line);
   int64_t item = 1;
   for (int32_t i = 0; i < 22; ++i)
-    if (torch_dtype(static_cast<DType>(i)) == code) item = item_sizes[i];
+    if (torch_dtype(static_cast<DType>(i)) == code) item = item_bytes(static_cast<DType>(i));
   Tensor base;
   if (offset) {
     view(base, source, -offset, {}, {}, line);
@@ -340,14 +323,10 @@ void view_memory(
 void check_empty_outside(
     int64_t begin, int64_t end, int64_t room, const Ints& sizes, int line) {
   if (begin < 0)
-    fail(
-        line, "it begins at byte %lld of a storage of %lld", static_cast<long long>(begin),
-        static_cast<long long>(room));
+    fail(line, "it begins at byte %lld of a storage of %lld", shown(begin), shown(room));
   for (int64_t i = 0; i < sizes.count; ++i)
     if (sizes.data[i] == 0) return;
-  fail(
-      line, "it needs %lld bytes of a storage of %lld", static_cast<long long>(end),
-      static_cast<long long>(room));
+  fail(line, "it needs %lld bytes of a storage of %lld", shown(end), shown(room));
 }
 
 int64_t room_of(AtenTensorHandle tensor, int64_t before, int64_t item_size, int line) {
@@ -366,9 +345,7 @@ void check_offset(AtenTensorHandle tensor, int64_t offset, const char* name) {
   int64_t given = 0;
   check(aoti_torch_get_storage_offset(tensor, &given), -1);
   if (given < offset)
-    fail(
-        -1, "%s needs offset %lld or more, not %lld", name, static_cast<long long>(offset),
-        static_cast<long long>(given));
+    fail(-1, "%s needs offset %lld or more, not %lld", name, shown(offset), shown(given));
 }
 
 }  // namespace wrapperir
@@ -405,13 +382,13 @@ void wrapperir_program::run(
     if (input_count != description.input_count)
       fail(
           -1, "%lld inputs are needed, %lld were given",
-          static_cast<long long>(description.input_count),
-          static_cast<long long>(input_count));
+          shown(description.input_count),
+          shown(input_count));
     if (output_count != description.output_count)
       fail(
           -1, "there are %lld outputs, room was given for %lld",
-          static_cast<long long>(description.output_count),
-          static_cast<long long>(output_count));
+          shown(description.output_count),
+          shown(output_count));
     for (int64_t i = 0; i < input_count; ++i) check_input(inputs[i], description.inputs[i]);
     frame = take_frame();
     NoGrad no_grad;
@@ -460,8 +437,7 @@ Frame* wrapperir_program::make_frame() {
     frame->recent.resize(description.recent_count);
     if (description.arena_bytes) frame->arena = make_arena(description);
     for (int64_t i = 0; i < description.zeroed_count; ++i)
-      memset(
-          frame->arena + description.zeroed[i].offset, 0, description.zeroed[i].bytes);
+      memset(frame->arena + description.zeroed[i].offset, 0, description.zeroed[i].bytes);
     if (description.fixed_count) in_new_thread([&] { make_tensors(*frame); });
   } catch (...) {
     delete_frame(frame);

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
 #include <functional>
 #include <mutex>
+#include <new>
+#include <string>
 #include <vector>
 
 #include "description.h"
@@ -18,10 +21,39 @@ struct Frame {
   DeviceFrame devices;
 };
 
+// A list of sizes or strides as messages show it.
+inline std::string spelled(const int64_t* numbers, int64_t count) {
+  std::string text = "[";
+  for (int64_t i = 0; i < count; ++i)
+    text += (i ? ", " : "") + (numbers[i] == any_number ? "?" : std::to_string(numbers[i]));
+  return text + "]";
+}
+
 // This thread's last failure; it stays until the next.
 const char* error_message();
 // Give it the message of a failure that was not thrown by fail().
 void set_error_message(const char* message);
+
+// Run `work`; return 0, or 1 where it threw, and then error_message() says what.
+template <typename Work>
+int guarded(Work work) {
+  try {
+    work();
+    return 0;
+  } catch (const Failure&) {  // its message is kept
+  } catch (const std::bad_alloc&) {
+    set_error_message("there is no memory left");
+  } catch (const std::exception& error) {
+    set_error_message(error.what());
+  } catch (...) {
+    set_error_message("a kernel or an operator threw what is no exception");
+  }
+  return 1;
+}
+
+// The absolute folder of this library: what belongs to it lies there. It is found when the
+// library is loaded, before the process can change its working directory.
+const std::string& own_folder();
 
 // Do work in a thread that ends with it: tensors that are made there are none of the
 // caller's inference mode, so any call may write to them. Throws what the work throws.

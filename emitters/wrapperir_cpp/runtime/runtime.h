@@ -36,6 +36,8 @@ struct Failure {};
 
 // Throw Failure: `line` is the number of the line in the program, -1 for none.
 [[noreturn]] __attribute__((format(printf, 2, 3))) void fail(int line, const char* format, ...);
+// A number as an argument of fail(): `%lld`.
+inline long long shown(int64_t number) { return number; }
 // Throw Failure with the message of what PyTorch's function just reported.
 [[noreturn]] void fail_in_torch(int line);
 
@@ -108,6 +110,12 @@ inline int32_t torch_dtype(DType dtype) {
   constexpr int8_t codes[] = {
       7, 6, 5, 15, 24, 26, 23, 25, 44, 45, 4, 3, 2, 1, 29, 28, 27, 0, 11, 8, 9, 10};
   return codes[static_cast<int32_t>(dtype)];
+}
+
+inline int64_t item_bytes(DType dtype) {
+  constexpr int8_t bytes[] = {
+      8, 4, 2, 2, 1, 1, 1, 1, 1, 1, 8, 4, 2, 1, 8, 4, 2, 1, 1, 4, 8, 16};
+  return bytes[static_cast<int32_t>(dtype)];
 }
 
 // Kinds of device by PyTorch's codes: c10::DeviceType.

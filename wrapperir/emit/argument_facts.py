@@ -6,8 +6,6 @@ A kernel is compiled once for all its calls, so it may rely on nothing else.
 from collections.abc import Container, Mapping
 from math import gcd
 
-from attrs import frozen
-
 from wrapperir.analysis import program_entry
 from wrapperir.emit.facts import ProgramFacts
 from wrapperir.emit.runnable_kernels import Candidate
@@ -24,23 +22,11 @@ from wrapperir.ir import (
 )
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.effects import LineEffects, Origin
+from wrapperir.kernels.triton_signature import ArgumentFacts
 
 _ALLOCATED = (Origin.ALLOCATED, Origin.PROGRAM, Origin.POOL)
 _DERIVED = (Origin.PLACED, Origin.VIEW, Origin.MOVED)
 _DEEPEST = 40
-
-
-@frozen
-class ArgumentFacts:
-    """A divisor of an argument's address or number, and the number if constant."""
-
-    divisor: int
-    value: int | float | None = None
-
-    def joined(self, other: "ArgumentFacts") -> "ArgumentFacts":
-        """Return what holds for both."""
-        same = self.value == other.value and type(self.value) is type(other.value)
-        return ArgumentFacts(gcd(self.divisor, other.divisor), self.value if same else None)
 
 
 def survey_arguments(facts: ProgramFacts) -> dict[str, tuple[ArgumentFacts, ...]]:

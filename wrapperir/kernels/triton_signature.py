@@ -1,0 +1,145 @@
+"""Signatures of Triton kernels: the arguments of a launch, and the facts to compile by."""
+
+import ast
+from collections.abc import Sequence
+from math import gcd
+
+from attrs import frozen
+
+from wrapperir.ir import (
+    BufferParameter,
+    ConfigValue,
+    Constant,
+    DescriptorParameter,
+    KernelDefinitionLine,
+    RuntimeParameter,
+    ScalarParameter,
+    runtime_parameters,
+)
+
+_VECTOR = 16
+"""Bytes, or units of a number, that Triton asks to be divisible by."""
+_MOST_CHECKED = 64
+
+
+@frozen
+class ArgumentFacts:
+    """A divisor of an argument's address or number, and the number if constant."""
+
+    divisor: int
+    value: int | float | None = None
+
+    def joined(self, other: "ArgumentFacts") -> "ArgumentFacts":
+        """Return what holds for both."""
+        same = self.value == other.value and type(self.value) is type(other.value)
+        return ArgumentFacts(gcd(self.divisor, other.divisor), self.value if same else None)
+
+
+def bound_values(line: KernelDefinitionLine) -> dict[str, ConfigValue | Constant]:
+    """Return constants and the values of the first config, which is the one launched."""
+    values: dict[str, ConfigValue | Constant] = dict(line.constants)
+    if line.configs:
+        values.update(line.configs[0].values)
+    return values
+
+
+@frozen
+class _Entry:
+    """The entry's parameters as the source has them, and those that are constants."""
+
+    names: tuple[str, ...]
+    constants: frozenset[str]
+
+
+def passed_parameters(line: KernelDefinitionLine) -> list[tuple[str, RuntimeParameter]]:
+    """Return the parameters that a launch passes, in the order that the source has."""
+    parameters = {p.name: p for p in runtime_parameters(line.parameters)}
+    entry = _entry(line)
+    # What the source does not show is found out when it is compiled.
+    names = [*entry.names, *(name for name in parameters if name not in entry.names)]
+    return [
+        (name, parameters[name])
+        for name in names
+        if name in parameters and name not in entry.constants
+    ]
+
+
+def _entry(line: KernelDefinitionLine) -> _Entry:
+    try:
+        module = ast.parse(line.source)
+    except (SyntaxError, ValueError, RecursionError):
+        return _Entry((), frozenset())
+    # The last of that name is the one that the module keeps.
+    for node in reversed(module.body):
+        if isinstance(node, ast.FunctionDef) and node.name == line.entry:
+            arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            constants = frozenset(a.arg for a in arguments if _is_constexpr(a.annotation))
+            return _Entry(tuple(a.arg for a in arguments), constants)
+    return _Entry((), frozenset())
+
+
+def _is_constexpr(annotation: ast.expr | None) -> bool:
+    match annotation:
+        case ast.Name(id="constexpr") | ast.Attribute(attr="constexpr"):
+            return True
+        case ast.Constant(value=str(text)):
+            return text.endswith("constexpr")
+        case _:
+            return False
+
+
+def format_kernel_source(line: KernelDefinitionLine) -> str:
+    """Return the file that a kernel's source is compiled from."""
+    head = (
+        "# The source as the program gives it:\nimport triton\nimport triton.language as tl"
+    )
+    return f"{head}\n\n{line.source.rstrip()}\n"
+
+
+def compilation_facts(
+    line: KernelDefinitionLine, source: str, facts: Sequence[ArgumentFacts]
+) -> dict[str, object]:
+    """Return how a kernel is compiled; see :data:`~wrapperir.kernels.triton_compile.Facts`.
+
+    ``source`` is the path of its source, ``facts`` are those of its runtime parameters.
+    """
+    passed = passed_parameters(line)
+    by_name = dict(
+        zip((p.name for p in runtime_parameters(line.parameters)), facts, strict=True)
+    )
+    given = {name for name, _ in passed}
+    constants = {name: f.value for name, f in by_name.items() if name not in given}
+    aligned: list[int] = []
+    checked: list[int] = []
+    descriptors: list[int] = []
+    for position, (name, parameter) in enumerate(passed):
+        if isinstance(parameter, DescriptorParameter):
+            descriptors.append(position)
+            continue
+        if isinstance(parameter, ScalarParameter) and parameter.dtype.is_float:
+            continue
+        if by_name[name].divisor % _VECTOR == 0:
+            aligned.append(position)
+        elif isinstance(parameter, BufferParameter) and position < _MOST_CHECKED:
+            checked.append(position)
+    return {
+        "name": line.name,
+        "source": source,
+        "entry": line.entry,
+        "signature": [[name, _triton_type(p)] for name, p in passed],
+        "values": {**bound_values(line), **constants},
+        "aligned": aligned,
+        "checked": checked,
+        "descriptors": descriptors,
+    }
+
+
+def _triton_type(parameter: RuntimeParameter) -> str:
+    spelled = parameter.dtype.triton_name
+    match parameter:
+        case ScalarParameter():
+            return spelled
+        case BufferParameter():
+            return f"*{spelled}"
+        case DescriptorParameter():
+            return f"tensordesc<{spelled}[{', '.join(map(str, parameter.block))}]>"
