@@ -11,7 +11,7 @@ from typing import Protocol, cast
 import torch
 from attrs import evolve
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Artifact, Loaded
 from wrapperir.emit.artifact_store import store_artifact
 from wrapperir.kernels import failed
@@ -54,12 +54,10 @@ def load_library(artifact: Artifact, constants: Mapping[str, torch.Tensor]) -> L
             Code.MISSING_CONSTANT, f"no tensor was given for constant {error}"
         ) from None
     except (ImportError, RuntimeError, TypeError) as error:
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.INVALID_ARTIFACT,
-                message=f"the library does not load: {error}",
-                hint="compile the program again, with this torch and on this machine",
-            )
+        raise DiagnosticError.of(
+            Code.INVALID_ARTIFACT,
+            f"the library does not load: {error}",
+            hint="compile the program again, with this torch and on this machine",
         ) from None
 
 
