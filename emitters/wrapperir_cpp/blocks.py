@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from wrapperir.diagnostics import LinePath
 from wrapperir.emit import Fragment, fragment
+from wrapperir.emit.arena import plain_device
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.ir import (
     CPU,
@@ -24,7 +25,6 @@ from wrapperir.ir import (
     WhileLoopLine,
 )
 from wrapperir_cpp.context import Context
-from wrapperir_cpp.device_survey import plain_device
 from wrapperir_cpp.literals import format_converted
 from wrapperir_cpp.memory import (
     add_slot,

@@ -6,11 +6,11 @@ from typing import cast
 from attrs import define, field, frozen
 
 from wrapperir.emit import Fragment, fragment, joined
+from wrapperir.emit.arena import plan_arena
 from wrapperir.emit.argument_facts import survey_arguments
 from wrapperir.emit.context import Emission
 from wrapperir.emit.facts import ProgramFacts
 from wrapperir.ir import Device, Expr, Program
-from wrapperir_cpp.arena import plan_arena
 from wrapperir_cpp.call import CallMembers
 from wrapperir_cpp.chunks import Chunks
 from wrapperir_cpp.device_survey import survey_devices
@@ -76,7 +76,9 @@ class Context(Emission):
         self.devices = survey_devices(program, kinds)
         self.layouts = survey_layouts(program)
         self.arguments = survey_arguments(self.facts)
-        self.arena = plan_arena(program, self.devices)
+        self.arena = plan_arena(
+            program, self.devices.kinds, has_streams=self.devices.has_streams
+        )
         reserved = frozenset[str]().union(*(table.reserved for table in tables))
         self.module = module = CppModule(reserved)
         self.writer = source_writer()

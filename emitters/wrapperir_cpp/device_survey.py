@@ -3,6 +3,7 @@
 from attrs import define, field
 
 from wrapperir.analysis import program_entry
+from wrapperir.emit.arena import plain_device
 from wrapperir.ir import Device, Program, TensorType
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.effects import Effects, LineEffects, Origin
@@ -81,8 +82,3 @@ def survey_devices(program: Program, kinds: frozenset[str]) -> DeviceSurvey:
     for line in walk_lines(program.lines):
         survey.note(effects.visit(line))
     return survey
-
-
-def plain_device(device: Device) -> Device:
-    """Return the device without an index that is 0: ``cuda:0`` is ``cuda``."""
-    return Device(device.kind) if device.index == 0 else device

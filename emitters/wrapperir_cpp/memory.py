@@ -6,6 +6,7 @@ from attrs import evolve
 
 from wrapperir.emit import Fragment, fragment
 from wrapperir.emit.allocations import natural_alignment, unsupported_memory
+from wrapperir.emit.arena import plain_device
 from wrapperir.ir import (
     CPU,
     Device,
@@ -24,7 +25,6 @@ from wrapperir.text import format_type
 from wrapperir_cpp.bounds import emit_offset_check
 from wrapperir_cpp.call import FixedKey
 from wrapperir_cpp.context import Context
-from wrapperir_cpp.device_survey import plain_device
 from wrapperir_cpp.literals import format_dtype, format_int
 from wrapperir_cpp.streams import (
     allocating,

@@ -6,11 +6,11 @@ from typing import LiteralString
 from attrs import frozen
 
 from wrapperir.emit import Fragment, SourceWriter, fragment, joined
+from wrapperir.emit.arena import ALIGNMENT, Region
 from wrapperir.emit.constant_files import place_constants
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.ir import CPU, Expr, Program, ScalarType, SymbolKind, TensorType, ValueType
 from wrapperir.text import format_line
-from wrapperir_cpp.arena import ALIGNMENT, Region
 from wrapperir_cpp.call import format_declaration
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.literals import format_bool, format_dtype, format_int, format_string

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from typing import LiteralString
 
 from wrapperir.emit import Fragment, SourceWriter, fragment, joined
+from wrapperir.emit.arena import plain_device
 from wrapperir.ir import Device, KernelCallLine, RecordEventLine, WaitEventLine
 from wrapperir_cpp.context import Context
-from wrapperir_cpp.device_survey import plain_device
 from wrapperir_cpp.literals import format_int
 
 

@@ -33,7 +33,6 @@ from wrapperir.ir import (
 from wrapperir.ir.effects import LineEffects
 from wrapperir.ir.storage_operators import needs_own_tensors
 from wrapperir.planning import Buffer, plan_greedily
-from wrapperir_cpp.device_survey import DeviceSurvey, plain_device
 
 ALIGNMENT = 64
 """Bytes that every storage in an arena is aligned to, if it promises no more."""
@@ -64,9 +63,16 @@ class ArenaPlan:
     kept_names: frozenset[str]
 
 
-def plan_arena(program: Program, devices: DeviceSurvey) -> ArenaPlan:
-    """Return the places of the storages that have one, nested blocks included."""
-    found = _Candidates(LineEffects.of_program(program), devices.kinds)
+def plan_arena(
+    program: Program, kinds: frozenset[str], *, has_streams: bool = False
+) -> ArenaPlan:
+    """Return the places of the storages that have one, nested blocks included.
+
+    ``kinds`` are the kinds of device that have regions besides the CPU.  With
+    ``has_streams``, storages there share no bytes, as lines that are in order may run at
+    once on two streams.
+    """
+    found = _Candidates(LineEffects.of_program(program), kinds)
     found.add_block(program.lines, program.outputs, program_entry(program), {})
     offsets: dict[str, int] = {}
     regions: dict[Device, Region] = {}
@@ -78,11 +84,9 @@ def plan_arena(program: Program, devices: DeviceSurvey) -> ArenaPlan:
             device = plain_device(candidate.storage.type.device)
             is_kept = device != CPU and candidate.storage.kind is StorageKind.PROGRAM
             groups.setdefault((device, is_kept), []).append(candidate)
-    # Lines that are in order may run at once on two streams.
-    beside = devices.has_streams
     for (device, is_kept), candidates in groups.items():
         buffers = [
-            candidate.buffer(found.time, stays=beside and device != CPU)
+            candidate.buffer(found.time, stays=has_streams and device != CPU)
             for candidate in candidates
         ]
         plan = plan_greedily(buffers)
@@ -99,6 +103,11 @@ def plan_arena(program: Program, devices: DeviceSurvey) -> ArenaPlan:
         if is_kept:
             kept_names.update(candidate.storage.name for candidate in candidates)
     return ArenaPlan(offsets, regions, kept, frozenset(kept_names))
+
+
+def plain_device(device: Device) -> Device:
+    """Return the device without an index that is 0: ``cuda:0`` is ``cuda``."""
+    return Device(device.kind) if device.index == 0 else device
 
 
 @frozen

@@ -8,11 +8,10 @@ from hypothesis import given
 
 from tests.cpp_emitter.running import parsed
 from wrapperir.analysis import StorageKind, find_storages, program_entry, storage_bytes
+from wrapperir.emit.arena import plan_arena
 from wrapperir.ir import CPU, Program
 from wrapperir.ir.effects import LineEffects
 from wrapperir.testing import programs
-from wrapperir_cpp.arena import plan_arena
-from wrapperir_cpp.device_survey import survey_devices
 
 
 def placed(lines: str, outputs: str = "") -> dict[str, int]:
@@ -21,7 +20,7 @@ def placed(lines: str, outputs: str = "") -> dict[str, int]:
         "program @main(%x: f32[s0, 8], %m: f32[8, 8]) {\n  symbol s0: int = size(%x, 0)\n"
     )
     program = parsed(f"{head}{lines}\n  return {outputs}".rstrip() + "\n}\n")
-    return dict(plan_arena(program, survey_devices(program, frozenset())).offsets)
+    return dict(plan_arena(program, frozenset()).offsets)
 
 
 def test_what_is_not_alive_together_shares_bytes() -> None:
@@ -146,7 +145,7 @@ def test_places_are_aligned_and_workspaces_of_the_program_kept() -> None:
         }
         """
     )
-    plan = plan_arena(program, survey_devices(program, frozenset()))
+    plan = plan_arena(program, frozenset())
     region = plan.regions[CPU]
     assert region.alignment == 1024
     assert plan.offsets["a"] % 1024 == 0
@@ -159,7 +158,7 @@ def test_no_two_storages_that_live_together_share_a_byte(program: Program) -> No
     effects = LineEffects.of_program(program)
     entry = program_entry(program)
     found = find_storages(program.lines, program.outputs, entry, effects)
-    plan = plan_arena(program, survey_devices(program, frozenset()))
+    plan = plan_arena(program, frozenset())
     spans: list[tuple[int, int, int, int]] = []
     for storage in found.storages:
         offset = plan.offsets.get(storage.name)
