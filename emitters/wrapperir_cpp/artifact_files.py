@@ -62,7 +62,8 @@ def emit_artifact(
         included.insert(1, "choices.h")
     if used:
         included.append("device.h")
-    included += [header for table in used for header in table.headers]
+    for table in used:
+        included.extend(table.headers)
     spelled = [fragment("runtime/{}", fragment(name)) for name in included]
     text = format_program_text(program)
     places = find_lines(program, text)

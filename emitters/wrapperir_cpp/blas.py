@@ -11,7 +11,6 @@ import platform
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import LiteralString
 
 from attrs import frozen
 
@@ -32,7 +31,6 @@ MOST_WORK = 64**3
 """Multiplications up to which the way to BLAS counts."""
 
 _FUNCTIONS: Mapping[DType, str] = {DType.F32: "sgemm_", DType.F64: "dgemm_"}
-_C_TYPES: Mapping[DType, LiteralString] = {DType.F32: "float", DType.F64: "double"}
 
 
 @frozen
@@ -283,7 +281,7 @@ def _emit_gemm(
     first, second = _scale(alpha, dtype), _scale(beta, dtype)
     if first is None or second is None:
         return False
-    c_type = fragment(_C_TYPES[dtype])
+    c_type = fragment(dtype.cpp_type)
     pointers = [tensor_pointer(context, name, c_type) for name in names]
     if second != 0 and source != out:
         copy = _format_source(context, source, types[0], pointers[0])
@@ -314,5 +312,5 @@ def _format_source(
     return format_copy(
         out,
         type,
-        (pointer, tensor_pointer(context, source.name, fragment(_C_TYPES[type.dtype]))),
+        (pointer, tensor_pointer(context, source.name, fragment(type.dtype.cpp_type))),
     )

@@ -8,12 +8,12 @@ from wrapperir.ir import ComplexLiteral, Device, DType, SymbolKind, TorchEnum
 from wrapperir.operators import Kind, Schema, SchemaType
 from wrapperir_cpp.literals import format_dtype, format_float, format_int, format_string
 from wrapperir_cpp.module_text import CppModule
+from wrapperir_cpp.operator_binding import ResultValue
 from wrapperir_cpp.operator_values import (
     ListValue,
     NoValue,
     NumberValue,
     OperatorValue,
-    ResultValue,
     TensorValue,
 )
 

@@ -79,6 +79,10 @@ _ROUNDINGS: Mapping[ExprOp, LiteralString] = {
     ExprOp.TRUNC: "num::trunc({})",
     ExprOp.ROUND: "num::round({})",
 }
+_REAL_FUNCTIONS: Mapping[ExprOp, LiteralString] = {
+    ExprOp.SQRT: "num::sqrt({})",
+    ExprOp.LOG2: "num::log2({})",
+}
 
 
 class ExpressionFormatter:
@@ -294,17 +298,26 @@ def _rounding(op: ExprOp, term: Term) -> Term:
     return Term(fragment(_ROUNDINGS[op], term.text), ATOM, INT)
 
 
+def _not(_op: ExprOp, term: Term) -> Term:
+    return Term(fragment("!{}", term.condition()), UNARY, BOOL)
+
+
+def _to_float(_op: ExprOp, term: Term) -> Term:
+    return term if term.kinds == FLOAT else Term(term.real(), ATOM, FLOAT)
+
+
+def _real_function(op: ExprOp, term: Term) -> Term:
+    return Term(fragment(_REAL_FUNCTIONS[op], term.real()), ATOM, FLOAT)
+
+
 _OTHERS: Mapping[ExprOp, Callable[..., Term]] = {
     ExprOp.TRUEDIV: _true_division,
     ExprOp.POW: _power,
     ExprOp.NEG: _negation,
     ExprOp.ABS: _magnitude,
-    ExprOp.NOT: lambda _, term: Term(fragment("!{}", term.condition()), UNARY, BOOL),
-    ExprOp.TO_FLOAT: lambda _, term: (
-        term if term.kinds == FLOAT else Term(term.real(), ATOM, FLOAT)
-    ),
-    ExprOp.SQRT: lambda _, term: Term(fragment("num::sqrt({})", term.real()), ATOM, FLOAT),
-    ExprOp.LOG2: lambda _, term: Term(fragment("num::log2({})", term.real()), ATOM, FLOAT),
+    ExprOp.NOT: _not,
+    ExprOp.TO_FLOAT: _to_float,
+    **dict.fromkeys(_REAL_FUNCTIONS, _real_function),
     **dict.fromkeys(_ROUNDINGS, _rounding),
     **dict.fromkeys(_BITS, _bits),
 }

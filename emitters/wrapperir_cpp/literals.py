@@ -1,32 +1,12 @@
 """Literals, and conversions of numbers to their declared kind, in C++."""
 
 import math
-from collections.abc import Mapping
-from typing import LiteralString
 
 from wrapperir.emit import Fragment, fragment
 from wrapperir.ir import DType, SymbolKind
 
 _LEAST = -(2**63)
 _PRINTABLE = frozenset(map(chr, range(0x20, 0x7F))) - frozenset('"\\?')
-
-C_TYPES: Mapping[DType, LiteralString] = {
-    DType.F64: "double",
-    DType.F32: "float",
-    **{
-        DType.I64: "int64_t",
-        DType.I32: "int32_t",
-        DType.I16: "int16_t",
-        DType.I8: "int8_t",
-    },
-    **{DType.U64: "uint64_t", DType.U32: "uint32_t", DType.U16: "uint16_t"},
-    **{DType.U8: "uint8_t", DType.BOOL: "bool"},
-    # Their bits: the C interface has classes of PyTorch's here, of the same size.
-    **dict.fromkeys((DType.F16, DType.BF16), "uint16_t"),
-    **dict.fromkeys((DType.F8E4M3FN, DType.F8E4M3FNUZ), "uint8_t"),
-    **dict.fromkeys((DType.F8E5M2, DType.F8E5M2FNUZ, DType.F8E8M0FNU), "uint8_t"),
-}
-"""The C++ types of elements that are read; small floats are read as their bits."""
 
 
 def format_int(value: int) -> Fragment:

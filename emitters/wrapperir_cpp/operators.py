@@ -31,12 +31,10 @@ from wrapperir_cpp.dispatcher import format_dispatched_call, is_carried
 from wrapperir_cpp.layout import BRIDGE_SOURCE
 from wrapperir_cpp.memory import allocate, define_scalar, result_slot
 from wrapperir_cpp.module_text import CppModule
+from wrapperir_cpp.operator_binding import bind_arguments, bind_results, called_schema
 from wrapperir_cpp.operator_values import (
     OperatorValue,
     TensorValue,
-    bind_arguments,
-    bind_results,
-    called_schema,
     value_of,
 )
 from wrapperir_cpp.shims import find_shim, format_shim_call, returns_nothing

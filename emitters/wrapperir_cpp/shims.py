@@ -23,12 +23,12 @@ from wrapperir.operators import Kind, Parameter, Schema, SchemaType
 from wrapperir_cpp.dispatcher import format_device, format_integers
 from wrapperir_cpp.literals import format_dtype, format_float, format_int, format_string
 from wrapperir_cpp.module_text import CppModule
+from wrapperir_cpp.operator_binding import ResultValue
 from wrapperir_cpp.operator_values import (
     ListValue,
     NoValue,
     NumberValue,
     OperatorValue,
-    ResultValue,
     TensorValue,
     tensors_in,
 )

@@ -1,8 +1,6 @@
 """Definitions of symbols in C++."""
 
 import math
-from collections.abc import Mapping
-from typing import LiteralString
 
 from wrapperir.emit import Fragment, fragment
 from wrapperir.emit.number_kinds import kind_of
@@ -24,7 +22,6 @@ from wrapperir.ir import (
 )
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.literals import (
-    C_TYPES,
     format_converted,
     format_dtype,
     format_float,
@@ -34,15 +31,6 @@ from wrapperir_cpp.literals import (
 from wrapperir_cpp.memory import tensor_handle, tensor_pointer
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
-
-
-_READERS: Mapping[DType, LiteralString] = {
-    **{DType.F64: "float64", DType.F32: "float32", DType.F16: "float16"},
-    **{DType.BF16: "bfloat16", DType.I64: "int64", DType.I32: "int32", DType.I16: "int16"},
-    **{DType.I8: "int8", DType.U64: "uint64", DType.U32: "uint32", DType.U16: "uint16"},
-    **{DType.U8: "uint8", DType.BOOL: "bool"},
-}
-"""The ends of the names of PyTorch's functions that read an element, from any device."""
 
 
 def emit_symbol_definition(context: Context, line: SymbolDefinitionLine) -> None:
@@ -91,21 +79,34 @@ def _format_offset(context: Context, buffer: str) -> Fragment:
 
 def _format_item(context: Context, buffer: str, kind: SymbolKind) -> Fragment:
     type = context.facts.tensor_type(buffer)
-    dtype, c_type = type.dtype, C_TYPES.get(type.dtype)
+    dtype, c_type = type.dtype, _c_type(type.dtype)
     on_cpu = type.device.kind == "cpu"
-    if c_type is None or (dtype not in _READERS and not on_cpu):
+    if c_type is None or (_is_small_float(dtype) and dtype.itemsize == 1 and not on_cpu):
         context.report(f"an element of {dtype} on {type.device} cannot be read", buffer)
         return fragment("0")
     if on_cpu:
-        value = _format_element(context, buffer, type, fragment(c_type))
+        value = _format_element(context, buffer, type, c_type)
     else:
-        value = _format_read(context, buffer, dtype, fragment(c_type))
-    if dtype.is_float and dtype.itemsize < 4:
+        value = _format_read(context, buffer, dtype, c_type)
+    if _is_small_float(dtype):
         value = fragment("num::small_float({}, {})", format_dtype(dtype), value)
     if dtype is DType.U64 and kind is SymbolKind.INT:
         return fragment("num::signed_int({}, {})", value, context.line_number())
     old = kind_of(dtype)
     return value if old is kind else format_converted(value, old, kind)
+
+
+def _is_small_float(dtype: DType) -> bool:
+    return dtype.is_float and dtype.itemsize < 4
+
+
+def _c_type(dtype: DType) -> Fragment | None:
+    """Return the C++ type of an element that can be read; a small float is its bits."""
+    if dtype is DType.F4E2M1FN_X2 or not (dtype.is_float or dtype.is_integer):
+        return None
+    if _is_small_float(dtype):
+        return fragment("uint16_t") if dtype.itemsize == 2 else fragment("uint8_t")
+    return fragment(dtype.cpp_type)
 
 
 def _format_element(
@@ -125,7 +126,7 @@ def _format_element(
 
 def _format_read(context: Context, buffer: str, dtype: DType, c_type: Fragment) -> Fragment:
     """Return the element as PyTorch reads it, from any device."""
-    function = fragment("aoti_torch_item_{}", fragment(_READERS[dtype]))
+    function = fragment("aoti_torch_item_{}", fragment(dtype.torch_name))
     context.module.declare(
         fragment("AOTITorchError {}(AtenTensorHandle, {}*)", function, c_type)
     )

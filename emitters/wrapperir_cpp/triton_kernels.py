@@ -31,7 +31,7 @@ from wrapperir.kernels.triton_signature import (
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.kernel_language import KernelLanguage, LaunchArgument
 from wrapperir_cpp.layout import KERNELS
-from wrapperir_cpp.literals import C_TYPES, format_int
+from wrapperir_cpp.literals import format_int
 from wrapperir_cpp.streams import format_stream
 
 KERNEL_FACTS = ".triton.json"
@@ -127,7 +127,7 @@ def _format_argument(
         return fragment("int8_t({})", expressions.format_bool(value))
     if dtype in _REAL:
         return fragment(_REAL[dtype], expressions.format_real(value))
-    c_type = fragment(C_TYPES[dtype])
+    c_type = fragment(dtype.cpp_type)
     number = expressions.format_index(value)
     constant = expressions.constant(value)
     if isinstance(constant, int) and _fits(constant, dtype):

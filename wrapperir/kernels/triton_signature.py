@@ -136,6 +136,7 @@ def compilation_facts(
 
 def _triton_type(parameter: RuntimeParameter) -> str:
     spelled = parameter.dtype.triton_name
+    assert spelled is not None  # a kernel is declared with types that Triton has
     match parameter:
         case ScalarParameter():
             return spelled
