@@ -102,7 +102,7 @@ def test_the_slow_choice_is_told_from_the_fast_one(emitter: str) -> None:
     slow, fast = selection.microseconds
     assert slow is not None
     assert fast is not None
-    assert slow > 5 * fast  # the times include the call, with its checks of inputs
+    assert slow > 20 * fast
     assert selection.device.endswith(f"torch {torch.__version__}")
 
 
