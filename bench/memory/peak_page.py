@@ -8,7 +8,8 @@ from bench.results import Record, tested_versions
 INTRODUCTION = """\
 # Memory of one call
 
-Models of transformers with random weights, {layers} layers of width {width} (ConvNeXt and
+Models of the library `transformers` with random weights,
+{layers} layers of width {width} (ConvNeXt and
 ResNet-50 have their own), {vocabulary} tokens, batches of {batch} × {length} tokens or
 images of 64 × 64, on the CPU with one thread. Attention is PyTorch's
 `scaled_dot_product_attention`. Made by `make bench-memory` with {versions}.

@@ -39,11 +39,12 @@ shape; even ones score the oracle and the policies. The figures are
 t(selected) / t(oracle), including the cost of deciding, for a given number of calls at the
 shape.
 
-- *luck of the oracle*: the fastest choice of the scoring half itself. Its distance below 1
+- *luck of the oracle*: the fastest choice by the even repetitions. Its distance below 1
   is the noise of the measurement.
-- *best single choice*: the choice with the least geometric mean over these very shapes.
+- *best single choice*: the choice with the least geometric mean over the scored shapes.
 - *benchmark once*: the choice that is fastest at the first shape, for all shapes; averaged
-  over every shape as the first. Deciding is running each choice twice at that shape.
+  over every shape as the first. The cost of deciding is two runs of each choice at
+  that shape.
 - *nearest hint*: the rule of `nearest_shape`, as in Inductor's multi-kernels with size
   hints. The hints are squares of {hints}, or the nearest of these that is
   timed, each with its fastest choice.

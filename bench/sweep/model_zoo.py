@@ -1,4 +1,4 @@
-"""The models of the sweep: ten architectures of transformers, tiny, random weights."""
+"""The models of the sweep: ten tiny architectures of ``transformers``, random weights."""
 
 from collections.abc import Callable, Mapping
 

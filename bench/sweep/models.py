@@ -29,10 +29,10 @@ SECONDS = 600.0
 INTRODUCTION = """\
 # Model architectures{title}
 
-Ten architectures of transformers with small random weights, on the CPU, compiled with
-`backend="wrapperir"`{option} and with plain Inductor. The error is the largest absolute
-difference from eager over every output and, in training, every gradient and buffer. A
-task passes if its error is at most {tolerance:g}. Seconds are those of
+Ten models of the library `transformers` with small random weights, on the CPU, compiled
+with `backend="wrapperir"`{option} and with plain Inductor. The error is the largest
+absolute difference from eager over every output and, in training, every gradient and
+buffer. A task passes if its error is at most {tolerance:g}. Seconds are those of
 the first call with empty caches, compilation included. Plain Inductor runs
 first in the process, so its seconds include some of the process's start. Made by
 `make sweep-models{setting}` with {versions}.
