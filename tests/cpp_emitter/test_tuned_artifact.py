@@ -91,9 +91,9 @@ class Clock:
 
 def with_a_gpu(patch: pytest.MonkeyPatch, clock: Clock) -> None:
     patch.setattr("wrapperir_cpp.tuned_artifact.present_targets", lambda: (HERE,))
-    patch.setattr("wrapperir.tuning.planning.missing_device", lambda _: None)
+    patch.setattr("wrapperir.tuning.planning._missing_device", lambda _: None)
     facts = {"device": "a made-up GPU", "torch": "2.99"}
-    for module in ("choice_facts", "machine"):
+    for module in ("choice_facts", "tune"):
         patch.setattr(f"wrapperir.tuning.{module}.machine_facts", lambda _: facts)
     patch.setattr(
         "wrapperir.tuning.tune.tune_program", functools.partial(tune_program, timer=clock)

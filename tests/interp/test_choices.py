@@ -305,7 +305,7 @@ def test_only_cpp_kernels_that_may_be_called_are_built(
         given.extend(sources)
         return [cpp_build.CppBuildError("refused") for _ in sources]
 
-    monkeypatch.setattr(cpp_build, "build_libraries", refuse)
+    monkeypatch.setattr("wrapperir.kernels.build_libraries", refuse)
     kernels = "".join(BROKEN.format(index, index) for index in range(3))
     multi_kernel = MULTI_KERNEL.format(selection).replace("@k", "@broken")
     found = fault(

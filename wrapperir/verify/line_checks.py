@@ -33,6 +33,7 @@ from wrapperir.ir import (
     WhileLoopLine,
     keyword,
 )
+from wrapperir.ir.effects import LineEffects
 from wrapperir.verify.asserts import (
     check_assert_alignment,
     check_assert_not_nan,
@@ -60,11 +61,6 @@ from wrapperir.verify.pools import check_allocate_pool, check_place
 from wrapperir.verify.state import State
 from wrapperir.verify.symbols import check_symbol_definition
 
-_BRINGING_SYMBOLS = frozenset(
-    {SymbolDefinitionLine, MultiOutputLine, FreeLine, CommentLine}
-)
-"""Lines that may stand between a result and the definition of a symbol of its type."""
-
 
 class LineChecks(LineVisitor[None]):
     """Checks lines, one after the other; ``state`` says where the walk is."""
@@ -81,8 +77,9 @@ class LineChecks(LineVisitor[None]):
     def walk(self, lines: Sequence[BodyLine]) -> None:
         """Check the lines of the current scope, in order."""
         scope, by_kind = self._state.scope, self.by_kind
+        effects = LineEffects(None)
         for index, line in enumerate(lines):
-            if scope.awaited and line.__class__ not in _BRINGING_SYMBOLS:
+            if scope.awaited and not effects.visit(line).leaves_types_open:
                 report_awaited(self._state)
             scope.index = index
             by_kind[line.__class__](line)

@@ -106,8 +106,7 @@ def _role_of(state: State, name: str, type: ValueType, role: Role) -> Role:
 
 def _enter_anyway(state: State, value: ValueFacts) -> None:
     first = state.values.get(value.name)
-    value.live = False
-    value.poisoned = True
+    value.poison()
     if first is None:
         state.report(
             Code.INVALID_IDENTIFIER,

@@ -92,7 +92,9 @@ class ValueFacts:
     dropped: int = -1
 
     def poison(self) -> None:
-        """Report nothing more about this name."""
+        """Report nothing more about this name, nor what its uses would have written."""
+        self.storage.written = True
+        self.storage.unwritten = None
         if self.live and self.storage.placement is not None:
             self.storage.placement.drop(self.scope)
         self.live = False
