@@ -106,6 +106,7 @@ def _role_of(state: State, name: str, type: ValueType, role: Role) -> Role:
 
 def _enter_anyway(state: State, value: ValueFacts) -> None:
     first = state.values.get(value.name)
+    value.live = False  # first: the value does not count among the names of a placement
     value.poison()
     if first is None:
         state.report(
