@@ -10,7 +10,7 @@ On other devices work runs in the order in which it is submitted, so no actions 
 """
 
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from attrs import define, field, frozen
 
@@ -107,10 +107,13 @@ class StreamUses:
                 case Origin.ALLOCATED | Origin.PROGRAM | Origin.POOL:
                     self._roots[made.name] = made.name
                     self.users[made.name] = {}
-                case Origin.PLACED | Origin.VIEW | Origin.MOVED if made.source is not None:
-                    self._add_name(made.name, made.source)
+                case Origin.PLACED | Origin.VIEW | Origin.MOVED:
+                    if made.source is not None:
+                        self._add_name(made.name, made.source)
+                case Origin.OPERATOR | Origin.BLOCK | Origin.ELEMENT | Origin.NONE:
+                    pass  # not memory that the program allocates
                 case _:
-                    pass
+                    assert_never(made.origin)
         if effects.stream is not None and effects.stream.device.kind == "cuda":
             stream = stream_of(effects.stream.device, effects.stream.number)
             self._add_use(stream, effects.uses if effects.launches else ())
