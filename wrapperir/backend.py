@@ -70,8 +70,8 @@ def read_options(options: Mapping[str, object]) -> BackendOptions:
         raise DiagnosticError(
             *[
                 Diagnostic(
-                    code=Code.UNKNOWN_OPTION,
-                    message=f"backend wrapperir has no option {name!r}",
+                    Code.UNKNOWN_OPTION,
+                    f"backend wrapperir has no option {name!r}",
                     hint=f"the options are {', '.join(OPTIONS)}",
                 )
                 for name in unknown
@@ -113,11 +113,8 @@ def _strings(value: object) -> tuple[str, ...] | None:
 
 
 def _invalid(name: str, wanted: str, value: object) -> DiagnosticError:
-    return DiagnosticError(
-        Diagnostic(
-            code=Code.INVALID_OPTION,
-            message=f"option {name!r} is {wanted}, not {type(value).__name__}",
-        )
+    return Code.INVALID_OPTION.error(
+        f"option {name!r} is {wanted}, not {type(value).__name__}"
     )
 
 
@@ -143,12 +140,8 @@ def compile_lowered(lowered: "Lowered", options: BackendOptions, role: str) -> "
     try:
         folder = None if root is None else dump_folder(root, role)
     except OSError as error:
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.INVALID_OPTION,
-                message=f"option 'dump_dir': {str(root)!r} cannot be written:"
-                f" {error.strerror}",
-            )
+        raise Code.INVALID_OPTION.error(
+            f"option 'dump_dir': {str(root)!r} cannot be written: {error.strerror}"
         ) from error
     return compile_program(
         lowered.program,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Loaded, Value, read_artifact
 from wrapperir.emit.artifact import MANIFEST
 
@@ -86,12 +86,8 @@ def find_artifact(path: Path) -> Path:
         raise _nothing(f"{path} holds no compiled program")
     if len(found) > 1:
         shown = ", ".join(str(artifact) for artifact in found[:10])
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.NO_PROGRAM,
-                message=f"{path} holds {len(found)} programs",
-                hint=f"load one of {shown}",
-            )
+        raise Code.NO_PROGRAM.error(
+            f"{path} holds {len(found)} programs", hint=f"load one of {shown}"
         )
     return found[0]
 
@@ -116,4 +112,4 @@ def _checked_folder(name: object) -> str:
 
 
 def _nothing(message: str) -> DiagnosticError:
-    return DiagnosticError(Diagnostic(code=Code.INVALID_ARTIFACT, message=message))
+    return Code.INVALID_ARTIFACT.error(message)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import LiteralString
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.emit import Fragment, NameTable, fragment, joined
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.ir import (
@@ -77,7 +77,7 @@ def _c_type(line: KernelDefinitionLine, parameter: RuntimeParameter) -> Fragment
     spelled = _NUMBERS.get(parameter.dtype)
     if spelled is None:
         message = f"a number of type {parameter.dtype} cannot be passed to a kernel"
-        raise DiagnosticError.of(Code.UNSUPPORTED_FEATURE, message, subject=f"@{line.name}")
+        raise Code.UNSUPPORTED_FEATURE.error(message, subject=f"@{line.name}")
     return fragment(spelled)
 
 

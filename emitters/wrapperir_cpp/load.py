@@ -11,7 +11,7 @@ from typing import Protocol, cast
 import torch
 from attrs import evolve
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.emit import Artifact, Loaded
 from wrapperir.emit.artifact_store import store_artifact
 from wrapperir.kernels import failed
@@ -50,12 +50,11 @@ def load_library(artifact: Artifact, constants: Mapping[str, torch.Tensor]) -> L
     try:
         return binding.Program(library, given)
     except KeyError as error:
-        raise DiagnosticError.of(
-            Code.MISSING_CONSTANT, f"no tensor was given for constant {error}"
+        raise Code.MISSING_CONSTANT.error(
+            f"no tensor was given for constant {error}"
         ) from None
     except (ImportError, RuntimeError, TypeError) as error:
-        raise DiagnosticError.of(
-            Code.INVALID_ARTIFACT,
+        raise Code.INVALID_ARTIFACT.error(
             f"the library does not load: {error}",
             hint="compile the program again, with this torch and on this machine",
         ) from None

@@ -32,7 +32,7 @@ from wrapperir_cpp.value_storage import Indices
 
 def refused(message: str) -> DiagnosticError:
     """Return the error for an operator call that has no form in C++."""
-    return DiagnosticError.of(Code.UNSUPPORTED_FEATURE, message)
+    return Code.UNSUPPORTED_FEATURE.error(message)
 
 
 def called_schema(line: ExternKernelLine) -> Schema:

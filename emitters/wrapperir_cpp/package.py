@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from wrapperir import __version__
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.emit.artifact import Manifest, checked_content
 from wrapperir.emit.package import read_manifest, write_package
 from wrapperir_cpp.layout import BUILD_FACTS, LIBRARY
@@ -25,7 +25,7 @@ def package_library(directory: Path, path: Path) -> None:
         if file not in manifest.files:
             message = f"{directory} has no {file}: it was emitted, but not built"
             hint = "wrapperir compile PROGRAM.wir --emitter cpp -o DIR builds it"
-            raise DiagnosticError.of(Code.INVALID_ARTIFACT, message, hint=hint)
+            raise Code.INVALID_ARTIFACT.error(message, hint=hint)
     model = {
         "AOTI_DEVICE_KEY": _device(manifest, directory),
         # What PyTorch compares with the machine that loads it.

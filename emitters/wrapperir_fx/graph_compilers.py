@@ -8,7 +8,7 @@ from typing import cast
 import torch
 from torch.fx import GraphModule
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Note
+from wrapperir.diagnostics import Code, DiagnosticError, Note
 from wrapperir.emit import GraphCompiler, Loaded, Value
 
 _PYTORCH = str(Path(torch.__file__).parent)
@@ -80,13 +80,10 @@ def _place(frame: traceback.FrameSummary) -> str:
 
 
 def _fault(compile_graph: GraphCompiler, problem: str, *notes: Note) -> DiagnosticError:
-    return DiagnosticError(
-        Diagnostic(
-            code=Code.GRAPH_COMPILER_FAILED,
-            message=f"compile_graph {_name(compile_graph)} {problem}",
-            notes=notes,
-            hint="it takes a torch.fx.GraphModule and returns a function of the inputs",
-        )
+    return Code.GRAPH_COMPILER_FAILED.error(
+        f"compile_graph {_name(compile_graph)} {problem}",
+        notes=notes,
+        hint="it takes a torch.fx.GraphModule and returns a function of the inputs",
     )
 
 

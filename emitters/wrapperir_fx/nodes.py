@@ -10,7 +10,7 @@ from typing import NoReturn, TypeAlias
 from torch.fx import Graph, Node, Tracer
 from torch.fx.node import Argument
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit.provenance import format_provenance
 from wrapperir.fx import LINES, PROVENANCE
 from wrapperir.ir import BodyLine, Provenance
@@ -47,13 +47,10 @@ def _refuse(tracer: type) -> NoReturn:
 
 
 def _refused() -> DiagnosticError:
-    return DiagnosticError(
-        Diagnostic(
-            code=Code.UNSUPPORTED_FEATURE,
-            message="the code of a graph cannot be traced again: it allocates memory",
-            hint="save the module that the fx emitter made, or a copy.deepcopy of it, not"
-            " another module of its graph",
-        )
+    return Code.UNSUPPORTED_FEATURE.error(
+        "the code of a graph cannot be traced again: it allocates memory",
+        hint="save the module that the fx emitter made, or a copy.deepcopy of it, not"
+        " another module of its graph",
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.emit import Fragment, fragment, joined
 from wrapperir.emit.python.expressions import ExpressionFormatter, format_tuple
 from wrapperir.emit.python.literals import (
@@ -82,11 +82,8 @@ class ArgumentFormatter:
 
     def _format_enum(self, value: TorchEnum) -> Fragment:
         if value.name not in _ENUMS.get(value.kind, ()):
-            raise DiagnosticError(
-                Diagnostic(
-                    code=Code.UNSUPPORTED_FEATURE,
-                    message=f"torch has no {value.kind[:80]!a} named {value.name[:80]!a}",
-                )
+            raise Code.UNSUPPORTED_FEATURE.error(
+                f"torch has no {value.kind[:80]!a} named {value.name[:80]!a}"
             )
         name = Fragment(value.name)
         return self._module.bind(fragment("torch.{}", name), value.name)

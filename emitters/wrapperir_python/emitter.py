@@ -225,5 +225,5 @@ def _is_interpreted(facts: ProgramFacts, lines: PythonLines) -> bool:
             kinds |= devices
     if "cpu" in kinds and len(kinds) > 1:
         message = "Triton kernels run on the CPU and elsewhere in one program"
-        lines.problems.append(Diagnostic(code=Code.UNSUPPORTED_FEATURE, message=message))
+        lines.problems.append(Diagnostic(Code.UNSUPPORTED_FEATURE, message))
     return "cpu" in kinds

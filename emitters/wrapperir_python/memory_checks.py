@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.emit import Fragment, Loaded, Value, fragment, joined
 from wrapperir.emit.allocations import natural_alignment
 from wrapperir.emit.python.expressions import format_tuple
@@ -233,13 +233,10 @@ def reporting_faults(call: Loaded, memory_check: ModuleType) -> Loaded:
         try:
             return call(inputs)
         except failure as error:
-            raise DiagnosticError(
-                Diagnostic(
-                    code=Code.RUN_MEMORY_PLAN,
-                    message=f"%{error.buffer} {error.difference}",
-                    path=error.place,
-                    subject=f"%{error.buffer}",
-                )
+            raise Code.RUN_MEMORY_PLAN.error(
+                f"%{error.buffer} {error.difference}",
+                path=error.place,
+                subject=f"%{error.buffer}",
             ) from error
 
     return reporting

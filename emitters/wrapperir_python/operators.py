@@ -6,7 +6,7 @@ from typing import LiteralString
 
 from attrs import frozen
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.emit import Fragment, fragment, joined
 from wrapperir.emit.python.literals import format_keyword, format_string
 from wrapperir.emit.python.module_text import ModuleText
@@ -83,7 +83,7 @@ def bind_operator(module: ModuleText, line: ExternKernelLine) -> Fragment:
     try:
         parts = split_operator(line.operator)
     except UnknownOperatorError as error:
-        raise DiagnosticError.of(Code.UNSUPPORTED_FEATURE, str(error)) from None
+        raise Code.UNSUPPORTED_FEATURE.error(str(error)) from None
     expression = fragment("torch.ops")
     for part in parts:
         if keyword.iskeyword(part):  # aten.random.from

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from wrapperir.caching.private_cache import PrivateCache, user_cache
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code
 
 
 def build_cache(kind: str) -> PrivateCache:
@@ -23,12 +23,9 @@ def build_cache(kind: str) -> PrivateCache:
         reason = str(error.strerror or error)
         if error.filename:
             reason = f"{error.filename}: {reason}"
-    raise DiagnosticError(
-        Diagnostic(
-            code=Code.INVALID_ARTIFACT,
-            message=f"there is no place to keep what is built: {reason}",
-            hint="set XDG_CACHE_HOME to a directory of yours",
-        )
+    raise Code.INVALID_ARTIFACT.error(
+        f"there is no place to keep what is built: {reason}",
+        hint="set XDG_CACHE_HOME to a directory of yours",
     )
 
 

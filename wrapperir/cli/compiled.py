@@ -9,7 +9,7 @@ from attrs import frozen
 from wrapperir import __version__
 from wrapperir.cli.print import format_as
 from wrapperir.cli.source import PROGRAM_JSON, PROGRAM_TEXT
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.emit import Artifact
 from wrapperir.emit.constant_files import write_with_constants
 from wrapperir.emit.replacing import replacing
@@ -33,13 +33,9 @@ def check_directory(directory: Path) -> None:
         OSError: it cannot be read.
     """
     if directory.exists() and not _replaceable(directory):
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.INVALID_ARTIFACT,
-                message=f"{directory} exists and was not written by compile, so it is not"
-                " replaced",
-                hint="give a new or empty directory",
-            )
+        raise Code.INVALID_ARTIFACT.error(
+            f"{directory} exists and was not written by compile, so it is not replaced",
+            hint="give a new or empty directory",
         )
 
 

@@ -7,7 +7,7 @@ import click
 
 from wrapperir.cli.options import diagnostics_format_option, examples
 from wrapperir.cli.report import reporting
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code
 
 
 @click.command(
@@ -35,12 +35,9 @@ def command(directory: str, file: str, form: Literal["text", "json"]) -> None:
     from wrapperir.loading import find_artifact
 
     if Path(file).is_dir():
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.INVALID_ARTIFACT,
-                message=f"{file} is a directory, and a package is a file",
-                hint="give the name of the file to write, such as model.pt2",
-            )
+        raise Code.INVALID_ARTIFACT.error(
+            f"{file} is a directory, and a package is a file",
+            hint="give the name of the file to write, such as model.pt2",
         )
     artifact = find_artifact(Path(directory))
     _, manifest = read_manifest(artifact)

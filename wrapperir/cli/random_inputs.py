@@ -95,8 +95,8 @@ class _Draw:
                 lines = str(error).splitlines() or [error.__class__.__name__]
                 failed.append(
                     Diagnostic(
-                        code=Code.UNDRAWABLE_INPUT,
-                        message=f"%{name} cannot be drawn: {lines[0]}",
+                        Code.UNDRAWABLE_INPUT,
+                        f"%{name} cannot be drawn: {lines[0]}",
                         path=(part, index),
                         subject=f"%{name}",
                         hint="give a file of inputs",

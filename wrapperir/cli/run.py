@@ -145,10 +145,12 @@ def run_emitted(
 
 def _failure(artifact: "Artifact", error: Exception) -> Diagnostic:
     cause = (str(error).strip().splitlines() or ["no message"])[0]
+    message = (
+        f"the code of emitter {artifact.emitter} raised {type(error).__name__}: {cause}"
+    )
     return Diagnostic(
-        code=Code.EMITTED_CODE_FAILED,
-        message=f"the code of emitter {artifact.emitter} raised"
-        f" {type(error).__name__}: {cause}"[:1000],
+        Code.EMITTED_CODE_FAILED,
+        message[:1000],
         notes=tuple(
             Note(message=f"raised at {place}") for place in _place(artifact, error)
         ),

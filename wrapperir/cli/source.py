@@ -6,7 +6,7 @@ from pathlib import Path
 
 from attrs import evolve, field, frozen
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, LinePath, Position
+from wrapperir.diagnostics import Code, DiagnosticError, LinePath, Position
 from wrapperir.ir import Program
 from wrapperir.loading import COMPILED_MANIFEST
 
@@ -56,14 +56,11 @@ def read_source(path: str) -> Source:
 
 
 def _archive(name: str) -> DiagnosticError:
-    return DiagnosticError(
-        Diagnostic(
-            code=Code.NO_PROGRAM,
-            message=f"{name} is an archive, such as a package, not a program's text",
-            hint="wrapperir.load of Python loads a package, and its text is"
-            " extra/wrapperir/program.wir in it; wrapperir compile takes what"
-            " torch.export.save wrote",
-        )
+    return Code.NO_PROGRAM.error(
+        f"{name} is an archive, such as a package, not a program's text",
+        hint="wrapperir.load of Python loads a package, and its text is"
+        " extra/wrapperir/program.wir in it; wrapperir compile takes what"
+        " torch.export.save wrote",
     )
 
 
@@ -81,7 +78,7 @@ def _program_in(directory: Path) -> Path:
         message = f"{directory} holds no program: compile found none to write"
     else:
         message = f"{directory} is a directory that compile did not write"
-    raise DiagnosticError(Diagnostic(code=Code.NO_PROGRAM, message=message, hint=hint))
+    raise Code.NO_PROGRAM.error(message, hint=hint)
 
 
 def parse_source(source: Source) -> tuple[Program, Source]:
@@ -115,12 +112,8 @@ def _check_encoding(text: str) -> None:
         position = Position(
             before.count("\n") + 1, error.start - (before.rfind("\n") + 1) + 1
         )
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.BAD_ENCODING,
-                message=f"not UTF-8 text (byte 0x{byte:02x} at offset {offset})",
-                position=position,
-            )
+        raise Code.BAD_ENCODING.error(
+            f"not UTF-8 text (byte 0x{byte:02x} at offset {offset})", position=position
         ) from None
 
 

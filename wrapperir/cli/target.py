@@ -39,12 +39,9 @@ def split_target(text: str) -> tuple[Path, str]:
     """
     file, colon, name = text.rpartition(":")
     if not colon or not file.endswith(".py") or not name.isidentifier():
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.TARGET_SPELLING,
-                message=f"{text[:200]!r} is neither FILE.py:NAME nor a .pt2 file",
-                hint="write the file, a colon, and the name of a function or module in it",
-            )
+        raise Code.TARGET_SPELLING.error(
+            f"{text[:200]!r} is neither FILE.py:NAME nor a .pt2 file",
+            hint="write the file, a colon, and the name of a function or module in it",
         )
     return Path(file), name
 
@@ -67,12 +64,9 @@ def load_target(text: str) -> Target:
         found = guarded(path, found)
     if not callable(found):
         defined = [n for n, v in vars(module).items() if callable(v) and n[:1] != "_"]
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.TARGET_MISSING,
-                message=f"{path} defines no function or module {name}",
-                hint=f"it defines {', '.join(defined[:20])}" if defined else None,
-            )
+        raise Code.TARGET_MISSING.error(
+            f"{path} defines no function or module {name}",
+            hint=f"it defines {', '.join(defined[:20])}" if defined else None,
         )
     inputs: Any = getattr(module, "EXAMPLE_INPUTS", None)
     if callable(maker := getattr(module, "example_inputs", None)):
@@ -120,15 +114,15 @@ def _failure(path: Path, error: BaseException) -> Diagnostic:
         places = [f"{error.filename}:{error.lineno}"]
     if _lacks_compiler(error):
         return Diagnostic(
-            code=Code.KERNEL_BUILD_FAILED,
-            message=f"there is no C++ compiler, which Inductor needs to compile {path}",
+            Code.KERNEL_BUILD_FAILED,
+            f"there is no C++ compiler, which Inductor needs to compile {path}",
             hint="install one, such as g++, or set CXX to it",
         )
     lines = [line for line in str(error).splitlines() if line.strip()]
     message = f"{type(error).__name__}: {' '.join(lines[:6])}"[:1000]
     return Diagnostic(
-        code=Code.TARGET_FAILED,
-        message=f"{path} failed: {message}",
+        Code.TARGET_FAILED,
+        f"{path} failed: {message}",
         notes=tuple(Note(message=f"raised at {place}") for place in places[-1:]),
     )
 
@@ -154,9 +148,7 @@ def _arguments(path: Path, inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]
             what = "gives no example inputs"
             if inputs is not None:
                 what = f"gives a {type(inputs).__name__} as example inputs"
-            raise DiagnosticError(
-                Diagnostic(code=Code.EXAMPLE_INPUTS, message=f"{path} {what}", hint=_FORMS)
-            )
+            raise Code.EXAMPLE_INPUTS.error(f"{path} {what}", hint=_FORMS)
 
 
 def _keywords(kwargs: Mapping[Any, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import torch
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Value
 from wrapperir.ir import Program
 
@@ -101,6 +101,4 @@ def _value(path: str, name: str, value: object) -> Value:
 
 
 def _bad(path: str, what: str) -> DiagnosticError:
-    return DiagnosticError(
-        Diagnostic(code=Code.VALUES_FILE, message=f"{path} {what}"[:500])
-    )
+    return Code.VALUES_FILE.error(f"{path} {what}"[:500])

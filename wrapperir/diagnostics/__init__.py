@@ -4,12 +4,13 @@ from wrapperir.diagnostics.codes import Code
 from wrapperir.diagnostics.diagnostic import (
     Diagnostic,
     DiagnosticError,
+    FaultError,
     LinePath,
     Note,
     Position,
     Severity,
+    first_line,
 )
-from wrapperir.diagnostics.fault import FaultError, first_line
 from wrapperir.diagnostics.rendering import format_diagnostics, format_diagnostics_json
 
 __all__ = [

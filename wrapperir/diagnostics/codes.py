@@ -6,6 +6,14 @@ entry with an example in ``docs/reference/diagnostics.md``, which a test holds.
 
 from enum import StrEnum
 
+from wrapperir.diagnostics.diagnostic import (
+    Diagnostic,
+    DiagnosticError,
+    LinePath,
+    Note,
+    Position,
+)
+
 
 class Code(StrEnum):
     """``WIR`` and three digits; the first digit is the part that reports it."""
@@ -412,3 +420,26 @@ class Code(StrEnum):
     """Dynamo found nothing to compile in the user's function."""
     NO_PROGRAM = "WIR908"
     """A directory that is given as a program holds none, or several."""
+
+    def error(
+        self,
+        message: str,
+        *,
+        path: LinePath | None = None,
+        subject: str | None = None,
+        position: Position | None = None,
+        notes: tuple[Note, ...] = (),
+        hint: str | None = None,
+    ) -> DiagnosticError:
+        """Return the exception for one diagnostic with this code."""
+        return DiagnosticError(
+            Diagnostic(
+                self,
+                message,
+                path=path,
+                subject=subject,
+                position=position,
+                notes=notes,
+                hint=hint,
+            )
+        )

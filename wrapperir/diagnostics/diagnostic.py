@@ -1,11 +1,12 @@
-"""A diagnostic: what was wrong, where, and what to do, with a stable code."""
+"""Diagnostics, their places in programs and files, and the exceptions that carry them."""
 
 from enum import StrEnum
-from typing import Self, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from wrapperir.diagnostics.codes import Code
+if TYPE_CHECKING:
+    from wrapperir.diagnostics.codes import Code
 
 LinePath: TypeAlias = tuple[int | str, ...]
 """A place in a program.
@@ -17,7 +18,7 @@ a nested block, ``("inputs", 0)`` an input; then ``"outputs"``, ``"symbols"``,
 
 
 class Severity(StrEnum):
-    """How bad it is; only errors make a program invalid."""
+    """The severity of a diagnostic; only errors make a program invalid."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -41,15 +42,15 @@ class Note:
     position: Position | None = None
 
 
-@frozen(kw_only=True)
+@frozen
 class Diagnostic:
     """One finding.
 
-    ``path`` places it in the program, ``subject`` is the text on that line to put the
-    caret under; ``position`` places it in a file that did not parse.
+    ``path`` is its place in the program, ``subject`` the text on that line to put the
+    caret under.  ``position`` is its place in a file that did not parse.
     """
 
-    code: Code
+    code: "Code"
     message: str
     severity: Severity = Severity.ERROR
     path: LinePath | None = None
@@ -60,30 +61,15 @@ class Diagnostic:
 
 
 class DiagnosticError(Exception):
-    """Work stopped because of what ``diagnostics`` say; there is at least one.
+    """The error with one or more ``diagnostics``.
 
-    As a string it has a line for each: code, message, place and hint.
+    As a string it has one line for each: code, message, place and hint.
     """
 
     def __init__(self, *diagnostics: Diagnostic) -> None:
         """Keep the diagnostics, first one first."""
         super().__init__("\n".join(_format_line(d) for d in diagnostics))
         self.diagnostics = diagnostics
-
-    @classmethod
-    def of(
-        cls,
-        code: Code,
-        message: str,
-        *,
-        path: LinePath | None = None,
-        subject: str | None = None,
-        hint: str | None = None,
-    ) -> Self:
-        """Return the exception for a single diagnostic."""
-        return cls(
-            Diagnostic(code=code, message=message, path=path, subject=subject, hint=hint)
-        )
 
 
 def _format_line(diagnostic: Diagnostic) -> str:
@@ -97,3 +83,32 @@ def _format_line(diagnostic: Diagnostic) -> str:
     at = f", at {place}" if place else ""
     hint = f" ({diagnostic.hint})" if diagnostic.hint is not None else ""
     return text + at + hint
+
+
+class FaultError(Exception):
+    """A fault of a running program or kernel; the executor adds its place."""
+
+    def __init__(
+        self,
+        code: "Code",
+        message: str,
+        *,
+        subject: str | None = None,
+        notes: tuple[Note, ...] = (),
+        hint: str | None = None,
+    ) -> None:
+        """Take the parts of the diagnostic, except its place."""
+        super().__init__(message)
+        self._diagnostic = Diagnostic(
+            code, message, subject=subject, notes=notes, hint=hint
+        )
+
+    def at(self, path: LinePath) -> DiagnosticError:
+        """Return the error that reports this fault at ``path``."""
+        return DiagnosticError(evolve(self._diagnostic, path=path))
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, or its type's name."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from attrs import frozen
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 
 ALIGNMENT = 64
 """Bytes to which PyTorch aligns each file in its archives."""
@@ -129,7 +129,7 @@ def find_entries(file: BinaryIO, what: str) -> dict[str, Entry]:
 
 def invalid(message: str) -> DiagnosticError:
     """Return the error for a file that is not a package, or a damaged one."""
-    return DiagnosticError(Diagnostic(code=Code.INVALID_ARTIFACT, message=message))
+    return Code.INVALID_ARTIFACT.error(message)
 
 
 def _find_bytes(file: BinaryIO, info: zipfile.ZipInfo) -> Entry:

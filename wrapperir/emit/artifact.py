@@ -9,7 +9,7 @@ from typing import TypeAlias, Union
 
 from attrs import frozen
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit.contract import Artifact
 from wrapperir.emit.replacing import replacing
 
@@ -221,4 +221,4 @@ def _replaceable(directory: Path) -> bool:
 
 
 def _invalid(message: str) -> DiagnosticError:
-    return DiagnosticError(Diagnostic(code=Code.INVALID_ARTIFACT, message=message))
+    return Code.INVALID_ARTIFACT.error(message)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from attrs import asdict, evolve, frozen
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit.artifact import (
     MANIFEST,
     checked_content,
@@ -266,4 +266,4 @@ def _numbers(found: object) -> list[int]:
 
 
 def _invalid(message: str) -> DiagnosticError:
-    return DiagnosticError(Diagnostic(code=Code.INVALID_ARTIFACT, message=message))
+    return Code.INVALID_ARTIFACT.error(message)

@@ -31,12 +31,7 @@ def check_constants(
             code = Code.CONSTANT_MISMATCH
             message = f"constant {constant.key!a} is {actual}, not {wanted}"
         found.append(
-            Diagnostic(
-                code=code,
-                message=message,
-                path=("constants", index),
-                subject=constant.name,
-            )
+            Diagnostic(code, message, path=("constants", index), subject=constant.name)
         )
     return tuple(found)
 

@@ -62,10 +62,5 @@ class Emission:
     def report(self, message: str, subject: str | None = None) -> None:
         """Refuse the current line: it needs something that the emitter lacks."""
         self.problems.append(
-            Diagnostic(
-                code=Code.UNSUPPORTED_FEATURE,
-                message=message,
-                path=self.path,
-                subject=subject,
-            )
+            Diagnostic(Code.UNSUPPORTED_FEATURE, message, path=self.path, subject=subject)
         )

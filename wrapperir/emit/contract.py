@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from attrs import field, frozen
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.ir import LINES, Language, Line, Program
 
 if TYPE_CHECKING:
@@ -84,9 +84,7 @@ class Emitter(ABC):
         """
         message = f"the {self.name} emitter has no checks of memory"
         hint = "the python emitter has; without an emitter the interpreter always checks"
-        raise DiagnosticError(
-            Diagnostic(code=Code.UNSUPPORTED_FEATURE, message=message, hint=hint)
-        )
+        raise Code.UNSUPPORTED_FEATURE.error(message, hint=hint)
 
     def trusting_inputs(self) -> "Emitter":
         """Return this emitter, made for callers whose guards have checked the inputs.
@@ -102,11 +100,7 @@ class Emitter(ABC):
             DiagnosticError: WIR705, it makes no graphs.
         """
         message = f"the {self.name} emitter makes no graphs that could be compiled"
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.UNSUPPORTED_FEATURE, message=message, hint="the fx emitter does"
-            )
-        )
+        raise Code.UNSUPPORTED_FEATURE.error(message, hint="the fx emitter does")
 
     @abstractmethod
     def emit(self, program: Program) -> Artifact:
@@ -145,7 +139,7 @@ class Emitter(ABC):
             OSError: a file cannot be read or written.
         """
         message = f"the {self.name} emitter has no packages"
-        raise DiagnosticError(Diagnostic(code=Code.UNSUPPORTED_FEATURE, message=message))
+        raise Code.UNSUPPORTED_FEATURE.error(message)
 
     @abstractmethod
     def load(self, artifact: Artifact, constants: Mapping[str, "torch.Tensor"]) -> Loaded:

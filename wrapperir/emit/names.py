@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.emit.fragment import Fragment
 from wrapperir.ir import is_identifier
 
@@ -46,12 +46,9 @@ class NameTable:
             DiagnosticError: ``name`` is not an identifier.
         """
         if not is_identifier(name):
-            raise DiagnosticError(
-                Diagnostic(
-                    code=Code.NAME_NOT_EMITTABLE,
-                    message=f"{name[:80]!a} is not an identifier",
-                    hint="names are ASCII letters, digits and _, and begin with no digit",
-                )
+            raise Code.NAME_NOT_EMITTABLE.error(
+                f"{name[:80]!a} is not an identifier",
+                hint="names are ASCII letters, digits and _, and begin with no digit",
             )
         while name in self._taken:
             name += "_"

@@ -157,13 +157,10 @@ def _blaming(emitter: Emitter) -> Generator[None]:
 
 def _fault(emitter: Emitter, problem: str, *notes: Note) -> DiagnosticError:
     module = type(emitter).__module__
-    return DiagnosticError(
-        Diagnostic(
-            code=Code.EMITTER_FAILED,
-            message=f"emitter {emitter.name!a} of {module} {problem}",
-            notes=notes,
-            hint="this is a fault of the emitter's plugin, not of the program",
-        )
+    return Code.EMITTER_FAILED.error(
+        f"emitter {emitter.name!a} of {module} {problem}",
+        notes=notes,
+        hint="this is a fault of the emitter's plugin, not of the program",
     )
 
 

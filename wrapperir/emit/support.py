@@ -43,8 +43,8 @@ def check_support(
         ):
             found.append(
                 Diagnostic(
-                    code=Code.UNSUPPORTED_LANGUAGE,
-                    message=f"the {emitter} emitter has no support for kernels in"
+                    Code.UNSUPPORTED_LANGUAGE,
+                    f"the {emitter} emitter has no support for kernels in"
                     f" {definition.language.value}",
                     path=path,
                     subject=definition.name,
@@ -92,8 +92,8 @@ def _check_descriptors(
     names = [p.name for p in kernel.parameters if isinstance(p, DescriptorParameter)]
     if names:
         yield Diagnostic(
-            code=Code.UNSUPPORTED_FEATURE,
-            message=f"the {emitter} emitter has no support for tensor descriptors, and "
+            Code.UNSUPPORTED_FEATURE,
+            f"the {emitter} emitter has no support for tensor descriptors, and "
             f"@{kernel.name} takes {', '.join(names)} behind one",
             path=path,
             subject=kernel.name,
@@ -106,8 +106,8 @@ def _check_device(
 ) -> Iterator[Diagnostic]:
     if support.devices is not None and device.kind not in support.devices:
         yield Diagnostic(
-            code=Code.UNSUPPORTED_DEVICE,
-            message=f"the {emitter} emitter has no support for device {device}",
+            Code.UNSUPPORTED_DEVICE,
+            f"the {emitter} emitter has no support for device {device}",
             path=path,
             subject=str(device),
             hint=_alternatives("devices", support.devices),
@@ -121,8 +121,8 @@ def _check_stream(
     is_refused = support.devices is not None and kind not in support.devices
     if kind not in support.streams and not is_refused:
         yield Diagnostic(
-            code=Code.UNSUPPORTED_FEATURE,
-            message=f"the {emitter} emitter has no support for streams of {device}:"
+            Code.UNSUPPORTED_FEATURE,
+            f"the {emitter} emitter has no support for streams of {device}:"
             f" all is on stream 0, not on stream {stream}",
             path=path,
             subject=f"stream({stream})",
@@ -146,8 +146,8 @@ def _unsupported_lines(
             f"; where passes run, {' and '.join(makers)} {each} such lines: leave {it} out"
         )
     return Diagnostic(
-        code=Code.UNSUPPORTED_LINE,
-        message=f"the {emitter} emitter has no support for {name} lines{places}",
+        Code.UNSUPPORTED_LINE,
+        f"the {emitter} emitter has no support for {name} lines{places}",
         path=paths[0],
         subject=name,
         hint=hint,

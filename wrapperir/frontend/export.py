@@ -159,8 +159,5 @@ def _copy_back(scope: Scope, target: torch.fx.Node, value: torch.fx.Node) -> Non
 
 def _report(scope: Scope, what: str) -> None:
     scope.shared.diagnostics.append(
-        Diagnostic(
-            code=Code.UNSUPPORTED_SIGNATURE,
-            message=f"{what}, which a program cannot carry",
-        )
+        Diagnostic(Code.UNSUPPORTED_SIGNATURE, f"{what}, which a program cannot carry")
     )

@@ -192,8 +192,7 @@ def _choosing_from_lists(
 
 def unregistered(key: str) -> DiagnosticError:
     """Return the error for a key without a registered kernel or multi-kernel."""
-    return DiagnosticError.of(
-        Code.UNREGISTERED_KERNEL,
+    return Code.UNREGISTERED_KERNEL.error(
         f"kernel {key[:160]!a} is not registered in this process",
         subject=key,
         hint="load the program with the fx emitter, or the saved graph module, first",
@@ -201,8 +200,7 @@ def unregistered(key: str) -> DiagnosticError:
 
 
 def _unknown_opaque(definition: KernelDefinitionLine) -> DiagnosticError:
-    return DiagnosticError.of(
-        Code.UNREGISTERED_KERNEL,
+    return Code.UNREGISTERED_KERNEL.error(
         f"opaque kernel @{definition.name} has no function: none is registered"
         f" for its entry {definition.entry}",
         subject=f"@{definition.name}",

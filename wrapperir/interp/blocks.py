@@ -174,8 +174,8 @@ def check_leaks(frame: Frame, returned: Sequence[Argument]) -> None:
 
 def _leak(name: str, path: LinePath) -> Diagnostic:
     return Diagnostic(
-        code=Code.RUN_LEAK,
-        message=f"%{name} is neither freed, reused nor returned",
+        Code.RUN_LEAK,
+        f"%{name} is neither freed, reused nor returned",
         path=path,
         subject=f"%{name}",
     )

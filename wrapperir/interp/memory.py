@@ -105,7 +105,7 @@ def run_reuse(line: ReuseLine, frame: Frame, path: LinePath) -> None:
         value = source.view(layout)
     except FaultError as fault:
         raise FaultError(
-            Code.RUN_REUSE_MISMATCH, fault.message, subject=f"%{line.source}"
+            Code.RUN_REUSE_MISMATCH, str(fault), subject=f"%{line.source}"
         ) from None
     storage.keep()  # so that dropping the source does not poison the bytes
     frame.drop(line.source, "reused", path)

@@ -56,7 +56,7 @@ def first_errors(output: str) -> str:
 
 def failed(message: str, hint: str | None = None) -> DiagnosticError:
     """Return the error for a source that does not build."""
-    return DiagnosticError.of(Code.KERNEL_BUILD_FAILED, message, hint=hint)
+    return Code.KERNEL_BUILD_FAILED.error(message, hint=hint)
 
 
 def find_compiler() -> Compiler:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from attrs import frozen
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code
 
 _CUDA = re.compile(r"sm_(\d+)")
 _HIP = re.compile(r"gfx[0-9a-f]+")
@@ -68,12 +68,9 @@ def parse_targets(names: Iterable[str]) -> tuple[Target, ...]:
     targets: dict[Target, None] = {}
     for name in names:
         if not (_CUDA.fullmatch(name) or _HIP.fullmatch(name)):
-            raise DiagnosticError(
-                Diagnostic(
-                    code=Code.KERNEL_BUILD_FAILED,
-                    message=f"{name[:80]!a} is no target for kernels",
-                    hint="targets are such as sm_90 and gfx942",
-                )
+            raise Code.KERNEL_BUILD_FAILED.error(
+                f"{name[:80]!a} is no target for kernels",
+                hint="targets are such as sm_90 and gfx942",
             )
         targets[Target(name)] = None
     return tuple(targets)

@@ -113,7 +113,7 @@ def _unknown_pass(name: str) -> Diagnostic:
     near = difflib.get_close_matches(name, PASSES, n=1)
     meant = f"did you mean {near[0]}? " if near else ""
     return Diagnostic(
-        code=Code.UNKNOWN_PASS,
-        message=f"there is no pass {name!r}",
+        Code.UNKNOWN_PASS,
+        f"there is no pass {name!r}",
         hint=f"{meant}passes are {', '.join(sorted(PASSES))}",
     )

@@ -106,13 +106,10 @@ class PluginManager:
         if given:
             raise DiagnosticError(_duplicate(name, given))
         failed = ", ".join(f"{b.name} of {b.distribution}" for b in self._broken)
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.UNKNOWN_EMITTER,
-                message=f"no emitter is named {name[:80]!a}; there are:"
-                f" {', '.join(sorted(self.emitters)) or 'none'}",
-                hint=f"these plugins did not load: {failed}" if failed else None,
-            )
+        raise Code.UNKNOWN_EMITTER.error(
+            f"no emitter is named {name[:80]!a}; there are:"
+            f" {', '.join(sorted(self.emitters)) or 'none'}",
+            hint=f"these plugins did not load: {failed}" if failed else None,
         )
 
     def _load(self) -> None:
@@ -199,7 +196,7 @@ def _version(entry_point: metadata.EntryPoint) -> str:
 def _duplicate(name: str, given: Sequence[_Provided]) -> Diagnostic:
     places = " and ".join(f"{p.plugin} of {p.distribution}" for p in given)
     return Diagnostic(
-        code=Code.DUPLICATE_EMITTER,
-        message=f"the emitter name {name!a} is provided by {places}",
+        Code.DUPLICATE_EMITTER,
+        f"the emitter name {name!a} is provided by {places}",
         hint="uninstall one of them",
     )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.ir import RESERVED_SYMBOLS, Expr, ExprOp, Operation, Symbol, is_identifier
 
 if TYPE_CHECKING:
@@ -83,8 +83,7 @@ def _operation(op: ExprOp) -> Callable[[_Basic], Expr]:
 
 
 def _unsupported(expr: _Basic) -> Expr:
-    raise DiagnosticError.of(
-        Code.UNSUPPORTED_FUNCTION,
+    raise Code.UNSUPPORTED_FUNCTION.error(
         f"no expression for {type(expr).__name__} in {_shown(expr)}",
         hint="rewrite the size in the model with integer arithmetic",
     )
@@ -98,9 +97,7 @@ def _shown(expr: _Basic) -> str:
 def _symbol(expr: _Basic) -> Expr:
     name = str(expr)
     if not is_identifier(name) or name in RESERVED_SYMBOLS:
-        raise DiagnosticError.of(
-            Code.UNSUPPORTED_SYMBOL_NAME, f"{name[:200]!r} cannot name a symbol"
-        )
+        raise Code.UNSUPPORTED_SYMBOL_NAME.error(f"{name[:200]!r} cannot name a symbol")
     return Symbol(name)
 
 

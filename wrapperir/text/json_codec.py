@@ -196,6 +196,4 @@ def _fail(code: Code, message: str, text: str, at: int | None) -> NoReturn:
     if at is not None:
         line = text.count("\n", 0, at)
         position = Position(line + 1, at - (text.rfind("\n", 0, at) + 1) + 1)
-    raise DiagnosticError(
-        Diagnostic(code=code, message=message, position=position)
-    ) from None
+    raise code.error(message, position=position) from None

@@ -36,15 +36,11 @@ class Malformed(Exception):  # noqa: N818 - it becomes a Diagnostic before it le
         """Return the diagnostic for a line, counted from 0, of the file being read."""
         length = max(1, self.end - self.start)
         position = Position(line + 1, self.start + 1, length)
-        return Diagnostic(
-            code=self.code, message=self.message, position=position, hint=self.hint
-        )
+        return Diagnostic(self.code, self.message, position=position, hint=self.hint)
 
     def written(self) -> Diagnostic:
         """Return the diagnostic for the program being written."""
-        return Diagnostic(
-            code=self.code, message=self.message, path=self.path or None, hint=self.hint
-        )
+        return Diagnostic(self.code, self.message, path=self.path or None, hint=self.hint)
 
 
 ILL_TYPED = (AssertionError, AttributeError, KeyError, TypeError, ValueError)

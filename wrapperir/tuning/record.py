@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TypeAlias, TypeVar, cast
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.ir import Expr, ExprOp, Number, Operation, symbols_in
 from wrapperir.text import format_expr, parse_expr
 from wrapperir.tuning.report import (
@@ -233,10 +233,7 @@ def _leads_to_choices(tree: Expr, choices: int) -> bool:
 
 def _malformed(place: str, problem: str) -> DiagnosticError:
     where = f" at {place}" if place else ""
-    return DiagnosticError(
-        Diagnostic(
-            code=Code.INVALID_TUNING,
-            message=f"the record of tuning is malformed{where}: {problem}",
-            hint="wrapperir tune writes a new one",
-        )
+    return Code.INVALID_TUNING.error(
+        f"the record of tuning is malformed{where}: {problem}",
+        hint="wrapperir tune writes a new one",
     )

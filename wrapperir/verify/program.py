@@ -81,8 +81,8 @@ def _malformed(part: MalformedPart) -> Diagnostic:
     what = keyword(part.owner) if is_line else part.owner.__name__.lower()
     field = part.field if len(part.field) <= 60 else f"{part.field[:60]}..."
     return Diagnostic(
-        code=Code.MALFORMED,
-        message=f"malformed {what}: {field or 'it'} is {part.found}, not {part.expected}",
+        Code.MALFORMED,
+        f"malformed {what}: {field or 'it'} is {part.found}, not {part.expected}",
         path=part.path,
         hint="build programs of the types that their classes declare",
     )

@@ -241,8 +241,8 @@ class State:
         """Add a diagnostic, at ``path`` or where the walk is."""
         self.diagnostics.append(
             Diagnostic(
-                code=code,
-                message=message,
+                code,
+                message,
                 severity=severity,
                 path=self.place() if path is None else path,
                 subject=subject,

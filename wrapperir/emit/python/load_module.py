@@ -10,7 +10,7 @@ from typing import cast
 
 import torch
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit.artifact import artifact_digest
 from wrapperir.emit.artifact_store import store_artifact
 from wrapperir.emit.contract import Artifact
@@ -81,19 +81,13 @@ def _bind_constants(module: ModuleType, constants: Mapping[str, torch.Tensor]) -
     try:
         bind(detached)
     except KeyError as error:
-        raise DiagnosticError(
-            Diagnostic(
-                code=Code.MISSING_CONSTANT,
-                message=f"no tensor was given for constant {error}",
-            )
+        raise Code.MISSING_CONSTANT.error(
+            f"no tensor was given for constant {error}"
         ) from None
 
 
 def _failed(error: Exception) -> DiagnosticError:
     lines = str(error).strip().splitlines() or [""]
-    return DiagnosticError(
-        Diagnostic(
-            code=Code.KERNEL_BUILD_FAILED,
-            message=f"the emitted module does not load: {type(error).__name__}: {lines[0]}",
-        )
+    return Code.KERNEL_BUILD_FAILED.error(
+        f"the emitted module does not load: {type(error).__name__}: {lines[0]}"
     )

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.frontend.aten.scope import Lowering, Poison, Results, Scope, Views
 from wrapperir.frontend.aten.values import leaves_of, lower_device, lower_dtype
 from wrapperir.frontend.provenance import node_provenance
@@ -47,8 +47,8 @@ def lower_argument(scope: Scope, value: Any) -> Argument:
         case torch.memory_format():
             return TorchEnum("memory_format", str(value).removeprefix("torch."))
         case _:
-            raise DiagnosticError.of(
-                Code.UNSUPPORTED_ARGUMENT, f"no argument expresses a {type(value).__name__}"
+            raise Code.UNSUPPORTED_ARGUMENT.error(
+                f"no argument expresses a {type(value).__name__}"
             )
 
 

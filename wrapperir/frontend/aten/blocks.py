@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from attrs import frozen
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.frontend.aten.arguments import lower_argument
 from wrapperir.frontend.aten.graph import lower_nodes
 from wrapperir.frontend.aten.scope import Lowering, Poison, Scope
@@ -100,9 +100,7 @@ def kernel_argument(scope: Scope, value: Any) -> KernelArgument:
         return int(argument)
     if isinstance(argument, BufferRef | int | float | Symbol | Operation):
         return argument
-    raise DiagnosticError.of(
-        Code.UNSUPPORTED_ARGUMENT, f"a block cannot be given {argument!r}"
-    )
+    raise Code.UNSUPPORTED_ARGUMENT.error(f"a block cannot be given {argument!r}")
 
 
 def passed(operands: Sequence[Operand]) -> tuple[KernelArgument, ...]:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch._ops import HigherOrderOperator
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.frontend.aten.arguments import lower_argument
 from wrapperir.frontend.aten.blocks import (
     Operand,
@@ -59,9 +59,8 @@ def lower_higher_order(
         case "wrap_with_set_grad_enabled":
             _inline(scope, node, node.args[1], node.args[2:])
         case name:
-            raise DiagnosticError.of(
-                Code.UNSUPPORTED_OPERATOR,
-                f"no line expresses the higher-order operator {name}",
+            raise Code.UNSUPPORTED_OPERATOR.error(
+                f"no line expresses the higher-order operator {name}"
             )
 
 

@@ -107,4 +107,4 @@ def lower_extent(value: int | torch.SymInt) -> Expr:
 
 
 def _unsupported(what: str) -> DiagnosticError:
-    return DiagnosticError.of(Code.UNSUPPORTED_VALUE, f"{what} has no type in a program")
+    return Code.UNSUPPORTED_VALUE.error(f"{what} has no type in a program")

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from attrs import evolve
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.emit.assert_messages import (
     alignment_message,
     layout_subject,
@@ -125,7 +125,7 @@ def _name(scope: Scope, value: Any) -> str:
     lowered = lower_argument(scope, value)
     if isinstance(lowered, BufferRef):
         return lowered.name
-    raise DiagnosticError.of(Code.UNSUPPORTED_ARGUMENT, f"{value} is not a tensor")
+    raise Code.UNSUPPORTED_ARGUMENT.error(f"{value} is not a tensor")
 
 
 CHECKS: dict[str, Callable[[Scope, torch.fx.Node], None]] = {

@@ -128,8 +128,7 @@ def _definition(scope: Scope, key: str) -> KernelDefinitionLine:
 
 
 def _unknown(key: str) -> DiagnosticError:
-    return DiagnosticError.of(
-        Code.UNKNOWN_KERNEL,
+    return Code.UNKNOWN_KERNEL.error(
         f"no kernel {key[:160]!a} is registered in this process",
         hint="read the graph in the process that made it",
     )

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from attrs import evolve
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.frontend.aten.arguments import lower_argument
 from wrapperir.frontend.aten.scope import Scope
 from wrapperir.frontend.aten.values import lower_device, lower_dtype
@@ -55,8 +55,7 @@ def lower_aligned(scope: Scope, node: torch.fx.Node) -> None:
     assert isinstance(memory, torch.fx.Node)
     assert isinstance(alignment, int)
     if len(memory.users) > 1:
-        raise DiagnosticError.of(
-            Code.UNSUPPORTED_OPERATOR,
+        raise Code.UNSUPPORTED_OPERATOR.error(
             f"where {memory.name} is aligned is known when it runs only",
             hint="use the memory in no other node",
         )
@@ -75,9 +74,8 @@ def _allocate(
 ) -> None:
     unknown = call.kwargs.keys() - _GIVEN
     if unknown or len(layout) != 2:
-        raise DiagnosticError.of(
-            Code.UNSUPPORTED_ARGUMENT,
-            "an allocation has just a size, a stride, a dtype, a device and pin_memory",
+        raise Code.UNSUPPORTED_ARGUMENT.error(
+            "an allocation has just a size, a stride, a dtype, a device and pin_memory"
         )
     dtype: Any = call.kwargs.get("dtype") or torch.get_default_dtype()
     device: Any = call.kwargs.get("device")
@@ -137,9 +135,7 @@ def _view(scope: Scope, node: torch.fx.Node, value: Any, layout: Sequence[Any]) 
     source = lower_argument(scope, value)
     type = scope.types[source.name] if isinstance(source, BufferRef) else None
     if not isinstance(source, BufferRef) or not isinstance(type, TensorType):
-        raise DiagnosticError.of(
-            Code.UNSUPPORTED_ARGUMENT, f"{value} is not a strided tensor"
-        )
+        raise Code.UNSUPPORTED_ARGUMENT.error(f"{value} is not a strided tensor")
     size, stride, offset = layout
     viewed = evolve(
         type,

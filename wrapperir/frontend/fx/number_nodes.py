@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.frontend.aten.arguments import lower_argument
 from wrapperir.frontend.aten.scope import Scope
 from wrapperir.frontend.fx.numbers import bind, define, expression, expressions
@@ -137,9 +137,7 @@ def _tensor(scope: Scope, node: torch.fx.Node) -> tuple[str, TensorType]:
         type = scope.types[value.name]
         if isinstance(type, TensorType):
             return value.name, type
-    raise DiagnosticError.of(
-        Code.UNSUPPORTED_ARGUMENT, f"{node.args[0]} is not a strided tensor"
-    )
+    raise Code.UNSUPPORTED_ARGUMENT.error(f"{node.args[0]} is not a strided tensor")
 
 
 def _item(scope: Scope, node: torch.fx.Node) -> Expr:
@@ -165,9 +163,7 @@ def _dimension(node: torch.fx.Node, entries: Sequence[Expr]) -> int:
     dim = node.args[1]
     if isinstance(dim, int) and -len(entries) <= dim < len(entries):
         return dim
-    raise DiagnosticError.of(
-        Code.UNSUPPORTED_ARGUMENT, f"{dim} is not a dimension of {node.args[0]}"
-    )
+    raise Code.UNSUPPORTED_ARGUMENT.error(f"{dim} is not a dimension of {node.args[0]}")
 
 
 def _offset(scope: Scope, node: torch.fx.Node) -> Expr:

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.frontend.aten.arguments import lower_argument
 from wrapperir.frontend.aten.scope import Scope, take
 from wrapperir.frontend.aten.values import expr_of, is_symbolic
@@ -38,7 +38,7 @@ def expression(scope: Scope, value: Any) -> Expr:
     lowered = lower_argument(scope, value)
     if isinstance(lowered, int | float | Symbol | Operation):
         return int(lowered) if isinstance(lowered, bool) else lowered
-    raise DiagnosticError.of(Code.UNSUPPORTED_ARGUMENT, f"{value} is not a number")
+    raise Code.UNSUPPORTED_ARGUMENT.error(f"{value} is not a number")
 
 
 def define(

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from attrs import evolve
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.frontend.aten.scope import Scope
 from wrapperir.frontend.aten.values import lower_device
 from wrapperir.frontend.fx.state import Stream, shared_of
@@ -105,8 +105,7 @@ def _wait(scope: Scope, node: torch.fx.Node, stream: Stream, event: str) -> None
 def _stream(scope: Scope, value: Any) -> Stream:
     found = shared_of(scope).streams.get(value)
     if found is None:
-        raise DiagnosticError.of(
-            Code.UNSUPPORTED_ARGUMENT,
+        raise Code.UNSUPPORTED_ARGUMENT.error(
             f"{value} is not a stream that the graph asked for",
             hint="get streams from wrapperir.fx.stream_functions.stream",
         )

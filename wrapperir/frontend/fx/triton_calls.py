@@ -71,7 +71,7 @@ def lower_triton_call(scope: Scope, node: torch.fx.Node) -> None:
 
 def unreadable(message: str, hint: str | None = None) -> DiagnosticError:
     """Return the error for a kernel that has no form in a program."""
-    return DiagnosticError.of(Code.UNKNOWN_KERNEL, message, hint=hint)
+    return Code.UNKNOWN_KERNEL.error(message, hint=hint)
 
 
 def _kwargs(node: torch.fx.Node) -> dict[str, Any]:

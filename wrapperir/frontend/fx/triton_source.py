@@ -112,8 +112,7 @@ def _constant(value: object) -> str | None:
 
 
 def _unreadable(function: Any, name: str, what: str) -> DiagnosticError:
-    return DiagnosticError.of(
-        Code.UNKNOWN_KERNEL,
+    return Code.UNKNOWN_KERNEL.error(
         f"kernel {function.__name__} uses {name}, which is {what}",
         hint="give it to the kernel as a constexpr argument",
     )

@@ -7,7 +7,7 @@ from attrs import frozen
 from torch._inductor import ir
 from torch._inductor.virtualized import V
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.frontend.inductor.boundary import (
     constant_type,
     free_rest,
@@ -69,9 +69,7 @@ def lower_loop(scope: Scope, line: LoopLine) -> None:
     node: Any = line.node
     if line.stack_output or node.mutation_outputs:
         what = "stacks its iterations" if line.stack_output else "mutates what it carries"
-        raise DiagnosticError.of(
-            Code.INDUCTOR_LINE, f"a while_loop that {what} has no form in a program"
-        )
+        raise Code.INDUCTOR_LINE.error(f"a while_loop that {what} has no form in a program")
     at = origins_provenance(node.origins, scope.session.facts)
     temporaries: list[str] = []
     carried = tuple(_carried(scope, n, temporaries, at) for n in node.carried_inputs)

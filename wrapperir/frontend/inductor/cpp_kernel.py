@@ -76,7 +76,6 @@ def _lower_parameters(
 
 
 def _unknown(name: str, text: str) -> DiagnosticError:
-    return DiagnosticError.of(
-        Code.INDUCTOR_KERNEL,
-        f"parameters of C++ kernel {name} are of an unknown form: {text!r}",
+    return Code.INDUCTOR_KERNEL.error(
+        f"parameters of C++ kernel {name} are of an unknown form: {text!r}"
     )

@@ -15,7 +15,7 @@ from torch._inductor.codegen.wrapper import (
     KernelDefinitionLine as InductorDefinitionLine,
 )
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.frontend.inductor.cpp_kernel import lower_cpp_kernel
 from wrapperir.frontend.inductor.layouts import lower_device
 from wrapperir.frontend.inductor.operands import described, lower_operand
@@ -66,9 +66,8 @@ def lower_definition(
             written = scope.session.user_kernels.get(line.kernel_name)
             definition = lower_triton_kernel(name, source, call, written)
         case _:
-            raise DiagnosticError.of(
-                Code.INDUCTOR_KERNEL,
-                f"kernel {name} is neither C++ nor Triton of Inductor's form",
+            raise Code.INDUCTOR_KERNEL.error(
+                f"kernel {name} is neither C++ nor Triton of Inductor's form"
             )
     scope.session.definitions[name] = definition
 
@@ -150,7 +149,7 @@ def launched(scope: Scope, line: KernelCallLine) -> wir.KernelDefinitionLine:
     definitions = scope.session.definitions
     definition = definitions.get(name)
     if not isinstance(definition, wir.KernelDefinitionLine):
-        raise DiagnosticError.of(Code.INDUCTOR_KERNEL, f"kernel {name} has no definition")
+        raise Code.INDUCTOR_KERNEL.error(f"kernel {name} has no definition")
     if definition.language is not Language.TRITON:
         return definition
     grid = launch_grid(line, definition.parameters, dict(definition.constants))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import sympy
 import torch
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.ir import (
     DEFAULT_SPACE,
     Device,
@@ -39,8 +39,8 @@ def lower_dtype(dtype: torch.dtype) -> DType:
     try:
         return _DTYPES[dtype]
     except KeyError:
-        raise DiagnosticError.of(
-            Code.INDUCTOR_VALUE, f"element type {dtype} has no form in a program"
+        raise Code.INDUCTOR_VALUE.error(
+            f"element type {dtype} has no form in a program"
         ) from None
 
 

@@ -92,6 +92,6 @@ def lower_lines(scope: Scope, lines: list[Any]) -> None:
 
 
 def _unsupported(line: object) -> DiagnosticError:
-    return DiagnosticError.of(
-        Code.INDUCTOR_LINE, f"Inductor's {type(line).__name__} has no form in a program"
+    return Code.INDUCTOR_LINE.error(
+        f"Inductor's {type(line).__name__} has no form in a program"
     )

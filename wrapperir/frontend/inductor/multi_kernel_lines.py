@@ -219,4 +219,4 @@ def _new_name(name: str, taken: set[str]) -> str:
 
 
 def _refused(message: str) -> DiagnosticError:
-    return DiagnosticError.of(Code.INDUCTOR_KERNEL, message)
+    return Code.INDUCTOR_KERNEL.error(message)

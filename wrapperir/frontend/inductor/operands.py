@@ -7,7 +7,7 @@ import sympy
 import torch
 from torch._inductor import ir
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.frontend.inductor.layouts import (
     layout_type,
     lower_device,
@@ -94,8 +94,8 @@ def lower_argument(
         return scope.resolve(lower_sympy(value))
     lower = _LOWER.get(type(value))
     if lower is None:
-        raise DiagnosticError.of(
-            Code.INDUCTOR_VALUE, f"a {type(value).__name__} has no form as an argument"
+        raise Code.INDUCTOR_VALUE.error(
+            f"a {type(value).__name__} has no form as an argument"
         )
     return lower(value)
 

@@ -10,7 +10,7 @@ from attrs import define, evolve, field
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.aten.values import NO_VALUE, lower_type
 from wrapperir.frontend.bound_constants import bind_constants
@@ -236,6 +236,4 @@ def _returned(
 
 
 def _refuse(what: str) -> NoReturn:
-    raise DiagnosticError.of(
-        Code.UNSUPPORTED_SIGNATURE, f"{what}, which a program cannot carry"
-    )
+    raise Code.UNSUPPORTED_SIGNATURE.error(f"{what}, which a program cannot carry")

@@ -54,9 +54,7 @@ def lower_grid(meta: Mapping[str, Any], blocks: frozenset[str]) -> Grid:
     kind = meta["grid_type"]
     strategy = _STRATEGIES.get(kind)
     if strategy is None:
-        raise DiagnosticError.of(
-            Code.INDUCTOR_KERNEL, f"launch grid {kind} is of an unknown form"
-        )
+        raise Code.INDUCTOR_KERNEL.error(f"launch grid {kind} is of an unknown form")
     return strategy(_Sizes(meta, blocks))
 
 
@@ -183,9 +181,8 @@ def given_grid(values: Sequence[Any], sizes: Mapping[str, Expr]) -> Grid:
     except (DiagnosticError, TypeError):
         grid = None
     if grid is None or not sizes.keys() >= {name for e in grid for name in symbols_in(e)}:
-        raise DiagnosticError.of(
-            Code.INDUCTOR_KERNEL,
-            f"a launch grid depends on sizes that the kernel is not given: {tuple(values)}",
+        raise Code.INDUCTOR_KERNEL.error(
+            f"a launch grid depends on sizes that the kernel is not given: {tuple(values)}"
         )
     x, y, z = (substitute(expr, sizes) for expr in grid)
     return x, y, z
@@ -213,9 +210,8 @@ def grid_of_configs(grids: Sequence[Mapping[str, Any]], sizes: Mapping[str, Expr
             if isinstance(value, int) and any(g["config"].get(name) != value for g in grids)
         ]
         if not same:
-            raise DiagnosticError.of(
-                Code.INDUCTOR_KERNEL,
-                "no number of a kernel's configs tells their grids apart",
+            raise Code.INDUCTOR_KERNEL.error(
+                "no number of a kernel's configs tells their grids apart"
             )
         condition = same[0] if len(same) == 1 else Operation(ExprOp.AND, tuple(same))
         x, y, z = (

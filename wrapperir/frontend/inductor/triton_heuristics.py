@@ -9,7 +9,7 @@ from unittest import mock
 
 from torch._inductor.runtime import hints, triton_heuristics
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.ir import ConfigValue, KernelConfig
 
 _LOCK = threading.Lock()
@@ -68,6 +68,6 @@ def _value(node: ast.expr) -> Any:
     try:
         return ast.literal_eval(node)
     except ValueError:
-        raise DiagnosticError.of(
-            Code.INDUCTOR_KERNEL, f"a heuristic is given {ast.unparse(node)}"
+        raise Code.INDUCTOR_KERNEL.error(
+            f"a heuristic is given {ast.unparse(node)}"
         ) from None

@@ -8,7 +8,7 @@ from typing import Any
 import sympy
 from torch._inductor.codegen.wrapper import KernelCallLine
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.frontend.inductor.triton_grid import (
     Grid,
     given_grid,
@@ -148,9 +148,7 @@ def _entry(name: str, module: ast.Module) -> tuple[ast.FunctionDef, ast.Call]:
                     return node, decorator
                 case _:
                     pass
-    raise DiagnosticError.of(
-        Code.INDUCTOR_KERNEL, f"Triton kernel {name} has no heuristic of Inductor's"
-    )
+    raise Code.INDUCTOR_KERNEL.error(f"Triton kernel {name} has no heuristic of Inductor's")
 
 
 def _attribute(decorator: ast.Call) -> str:
@@ -235,9 +233,8 @@ def _dtype(function: ast.FunctionDef, kind: str) -> DType:
     try:
         return _DTYPES[kind]
     except KeyError:
-        raise DiagnosticError.of(
-            Code.INDUCTOR_KERNEL,
-            f"Triton kernel {function.name} has a parameter of type {kind}",
+        raise Code.INDUCTOR_KERNEL.error(
+            f"Triton kernel {function.name} has a parameter of type {kind}"
         ) from None
 
 
