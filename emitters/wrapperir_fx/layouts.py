@@ -10,9 +10,9 @@ from wrapperir.ir import (
     maximum,
     mul,
     product,
+    quotient,
     storage_extent,
 )
-from wrapperir.ir.quotients import quotient
 
 
 def extent_of(type: TensorType) -> Expr:

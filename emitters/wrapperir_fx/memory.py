@@ -27,9 +27,9 @@ from wrapperir.ir import (
     TensorType,
     ZeroMode,
     add,
+    divided,
     pool_bytes,
 )
-from wrapperir.ir.quotients import divided
 from wrapperir_fx.context import GraphContext
 from wrapperir_fx.layouts import extent_of, flat
 from wrapperir_fx.values import Root, Value

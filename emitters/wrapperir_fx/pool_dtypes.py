@@ -16,10 +16,10 @@ from wrapperir.ir import (
     TensorType,
     add,
     mul,
+    quotient,
 )
 from wrapperir.ir.blocks import blocks_of
 from wrapperir.ir.effects import uses
-from wrapperir.ir.quotients import quotient
 from wrapperir_fx.layouts import run_of
 
 

@@ -24,12 +24,12 @@ from wrapperir.ir import (
     TensorType,
     add,
     contiguous_stride,
+    divided,
     mul,
     product,
     storage_extent,
     sub,
 )
-from wrapperir.ir.quotients import divided
 from wrapperir_fx.context import GraphContext
 from wrapperir_fx.layouts import extent_of, flat, run_of
 from wrapperir_fx.symbolic_arithmetic import SymbolicNumber

@@ -11,9 +11,9 @@ from wrapperir.ir import (
     PoolType,
     TensorType,
     add,
+    divided,
     floordiv,
 )
-from wrapperir.ir.quotients import divided
 from wrapperir.text import format_type
 from wrapperir_python.context import PythonContext
 

@@ -47,9 +47,7 @@ from wrapperir.ir import (
     runtime_parameters,
     tensor,
 )
-from wrapperir.ir.block_builder import BlockBuilder
-from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.operands import Value
+from wrapperir.ir.builder import BlockBuilder, ProgramBuilder, Value
 from wrapperir.testing.descriptor_kernels import descriptor_kernel
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir.text import format_program, parse_program

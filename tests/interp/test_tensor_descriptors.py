@@ -7,8 +7,7 @@ from tests.interp.running import code, fault, read, run
 from wrapperir import compile_program
 from wrapperir.diagnostics import Code
 from wrapperir.interp import TORCH_DTYPES, interpret
-from wrapperir.ir import Access, DescriptorParameter, DType
-from wrapperir.ir.descriptors import block_fault
+from wrapperir.ir import Access, DescriptorParameter, DType, block_fault
 
 
 def kernel(source: str, out: str = "write", dtype: str = "f32") -> str:

@@ -21,7 +21,7 @@ from wrapperir.ir import (
     ScalarParameter,
     Symbol,
 )
-from wrapperir.ir.argument_union import argument_union, union_parameters
+from wrapperir.ir.multi_kernel_builder import argument_union, union_parameters
 
 CALLS = st.lists(st.lists(st.sampled_from("abcde"), max_size=8), max_size=5)
 

@@ -10,8 +10,7 @@ from tests.verify.test_robustness import calls_of
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.interp import interpret
 from wrapperir.ir import PoolType, Program, SizeOf, Symbol, tensor
-from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.operands import Value
+from wrapperir.ir.builder import ProgramBuilder, Value
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
 

@@ -12,8 +12,7 @@ from tests.draws import draws
 from tests.verify.test_robustness import calls_of
 from wrapperir.diagnostics import Code
 from wrapperir.ir import CPU, Device, PoolType, Program, tensor
-from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.operands import Value
+from wrapperir.ir.builder import ProgramBuilder, Value
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
 

@@ -21,11 +21,11 @@ from wrapperir.ir import (
     add,
     mul,
     pool_bytes,
+    quotient,
     storage_extent,
 )
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.effects import LineEffects, Origin
-from wrapperir.ir.quotients import quotient
 
 Layout: TypeAlias = tuple[Expr, DType, tuple[Expr, ...], tuple[Expr, ...]]
 """The byte of a pool that a tensor's first element is at, dtype, size and stride."""

@@ -14,6 +14,7 @@ from wrapperir.interp.layout import integer_of, number_as
 from wrapperir.interp.streams import Launch
 from wrapperir.interp.values import TensorValue
 from wrapperir.ir import (
+    DESCRIPTOR_ALIGNMENT,
     DefinitionLine,
     DescriptorParameter,
     Device,
@@ -23,9 +24,10 @@ from wrapperir.ir import (
     Number,
     RuntimeParameter,
     TensorParameter,
+    block_fault,
+    layout_fault,
     runtime_parameters,
 )
-from wrapperir.ir.descriptors import DESCRIPTOR_ALIGNMENT, block_fault, layout_fault
 
 if TYPE_CHECKING:
     from wrapperir.kernels import CppKernel

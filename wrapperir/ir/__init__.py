@@ -14,6 +14,7 @@ from wrapperir.ir.expr import (
     ceildiv,
     compare,
     depth,
+    divided,
     evaluate,
     evaluate_int,
     floordiv,
@@ -22,13 +23,13 @@ from wrapperir.ir.expr import (
     mod,
     mul,
     product,
-    settled_where,
+    quotient,
     sub,
     substitute,
     symbols_in,
 )
-from wrapperir.ir.identifier import RESERVED_SYMBOLS, is_identifier, is_operator
 from wrapperir.ir.kernel import (
+    DESCRIPTOR_ALIGNMENT,
     Access,
     BufferParameter,
     ConfigValue,
@@ -43,6 +44,11 @@ from wrapperir.ir.kernel import (
     RuntimeParameter,
     ScalarParameter,
     TensorParameter,
+    WorkspaceNeed,
+    ZeroMode,
+    block_fault,
+    combined_mode,
+    layout_fault,
     runtime_parameters,
 )
 from wrapperir.ir.line import (
@@ -93,9 +99,9 @@ from wrapperir.ir.line import (
     ValueOf,
     WaitEventLine,
     WhileLoopLine,
-    ZeroMode,
     keyword,
 )
+from wrapperir.ir.names import RESERVED_SYMBOLS, Names, is_identifier, is_operator
 from wrapperir.ir.program import SCHEMA_VERSION, ConstantInput, Input, Program
 from wrapperir.ir.selection import (
     BenchmarkChoice,
@@ -109,6 +115,7 @@ from wrapperir.ir.selection import (
     choose,
     nearest,
     settled_choice,
+    settled_where,
 )
 from wrapperir.ir.types import (
     CPU,
@@ -132,13 +139,13 @@ from wrapperir.ir.types import (
     tensor,
 )
 from wrapperir.ir.visitor import LineVisitor
-from wrapperir.ir.workspace import WorkspaceNeed, combined_mode
 
 __all__ = [
     "BODY_LINES",
     "CPU",
     "DEFAULT_SPACE",
     "DEFINITION_LINES",
+    "DESCRIPTOR_ALIGNMENT",
     "KEYWORDS",
     "LINES",
     "MAX_DEPTH",
@@ -196,6 +203,7 @@ __all__ = [
     "LineVisitor",
     "MultiKernelLine",
     "MultiOutputLine",
+    "Names",
     "NearestChoice",
     "Number",
     "OffsetOf",
@@ -237,18 +245,21 @@ __all__ = [
     "ZeroMode",
     "accepts_arity",
     "add",
+    "block_fault",
     "ceildiv",
     "choose",
     "combined_mode",
     "compare",
     "contiguous_stride",
     "depth",
+    "divided",
     "evaluate",
     "evaluate_int",
     "floordiv",
     "is_identifier",
     "is_operator",
     "keyword",
+    "layout_fault",
     "maximum",
     "minimum",
     "mod",
@@ -256,6 +267,7 @@ __all__ = [
     "nearest",
     "pool_bytes",
     "product",
+    "quotient",
     "runtime_parameters",
     "settled_choice",
     "settled_where",

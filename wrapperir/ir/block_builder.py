@@ -1,25 +1,38 @@
 """Builds the lines of a block: each method appends one and returns what it defines."""
 
-from collections.abc import Callable, Sequence
-from typing import Self, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Self, TypeAlias, Union
+
+from attrs import evolve, frozen
 
 from wrapperir.ir.expr import Expr, Symbol
+from wrapperir.ir.kernel import ZeroMode
 from wrapperir.ir.line import (
+    AllocateLine,
+    AllocatePoolLine,
+    Argument,
     AssertAlignmentLine,
     AssertNotNanLine,
     AssertScalarLine,
     AssertSizeStrideLine,
     Block,
     BlockParameter,
+    BodyLine,
     BufferRef,
     CommentLine,
     ConditionalLine,
     DefinitionLine,
     ExternKernelLine,
+    FreeLine,
+    KernelArgument,
     KernelCallLine,
     MultiOutputLine,
+    PlaceLine,
+    Provenance,
     RecordEventLine,
+    ReinterpretLine,
     Result,
+    ReuseLine,
     SubgraphCallLine,
     SymbolDefinitionLine,
     SymbolKind,
@@ -27,22 +40,122 @@ from wrapperir.ir.line import (
     WaitEventLine,
     WhileLoopLine,
 )
-from wrapperir.ir.memory_builder import MemoryBuilder
-from wrapperir.ir.operands import (
-    KernelOperand,
-    Operand,
-    Value,
-    as_argument,
-    as_kernel_argument,
-)
-from wrapperir.ir.types import CPU, Device, EventType, ValueType
+from wrapperir.ir.names import Names
+from wrapperir.ir.types import CPU, Device, EventType, PoolType, TensorType, ValueType
+
+
+@frozen
+class Value:
+    """A value that the builder defined: its name and type."""
+
+    name: str
+    type: ValueType
+
+
+Operand: TypeAlias = Union[Value, Argument, Sequence["Operand"]]
+"""An argument of a builder method: a value, any argument of the IR, or a list of these."""
+
+KernelOperand: TypeAlias = Union[Value, KernelArgument]
+"""An argument of a kernel: a value or a scalar expression."""
 
 BlockBody: TypeAlias = Callable[..., Sequence[Operand] | Operand]
 """Fills a nested block: takes the block's builder and a value for each parameter."""
 
 
-class BlockBuilder(MemoryBuilder):
-    """Appends lines of every kind to one block."""
+def as_argument(operand: Operand) -> Argument:
+    """Return an operand as an argument of the IR: values by name, lists as tuples."""
+    if isinstance(operand, Value):
+        return BufferRef(operand.name)
+    if isinstance(operand, Sequence) and not isinstance(operand, str):
+        return tuple(as_argument(item) for item in operand)
+    return operand
+
+
+def _as_kernel_argument(operand: KernelOperand) -> KernelArgument:
+    return BufferRef(operand.name) if isinstance(operand, Value) else operand
+
+
+class BlockBuilder:
+    """Appends lines of every kind to one block.
+
+    A line's ``name`` is generated where none is given.
+    """
+
+    def __init__(self, names: Names) -> None:
+        """Start an empty block, whose generated names are unique in ``names``."""
+        self._names = names
+        self._lines: list[BodyLine] = []
+        self._provenance: Provenance | None = None
+
+    def at(self, provenance: Provenance | None) -> Self:
+        """Give the lines that follow this provenance."""
+        self._provenance = provenance
+        return self
+
+    def append(self, line: BodyLine) -> Self:
+        """Append a line as it is; the caller keeps its names unique."""
+        self._lines.append(line)
+        return self
+
+    def allocate(
+        self,
+        type: TensorType,
+        *,
+        name: str | None = None,
+        workspace: ZeroMode | None = None,
+    ) -> Value:
+        """Allocate a buffer, or with a zero mode a workspace."""
+        value = self._value(name, "buf", type)
+        return self._define(
+            value, AllocateLine(result=value.name, type=type, workspace=workspace)
+        )
+
+    def allocate_pool(self, type: PoolType, *, name: str | None = None) -> Value:
+        """Allocate memory to place buffers in."""
+        value = self._value(name, "pool", type)
+        return self._define(value, AllocatePoolLine(result=value.name, type=type))
+
+    def place(
+        self,
+        pool: Value,
+        offset: Expr,
+        type: TensorType | PoolType,
+        *,
+        name: str | None = None,
+        workspace: ZeroMode | None = None,
+    ) -> Value:
+        """Begin a buffer, or a smaller pool, at byte ``offset`` of ``pool``."""
+        value = self._value(name, "buf" if isinstance(type, TensorType) else "pool", type)
+        line = PlaceLine(
+            result=value.name,
+            type=type,
+            pool=pool.name,
+            offset=offset,
+            workspace=workspace,
+        )
+        return self._define(value, line)
+
+    def free(self, *values: Value) -> Self:
+        """Drop names."""
+        for value in values:
+            self._append(FreeLine(buffer=value.name))
+        return self
+
+    def reuse(self, source: Value, type: TensorType, *, name: str | None = None) -> Value:
+        """Give the memory of ``source`` a new name and type; ``source`` is dropped."""
+        value = self._value(name, "buf", type)
+        return self._define(
+            value, ReuseLine(result=value.name, source=source.name, type=type)
+        )
+
+    def reinterpret(
+        self, source: Value, type: TensorType, *, name: str | None = None
+    ) -> Value:
+        """Name a view of ``source``."""
+        value = self._value(name, "view", type)
+        return self._define(
+            value, ReinterpretLine(result=value.name, source=source.name, type=type)
+        )
 
     def call(
         self,
@@ -52,16 +165,13 @@ class BlockBuilder(MemoryBuilder):
         stream: int = 0,
     ) -> Self:
         """Launch a kernel or multi-kernel."""
-        self._append(
-            KernelCallLine(
-                kernel=kernel if isinstance(kernel, str) else kernel.name,
-                arguments=tuple(as_kernel_argument(a) for a in arguments),
-                device=device,
-                stream=stream,
-                provenance=self._provenance,
-            )
+        line = KernelCallLine(
+            kernel=kernel if isinstance(kernel, str) else kernel.name,
+            arguments=tuple(_as_kernel_argument(a) for a in arguments),
+            device=device,
+            stream=stream,
         )
-        return self
+        return self._append(line)
 
     def extern(
         self,
@@ -76,11 +186,14 @@ class BlockBuilder(MemoryBuilder):
         **keywords: Operand,
     ) -> Value:
         """Call an operator that returns a value."""
-        result = self._names.new(name, "buf")
-        self._extern(
-            result, type, operator, arguments, keywords, writes, aliases, device, stream
+        value = self._value(name, "buf", type)
+        line = evolve(
+            _operator_call(operator, arguments, keywords, writes, device, stream),
+            result=value.name,
+            type=type,
+            aliases=tuple(alias.name for alias in aliases),
         )
-        return Value(result, type)
+        return self._define(value, line)
 
     def extern_out(
         self,
@@ -93,46 +206,33 @@ class BlockBuilder(MemoryBuilder):
     ) -> Self:
         """Call an operator for its effect; an ``out`` value is among its writes."""
         out = keywords.get("out")
-        written = [*writes, out] if isinstance(out, Value) else list(writes)
-        self._extern(None, None, operator, arguments, keywords, written, (), device, stream)
-        return self
+        writes = [*writes, out] if isinstance(out, Value) else writes
+        return self._append(
+            _operator_call(operator, arguments, keywords, writes, device, stream)
+        )
 
     def multi_output(
         self, source: Value, *indices: int, type: ValueType, name: str | None = None
     ) -> Value:
         """Name one result of an operator that returned several."""
-        result = self._names.new(name, "buf")
-        self._append(
-            MultiOutputLine(
-                result=result,
-                source=source.name,
-                indices=indices,
-                type=type,
-                provenance=self._provenance,
-            )
+        value = self._value(name, "buf", type)
+        line = MultiOutputLine(
+            result=value.name, source=source.name, indices=indices, type=type
         )
-        return Value(result, type)
+        return self._define(value, line)
 
     def record_event(
         self, device: Device = CPU, *, stream: int = 0, name: str | None = None
     ) -> Value:
         """Name the point that a stream's work has reached."""
-        result = self._names.new(name, "event")
-        self._append(
-            RecordEventLine(
-                result=result, device=device, stream=stream, provenance=self._provenance
-            )
+        value = self._value(name, "event", EventType(device))
+        return self._define(
+            value, RecordEventLine(result=value.name, device=device, stream=stream)
         )
-        return Value(result, EventType(device))
 
     def wait_event(self, event: Value, device: Device = CPU, *, stream: int = 0) -> Self:
         """Have what follows on a stream wait until ``event`` is reached."""
-        self._append(
-            WaitEventLine(
-                event=event.name, device=device, stream=stream, provenance=self._provenance
-            )
-        )
-        return self
+        return self._append(WaitEventLine(event=event.name, device=device, stream=stream))
 
     def define_symbol(
         self,
@@ -146,12 +246,7 @@ class BlockBuilder(MemoryBuilder):
         """Define a symbol in the body."""
         self._append(
             SymbolDefinitionLine(
-                symbol=name,
-                kind=kind,
-                lower=lower,
-                upper=upper,
-                source=source,
-                provenance=self._provenance,
+                symbol=name, kind=kind, lower=lower, upper=upper, source=source
             )
         )
         return Symbol(name)
@@ -160,43 +255,24 @@ class BlockBuilder(MemoryBuilder):
         self, value: Value, size: Sequence[Expr], stride: Sequence[Expr], message: str = ""
     ) -> Self:
         """Check a tensor's size and stride."""
-        self._append(
-            AssertSizeStrideLine(
-                buffer=value.name,
-                size=tuple(size),
-                stride=tuple(stride),
-                message=message,
-                provenance=self._provenance,
-            )
+        line = AssertSizeStrideLine(
+            buffer=value.name, size=tuple(size), stride=tuple(stride), message=message
         )
-        return self
+        return self._append(line)
 
     def assert_alignment(self, value: Value, bytes: int, message: str = "") -> Self:
         """Check a tensor's alignment in bytes."""
-        self._append(
-            AssertAlignmentLine(
-                buffer=value.name, bytes=bytes, message=message, provenance=self._provenance
-            )
+        return self._append(
+            AssertAlignmentLine(buffer=value.name, bytes=bytes, message=message)
         )
-        return self
 
     def assert_scalar(self, condition: Expr, message: str = "") -> Self:
         """Check a condition."""
-        self._append(
-            AssertScalarLine(
-                condition=condition, message=message, provenance=self._provenance
-            )
-        )
-        return self
+        return self._append(AssertScalarLine(condition=condition, message=message))
 
     def assert_not_nan(self, value: Value, message: str = "") -> Self:
         """Check that a tensor holds no NaN and no infinity."""
-        self._append(
-            AssertNotNanLine(
-                buffer=value.name, message=message, provenance=self._provenance
-            )
-        )
-        return self
+        return self._append(AssertNotNanLine(buffer=value.name, message=message))
 
     def conditional(
         self,
@@ -208,18 +284,15 @@ class BlockBuilder(MemoryBuilder):
         results: Sequence[ValueType],
     ) -> tuple[Value, ...]:
         """Run one of two blocks; each is filled by a function of (block, *parameters)."""
-        values = self._results(results)
-        self._append(
-            ConditionalLine(
-                results=tuple(Result(v.name, v.type) for v in values),
-                predicate=as_kernel_argument(predicate),
-                operands=tuple(BufferRef(v.name) for v in operands),
-                on_true=self._block(on_true, operands),
-                on_false=self._block(on_false, operands),
-                provenance=self._provenance,
-            )
+        named = self._results(results)
+        line = ConditionalLine(
+            results=named,
+            predicate=_as_kernel_argument(predicate),
+            operands=_names(operands),
+            on_true=self._block(on_true, operands),
+            on_false=self._block(on_false, operands),
         )
-        return values
+        return self._define_all(named, line)
 
     def while_loop(
         self,
@@ -230,19 +303,16 @@ class BlockBuilder(MemoryBuilder):
         invariant: Sequence[Value] = (),
     ) -> tuple[Value, ...]:
         """Run ``body`` while ``condition`` holds; results have the carried types."""
-        values = self._results([value.type for value in carried])
+        named = self._results([value.type for value in carried])
         operands = [*carried, *invariant]
-        self._append(
-            WhileLoopLine(
-                results=tuple(Result(v.name, v.type) for v in values),
-                carried=tuple(BufferRef(v.name) for v in carried),
-                invariant=tuple(BufferRef(v.name) for v in invariant),
-                condition=self._block(condition, operands),
-                body=self._block(body, operands),
-                provenance=self._provenance,
-            )
+        line = WhileLoopLine(
+            results=named,
+            carried=_names(carried),
+            invariant=_names(invariant),
+            condition=self._block(condition, operands),
+            body=self._block(body, operands),
         )
-        return values
+        return self._define_all(named, line)
 
     def subgraph_call(
         self,
@@ -253,59 +323,66 @@ class BlockBuilder(MemoryBuilder):
         results: Sequence[ValueType],
     ) -> tuple[Value, ...]:
         """Run a named block."""
-        values = self._results(results)
-        self._append(
-            SubgraphCallLine(
-                results=tuple(Result(v.name, v.type) for v in values),
-                name=name,
-                operands=tuple(BufferRef(v.name) for v in operands),
-                body=self._block(body, operands),
-                provenance=self._provenance,
-            )
+        named = self._results(results)
+        line = SubgraphCallLine(
+            results=named,
+            name=name,
+            operands=_names(operands),
+            body=self._block(body, operands),
         )
-        return values
+        return self._define_all(named, line)
 
     def comment(self, text: str) -> Self:
-        """Leave a remark."""
-        self._append(CommentLine(text=text, provenance=self._provenance))
-        return self
+        """Add a comment."""
+        return self._append(CommentLine(text=text))
 
-    def _extern(
-        self,
-        result: str | None,
-        type: ValueType | None,
-        operator: str,
-        arguments: Sequence[Operand],
-        keywords: dict[str, Operand],
-        writes: Sequence[Value],
-        aliases: Sequence[Value],
-        device: Device,
-        stream: int,
-    ) -> None:
-        self._append(
-            ExternKernelLine(
-                result=result,
-                type=type,
-                operator=operator,
-                arguments=tuple(as_argument(a) for a in arguments),
-                keywords=tuple((k, as_argument(v)) for k, v in keywords.items()),
-                writes=tuple(v.name for v in writes),
-                aliases=tuple(v.name for v in aliases),
-                device=device,
-                stream=stream,
-                provenance=self._provenance,
-            )
-        )
+    def _append(self, line: BodyLine) -> Self:
+        if self._provenance is not None:
+            line = evolve(line, provenance=self._provenance)
+        return self.append(line)
 
-    def _results(self, types: Sequence[ValueType]) -> tuple[Value, ...]:
-        return tuple(Value(self._names.new(None, "buf"), type) for type in types)
+    def _value(self, name: str | None, prefix: str, type: ValueType) -> Value:
+        return Value(self._names.new(name, prefix), type)
 
-    def _block(self, fill: BlockBody, operands: Sequence[Value]) -> Block:
+    def _define(self, value: Value, line: BodyLine) -> Value:
+        self._append(line)
+        return value
+
+    def _results(self, types: Iterable[ValueType]) -> tuple[Result, ...]:
+        return tuple(Result(self._names.new(None, "buf"), type) for type in types)
+
+    def _define_all(self, results: Iterable[Result], line: BodyLine) -> tuple[Value, ...]:
+        self._append(line)
+        return tuple(Value(result.name, result.type) for result in results)
+
+    def _block(self, fill: BlockBody, operands: Iterable[Value]) -> Block:
         block = BlockBuilder(self._names)
-        parameters = [Value(self._names.new(None, "arg"), v.type) for v in operands]
+        parameters = [self._value(None, "arg", operand.type) for operand in operands]
         returned = as_argument(fill(block, *parameters))
         return Block(
             parameters=tuple(BlockParameter(p.name, p.type) for p in parameters),
             lines=tuple(block._lines),
             results=returned if isinstance(returned, tuple) else (returned,),
         )
+
+
+def _names(values: Iterable[Value]) -> tuple[BufferRef, ...]:
+    return tuple(BufferRef(value.name) for value in values)
+
+
+def _operator_call(
+    operator: str,
+    arguments: Iterable[Operand],
+    keywords: Mapping[str, Operand],
+    writes: Iterable[Value],
+    device: Device,
+    stream: int,
+) -> ExternKernelLine:
+    return ExternKernelLine(
+        operator=operator,
+        arguments=tuple(as_argument(a) for a in arguments),
+        keywords=tuple((key, as_argument(a)) for key, a in keywords.items()),
+        writes=tuple(value.name for value in writes),
+        device=device,
+        stream=stream,
+    )

@@ -4,9 +4,15 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from attrs import evolve
 
-from wrapperir.ir.block_builder import BlockBuilder
+from wrapperir.ir.block_builder import (
+    BlockBuilder,
+    KernelOperand,
+    Operand,
+    Value,
+    as_argument,
+)
 from wrapperir.ir.expr import Expr, Symbol
-from wrapperir.ir.fresh_names import Names
+from wrapperir.ir.kernel import ZeroMode
 from wrapperir.ir.line import (
     DefinitionLine,
     KernelDefinitionLine,
@@ -16,11 +22,10 @@ from wrapperir.ir.line import (
     SymbolSource,
 )
 from wrapperir.ir.multi_kernel_builder import identity, multi_kernel_line
-from wrapperir.ir.operands import KernelOperand, Operand, Value, as_argument
+from wrapperir.ir.names import Names
 from wrapperir.ir.program import ConstantInput, Input, Program
 from wrapperir.ir.selection import FirstChoice, Selection
 from wrapperir.ir.types import TensorType, ValueType
-from wrapperir.ir.workspace import ZeroMode
 
 __all__ = [
     "BlockBuilder",
@@ -103,21 +108,24 @@ class ProgramBuilder(BlockBuilder):
         workspaces: Mapping[str, Mapping[str, tuple[Expr, ZeroMode]]] | None = None,
         selection: Selection | None = None,
     ) -> MultiKernelLine:
-        """Return a multi-kernel of these kernels: a new one, or that of the same choices.
+        """Add a multi-kernel of these kernels, or return an equal one that was added.
 
-        Its parameters are the union of theirs; those of one name are one, unless
-        ``positions`` say for each kernel where its runtime parameters are in the union.
-        ``sizes`` name what ``selection`` goes by: the parameter of a tensor, and a
-        dimension.  ``workspaces`` say what kernels need of parameters, each by its name:
-        how many elements, over the scalar parameters and sizes, and how they must begin.
+        Args:
+            kernels: The choices.
+            name: The name; generated where it is ``None``.
+            positions: For each kernel, the positions of its runtime parameters among
+                those of the multi-kernel.  By default parameters of one name are one.
+            sizes: The tensor parameter and dimension of each size that ``selection`` uses.
+            workspaces: By kernel and parameter, the elements that the kernel needs, over
+                scalar parameters and sizes, and their zero mode.
+            selection: The selection policy; the first choice by default.
 
-        A multi-kernel that was added before is returned where it has the same parameters,
-        sizes and choices and picks in the same way, in whatever order the choices are, and
-        ``name`` is ``None`` or its own.
+        An equal multi-kernel has the same parameters, sizes, choices in any order and
+        selection; a given ``name`` must be equal, too.
 
         Raises:
-            ValueError: kernels disagree about a parameter or a workspace, or a name that
-                is given is none of theirs.
+            ValueError: kernels disagree about a parameter or a workspace, or do not have
+                a given name.
         """
         line = multi_kernel_line(
             kernels,

@@ -4,14 +4,15 @@
 interpreter and emitters read its :class:`Effects`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import TypeAlias
 
 from attrs import frozen
 
+from wrapperir.ir.blocks import blocks_of, walk_lines
 from wrapperir.ir.expr import Expr
-from wrapperir.ir.kernel import Access, TensorParameter, runtime_parameters
+from wrapperir.ir.kernel import Access, TensorParameter, ZeroMode, runtime_parameters
 from wrapperir.ir.line import (
     AllocateLine,
     AllocatePoolLine,
@@ -47,7 +48,6 @@ from wrapperir.ir.mentions import buffers_in, source_buffer
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import Device, EventType, Stream, ValueType
 from wrapperir.ir.visitor import LineVisitor
-from wrapperir.ir.workspace import ZeroMode
 
 
 class Origin(StrEnum):
@@ -497,3 +497,13 @@ def definitions(line: BodyLine) -> tuple[tuple[str, ValueType], ...]:
 def drops(line: BodyLine) -> str | None:
     """Return the name that a line drops: a free's buffer or a reuse's source."""
     return _WITHOUT_KERNELS.visit(line).drops
+
+
+def value_names(program: Program) -> Iterator[str]:
+    """Yield the name of each value of a program, nested blocks included."""
+    yield from (input.name for input in program.inputs)
+    yield from (constant.name for constant in program.constants)
+    for line in walk_lines(program.lines):
+        yield from (name for name, _ in definitions(line))
+        for block in blocks_of(line):
+            yield from (parameter.name for parameter in block.parameters)

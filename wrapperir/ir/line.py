@@ -22,10 +22,10 @@ from wrapperir.ir.kernel import (
     KernelSize,
     Language,
     Parameter,
+    ZeroMode,
 )
 from wrapperir.ir.selection import FirstChoice, Selection
 from wrapperir.ir.types import CPU, Device, DType, PoolType, TensorType, ValueType
-from wrapperir.ir.workspace import ZeroMode as ZeroMode
 
 
 @frozen

@@ -1,11 +1,19 @@
 """Selection policies of multi-kernels: each as data, and the rule that it follows."""
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias, Union
+from typing import TypeAlias, Union, get_args
 
 from attrs import frozen
 
-from wrapperir.ir.expr import Expr, Number, evaluate_int
+from wrapperir.ir.expr import (
+    EvaluationError,
+    Expr,
+    ExprOp,
+    Number,
+    Operation,
+    evaluate,
+    evaluate_int,
+)
 
 
 @frozen
@@ -78,14 +86,7 @@ Selection: TypeAlias = Union[
 ]
 """How a multi-kernel picks."""
 
-SELECTIONS: tuple[type[Selection], ...] = (
-    FirstChoice,
-    ForcedChoice,
-    RecordedChoice,
-    BenchmarkChoice,
-    NearestChoice,
-    ComputedChoice,
-)
+SELECTIONS: tuple[type[Selection], ...] = get_args(Selection)
 """Every selection policy."""
 
 
@@ -98,6 +99,25 @@ def settled_choice(selection: Selection) -> int | None:
             return index
         case BenchmarkChoice() | NearestChoice() | ComputedChoice():
             return None
+
+
+def settled_where(expr: Expr) -> Expr:
+    """Return a ``where``, or one inside of it, as the operand that a known condition takes.
+
+    An expression whose value is known is that value.
+    """
+    try:
+        return evaluate(expr, {})
+    except EvaluationError:
+        pass
+    if not isinstance(expr, Operation) or expr.op is not ExprOp.WHERE:
+        return expr
+    condition, yes, no = expr.args
+    try:
+        return settled_where(yes if evaluate(condition, {}) else no)
+    except EvaluationError:
+        args = (condition, settled_where(yes), settled_where(no))
+        return Operation(ExprOp.WHERE, args)
 
 
 def choose(selection: Selection, sizes: Sequence[int], values: Mapping[str, Number]) -> int:

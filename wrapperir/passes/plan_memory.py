@@ -25,6 +25,7 @@ from wrapperir.ir import (
     Expr,
     ExternKernelLine,
     FreeLine,
+    Names,
     PlaceLine,
     PoolType,
     Program,
@@ -33,7 +34,7 @@ from wrapperir.ir import (
     mul,
 )
 from wrapperir.ir.blocks import rewrite_blocks, walk_lines
-from wrapperir.ir.fresh_names import Names, value_names
+from wrapperir.ir.effects import value_names
 from wrapperir.ir.storage_operators import looks_at_storage
 from wrapperir.passes.pool_choice import Candidate, Pool, PoolClass, choose_pools
 

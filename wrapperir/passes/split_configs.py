@@ -18,6 +18,7 @@ from wrapperir.ir import (
     KernelChoice,
     KernelDefinitionLine,
     MultiKernelLine,
+    Names,
     NearestChoice,
     Operation,
     Program,
@@ -27,7 +28,6 @@ from wrapperir.ir import (
     settled_choice,
 )
 from wrapperir.ir.blocks import called_names, rewrite_blocks
-from wrapperir.ir.fresh_names import Names
 from wrapperir.ir.multi_kernel_builder import identity
 
 _LONGEST = 200

@@ -15,6 +15,7 @@ from wrapperir.ir import (
     ExternKernelLine,
     FreeLine,
     MultiOutputLine,
+    Names,
     Program,
     SymbolDefinitionLine,
     TensorType,
@@ -23,8 +24,7 @@ from wrapperir.ir import (
     mul,
 )
 from wrapperir.ir.blocks import rewrite_blocks
-from wrapperir.ir.effects import uses
-from wrapperir.ir.fresh_names import Names, value_names
+from wrapperir.ir.effects import uses, value_names
 from wrapperir.ir.mentions import buffers_in, type_symbols
 from wrapperir.operators import OutOverload, find_out_overload
 

@@ -25,7 +25,7 @@ from wrapperir.ir import (
     mul,
     tensor,
 )
-from wrapperir.ir.operands import Value
+from wrapperir.ir.builder import Value
 from wrapperir.testing.generator import BlockGenerator, Tracked
 from wrapperir.testing.kernels import KernelKind
 

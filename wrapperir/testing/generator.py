@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from wrapperir.ir import (
     DEFAULT_SPACE,
+    DESCRIPTOR_ALIGNMENT,
     DType,
     Expr,
     KernelDefinitionLine,
@@ -28,7 +29,6 @@ from wrapperir.ir import (
     tensor,
 )
 from wrapperir.ir.builder import BlockBuilder, ProgramBuilder, Value
-from wrapperir.ir.descriptors import DESCRIPTOR_ALIGNMENT
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir.testing.pool_space import PoolSpace, TakenUnits, TrackedMemory
 

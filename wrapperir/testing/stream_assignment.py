@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from wrapperir.ir import (
     BodyLine,
+    Names,
     PoolType,
     Program,
     RecordEventLine,
@@ -19,8 +20,7 @@ from wrapperir.ir import (
     ZeroMode,
 )
 from wrapperir.ir.blocks import blocks_of, walk_lines
-from wrapperir.ir.effects import LineEffects, Origin, ValueDefinition, uses
-from wrapperir.ir.fresh_names import Names, value_names
+from wrapperir.ir.effects import LineEffects, Origin, ValueDefinition, uses, value_names
 
 _STREAMS = 3
 

@@ -15,7 +15,7 @@ from wrapperir.text.malformed import Malformed, quoted
 T = TypeVar("T")
 
 NAME = "[A-Za-z_][A-Za-z0-9_]{0,254}"
-"""Pattern of an identifier, as in :mod:`wrapperir.ir.identifier`."""
+"""Pattern of an identifier, as in :mod:`wrapperir.ir.names`."""
 
 _TOKEN = re.compile(
     r"[ \t]*(?:"

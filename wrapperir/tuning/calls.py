@@ -18,6 +18,7 @@ from wrapperir.ir import (
     KernelCallLine,
     KernelDefinitionLine,
     MultiKernelLine,
+    Names,
     Operation,
     PlaceLine,
     Program,
@@ -35,7 +36,6 @@ from wrapperir.ir import (
 )
 from wrapperir.ir.blocks import blocks_of
 from wrapperir.ir.effects import definitions
-from wrapperir.ir.fresh_names import Names
 from wrapperir.ir.mentions import type_symbols
 
 _ZERO = (ZeroMode.ZERO_ON_CALL, ZeroMode.ZERO_PER_PROGRAM)

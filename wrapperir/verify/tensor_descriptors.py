@@ -1,8 +1,14 @@
 """Checks of descriptor parameters, and of the tensors that calls pass for them."""
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir import DescriptorParameter, Language, TensorType
-from wrapperir.ir.descriptors import DESCRIPTOR_ALIGNMENT, block_fault, layout_fault
+from wrapperir.ir import (
+    DESCRIPTOR_ALIGNMENT,
+    DescriptorParameter,
+    Language,
+    TensorType,
+    block_fault,
+    layout_fault,
+)
 from wrapperir.verify.state import State, ValueFacts, defined_note
 
 

@@ -24,9 +24,9 @@ from wrapperir.ir import (
     ReinterpretLine,
     TensorType,
     ZeroMode,
+    divided,
     mul,
 )
-from wrapperir.ir.quotients import divided
 
 _GIVEN = frozenset({"dtype", "device", "pin_memory"})
 

@@ -15,13 +15,13 @@ from torch._inductor.codegen.wrapper import (
 from wrapperir.frontend.inductor.layouts import buffer_type, lower_shape, tensor_type
 from wrapperir.frontend.inductor.operands import view_type
 from wrapperir.frontend.inductor.scope import Scope
-from wrapperir.ir import TensorType, VendorLayout
+from wrapperir.ir import TensorType, VendorLayout, ZeroMode
 from wrapperir.ir import line as wir
 
 ZERO_MODES = {
-    WorkspaceZeroMode.UNINITIALIZED: wir.ZeroMode.UNINITIALIZED,
-    WorkspaceZeroMode.ZERO_ON_CALL: wir.ZeroMode.ZERO_ON_CALL,
-    WorkspaceZeroMode.ZERO_PER_GRAPH: wir.ZeroMode.ZERO_PER_PROGRAM,
+    WorkspaceZeroMode.UNINITIALIZED: ZeroMode.UNINITIALIZED,
+    WorkspaceZeroMode.ZERO_ON_CALL: ZeroMode.ZERO_ON_CALL,
+    WorkspaceZeroMode.ZERO_PER_GRAPH: ZeroMode.ZERO_PER_PROGRAM,
 }
 """Zero mode of each of Inductor's workspace modes."""
 
@@ -55,7 +55,7 @@ def lower_allocate(scope: Scope, line: AllocateLine) -> None:
 
 
 def _allocate(
-    scope: Scope, name: str, type: TensorType, mode: wir.ZeroMode | None = None
+    scope: Scope, name: str, type: TensorType, mode: ZeroMode | None = None
 ) -> None:
     scope.append(wir.AllocateLine(result=name, type=type, workspace=mode))
     scope.define(name, type)

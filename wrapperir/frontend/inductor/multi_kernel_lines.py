@@ -28,7 +28,7 @@ from wrapperir.ir import (
     runtime_parameters,
 )
 from wrapperir.ir import line as wir
-from wrapperir.ir.argument_union import union_parameters
+from wrapperir.ir.multi_kernel_builder import union_parameters
 
 
 def lower_multi_call(
