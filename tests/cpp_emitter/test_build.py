@@ -88,17 +88,6 @@ def filled_cache(run_cache: Path, cache: Path) -> Path:
     return cache
 
 
-@pytest.fixture
-def kernel_header(run_cache: Path, cache: Path) -> None:
-    """Give the test's own cache the header of kernels, which takes long to compile."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(run_cache))
-        built(emitted(KERNEL))
-    folder = build_cache("headers").folder()
-    for file in (run_cache / "wrapperir" / "headers").glob("*.gch*"):
-        (folder / file.name).hardlink_to(file)
-
-
 def test_what_was_built_is_kept(
     filled_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,7 +205,6 @@ def test_the_library_exports_its_interfaces_alone(tmp_path: Path) -> None:
     assert ctypes.CDLL(str(path)).wrapperir_constant_count() == 0
 
 
-@pytest.mark.usefixtures("kernel_header")
 def test_two_processes_may_build_at_once(filled_cache: Path) -> None:
     # Some of what all programs share is there, some is not.
     for seal in sorted((filled_cache / "objects").glob("*.sha256"))[::4]:

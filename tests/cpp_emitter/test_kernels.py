@@ -236,10 +236,7 @@ def test_kernels_may_use_functions_and_variables_of_pytorchs_headers() -> None:
     )
 
 
-def test_kernels_are_compiled_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+def test_kernels_are_compiled_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 1)
     built: list[str] = []
     run = Compiler.run
@@ -249,12 +246,14 @@ def test_kernels_are_compiled_together(
         run(self, arguments, folder, what)
 
     monkeypatch.setattr(Compiler, "run", recorded)
-    own_header = cpp("p[3] = 1;")
+    own_header = cpp("p[3] = 1;  // of no other test, so that it is not built yet")
     own_header = evolve(
         own_header, name="own", source="#include <map>\n" + own_header.source
     )
-    macro = evolve(own_header, name="macro", source="#define ONE 1\n" + cpp("").source)
-    kernels = [renamed(cpp(f"p[{index}] = 1;"), f"k{index}") for index in range(3)]
+    macro = evolve(
+        own_header, name="macro", source="#define ONE 1\n" + cpp("// This one, too.").source
+    )
+    kernels = [renamed(cpp(f"p[{index}] = 1 + 0;"), f"k{index}") for index in range(3)]
     assert_runs_as_interpreted(calling(*kernels, own_header, macro))
     kernel_units = [what for what in built if "kernels" in what or "processor" in what]
     assert sorted(kernel_units) == [

@@ -1,8 +1,8 @@
 """Compiles C++ kernels.
 
 Kernels of Inductor's are compiled with Inductor's own flags, so that the same source gives
-the same results as when Inductor compiles it.  Most of the time that one takes is for its
-header, so kernels that include no other are compiled several at a time.
+the same results as when Inductor compiles it.  Most of the time is for Inductor's header,
+so kernels that include no other header are compiled several at a time.
 """
 
 import os
@@ -16,15 +16,16 @@ from wrapperir.caching import built_once
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.kernels.compiler import Compiler, failed
 from wrapperir.kernels.cpp_build import (
+    HEADER,
+    compile_kernel,
     kernel_compiler,
     kernel_digest,
-    precompiled_header,
     side_by_side,
 )
 
 # A header of the first kind includes the others, so these are the same for every kernel.
 _HEADERS = (
-    "#include <torch/csrc/inductor/cpp_prefix.h>\n",
+    f"#include <{HEADER}>\n",
     "#include <cmath>\n",
     "#include <cstdint>\n",
 )
@@ -118,7 +119,8 @@ def _joined_source(unit: Mapping[str, str]) -> str:
         f"namespace of_{_function_of(path)} {{\n{_without_headers(text)}}}\n"
         for path, text in unit.items()
     ]
-    return "".join((*_HEADERS, *parts))
+    included = any(HEADER in text for text in unit.values())
+    return "".join((*_HEADERS[0 if included else 1 :], *parts))
 
 
 def _function_of(path: str) -> str:
@@ -138,12 +140,13 @@ def _build_object(compiler: Compiler, path: str, text: str, kernels: Iterable[st
         source = output.parent / path
         source.parent.mkdir(exist_ok=True)
         source.write_text(text, encoding="utf-8")
-        header = () if path == _PROCESSOR.name else precompiled_header(compiler)
-        arguments = [path, *header, "-c", "-o", str(output)]
-        compiler.run(arguments, output.parent, path)
+        arguments = [path, "-c", "-o", str(output)]
         if functions:
+            compile_kernel(compiler, text, arguments, output.parent, path)
             _check_entries(output, path, functions)
             _hide_helpers(output, functions)
+        else:
+            compiler.run(arguments, output.parent, path)
 
     functions = [_function_of(kernel) for kernel in kernels if kernel != _PROCESSOR.name]
     key = kernel_digest(compiler, _UNGROUP, _HIDE, path, text)

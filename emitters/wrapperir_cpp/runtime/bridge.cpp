@@ -1,5 +1,6 @@
 // Calls of operators that PyTorch's stable C interface cannot carry. This is compiled with
 // PyTorch's C++ headers, for one build of PyTorch, to operators.so.
+#define AT_PER_OPERATOR_HEADERS  // the headers of all operators take long to read
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/ScalarOps.h>
