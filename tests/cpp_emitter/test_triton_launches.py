@@ -24,7 +24,7 @@ from wrapperir.ir import (
 )
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.testing import CASES, Case, programs
-from wrapperir.testing.conformance_kernels import DESCRIPTOR_CASES
+from wrapperir.testing.conformance_cases import DESCRIPTOR_CASES
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir.verify import verify
 from wrapperir_cpp.emitter import CppEmitter

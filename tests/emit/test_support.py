@@ -20,7 +20,7 @@ from wrapperir.ir import (
     tensor,
 )
 from wrapperir.ir.builder import BlockBuilder, Operand, ProgramBuilder, Value
-from wrapperir.testing.descriptor_kernels import descriptor_kernel
+from wrapperir.testing.kernels import descriptor_kernel
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
 

@@ -20,7 +20,7 @@ from wrapperir.interp import interpret
 from wrapperir.ir import ConditionalLine, Program, SubgraphCallLine, WhileLoopLine
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.testing import Case, Outcome, check_case, programs
-from wrapperir.testing.conformance_blocks import BLOCK_CASES
+from wrapperir.testing.conformance_memory import BLOCK_CASES
 from wrapperir_fx.emitter import FxEmitter
 from wrapperir_fx.graph_builder import build_graph
 from wrapperir_fx.graph_module import build_graph_module

@@ -19,7 +19,7 @@ from wrapperir.emit import Value
 from wrapperir.ir import Device, Program, tensor
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.testing import example_inputs
-from wrapperir.testing.descriptor_kernels import descriptor_kernel
+from wrapperir.testing.kernels import descriptor_kernel
 
 pytestmark = [
     pytest.mark.gpu,

@@ -41,7 +41,7 @@ from wrapperir.ir import (
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.effects import definitions
 from wrapperir.testing import programs
-from wrapperir.testing.arbitrary_types import exprs
+from wrapperir.testing.arbitrary import exprs
 from wrapperir_fx.fake_values import FakeValues
 from wrapperir_fx.symbolic_arithmetic import SymbolicNumber
 

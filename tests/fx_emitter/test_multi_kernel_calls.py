@@ -37,8 +37,7 @@ from wrapperir.ir import (
 )
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.passes import run_passes
-from wrapperir.testing.descriptor_kernels import descriptor_kernel
-from wrapperir.testing.kernels import KernelKind, library_kernel
+from wrapperir.testing.kernels import KernelKind, descriptor_kernel, library_kernel
 from wrapperir.tuning.choice_cache import fresh_choice_cache
 from wrapperir.tuning.tune import tune_program
 from wrapperir_fx.choosing import choices

@@ -26,7 +26,7 @@ from wrapperir.ir import (
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.testing import CASES, Outcome, check_case, programs
-from wrapperir.testing.descriptor_kernels import descriptor_kernel
+from wrapperir.testing.kernels import descriptor_kernel
 from wrapperir.text import parse_program
 from wrapperir_fx.emitter import FxEmitter
 from wrapperir_fx.graph_builder import build_graph

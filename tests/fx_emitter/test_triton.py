@@ -48,8 +48,7 @@ from wrapperir.ir import (
     tensor,
 )
 from wrapperir.ir.builder import BlockBuilder, ProgramBuilder, Value
-from wrapperir.testing.descriptor_kernels import descriptor_kernel
-from wrapperir.testing.kernels import KernelKind, library_kernel
+from wrapperir.testing.kernels import KernelKind, descriptor_kernel, library_kernel
 from wrapperir.text import format_program, parse_program
 from wrapperir_fx.graph_builder import build_graph
 from wrapperir_fx.graph_module import (

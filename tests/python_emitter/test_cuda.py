@@ -15,7 +15,7 @@ from wrapperir.ir import AllocatePoolLine, Device, Program, tensor
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.passes import memory_passes, plan_memory
 from wrapperir.testing import example_inputs
-from wrapperir.testing.descriptor_kernels import descriptor_kernel
+from wrapperir.testing.kernels import descriptor_kernel
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
 from wrapperir_python.emitter import PythonEmitter

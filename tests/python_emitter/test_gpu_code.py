@@ -22,8 +22,7 @@ from wrapperir.ir import (
     tensor,
 )
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.testing.descriptor_kernels import descriptor_kernel
-from wrapperir.testing.kernels import KernelKind, library_kernel
+from wrapperir.testing.kernels import KernelKind, descriptor_kernel, library_kernel
 from wrapperir_python.emitter import PythonEmitter
 
 CUDA = Device("cuda", 0)

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from tests.draws import draws
 from wrapperir.ir import Expr, ExprOp, Operation, Program, Symbol, ValueType
-from wrapperir.testing.arbitrary import programs
-from wrapperir.testing.arbitrary_types import exprs, value_types
+from wrapperir.testing.arbitrary import exprs, programs, value_types
 from wrapperir.text import (
     format_expr,
     format_json,

@@ -1,11 +1,12 @@
-"""Faults of calls, kernels, symbols and blocks."""
+"""Faults of calls, kernels, tensor descriptors, symbols and blocks."""
 
-import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
+from typing import Any
 
 from attrs import evolve
 
-from wrapperir.diagnostics import Code, LinePath
+from wrapperir.diagnostics import Code
 from wrapperir.ir import (
     AllocateLine,
     AssertNotNanLine,
@@ -16,12 +17,12 @@ from wrapperir.ir import (
     Device,
     DType,
     ExternKernelLine,
-    FreeLine,
     KernelArgument,
     KernelCallLine,
     KernelDefinitionLine,
     MultiOutputLine,
     Program,
+    ReinterpretLine,
     SubgraphCallLine,
     Symbol,
     SymbolDefinitionLine,
@@ -31,71 +32,112 @@ from wrapperir.ir import (
     runtime_parameters,
     tensor,
 )
-from wrapperir.testing.injection import Faulty, at_line, choose, places_of, with_lines
+from wrapperir.ir.blocks import nested_blocks
+from wrapperir.testing.injection import (
+    Faulty,
+    added_definition,
+    at_line,
+    at_start,
+    choose,
+    definition_fault,
+    definitions_of,
+    line_fault,
+    places_of,
+    with_definition,
+    with_lines,
+)
 
 
-def duplicate_kernel(program: Program, rng: random.Random) -> Faulty | None:
+def _swapped(line: KernelCallLine, rng: Random) -> Sequence[BodyLine]:
+    arguments = list(line.arguments)
+    buffers = [i for i, a in enumerate(arguments) if isinstance(a, BufferRef)]
+    scalars = [i for i, a in enumerate(arguments) if not isinstance(a, BufferRef)]
+    i, j = rng.choice(buffers), rng.choice(scalars)
+    arguments[i], arguments[j] = arguments[j], arguments[i]
+    return [evolve(line, arguments=tuple(arguments))]
+
+
+swap_arguments = line_fault(KernelCallLine, Code.ARGUMENT_KIND, _swapped)
+"""Swap a buffer and a scalar of a kernel call."""
+
+missing_argument = line_fault(
+    KernelCallLine,
+    Code.CALL_ARITY,
+    lambda line, _: [evolve(line, arguments=line.arguments[:-1])],
+)
+"""Drop the last argument of a kernel call."""
+
+wrong_device = line_fault(
+    KernelCallLine,
+    Code.DEVICE_MISMATCH,
+    lambda line, _: [evolve(line, device=Device("cuda", 0))],
+)
+"""Launch a kernel on another device than its buffers'."""
+
+undefined_kernel = line_fault(
+    KernelCallLine, Code.UNDEFINED_KERNEL, lambda line, _: [evolve(line, kernel="missing")]
+)
+"""Launch a kernel that is not defined."""
+
+out_not_written = line_fault(
+    ExternKernelLine,
+    Code.OUT_NOT_WRITTEN,
+    lambda line, _: [evolve(line, writes=())],
+    where=lambda line: any(keyword == "out" for keyword, _ in line.keywords),
+)
+"""Drop the writes of a call with an ``out``."""
+
+bad_operator = line_fault(
+    ExternKernelLine,
+    Code.INVALID_OPERATOR,
+    lambda line, _: [evolve(line, operator="add; rm -rf")],
+)
+"""Call an operator by a text that is not a name."""
+
+tuple_index = line_fault(
+    MultiOutputLine, Code.TUPLE_INDEX, lambda line, _: [evolve(line, indices=(99,))]
+)
+"""Take an element that a tuple does not have."""
+
+
+def _by_missing_symbol(line: AllocateLine, _: Random) -> Sequence[BodyLine]:
+    size = (Symbol("missing"), *line.type.size[1:])
+    return [evolve(line, type=evolve(line.type, size=size))]
+
+
+undefined_symbol = line_fault(
+    AllocateLine,
+    Code.UNKNOWN_SYMBOL,
+    _by_missing_symbol,
+    where=lambda line: (
+        bool(line.type.size) and line.workspace is not ZeroMode.ZERO_PER_PROGRAM
+    ),
+)
+"""Allocate by a symbol that is not defined."""
+
+empty_range = line_fault(
+    SymbolDefinitionLine,
+    Code.EMPTY_RANGE,
+    lambda line, _: [evolve(line, lower=9, upper=3)],
+)
+"""Give a symbol a range without a number."""
+
+unbound_constexpr = definition_fault(
+    KernelDefinitionLine,
+    Code.UNBOUND_CONSTEXPR,
+    lambda line: evolve(line, configs=(), grid=(1,)),
+    where=lambda line: bool(line.configs),
+)
+"""Drop a kernel's configs."""
+
+
+def duplicate_kernel(program: Program, rng: Random) -> Faulty:
     """Define a kernel twice."""
-    definition = choose(iter(program.definitions), rng)
-    if definition is None:
-        return None
-    path = ("definitions", len(program.definitions))
-    changed = evolve(program, definitions=(*program.definitions, definition))
-    return Faulty(changed, Code.REDEFINITION, path)
+    line = choose(program.definitions, rng)
+    return added_definition(program, Code.REDEFINITION, line)
 
 
-def _change_call(
-    program: Program,
-    rng: random.Random,
-    code: Code,
-    change: Callable[[KernelCallLine], KernelCallLine],
-) -> Faulty | None:
-    found = choose(places_of(program, KernelCallLine), rng)
-    if found is None:
-        return None
-    index, line = found
-    return at_line(with_lines(program, index, change(line)), code, index)
-
-
-def swap_arguments(program: Program, rng: random.Random) -> Faulty | None:
-    """Swap a buffer and a scalar of a kernel call."""
-
-    def swap(line: KernelCallLine) -> KernelCallLine:
-        arguments = list(line.arguments)
-        buffers = [i for i, a in enumerate(arguments) if isinstance(a, BufferRef)]
-        scalars = [i for i, a in enumerate(arguments) if not isinstance(a, BufferRef)]
-        i, j = rng.choice(buffers), rng.choice(scalars)
-        arguments[i], arguments[j] = arguments[j], arguments[i]
-        return evolve(line, arguments=tuple(arguments))
-
-    return _change_call(program, rng, Code.ARGUMENT_KIND, swap)
-
-
-def missing_argument(program: Program, rng: random.Random) -> Faulty | None:
-    """Drop the last argument of a kernel call."""
-    return _change_call(
-        program, rng, Code.CALL_ARITY, lambda ln: evolve(ln, arguments=ln.arguments[:-1])
-    )
-
-
-def wrong_device(program: Program, rng: random.Random) -> Faulty | None:
-    """Launch a kernel on another device than its buffers'."""
-    return _change_call(
-        program,
-        rng,
-        Code.DEVICE_MISMATCH,
-        lambda line: evolve(line, device=Device("cuda", 0)),
-    )
-
-
-def undefined_kernel(program: Program, rng: random.Random) -> Faulty | None:
-    """Launch a kernel that is not there."""
-    return _change_call(
-        program, rng, Code.UNDEFINED_KERNEL, lambda line: evolve(line, kernel="missing")
-    )
-
-
-def wrong_dtype(program: Program, rng: random.Random) -> Faulty | None:
+def wrong_dtype(program: Program, rng: Random) -> Faulty:
     """Give a buffer another dtype of the same width, where a kernel is given it."""
     calls = {
         argument.name: index
@@ -103,143 +145,87 @@ def wrong_dtype(program: Program, rng: random.Random) -> Faulty | None:
         for argument in line.arguments
         if isinstance(argument, BufferRef)
     }
-    places = ((i, ln) for i, ln in places_of(program, AllocateLine) if ln.result in calls)
-    found = choose(places, rng)
-    if found is None:
-        return None
-    index, line = found
+    allocations = places_of(program, AllocateLine)
+    index, line = choose(((i, ln) for i, ln in allocations if ln.result in calls), rng)
     changed = evolve(line, type=evolve(line.type, dtype=DType.I32))
     return at_line(
         with_lines(program, index, changed), Code.ARGUMENT_DTYPE, calls[line.result]
     )
 
 
-def _kernels(program: Program) -> Iterator[tuple[int, KernelDefinitionLine]]:
-    for index, line in enumerate(program.definitions):
-        if isinstance(line, KernelDefinitionLine):
-            yield index, line
-
-
-def unbound_constexpr(program: Program, rng: random.Random) -> Faulty | None:
-    """Drop a kernel's configs."""
-    found = choose(((i, k) for i, k in _kernels(program) if k.configs), rng)
-    if found is None:
-        return None
-    index, line = found
-    changed = list(program.definitions)
-    changed[index] = evolve(line, configs=(), grid=(1,))
-    return Faulty(
-        evolve(program, definitions=tuple(changed)),
-        Code.UNBOUND_CONSTEXPR,
-        ("definitions", index),
-    )
-
-
-def uninitialized_read(program: Program, rng: random.Random) -> Faulty | None:
+def uninitialized_read(program: Program, rng: Random) -> Faulty:
     """Launch a kernel on buffers that nothing has written."""
-    found = choose(_kernels(program), rng)
-    if found is None:
-        return None
-    lines: list[BodyLine] = []
+    _, kernel = choose(definitions_of(program, KernelDefinitionLine), rng)
+
+    def allocated(parameter: TensorParameter, name: str) -> list[AllocateLine]:
+        size = parameter.block if isinstance(parameter, DescriptorParameter) else (4,)
+        return [AllocateLine(result=name, type=tensor(parameter.dtype, size))]
+
+    return _launched(program, kernel, Code.UNINITIALIZED_READ, allocated)
+
+
+def _launched(
+    program: Program,
+    kernel: KernelDefinitionLine,
+    code: Code,
+    make: Callable[[TensorParameter, str], Sequence[AllocateLine | ReinterpretLine]],
+) -> Faulty:
+    """Launch a kernel, which is a fault, on what the last lines of ``make`` define."""
+    lines: list[AllocateLine | ReinterpretLine] = []
     arguments: list[KernelArgument] = []
-    for number, parameter in enumerate(runtime_parameters(found[1].parameters)):
+    for number, parameter in enumerate(runtime_parameters(kernel.parameters)):
         if isinstance(parameter, TensorParameter):
-            name = f"never_written_{number}"
-            lines.append(AllocateLine(result=name, type=_tensor_for(parameter)))
-            arguments.append(BufferRef(name))
+            lines += make(parameter, f"faulty_{number}")
+            arguments.append(BufferRef(lines[-1].result))
         else:
             arguments.append(1)
-    index = len(lines)
-    lines.append(KernelCallLine(kernel=found[1].name, arguments=tuple(arguments)))
-    lines += [FreeLine(buffer=a.name) for a in arguments if isinstance(a, BufferRef)]
-    changed = with_lines(program, 0, *lines, replacing=0)
-    return at_line(changed, Code.UNINITIALIZED_READ, index)
+    call = KernelCallLine(kernel=kernel.name, arguments=tuple(arguments))
+    return at_start(program, code, *lines, call)
 
 
-def _tensor_for(parameter: TensorParameter) -> TensorType:
-    if isinstance(parameter, DescriptorParameter):
-        return tensor(parameter.dtype, parameter.block)
-    return tensor(parameter.dtype, (4,))
+def _descriptors(
+    program: Program,
+) -> Iterator[tuple[int, KernelDefinitionLine, DescriptorParameter]]:
+    for index, line in definitions_of(program, KernelDefinitionLine):
+        for parameter in line.parameters:
+            if isinstance(parameter, DescriptorParameter):
+                yield index, line, parameter
 
 
-def out_not_written(program: Program, rng: random.Random) -> Faulty | None:
-    """Drop the writes of a call with an ``out``."""
-    places = (
-        (i, ln)
-        for i, ln in places_of(program, ExternKernelLine)
-        if any(keyword == "out" for keyword, _ in ln.keywords)
-    )
-    found = choose(places, rng)
-    if found is None:
-        return None
-    index, line = found
-    return at_line(
-        with_lines(program, index, evolve(line, writes=())), Code.OUT_NOT_WRITTEN, index
-    )
+def odd_descriptor(program: Program, rng: Random) -> Faulty:
+    """Give a descriptor blocks of three rows."""
+    index, line, parameter = choose(_descriptors(program), rng)
+    odd = evolve(parameter, block=(3, *parameter.block[1:]))
+    parameters = tuple(odd if p is parameter else p for p in line.parameters)
+    changed = with_definition(program, index, evolve(line, parameters=parameters))
+    return Faulty(changed, Code.INVALID_DESCRIPTOR, ("definitions", index))
 
 
-def bad_operator(program: Program, rng: random.Random) -> Faulty | None:
-    """Call an operator whose name is none."""
-    found = choose(places_of(program, ExternKernelLine), rng)
-    if found is None:
-        return None
-    index, line = found
-    changed = with_lines(program, index, evolve(line, operator="add; rm -rf"))
-    return at_line(changed, Code.INVALID_OPERATOR, index)
+def misaligned_descriptor(program: Program, rng: Random) -> Faulty:
+    """Launch a kernel with a tensor behind a descriptor that begins one element late."""
+    _, kernel, guilty = choose(_descriptors(program), rng)
+
+    def zeroed(
+        parameter: TensorParameter, name: str
+    ) -> list[AllocateLine | ReinterpretLine]:
+        type = tensor(parameter.dtype, (8, 16), alignment=16)
+        zeros = AllocateLine(result=name, type=type, workspace=ZeroMode.ZERO_ON_CALL)
+        late = tensor(parameter.dtype, (4, 16), offset=1)
+        view = ReinterpretLine(result=f"{name}_late", source=name, type=late)
+        return [zeros, view] if parameter is guilty else [zeros]
+
+    return _launched(program, kernel, Code.DESCRIPTOR_ARGUMENT, zeroed)
 
 
-def tuple_index(program: Program, rng: random.Random) -> Faulty | None:
-    """Take an element that a tuple does not have."""
-    found = choose(places_of(program, MultiOutputLine), rng)
-    if found is None:
-        return None
-    index, line = found
-    changed = with_lines(program, index, evolve(line, indices=(99,)))
-    return at_line(changed, Code.TUPLE_INDEX, index)
-
-
-def undefined_symbol(program: Program, rng: random.Random) -> Faulty | None:
-    """Allocate by a symbol that is not there."""
-    places = (
-        (i, ln)
-        for i, ln in places_of(program, AllocateLine)
-        if ln.type.size and ln.workspace is not ZeroMode.ZERO_PER_PROGRAM
-    )
-    found = choose(places, rng)
-    if found is None:
-        return None
-    index, line = found
-    size = (Symbol("missing"), *line.type.size[1:])
-    changed = evolve(line, type=evolve(line.type, size=size))
-    return at_line(with_lines(program, index, changed), Code.UNKNOWN_SYMBOL, index)
-
-
-def empty_range(program: Program, rng: random.Random) -> Faulty | None:
-    """Give a symbol a range that holds nothing."""
-    found = choose(places_of(program, SymbolDefinitionLine), rng)
-    if found is None:
-        return None
-    index, line = found
-    changed = evolve(line, lower=9, upper=3)
-    return at_line(with_lines(program, index, changed), Code.EMPTY_RANGE, index)
-
-
-def outer_name(program: Program, rng: random.Random) -> Faulty | None:
+def outer_name(program: Program, rng: Random) -> Faulty:
     """Use an input in a block that was not given it."""
     kinds = (ConditionalLine, SubgraphCallLine)
     places = ((i, ln) for i, ln in enumerate(program.lines) if isinstance(ln, kinds))
-    found = choose(places, rng)
-    inputs = [item.name for item in program.inputs if isinstance(item.type, TensorType)]
-    if found is None or not inputs:
-        return None
-    index, line = found
-    use = AssertNotNanLine(buffer=rng.choice(inputs))
-    role = "on_false" if isinstance(line, ConditionalLine) else "body"
-    if isinstance(line, ConditionalLine):
-        block = line.on_false
-        changed: BodyLine = evolve(line, on_false=evolve(block, lines=(use, *block.lines)))
-    else:
-        block = line.body
-        changed = evolve(line, body=evolve(block, lines=(use, *block.lines)))
-    path: LinePath = ("lines", index, role, "lines", 0)
-    return Faulty(with_lines(program, index, changed), Code.OUTER_NAME, path)
+    index, line = choose(places, rng)
+    inputs = (item.name for item in program.inputs if isinstance(item.type, TensorType))
+    use = AssertNotNanLine(buffer=choose(inputs, rng))
+    field, block = nested_blocks(line)[-1]
+    changed: dict[str, Any] = {field: evolve(block, lines=(use, *block.lines))}
+    path = ("lines", index, field, "lines", 0)
+    changed_program = with_lines(program, index, evolve(line, **changed))
+    return Faulty(changed_program, Code.OUTER_NAME, path)

@@ -2,9 +2,8 @@
 
 from wrapperir.ir import DType, Expr, Language, Symbol, TupleType, tensor
 from wrapperir.testing.choice_steps import choose_adder
-from wrapperir.testing.descriptor_kernels import BLOCK, descriptor_kernel
 from wrapperir.testing.generator import BlockGenerator, Tracked, TrackedTuple
-from wrapperir.testing.kernels import KernelKind
+from wrapperir.testing.kernels import BLOCK, KernelKind, descriptor_kernel
 from wrapperir.testing.pool_space import TrackedMemory
 
 

@@ -1,7 +1,7 @@
 """Faults of multi-kernels, of how they pick, and of workspaces that choices need."""
 
-import random
 from collections.abc import Callable, Iterator
+from random import Random
 
 from attrs import evolve
 
@@ -19,6 +19,7 @@ from wrapperir.ir import (
     MultiKernelLine,
     NearestChoice,
     Operation,
+    Parameter,
     Program,
     RecordedChoice,
     ScalarParameter,
@@ -31,128 +32,98 @@ from wrapperir.ir import (
     runtime_parameters,
 )
 from wrapperir.ir.blocks import walk_lines
-from wrapperir.testing.injection import Faulty, at_line, choose, places_of
+from wrapperir.testing.injection import (
+    Faulty,
+    Injector,
+    added_definition,
+    at_line,
+    choose,
+    definition_fault,
+    definitions_of,
+    places_of,
+    with_definition,
+)
 
 _ODD = "odd_size"
 
 
-def _multi_kernels(program: Program) -> Iterator[tuple[int, MultiKernelLine]]:
-    for index, line in enumerate(program.definitions):
-        if isinstance(line, MultiKernelLine):
-            yield index, line
-
-
-def _change(
-    program: Program,
-    rng: random.Random,
-    code: Code,
-    part: tuple[str | int, ...],
-    change: Callable[[MultiKernelLine], MultiKernelLine],
-) -> Faulty | None:
-    """Change a multi-kernel; the fault is in a part of it."""
-    found = choose(_multi_kernels(program), rng)
-    if found is None:
-        return None
-    index, line = found
-    changed = _with_definition(program, index, change(line))
-    return Faulty(changed, code, ("definitions", index, *part))
-
-
-def _with_definition(program: Program, index: int, line: MultiKernelLine) -> Program:
-    definitions = list(program.definitions)
-    definitions[index] = line
-    return evolve(program, definitions=tuple(definitions))
-
-
-def _select(
-    program: Program, rng: random.Random, code: Code, select: Callable[[int], Selection]
-) -> Faulty | None:
-    """Have a multi-kernel pick in another way, made of how many choices it has."""
-
-    def change(line: MultiKernelLine) -> MultiKernelLine:
-        return evolve(line, selection=select(len(line.choices)))
-
-    return _change(program, rng, code, ("selection",), change)
-
-
-def choice_index(program: Program, rng: random.Random) -> Faulty | None:
-    """Force a choice that is not there."""
-    return _select(program, rng, Code.CHOICE_INDEX, ForcedChoice)
-
-
-def no_hints(program: Program, rng: random.Random) -> Faulty | None:
-    """Pick by the nearest of no hints."""
-    return _select(program, rng, Code.INVALID_HINT, lambda _: NearestChoice(()))
-
-
-def unknown_size_in_tree(program: Program, rng: random.Random) -> Faulty | None:
-    """Pick by a size that nothing names."""
-    condition = compare(ExprOp.LT, Symbol(_ODD), 8)
-    tree = Operation(ExprOp.WHERE, (condition, 0, 0))
-    return _select(program, rng, Code.INVALID_TREE, lambda _: ComputedChoice(tree))
-
-
-def extra_time(program: Program, rng: random.Random) -> Faulty | None:
-    """Record one time more than there are choices."""
-    return _select(
-        program,
-        rng,
-        Code.RECORDED_TIMES,
-        lambda count: RecordedChoice(0, (1.0,) * (count + 1)),
+def _selection_fault(code: Code, select: Callable[[int], Selection]) -> Injector:
+    """Return an injector that changes a policy; ``select`` takes the number of choices."""
+    return definition_fault(
+        MultiKernelLine,
+        code,
+        lambda line: evolve(line, selection=select(len(line.choices))),
+        "selection",
     )
 
 
-def size_of_scalar(program: Program, rng: random.Random) -> Faulty | None:
-    """Name the size of a scalar parameter."""
+choice_index = _selection_fault(Code.CHOICE_INDEX, ForcedChoice)
+"""Force a choice that is not there."""
 
-    def change(line: MultiKernelLine) -> MultiKernelLine:
-        scalar = next(
-            i for i, p in enumerate(line.parameters) if isinstance(p, ScalarParameter)
-        )
-        sizes = (KernelSize(_ODD, scalar, 0), *line.sizes)
-        return evolve(line, sizes=sizes, selection=FirstChoice())
+no_hints = _selection_fault(Code.INVALID_HINT, lambda _: NearestChoice(()))
+"""Pick by the nearest of no hints."""
 
-    return _change(program, rng, Code.SIZE_OF_NOTHING, ("sizes", 0), change)
+_TREE = Operation(ExprOp.WHERE, (compare(ExprOp.LT, Symbol(_ODD), 8), 0, 0))
+unknown_size_in_tree = _selection_fault(Code.INVALID_TREE, lambda _: ComputedChoice(_TREE))
+"""Pick by a size that nothing names."""
 
-
-def repeated_choice(program: Program, rng: random.Random) -> Faulty | None:
-    """Have a choice twice."""
-
-    def change(line: MultiKernelLine) -> MultiKernelLine:
-        choices = (line.choices[0], *line.choices)
-        return evolve(line, choices=choices, selection=BenchmarkChoice())
-
-    return _change(program, rng, Code.REPEATED_CHOICE, ("choices", 1), change)
+extra_time = _selection_fault(
+    Code.RECORDED_TIMES, lambda count: RecordedChoice(0, (1.0,) * (count + 1))
+)
+"""Record one time more than there are choices."""
 
 
-def need_of_read(program: Program, rng: random.Random) -> Faulty | None:
-    """Need a workspace that is only read."""
-
-    def change(line: MultiKernelLine) -> MultiKernelLine:
-        read = next(
-            i
-            for i, p in enumerate(line.parameters)
-            if isinstance(p, TensorParameter) and not p.access.writes
-        )
-        need = WorkspaceNeed(read, 1, ZeroMode.UNINITIALIZED)
-        needs = (*line.choices[0].workspaces, need)
-        first = evolve(line.choices[0], workspaces=needs)
-        return evolve(line, choices=(first, *line.choices[1:]))
-
-    return _change(program, rng, Code.WORKSPACE_NEED, ("choices", 0), change)
+def _positions(line: MultiKernelLine, wanted: Callable[[Parameter], bool]) -> list[int]:
+    return [i for i, parameter in enumerate(line.parameters) if wanted(parameter)]
 
 
-def _written(line: MultiKernelLine) -> int | None:
-    """Return the position of a buffer that every choice writes and none has a need of."""
-    for position, parameter in enumerate(line.parameters):
-        if (
-            isinstance(parameter, TensorParameter)
-            and parameter.access.writes
-            and all(position in choice.arguments for choice in line.choices)
-            and not any(n.parameter == position for c in line.choices for n in c.workspaces)
-        ):
-            return position
-    return None
+def _with_needs(line: MultiKernelLine, *needs: WorkspaceNeed) -> MultiKernelLine:
+    """Return the multi-kernel with these needs of its first choice."""
+    first, *others = line.choices
+    return evolve(line, choices=(evolve(first, workspaces=needs), *others))
+
+
+def _by_scalar_size(line: MultiKernelLine) -> MultiKernelLine:
+    scalar = _positions(line, lambda p: isinstance(p, ScalarParameter))[0]
+    sizes = (KernelSize(_ODD, scalar, 0), *line.sizes)
+    return evolve(line, sizes=sizes, selection=FirstChoice())
+
+
+size_of_scalar = definition_fault(
+    MultiKernelLine, Code.SIZE_OF_NOTHING, _by_scalar_size, "sizes", 0
+)
+"""Name the size of a scalar parameter."""
+
+repeated_choice = definition_fault(
+    MultiKernelLine,
+    Code.REPEATED_CHOICE,
+    lambda line: evolve(
+        line, choices=(line.choices[0], *line.choices), selection=BenchmarkChoice()
+    ),
+    *("choices", 1),
+)
+"""Have a choice twice."""
+
+
+def _needing_read(line: MultiKernelLine) -> MultiKernelLine:
+    reads = _positions(
+        line, lambda p: isinstance(p, TensorParameter) and not p.access.writes
+    )
+    need = WorkspaceNeed(reads[0], 1, ZeroMode.UNINITIALIZED)
+    return _with_needs(line, *line.choices[0].workspaces, need)
+
+
+need_of_read = definition_fault(
+    MultiKernelLine, Code.WORKSPACE_NEED, _needing_read, "choices", 0
+)
+"""Need a workspace that is only read."""
+
+
+def same_multi_kernel(program: Program, rng: Random) -> Faulty:
+    """Define a multi-kernel under another name, too."""
+    _, line = choose(definitions_of(program, MultiKernelLine), rng)
+    again = evolve(line, name="the_same_again")
+    return added_definition(program, Code.SAME_MULTI_KERNEL, again)
 
 
 def _with_kernel(
@@ -165,22 +136,17 @@ def _with_kernel(
     """Define a kernel and have a multi-kernel choose it last, which is the fault."""
     line = program.definitions[index]
     assert isinstance(line, MultiKernelLine)
-    kernel = evolve(kernel, name=_ODD)
     choices = (*line.choices, evolve(choice, kernel=_ODD))
     changed = evolve(line, choices=choices, selection=BenchmarkChoice())
     before, after = program.definitions[:index], program.definitions[index + 1 :]
+    definitions = (*before, evolve(kernel, name=_ODD), changed, *after)
     path = ("definitions", index + 1, "choices", len(line.choices))
-    return Faulty(
-        evolve(program, definitions=(*before, kernel, changed, *after)), code, path
-    )
+    return Faulty(evolve(program, definitions=definitions), code, path)
 
 
 def _kernel(program: Program, choice: KernelChoice) -> KernelDefinitionLine:
-    return next(
-        line
-        for line in program.definitions
-        if isinstance(line, KernelDefinitionLine) and line.name == choice.kernel
-    )
+    kernels = definitions_of(program, KernelDefinitionLine)
+    return next(line for _, line in kernels if line.name == choice.kernel)
 
 
 _CLASHING = {
@@ -189,58 +155,35 @@ _CLASHING = {
 }
 
 
-def clashing_modes(program: Program, rng: random.Random) -> Faulty | None:
+def clashing_modes(program: Program, rng: Random) -> Faulty:
     """Add a choice that needs a workspace in a mode that does not combine."""
-    options = [
+    needs = (
         (index, choice, need)
-        for index, line in _multi_kernels(program)
+        for index, line in definitions_of(program, MultiKernelLine)
         for choice in line.choices
         for need in choice.workspaces
         if need.mode in _CLASHING
-    ]
-    found = choose(iter(options), rng)
-    if found is None:
-        return None
-    index, choice, need = found
+    )
+    index, choice, need = choose(needs, rng)
     clashing = evolve(choice, workspaces=(evolve(need, mode=_CLASHING[need.mode]),))
     kernel = _kernel(program, choice)
     return _with_kernel(program, index, kernel, clashing, Code.WORKSPACE_MODES)
 
 
-def unwritten_by_choice(program: Program, rng: random.Random) -> Faulty | None:
+def unwritten_by_choice(program: Program, rng: Random) -> Faulty:
     """Add a choice that writes nothing."""
-    found = choose(_multi_kernels(program), rng)
-    if found is None:
-        return None
-    index, line = found
+    index, line = choose(definitions_of(program, MultiKernelLine), rng)
     first = line.choices[0]
     kernel = _kernel(program, first)
+
+    def is_kept(parameter: Parameter) -> bool:
+        return not (isinstance(parameter, TensorParameter) and parameter.access.writes)
+
     taken = zip(runtime_parameters(kernel.parameters), first.arguments, strict=True)
-    written = {
-        parameter.name
-        for parameter in kernel.parameters
-        if isinstance(parameter, TensorParameter) and parameter.access.writes
-    }
-    arguments = tuple(at for parameter, at in taken if parameter.name not in written)
-    parameters = tuple(p for p in kernel.parameters if p.name not in written)
-    return _with_kernel(
-        program,
-        index,
-        evolve(kernel, parameters=parameters),
-        KernelChoice(kernel.name, arguments),
-        Code.CHOICE_MISMATCH,
-    )
-
-
-def same_multi_kernel(program: Program, rng: random.Random) -> Faulty | None:
-    """Define a multi-kernel under another name, too."""
-    found = choose(_multi_kernels(program), rng)
-    if found is None:
-        return None
-    again = evolve(found[1], name="the_same_again")
-    path = ("definitions", len(program.definitions))
-    changed = evolve(program, definitions=(*program.definitions, again))
-    return Faulty(changed, Code.SAME_MULTI_KERNEL, path)
+    arguments = tuple(at for parameter, at in taken if is_kept(parameter))
+    kernel = evolve(kernel, parameters=tuple(filter(is_kept, kernel.parameters)))
+    choice = KernelChoice(kernel.name, arguments)
+    return _with_kernel(program, index, kernel, choice, Code.CHOICE_MISMATCH)
 
 
 def _called_once(program: Program) -> Iterator[tuple[int, int, MultiKernelLine]]:
@@ -248,69 +191,61 @@ def _called_once(program: Program) -> Iterator[tuple[int, int, MultiKernelLine]]
     lines = walk_lines(program.lines)
     calls = [line.kernel for line in lines if isinstance(line, KernelCallLine)]
     for at, call in places_of(program, KernelCallLine):
-        for index, line in _multi_kernels(program):
+        for index, line in definitions_of(program, MultiKernelLine):
             if line.name == call.kernel and calls.count(line.name) == 1:
                 yield at, index, line
 
 
-def _change_called(
-    program: Program,
-    rng: random.Random,
-    code: Code,
-    change: Callable[[MultiKernelLine], MultiKernelLine | None],
-) -> Faulty | None:
-    """Change a multi-kernel so that its one call is at fault."""
-    options = [
-        (at, index, changed)
-        for at, index, line in _called_once(program)
-        if (changed := change(line)) is not None
-    ]
-    found = choose(iter(options), rng)
-    if found is None:
+def _call_fault(
+    code: Code, change: Callable[[MultiKernelLine, Random], MultiKernelLine | None]
+) -> Injector:
+    """Return an injector that changes a multi-kernel so that its one call is at fault.
+
+    ``change`` returns ``None`` for a multi-kernel without a place for the fault.
+    """
+
+    def inject(program: Program, rng: Random) -> Faulty:
+        options = (
+            (at, index, changed)
+            for at, index, line in _called_once(program)
+            if (changed := change(line, rng)) is not None
+        )
+        at, index, changed = choose(options, rng)
+        return at_line(with_definition(program, index, changed), code, at)
+
+    return inject
+
+
+def _by_missing_dimension(line: MultiKernelLine, rng: Random) -> MultiKernelLine:
+    tensors = _positions(line, lambda p: isinstance(p, TensorParameter))
+    sizes = (*line.sizes, KernelSize(_ODD, rng.choice(tensors), 9))
+    return evolve(line, sizes=sizes, selection=BenchmarkChoice())
+
+
+missing_dimension = _call_fault(Code.SIZE_DIMENSION, _by_missing_dimension)
+"""Pick by a dimension that the argument of a call does not have."""
+
+
+def _leaving_bytes(line: MultiKernelLine, _: Random) -> MultiKernelLine | None:
+    needs = line.choices[0].workspaces
+    if not needs or needs[0].mode is not ZeroMode.ZERO_PER_PROGRAM:
         return None
-    at, index, line = found
-    return at_line(_with_definition(program, index, line), code, at)
+    return _with_needs(line, evolve(needs[0], mode=ZeroMode.UNINITIALIZED), *needs[1:])
 
 
-def missing_dimension(program: Program, rng: random.Random) -> Faulty | None:
-    """Pick by a dimension that the argument of a call does not have."""
-
-    def change(line: MultiKernelLine) -> MultiKernelLine:
-        tensors = [
-            i for i, p in enumerate(line.parameters) if isinstance(p, TensorParameter)
-        ]
-        sizes = (*line.sizes, KernelSize(_ODD, rng.choice(tensors), 9))
-        return evolve(line, sizes=sizes, selection=BenchmarkChoice())
-
-    return _change_called(program, rng, Code.SIZE_DIMENSION, change)
+no_workspace = _call_fault(Code.WORKSPACE_ARGUMENT, _leaving_bytes)
+"""Leave any bytes in a workspace that a call gives, and that is kept zero."""
 
 
-def no_workspace(program: Program, rng: random.Random) -> Faulty | None:
-    """Leave any bytes in a workspace that a call gives, and that is kept zero."""
-
-    def change(line: MultiKernelLine) -> MultiKernelLine | None:
-        first, *others = line.choices
-        if not first.workspaces:
-            return None
-        need, *further = first.workspaces
-        if need.mode is not ZeroMode.ZERO_PER_PROGRAM:
-            return None
-        needs = (evolve(need, mode=ZeroMode.UNINITIALIZED), *further)
-        return evolve(line, choices=(evolve(first, workspaces=needs), *others))
-
-    return _change_called(program, rng, Code.WORKSPACE_ARGUMENT, change)
+def _needing_more(line: MultiKernelLine, _: Random) -> MultiKernelLine | None:
+    needed = {need.parameter for choice in line.choices for need in choice.workspaces}
+    written = _positions(line, lambda p: isinstance(p, TensorParameter) and p.access.writes)
+    for position in written:
+        if position not in needed and all(position in c.arguments for c in line.choices):
+            need = WorkspaceNeed(position, 10**9, ZeroMode.UNINITIALIZED)
+            return _with_needs(line, *line.choices[0].workspaces, need)
+    return None
 
 
-def small_workspace(program: Program, rng: random.Random) -> Faulty | None:
-    """Need more of a workspace than a call gives."""
-
-    def change(line: MultiKernelLine) -> MultiKernelLine | None:
-        position = _written(line)
-        if position is None:
-            return None
-        first, *others = line.choices
-        need = WorkspaceNeed(position, 10**9, ZeroMode.UNINITIALIZED)
-        needs = (*first.workspaces, need)
-        return evolve(line, choices=(evolve(first, workspaces=needs), *others))
-
-    return _change_called(program, rng, Code.WORKSPACE_ARGUMENT, change)
+small_workspace = _call_fault(Code.WORKSPACE_ARGUMENT, _needing_more)
+"""Need more of a workspace than a call gives."""

@@ -3,8 +3,12 @@
 from collections.abc import Callable
 
 from wrapperir.ir import (
+    CPU,
     DType,
+    Expr,
     ExprOp,
+    FirstChoice,
+    ForcedChoice,
     ItemOf,
     Language,
     OffsetOf,
@@ -20,6 +24,7 @@ from wrapperir.ir import (
     TorchEnum,
     TupleType,
     ValueOf,
+    ZeroMode,
     ceildiv,
     compare,
     maximum,
@@ -27,25 +32,15 @@ from wrapperir.ir import (
     tensor,
 )
 from wrapperir.ir.builder import ProgramBuilder, Value
-from wrapperir.testing.conformance_blocks import BLOCK_CASES
-from wrapperir.testing.conformance_case import Case
-from wrapperir.testing.conformance_kernels import DESCRIPTOR_CASES, kernel_cases
+from wrapperir.testing.conformance_case import CELL, FLAT, MATRIX, Case, built
 from wrapperir.testing.conformance_memory import MEMORY_CASES
 from wrapperir.testing.conformance_selection import selection_cases
-
-_MATRIX = tensor("f32", (4, 8))
-_FLAT = tensor("f32", (32,))
-_BOOL = tensor("bool", ())
-_CELL = tensor("i64", ())
-
-
-def _build(fill: Callable[[ProgramBuilder], Program]) -> Program:
-    return fill(ProgramBuilder())
+from wrapperir.testing.kernels import BLOCK, KernelKind, descriptor_kernel, library_kernel
 
 
 def _allocate_and_free(b: ProgramBuilder) -> Program:
-    x = b.input(_MATRIX)
-    first = b.allocate(_MATRIX)
+    x = b.input(MATRIX)
+    first = b.allocate(MATRIX)
     b.extern_out("aten.neg.out", x, out=first)
     b.free(x)
     second = b.allocate(tensor("f32", (8, 4), (1, 8)))
@@ -56,8 +51,8 @@ def _allocate_and_free(b: ProgramBuilder) -> Program:
 
 
 def _view_outlives_its_source(b: ProgramBuilder) -> Program:
-    x = b.input(_MATRIX)
-    base = b.extern("aten.neg.default", x, type=_MATRIX)
+    x = b.input(MATRIX)
+    base = b.extern("aten.neg.default", x, type=MATRIX)
     column = b.reinterpret(base, tensor("f32", (4,), (8,), offset=3))
     b.free(base)
     total = b.extern("aten.sum.default", column, type=tensor("f32", ()))
@@ -65,9 +60,9 @@ def _view_outlives_its_source(b: ProgramBuilder) -> Program:
 
 
 def _reuse(b: ProgramBuilder) -> Program:
-    x = b.input(_MATRIX)
-    first = b.extern("aten.neg.default", x, type=_MATRIX)
-    view = b.reinterpret(first, _FLAT)
+    x = b.input(MATRIX)
+    first = b.extern("aten.neg.default", x, type=MATRIX)
+    view = b.reinterpret(first, FLAT)
     second = b.reuse(first, tensor("f32", (2, 8)))
     b.extern_out("aten.mul_.Scalar", second, 2, writes=(second,))
     third = b.reuse(second, tensor("i32", (8,)))
@@ -76,7 +71,7 @@ def _reuse(b: ProgramBuilder) -> Program:
 
 
 def _multiple_outputs(b: ProgramBuilder) -> Program:
-    x = b.input(_MATRIX)
+    x = b.input(MATRIX)
     half = [tensor("f32", (4, 4), (8, 1), offset=4 * i) for i in range(2)]
     parts = b.extern("aten.split.Tensor", x, 4, 1, type=TupleType((*half,)), aliases=(x,))
     second = b.multi_output(parts, 1, type=half[1])
@@ -90,7 +85,7 @@ def _multiple_outputs(b: ProgramBuilder) -> Program:
 
 
 def _arguments(b: ProgramBuilder) -> Program:
-    x = b.input(_MATRIX)
+    x = b.input(MATRIX)
     n = b.input(ScalarType(DType.I64), name="n")
     symbol = b.symbol("n", ValueOf(n.name), lower=1, upper=4)
     ones = b.extern(
@@ -104,23 +99,23 @@ def _arguments(b: ProgramBuilder) -> Program:
         "aten.clone.default",
         x,
         memory_format=TorchEnum("memory_format", "contiguous_format"),
-        type=_MATRIX,
+        type=MATRIX,
     )
     total = b.extern(
         "aten.sum.dim_IntList", x, (0,), True, dtype=DType.F64, type=tensor("f64", (1, 8))
     )
-    clamped = b.extern("aten.clamp.default", x, None, 1, type=_MATRIX)
+    clamped = b.extern("aten.clamp.default", x, None, 1, type=MATRIX)
     joined = b.extern("aten.cat.default", (x, copy), 1, type=tensor("f32", (4, 16)))
     b.free(copy)
     return b.build(ones, total, clamped, joined)
 
 
 def _mutation(b: ProgramBuilder) -> Program:
-    x = b.input(_MATRIX, mutated=True)
-    y = b.input(_MATRIX)
+    x = b.input(MATRIX, mutated=True)
+    y = b.input(MATRIX)
     count = b.constant(tensor("f32", (8,)), "stats.count", mutated=True)
     weight = b.constant(tensor("f32", (8, 8)), "layer.weight")
-    product = b.extern("aten.mm.default", y, weight, type=_MATRIX)
+    product = b.extern("aten.mm.default", y, weight, type=MATRIX)
     b.extern_out("aten.add_.Tensor", x, product, writes=(x,))
     b.extern_out("aten.add_.Scalar", count, 1, writes=(count,))
     b.free(product, y)
@@ -130,7 +125,7 @@ def _mutation(b: ProgramBuilder) -> Program:
 def _symbols(b: ProgramBuilder) -> Program:
     rows = Symbol("s0")
     x = b.input(tensor("f32", (rows, 8)))
-    cell = b.input(_CELL)
+    cell = b.input(CELL)
     scale = b.input(ScalarType(DType.F64))
     b.symbol("s0", SizeOf(x.name, 0), lower=1, upper=9)
     b.symbol("f0", ValueOf(scale.name), kind=SymbolKind.FLOAT)
@@ -156,8 +151,8 @@ def _symbols(b: ProgramBuilder) -> Program:
 
 
 def _asserts(b: ProgramBuilder) -> Program:
-    x = b.input(_MATRIX)
-    cell = b.input(_CELL)
+    x = b.input(MATRIX)
+    cell = b.input(CELL)
     b.define_symbol("u0", ItemOf(cell.name), lower=0, upper=9)
     one = b.reinterpret(x, tensor("f32", (1, 32)))
     b.assert_size_stride(x, (4, 8), (8, 1), 'it\'s "x"')
@@ -171,16 +166,16 @@ def _asserts(b: ProgramBuilder) -> Program:
 
 def _false_assert(add: Callable[[ProgramBuilder, Value], object]) -> Program:
     b = ProgramBuilder()
-    x = b.input(_MATRIX)
-    cell = b.input(_CELL)
+    x = b.input(MATRIX)
+    cell = b.input(CELL)
     b.symbol("u0", ItemOf(cell.name))
     add(b, x)
     return b.build(x)
 
 
 def _not_finite(b: ProgramBuilder, x: Value) -> None:
-    zero = b.extern("aten.mul.Scalar", x, 0, type=_MATRIX)
-    infinite = b.extern("aten.reciprocal.default", zero, type=_MATRIX)
+    zero = b.extern("aten.mul.Scalar", x, 0, type=MATRIX)
+    infinite = b.extern("aten.reciprocal.default", zero, type=MATRIX)
     b.assert_not_nan(infinite).free(zero, infinite)
 
 
@@ -195,34 +190,137 @@ def _misaligned(b: ProgramBuilder, x: Value) -> None:
 
 
 def _comments(b: ProgramBuilder) -> Program:
-    x = b.input(_MATRIX)
+    x = b.input(MATRIX)
     b.at(Provenance(nodes=('a "b"', "c'd"), operator="aten.neg.default"))
     for text in ("plain", "", '"""', "'''\\", "*/ // #", "line\nbreak\rreturn\u2028sep"):
         b.comment(text)
     b.at(Provenance(location=SourceLocation('odd "file"\n.py', 3)))
-    y = b.extern("aten.neg.default", x, type=_MATRIX)
+    y = b.extern("aten.neg.default", x, type=MATRIX)
     return b.build(y)
 
 
 def _outputs(b: ProgramBuilder) -> Program:
     rows = Symbol("s0")
     x = b.input(tensor("f32", (rows, 8)))
-    unused = b.input(_CELL)
+    unused = b.input(CELL)
     b.symbol("s0", SizeOf(x.name, 0), lower=1, upper=9)
     y = b.extern("aten.neg.default", x, type=tensor("f32", (rows, 8)))
     b.free(unused)
     return b.build(y, None, rows * 2 + 1, x, y, 7, 0.5)
 
 
+def _kernels(language: Language) -> Program:
+    rows = Symbol("s0")
+    matrix = tensor("f32", (rows, 8))
+    b = ProgramBuilder()
+    x, y = b.input(matrix), b.input(matrix)
+    b.symbol("s0", SizeOf(x.name, 0), lower=1, upper=9)
+    add = b.kernel(library_kernel(KernelKind.ADD, language))
+    relu = b.kernel(library_kernel(KernelKind.RELU_INPLACE, language))
+    row_sum = b.kernel(library_kernel(KernelKind.ROW_SUM, language))
+    total = b.allocate(matrix)
+    b.call(add, x, y, total, rows * 8)
+    b.free(x)
+    tail = b.reinterpret(total, tensor("f32", (4,), offset=4))
+    b.call(relu, tail, 4)
+    sums = b.allocate(tensor("f32", (rows,)))
+    b.call(row_sum, total, sums, rows, 8)
+    b.free(tail)
+    return b.build(total, sums)
+
+
+def _workspaces(language: Language) -> Program:
+    b = ProgramBuilder()
+    x = b.input(MATRIX)
+    outputs: list[Value] = []
+    for mode in ZeroMode:
+        kind = (
+            KernelKind.SCRATCH_WRITE
+            if mode is ZeroMode.UNINITIALIZED
+            else KernelKind.SCRATCH_ADD
+        )
+        kernel = library_kernel(kind, language)
+        if kernel.name not in {line.name for line in b.build().definitions}:
+            b.kernel(kernel)
+        workspace = b.allocate(FLAT, workspace=mode)
+        for _ in range(2):
+            out = b.allocate(MATRIX)
+            b.call(kernel, x, workspace, out, 32)
+            outputs.append(out)
+        if mode is not ZeroMode.ZERO_PER_PROGRAM:
+            b.free(workspace)
+    return b.build(*outputs)
+
+
+def _multi_kernel(language: Language, choice: int | None) -> Program:
+    b = ProgramBuilder()
+    x, y = b.input(MATRIX), b.input(MATRIX)
+    kinds = (KernelKind.ADD, KernelKind.ADD_REVERSED)
+    kernels = [b.kernel(library_kernel(kind, language)) for kind in kinds]
+    selection = FirstChoice() if choice is None else ForcedChoice(choice)
+    either = b.multi_kernel(kernels, selection=selection)
+    out = b.allocate(MATRIX)
+    b.call(either, x, y, out, 32, device=CPU)
+    return b.build(out)
+
+
+def _descriptors(rows: Expr) -> Program:
+    """Add matrices behind descriptors: a whole input, rows of one, a buffer."""
+    columns = 3 * BLOCK[1]
+    b = ProgramBuilder()
+    x, y = b.input(tensor("f32", (rows, columns))), b.input(tensor("f32", (rows, 16)))
+    if not isinstance(rows, int):
+        b.symbol("s0", SizeOf(x.name, 0), lower=1, upper=9)
+    add = b.kernel(descriptor_kernel())
+    total = b.allocate(tensor("f32", (rows, columns)))
+    part = b.reinterpret(y, tensor("f32", (rows, columns), (16, 1), offset=4))
+    b.call(add, x, part, total, rows, columns)
+    b.free(part)
+    twice = b.allocate(tensor("f32", (rows, columns)))
+    b.call(add, total, total, twice, rows, columns)
+    return b.build(total, twice)
+
+
+def _misaligned_descriptor() -> Program:
+    b = ProgramBuilder()
+    x, cell = b.input(tensor("f32", (4, 16))), b.input(CELL)
+    b.symbol("u0", ItemOf(cell.name), lower=-9, upper=9)
+    add = b.kernel(descriptor_kernel())
+    late = Symbol("u0") - Symbol("u0") + 1
+    part = b.reinterpret(x, tensor("f32", (4, 8), (16, 1), offset=late))
+    out = b.allocate(tensor("f32", (4, 8)))
+    b.call(add, part, part, out, 4, 8)
+    b.free(part)
+    return b.build(out)
+
+
+DESCRIPTOR_CASES = (
+    Case("descriptors", _descriptors(7)),
+    Case("descriptors_of_dynamic_size", _descriptors(Symbol("s0")), seeds=(0, 1, 2)),
+    Case("misaligned_descriptor", _misaligned_descriptor(), faults=True),
+)
+"""Programs whose kernels take tensors behind descriptors."""
+
+
+def _kernel_cases(language: Language) -> tuple[Case, ...]:
+    of = language.value
+    return (
+        Case(f"kernels_{of}", _kernels(language), seeds=(0, 1, 2)),
+        Case(f"workspaces_{of}", _workspaces(language)),
+        Case(f"multi_kernel_first_{of}", _multi_kernel(language, None)),
+        Case(f"multi_kernel_forced_{of}", _multi_kernel(language, 1)),
+    )
+
+
 CASES: tuple[Case, ...] = (
-    Case("allocate_and_free", _build(_allocate_and_free)),
-    Case("view_outlives_its_source", _build(_view_outlives_its_source)),
-    Case("reuse", _build(_reuse)),
-    Case("multiple_outputs", _build(_multiple_outputs)),
-    Case("arguments", _build(_arguments), seeds=(0, 1, 2)),
-    Case("mutation", _build(_mutation)),
-    Case("symbols", _build(_symbols), seeds=(0, 1, 2, 3)),
-    Case("asserts", _build(_asserts)),
+    built(_allocate_and_free),
+    built(_view_outlives_its_source),
+    built(_reuse),
+    built(_multiple_outputs),
+    built(_arguments, 0, 1, 2),
+    built(_mutation),
+    built(_symbols, 0, 1, 2, 3),
+    built(_asserts),
     Case(
         "false_assert_scalar",
         _false_assert(
@@ -238,12 +336,11 @@ CASES: tuple[Case, ...] = (
         _false_assert(lambda b, _: b.define_symbol("u1", Symbol("u0") + 1, lower=100)),
         faults=True,
     ),
-    Case("comments", _build(_comments)),
-    Case("outputs", _build(_outputs)),
-    *BLOCK_CASES,
+    built(_comments),
+    built(_outputs),
     *MEMORY_CASES,
-    *kernel_cases(Language.TRITON),
-    *kernel_cases(Language.CPP),
+    *_kernel_cases(Language.TRITON),
+    *_kernel_cases(Language.CPP),
     *selection_cases(Language.TRITON),
     *selection_cases(Language.CPP),
     *DESCRIPTOR_CASES,

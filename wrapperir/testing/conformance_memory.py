@@ -1,6 +1,4 @@
-"""Conformance programs with pools, and with streams."""
-
-from collections.abc import Callable
+"""Conformance programs with nested blocks, with pools and with streams."""
 
 from wrapperir.ir import (
     CPU,
@@ -8,6 +6,7 @@ from wrapperir.ir import (
     ExprOp,
     ItemOf,
     Language,
+    Operation,
     PoolType,
     Program,
     SizeOf,
@@ -19,22 +18,109 @@ from wrapperir.ir import (
     tensor,
 )
 from wrapperir.ir.builder import BlockBuilder, Operand, ProgramBuilder, Value
-from wrapperir.testing.conformance_case import Case
+from wrapperir.testing.conformance_case import BOOL, CELL, MATRIX, Case, built
 from wrapperir.testing.kernels import KernelKind, library_kernel
 
-_MATRIX = tensor("f32", (4, 8))
 _BYTES = 128
-_BOOL = tensor("bool", ())
-_CELL = tensor("i64", ())
+"""Of a matrix."""
 
 
-def _built(fill: Callable[[ProgramBuilder], Program]) -> Program:
-    return fill(ProgramBuilder())
+def _negated(block: BlockBuilder, x: Value) -> Value:
+    return block.extern("aten.neg.default", x, type=MATRIX)
+
+
+def _conditional(on_tensor: bool) -> Program:
+    b = ProgramBuilder()
+    x = b.input(MATRIX)
+    flag = b.input(BOOL)
+    cell = b.input(CELL)
+    weight = b.constant(tensor("f32", (8, 8)), "weight")
+    u0 = b.define_symbol("u0", ItemOf(cell.name), lower=0, upper=3)
+    predicate = flag if on_tensor else compare(ExprOp.GT, u0, 1)
+
+    def on_true(block: BlockBuilder, p: Value) -> Value:
+        product = block.extern("aten.mm.default", p, weight, type=MATRIX)
+        result = block.extern("aten.add.Scalar", product, u0, type=MATRIX)
+        block.free(product)
+        return result
+
+    (y,) = b.conditional(
+        predicate,
+        [x],
+        on_true,
+        _negated,
+        results=[MATRIX],
+    )
+    return b.build(y)
+
+
+def _while_loop(begin: int) -> Program:
+    b = ProgramBuilder()
+    x = b.input(MATRIX)
+    step = b.input(MATRIX)
+    count = b.extern("aten.full.default", (), begin, dtype=DType.I64, type=CELL)
+
+    def condition(block: BlockBuilder, i: Value, p: Value, q: Value) -> Value:
+        return block.extern("aten.lt.Scalar", i, 3, type=BOOL)
+
+    def body(block: BlockBuilder, i: Value, p: Value, q: Value) -> list[Value]:
+        following = block.extern("aten.add.Scalar", i, 1, type=CELL)
+        return [following, block.extern("aten.add.Tensor", p, q, type=MATRIX)]
+
+    i, y = b.while_loop([count, x], condition, body, invariant=[step])
+    b.free(count)
+    return b.build(i, y, x)
+
+
+def _while_on_symbol() -> Program:
+    b = ProgramBuilder()
+    x = b.input(MATRIX)
+    count = b.extern("aten.full.default", (), 0, dtype=DType.I64, type=CELL)
+
+    def condition(block: BlockBuilder, i: Value, p: Value) -> Operation:
+        block.define_symbol("u0", ItemOf(i.name), lower=0)
+        return Operation(ExprOp.LT, (Symbol("u0"), 2))
+
+    def body(block: BlockBuilder, i: Value, p: Value) -> list[Value]:
+        following = block.extern("aten.add.Scalar", i, 1, type=CELL)
+        return [following, _negated(block, p)]
+
+    i, y = b.while_loop([count, x], condition, body)
+    b.free(count, i)
+    return b.build(y)
+
+
+def _subgraph_calls() -> Program:
+    b = ProgramBuilder()
+    x = b.input(MATRIX, mutated=True)
+
+    def body(block: BlockBuilder, p: Value) -> Value:
+        block.extern_out("aten.add_.Scalar", p, 1, writes=(p,))
+        (inner,) = block.subgraph_call(
+            "inner",
+            [p],
+            _negated,
+            results=[MATRIX],
+        )
+        return inner
+
+    (y,) = b.subgraph_call("outer", [x], body, results=[MATRIX])
+    return b.build(y)
+
+
+BLOCK_CASES: tuple[Case, ...] = (
+    Case("conditional_on_tensor", _conditional(on_tensor=True), seeds=(0, 1, 2, 3)),
+    Case("conditional_on_condition", _conditional(on_tensor=False), seeds=(0, 1, 2, 3)),
+    Case("while_loop", _while_loop(0)),
+    Case("while_loop_without_iterations", _while_loop(5)),
+    Case("while_loop_on_condition", _while_on_symbol()),
+    Case("subgraph_calls", _subgraph_calls()),
+)
 
 
 def _pool(b: ProgramBuilder) -> Program:
     """Two buffers share bytes, one after the other; an output outlives the pool's name."""
-    x = b.input(_MATRIX)
+    x = b.input(MATRIX)
     pool = b.allocate_pool(PoolType(size=2 * _BYTES, alignment=256))
     first = b.place(pool, _BYTES, tensor("f32", (4, 8), alignment=128))
     b.assert_alignment(first, 128)
@@ -52,9 +138,9 @@ def _pool(b: ProgramBuilder) -> Program:
 
 def _placed_views(b: ProgramBuilder) -> Program:
     """Views of a placement are written, reused and returned as those of an allocation."""
-    x = b.input(_MATRIX)
+    x = b.input(MATRIX)
     pool = b.allocate_pool(PoolType(size=_BYTES + 64))
-    base = b.place(pool, 64, _MATRIX)
+    base = b.place(pool, 64, MATRIX)
     for begin in (0, 3):
         size = (4, 3 if begin == 0 else 5)
         half = b.reinterpret(base, tensor("f32", size, (8, 1), offset=begin))
@@ -70,14 +156,14 @@ def _placed_views(b: ProgramBuilder) -> Program:
 
 def _placed_zeros(b: ProgramBuilder) -> Program:
     """A placed workspace begins with zeros whatever its bytes held before."""
-    x = b.input(_MATRIX)
+    x = b.input(MATRIX)
     pool = b.allocate_pool(PoolType(size=_BYTES))
-    first = b.place(pool, 0, _MATRIX)
+    first = b.place(pool, 0, MATRIX)
     b.extern_out("aten.add.Scalar_out", x, 1, out=first).free(first)
-    zeros = b.place(pool, 0, _MATRIX, workspace=ZeroMode.ZERO_ON_CALL)
-    y = b.extern("aten.add.Tensor", x, zeros, type=_MATRIX)
+    zeros = b.place(pool, 0, MATRIX, workspace=ZeroMode.ZERO_ON_CALL)
+    y = b.extern("aten.add.Tensor", x, zeros, type=MATRIX)
     b.free(zeros)
-    dirty = b.place(pool, 0, _MATRIX, workspace=ZeroMode.UNINITIALIZED)
+    dirty = b.place(pool, 0, MATRIX, workspace=ZeroMode.UNINITIALIZED)
     b.extern_out("aten.neg.out", x, out=dirty)
     b.free(pool)
     return b.build(y, dirty)
@@ -88,7 +174,7 @@ def _symbolic_pool(b: ProgramBuilder) -> Program:
     rows, u0 = Symbol("s0"), Symbol("u0")
     matrix = tensor("f64", (rows, 3))
     x = b.input(matrix)
-    cell = b.input(_CELL)
+    cell = b.input(CELL)
     b.symbol("s0", SizeOf(x.name, 0), lower=1, upper=9)
     b.define_symbol("u0", ItemOf(cell.name), lower=0, upper=8)
     step = mul(ceildiv(mul(rows, 24), 64), 64)
@@ -105,9 +191,9 @@ def _symbolic_pool(b: ProgramBuilder) -> Program:
 
 
 def _work(block: BlockBuilder, p: Value, pool: Value) -> Value:
-    inner = block.place(pool, 0, _MATRIX)
+    inner = block.place(pool, 0, MATRIX)
     block.extern_out("aten.neg.out", p, out=inner)
-    result = block.extern("aten.add.Tensor", p, inner, type=_MATRIX)
+    result = block.extern("aten.add.Tensor", p, inner, type=MATRIX)
     block.free(inner)
     return result
 
@@ -115,7 +201,7 @@ def _work(block: BlockBuilder, p: Value, pool: Value) -> Value:
 def _other_work(block: BlockBuilder, p: Value, pool: Value) -> Value:
     own = block.allocate_pool(PoolType(size=_BYTES))
     inner = block.place(pool, 64, tensor("f32", (4,)))
-    result = block.place(own, 0, _MATRIX)
+    result = block.place(own, 0, MATRIX)
     block.extern_out("aten.sum.IntList_out", p, (1,), out=inner)
     column = block.reinterpret(inner, tensor("f32", (4, 1)))
     block.free(inner).extern_out("aten.mul.out", p, column, out=result)
@@ -125,16 +211,16 @@ def _other_work(block: BlockBuilder, p: Value, pool: Value) -> Value:
 
 def _pools_in_blocks(b: ProgramBuilder) -> Program:
     """Blocks place their buffers in a pool of the caller's, and in their own."""
-    x, flag = b.input(_MATRIX), b.input(_BOOL)
+    x, flag = b.input(MATRIX), b.input(BOOL)
     pool = b.allocate_pool(PoolType(size=3 * _BYTES))
-    kept = b.place(pool, 0, _MATRIX)
+    kept = b.place(pool, 0, MATRIX)
     b.extern_out("aten.abs.out", x, out=kept)
     lent = b.place(pool, _BYTES, PoolType(size=2 * _BYTES))
-    types = [_MATRIX]
+    types = [MATRIX]
     (y,) = b.conditional(flag, [kept, lent], _work, _other_work, results=types)
     (z,) = b.subgraph_call("again", [y, lent], _other_work, results=types)
     b.free(lent)
-    after = b.place(pool, _BYTES, _MATRIX)
+    after = b.place(pool, _BYTES, MATRIX)
     b.extern_out("aten.sub.out", z, kept, out=after)
     b.free(kept, pool, z)
     return b.build(y, after)
@@ -142,16 +228,16 @@ def _pools_in_blocks(b: ProgramBuilder) -> Program:
 
 def _pool_in_loop(b: ProgramBuilder) -> Program:
     """A loop's body places in one pool each time, and a result in a pool of its own."""
-    x = b.input(_MATRIX)
+    x = b.input(MATRIX)
     pool = b.allocate_pool(PoolType(size=_BYTES))
-    count = b.extern("aten.full.default", (), 0, dtype=DType.I64, type=_CELL)
+    count = b.extern("aten.full.default", (), 0, dtype=DType.I64, type=CELL)
 
     def condition(block: BlockBuilder, i: Value, p: Value, lent: Value) -> Operand:
         symbol = block.define_symbol("u0", ItemOf(i.name), lower=0)
         return compare(ExprOp.LT, symbol, 3)
 
     def body(block: BlockBuilder, i: Value, p: Value, lent: Value) -> list[Value]:
-        following = block.extern("aten.add.Scalar", i, 1, type=_CELL)
+        following = block.extern("aten.add.Scalar", i, 1, type=CELL)
         return [following, _other_work(block, p, lent)]
 
     i, y = b.while_loop([count, x], condition, body, invariant=[pool])
@@ -164,19 +250,19 @@ def _streams(b: ProgramBuilder) -> Program:
 
     One of the events is freed, which is neither needed nor forbidden.
     """
-    x = b.input(_MATRIX, mutated=True)
+    x = b.input(MATRIX, mutated=True)
     pool = b.allocate_pool(PoolType(size=2 * _BYTES))
-    first = b.place(pool, 0, _MATRIX)
-    side = b.place(pool, _BYTES, _MATRIX)
+    first = b.place(pool, 0, MATRIX)
+    side = b.place(pool, _BYTES, MATRIX)
     b.extern_out("aten.neg.out", x, out=first, stream=1)
     b.extern_out("aten.abs.out", x, out=side)
     done = b.record_event(stream=1)
     b.wait_event(done)
-    total = b.extern("aten.add.Tensor", first, side, type=_MATRIX)
+    total = b.extern("aten.add.Tensor", first, side, type=MATRIX)
     b.free(first, side)
     later = b.record_event()
     b.wait_event(later, CPU, stream=1).wait_event(done, stream=1).free(done)
-    again = b.place(pool, 64, _MATRIX)
+    again = b.place(pool, 64, MATRIX)
     b.extern_out("aten.mul.Scalar_out", total, 2, out=again, stream=1)
     reused = b.reuse(total, tensor("f32", (32,)))
     b.extern_out("aten.fill_.Scalar", reused, 3, writes=(reused,), stream=1)
@@ -208,13 +294,14 @@ def _pools_and_kernels(language: Language) -> Program:
 
 
 MEMORY_CASES: tuple[Case, ...] = (
-    Case("pool", _built(_pool)),
-    Case("placed_views", _built(_placed_views)),
-    Case("placed_zeros", _built(_placed_zeros)),
-    Case("symbolic_pool", _built(_symbolic_pool), seeds=(0, 1, 2, 3)),
-    Case("pools_in_blocks", _built(_pools_in_blocks), seeds=(0, 1, 2, 3)),
-    Case("pool_in_loop", _built(_pool_in_loop)),
-    Case("streams", _built(_streams)),
+    *BLOCK_CASES,
+    built(_pool),
+    built(_placed_views),
+    built(_placed_zeros),
+    built(_symbolic_pool, 0, 1, 2, 3),
+    built(_pools_in_blocks, 0, 1, 2, 3),
+    built(_pool_in_loop),
+    built(_streams),
     *(
         Case(f"pools_and_kernels_{language.value}", _pools_and_kernels(language))
         for language in (Language.TRITON, Language.CPP)

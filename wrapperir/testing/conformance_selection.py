@@ -37,14 +37,11 @@ from wrapperir.ir import (
     tensor,
 )
 from wrapperir.ir.builder import BlockBuilder, ProgramBuilder, Value
-from wrapperir.testing.conformance_case import Case
+from wrapperir.testing.conformance_case import BOOL, CELL, MATRIX, Case
 from wrapperir.testing.kernels import KernelKind, library_kernel
 
-_MATRIX = tensor("f32", (4, 8))
 _SQUARE = tensor("f32", (8, 8))
 _SMALL = tensor("f32", (2, 2))
-_BOOL = tensor("bool", ())
-_CELL = tensor("i64", ())
 P, Q, COUNT = Symbol("P"), Symbol("Q"), Symbol("xnumel")
 
 _DOUBLE, _ZERO, _TOTAL = 0, 1, 2
@@ -131,11 +128,11 @@ _COMPUTED = ComputedChoice(
 def _settled(language: Language) -> Program:
     """Run what is recorded, in two ways to say so."""
     b = ProgramBuilder()
-    x, y = b.input(_MATRIX), b.input(_MATRIX)
+    x, y = b.input(MATRIX), b.input(MATRIX)
     kernels = _Kernels(b, language)
     outputs: list[Value] = []
     for selection in (RecordedChoice(1, (2.5, 1.0, None), "here"), ComputedChoice(2)):
-        out = b.allocate(_MATRIX)
+        out = b.allocate(MATRIX)
         b.call(kernels.three_ways(selection), x, y, out, 32)
         outputs.append(out)
     return b.build(*outputs)
@@ -144,8 +141,8 @@ def _settled(language: Language) -> Program:
 def _benchmark(language: Language) -> Program:
     """Time kernels that change what they read: only copies of it may be used for that."""
     b = ProgramBuilder()
-    total = b.input(_MATRIX, mutated=True)
-    x = b.input(_MATRIX)
+    total = b.input(MATRIX, mutated=True)
+    x = b.input(MATRIX)
     kinds = (KernelKind.ADD, KernelKind.ADD_REVERSED)
     add = b.multi_kernel(
         [b.kernel(library_kernel(kind, language)) for kind in kinds],
@@ -164,7 +161,7 @@ def _benchmark(language: Language) -> Program:
     for _ in range(2):
         b.call(add, total, x, total, 32)
     workspace = b.allocate(tensor("f32", (32,)), workspace=ZeroMode.ZERO_ON_CALL)
-    out = b.allocate(_MATRIX)
+    out = b.allocate(MATRIX)
     b.call(copy, total, workspace, out, 32)
     b.free(workspace)
     return b.build(out)
@@ -173,7 +170,7 @@ def _benchmark(language: Language) -> Program:
 def _static_sizes(language: Language) -> Program:
     """Call multi-kernels at many shapes, all known when code is emitted."""
     b = ProgramBuilder()
-    x, y = b.input(_MATRIX), b.input(_SQUARE)
+    x, y = b.input(MATRIX), b.input(_SQUARE)
     kernels = _Kernels(b, language)
     shapes: Mapping[Selection, Sequence[tuple[int, int]]] = {
         _NEAREST: ((0, 8), (1, 8), (2, 8), (4, 8), (8, 8), (16, 1), (64, 1), (32, 2)),
@@ -185,7 +182,7 @@ def _static_sizes(language: Language) -> Program:
         multi_kernel = kernels.three_ways(selection)
         for size in sizes:
             view = b.reinterpret(y, tensor("f32", size))
-            out = b.allocate(_MATRIX)
+            out = b.allocate(MATRIX)
             b.call(multi_kernel, x, view, out, 32)
             b.free(view)
             outputs.append(out)
@@ -229,7 +226,7 @@ def _blocks(language: Language) -> Program:
     rows = Symbol("s0")
     b = ProgramBuilder()
     x, y = b.input(_SMALL), b.input(tensor("f32", (rows, 8)))
-    flag = b.input(_BOOL)
+    flag = b.input(BOOL)
     b.symbol("s0", SizeOf(y.name, 0), lower=1, upper=8)
     kernels = _Kernels(b, language)
     near = kernels.three_ways(_NEAREST)
@@ -249,15 +246,15 @@ def _blocks(language: Language) -> Program:
         return call(block, computed, p, q)
 
     (picked,) = b.conditional(flag, [x, y], on_true, on_false, results=[_SMALL])
-    start = b.extern("aten.full.default", (), 0, dtype=DType.I64, type=_CELL)
+    start = b.extern("aten.full.default", (), 0, dtype=DType.I64, type=CELL)
     zeros = b.extern("aten.mul.Scalar", picked, 0, type=_SMALL)
 
     def condition(block: BlockBuilder, i: Value, p: Value, q: Value, r: Value) -> Value:
-        return block.extern("aten.lt.Scalar", i, 3, type=_BOOL)
+        return block.extern("aten.lt.Scalar", i, 3, type=BOOL)
 
     def body(block: BlockBuilder, i: Value, p: Value, q: Value, r: Value) -> list[Value]:
         turn = block.define_symbol("u0", ItemOf(i.name), lower=0, upper=3)
-        following = block.extern("aten.add.Scalar", i, 1, type=_CELL)
+        following = block.extern("aten.add.Scalar", i, 1, type=CELL)
         view = block.reinterpret(r, tensor("f32", (maximum(rows - turn, 1), 8)))
         new = call(block, computed, q, view)
         block.free(view)
@@ -274,7 +271,7 @@ def _blocks(language: Language) -> Program:
 def _without_value(language: Language) -> Program:
     """Choose by a quotient that has no value when the program runs."""
     b = ProgramBuilder()
-    x, y, cell = b.input(_SMALL), b.input(_SMALL), b.input(_CELL)
+    x, y, cell = b.input(_SMALL), b.input(_SMALL), b.input(CELL)
     u0 = b.define_symbol("u0", ItemOf(cell.name), lower=0, upper=9)
     kernels = _Kernels(b, language)
     quotient = floordiv(16, COUNT - 4)

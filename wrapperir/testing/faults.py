@@ -4,20 +4,13 @@ They test a verifier as mutants test a test suite: a faulty program that is acce
 a missing check.
 """
 
-import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
+from random import Random
 
 from wrapperir.ir import Program
-from wrapperir.testing import (
-    call_faults,
-    choice_faults,
-    descriptor_faults,
-    memory_faults,
-    pool_faults,
-    stream_faults,
-)
-from wrapperir.testing.injection import Faulty
+from wrapperir.testing import call_faults, choice_faults, memory_faults, pool_faults
+from wrapperir.testing.injection import Faulty, Injector, NoPlaceError
 
 __all__ = ["FaultKind", "Faulty", "inject"]
 
@@ -86,19 +79,15 @@ def inject(program: Program, kind: FaultKind, seed: int = 0) -> Faulty | None:
 
     ``seed`` picks the place among those there are.
     """
-    return _INJECTORS[kind](program, random.Random(seed))  # noqa: S311 - repeatable
+    try:
+        return _INJECTORS[kind](program, Random(seed))  # noqa: S311 - repeatable
+    except NoPlaceError:
+        return None
 
 
-_MODULES = (
-    memory_faults,
-    call_faults,
-    descriptor_faults,
-    pool_faults,
-    stream_faults,
-    choice_faults,
-)
-_INJECTORS: Mapping[FaultKind, Callable[[Program, random.Random], Faulty | None]] = {
+_MODULES = (memory_faults, call_faults, pool_faults, choice_faults)
+_INJECTORS: Mapping[FaultKind, Injector] = {
     kind: next(getattr(m, kind.value) for m in _MODULES if hasattr(m, kind.value))
     for kind in FaultKind
 }
-"""The function of each kind has its name."""
+"""The injector of each kind, found by its name."""

@@ -1,16 +1,17 @@
-"""Faulty programs, and functions that pick and change lines to make them."""
+"""Faulty programs, and the common forms of injectors, which put a fault into a program."""
 
-import random
-from collections.abc import Iterator
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from random import Random
+from typing import TypeAlias, TypeVar
 
 from attrs import evolve, frozen
 
 from wrapperir.diagnostics import Code, LinePath
-from wrapperir.ir import BodyLine, Program
-from wrapperir.ir.effects import definitions
+from wrapperir.ir import BodyLine, DefinitionLine, EventType, FreeLine, Program
+from wrapperir.ir.effects import definitions, drops
 
-L = TypeVar("L")
+T = TypeVar("T")
+D = TypeVar("D", bound=DefinitionLine)
 
 
 @frozen
@@ -22,17 +23,38 @@ class Faulty:
     path: LinePath
 
 
-def places_of(program: Program, kind: type[L]) -> Iterator[tuple[int, L]]:
+Injector: TypeAlias = Callable[[Program, Random], Faulty]
+"""Puts a fault in a place that is drawn; a :class:`NoPlaceError` where there is none."""
+
+
+class NoPlaceError(Exception):
+    """The program has no place for a fault of this kind."""
+
+
+def places_of(program: Program, kind: type[T]) -> Iterator[tuple[int, T]]:
     """Yield the lines of a kind with their indices."""
     for index, line in enumerate(program.lines):
         if isinstance(line, kind):
             yield index, line
 
 
-def choose(places: Iterator[L], rng: random.Random) -> L | None:
-    """Pick one, or return ``None`` where there is none."""
-    options = list(places)
-    return rng.choice(options) if options else None
+def definitions_of(program: Program, kind: type[T]) -> Iterator[tuple[int, T]]:
+    """Yield the definitions of a kind with their indices."""
+    for index, line in enumerate(program.definitions):
+        if isinstance(line, kind):
+            yield index, line
+
+
+def choose(options: Iterable[T], rng: Random) -> T:
+    """Return one of the options.
+
+    Raises:
+        NoPlaceError: there are none.
+    """
+    listed = list(options)
+    if not listed:
+        raise NoPlaceError
+    return rng.choice(listed)
 
 
 def with_lines(
@@ -43,15 +65,73 @@ def with_lines(
     return evolve(program, lines=(*before, *lines, *after))
 
 
+def with_definition(program: Program, index: int, line: DefinitionLine) -> Program:
+    """Return the program with another definition at an index, or one more at the end."""
+    before, after = program.definitions[:index], program.definitions[index + 1 :]
+    return evolve(program, definitions=(*before, line, *after))
+
+
 def at_line(program: Program, code: Code, index: int) -> Faulty:
-    """Return the fault of a line of the program's own."""
+    """Return the fault of a line of the program's own block."""
     return Faulty(program, code, ("lines", index))
 
 
-def definition_places(program: Program) -> dict[str, int]:
-    """Return the index of the line that defines each name."""
-    return {
-        name: index
-        for index, line in enumerate(program.lines)
-        for name, _ in definitions(line)
+def at_start(program: Program, code: Code, *lines: BodyLine) -> Faulty:
+    """Put lines, the last of them at fault, before a program; free what they define."""
+    owned = {
+        name: None
+        for line in lines
+        for name, type in definitions(line)
+        if not isinstance(type, EventType)
     }
+    for line in lines:
+        owned.pop(drops(line) or "", None)
+    frees = (FreeLine(buffer=name) for name in owned)
+    changed = with_lines(program, 0, *lines, *frees, replacing=0)
+    return at_line(changed, code, len(lines) - 1)
+
+
+def line_fault(
+    kind: type[T],
+    code: Code,
+    change: Callable[[T, Random], Sequence[BodyLine]],
+    *,
+    at: int = 0,
+    where: Callable[[T], bool] = lambda _: True,
+) -> Injector:
+    """Return an injector that changes a line of a kind.
+
+    ``change`` returns the lines in its place; the one at index ``at`` has the fault.
+    """
+
+    def inject(program: Program, rng: Random) -> Faulty:
+        places = ((i, line) for i, line in places_of(program, kind) if where(line))
+        index, line = choose(places, rng)
+        changed = with_lines(program, index, *change(line, rng))
+        return at_line(changed, code, index + at)
+
+    return inject
+
+
+def definition_fault(
+    kind: type[D],
+    code: Code,
+    change: Callable[[D], D],
+    *part: str | int,
+    where: Callable[[D], bool] = lambda _: True,
+) -> Injector:
+    """Return an injector that changes a definition; the fault is in a part of it."""
+
+    def inject(program: Program, rng: Random) -> Faulty:
+        places = ((i, line) for i, line in definitions_of(program, kind) if where(line))
+        index, line = choose(places, rng)
+        changed = with_definition(program, index, change(line))
+        return Faulty(changed, code, ("definitions", index, *part))
+
+    return inject
+
+
+def added_definition(program: Program, code: Code, line: DefinitionLine) -> Faulty:
+    """Return the fault of one definition more."""
+    count = len(program.definitions)
+    return Faulty(with_definition(program, count, line), code, ("definitions", count))

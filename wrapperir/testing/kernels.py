@@ -1,18 +1,17 @@
-"""A few small kernels, each in Triton and in C++, that generated programs are made of.
+"""The kernels of generated programs, each in Triton and in C++, and one with descriptors.
 
-The sources are fixed, so that whatever compiles them does so once.  Every kernel works on
+The sources are fixed, so that each is compiled once.  Every kernel but the last works on
 ``xnumel`` elements of dense f32 buffers.
 """
 
 from collections.abc import Mapping
 from enum import Enum
 
-from attrs import frozen
-
 from wrapperir.ir import (
     Access,
     BufferParameter,
     ConstexprParameter,
+    DescriptorParameter,
     DType,
     KernelConfig,
     KernelDefinitionLine,
@@ -41,37 +40,20 @@ class KernelKind(Enum):
     """``out = in + ws``, then ``ws = 0``: the workspace begins, and is left, zero"""
 
 
-@frozen
-class _Buffer:
-    name: str
-    access: Access
+def _buffer(name: str, access: Access) -> BufferParameter:
+    return BufferParameter(name, DType.F32, access)
 
 
-_READ, _WRITE, _READ_WRITE = Access.READ, Access.WRITE, Access.READ_WRITE
+_LEFT, _RIGHT = _buffer("in_ptr0", Access.READ), _buffer("in_ptr1", Access.READ)
+_OUT = _buffer("out_ptr0", Access.WRITE)
 
-_BUFFERS: Mapping[KernelKind, tuple[_Buffer, ...]] = {
-    KernelKind.ADD: (
-        _Buffer("in_ptr0", _READ),
-        _Buffer("in_ptr1", _READ),
-        _Buffer("out_ptr0", _WRITE),
-    ),
-    KernelKind.ADD_REVERSED: (
-        _Buffer("in_ptr0", _READ),
-        _Buffer("in_ptr1", _READ),
-        _Buffer("out_ptr0", _WRITE),
-    ),
-    KernelKind.RELU_INPLACE: (_Buffer("in_out_ptr0", _READ_WRITE),),
-    KernelKind.ROW_SUM: (_Buffer("in_ptr0", _READ), _Buffer("out_ptr0", _WRITE)),
-    KernelKind.SCRATCH_WRITE: (
-        _Buffer("in_ptr0", _READ),
-        _Buffer("ws_ptr", _WRITE),
-        _Buffer("out_ptr0", _WRITE),
-    ),
-    KernelKind.SCRATCH_ADD: (
-        _Buffer("in_ptr0", _READ),
-        _Buffer("ws_ptr", _READ_WRITE),
-        _Buffer("out_ptr0", _WRITE),
-    ),
+_BUFFERS: Mapping[KernelKind, tuple[BufferParameter, ...]] = {
+    KernelKind.ADD: (_LEFT, _RIGHT, _OUT),
+    KernelKind.ADD_REVERSED: (_LEFT, _RIGHT, _OUT),
+    KernelKind.RELU_INPLACE: (_buffer("in_out_ptr0", Access.READ_WRITE),),
+    KernelKind.ROW_SUM: (_LEFT, _OUT),
+    KernelKind.SCRATCH_WRITE: (_LEFT, _buffer("ws_ptr", Access.WRITE), _OUT),
+    KernelKind.SCRATCH_ADD: (_LEFT, _buffer("ws_ptr", Access.READ_WRITE), _OUT),
 }
 
 _TRITON_BODIES: Mapping[KernelKind, str] = {
@@ -161,7 +143,7 @@ def triton_kernel(kind: KernelKind) -> KernelDefinitionLine:
         f"{_TRITON_BODIES[kind]}"
     )
     parameters: tuple[Parameter, ...] = (
-        *(BufferParameter(b.name, DType.F32, b.access) for b in buffers),
+        *buffers,
         *(ScalarParameter(name, DType.I32) for name in scalars),
         ConstexprParameter("XBLOCK"),
     )
@@ -198,7 +180,7 @@ def cpp_kernel(kind: KernelKind) -> KernelDefinitionLine:
         name=f"cpp_{kind.value}",
         language=Language.CPP,
         parameters=(
-            *(BufferParameter(b.name, DType.F32, b.access) for b in buffers),
+            *buffers,
             *(ScalarParameter(name, DType.I64) for name in scalars),
         ),
         entry=kind.value,
@@ -218,3 +200,44 @@ def library_kernel(kind: KernelKind, language: Language) -> KernelDefinitionLine
     if language is Language.CPP:
         return cpp_kernel(kind)
     raise ValueError(f"no kernels in {language.value}")
+
+
+BLOCK = (4, 4)
+"""The block of all descriptors of :func:`descriptor_kernel`."""
+
+_DESCRIPTOR_SOURCE = """\
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_blocks(left, right, out, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    row = tl.program_id(0) * ROWS
+    for column in range(0, columns, COLUMNS):
+        total = left.load([row, column]) + right.load([row, column])
+        out.store([row, column], total)
+"""
+
+
+def descriptor_kernel() -> KernelDefinitionLine:
+    """Return ``out = left + right`` for f32 matrices, a block of rows in each program."""
+    rows, columns = BLOCK
+    return KernelDefinitionLine(
+        name="triton_add_blocks",
+        language=Language.TRITON,
+        parameters=(
+            DescriptorParameter("left", DType.F32, BLOCK, Access.READ),
+            DescriptorParameter("right", DType.F32, BLOCK, Access.READ),
+            DescriptorParameter("out", DType.F32, BLOCK, Access.WRITE),
+            ScalarParameter("rows", DType.I32),
+            ScalarParameter("columns", DType.I32),
+            ConstexprParameter("ROWS"),
+            ConstexprParameter("COLUMNS"),
+        ),
+        grid=(ceildiv(Symbol("rows"), Symbol("ROWS")), 1, 1),
+        constants=(("COLUMNS", columns),),
+        configs=(KernelConfig((("ROWS", rows), ("num_warps", 1))),),
+        entry="add_blocks",
+        metadata=(("wrapperir.kind", "add_blocks"),),
+        source=_DESCRIPTOR_SOURCE,
+    )

@@ -1,6 +1,6 @@
 """Faults of memory: lifetimes, views, reuses and forbidden writes."""
 
-import random
+from random import Random
 
 from attrs import evolve
 
@@ -20,85 +20,99 @@ from wrapperir.ir import (
     TensorType,
     tensor,
 )
-from wrapperir.ir.effects import LineEffects, Origin, uses
+from wrapperir.ir.effects import LineEffects, Origin, definitions, uses
 from wrapperir.testing.injection import (
     Faulty,
+    NoPlaceError,
     at_line,
     choose,
-    definition_places,
+    line_fault,
     places_of,
     with_lines,
 )
 
+double_free = line_fault(FreeLine, Code.DOUBLE_FREE, lambda line, _: (line, line), at=1)
+"""Free a name twice."""
 
-def drop_free(program: Program, rng: random.Random) -> Faulty | None:
+use_after_free = line_fault(
+    FreeLine,
+    Code.USE_AFTER_FREE,
+    lambda line, _: (line, AssertNotNanLine(buffer=line.buffer)),
+    at=1,
+)
+"""Use a name after it was freed."""
+
+incompatible_reuse = line_fault(
+    ReuseLine,
+    Code.REUSE_INCOMPATIBLE,
+    lambda line, _: [evolve(line, type=evolve(line.type, alignment=4096))],
+)
+"""Reuse memory as if it were aligned to a page."""
+
+wrong_rank = line_fault(
+    AllocateLine,
+    Code.RANK_MISMATCH,
+    lambda line, _: [evolve(line, type=evolve(line.type, stride=(*line.type.stride, 1)))],
+)
+"""Give an allocation one stride too many."""
+
+view_out_of_bounds = line_fault(
+    AllocateLine,
+    Code.OUT_OF_BOUNDS,
+    lambda line, _: (
+        line,
+        ReinterpretLine(
+            result="far_view",
+            source=line.result,
+            type=evolve(line.type, size=(4,), stride=(1,), offset=1 << 20),
+        ),
+        FreeLine(buffer="far_view"),
+    ),
+    at=1,
+)
+"""Add a view far beyond a buffer."""
+
+
+def drop_free(program: Program, rng: Random) -> Faulty:
     """Drop a ``free``, so that its name leaks."""
-    defined = definition_places(program)
-    places = (
-        (i, line) for i, line in places_of(program, FreeLine) if line.buffer in defined
-    )
-    found = choose(places, rng)
-    if found is None:
-        return None
-    index, line = found
+    defined = {
+        name: index
+        for index, line in enumerate(program.lines)
+        for name, _ in definitions(line)
+    }
+    frees = places_of(program, FreeLine)
+    index, line = choose(((i, ln) for i, ln in frees if ln.buffer in defined), rng)
     return at_line(with_lines(program, index), Code.LEAK, defined[line.buffer])
 
 
-def double_free(program: Program, rng: random.Random) -> Faulty | None:
-    """Free a name twice."""
-    found = choose(places_of(program, FreeLine), rng)
-    if found is None:
-        return None
-    index, line = found
-    return at_line(with_lines(program, index, line, line), Code.DOUBLE_FREE, index + 1)
-
-
-def use_after_free(program: Program, rng: random.Random) -> Faulty | None:
-    """Use a name after it was freed."""
-    found = choose(places_of(program, FreeLine), rng)
-    if found is None:
-        return None
-    index, line = found
-    use = AssertNotNanLine(buffer=line.buffer)
-    return at_line(with_lines(program, index, line, use), Code.USE_AFTER_FREE, index + 1)
-
-
-def return_after_free(program: Program, rng: random.Random) -> Faulty | None:
+def return_after_free(program: Program, rng: Random) -> Faulty:
     """Return a name that was freed."""
-    found = choose(places_of(program, FreeLine), rng)
-    if found is None:
-        return None
-    outputs = (*program.outputs, BufferRef(found[1].buffer))
+    _, line = choose(places_of(program, FreeLine), rng)
+    outputs = (*program.outputs, BufferRef(line.buffer))
     path = ("outputs", len(program.outputs))
     return Faulty(evolve(program, outputs=outputs), Code.USE_AFTER_FREE, path)
 
 
-def free_constant(program: Program, rng: random.Random) -> Faulty | None:
+def free_constant(program: Program, rng: Random) -> Faulty:
     """Free a constant."""
-    constant = choose(iter(program.constants), rng)
-    if constant is None:
-        return None
-    line = FreeLine(buffer=constant.name)
+    line = FreeLine(buffer=choose(program.constants, rng).name)
     return at_line(with_lines(program, 0, line, replacing=0), Code.CONSTANT_FREED, 0)
 
 
-def drop_allocation(program: Program, rng: random.Random) -> Faulty | None:
+def drop_allocation(program: Program, rng: Random) -> Faulty:
     """Drop an allocation that is used."""
-    found = choose(places_of(program, AllocateLine), rng)
-    if found is None:
-        return None
-    index, line = found
+    index, line = choose(places_of(program, AllocateLine), rng)
     for later, user in enumerate(program.lines[index + 1 :], index):
         if line.result in uses(user):
             return at_line(with_lines(program, index), Code.UNDEFINED_NAME, later)
-    return None
+    raise NoPlaceError
 
 
 _REPEATABLE = (Origin.ALLOCATED, Origin.VIEW, Origin.ELEMENT)
 """Definitions whose only fault, where the line is repeated, is the name."""
 
 
-def duplicate_definition(program: Program, rng: random.Random) -> Faulty | None:
+def duplicate_definition(program: Program, rng: Random) -> Faulty:
     """Define a name twice."""
     effects = LineEffects.of_program(program)
     places = (
@@ -106,77 +120,30 @@ def duplicate_definition(program: Program, rng: random.Random) -> Faulty | None:
         for index, line in enumerate(program.lines)
         if any(made.origin in _REPEATABLE for made in effects.visit(line).definitions)
     )
-    found = choose(places, rng)
-    if found is None:
-        return None
-    index, line = found
+    index, line = choose(places, rng)
     return at_line(with_lines(program, index, line, line), Code.REDEFINITION, index + 1)
 
 
-def incompatible_reuse(program: Program, rng: random.Random) -> Faulty | None:
-    """Reuse memory as if it were aligned to a page."""
-    found = choose(places_of(program, ReuseLine), rng)
-    if found is None:
-        return None
-    index, line = found
-    changed = evolve(line, type=evolve(line.type, alignment=4096))
-    return at_line(with_lines(program, index, changed), Code.REUSE_INCOMPATIBLE, index)
-
-
-def shrink_buffer(program: Program, rng: random.Random) -> Faulty | None:
+def shrink_buffer(program: Program, rng: Random) -> Faulty:
     """Make a buffer one byte long, where its memory is given to a larger one."""
     needed = {
         line.source: (index, line)
         for index, line in enumerate(program.lines)
-        if isinstance(line, ReuseLine | ReinterpretLine) and _is_large(line.type)
+        if isinstance(line, ReuseLine | ReinterpretLine) and line.type.dtype.itemsize > 1
     }
-    places = ((i, ln) for i, ln in places_of(program, AllocateLine) if ln.result in needed)
-    found = choose(places, rng)
-    if found is None:
-        return None
-    index, line = found
+    allocations = places_of(program, AllocateLine)
+    index, line = choose(((i, ln) for i, ln in allocations if ln.result in needed), rng)
     later, user = needed[line.result]
     code = Code.REUSE_TOO_SMALL if isinstance(user, ReuseLine) else Code.OUT_OF_BOUNDS
-    small = evolve(tensor(DType.I8, (1,)), alignment=line.type.alignment)
+    small = tensor(DType.I8, (1,), alignment=line.type.alignment)
     return at_line(with_lines(program, index, evolve(line, type=small)), code, later)
 
 
-def _is_large(type: TensorType) -> bool:
-    return type.dtype.itemsize > 1
-
-
-def view_out_of_bounds(program: Program, rng: random.Random) -> Faulty | None:
-    """Add a view far beyond a buffer."""
-    found = choose(places_of(program, AllocateLine), rng)
-    if found is None:
-        return None
-    index, line = found
-    view = ReinterpretLine(
-        result="far_view",
-        source=line.result,
-        type=evolve(line.type, size=(4,), stride=(1,), offset=1 << 20),
-    )
-    changed = with_lines(program, index, line, view, FreeLine(buffer="far_view"))
-    return at_line(changed, Code.OUT_OF_BOUNDS, index + 1)
-
-
-def wrong_rank(program: Program, rng: random.Random) -> Faulty | None:
-    """Give an allocation one stride too many."""
-    found = choose(places_of(program, AllocateLine), rng)
-    if found is None:
-        return None
-    index, line = found
-    changed = evolve(line, type=evolve(line.type, stride=(*line.type.stride, 1)))
-    return at_line(with_lines(program, index, changed), Code.RANK_MISMATCH, index)
-
-
-def forbidden_write(program: Program, rng: random.Random) -> Faulty | None:
+def forbidden_write(program: Program, rng: Random) -> Faulty:
     """Write an input or constant that is not mutated."""
     borrowed: list[Input | ConstantInput] = [*program.inputs, *program.constants]
-    names = [b.name for b in borrowed if isinstance(b.type, TensorType) and not b.mutated]
-    name = choose(iter(names), rng)
-    if name is None:
-        return None
+    tensors = (item for item in borrowed if isinstance(item.type, TensorType))
+    name = choose((item.name for item in tensors if not item.mutated), rng)
     line = ExternKernelLine(
         operator="aten.zero_.default", arguments=(BufferRef(name),), writes=(name,)
     )

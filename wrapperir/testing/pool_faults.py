@@ -1,15 +1,15 @@
-"""Faults of pools, placements and events, in lines that are put before a program's own.
+"""Faults of pools, placements, events and streams.
 
-They need nothing of the program, so every program has a place for them.
+Most are in lines that are put before a program's own, so that every program has a place.
 """
 
-import random
-from collections.abc import Sequence
+from random import Random
 
 from attrs import evolve
 
 from wrapperir.diagnostics import Code
 from wrapperir.ir import (
+    AllocateLine,
     AllocatePoolLine,
     Block,
     BlockParameter,
@@ -26,13 +26,14 @@ from wrapperir.ir import (
     RecordEventLine,
     ReinterpretLine,
     Result,
+    ReuseLine,
     SubgraphCallLine,
     TensorType,
     WaitEventLine,
     ZeroMode,
     tensor,
 )
-from wrapperir.testing.injection import Faulty, at_line, with_lines
+from wrapperir.testing.injection import Faulty, at_start, line_fault
 
 _POOL = "faulty_pool"
 _UNIT = 64
@@ -46,103 +47,76 @@ def _place(name: str, offset: Expr, units: int = 1) -> PlaceLine:
     return PlaceLine(result=name, type=_type_of(units), pool=_POOL, offset=offset)
 
 
-def _with_pool(
-    program: Program,
-    lines: Sequence[BodyLine],
-    code: Code,
-    index: int,
-    *,
-    units: int,
-    freed: Sequence[str],
-) -> Faulty:
-    """Return the program with a pool and ``lines`` of it before all else.
-
-    The fault is in line ``index`` of ``lines``.
-    """
+def _in_pool(program: Program, code: Code, *lines: BodyLine, units: int = 4) -> Faulty:
+    """Put a pool and lines that use it, the last at fault, before a program."""
     pool = AllocatePoolLine(result=_POOL, type=PoolType(size=units * _UNIT))
-    frees = [FreeLine(buffer=name) for name in (*freed, _POOL)]
-    changed = with_lines(program, 0, pool, *lines, *frees, replacing=0)
-    return at_line(changed, code, index + 1)
+    return at_start(program, code, pool, *lines)
 
 
-def overlapping_placement(program: Program, rng: random.Random) -> Faulty:
-    """Place a buffer over one of whose names a view still lives."""
+def overlapping_placement(program: Program, rng: Random) -> Faulty:
+    """Place a buffer over another that is alive by the name of a view."""
     first, second = rng.randint(1, 4), rng.randint(1, 4)
     offset = rng.randrange(first) * _UNIT
-    view = ReinterpretLine(result="faulty_view", source="faulty_a", type=_type_of(1))
     lines: list[BodyLine] = [
         _place("faulty_a", 0, first),
-        view,
+        ReinterpretLine(result="faulty_view", source="faulty_a", type=_type_of(1)),
         FreeLine(buffer="faulty_a"),
         _place("faulty_b", offset, second),
     ]
-    freed = ("faulty_b", "faulty_view")
-    return _with_pool(program, lines, Code.PLACEMENT_OVERLAP, 3, units=8, freed=freed)
+    return _in_pool(program, Code.PLACEMENT_OVERLAP, *lines, units=8)
 
 
-def placement_outside(program: Program, rng: random.Random) -> Faulty:
+def placement_outside(program: Program, rng: Random) -> Faulty:
     """Place a buffer so that it ends after its pool does."""
     units = rng.randint(1, 4)
     offset = rng.randint(4 - units + 1, 6) * _UNIT
-    lines = [_place("faulty_a", offset, units)]
-    return _with_pool(program, lines, Code.OUTSIDE_POOL, 0, units=4, freed=("faulty_a",))
+    return _in_pool(program, Code.OUTSIDE_POOL, _place("faulty_a", offset, units))
 
 
-def misaligned_placement(program: Program, rng: random.Random) -> Faulty:
+def misaligned_placement(program: Program, rng: Random) -> Faulty:
     """Place a buffer where its elements are not aligned, or not as it promises."""
     line = _place("faulty_a", rng.choice((1, 2, 3, 5)))
     if rng.random() < 0.5:
         type = evolve(_type_of(1), alignment=_UNIT)
         line = evolve(line, type=type, offset=rng.choice((4, 16, 32)))
-    return _with_pool(
-        program, [line], Code.PLACEMENT_ALIGNMENT, 0, units=4, freed=("faulty_a",)
-    )
+    return _in_pool(program, Code.PLACEMENT_ALIGNMENT, line)
 
 
-def foreign_placement(program: Program, rng: random.Random) -> Faulty:
+def foreign_placement(program: Program, rng: Random) -> Faulty:
     """Place a buffer of another device, space or pinning than its pool's."""
     type = _type_of(1)
-    other = rng.choice(
-        (
-            evolve(type, device=Device("cuda", 0)),
-            evolve(type, space="comm"),
-            evolve(type, pinned=True),
-        )
+    others = (
+        evolve(type, device=Device("cuda", 0)),
+        evolve(type, space="comm"),
+        evolve(type, pinned=True),
     )
-    lines = [evolve(_place("faulty_a", 0), type=other)]
-    return _with_pool(
-        program, lines, Code.PLACEMENT_INCOMPATIBLE, 0, units=4, freed=("faulty_a",)
-    )
+    line = evolve(_place("faulty_a", 0), type=rng.choice(others))
+    return _in_pool(program, Code.PLACEMENT_INCOMPATIBLE, line)
 
 
-def placed_program_workspace(program: Program, rng: random.Random) -> Faulty:
+def placed_program_workspace(program: Program, rng: Random) -> Faulty:
     """Place a workspace that the program keeps."""
-    mode = ZeroMode.ZERO_PER_PROGRAM
-    lines = [evolve(_place("faulty_a", 0), workspace=mode)]
-    return _with_pool(program, lines, Code.UNPLACEABLE, 0, units=4, freed=("faulty_a",))
+    line = evolve(_place("faulty_a", 0), workspace=ZeroMode.ZERO_PER_PROGRAM)
+    return _in_pool(program, Code.UNPLACEABLE, line)
 
 
-def placed_in_buffer(program: Program, rng: random.Random) -> Faulty:
+def placed_in_buffer(program: Program, rng: Random) -> Faulty:
     """Place a buffer in a value that is not a pool."""
-    lines = [_place("faulty_a", 0), evolve(_place("faulty_b", 0), pool="faulty_a")]
-    freed = ("faulty_b", "faulty_a")
-    return _with_pool(program, lines, Code.NOT_A_POOL, 1, units=4, freed=freed)
+    line = evolve(_place("faulty_b", 0), pool="faulty_a")
+    return _in_pool(program, Code.NOT_A_POOL, _place("faulty_a", 0), line)
 
 
-def pool_as_argument(program: Program, rng: random.Random) -> Faulty:
+def pool_as_argument(program: Program, rng: Random) -> Faulty:
     """Give a pool to an operator."""
     call = ExternKernelLine(operator="aten.sum.default", arguments=(BufferRef(_POOL),))
-    pool = AllocatePoolLine(result=_POOL, type=PoolType(size=_UNIT))
-    changed = with_lines(program, 0, pool, call, replacing=0)
-    return at_line(changed, Code.MISPLACED_RESOURCE, 1)
+    return _in_pool(program, Code.MISPLACED_RESOURCE, call)
 
 
-def returned_placement(program: Program, rng: random.Random) -> Faulty:
+def returned_placement(program: Program, rng: Random) -> Faulty:
     """Return a buffer that a block placed in a pool among its parameters."""
-    pool = PoolType(size=4 * _UNIT)
     inner = evolve(_place("faulty_a", rng.randrange(4) * _UNIT), pool="faulty_lent")
     block = Block(
-        parameters=(BlockParameter("faulty_lent", pool),),
+        parameters=(BlockParameter("faulty_lent", PoolType(size=4 * _UNIT)),),
         lines=(inner,),
         results=(BufferRef("faulty_a"),),
     )
@@ -152,23 +126,79 @@ def returned_placement(program: Program, rng: random.Random) -> Faulty:
         operands=(BufferRef(_POOL),),
         body=block,
     )
-    faulty = _with_pool(
-        program, [call], Code.BORROWED_RESULT, 0, units=4, freed=("faulty_b",)
-    )
+    faulty = _in_pool(program, Code.BORROWED_RESULT, call)
     return evolve(faulty, path=(*faulty.path, "body", "results", 0))
 
 
-def wait_for_buffer(program: Program, rng: random.Random) -> Faulty:
+def wait_for_buffer(program: Program, rng: Random) -> Faulty:
     """Wait for a value that is not an event."""
     wait = WaitEventLine(event="faulty_a", stream=1)
-    lines: list[BodyLine] = [_place("faulty_a", 0), wait]
-    return _with_pool(program, lines, Code.NOT_AN_EVENT, 1, units=4, freed=("faulty_a",))
+    return _in_pool(program, Code.NOT_AN_EVENT, _place("faulty_a", 0), wait)
 
 
-def wait_elsewhere(program: Program, rng: random.Random) -> Faulty:
+def wait_elsewhere(program: Program, rng: Random) -> Faulty:
     """Wait for an event of another kind of device."""
     record = RecordEventLine(result="faulty_event", device=Device("cuda", 0))
     wait = WaitEventLine(event="faulty_event")
-    return at_line(
-        with_lines(program, 0, record, wait, replacing=0), Code.EVENT_ELSEWHERE, 1
+    return at_start(program, Code.EVENT_ELSEWHERE, record, wait)
+
+
+def _unordered_read_of(line: ExternKernelLine, rng: Random) -> list[BodyLine]:
+    read = ExternKernelLine(
+        operator="aten.sum.default",
+        arguments=(BufferRef(rng.choice(line.writes)),),
+        device=line.device,
+        stream=1000,  # no program has it
     )
+    return [line, read]
+
+
+unordered_read = line_fault(
+    ExternKernelLine,
+    Code.UNORDERED_USE,
+    _unordered_read_of,
+    at=1,
+    where=lambda line: bool(line.writes),
+)
+"""Read, on a stream that waits for nothing, what the line before has written."""
+
+
+def _fill(name: str, stream: int) -> ExternKernelLine:
+    return ExternKernelLine(
+        operator="aten.zero_.default",
+        arguments=(BufferRef(name),),
+        writes=(name,),
+        stream=stream,
+    )
+
+
+def unordered_reuse(program: Program, rng: Random) -> Faulty:
+    """Use memory anew, by ``reuse`` or ``place``, that another stream was using.
+
+    An event that is recorded too early, or waited for by another stream, orders nothing.
+    """
+    record = RecordEventLine(result="faulty_event", stream=1)
+    wait = WaitEventLine(event="faulty_event", stream=2)
+    fill = _fill("faulty_a", 1)
+    lines: list[BodyLine] = [fill, record, wait]
+    if rng.random() < 0.5:
+        lines = [record, evolve(wait, stream=0), fill]
+    last = _fill("faulty_b", 0)
+    if rng.random() < 0.5:
+        buffer = AllocateLine(result="faulty_a", type=_type_of(1))
+        reuse = ReuseLine(result="faulty_b", source="faulty_a", type=_type_of(1))
+        return at_start(program, Code.UNORDERED_REUSE, buffer, *lines, reuse, last)
+    lines = [_place("faulty_a", 0), *lines, FreeLine(buffer="faulty_a")]
+    return _in_pool(program, Code.UNORDERED_REUSE, *lines, _place("faulty_b", 0), last)
+
+
+def nested_stream(program: Program, rng: Random) -> Faulty:
+    """Launch from a block on another stream than 0."""
+    call = ExternKernelLine(
+        operator="aten.sum.default", arguments=(1,), stream=rng.randint(1, 9)
+    )
+    line = SubgraphCallLine(
+        results=(), name="block", operands=(), body=Block(lines=(call,))
+    )
+    faulty = at_start(program, Code.NESTED_STREAM, line)
+    return evolve(faulty, path=(*faulty.path, "body", "lines", 0))
