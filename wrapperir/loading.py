@@ -50,7 +50,7 @@ def load(path: str | os.PathLike[str]) -> LoadedProgram:
         OSError: a file cannot be read.
     """
     # What maps files is imported late: naming a directory's files needs none of it.
-    from wrapperir.emit.constant_files import read_constants
+    from wrapperir.emit.constants import read_constants
     from wrapperir.emit.package import is_package, read_package
     from wrapperir.emit.pipeline import find_emitter, load_stored
 

@@ -8,8 +8,7 @@ from attrs import define, field, frozen
 from wrapperir.emit import Fragment, fragment, joined
 from wrapperir.emit.arena import plan_arena
 from wrapperir.emit.argument_facts import survey_arguments
-from wrapperir.emit.context import Emission
-from wrapperir.emit.facts import ProgramFacts
+from wrapperir.emit.context import Emission, ProgramFacts
 from wrapperir.ir import Device, Expr, Program
 from wrapperir_cpp.call import CallMembers
 from wrapperir_cpp.chunks import Chunks

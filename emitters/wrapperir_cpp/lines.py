@@ -5,7 +5,7 @@ from typing import ClassVar, LiteralString
 
 from wrapperir.diagnostics import LinePath
 from wrapperir.emit import SourceWriter
-from wrapperir.emit.provenance import provenances_to_show
+from wrapperir.emit.context import provenances_to_show
 from wrapperir.ir import (
     AllocateLine,
     AllocatePoolLine,

@@ -13,7 +13,7 @@ from attrs import evolve
 
 from wrapperir.diagnostics import Code
 from wrapperir.emit import Artifact, Loaded
-from wrapperir.emit.artifact_store import store_artifact
+from wrapperir.emit.artifact import store_artifact
 from wrapperir.kernels import failed
 from wrapperir_cpp.build import build_extension
 from wrapperir_cpp.layout import LIBRARY

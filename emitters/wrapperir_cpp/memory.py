@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from attrs import evolve
 
 from wrapperir.emit import Fragment, fragment
-from wrapperir.emit.allocations import natural_alignment, unsupported_memory
 from wrapperir.emit.arena import plain_device
+from wrapperir.emit.support import natural_alignment, unsupported_memory
 from wrapperir.ir import (
     CPU,
     Device,

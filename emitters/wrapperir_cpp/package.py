@@ -7,8 +7,8 @@ from pathlib import Path
 
 from wrapperir import __version__
 from wrapperir.diagnostics import Code
-from wrapperir.emit.artifact import Manifest, checked_content
-from wrapperir.emit.package import read_manifest, write_package
+from wrapperir.emit.artifact import Manifest, checked_content, read_manifest
+from wrapperir.emit.package import write_package
 from wrapperir_cpp.layout import BUILD_FACTS, LIBRARY
 
 

@@ -7,7 +7,7 @@ from attrs import frozen
 
 from wrapperir.emit import Fragment, SourceWriter, fragment, joined
 from wrapperir.emit.arena import ALIGNMENT, Region
-from wrapperir.emit.constant_files import place_constants
+from wrapperir.emit.constants import place_constants
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.ir import CPU, Expr, Program, ScalarType, SymbolKind, TensorType, ValueType
 from wrapperir.text import format_line

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import frozen
 
-from wrapperir.emit.facts import ProgramFacts
+from wrapperir.emit.context import ProgramFacts
 from wrapperir.ir import Block, BodyLine, BufferRef, TensorType
 from wrapperir.ir.blocks import blocks_of
 from wrapperir.ir.effects import LineEffects, Origin, uses

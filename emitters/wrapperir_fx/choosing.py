@@ -13,8 +13,7 @@ from typing import TypeAlias
 
 import torch
 
-from wrapperir.emit.kernel_digest import kernel_digest
-from wrapperir.emit.updated_arguments import updated_arguments
+from wrapperir.emit.runnable_kernels import kernel_digest, updated_arguments
 from wrapperir.fx import MultiKernelDefinition, deciding_parameters
 from wrapperir.ir import (
     BenchmarkChoice,

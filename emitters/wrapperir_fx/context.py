@@ -7,8 +7,7 @@ from torch.fx.node import Argument
 
 from wrapperir.diagnostics import Diagnostic, LinePath
 from wrapperir.emit import NameTable
-from wrapperir.emit.context import Emission
-from wrapperir.emit.facts import ProgramFacts
+from wrapperir.emit.context import Emission, ProgramFacts
 from wrapperir.fx import Attributes
 from wrapperir.ir import BodyLine, TensorType, ValueType
 from wrapperir_fx.arguments import Arguments

@@ -19,7 +19,7 @@ import torch
 from attrs import frozen
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-from wrapperir.emit.facts import ProgramFacts
+from wrapperir.emit.context import ProgramFacts
 from wrapperir.emit.torch_dtypes import torch_dtype
 from wrapperir.ir import (
     Device,

@@ -1,7 +1,7 @@
 """Builds the graph of a program, and formats it as code."""
 
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.emit.facts import ProgramFacts
+from wrapperir.emit.context import ProgramFacts
 from wrapperir.fx import GraphParts
 from wrapperir.ir import Program, ScalarType
 from wrapperir_fx.context import GraphContext, ProgramContext

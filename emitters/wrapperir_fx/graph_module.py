@@ -14,7 +14,7 @@ from attrs import evolve
 from torch.fx import GraphModule
 from torch.fx.graph_module import _USER_PRESERVED_ATTRIBUTES_KEY
 
-from wrapperir.emit.facts import ProgramFacts
+from wrapperir.emit.context import ProgramFacts
 from wrapperir.fx import LINES, GraphParts, MultiKernelDefinition, make_workspace
 
 # A saved graph calls the operators that this registers.

@@ -10,7 +10,7 @@ from torch._higher_order_ops.triton_kernel_wrap import triton_kernel_wrapper_mut
 from torch.fx.node import Argument, has_side_effect
 
 from wrapperir.emit.number_kinds import NumberKinds, kind_of
-from wrapperir.emit.python.triton_kernels import bound_values
+from wrapperir.emit.python.kernels import bound_values
 from wrapperir.emit.runnable_kernels import (
     Runnable,
     taken_arguments,

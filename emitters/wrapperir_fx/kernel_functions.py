@@ -14,11 +14,10 @@ import torch
 from attrs import evolve
 
 from wrapperir.emit import Artifact, Fragment, SourceWriter
-from wrapperir.emit.python.cpp_kernels import emit_cpp_kernel
 from wrapperir.emit.python.expressions import format_tuple
+from wrapperir.emit.python.kernels import emit_cpp_kernel, emit_triton_kernel
 from wrapperir.emit.python.load_module import load_module
 from wrapperir.emit.python.module_text import ModuleText
-from wrapperir.emit.python.triton_kernels import emit_triton_kernel
 from wrapperir.fx import (
     Launcher,
     definition_key,

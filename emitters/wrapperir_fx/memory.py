@@ -12,7 +12,7 @@ from attrs import evolve
 from torch.fx import Node
 from torch.fx.node import Argument
 
-from wrapperir.emit.allocations import natural_alignment, unsupported_memory
+from wrapperir.emit.support import natural_alignment, unsupported_memory
 from wrapperir.emit.torch_dtypes import torch_device, torch_dtype
 from wrapperir.fx import functions, is_static
 from wrapperir.ir import (

@@ -11,7 +11,7 @@ from torch.fx import Graph, Node, Tracer
 from torch.fx.node import Argument
 
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.emit.provenance import format_provenance
+from wrapperir.emit.context import format_provenance
 from wrapperir.fx import LINES, PROVENANCE
 from wrapperir.ir import BodyLine, Provenance
 

@@ -14,14 +14,12 @@ import torch
 from attrs import frozen
 from torch.fx import Node
 
-from wrapperir.emit.facts import ProgramFacts
+from wrapperir.emit.context import ProgramFacts
 from wrapperir.emit.stream_actions import (
     RecordUse,
-    Stream,
     StreamPlanner,
     StreamUses,
     WaitStream,
-    stream_of,
     stream_uses,
 )
 from wrapperir.emit.torch_dtypes import torch_device
@@ -36,6 +34,7 @@ from wrapperir.ir import (
     KernelCallLine,
     Program,
     RecordEventLine,
+    Stream,
     WaitEventLine,
 )
 from wrapperir.ir.blocks import walk_lines
@@ -105,7 +104,8 @@ class Streams:
         """Append what a call does before its lines."""
         self._planner = StreamPlanner(self._facts, self._found.uses)
         if self._found.current is not None:
-            self._entered = self._enter(self._gpu(Stream(self._found.current, 0)))
+            current = Stream(Device("cuda", self._found.current))
+            self._entered = self._enter(self._gpu(current))
         self._act(self._planner.fork())
 
     def end(self, outputs: tuple[Argument, ...]) -> None:
@@ -153,7 +153,7 @@ class Streams:
 
     @contextmanager
     def _launching(self, line: KernelCallLine | ExternKernelLine) -> Generator[None]:
-        stream = stream_of(line.device, line.stream)
+        stream = Stream(line.device, line.stream)
         index = line.device.index  # of a GPU that may not be the current one
         elsewhere = index not in (None, self._found.current)
         enters = stream.number or (elsewhere and isinstance(line, KernelCallLine))
@@ -201,7 +201,7 @@ class Streams:
         self._graph_nodes.call(stream_functions.exit_stream, (entered,))
 
     def _gpu(self, stream: Stream) -> Node:
-        return self._stream(Device("cuda", stream.index), stream.number)
+        return self._stream(stream.device, stream.number)
 
     def _stream(self, device: Device, number: int) -> Node:
         kind = device.kind

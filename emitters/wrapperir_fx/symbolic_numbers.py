@@ -10,7 +10,7 @@ from functools import cached_property
 import torch
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from wrapperir.emit.facts import ProgramFacts
+from wrapperir.emit.context import ProgramFacts
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.ir import (
     VARIADIC,

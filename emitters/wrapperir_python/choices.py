@@ -10,12 +10,17 @@ from pathlib import Path
 
 import wrapperir
 from wrapperir.emit import Fragment, Namespace, NameTable, SourceWriter, fragment, joined
-from wrapperir.emit.kernel_digest import kernel_digest
 from wrapperir.emit.python.expressions import format_tuple
 from wrapperir.emit.python.literals import format_int, format_string
 from wrapperir.emit.python.module_text import RESERVED, ModuleText
-from wrapperir.emit.runnable_kernels import Candidate, ComputedAt, NearestAt, Runnable
-from wrapperir.emit.updated_arguments import updated_arguments
+from wrapperir.emit.runnable_kernels import (
+    Candidate,
+    ComputedAt,
+    NearestAt,
+    Runnable,
+    kernel_digest,
+    updated_arguments,
+)
 from wrapperir.ir import (
     BenchmarkChoice,
     ComputedChoice,

@@ -7,15 +7,14 @@ from attrs import frozen
 
 from wrapperir.diagnostics import LinePath
 from wrapperir.emit import Fragment, SourceWriter, fragment, joined
-from wrapperir.emit.allocations import unsupported_memory
-from wrapperir.emit.context import Emission
-from wrapperir.emit.facts import ProgramFacts
+from wrapperir.emit.context import Emission, ProgramFacts
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.emit.pools import PoolTensors, pool_uses
 from wrapperir.emit.python.expressions import ExpressionFormatter, format_converted
 from wrapperir.emit.python.literals import format_int
 from wrapperir.emit.python.module_text import ModuleText
 from wrapperir.emit.stream_actions import StreamPlanner, stream_uses
+from wrapperir.emit.support import unsupported_memory
 from wrapperir.ir import (
     Argument,
     BodyLine,

@@ -14,7 +14,7 @@ from wrapperir.emit import (
     Support,
     joined,
 )
-from wrapperir.emit.facts import ProgramFacts
+from wrapperir.emit.context import ProgramFacts
 from wrapperir.emit.python.expressions import format_tuple
 from wrapperir.emit.python.literals import format_int, format_string
 from wrapperir.emit.python.module_text import ModuleText

@@ -4,11 +4,9 @@ from collections.abc import Sequence
 
 from wrapperir.diagnostics import LinePath
 from wrapperir.emit import Fragment, SourceWriter, fragment, joined
-from wrapperir.emit.provenance import provenances_to_show
-from wrapperir.emit.python.cpp_kernels import emit_cpp_kernel
+from wrapperir.emit.context import provenances_to_show
+from wrapperir.emit.python.kernels import emit_cpp_kernel, emit_triton_kernel
 from wrapperir.emit.python.literals import format_int
-from wrapperir.emit.python.triton_kernels import emit_triton_kernel
-from wrapperir.emit.stream_actions import Stream, launch_stream
 from wrapperir.ir import (
     AllocateLine,
     AllocatePoolLine,
@@ -36,6 +34,7 @@ from wrapperir.ir import (
     RecordEventLine,
     ReinterpretLine,
     ReuseLine,
+    Stream,
     SubgraphCallLine,
     SymbolDefinitionLine,
     TensorType,
@@ -218,7 +217,7 @@ class PythonLines(PythonContext, LineVisitor[None]):
     def _stream_of(self, line: KernelCallLine | ExternKernelLine) -> Stream | None:
         if line.device.kind not in ("cpu", "cuda") and line.stream:
             self.report(f"{line.device} has no stream {line.stream}", "stream")
-        return launch_stream(line)
+        return Stream(line.device, line.stream) if line.device.kind == "cuda" else None
 
     def visit_record_event(self, line: RecordEventLine) -> None:
         """Append ``event = cuda_0_stream_1.record_event()``; nothing on the CPU."""

@@ -5,9 +5,9 @@ from typing import LiteralString
 from attrs import evolve
 
 from wrapperir.emit import Fragment, fragment
-from wrapperir.emit.allocations import natural_alignment
 from wrapperir.emit.python.expressions import ExpressionFormatter
 from wrapperir.emit.python.module_text import ModuleText
+from wrapperir.emit.support import natural_alignment
 from wrapperir.ir import Device, Expr, TensorType, add, mul, storage_extent, sub
 from wrapperir_python.arguments import ArgumentFormatter
 

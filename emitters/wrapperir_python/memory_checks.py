@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, cast
 
 from wrapperir.diagnostics import Code
 from wrapperir.emit import Fragment, Loaded, Value, fragment, joined
-from wrapperir.emit.allocations import natural_alignment
 from wrapperir.emit.python.expressions import format_tuple
 from wrapperir.emit.python.literals import format_int, format_string
+from wrapperir.emit.support import natural_alignment
 from wrapperir.ir import (
     AllocateLine,
     AllocatePoolLine,
@@ -233,10 +233,10 @@ def reporting_faults(call: Loaded, memory_check: ModuleType) -> Loaded:
         try:
             return call(inputs)
         except failure as error:
+            subject = f"%{error.buffer}"
+            message = f"{subject} {error.difference}"
             raise Code.RUN_MEMORY_PLAN.error(
-                f"%{error.buffer} {error.difference}",
-                path=error.place,
-                subject=f"%{error.buffer}",
+                message, path=error.place, subject=subject
             ) from error
 
     return reporting

@@ -12,11 +12,12 @@ from wrapperir.emit.python.literals import format_int
 from wrapperir.emit.stream_actions import (
     RecordEvent,
     RecordUse,
-    Stream,
     StreamAction,
     WaitEvent,
     WaitStream,
+    main_stream,
 )
+from wrapperir.ir import Stream
 from wrapperir_python.context import PythonContext
 
 
@@ -47,11 +48,9 @@ def emit_actions(
 def emit_begin(context: PythonContext, writer: SourceWriter) -> None:
     """Append what a call does before its lines; they have been emitted already."""
     used = [*context.streams.side, *context.module.streams]
-    for stream in dict.fromkeys(stream.main for stream in used):
-        name = _stream_name(context, stream)
-        writer.emit_line(
-            "{} = torch.cuda.current_stream({})", name, format_int(stream.index)
-        )
+    for stream in dict.fromkeys(map(main_stream, used)):
+        name, index = _stream_name(context, stream), format_int(stream.device.index or 0)
+        writer.emit_line("{} = torch.cuda.current_stream({})", name, index)
     emit_actions(context, context.streams.fork(), writer)
 
 
@@ -78,9 +77,10 @@ def _stream_name(context: PythonContext, stream: Stream) -> Fragment:
     module = context.module
     name = module.streams.get(stream)
     if name is None:
-        wanted = f"cuda_{stream.index}_stream_{stream.number}"
+        index = stream.device.index or 0
+        wanted = f"cuda_{index}_stream_{stream.number}"
         if stream.number:
-            made = fragment("torch.cuda.Stream({})", format_int(stream.index))
+            made = fragment("torch.cuda.Stream({})", format_int(index))
             name = module.bind_new(made, wanted)
         else:
             name = module.names.claim(wanted)

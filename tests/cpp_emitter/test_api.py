@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.cpp_emitter.running import parsed
-from wrapperir.emit.constant_files import write_with_constants
+from wrapperir.emit.constants import write_with_constants
 from wrapperir_cpp.emitter import CppEmitter
 
 SUM = """

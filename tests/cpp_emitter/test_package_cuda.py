@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch._inductor import aoti_load_package
 
-from wrapperir.emit.constant_files import write_with_constants
+from wrapperir.emit.constants import write_with_constants
 from wrapperir.text import parse_program
 from wrapperir_cpp.emitter import CppEmitter
 

@@ -13,7 +13,7 @@ from torch._inductor import aoti_load_package
 from torch._inductor.package.package import load_package
 from torch.export.pt2_archive._package import load_pt2
 
-from wrapperir.emit.constant_files import write_with_constants
+from wrapperir.emit.constants import write_with_constants
 from wrapperir.emit.package import read_package
 from wrapperir.ir import Program
 from wrapperir.kernels import find_compiler

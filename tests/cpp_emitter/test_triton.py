@@ -9,7 +9,7 @@ import pytest
 from tests.cpp_emitter.moved import GPU
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit.argument_facts import divisor_of, survey_arguments
-from wrapperir.emit.facts import ProgramFacts
+from wrapperir.emit.context import ProgramFacts
 from wrapperir.ir import (
     Access,
     BufferParameter,

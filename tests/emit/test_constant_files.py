@@ -9,7 +9,7 @@ from attrs import evolve
 
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Artifact, read_artifact, write_artifact
-from wrapperir.emit.constant_files import (
+from wrapperir.emit.constants import (
     place_constants,
     read_constants,
     write_with_constants,

@@ -16,8 +16,13 @@ from hypothesis import strategies as st
 from tests.draws import draws
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Artifact, write_artifact
-from wrapperir.emit.archive import find_entries
-from wrapperir.emit.package import Package, is_package, read_package, write_package
+from wrapperir.emit.package import (
+    Package,
+    find_entries,
+    is_package,
+    read_package,
+    write_package,
+)
 from wrapperir.emit.pipeline import find_emitter
 
 WEIGHT = torch.arange(192, dtype=torch.int32).reshape(12, 16)

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import Artifact, Support, emit_program
-from wrapperir.emit.resolve_multi_kernels import resolve_multi_kernels
+from wrapperir.emit.runnable_kernels import resolve_multi_kernels
 from wrapperir.interp import interpret
 from wrapperir.ir import LINES, KernelCallLine, MultiKernelLine, Program
 from wrapperir.ir.blocks import walk_lines

@@ -2,7 +2,7 @@ import pytest
 
 from wrapperir.diagnostics import Code
 from wrapperir.emit import Support, check_support
-from wrapperir.emit.resolve_multi_kernels import resolve_multi_kernels
+from wrapperir.emit.runnable_kernels import resolve_multi_kernels
 from wrapperir.ir import (
     CPU,
     LINES,

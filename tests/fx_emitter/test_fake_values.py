@@ -8,7 +8,7 @@ from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from tests.draws import draws
-from wrapperir.emit.facts import ProgramFacts
+from wrapperir.emit.context import ProgramFacts
 from wrapperir.emit.torch_dtypes import torch_dtype
 from wrapperir.ir import (
     Device,

@@ -10,7 +10,7 @@ from torch.fx import GraphModule, Node
 
 from tests.fx_emitter.running import FAULTS, built, run_both
 from tests.python_emitter.test_expressions import EXPRESSIONS, VALUES
-from wrapperir.emit.facts import ProgramFacts
+from wrapperir.emit.context import ProgramFacts
 from wrapperir.emit.number_kinds import NumberKinds
 from wrapperir.ir import (
     MAX_DEPTH,

@@ -11,8 +11,8 @@ from wrapperir.cli.print import format_as
 from wrapperir.cli.source import PROGRAM_JSON, PROGRAM_TEXT
 from wrapperir.diagnostics import Code
 from wrapperir.emit import Artifact
-from wrapperir.emit.constant_files import write_with_constants
-from wrapperir.emit.replacing import replacing
+from wrapperir.emit.artifact import replacing
+from wrapperir.emit.constants import write_with_constants
 from wrapperir.frontend import Lowered
 from wrapperir.loading import COMPILED_MANIFEST
 

@@ -17,7 +17,7 @@ from wrapperir.cli.source import (
 )
 from wrapperir.cli.target import Target, guarded, load_target, split_target
 from wrapperir.cli.value_files import load_constants
-from wrapperir.emit.constant_files import read_constants
+from wrapperir.emit.constants import read_constants
 from wrapperir.frontend import Lowered
 from wrapperir.loading import find_artifacts
 

@@ -30,7 +30,7 @@ def command(directory: str, file: str, form: Literal["text", "json"]) -> None:
 
     Nothing of the program is executed.
     """
-    from wrapperir.emit.package import read_manifest
+    from wrapperir.emit.artifact import read_manifest
     from wrapperir.emit.pipeline import find_emitter
     from wrapperir.loading import find_artifact
 

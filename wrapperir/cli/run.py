@@ -173,7 +173,7 @@ def _constants(
 ) -> dict[str, "torch.Tensor"]:
     from wrapperir.cli.random_inputs import random_constants
     from wrapperir.cli.value_files import load_constants
-    from wrapperir.emit.constant_files import read_constants
+    from wrapperir.emit.constants import read_constants
     from wrapperir.loading import find_artifacts
 
     if file is not None:

@@ -2,10 +2,16 @@
 
 from wrapperir.emit.artifact import artifact_digest, read_artifact, write_artifact
 from wrapperir.emit.contract import Artifact, Emitter, GraphCompiler, Loaded, Support, Value
-from wrapperir.emit.fragment import Fragment, escape_comment, fragment, joined
-from wrapperir.emit.names import Namespace, NameTable
 from wrapperir.emit.pipeline import compile_program, emit_program
-from wrapperir.emit.source_writer import SourceWriter
+from wrapperir.emit.source_text import (
+    Fragment,
+    Namespace,
+    NameTable,
+    SourceWriter,
+    escape_comment,
+    fragment,
+    joined,
+)
 from wrapperir.emit.support import check_support
 
 __all__ = [

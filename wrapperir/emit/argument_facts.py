@@ -7,7 +7,7 @@ from collections.abc import Container, Mapping
 from math import gcd
 
 from wrapperir.analysis import program_entry
-from wrapperir.emit.facts import ProgramFacts
+from wrapperir.emit.context import ProgramFacts
 from wrapperir.emit.runnable_kernels import Candidate
 from wrapperir.ir import (
     POOL_ALIGNMENT,

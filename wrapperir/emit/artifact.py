@@ -2,21 +2,24 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+import os
+import shutil
+import tempfile
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import TypeAlias, Union
+from typing import cast
 
 from attrs import frozen
 
+from wrapperir.caching import build_cache
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit.contract import Artifact
-from wrapperir.emit.replacing import replacing
 
 MANIFEST = "manifest.json"
 MANIFEST_VERSION = 1
-
-Json: TypeAlias = Union[bool, int, float, str, list["Json"], dict[str, "Json"], None]
+_invalid = Code.INVALID_ARTIFACT.error
 
 
 @frozen
@@ -82,11 +85,7 @@ def read_artifact(directory: Path) -> Artifact:
         DiagnosticError: there is no manifest, its version is unknown, or a file is
             missing or was changed.
     """
-    try:
-        content = (directory / MANIFEST).read_bytes()
-    except OSError as error:
-        raise _invalid(f"{directory} has no readable {MANIFEST}: {error}") from None
-    manifest = parse_manifest(content, str(directory))
+    _, manifest = read_manifest(directory)
     try:
         files = {
             path: checked_content((directory / path).read_bytes(), facts, directory / path)
@@ -101,6 +100,20 @@ def read_artifact(directory: Path) -> Artifact:
     return Artifact(manifest.emitter, files, manifest.entry, manifest.metadata)
 
 
+def read_manifest(directory: Path) -> tuple[bytes, Manifest]:
+    """Return the manifest of the artifact in a directory, as bytes and parsed.
+
+    Raises:
+        DiagnosticError: WIR710, there is none, or it is malformed.
+    """
+    try:
+        content = (directory / MANIFEST).read_bytes()
+    except OSError as error:
+        message = f"{directory} has no readable {MANIFEST}: {error}"
+        raise _invalid(message) from None
+    return content, parse_manifest(content, str(directory))
+
+
 def parse_manifest(content: bytes, where: str) -> Manifest:
     """Parse the manifest of an artifact that messages call ``where``.
 
@@ -109,12 +122,10 @@ def parse_manifest(content: bytes, where: str) -> Manifest:
             leaves the artifact.
     """
     try:
-        manifest: Json = json.loads(content)
+        return _read_manifest(json.loads(content), where)
     except (ValueError, RecursionError) as error:
         raise _invalid(f"{where} has no readable {MANIFEST}: {error}") from None
-    try:
-        return _read_manifest(manifest, where)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError) as error:
         raise _invalid(
             f"{MANIFEST} of {where} is malformed: {type(error).__name__} {error}"
         ) from None
@@ -150,7 +161,7 @@ def _check_large(path: Path, facts: FileFacts) -> None:
 
 
 def _format_manifest(artifact: Artifact, large: Mapping[str, str]) -> str:
-    files: dict[str, Json] = {
+    files: dict[str, object] = {
         path: {
             "sha256": hashlib.sha256(_encoded(content)).hexdigest(),
             "text": isinstance(content, str),
@@ -159,7 +170,7 @@ def _format_manifest(artifact: Artifact, large: Mapping[str, str]) -> str:
     }
     for path, digest in large.items():
         files[path] = {"sha256": digest, "text": False, "large": True}
-    manifest: dict[str, Json] = {
+    manifest: dict[str, object] = {
         "wrapperir_artifact": MANIFEST_VERSION,
         "emitter": artifact.emitter,
         "entry": artifact.entry,
@@ -169,7 +180,7 @@ def _format_manifest(artifact: Artifact, large: Mapping[str, str]) -> str:
     return json.dumps(manifest, indent=2) + "\n"
 
 
-def _read_manifest(manifest: Json, where: str) -> Manifest:
+def _read_manifest(manifest: object, where: str) -> Manifest:
     fields = _object(manifest)
     version = fields["wrapperir_artifact"]
     if version != MANIFEST_VERSION:
@@ -187,13 +198,13 @@ def _read_manifest(manifest: Json, where: str) -> Manifest:
     return Manifest(_text(fields["emitter"]), entry_path, metadata, files)
 
 
-def _object(value: Json) -> Mapping[str, Json]:
+def _object(value: object) -> Mapping[str, object]:
     if not isinstance(value, dict):
         raise TypeError("an object was expected")
-    return value
+    return cast(Mapping[str, object], value)
 
 
-def _text(value: Json) -> str:
+def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError("a string was expected")
     return value
@@ -220,5 +231,56 @@ def _replaceable(directory: Path) -> bool:
     )
 
 
-def _invalid(message: str) -> DiagnosticError:
-    return Code.INVALID_ARTIFACT.error(message)
+def store_artifact(artifact: Artifact) -> Path:
+    """Return a directory that holds the artifact; a damaged one is written anew.
+
+    Raises:
+        DiagnosticError: WIR710, there is no private directory to keep it in.
+        OSError: it cannot be written.
+    """
+    cache, digest = build_cache("artifacts"), artifact_digest(artifact)
+    directory = cache.folder() / digest
+    with cache.locked(digest):
+        try:
+            if read_artifact(directory) == artifact:
+                return directory
+        except DiagnosticError:
+            pass  # not there yet, or damaged
+        write_artifact(artifact, directory)
+    return directory
+
+
+@contextmanager
+def replacing(path: Path, *, by_file: bool = False) -> Generator[Path]:
+    """Give an empty folder to fill, which takes the place of ``path`` at the end.
+
+    It is made beside ``path``, and removed if the block raises; ``path`` is then as it was
+    before.  With ``by_file``, the block writes a file at the path that it is given.
+
+    Raises:
+        OSError: something cannot be written; it names ``path``.
+    """
+    scratch: Path | None = None
+    try:
+        if not by_file:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{path.name[:100]}-", dir=path.parent))
+        new, old = scratch / "new", scratch / "old"
+        if not by_file:
+            new.mkdir()
+        yield new
+        replaced = not by_file and path.exists()  # a file replaces a file in one step
+        if replaced:
+            os.replace(path, old)
+        try:
+            os.replace(new, path)
+        except OSError:
+            if replaced:
+                os.replace(old, path)
+            raise
+    except OSError as error:
+        cause = error.strerror or str(error)
+        raise OSError(error.errno, cause, str(path)) from error
+    finally:
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)

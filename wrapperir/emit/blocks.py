@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 
 from wrapperir.diagnostics import LinePath
 from wrapperir.emit.context import Emission
-from wrapperir.emit.fragment import Fragment
+from wrapperir.emit.source_text import Fragment
 from wrapperir.ir import (
     Block,
     BlockParameter,

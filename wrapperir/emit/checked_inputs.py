@@ -1,5 +1,6 @@
 """The checks that the inputs of a program need, and a callable that makes them."""
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -99,22 +100,24 @@ def _converter(program: Program, index: int) -> Callable[["Value"], "Value"]:
     given = program.inputs[index]
     type, name = given.type, f"%{given.name}"
     if isinstance(type, TensorType):
-        dtype = torch_dtype(type.dtype)
-        device = torch.device(str(indexed_device(type.device)))
-        ndim, alignment = len(type.size), type.alignment
-        mutated = given.mutated
-        return lambda value: check_tensor(
-            *(value, name, dtype, device, ndim), alignment=alignment or 1, mutated=mutated
+        return functools.partial(
+            check_tensor,
+            name=name,
+            dtype=torch_dtype(type.dtype),
+            device=torch.device(str(indexed_device(type.device))),
+            ndim=len(type.size),
+            alignment=type.alignment or 1,
+            mutated=given.mutated,
         )
     if not isinstance(type, ScalarType):
         return lambda value: value
     match kind_of(type.dtype):
         case SymbolKind.INT:
-            return lambda value: check_int(value, name)
+            return functools.partial(check_int, name=name)
         case SymbolKind.BOOL:
-            return lambda value: check_bool(value, name)
+            return functools.partial(check_bool, name=name)
         case SymbolKind.FLOAT:
-            return lambda value: check_float(value, name)
+            return functools.partial(check_float, name=name)
 
 
 def _symbol_value(

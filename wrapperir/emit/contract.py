@@ -100,7 +100,8 @@ class Emitter(ABC):
             DiagnosticError: WIR705, it makes no graphs.
         """
         message = f"the {self.name} emitter makes no graphs that could be compiled"
-        raise Code.UNSUPPORTED_FEATURE.error(message, hint="the fx emitter does")
+        hint = "the fx emitter does"
+        raise Code.UNSUPPORTED_FEATURE.error(message, hint=hint)
 
     @abstractmethod
     def emit(self, program: Program) -> Artifact:
@@ -113,9 +114,7 @@ class Emitter(ABC):
         """
 
     def build(
-        self,
-        artifact: Artifact,
-        constants: Mapping[str, "torch.Tensor"],
+        self, artifact: Artifact, constants: Mapping[str, "torch.Tensor"]
     ) -> Artifact:
         """Return the artifact with what ``load`` would compile, compiled ahead of time.
 

@@ -9,34 +9,148 @@ import hashlib
 import json
 import mmap
 import os
+import struct
 import sys
+import zipfile
 import zlib
 from collections.abc import Generator, Iterable, Mapping, Set
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from attrs import frozen
 
-from wrapperir.emit.archive import (
-    ALIGNMENT,
-    ArchiveWriter,
-    Entry,
-    find_entries,
-    invalid,
-    writing_archive,
-)
+from wrapperir.diagnostics import Code
 from wrapperir.emit.artifact import (
     MANIFEST,
     FileFacts,
     Manifest,
     checked_content,
     parse_manifest,
+    read_manifest,
+    replacing,
 )
-from wrapperir.emit.constant_files import CONSTANTS_DATA, CONSTANTS_LIST, constants_in
+from wrapperir.emit.constants import CONSTANTS_DATA, CONSTANTS_LIST, constants_in
 from wrapperir.emit.contract import Artifact
 
 if TYPE_CHECKING:
     import torch
+
+
+ALIGNMENT = 64
+"""Bytes to which PyTorch aligns each file in its archives."""
+
+_LOCAL_HEADER = struct.Struct("<4s5H3L2H")
+_LOCAL_SIGNATURE = b"PK\3\4"
+# The extra field that PyTorch pads with; readers skip what they do not know.
+_PADDING = struct.Struct("<2sH")
+_invalid = Code.INVALID_ARTIFACT.error
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+@frozen
+class Entry:
+    """A file in an archive: ``archive[begin:begin + size]``, and its CRC-32."""
+
+    begin: int
+    size: int
+    crc: int
+
+
+class ArchiveWriter:
+    """Adds stored files to an archive; the same files make the same bytes."""
+
+    def __init__(self, file: zipfile.ZipFile, output: BinaryIO) -> None:
+        """Write to ``file``, whose bytes go to ``output``."""
+        self._file = file
+        self._output = output
+
+    def add(
+        self, name: str, size: int, chunks: Iterable[bytes], alignment: int = ALIGNMENT
+    ) -> None:
+        """Append a file of ``size`` bytes, which begin at a multiple of ``alignment``.
+
+        Raises:
+            ValueError: the chunks have another size.
+            OSError: it cannot be written.
+        """
+        entry = zipfile.ZipInfo(name, _EPOCH)
+        entry.create_system, entry.external_attr = 3, 0o644 << 16
+        entry.file_size, entry.CRC = size, 0
+        # As zipfile decides it, with room for the header: sizes of 64 bits take an
+        # extra field of their own.
+        large = size >= zipfile.ZIP64_LIMIT // 2
+        begin = self._output.tell() + len(entry.FileHeader(zip64=large)) + _PADDING.size
+        padding = -begin % alignment
+        entry.extra = _PADDING.pack(b"FB", padding) + b"Z" * padding
+        with self._file.open(entry, "w", force_zip64=large) as target:
+            for chunk in chunks:
+                target.write(chunk)
+        if entry.file_size != size:
+            raise ValueError(f"{name} has {entry.file_size} bytes, not {size}")
+
+
+@contextmanager
+def writing_archive(path: Path) -> Generator[ArchiveWriter]:
+    """Give an archive to fill, which takes the place of ``path`` at the end.
+
+    Raises:
+        OSError: it cannot be written, and names ``path``, which is as it was before.
+    """
+    with (
+        replacing(path, by_file=True) as new,
+        new.open("wb") as output,
+        zipfile.ZipFile(output, "w", zipfile.ZIP_STORED) as file,
+    ):
+        yield ArchiveWriter(file, output)
+
+
+def find_entries(file: BinaryIO, what: str) -> dict[str, Entry]:
+    """Return where the files of an archive are, by their names; reads only its directory.
+
+    ``what`` names the archive in messages.
+
+    Raises:
+        DiagnosticError: WIR710, it is truncated or malformed, or a file
+            is compressed, named twice, outside of the archive or overlaps another.
+        OSError: it cannot be read.
+    """
+    try:
+        with zipfile.ZipFile(file) as archive:
+            infos = archive.infolist()
+        found: dict[str, Entry] = {}
+        for info in infos:
+            if info.filename in found:
+                raise _invalid(f"{what} holds {info.filename!a} twice")
+            if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 0x2041:
+                raise _invalid(f"{what} holds {info.filename!a} compressed or encrypted")
+            found[info.filename] = _find_bytes(file, info)
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, struct.error) as error:
+        raise _invalid(f"{what} is not a package: {error}") from None
+    _check_places(found, file.seek(0, os.SEEK_END), what)
+    return found
+
+
+def _find_bytes(file: BinaryIO, info: zipfile.ZipInfo) -> Entry:
+    if info.compress_size != info.file_size:
+        raise ValueError(f"{info.filename!a} has two sizes")
+    if info.header_offset < 0:
+        raise ValueError(f"{info.filename!a} begins before the archive")
+    file.seek(info.header_offset)
+    signature, *_, name, extra = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
+    if signature != _LOCAL_SIGNATURE:
+        raise ValueError(f"{info.filename!a} is not where its directory says")
+    begin = info.header_offset + _LOCAL_HEADER.size + name + extra
+    return Entry(begin, info.file_size, info.CRC)
+
+
+def _check_places(entries: dict[str, Entry], size: int, what: str) -> None:
+    end = 0
+    for name, entry in sorted(entries.items(), key=lambda item: item[1].begin):
+        if entry.begin < end or entry.begin + entry.size > size:
+            raise _invalid(f"{what} is damaged: {name!a} is outside of its place")
+        end = entry.begin + entry.size
+
 
 _ROOT = "package/"
 _MODEL = f"{_ROOT}data/aotinductor/model/"
@@ -76,19 +190,6 @@ def write_package(directory: Path, path: Path, model: Mapping[str, str]) -> None
             _add(archive, name, mark)
 
 
-def read_manifest(directory: Path) -> tuple[bytes, Manifest]:
-    """Return the manifest of the artifact in a directory, as bytes and parsed.
-
-    Raises:
-        DiagnosticError: WIR710, there is none, or it is malformed.
-    """
-    try:
-        content = (directory / MANIFEST).read_bytes()
-    except OSError as error:
-        raise invalid(f"{directory} has no readable {MANIFEST}: {error}") from None
-    return content, parse_manifest(content, str(directory))
-
-
 @frozen
 class Package:
     """An artifact and its constants, read from a package.
@@ -113,7 +214,7 @@ def read_package(path: Path) -> Package:
         mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
     parts = {name: mapped[at.begin : at.begin + at.size] for name, at in entries.items()}
     if _MANIFEST not in parts:
-        raise invalid(f"{path} is an archive without a program of wrapperir")
+        raise _invalid(f"{path} is an archive without a program of wrapperir")
     _check_sums([_MANIFEST], parts, entries, path)
     manifest = parse_manifest(bytes(parts[_MANIFEST]), str(path))
     _check_names(manifest, entries.keys(), path)
@@ -125,7 +226,7 @@ def read_package(path: Path) -> Package:
         if not facts.is_large:
             files[name] = checked_content(bytes(part), facts, path / name)
         elif hashlib.sha256(part).hexdigest() != facts.sha256:
-            raise invalid(f"{path / name} was changed after it was written")
+            raise _invalid(f"{path / name} was changed after it was written")
         elif name == CONSTANTS_DATA:
             data = part
     artifact = Artifact(manifest.emitter, files, manifest.entry, manifest.metadata)
@@ -164,7 +265,7 @@ def _check_names(manifest: Manifest, found: Set[str], path: Path) -> None:
     wanted |= {_MANIFEST, f"{_wrapper(manifest)}_metadata.json", *_MARKS}
     for name in sorted(wanted ^ found):
         what = "lacks" if name in wanted else "holds, and its manifest does not name,"
-        raise invalid(f"{path} {what} {name!a}")
+        raise _invalid(f"{path} {what} {name!a}")
 
 
 def _check_sums(
@@ -176,7 +277,7 @@ def _check_sums(
     """Check files that have no digest in the manifest."""
     for name in names:
         if zlib.crc32(parts[name]) != entries[name].crc:
-            raise invalid(f"{path / name} was changed after it was written")
+            raise _invalid(f"{path / name} was changed after it was written")
 
 
 def _add(archive: ArchiveWriter, name: str, content: bytes) -> None:
@@ -189,7 +290,7 @@ def _add_file(archive: ArchiveWriter, name: str, facts: FileFacts, file: Path) -
     try:
         source = file.open("rb")
     except OSError as error:
-        raise invalid(f"{file} cannot be read: {error.strerror}") from None
+        raise _invalid(f"{file} cannot be read: {error.strerror}") from None
     with source:
 
         def chunks() -> Generator[bytes]:
@@ -199,7 +300,7 @@ def _add_file(archive: ArchiveWriter, name: str, facts: FileFacts, file: Path) -
 
         archive.add(name, os.fstat(source.fileno()).st_size, chunks(), alignment)
     if digest.hexdigest() != facts.sha256:
-        raise invalid(f"{file} was changed after it was written")
+        raise _invalid(f"{file} was changed after it was written")
 
 
 def _read_constants(

@@ -10,7 +10,7 @@ from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Note, Sever
 from wrapperir.emit.artifact import write_artifact
 from wrapperir.emit.constants import check_constants
 from wrapperir.emit.contract import Artifact, Emitter, Loaded
-from wrapperir.emit.resolve_multi_kernels import resolve_multi_kernels
+from wrapperir.emit.runnable_kernels import resolve_multi_kernels
 from wrapperir.emit.support import check_support
 from wrapperir.ir import Program
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from attrs import define, evolve, field, frozen
 
-from wrapperir.emit.fragment import Fragment
+from wrapperir.emit.source_text import Fragment
 from wrapperir.ir import (
     BufferRef,
     DType,

@@ -1,12 +1,15 @@
 """The kernels that each call of a program may run, and what decides between them."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+import hashlib
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias, TypeVar
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from wrapperir.ir import (
     BenchmarkChoice,
+    Block,
+    BodyLine,
     BufferRef,
     ComputedChoice,
     DefinitionLine,
@@ -20,14 +23,16 @@ from wrapperir.ir import (
     Number,
     Operation,
     Program,
+    TensorParameter,
     TensorType,
     ValueType,
     choose,
+    runtime_parameters,
     settled_choice,
     settled_where,
     substitute,
 )
-from wrapperir.ir.blocks import blocks_of, walk_lines
+from wrapperir.ir.blocks import blocks_of, rewrite_blocks, walk_lines
 from wrapperir.ir.effects import definitions
 
 
@@ -188,18 +193,6 @@ def taken_arguments(runnable: Runnable, count: int) -> frozenset[int]:
     return frozenset(taken)
 
 
-def called_kernels(program: Program) -> frozenset[str]:
-    """Return the names of the kernels that calls of a verified program may run."""
-    definitions = {line.name: line for line in program.definitions}
-    types = value_types(program)
-    return frozenset(
-        candidate.kernel.name
-        for line in walk_lines(program.lines)
-        if isinstance(line, KernelCallLine)
-        for candidate in runnable_kernels(definitions, line, types).kernels.values()
-    )
-
-
 def _leaves(tree: Expr) -> Iterator[int]:
     stack = [tree]
     while stack:
@@ -220,3 +213,93 @@ def value_types(program: Program) -> dict[str, ValueType]:
         for block in blocks_of(line):
             types.update({item.name: item.type for item in block.parameters})
     return types
+
+
+def resolve_multi_kernels(program: Program) -> Program:
+    """Return a verified program whose calls name the kernels that they run.
+
+    Where only the run knows the choice of a multi-kernel, that is the first of those that
+    the call may run: all choices do the same.  Choices that no call runs are left out.
+    """
+    multi_kernels = [x for x in program.definitions if isinstance(x, MultiKernelLine)]
+    if not multi_kernels:
+        return program
+    known = {line.name: line for line in program.definitions}
+    lines = _settled(program.lines, known, value_types(program))
+    called = {x.kernel for x in walk_lines(lines) if isinstance(x, KernelCallLine)}
+    idle = {choice.kernel for x in multi_kernels for choice in x.choices} - called
+    kernels = tuple(
+        line
+        for line in program.definitions
+        if isinstance(line, KernelDefinitionLine) and line.name not in idle
+    )
+    return evolve(program, definitions=kernels, lines=lines)
+
+
+def _settled(
+    lines: tuple[BodyLine, ...],
+    known: Mapping[str, DefinitionLine],
+    types: Mapping[str, ValueType],
+) -> tuple[BodyLine, ...]:
+    def block(given: Block) -> Block:
+        return evolve(given, lines=_settled(given.lines, known, types))
+
+    return tuple(
+        [
+            _call(line, known, types)
+            if isinstance(line, KernelCallLine)
+            else rewrite_blocks(line, block)
+            for line in lines
+        ]
+    )
+
+
+def _call(
+    line: KernelCallLine,
+    known: Mapping[str, DefinitionLine],
+    types: Mapping[str, ValueType],
+) -> KernelCallLine:
+    kernels = runnable_kernels(known, line, types).kernels
+    chosen = kernels[min(kernels)]
+    if chosen.kernel.name == line.kernel:
+        return line
+    arguments = line.arguments
+    if chosen.positions is not None:
+        arguments = tuple([arguments[position] for position in chosen.positions])
+    return evolve(line, kernel=chosen.kernel.name, arguments=arguments)
+
+
+def kernel_digest(line: KernelDefinitionLine) -> str:
+    """Return the SHA-256 of all of a definition but its name and where it is from.
+
+    That is its language, source, entry, parameters, constants, configs, grid and metadata:
+    what decides how fast it is, beside its arguments and the machine.
+    """
+    told = repr(evolve(line, name="", provenance=None))
+    return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+Argument = TypeVar("Argument", bound=Hashable)
+
+
+def updated_arguments(
+    kernels: Iterable[tuple[KernelDefinitionLine, Sequence[Argument]]],
+    zeroed: Iterable[Argument] = (),
+) -> frozenset[Argument]:
+    """Return the arguments that a run of any of the kernels may change for a later one.
+
+    Each kernel comes with its arguments, one a runtime parameter.  The result includes
+    every argument that one kernel reads and another, or the same, writes; and every
+    argument in ``zeroed``, which must begin as zeros, that any kernel writes.
+    """
+    reads: set[Argument] = set(zeroed)
+    writes: set[Argument] = set()
+    for kernel, arguments in kernels:
+        parameters = runtime_parameters(kernel.parameters)
+        for parameter, argument in zip(parameters, arguments, strict=True):
+            if isinstance(parameter, TensorParameter):
+                if parameter.access.reads:
+                    reads.add(argument)
+                if parameter.access.writes:
+                    writes.add(argument)
+    return frozenset(reads & writes)

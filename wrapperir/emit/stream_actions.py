@@ -14,15 +14,15 @@ from typing import TypeAlias, assert_never
 
 from attrs import define, field, frozen
 
-from wrapperir.emit.facts import ProgramFacts
+from wrapperir.emit.context import ProgramFacts
 from wrapperir.ir import (
     AllocateLine,
     AllocatePoolLine,
-    Device,
     ExternKernelLine,
     KernelCallLine,
     Program,
     RecordEventLine,
+    Stream,
     TensorType,
     WaitEventLine,
 )
@@ -30,27 +30,9 @@ from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.effects import Effects, LineEffects, Origin, uses
 
 
-@frozen
-class Stream:
-    """A stream of a CUDA device; ``cuda`` and ``cuda:0`` are one device."""
-
-    index: int
-    number: int
-
-    @property
-    def main(self) -> "Stream":
-        """Stream 0 of the device."""
-        return Stream(self.index, 0)
-
-
-def stream_of(device: Device, number: int) -> Stream:
-    """Return a stream by its device."""
-    return Stream(device.index or 0, number)
-
-
-def launch_stream(line: KernelCallLine | ExternKernelLine) -> Stream | None:
-    """Return the stream of a launch; ``None`` on other devices than CUDA's."""
-    return stream_of(line.device, line.stream) if line.device.kind == "cuda" else None
+def main_stream(stream: Stream) -> Stream:
+    """Return stream 0 of a stream's device."""
+    return Stream(stream.device, 0)
 
 
 @frozen
@@ -108,28 +90,19 @@ class StreamUses:
                     self._roots[made.name] = made.name
                     self.users[made.name] = {}
                 case Origin.PLACED | Origin.VIEW | Origin.MOVED:
-                    if made.source is not None:
-                        self._add_name(made.name, made.source)
+                    if made.source in self._roots:
+                        self._roots[made.name] = self._roots[made.source]
                 case Origin.OPERATOR | Origin.BLOCK | Origin.ELEMENT | Origin.NONE:
                     pass  # not memory that the program allocates
                 case _:
                     assert_never(made.origin)
         if effects.stream is not None and effects.stream.device.kind == "cuda":
-            stream = stream_of(effects.stream.device, effects.stream.number)
-            self._add_use(stream, effects.uses if effects.launches else ())
-
-    def _add_name(self, name: str, source: str) -> None:
-        root = self._roots.get(source)
-        if root is not None:
-            self._roots[name] = root
-
-    def _add_use(self, stream: Stream, names: Iterable[str]) -> None:
-        if stream.number:
-            self.side.setdefault(stream)
-        for name in names:
-            root = self._roots.get(name)
-            if root is not None:
-                self.users[root].setdefault(stream)
+            if effects.stream.number:
+                self.side.setdefault(effects.stream)
+            for name in effects.uses if effects.launches else ():
+                root = self._roots.get(name)
+                if root is not None:
+                    self.users[root].setdefault(effects.stream)
 
 
 def stream_uses(program: Program) -> StreamUses:
@@ -141,7 +114,7 @@ def stream_uses(program: Program) -> StreamUses:
 
 
 @define(eq=False)
-class _Memory:
+class _TrackedMemory:
     """A storage's home stream, ``None`` if unknown, and the other streams told of."""
 
     home: Stream | None
@@ -158,21 +131,21 @@ class StreamPlanner:
         """Plan for a program whose use of streams is ``uses``."""
         self._facts = facts
         self._users = uses.users
-        self._memory: dict[str, _Memory] = {}
+        self._memory: dict[str, _TrackedMemory] = {}
         self.side = tuple(uses.side)
 
     def fork(self) -> list[WaitStream]:
         """Return that each side stream waits for stream 0 of its device."""
-        return [WaitStream(stream, stream.main) for stream in self.side]
+        return [WaitStream(stream, main_stream(stream)) for stream in self.side]
 
     def join(self) -> list[WaitStream]:
         """Return that stream 0 of each device waits for its side streams."""
-        return [WaitStream(stream.main, stream) for stream in self.side]
+        return [WaitStream(main_stream(stream), stream) for stream in self.side]
 
     def allocate(self, line: AllocateLine | AllocatePoolLine) -> Stream | None:
         """Return the home of an allocation, the stream to allocate on; ``None`` for any."""
         home = next(iter(self._users[line.result]), None)
-        self._memory[line.result] = _Memory(home)
+        self._memory[line.result] = _TrackedMemory(home)
         return home
 
     def after_allocation(self, line: AllocateLine | AllocatePoolLine) -> list[WaitStream]:
@@ -195,10 +168,10 @@ class StreamPlanner:
         """Return that a launch's stream uses memory that is not its own."""
         if line.device.kind != "cuda":
             return []
-        stream = stream_of(line.device, line.stream)
+        stream = Stream(line.device, line.stream)
         actions = self.use(stream, uses(line))
         if isinstance(line, ExternKernelLine) and line.result is not None:
-            self._memory[line.result] = _Memory(None if line.aliases else stream)
+            self._memory[line.result] = _TrackedMemory(None if line.aliases else stream)
         return actions
 
     def use(self, stream: Stream, names: Iterable[str]) -> list[RecordUse]:
@@ -209,7 +182,7 @@ class StreamPlanner:
             on_gpu = isinstance(type, TensorType) and type.device.kind == "cuda"
             if not on_gpu or name in self._facts.constants:
                 continue
-            memory = self._memory.setdefault(name, _Memory(stream.main))
+            memory = self._memory.setdefault(name, _TrackedMemory(main_stream(stream)))
             if stream != memory.home and stream not in memory.told:
                 memory.told.add(stream)
                 actions.append(RecordUse(name, stream))
@@ -221,17 +194,17 @@ class StreamPlanner:
         for name in names if self.side else ():
             memory = self._memory.get(name)
             if memory is not None and memory.home is not None:
-                actions += self.use(memory.home.main, (name,))
+                actions += self.use(main_stream(memory.home), (name,))
         return actions
 
     def record(self, line: RecordEventLine) -> list[RecordEvent]:
         """Return the recording of an event; none where it orders nothing."""
         if line.device.kind != "cuda" or not self.side:
             return []
-        return [RecordEvent(line.result, stream_of(line.device, line.stream))]
+        return [RecordEvent(line.result, Stream(line.device, line.stream))]
 
     def wait(self, line: WaitEventLine) -> list[WaitEvent]:
         """Return the wait for an event; none where it orders nothing."""
         if line.device.kind != "cuda" or not self.side:
             return []
-        return [WaitEvent(line.event, stream_of(line.device, line.stream))]
+        return [WaitEvent(line.event, Stream(line.device, line.stream))]

@@ -3,15 +3,17 @@
 from collections.abc import Iterator, Sequence, Set
 
 from wrapperir.diagnostics import Code, Diagnostic, LinePath
+from wrapperir.emit.context import ProgramFacts
 from wrapperir.emit.contract import Support
-from wrapperir.emit.runnable_kernels import called_kernels
 from wrapperir.ir import (
+    DEFAULT_SPACE,
     LINES,
     DescriptorParameter,
     Device,
     KernelDefinitionLine,
     Line,
     MultiKernelLine,
+    PoolType,
     Program,
     TensorType,
     keyword,
@@ -65,12 +67,12 @@ def check_support(
         if type(line) not in support.lines:
             lacking.setdefault(type(line), []).append(path)
             continue
-        did = effects.visit(line)
-        if did.device is not None:
-            found.extend(_check_device(emitter, support, did.device, path))
-            if did.stream is not None and did.stream.number:
-                number = did.stream.number
-                found.extend(_check_stream(emitter, support, did.device, number, path))
+        done = effects.visit(line)
+        if done.device is not None:
+            found.extend(_check_device(emitter, support, done.device, path))
+            if done.stream is not None and done.stream.number:
+                number = done.stream.number
+                found.extend(_check_stream(emitter, support, done.device, number, path))
     kinds = (_unsupported_lines(emitter, kind, paths) for kind, paths in lacking.items())
     return (*kinds, *found)
 
@@ -83,7 +85,7 @@ def _idle_choices(program: Program) -> Set[str]:
         if isinstance(line, MultiKernelLine)
         for choice in line.choices
     }
-    return choices - called_kernels(program) if choices else choices
+    return choices - ProgramFacts(program).kernel_devices.keys() if choices else choices
 
 
 def _check_descriptors(
@@ -156,3 +158,30 @@ def _unsupported_lines(
 
 def _alternatives(what: str, names: frozenset[str]) -> str:
     return f"it supports these {what}: {', '.join(sorted(names)) or 'none'}"
+
+
+CPU_ALIGNMENT = 64
+"""Bytes to which PyTorch aligns every allocation on the CPU."""
+CUDA_ALIGNMENT = 512
+"""Bytes to which PyTorch's caching allocator aligns every allocation on a GPU."""
+
+
+def natural_alignment(device: Device) -> int:
+    """Return the bytes to which PyTorch aligns every allocation on a device."""
+    return CUDA_ALIGNMENT if device.kind == "cuda" else CPU_ALIGNMENT
+
+
+def unsupported_memory(
+    type: TensorType | PoolType, spaces: frozenset[str] = frozenset({DEFAULT_SPACE})
+) -> Iterator[tuple[str, str | None]]:
+    """Yield why a type cannot be allocated: a message, and its subject if it has one.
+
+    ``spaces`` are the memory spaces that the emitter knows.
+    """
+    if type.space not in spaces:
+        yield f"memory space {type.space[:80]!a} is unknown", type.space
+    if isinstance(type, TensorType) and type.layout is not None:
+        name = type.layout.name
+        yield f"vendor layout {name[:80]!a} is unknown", name
+    if type.pinned and (type.alignment or 0) > CPU_ALIGNMENT:
+        yield f"pinned memory has no alignment beyond {CPU_ALIGNMENT} bytes", None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import Emitter, Loaded, Value, check_support
-from wrapperir.emit.resolve_multi_kernels import resolve_multi_kernels
+from wrapperir.emit.runnable_kernels import resolve_multi_kernels
 from wrapperir.testing.conformance_case import Case
 from wrapperir.testing.conformance_cases import CASES
 from wrapperir.testing.inputs import example_constants, example_inputs

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from wrapperir.caching import CacheRefusedError, digest_of
-from wrapperir.emit.kernel_digest import kernel_digest
+from wrapperir.emit.runnable_kernels import kernel_digest
 from wrapperir.emit.torch_dtypes import torch_device, torch_dtype
 from wrapperir.ir import (
     Expr,

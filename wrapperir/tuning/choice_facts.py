@@ -7,7 +7,7 @@ that each finds the times that the other has measured.  The facts are::
     {"timing": TIMING, "kernels": [[digest, positions], ...], "arguments": [fact, ...],
      "emitter": name, "machine": {...}}
 
-``digest`` is :func:`wrapperir.emit.kernel_digest.kernel_digest` of a choice's kernel, and
+``digest`` is :func:`wrapperir.emit.runnable_kernels.kernel_digest` of a choice's kernel,
 ``positions`` are the positions of the call's arguments that the kernel takes.  The facts of
 arguments are :func:`tensor_fact` of tensors and :func:`number_fact` of numbers.
 ``emitter`` names the emitter that builds and launches the kernels, which changes times.

@@ -9,8 +9,8 @@ from attrs import define, frozen
 
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import Emitter, Loaded, Value, compile_program
+from wrapperir.emit.runnable_kernels import updated_arguments
 from wrapperir.emit.torch_dtypes import torch_device, torch_dtype
-from wrapperir.emit.updated_arguments import updated_arguments
 from wrapperir.ir import (
     BufferRef,
     Device,

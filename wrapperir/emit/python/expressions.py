@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import LiteralString
 
-from wrapperir.emit.fragment import Fragment, fragment, joined
 from wrapperir.emit.number_kinds import Conversion, NumberKinds, conversion
 from wrapperir.emit.python.literals import format_float, format_int
+from wrapperir.emit.source_text import Fragment, fragment, joined
 from wrapperir.ir import Expr, ExprOp, Operation, Symbol, SymbolKind
 
 # How tightly Python binds an operator; an operand that binds less needs parentheses.

@@ -3,8 +3,7 @@
 import keyword
 import math
 
-from wrapperir.emit.fragment import Fragment, fragment, joined
-from wrapperir.emit.names import NameTable
+from wrapperir.emit.source_text import Fragment, NameTable, fragment, joined
 
 
 def format_int(value: int) -> Fragment:

@@ -10,9 +10,8 @@ from typing import cast
 
 import torch
 
-from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.emit.artifact import artifact_digest
-from wrapperir.emit.artifact_store import store_artifact
+from wrapperir.diagnostics import Code
+from wrapperir.emit.artifact import artifact_digest, store_artifact
 from wrapperir.emit.contract import Artifact
 
 
@@ -58,7 +57,9 @@ def load_module(
         with _interpretation(interpreted):
             cast(_TextLoader, spec.loader).exec_module(module)
     except Exception as error:
-        raise _failed(error) from error
+        cause, *_ = str(error).strip().splitlines() or [""]
+        message = f"the emitted module does not load: {type(error).__name__}: {cause}"
+        raise Code.KERNEL_BUILD_FAILED.error(message) from error
     _bind_constants(module, constants)
     return module
 
@@ -81,13 +82,5 @@ def _bind_constants(module: ModuleType, constants: Mapping[str, torch.Tensor]) -
     try:
         bind(detached)
     except KeyError as error:
-        raise Code.MISSING_CONSTANT.error(
-            f"no tensor was given for constant {error}"
-        ) from None
-
-
-def _failed(error: Exception) -> DiagnosticError:
-    lines = str(error).strip().splitlines() or [""]
-    return Code.KERNEL_BUILD_FAILED.error(
-        f"the emitted module does not load: {type(error).__name__}: {lines[0]}"
-    )
+        message = f"no tensor was given for constant {error}"
+        raise Code.MISSING_CONSTANT.error(message) from None
