@@ -1,10 +1,20 @@
-"""Steps that add lines of memory: allocations, views, reuses, frees and workspaces."""
+"""Steps that add lines of memory: buffers, views, workspaces, pools, pools in pools."""
 
 from attrs import evolve
 
-from wrapperir.ir import DType, TensorType, VendorLayout, ZeroMode, mul, tensor
-from wrapperir.testing.generator import BlockGenerator, Tracked
+from wrapperir.ir import (
+    DType,
+    PoolType,
+    TensorType,
+    VendorLayout,
+    ZeroMode,
+    ceildiv,
+    mul,
+    tensor,
+)
+from wrapperir.testing.generator import BlockGenerator, NothingToUseError, Tracked
 from wrapperir.testing.kernels import KernelKind
+from wrapperir.testing.pool_space import PoolSpace
 
 _DTYPES = (DType.F32, DType.I64, DType.F64)
 
@@ -38,9 +48,8 @@ def allocate_special(generator: BlockGenerator) -> None:
 def free(generator: BlockGenerator) -> None:
     """Free a name, also of an input; views of its memory stay."""
     tracked = generator.pick(lambda t: t.owned or t.is_input)
-    if tracked is not None:
-        generator.block.free(tracked.value)
-        generator.drop(tracked)
+    generator.block.free(tracked.value)
+    generator.drop(tracked)
 
 
 def free_tuple(generator: BlockGenerator) -> None:
@@ -62,8 +71,6 @@ def reuse(generator: BlockGenerator) -> None:
             and len(t.type.size) <= 2
         )
     )
-    if source is None:
-        return
     world, dtype = generator.world, source.type.dtype
     options = [world.matrix(dtype), world.flat(dtype), world.vector(dtype)]
     value = generator.block.reuse(source.value, _like(source, generator.choose(options)))
@@ -74,8 +81,6 @@ def reuse(generator: BlockGenerator) -> None:
 def reinterpret(generator: BlockGenerator) -> None:
     """Name a view of a matrix: flat, transposed, its first row or its last element."""
     source = generator.pick(generator.is_matrix)
-    if source is None:
-        return
     world, dtype = generator.world, source.type.dtype
     rows, columns = world.rows, world.columns
     options: list[TensorType] = [
@@ -100,7 +105,7 @@ def write_halves(generator: BlockGenerator) -> None:
     world = generator.world
     if world.columns < 2:
         return
-    target = generator.pick(lambda t: generator.is_matrix(t) and generator.fills(t))
+    target = generator.find(lambda t: generator.is_matrix(t) and generator.fills(t))
     if target is None:
         target = generator.buffer(world.matrix(generator.choose(_DTYPES)))
     dtype, half = target.type.dtype, world.columns // 2
@@ -118,15 +123,14 @@ def change_view(generator: BlockGenerator) -> None:
     target = generator.pick(
         lambda t: t.memory.writable and t.memory.certain and t.memory.written
     )
-    if target is not None and target.type.dtype is not DType.BOOL:
+    if target.type.dtype is not DType.BOOL:
         view = target.value
         generator.block.extern_out("aten.neg_.default", view, writes=(view,))
 
 
 def use_workspaces(generator: BlockGenerator) -> None:
     """Call kernels with workspaces in one of the three zero modes."""
-    modes = list(ZeroMode) if generator.depth == 0 else list(ZeroMode)[:2]
-    mode = generator.choose(modes)
+    mode = generator.workspace_mode()
     for _ in range(generator.choose((1, 2, 3))):
         _use_workspace(generator, mode)
 
@@ -134,28 +138,78 @@ def use_workspaces(generator: BlockGenerator) -> None:
 def _use_workspace(generator: BlockGenerator, mode: ZeroMode) -> None:
     world = generator.world
     source = generator.pick_matrix(DType.F32)
-    if source is None or not world.languages:
-        return
-    kept = mode is ZeroMode.ZERO_PER_PROGRAM
-    if kept and world.program_workspaces and generator.flip():
+    is_clean = mode is not ZeroMode.UNINITIALIZED
+    kernel = generator.kernel(
+        KernelKind.SCRATCH_ADD if is_clean else KernelKind.SCRATCH_WRITE
+    )
+    if mode is not ZeroMode.ZERO_PER_PROGRAM:
+        tracked = generator.buffer(world.flat(DType.F32), workspace=mode)
+        workspace, tracked.memory.written = tracked.value, True
+    elif world.program_workspaces and generator.flip():
         workspace = generator.choose(world.program_workspaces)
     else:
-        if kept:
-            type = tensor("f32", (generator.choose(_WORKSPACE_ELEMENTS),))
-            workspace = generator.block.allocate(type, workspace=mode)
-            world.program_workspaces.append(workspace)
-        else:
-            tracked = generator.buffer(world.flat(DType.F32), workspace=mode)
-            workspace, tracked.memory.written = tracked.value, True
+        type = tensor("f32", (generator.choose(_WORKSPACE_ELEMENTS),))
+        workspace = generator.block.allocate(type, workspace=mode)
+        world.program_workspaces.append(workspace)
     target = generator.buffer(world.matrix(DType.F32))
-    kind = (
-        KernelKind.SCRATCH_WRITE
-        if mode is ZeroMode.UNINITIALIZED
-        else KernelKind.SCRATCH_ADD
-    )
-    kernel = world.kernel(kind, generator.choose(world.languages))
     generator.block.call(kernel, source.value, workspace, target.value, world.numel)
     target.memory.written = True
+
+
+_CONSTANT_UNITS = (16, 64)
+_ALIGNMENTS = (64, 256)
+
+
+def allocate_pool(generator: BlockGenerator) -> None:
+    """Allocate a pool: of a constant size, or of one made of symbols."""
+    world, block = generator.world, generator.block
+    if not world.pools or len(generator.pools) > 2:
+        return
+    if generator.flip():
+        unit = generator.choose(_CONSTANT_UNITS)
+        largest = world.most(world.numel) * 8
+        count = -(-largest * generator.choose((2, 4, 8)) // unit)
+        type = PoolType(size=unit * count, alignment=generator.choose(_ALIGNMENTS))
+        pool = PoolSpace(block.allocate_pool(type), unit, count, alignment=unit)
+    else:
+        numel = generator.choose([world.numel, world.rows, *generator.sizes])
+        is_aligned = generator.flip()
+        nbytes = mul(numel, 8)  # elements have at most 8 bytes
+        unit_bytes = mul(ceildiv(nbytes, 64), 64) if is_aligned else nbytes
+        count = generator.choose((2, 4, 8))
+        pool = PoolSpace(
+            block.allocate_pool(PoolType(size=mul(unit_bytes, count))),
+            unit_bytes,
+            count,
+            alignment=64 if is_aligned else 8,
+            numel=numel,
+            smaller=(world.rows,) if numel == world.numel else (),
+        )
+    generator.pools.append(pool)
+
+
+def place_pool(generator: BlockGenerator) -> None:
+    """Place a pool in a pool."""
+    options = [pool for pool in generator.pools if pool.count > 1]
+    if not options:
+        raise NothingToUseError
+    outer = generator.choose(options)
+    count = generator.choose(range(1, outer.count))
+    inner = evolve(outer, count=count, owned=True, taken=[])
+    first = generator.take(outer, count, inner)
+    if first is not None:
+        offset = mul(outer.unit, first)
+        inner.value = generator.block.place(outer.value, offset, outer.type_of(count))
+        generator.pools.append(inner)
+
+
+def free_pool(generator: BlockGenerator) -> None:
+    """Free a pool's name; what is placed in it keeps its memory."""
+    options = [pool for pool in generator.pools if pool.owned]
+    if options:
+        pool = generator.choose(options)
+        generator.block.free(pool.value)
+        generator.pools = [other for other in generator.pools if other is not pool]
 
 
 STEPS = (
@@ -169,5 +223,8 @@ STEPS = (
     free_tuple,
     use_workspaces,
     use_workspaces,
+    allocate_pool,
+    place_pool,
+    free_pool,
 )
 """The steps of this module; a step that is listed twice is drawn twice as often."""

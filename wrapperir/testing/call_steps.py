@@ -1,61 +1,71 @@
 """Steps that add calls: operators of every shape, kernels and multi-kernels."""
 
-from wrapperir.ir import DType, Expr, Language, Symbol, TupleType, tensor
+from wrapperir.ir import (
+    DefinitionLine,
+    DType,
+    Expr,
+    ItemOf,
+    Language,
+    SizeOf,
+    Symbol,
+    TupleType,
+    mul,
+    tensor,
+)
 from wrapperir.testing.choice_steps import choose_adder
 from wrapperir.testing.generator import BlockGenerator, Tracked, TrackedTuple
 from wrapperir.testing.kernels import BLOCK, KernelKind, descriptor_kernel
 from wrapperir.testing.pool_space import TrackedMemory
 
+_LARGEST_ITEM = 8
+_LARGEST_MATRIX = 48
+
 
 def operator_out(generator: BlockGenerator) -> None:
     """Call an operator that writes a buffer given as ``out``."""
     left = generator.pick_matrix()
-    if left is None:
-        return
     world, dtype = generator.world, left.type.dtype
     right = generator.pick_matrix(dtype)
-    assert right is not None
-    operators = [
-        "aten.add.out",
-        "aten.maximum.out",
-        "aten.relu.out",
-        "aten.sum.IntList_out",
-    ]
-    operator = generator.choose(operators)
+    names = ["add.out", "maximum.out", "relu.out", "sum.IntList_out"]
+    operator = f"aten.{generator.choose(names)}"
     if operator == "aten.sum.IntList_out":
         total = generator.buffer(world.vector(dtype))
-        generator.block.extern_out(operator, left.value, (1,), out=total.value)
-        total.memory.written = True
+        generator.call_out(operator, left.value, (1,), out=total)
         return
-    target = generator.pick(
+    operands = (left.value,) if operator == "aten.relu.out" else (left.value, right.value)
+    generator.call_out(
+        operator, *operands, out=_target(generator, left, right, is_matrix=True)
+    )
+
+
+def _target(
+    generator: BlockGenerator, left: Tracked, right: Tracked, *, is_matrix: bool = False
+) -> Tracked:
+    """Return a new or old buffer for a result, in other memory than the operands."""
+    dtype = left.type.dtype
+    found = generator.find(
         lambda t: (
-            generator.is_matrix(t)
+            (generator.is_matrix(t) or not is_matrix)
             and generator.fills(t)
             and t.type.dtype is dtype
             and t.memory is not left.memory
             and t.memory is not right.memory
         )
     )
-    if target is None:
-        target = generator.buffer(world.matrix(dtype))
-    operands = (left.value,) if operator == "aten.relu.out" else (left.value, right.value)
-    generator.block.extern_out(operator, *operands, out=target.value)
-    target.memory.written = True
+    return generator.buffer(generator.world.matrix(dtype)) if found is None else found
 
 
 def operator(generator: BlockGenerator) -> None:
     """Call an operator that returns a new tensor."""
     source = generator.pick_matrix()
-    if source is None:
-        return
     world, dtype = generator.world, source.type.dtype
-    other = generator.pick_matrix(dtype) or source
+    x, other = source.value, generator.pick_matrix(dtype).value
+    matrix = world.matrix(dtype)
     name = generator.choose(["relu", "add", "mul", "scale", "sum", "total"])
-    block, x, matrix = generator.block, source.value, world.matrix(dtype)
     if name == "add":
-        value = block.extern("aten.add.Tensor", x, other.value, type=matrix)
+        generator.call("aten.add.Tensor", x, other, type=matrix)
     elif name == "mul" and world.may_multiply():
-        value = block.extern("aten.mul.Tensor", x, other.value, type=matrix)
+        generator.call("aten.mul.Tensor", x, other, type=matrix)
     elif name == "scale":
         factors: list[Expr] = [-1, 2]
         if world.counts["product"] < 2:
@@ -63,15 +73,13 @@ def operator(generator: BlockGenerator) -> None:
             factors += [s for s in generator.symbols if s.name != "scale"][:1]
         factor = generator.choose(factors)
         world.counts["product"] += isinstance(factor, Symbol)
-        value = block.extern("aten.mul.Scalar", x, factor, type=matrix)
+        generator.call("aten.mul.Scalar", x, factor, type=matrix)
     elif name == "sum":
-        vector = world.vector(dtype)
-        value = block.extern("aten.sum.dim_IntList", x, (1,), type=vector)
+        generator.call("aten.sum.dim_IntList", x, (1,), type=world.vector(dtype))
     elif name == "total":
-        value = block.extern("aten.sum.default", x, type=tensor(dtype, ()))
+        generator.call("aten.sum.default", x, type=tensor(dtype, ()))
     else:
-        value = block.extern("aten.relu.default", x, type=matrix)
-    generator.add(value)
+        generator.call("aten.relu.default", x, type=matrix)
 
 
 def operator_in_place(generator: BlockGenerator) -> None:
@@ -79,30 +87,22 @@ def operator_in_place(generator: BlockGenerator) -> None:
     target = generator.pick(
         lambda t: generator.is_matrix(t) and t.memory.written and generator.fills(t)
     )
-    if target is None:
-        return
-    other = generator.pick_matrix(target.type.dtype, but=target.memory)
+    x = target.value
+    other = generator.find_matrix(target.type.dtype, but=target.memory)
     if other is None:
-        generator.block.extern_out(
-            "aten.zero_.default", target.value, writes=(target.value,)
-        )
+        generator.block.extern_out("aten.zero_.default", x, writes=(x,))
         return
     operator = generator.choose(["aten.add_.Tensor", "aten.copy_.default"])
-    generator.block.extern_out(operator, target.value, other.value, writes=(target.value,))
+    generator.block.extern_out(operator, x, other.value, writes=(x,))
 
 
 def transposed(generator: BlockGenerator) -> None:
     """Call an operator whose result shares its argument's memory."""
     source = generator.pick_matrix()
-    if source is None:
-        return
     rows, columns = source.type.size
-    value = generator.block.extern(
-        "aten.t.default",
-        source.value,
-        type=tensor(source.type.dtype, (columns, rows), (1, columns)),
-        aliases=(source.value,),
-    )
+    type = tensor(source.type.dtype, (columns, rows), (1, columns))
+    x = source.value
+    value = generator.block.extern("aten.t.default", x, type=type, aliases=(x,))
     generator.add(value, _shared(source))
 
 
@@ -117,22 +117,19 @@ def _shared(source: Tracked) -> TrackedMemory:
 def several_results(generator: BlockGenerator) -> None:
     """Call an operator that returns a tuple, and name some of its elements."""
     source = generator.pick_matrix()
-    if source is None:
-        return
-    world, dtype = generator.world, source.type.dtype
+    world, dtype, x = generator.world, source.type.dtype, source.value
     half = world.columns // 2
     if world.columns % 2 == 0 and generator.flip():
         size, stride = (world.rows, half), (world.columns, 1)
-        type = TupleType(
-            (tensor(dtype, size, stride), tensor(dtype, size, stride, offset=half))
-        )
+        parts = (tensor(dtype, size, stride, offset=begin) for begin in (0, half))
+        type = TupleType(tuple(parts))
         value = generator.block.extern(
-            "aten.split.Tensor", source.value, half, 1, type=type, aliases=(source.value,)
+            "aten.split.Tensor", x, half, 1, type=type, aliases=(x,)
         )
         memories, shares = [_shared(source), _shared(source)], source.memory
     else:
         type = TupleType((world.vector(dtype), world.vector(DType.I64)))
-        value = generator.block.extern("aten.max.dim", source.value, 1, type=type)
+        value = generator.block.extern("aten.max.dim", x, 1, type=type)
         memories, shares = [TrackedMemory(world.rows), TrackedMemory(world.rows)], None
     generator.tuples.append(TrackedTuple(value, shares))
     for index, memory in enumerate(memories):
@@ -145,42 +142,26 @@ def matrix_product(generator: BlockGenerator) -> None:
     """Multiply a matrix by a square constant."""
     world = generator.world
     source = generator.pick_matrix(DType.F32)
-    weight = generator.pick(lambda t: t.type.size == (world.columns, world.columns))
-    if source is None or weight is None or weight.type.dtype is not DType.F32:
-        return
-    if not weight.memory.written or weight.type.stride != (world.columns, 1):
-        return
+    square = tensor(DType.F32, (world.columns, world.columns))
+    weight = generator.pick(lambda t: t.type == square and t.memory.written)
     if world.may_multiply():
         type = world.matrix(DType.F32)
-        generator.add(
-            generator.block.extern("aten.mm.default", source.value, weight.value, type=type)
-        )
+        generator.call("aten.mm.default", source.value, weight.value, type=type)
 
 
 def kernel_add(generator: BlockGenerator) -> None:
     """Launch a kernel, or one of several that agree, that adds two matrices."""
-    world = generator.world
     left, right = generator.pick_matrix(DType.F32), generator.pick_matrix(DType.F32)
-    if left is None or right is None or not world.languages:
-        return
-    target = generator.pick(
-        lambda t: (
-            generator.fills(t)
-            and t.type.dtype is DType.F32
-            and t.memory is not left.memory
-            and t.memory is not right.memory
-        )
-    )
-    if target is None:
-        target = generator.buffer(world.matrix(DType.F32))
-    language = generator.choose(world.languages)
-    kinds = [KernelKind.ADD, KernelKind.ADD_REVERSED]
-    arguments = (left.value, right.value, target.value, world.numel)
+    language = generator.language()
+    target = _target(generator, left, right)
     if generator.flip():
-        kernel = world.kernel(generator.choose(kinds), language)
-        generator.block.call(kernel, *arguments)
+        kinds = [KernelKind.ADD, KernelKind.ADD_REVERSED]
+        kind = generator.choose(kinds)
+        kernel: DefinitionLine = generator.world.kernel(kind, language)
     else:
-        generator.block.call(choose_adder(generator, language), *arguments)
+        kernel = choose_adder(generator, language)
+    arguments = (left.value, right.value, target.value, generator.world.numel)
+    generator.block.call(kernel, *arguments)
     target.memory.written = True
 
 
@@ -190,7 +171,7 @@ def kernel_add_blocks(generator: BlockGenerator) -> None:
     if Language.TRITON not in world.languages or world.columns % BLOCK[1]:
         return  # its rows would not be aligned
     left, right = generator.pick_matrix(DType.F32), generator.pick_matrix(DType.F32)
-    if left is None or right is None or not (left.memory.aligned and right.memory.aligned):
+    if not (left.memory.aligned and right.memory.aligned):
         return
     target = generator.buffer(world.matrix(DType.F32))
     if not target.memory.aligned:
@@ -203,24 +184,86 @@ def kernel_add_blocks(generator: BlockGenerator) -> None:
 
 def kernel_in_place(generator: BlockGenerator) -> None:
     """Launch a kernel that changes a buffer."""
-    world = generator.world
     target = generator.pick(
         lambda t: generator.fills(t) and t.memory.written and t.type.dtype is DType.F32
     )
-    if target is not None and world.languages:
-        kernel = world.kernel(KernelKind.RELU_INPLACE, generator.choose(world.languages))
-        generator.block.call(kernel, target.value, world.numel)
+    kernel = generator.kernel(KernelKind.RELU_INPLACE)
+    generator.block.call(kernel, target.value, generator.world.numel)
 
 
 def kernel_row_sum(generator: BlockGenerator) -> None:
     """Launch a kernel that reduces each row."""
     world = generator.world
     source = generator.pick_matrix(DType.F32)
-    if source is not None and world.languages:
-        target = generator.buffer(world.vector(DType.F32))
-        kernel = world.kernel(KernelKind.ROW_SUM, generator.choose(world.languages))
-        generator.block.call(kernel, source.value, target.value, world.rows, world.columns)
-        target.memory.written = True
+    kernel = generator.kernel(KernelKind.ROW_SUM)
+    target = generator.buffer(world.vector(DType.F32))
+    generator.block.call(kernel, source.value, target.value, world.rows, world.columns)
+    target.memory.written = True
+
+
+def widen(generator: BlockGenerator) -> None:
+    """Put two matrices beside each other."""
+    world = generator.world
+    left = generator.pick_matrix()
+    right = generator.pick_matrix(left.type.dtype)
+    type = tensor(left.type.dtype, (world.rows, world.columns * 2))
+    operands = (left.value, right.value)
+    if generator.flip():
+        generator.call("aten.cat.default", operands, 1, type=type)
+    else:
+        generator.call_out("aten.cat.out", operands, 1, out=generator.buffer(type))
+
+
+def elementwise(generator: BlockGenerator) -> None:
+    """Call an operator on all elements of a tensor of any size."""
+    source = generator.pick(_is_computable)
+    type = tensor(source.type.dtype, source.type.size)
+    name = generator.choose(["neg", "relu", "abs"])
+    if generator.flip():
+        generator.call(f"aten.{name}.default", source.value, type=type)
+    else:
+        generator.call_out(f"aten.{name}.out", source.value, out=generator.buffer(type))
+
+
+def _is_computable(tracked: Tracked) -> bool:
+    is_known = tracked.type.dtype in (DType.F32, DType.F64, DType.I64)
+    return tracked.memory.written and tracked.dense and tracked.plain and is_known
+
+
+def sized_by_item(generator: BlockGenerator) -> None:
+    """Make a vector as long as an element of an input says."""
+    if not generator.sizes or generator.flip():
+        source = ItemOf(generator.pick_input_cell().value.name)
+        symbol = generator.define_symbol(source, lower=0, upper=_LARGEST_ITEM)
+        generator.world.largest[symbol.name] = _LARGEST_ITEM
+        generator.sizes.append(symbol)
+    symbol = generator.choose(generator.sizes)
+    numel = generator.choose([symbol, mul(symbol, generator.world.columns)])
+    type = tensor("f32", (numel,))
+    if generator.flip():
+        full = generator.block.extern(
+            "aten.full.default", (numel,), 2, dtype=DType.F32, type=type
+        )
+        generator.add(full)
+        return
+    target = generator.buffer(type)
+    generator.block.extern_out("aten.fill_.Scalar", target.value, 1, writes=(target.value,))
+    target.memory.written = True
+
+
+def nonzero(generator: BlockGenerator) -> None:
+    """Find where a matrix is not zero: as many rows as only the operator knows."""
+    source = generator.pick_matrix()
+    if generator.depth:  # a block's own sizes have no name outside
+        return
+    world, symbol = generator.world, generator.world.new_symbol()
+    type = tensor("i64", (symbol, 2), (1, symbol))
+    indices = generator.call("aten.nonzero.default", source.value, type=type)
+    rows = SizeOf(indices.value.name, 0)
+    generator.block.define_symbol(symbol.name, rows, lower=0, upper=_LARGEST_MATRIX)
+    world.largest[symbol.name] = _LARGEST_MATRIX
+    generator.symbols.append(symbol)
+    generator.sizes.append(symbol)
 
 
 STEPS = (
@@ -234,5 +277,9 @@ STEPS = (
     transposed,
     several_results,
     matrix_product,
+    widen,
+    elementwise,
+    sized_by_item,
+    nonzero,
 )
 """The steps of this module; a step that is listed twice is drawn twice as often."""

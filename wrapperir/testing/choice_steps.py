@@ -20,7 +20,6 @@ from wrapperir.ir import (
     Symbol,
     ZeroMode,
     compare,
-    contiguous_stride,
     mod,
     mul,
     tensor,
@@ -30,7 +29,7 @@ from wrapperir.testing.generator import BlockGenerator, Tracked
 from wrapperir.testing.kernels import KernelKind
 
 COUNT = "xnumel"
-"""The scalar parameter that the library's kernels have for how many elements they do."""
+"""The scalar parameter of the library's kernels that counts their elements."""
 
 _LARGEST_SIZE = 12
 """Hints and bounds are about as large as sizes are, so that each choice is taken."""
@@ -46,7 +45,7 @@ ADDING = (
 
 
 def selections(sizes: tuple[str, ...], count: int) -> st.SearchStrategy[Selection]:
-    """Draw how to pick one of ``count`` choices by the sizes of these names."""
+    """Draw a policy that picks one of ``count`` choices by the sizes of these names."""
     indices = st.integers(0, count - 1)
     times = st.lists(
         st.none() | st.floats(0, 1e6, allow_nan=False), min_size=count, max_size=count
@@ -76,9 +75,7 @@ def _trees(
     tests = st.builds(compare, order, values, st.one_of(bounds, values))
     conditions = tests | st.builds(lambda *each: Operation(ExprOp.AND, each), tests, tests)
 
-    def where(
-        branches: st.SearchStrategy[Expr],
-    ) -> st.SearchStrategy[Expr]:
+    def where(branches: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
         return st.builds(
             lambda *parts: Operation(ExprOp.WHERE, parts), conditions, branches, branches
         )
@@ -105,13 +102,11 @@ def copy_with_choices(generator: BlockGenerator) -> None:
     """Copy a tensor by way of a workspace: each choice takes one of its own."""
     world = generator.world
     source = generator.pick(lambda t: _is_row_of_elements(generator, t))
-    if source is None or not world.languages:
-        return
-    modes = list(ZeroMode) if generator.depth == 0 else list(ZeroMode)[:2]
-    mode = generator.choose(modes)
+    mode = generator.workspace_mode()
     is_clean = mode is not ZeroMode.UNINITIALIZED
-    kind = KernelKind.SCRATCH_ADD if is_clean else KernelKind.SCRATCH_WRITE
-    kernel = world.kernel(kind, generator.choose(world.languages))
+    kernel = generator.kernel(
+        KernelKind.SCRATCH_ADD if is_clean else KernelKind.SCRATCH_WRITE
+    )
     by_size = generator.flip()
     elements = generator.numel(source.type)
     count = Symbol(COUNT)
@@ -136,26 +131,21 @@ def _is_row_of_elements(generator: BlockGenerator, tracked: Tracked) -> bool:
     known = [world.matrix(type.dtype), world.flat(type.dtype), world.vector(type.dtype)]
     return (
         tracked.plain
+        and tracked.dense
         and tracked.memory.written
         and type.dtype is DType.F32
         and type.size in [shape.size for shape in known]
-        and type.stride == contiguous_stride(type.size)
     )
 
 
 def _workspace(generator: BlockGenerator, elements: Expr, mode: ZeroMode) -> Value:
     if mode is not ZeroMode.ZERO_PER_PROGRAM:
         tracked = generator.buffer(tensor(DType.F32, (elements,)), workspace=mode)
-        # what a choice that is not taken leaves in it is not known
+        # a choice that is not taken leaves its workspace as it was
         tracked.memory.written = mode is ZeroMode.ZERO_ON_CALL
         tracked.memory.writable = False
         return tracked.value
-    kept = generator.world.program_workspaces
     type = tensor(DType.F32, (_KEPT_ELEMENTS,))
     value = generator.block.allocate(type, workspace=mode)
-    kept.append(value)
+    generator.world.program_workspaces.append(value)
     return value
-
-
-STEPS = (copy_with_choices,)
-"""The steps of this module; a step that is listed twice is drawn twice as often."""

@@ -1,7 +1,7 @@
 """The state of a block while a program is generated: its values, memory and symbols.
 
 The rules that make generated programs valid are here: which values may be read, written,
-reused or returned.  Steps, which add lines, ask for values that they may use.
+reused or returned.  A step adds a few lines to a block and takes its operands from here.
 """
 
 from collections import Counter
@@ -26,9 +26,10 @@ from wrapperir.ir import (
     contiguous_stride,
     evaluate_int,
     mul,
+    product,
     tensor,
 )
-from wrapperir.ir.builder import BlockBuilder, ProgramBuilder, Value
+from wrapperir.ir.builder import BlockBuilder, Operand, ProgramBuilder, Value
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir.testing.pool_space import PoolSpace, TakenUnits, TrackedMemory
 
@@ -38,9 +39,13 @@ _PLACED = (True, True, True, False)
 """How often a buffer is placed where a pool has space."""
 
 
+class NothingToUseError(Exception):
+    """A step found no value that it can use; the program goes on without it."""
+
+
 @define(eq=False)
 class Tracked:
-    """A tensor of the program: where it is, and whether its name may be dropped."""
+    """A tensor of the program: its memory, and whether its name may be dropped."""
 
     value: Value
     memory: TrackedMemory
@@ -75,7 +80,7 @@ class TrackedTuple:
 
 @frozen(eq=False)
 class World:
-    """What is the same all over a program: its sizes, its kernels and what it may have.
+    """The state that all blocks of a program share: sizes, kernels, features in use.
 
     ``largest`` has the upper bounds of the symbols that sizes are made of.
     """
@@ -129,6 +134,11 @@ class World:
         self.counts["product"] += 1
         return self.counts["product"] <= 3
 
+    def new_symbol(self) -> Symbol:
+        """Return a symbol that the program does not have."""
+        self.counts["symbol"] += 1
+        return Symbol(f"u{self.counts['symbol']}")
+
 
 @define(eq=False)
 class BlockGenerator:
@@ -152,24 +162,75 @@ class BlockGenerator:
         """Draw yes or no."""
         return self.draw(st.booleans())
 
-    def pick(self, wanted: Callable[[Tracked], bool]) -> Tracked | None:
-        """Draw a live tensor of some kind, or return ``None`` if there is none."""
+    def find(self, wanted: Callable[[Tracked], bool]) -> Tracked | None:
+        """Draw a live tensor of some kind; return ``None`` if there is none."""
         options = [tracked for tracked in self.tensors if wanted(tracked)]
         return self.choose(options) if options else None
 
-    def pick_matrix(
-        self, dtype: DType | None = None, but: TrackedMemory | None = None
-    ) -> Tracked | None:
+    def pick(self, wanted: Callable[[Tracked], bool]) -> Tracked:
+        """Draw a live tensor of some kind.
+
+        Raises:
+            NothingToUseError: there is none.
+        """
+        found = self.find(wanted)
+        if found is None:
+            raise NothingToUseError
+        return found
+
+    def pick_matrix(self, dtype: DType | None = None) -> Tracked:
+        """Draw a matrix as :meth:`find_matrix` does.
+
+        Raises:
+            NothingToUseError: there is none.
+        """
+        return self.pick(lambda t: self._is_readable_matrix(t, dtype))
+
+    def find_matrix(self, dtype: DType, but: TrackedMemory | None = None) -> Tracked | None:
         """Draw a dense matrix that may be read, of memory other than ``but``."""
-        return self.pick(
-            lambda t: (
-                t.plain
-                and t.memory.written
-                and t.memory is not but
-                and self.is_matrix(t)
-                and (dtype is None or t.type.dtype is dtype)
-            )
+        return self.find(
+            lambda t: t.memory is not but and self._is_readable_matrix(t, dtype)
         )
+
+    def _is_readable_matrix(self, tracked: Tracked, dtype: DType | None) -> bool:
+        return (
+            tracked.plain
+            and tracked.memory.written
+            and self.is_matrix(tracked)
+            and (dtype is None or tracked.type.dtype is dtype)
+        )
+
+    def pick_input_cell(self) -> Tracked:
+        """Draw an input of one integer; example inputs have small ones.
+
+        Raises:
+            NothingToUseError: there is none.
+        """
+        return self.pick(
+            lambda t: t.is_input and t.type.size == () and t.type.dtype is DType.I64
+        )
+
+    def language(self) -> Language:
+        """Draw the language of a kernel.
+
+        Raises:
+            NothingToUseError: the program has no kernels.
+        """
+        if not self.world.languages:
+            raise NothingToUseError
+        return self.choose(self.world.languages)
+
+    def kernel(self, kind: KernelKind) -> KernelDefinitionLine:
+        """Return a kernel of the library in some language, defined on its first use.
+
+        Raises:
+            NothingToUseError: the program has no kernels.
+        """
+        return self.world.kernel(kind, self.language())
+
+    def workspace_mode(self) -> ZeroMode:
+        """Draw a zero mode; nested blocks have no workspaces of the program."""
+        return self.choose(list(ZeroMode) if self.depth == 0 else list(ZeroMode)[:2])
 
     def is_matrix(self, tracked: Tracked) -> bool:
         """Say whether a tensor is a dense matrix at the start of its memory."""
@@ -202,14 +263,20 @@ class BlockGenerator:
         self.tensors.append(tracked)
         return tracked
 
+    def call(self, operator: str, *operands: Operand, type: TensorType) -> Tracked:
+        """Call an operator that returns a new tensor."""
+        return self.add(self.block.extern(operator, *operands, type=type))
+
+    def call_out(self, operator: str, *operands: Operand, out: Tracked) -> None:
+        """Call an operator that writes all of ``out``."""
+        self.block.extern_out(operator, *operands, out=out.value)
+        out.memory.written = True
+
     def numel(self, type: TensorType) -> Expr:
         """Return the number of elements of a tensor."""
         if type.size == self._matrix_size():
             return self.world.numel
-        result: Expr = 1
-        for size in type.size:
-            result = mul(result, size)
-        return result
+        return product(type.size)
 
     def buffer(self, type: TensorType, *, workspace: ZeroMode | None = None) -> Tracked:
         """Allocate a dense buffer, or place it in a pool with space; it is not written."""
@@ -249,9 +316,8 @@ class BlockGenerator:
         self, source: SymbolSource, *, lower: int | None = None, upper: int | None = None
     ) -> Symbol:
         """Define a symbol of the body, under a name of its own."""
-        self.world.counts["symbol"] += 1
-        name = f"u{self.world.counts['symbol']}"
-        symbol = self.block.define_symbol(name, source, lower=lower, upper=upper)
+        symbol = self.world.new_symbol()
+        self.block.define_symbol(symbol.name, source, lower=lower, upper=upper)
         self.symbols.append(symbol)
         return symbol
 
@@ -261,7 +327,7 @@ class BlockGenerator:
 
     def fresh_matrix(self, dtype: DType = DType.F32) -> Value:
         """Return a dense matrix that the block owns, made from another if need be."""
-        found = self.pick(
+        found = self.find(
             lambda t: (
                 t.owned
                 and t.memory.written
@@ -273,13 +339,11 @@ class BlockGenerator:
         )
         if found is not None:
             return found.value
-        source = self.pick_matrix(dtype)
+        source = self.find_matrix(dtype)
         type = self.world.matrix(dtype)
-        if source is None:
-            size = (self.world.rows, self.world.columns)
-            value = self.block.extern("aten.full.default", size, 1, dtype=dtype, type=type)
-        else:
-            value = self.block.extern("aten.neg.default", source.value, type=type)
+        if source is not None:
+            return self.call("aten.neg.default", source.value, type=type).value
+        value = self.block.extern("aten.full.default", type.size, 1, dtype=dtype, type=type)
         return self.add(value).value
 
     def free_all_but(self, kept: Sequence[Value]) -> None:

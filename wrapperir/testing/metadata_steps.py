@@ -3,7 +3,6 @@
 from hypothesis import strategies as st
 
 from wrapperir.ir import (
-    DType,
     ExprOp,
     ItemOf,
     OffsetOf,
@@ -26,15 +25,10 @@ _TEXTS = st.sampled_from(
 def symbol_of_tensor(generator: BlockGenerator) -> None:
     """Define a symbol from what a tensor is: a size, a stride or its offset."""
     tracked = generator.pick(lambda t: len(t.type.size) > 0)
-    if tracked is not None:
-        name = tracked.value.name
-        dim = generator.choose(range(len(tracked.type.size)))
-        sources: list[SymbolSource] = [
-            SizeOf(name, dim),
-            StrideOf(name, dim),
-            OffsetOf(name),
-        ]
-        generator.define_symbol(generator.choose(sources), lower=0)
+    name = tracked.value.name
+    dim = generator.choose(range(len(tracked.type.size)))
+    sources: list[SymbolSource] = [SizeOf(name, dim), StrideOf(name, dim), OffsetOf(name)]
+    generator.define_symbol(generator.choose(sources), lower=0)
 
 
 def symbol_computed(generator: BlockGenerator) -> None:
@@ -45,32 +39,22 @@ def symbol_computed(generator: BlockGenerator) -> None:
 
 
 def symbol_of_item(generator: BlockGenerator) -> None:
-    """Define a symbol from the element of a one-element tensor that holds an integer.
-
-    Such tensors are inputs; the values of example inputs are within the bounds.
-    """
-    tracked = generator.pick(
-        lambda t: t.is_input and t.type.size == () and t.type.dtype is DType.I64
-    )
-    if tracked is not None:
-        generator.define_symbol(ItemOf(tracked.value.name), lower=0, upper=100)
+    """Define a symbol from an input of one integer."""
+    source = ItemOf(generator.pick_input_cell().value.name)
+    generator.define_symbol(source, lower=0, upper=100)
 
 
 def assert_layout(generator: BlockGenerator) -> None:
     """Check what a tensor is declared to be."""
     tracked = generator.pick(lambda _: True)
-    if tracked is not None:
-        type = tracked.type
-        generator.block.assert_size_stride(
-            tracked.value, type.size, type.stride, generator.draw(_TEXTS)
-        )
+    size, stride = tracked.type.size, tracked.type.stride
+    generator.block.assert_size_stride(tracked.value, size, stride, generator.draw(_TEXTS))
 
 
 def assert_aligned(generator: BlockGenerator) -> None:
     """Check an alignment that every tensor of the dtype has."""
     tracked = generator.pick(lambda _: True)
-    if tracked is not None:
-        generator.block.assert_alignment(tracked.value, tracked.type.dtype.itemsize)
+    generator.block.assert_alignment(tracked.value, tracked.type.dtype.itemsize)
 
 
 def assert_condition(generator: BlockGenerator) -> None:
@@ -83,9 +67,7 @@ def assert_condition(generator: BlockGenerator) -> None:
 
 def assert_finite(generator: BlockGenerator) -> None:
     """Check that a tensor holds no NaN."""
-    tracked = generator.pick(lambda t: t.memory.written)
-    if tracked is not None:
-        generator.block.assert_not_nan(tracked.value)
+    generator.block.assert_not_nan(generator.pick(lambda t: t.memory.written).value)
 
 
 def comment(generator: BlockGenerator) -> None:

@@ -7,9 +7,9 @@ plan for the declared range.  Where they are symbolic, what is placed has the un
 
 from collections.abc import Callable, Sequence
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
-from wrapperir.ir import Expr, PoolType, TensorType, ceildiv, mul
+from wrapperir.ir import DEFAULT_SPACE, Expr, PoolType, TensorType, mul
 from wrapperir.ir.builder import Value
 
 
@@ -73,9 +73,8 @@ class PoolSpace:
         ``most`` gives the greatest value of an expression.
         """
         wanted = max(type.alignment or 1, type.dtype.itemsize)
-        if wanted > self.alignment or type.pinned or type.layout is not None:
-            return None
-        if type.space != "global":
+        is_plain = type.space == DEFAULT_SPACE and not type.pinned and type.layout is None
+        if wanted > self.alignment or not is_plain:
             return None
         if self.numel is not None:
             return 1 if numel in (self.numel, *self.smaller) else None
@@ -93,20 +92,4 @@ class PoolSpace:
     def lent(self, value: Value) -> "PoolSpace":
         """Return the space as a block sees it under ``value``; taken units stay taken."""
         taken = [TakenUnits(t.first, t.end, None) for t in self.taken]
-        return PoolSpace(
-            value,
-            self.unit,
-            self.count,
-            self.alignment,
-            self.numel,
-            self.smaller,
-            owned=False,
-            leaves=False,
-            taken=taken,
-        )
-
-
-def units_of(numel: Expr, *, aligned: bool) -> Expr:
-    """Return a unit that holds ``numel`` elements of up to 8 bytes."""
-    nbytes = mul(numel, 8)
-    return mul(ceildiv(nbytes, 64), 64) if aligned else nbytes
+        return evolve(self, value=value, owned=False, leaves=False, taken=taken)

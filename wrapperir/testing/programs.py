@@ -1,12 +1,14 @@
 """Hypothesis strategies for valid programs, of every line kind.
 
-A program is grown line by line: each step adds the lines of one idea where the values it
-needs are there, and the block knows which values may be read, written and dropped.  What
-comes out has no fault that the verifier knows, and runs without one on the inputs of
-:func:`wrapperir.testing.inputs.example_inputs`.
+A program grows by steps.  Each adds a few lines that belong together, and is left out where
+a value that it needs is missing.  The generator of a block knows which values may be read,
+written and dropped.  The verifier accepts every program, and it runs without a fault on the
+inputs of :func:`wrapperir.testing.inputs.example_inputs`.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 
 from hypothesis import strategies as st
 
@@ -23,43 +25,27 @@ from wrapperir.ir import (
     tensor,
 )
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.testing import (
-    block_steps,
-    buffer_steps,
-    call_steps,
-    choice_steps,
-    metadata_steps,
-    pool_steps,
-    size_steps,
-)
-from wrapperir.testing.generator import BlockGenerator, Tracked, World
+from wrapperir.testing import block_steps, buffer_steps, call_steps, metadata_steps
+from wrapperir.testing.choice_steps import copy_with_choices
+from wrapperir.testing.generator import BlockGenerator, NothingToUseError, Tracked, World
 from wrapperir.testing.pool_space import TrackedMemory
 from wrapperir.testing.stream_assignment import assign_streams
 
-_PLAIN: tuple[Callable[[BlockGenerator], object], ...] = (
+_NESTED = (block_steps.conditional, block_steps.while_loop, block_steps.subgraph_call)
+_STEPS: tuple[Callable[[BlockGenerator], object], ...] = (
     *call_steps.STEPS,
-    *choice_steps.STEPS,
-    *size_steps.STEPS,
+    copy_with_choices,
     *buffer_steps.STEPS,
-    *pool_steps.STEPS,
     *metadata_steps.STEPS,
+    *(partial(step, grow=lambda inner, most: _grow(inner, most)) for step in _NESTED),
 )
-_NESTED: tuple[Callable[[BlockGenerator, block_steps.Grow], None], ...] = (
-    block_steps.conditional,
-    block_steps.while_loop,
-    block_steps.subgraph_call,
-)
-_STEPS = range(len(_PLAIN) + len(_NESTED))
 
 
 def _grow(generator: BlockGenerator, most: int) -> None:
-    """Add at most so many steps; each may add no line, where it has nothing to use."""
+    """Add at most so many steps."""
     for _ in range(generator.draw(st.integers(0, most))):
-        number = generator.choose(_STEPS)
-        if number < len(_PLAIN):
-            _PLAIN[number](generator)
-        else:
-            _NESTED[number - len(_PLAIN)](generator, _grow)
+        with suppress(NothingToUseError):
+            generator.choose(_STEPS)(generator)
 
 
 @st.composite
@@ -74,12 +60,17 @@ def programs(
 ) -> Program:
     """Draw a valid program for the CPU.
 
-    ``languages`` are those of its kernels (with none it launches none), ``max_steps``
-    bounds its length.  ``pools`` and ``streams`` say whether it may have pools, and more
-    streams than one with the events that order them; ``special_memory`` whether it may
-    have buffers that are pinned, of another space or of a vendor's layout, which few
-    emitters have for the CPU.  Sizes are small; values stay small enough for exact
-    arithmetic, so that results do not depend on the order of sums.
+    Sizes are small, and values small enough for exact arithmetic, so that results do not
+    depend on the order of sums.
+
+    Args:
+        draw: Given by Hypothesis.
+        languages: The languages of its kernels; without one it has no kernels.
+        max_steps: The largest number of steps in its own block.
+        pools: Whether it may have pools.
+        streams: Whether it may have several streams, and the events that order them.
+        special_memory: Whether it may have buffers that are pinned, in another memory
+            space or of a vendor layout, which few emitters have for the CPU.
     """
     builder = ProgramBuilder(draw(st.sampled_from(["main", "forward"])))
     columns = draw(st.integers(1, 8))
@@ -89,7 +80,7 @@ def programs(
     generator = BlockGenerator(draw, world, builder)
     _add_entry(generator, dynamic)
     for _ in range(generator.choose((0, 1, 2))):
-        pool_steps.allocate_pool(generator)
+        buffer_steps.allocate_pool(generator)
     _grow(generator, max_steps)
     outputs = _draw_outputs(generator)
     generator.free_all_but([t.value for t in outputs])
@@ -134,8 +125,8 @@ def _add_entry(generator: BlockGenerator, dynamic: bool) -> None:
         mutated = generator.flip()
         type = tensor("f32", (world.columns, world.columns))
         value = builder.constant(type, f"layers.{index}.weight", mutated=mutated)
-        numel = world.columns * world.columns
-        generator.add(value, TrackedMemory(numel, lent=True, writable=mutated), owned=False)
+        memory = TrackedMemory(world.columns**2, lent=True, writable=mutated)
+        generator.add(value, memory, owned=False)
 
 
 def _draw_outputs(generator: BlockGenerator) -> list[Tracked]:
