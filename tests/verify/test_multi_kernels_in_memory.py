@@ -38,7 +38,6 @@ from wrapperir.ir import (
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.verify import verify
 from wrapperir.verify.line_checks import LineChecks
-from wrapperir.verify.state import State
 
 
 def one_choice(**changes: object) -> Program:
@@ -197,13 +196,13 @@ def expressions_made(choices: int) -> int:
     b = ProgramBuilder()
     ws = b.allocate(tensor("f32", (64,)), workspace=ZeroMode.ZERO_ON_CALL)
     b.call("any", ws, 8).free(ws)
-    state = State(evolve(program, definitions=(*kernels, lines), lines=b.build().lines))
-    checks = LineChecks(state)
+    program = evolve(program, definitions=(*kernels, lines), lines=b.build().lines)
+    state = LineChecks(program)
     state.here = ("definitions", 0)
     for each in state.program.definitions:
-        checks.by_kind[each.__class__](each)
+        state.visit(each)
     state.here = None
-    checks.walk(state.program.lines)
+    state.walk(state.program.lines)
     assert state.diagnostics == []
     return len(state.derived)
 

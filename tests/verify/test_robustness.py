@@ -183,10 +183,10 @@ def test_an_expression_that_is_a_part_of_itself_is_refused() -> None:
 def test_a_fault_of_the_verifier_is_not_reported_as_one_of_the_program(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fail(state: object, line: object) -> None:
+    def fail(state: object, name: str) -> None:
         raise AttributeError("a fault of ours")
 
-    monkeypatch.setattr("wrapperir.verify.line_checks.check_free", fail)
+    monkeypatch.setattr("wrapperir.verify.lifetimes.use", fail)
     with pytest.raises(AttributeError, match="a fault of ours"):
         verify(Program(lines=(FreeLine(buffer="x"),)))
 

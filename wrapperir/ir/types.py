@@ -12,7 +12,11 @@ from wrapperir.ir.expr import Expr, mul
 class DType(StrEnum):
     """Element types; the value is the name in text and JSON.
 
-    The names in other languages are in one table, ``_DTYPES``.
+    Attributes:
+        itemsize: Bytes of one element.
+        torch_name: The name in the ``torch`` module, such as ``float32``.
+        cpp_type: The C++ type of an element, such as ``int64_t`` or ``c10::Half``.
+        triton_name: Triton's name, such as ``fp32``; ``None`` where it has no such type.
     """
 
     F64 = "f64"
@@ -38,25 +42,10 @@ class DType(StrEnum):
     C64 = "c64"
     C128 = "c128"
 
-    @property
-    def itemsize(self) -> int:
-        """Bytes of one element."""
-        return _DTYPES[self].itemsize
-
-    @property
-    def torch_name(self) -> LiteralString:
-        """The name in the ``torch`` module, such as ``float32``."""
-        return _DTYPES[self].torch
-
-    @property
-    def cpp_type(self) -> LiteralString:
-        """The C++ type of an element, such as ``int64_t`` or ``c10::Half``."""
-        return _DTYPES[self].cpp
-
-    @property
-    def triton_name(self) -> LiteralString | None:
-        """Triton's name, such as ``fp32``; ``None`` where it has no such type."""
-        return _DTYPES[self].triton
+    itemsize: int
+    torch_name: LiteralString
+    cpp_type: LiteralString
+    triton_name: LiteralString | None
 
     @property
     def is_float(self) -> bool:
@@ -69,40 +58,32 @@ class DType(StrEnum):
         return self is DType.BOOL or self.value.startswith(("i", "u"))
 
 
-@frozen
-class _DTypeFacts:
-    """The bytes of an element, and the names of a dtype in other languages."""
-
-    itemsize: int
-    torch: LiteralString
-    cpp: LiteralString
-    triton: LiteralString | None
-
-
-_DTYPES = {
-    DType.F64: _DTypeFacts(8, "float64", "double", "fp64"),
-    DType.F32: _DTypeFacts(4, "float32", "float", "fp32"),
-    DType.F16: _DTypeFacts(2, "float16", "c10::Half", "fp16"),
-    DType.BF16: _DTypeFacts(2, "bfloat16", "c10::BFloat16", "bf16"),
-    DType.F8E4M3FN: _DTypeFacts(1, "float8_e4m3fn", "c10::Float8_e4m3fn", "fp8e4nv"),
-    DType.F8E4M3FNUZ: _DTypeFacts(1, "float8_e4m3fnuz", "c10::Float8_e4m3fnuz", "fp8e4b8"),
-    DType.F8E5M2: _DTypeFacts(1, "float8_e5m2", "c10::Float8_e5m2", "fp8e5"),
-    DType.F8E5M2FNUZ: _DTypeFacts(1, "float8_e5m2fnuz", "c10::Float8_e5m2fnuz", "fp8e5b16"),
-    DType.F8E8M0FNU: _DTypeFacts(1, "float8_e8m0fnu", "c10::Float8_e8m0fnu", None),
-    DType.F4E2M1FN_X2: _DTypeFacts(1, "float4_e2m1fn_x2", "c10::Float4_e2m1fn_x2", None),
-    DType.I64: _DTypeFacts(8, "int64", "int64_t", "i64"),
-    DType.I32: _DTypeFacts(4, "int32", "int32_t", "i32"),
-    DType.I16: _DTypeFacts(2, "int16", "int16_t", "i16"),
-    DType.I8: _DTypeFacts(1, "int8", "int8_t", "i8"),
-    DType.U64: _DTypeFacts(8, "uint64", "uint64_t", "u64"),
-    DType.U32: _DTypeFacts(4, "uint32", "uint32_t", "u32"),
-    DType.U16: _DTypeFacts(2, "uint16", "uint16_t", "u16"),
-    DType.U8: _DTypeFacts(1, "uint8", "uint8_t", "u8"),
-    DType.BOOL: _DTypeFacts(1, "bool", "bool", "u1"),
-    DType.C32: _DTypeFacts(4, "complex32", "c10::complex<c10::Half>", None),
-    DType.C64: _DTypeFacts(8, "complex64", "c10::complex<float>", None),
-    DType.C128: _DTypeFacts(16, "complex128", "c10::complex<double>", None),
+_DTYPES: dict[DType, tuple[int, LiteralString, LiteralString, LiteralString | None]] = {
+    DType.F64: (8, "float64", "double", "fp64"),
+    DType.F32: (4, "float32", "float", "fp32"),
+    DType.F16: (2, "float16", "c10::Half", "fp16"),
+    DType.BF16: (2, "bfloat16", "c10::BFloat16", "bf16"),
+    DType.F8E4M3FN: (1, "float8_e4m3fn", "c10::Float8_e4m3fn", "fp8e4nv"),
+    DType.F8E4M3FNUZ: (1, "float8_e4m3fnuz", "c10::Float8_e4m3fnuz", "fp8e4b8"),
+    DType.F8E5M2: (1, "float8_e5m2", "c10::Float8_e5m2", "fp8e5"),
+    DType.F8E5M2FNUZ: (1, "float8_e5m2fnuz", "c10::Float8_e5m2fnuz", "fp8e5b16"),
+    DType.F8E8M0FNU: (1, "float8_e8m0fnu", "c10::Float8_e8m0fnu", None),
+    DType.F4E2M1FN_X2: (1, "float4_e2m1fn_x2", "c10::Float4_e2m1fn_x2", None),
+    DType.I64: (8, "int64", "int64_t", "i64"),
+    DType.I32: (4, "int32", "int32_t", "i32"),
+    DType.I16: (2, "int16", "int16_t", "i16"),
+    DType.I8: (1, "int8", "int8_t", "i8"),
+    DType.U64: (8, "uint64", "uint64_t", "u64"),
+    DType.U32: (4, "uint32", "uint32_t", "u32"),
+    DType.U16: (2, "uint16", "uint16_t", "u16"),
+    DType.U8: (1, "uint8", "uint8_t", "u8"),
+    DType.BOOL: (1, "bool", "bool", "u1"),
+    DType.C32: (4, "complex32", "c10::complex<c10::Half>", None),
+    DType.C64: (8, "complex64", "c10::complex<float>", None),
+    DType.C128: (16, "complex128", "c10::complex<double>", None),
 }
+for _dtype, _facts in _DTYPES.items():  # attributes, as look-ups by member are slow
+    _dtype.itemsize, _dtype.torch_name, _dtype.cpp_type, _dtype.triton_name = _facts
 
 
 @frozen

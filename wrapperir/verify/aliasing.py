@@ -9,15 +9,8 @@ from wrapperir.verify.state import Role, State, StorageFacts, ValueFacts, define
 from wrapperir.verify.written_bytes import (
     intersect,
     note_unknown_write,
-    note_write,
     runs_of,
 )
-
-
-def write(state: State, value: ValueFacts) -> None:
-    """Note a write of a value's elements; report it where it is forbidden."""
-    note_write(state, value)
-    check_writable(state, value)
 
 
 def check_writable(state: State, value: ValueFacts) -> None:
@@ -121,7 +114,7 @@ def partly_overlap(state: State, left: ValueFacts, right: ValueFacts) -> bool:
         )
     if _start(b) >= first or _start(a) >= second:
         return False
-    mine, others = runs_of(state.layouts, a), runs_of(state.layouts, b)
+    mine, others = runs_of(left), runs_of(right)
     if mine is None or others is None or mine == others:
         return False
     state.overlap_budget -= len(mine) + len(others)

@@ -47,6 +47,8 @@ def check_kernel_call(state: State, line: KernelCallLine) -> None:
         _use_all(state, arguments)
         return
     buffers: list[tuple[ValueFacts, ParameterFacts]] = []
+    storages: set[int] = set()
+    is_plain = True
     for argument, parameter in zip(arguments, parameters, strict=True):
         if isinstance(argument, BufferRef):
             value = use(state, argument.name)
@@ -62,7 +64,15 @@ def check_kernel_call(state: State, line: KernelCallLine) -> None:
                 _report_device(state, value, device)
             elif parameter.descriptor is not None:
                 check_descriptor_argument(state, parameter.descriptor, value)
+            storage = value.storage
             buffers.append((value, parameter))
+            storages.add(id(storage))
+            if (
+                not storage.written
+                or storage.unwritten is not None
+                or (parameter.writes and storage.read_only is not None)
+            ):
+                is_plain = False
         else:
             use_expression(state, argument)
             if parameter.is_buffer:
@@ -79,7 +89,10 @@ def check_kernel_call(state: State, line: KernelCallLine) -> None:
                 )
     if signature.sizes or signature.workspaces:
         check_choosing(state, signature, arguments)
-    _access(state, buffers, signature)
+    if not is_plain:
+        _access(state, buffers, signature)
+    if len(storages) < len(buffers) and not signature.in_order:
+        check_overlaps(state, [(value, parameter.writes) for value, parameter in buffers])
 
 
 def _access(
@@ -87,18 +100,15 @@ def _access(
     buffers: list[tuple[ValueFacts, ParameterFacts]],
     signature: KernelSignature,
 ) -> None:
-    """Check the reads of a call, then its writes and overlaps.
+    """Check the reads of a call, then its writes.
 
     A kernel that runs in order may read what it wrote through another argument.
     """
-    in_order = signature.in_order
-    storages: set[int] = set()
     own: set[int] = set()
-    if in_order:
+    if signature.in_order:
         own = {id(value.storage) for value, p in buffers if p.writes and not p.reads}
     for value, parameter in buffers:
         storage = value.storage
-        storages.add(id(storage))
         if (
             parameter.reads
             and (not storage.written or storage.unwritten is not None)
@@ -120,8 +130,6 @@ def _access(
                 _note_kernel_write(state, value, parameter, signature)
             if storage.read_only is not None:
                 check_writable(state, value)
-    if len(storages) < len(buffers) and not in_order:
-        check_overlaps(state, [(value, parameter.writes) for value, parameter in buffers])
 
 
 def _reads_nothing_written(

@@ -4,12 +4,15 @@ Sizes may be symbolic.  A difference is reported only where it holds for every v
 the symbols may have.
 """
 
+from collections.abc import Sequence
+
 from wrapperir.analysis.arithmetic.polynomial import Polynomial, combine, scaled
 from wrapperir.ir import (
     Device,
     EventType,
     Expr,
     OpaqueType,
+    Operation,
     PoolType,
     ScalarType,
     Symbol,
@@ -41,6 +44,13 @@ def reaches_past(layouts: Layouts, type: TensorType, extent: TensorType) -> bool
         return False
     if facts.reach is not None and limit.reach is not None:
         return facts.reach > limit.reach
+    if (
+        type.dtype is extent.dtype
+        and are_written_alike(type.size, extent.size)
+        and are_written_alike(type.stride, extent.stride)
+        and are_written_alike((type.offset,), (extent.offset,))
+    ):
+        return False
     needs = storage_bytes(layouts, type)
     has = {} if limit.empty else storage_bytes(layouts, extent)
     if needs is None or has is None or needs == has:
@@ -48,6 +58,18 @@ def reaches_past(layouts: Layouts, type: TensorType, extent: TensorType) -> bool
     sizes = frozenset(size.name for size in type.size if isinstance(size, Symbol))
     excess = combine(needs, has, -1)
     return layouts.expressions.polynomials.bounds(excess, sizes)[0] > 0
+
+
+def are_written_alike(left: Sequence[Expr], right: Sequence[Expr]) -> bool:
+    """Say whether two lists have the same numbers, symbols and operations.
+
+    Operations are compared by identity: they may share parts, so that another comparison
+    could take exponential time.
+    """
+    return len(left) == len(right) and all(
+        a is b or (not isinstance(a, Operation) and a == b)
+        for a, b in zip(left, right, strict=True)
+    )
 
 
 def storage_bytes(layouts: Layouts, type: TensorType | PoolType) -> Polynomial | None:

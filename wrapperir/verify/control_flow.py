@@ -1,7 +1,6 @@
 """Checks of lines with nested blocks: operands, parameters, results and ownership."""
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
 from attrs import frozen
 
@@ -10,7 +9,6 @@ from wrapperir.ir import (
     Argument,
     Block,
     BlockParameter,
-    BodyLine,
     BufferRef,
     ConditionalLine,
     DType,
@@ -50,9 +48,6 @@ from wrapperir.verify.state import (
 from wrapperir.verify.symbols import check_one_element
 from wrapperir.verify.written_bytes import check_read
 
-Walk: TypeAlias = Callable[[Sequence[BodyLine]], None]
-"""Checks the lines of the current scope."""
-
 
 @frozen(eq=False)
 class BlockOperand:
@@ -62,17 +57,17 @@ class BlockOperand:
     is_scalar: bool
 
 
-def check_conditional(state: State, line: ConditionalLine, walk: Walk) -> None:
+def check_conditional(state: State, line: ConditionalLine) -> None:
     """Check a conditional and both of its blocks."""
     _check_predicate(state, line.predicate)
     operands = _operands(state, line.operands)
     for attribute, block in (("on_true", line.on_true), ("on_false", line.on_false)):
-        returned = _check_block(state, block, attribute, operands, walk)
+        returned = _check_block(state, block, attribute, operands)
         _check_results(state, returned, line.results, attribute)
     _define_results(state, line.results)
 
 
-def check_while_loop(state: State, line: WhileLoopLine, walk: Walk) -> None:
+def check_while_loop(state: State, line: WhileLoopLine) -> None:
     """Check a loop, its condition and its body."""
     operands = _operands(state, (*line.carried, *line.invariant))
     carried = operands[: len(line.carried)]
@@ -89,15 +84,15 @@ def check_while_loop(state: State, line: WhileLoopLine, walk: Walk) -> None:
                 f"%{result.name} is declared otherwise than what the loop carries: {found}",
                 f"%{result.name}",
             )
-    returned = _check_block(state, line.condition, "condition", operands, walk)
+    returned = _check_block(state, line.condition, "condition", operands)
     _check_condition(state, returned)
-    returned = _check_block(state, line.body, "body", operands, walk)
+    returned = _check_block(state, line.body, "body", operands)
     if len(line.results) == len(carried):
         _check_results(state, returned, line.results, "body")
     _define_results(state, line.results)
 
 
-def check_subgraph_call(state: State, line: SubgraphCallLine, walk: Walk) -> None:
+def check_subgraph_call(state: State, line: SubgraphCallLine) -> None:
     """Check a call of a named block."""
     if not is_identifier(line.name):
         state.report(
@@ -106,7 +101,7 @@ def check_subgraph_call(state: State, line: SubgraphCallLine, walk: Walk) -> Non
             f"@{line.name}",
         )
     operands = _operands(state, line.operands)
-    returned = _check_block(state, line.body, "body", operands, walk)
+    returned = _check_block(state, line.body, "body", operands)
     _check_results(state, returned, line.results, "body")
     _define_results(state, line.results)
 
@@ -168,7 +163,7 @@ class BlockReturn:
 
 
 def _check_block(
-    state: State, block: Block, attribute: str, operands: list[BlockOperand], walk: Walk
+    state: State, block: Block, attribute: str, operands: list[BlockOperand]
 ) -> BlockReturn:
     """Walk a block in a scope of its own."""
     outer = state.scope
@@ -181,7 +176,7 @@ def _check_block(
     state.scope = scope
     try:
         lent = _define_parameters(state, block.parameters, operands, path)
-        walk(block.lines)
+        state.walk(block.lines)
         values: list[ValueFacts | None] = []
         for index, argument in enumerate(block.results):
             state.here = (*path, "results", index)

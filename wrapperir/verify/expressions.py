@@ -65,8 +65,20 @@ class Expressions:
         """Return the facts of an operation."""
         facts = self._facts.get(id(expr))
         if facts is None:
-            facts = self._facts[id(expr)] = _examine(expr)
+            facts = self._facts[id(expr)] = _examine_flat(expr) or _examine(expr)
         return facts
+
+
+def _examine_flat(expr: Operation) -> ExpressionFacts | None:
+    """Return the facts of an operation on symbols and numbers, ``None`` for any other."""
+    names: tuple[str, ...] = ()
+    for arg in expr.args:
+        if isinstance(arg, Symbol):
+            if arg.name not in names:
+                names = (*names, arg.name)
+        elif isinstance(arg, Operation):
+            return None
+    return ExpressionFacts(names, None) if accepts_arity(expr.op, len(expr.args)) else None
 
 
 def _examine(root: Operation) -> ExpressionFacts:

@@ -54,15 +54,16 @@ class Layouts:
         """Start with nothing checked."""
         self._symbols = symbols
         self.expressions = Expressions(symbols)
-        self._facts: dict[int, TypeFacts] = {}
-        self._devices: dict[int, Fault | None] = {}
+        self.known: dict[int, TypeFacts] = {}
+        """Facts of types, by identity."""
+        self._sound_devices: set[int] = set()
         self._events: dict[Device, EventType] = {}
 
     def of(self, type: ValueType) -> TypeFacts:
         """Return the facts of a type."""
-        facts = self._facts.get(id(type))
+        facts = self.known.get(id(type))
         if facts is None:
-            facts = self._facts[id(type)] = self._examine(type, 0)
+            facts = self.known[id(type)] = self._examine(type, 0)
         return facts
 
     def event(self, device: Device) -> EventType:
@@ -103,39 +104,36 @@ class Layouts:
         return facts
 
     def _examine_tensor(self, tensor: TensorType) -> TypeFacts:
-        size, stride, offset = tensor.size, tensor.stride, tensor.offset
         facts = TypeFacts()
-        extent = 1
-        constant = len(size) == len(stride)
-        if not constant:
-            _add(
-                facts,
-                Code.RANK_MISMATCH,
-                f"the size has {len(size)} dimensions, the stride {len(stride)}",
-            )
+        reach = _constant_reach(tensor)
+        if reach is None:
+            self._examine_layout(facts, tensor)
+        elif reach > MOST_BYTES:
+            _add(facts, Code.TOO_LARGE, "the tensor spans 2**63 bytes or more")
+        else:
+            facts.reach, facts.empty = reach, reach == 0
+        if (
+            id(tensor.device) not in self._sound_devices
+            or tensor.space is not DEFAULT_SPACE
+            or tensor.alignment is not None
+            or tensor.layout is not None
+        ):
+            self._check_placement(facts, tensor)
+        return facts
+
+    def _examine_layout(self, facts: TypeFacts, tensor: TensorType) -> None:
+        """Add the faults of a layout that is not constant."""
+        size, stride = tensor.size, tensor.stride
+        if len(size) != len(stride):
+            message = f"the size has {len(size)} dimensions, the stride {len(stride)}"
+            _add(facts, Code.RANK_MISMATCH, message)
         for length, step in zip(size, stride, strict=False):
-            # By class: a bool is an int, too.
-            if type(length) is int and type(step) is int and length >= 0 <= step:
-                if length == 0:
-                    facts.empty = True
-                extent += (length - 1) * step
-            else:
-                constant = False
-                facts.empty = facts.empty or (type(length) is int and length == 0)
-                self.check_extent(facts, length, "size")
-                self.check_extent(facts, step, "stride")
-        if type(offset) is not int or offset < 0:
-            self.check_extent(facts, offset, "offset")
-        elif constant and not facts.empty:
-            reach = (extent + offset) * tensor.dtype.itemsize
-            if reach > MOST_BYTES:
-                _add(facts, Code.TOO_LARGE, "the tensor spans 2**63 bytes or more")
-            else:
-                facts.reach = reach
+            facts.empty = facts.empty or (type(length) is int and length == 0)
+            self.check_extent(facts, length, "size")
+            self.check_extent(facts, step, "stride")
+        self.check_extent(facts, tensor.offset, "offset")
         if facts.empty and not facts.faults:
             facts.reach = 0
-        self._check_placement(facts, tensor)
-        return facts
 
     def check_extent(self, facts: TypeFacts, extent: Expr, what: str) -> None:
         """Add the faults of a number of elements or bytes to ``facts``."""
@@ -196,14 +194,28 @@ class Layouts:
 
     def device_fault(self, device: Device) -> Fault | None:
         """Return the fault of a device's name or index, or ``None``."""
-        key = id(device)
-        if key in self._devices:
-            return self._devices[key]
-        fault = None
+        if id(device) in self._sound_devices:
+            return None
         if not is_identifier(device.kind) or (device.index or 0) < 0:
-            fault = Fault(Code.INVALID_PLACEMENT, f"{str(device)!r} is not a device")
-        self._devices[key] = fault
-        return fault
+            return Fault(Code.INVALID_PLACEMENT, f"{str(device)!r} is not a device")
+        self._sound_devices.add(id(device))
+        return None
+
+
+def _constant_reach(type_: TensorType) -> int | None:
+    """Return the end of a constant layout in bytes: 0 without elements, or ``None``."""
+    offset = type_.offset
+    # By class: a bool is an int, too.
+    if type(offset) is not int or offset < 0 or len(type_.size) != len(type_.stride):
+        return None
+    last, is_empty = offset, False
+    for length, step in zip(type_.size, type_.stride, strict=True):
+        if type(length) is not int or type(step) is not int or length < 0 or step < 0:
+            return None
+        if length == 0:
+            is_empty = True
+        last += (length - 1) * step
+    return 0 if is_empty else (last + 1) * type_.dtype.itemsize
 
 
 def is_power_of_two(value: int) -> bool:

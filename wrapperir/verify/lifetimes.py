@@ -14,6 +14,9 @@ from wrapperir.verify.names import define, report_no_tensor, use, use_tensor
 from wrapperir.verify.pools import check_element_alignment
 from wrapperir.verify.state import (
     DOES_FOR_ANY,
+    INPUT,
+    OWNED,
+    SCALAR,
     LineScope,
     Role,
     State,
@@ -29,7 +32,7 @@ def check_allocate(state: State, line: AllocateLine) -> None:
     type, workspace = line.type, line.workspace
     if workspace is None:
         storage = StorageFacts(None, None, type, True, False)
-        value = define(state, line.result, type, Role.OWNED, storage)
+        value = define(state, line.result, type, OWNED, storage)
         if value.facts.empty:
             storage.written = True
         return
@@ -38,7 +41,7 @@ def check_allocate(state: State, line: AllocateLine) -> None:
     if workspace is ZeroMode.ZERO_PER_PROGRAM:
         storage.lender = define(state, line.result, type, Role.PROGRAM_WORKSPACE, storage)
     else:
-        define(state, line.result, type, Role.OWNED, storage)
+        define(state, line.result, type, OWNED, storage)
 
 
 def check_free(state: State, line: FreeLine) -> None:
@@ -48,13 +51,13 @@ def check_free(state: State, line: FreeLine) -> None:
     scope = state.scope
     if value is None or not value.live or value.scope is not scope:
         _report_bad_free(state, name, value)
-    elif value.role is Role.OWNED:
+    elif value.role is OWNED:
         del scope.owned[name]
         value.live = False
         value.dropped = scope.index
         if value.storage.placement is not None:
             value.storage.placement.drop(scope)
-    elif value.role is Role.INPUT or value.role is Role.SCALAR:
+    elif value.role is INPUT or value.role is SCALAR:
         value.live = False
         value.dropped = scope.index
     else:
@@ -120,13 +123,13 @@ def check_reuse(state: State, line: ReuseLine) -> None:
             storage.workspace = None  # its bytes are those of the source
             _check_fit(state, value, type)
             check_element_alignment(state, value, type)
-        if value.role is Role.OWNED:
+        if value.role is OWNED:
             del state.scope.owned[value.name]
             value.live = False
             value.dropped = state.scope.index
             if value.storage is not storage and value.storage.placement is not None:
                 value.storage.placement.drop(state.scope)
-    define(state, line.result, type, Role.OWNED, storage)
+    define(state, line.result, type, OWNED, storage)
 
 
 def _check_fit(state: State, value: ValueFacts, type: TensorType) -> None:
@@ -173,7 +176,7 @@ def check_reinterpret(state: State, line: ReinterpretLine) -> None:
     type = line.type
     value = use_tensor(state, line.source)
     storage = StorageFacts(workspace=DOES_FOR_ANY) if value is None else value.storage
-    view = define(state, line.result, type, Role.OWNED, storage)
+    view = define(state, line.result, type, OWNED, storage)
     if storage.placement is not None and view.live:
         storage.placement.names += 1
     if value is None or view.facts.faults or value.facts.faults:

@@ -15,6 +15,8 @@ from wrapperir.ir import (
 from wrapperir.verify.layouts import TypeFacts
 from wrapperir.verify.missing import report_unknown_symbol, report_unusable
 from wrapperir.verify.state import (
+    CONSTANT,
+    OWNED,
     Role,
     State,
     StorageFacts,
@@ -76,7 +78,7 @@ def define(
     With ``facts``, the type is checked later.
     """
     if facts is None:
-        facts = state.layouts.of(type)
+        facts = state.layouts.known.get(id(type)) or state.layouts.of(type)
     if facts.symbols or facts.faults:
         check_type(state, facts)
     scope = state.scope
@@ -90,7 +92,7 @@ def define(
         _enter_anyway(state, value)
         return value
     state.values[name] = value
-    if role is Role.OWNED:
+    if role is OWNED:
         scope.owned[name] = value
     return value
 
@@ -132,7 +134,7 @@ def use(state: State, name: str) -> ValueFacts | None:
     if (
         value is not None
         and value.live
-        and (value.scope is state.scope or value.role is Role.CONSTANT)
+        and (value.scope is state.scope or value.role is CONSTANT)
     ):
         return value
     report_unusable(state, name, value)
@@ -164,14 +166,8 @@ def check_type(state: State, facts: TypeFacts) -> None:
         facts.reported = True
         state.report_fault(facts.faults[0])
     awaited = state.scope.awaited
-    check_symbols(state, tuple(name for name in facts.symbols if name not in awaited))
-
-
-def check_symbols(state: State, names: tuple[str, ...]) -> None:
-    """Report the symbols that are not in scope."""
-    symbols = state.symbols
-    for name in names:
-        if name not in symbols:
+    for name in facts.symbols:
+        if name not in state.symbols and name not in awaited:
             report_unknown_symbol(state, name)
 
 
@@ -187,4 +183,6 @@ def use_expression(state: State, expr: Expr) -> None:
         facts = state.layouts.expressions.of(expr)
         if facts.fault is not None:
             state.report_fault(facts.fault)
-        check_symbols(state, facts.symbols)
+        for name in facts.symbols:
+            if name not in state.symbols:
+                report_unknown_symbol(state, name)

@@ -3,6 +3,8 @@
 PyTorch is not asked which operators exist, nor for their schemas.
 """
 
+from typing import TypeAlias
+
 from wrapperir.diagnostics import Code
 from wrapperir.ir import (
     Argument,
@@ -20,8 +22,9 @@ from wrapperir.ir import (
     is_identifier,
     is_operator,
 )
+from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.storage_operators import looks_at_storage, reads_elements
-from wrapperir.verify.aliasing import merged_storage, write
+from wrapperir.verify.aliasing import check_writable, merged_storage
 from wrapperir.verify.comparison import difference
 from wrapperir.verify.events import check_stream
 from wrapperir.verify.names import (
@@ -32,7 +35,7 @@ from wrapperir.verify.names import (
     use_expression,
 )
 from wrapperir.verify.state import Role, State, StorageFacts, ValueFacts, defined_note
-from wrapperir.verify.written_bytes import check_read
+from wrapperir.verify.written_bytes import check_read, note_write
 
 _LITERALS = frozenset({int, float, bool, str, type(None), DType, Device, TorchEnum})
 _DEEPEST_ARGUMENT = 50
@@ -48,31 +51,41 @@ def check_extern_kernel(state: State, line: ExternKernelLine) -> None:
             hint="write namespace, name and overload, such as aten.mm.out",
         )
     check_stream(state, line.device, line.stream)
-    names: list[str] = []
+    given: _Given = {}
     for argument in line.arguments:
-        if isinstance(argument, BufferRef):
-            name = argument.name
-            use(state, name)
-            names.append(name)
-        elif argument.__class__ not in _LITERALS:
-            _use_argument(state, argument, names, 0)
+        if argument.__class__ not in _LITERALS:
+            _use_argument(state, argument, given, 0)
     if line.keywords:
-        _check_keywords(state, line, names)
-    if state.resources and not state.resources.isdisjoint(names):
-        _report_resources(state, names)
+        _check_keywords(state, line, given)
+    if state.resources and not state.resources.isdisjoint(given):
+        for value in given.values():
+            if value is not None and value.name in state.resources:
+                report_resource(state, value, "an argument of an operator")
     if looks_at_storage(line.operator):
-        _report_placed(state, line.operator, names)
-    _check_reads(state, line, names)
-    if line.writes:
-        _check_writes(state, line.writes, names)
+        _report_placed(state, line.operator, given)
+    for name, value in given.items():
+        if (
+            value is not None
+            and (not value.storage.written or value.storage.unwritten is not None)
+            and value.live
+            and name not in line.writes
+            and name not in line.aliases
+            and reads_elements(line.operator)
+        ):
+            check_read(state, value, f"{line.operator} reads")
+    for name in line.writes:
+        value = _given(state, name, given, "writes")
+        if value is not None:
+            note_write(state, value)
+            check_writable(state, value)
     if line.result is not None and line.type is not None:
-        storage = _result_storage(state, line, names) if line.aliases else StorageFacts()
+        storage = _result_storage(state, line, given) if line.aliases else StorageFacts()
         if isinstance(line.type, TensorType) and not line.aliases:
             storage.extent = line.type
         define_result(state, line.result, line.type, storage)
         return
     if line.aliases:
-        _result_storage(state, line, names)
+        _result_storage(state, line, given)
     if line.result is not None or line.type is not None:
         state.report(
             Code.RESULT_WITHOUT_TYPE,
@@ -85,11 +98,14 @@ def check_extern_kernel(state: State, line: ExternKernelLine) -> None:
             define(state, line.result, TupleType(()), Role.SCALAR, StorageFacts()).poison()
 
 
-def _use_argument(state: State, argument: Argument, names: list[str], depth: int) -> None:
-    """Use the values and symbols of an argument; add the names of values to ``names``."""
+_Given: TypeAlias = dict[str, ValueFacts | None]
+"""The names that a call is given, with their values if they are live."""
+
+
+def _use_argument(state: State, argument: Argument, given: _Given, depth: int) -> None:
+    """Use the values and symbols of an argument; add the names of values to ``given``."""
     if isinstance(argument, BufferRef):
-        use(state, argument.name)
-        names.append(argument.name)
+        given[argument.name] = use(state, argument.name)
     elif isinstance(argument, tuple):
         if depth > _DEEPEST_ARGUMENT:
             state.report(
@@ -99,21 +115,13 @@ def _use_argument(state: State, argument: Argument, names: list[str], depth: int
             return
         for item in argument:
             if item.__class__ not in _LITERALS:
-                _use_argument(state, item, names, depth + 1)
+                _use_argument(state, item, given, depth + 1)
     elif isinstance(argument, Symbol | Operation):
         use_expression(state, argument)
 
 
-def _report_resources(state: State, names: list[str]) -> None:
-    for name in dict.fromkeys(names):
-        value = state.values.get(name)
-        if name in state.resources and value is not None and value.live:
-            report_resource(state, value, "an argument of an operator")
-
-
-def _report_placed(state: State, operator: str, names: list[str]) -> None:
-    for name in dict.fromkeys(names):
-        value = state.values.get(name)
+def _report_placed(state: State, operator: str, given: _Given) -> None:
+    for name, value in given.items():
         if value is not None and value.live and value.storage.placement is not None:
             state.report(
                 Code.STORAGE_OF_PLACED,
@@ -124,7 +132,7 @@ def _report_placed(state: State, operator: str, names: list[str]) -> None:
             )
 
 
-def _check_keywords(state: State, line: ExternKernelLine, names: list[str]) -> None:
+def _check_keywords(state: State, line: ExternKernelLine, given: _Given) -> None:
     seen: set[str] = set()
     for keyword, argument in line.keywords:
         if not is_identifier(keyword):
@@ -138,11 +146,9 @@ def _check_keywords(state: State, line: ExternKernelLine, names: list[str]) -> N
                 Code.DUPLICATE_NAME, f"the keyword {keyword} occurs twice", keyword
             )
         seen.add(keyword)
-        given: list[str] = []
         _use_argument(state, argument, given, 0)
-        names.extend(given)
         if keyword == "out":
-            for name in given:
+            for name in buffers_in(argument):
                 if name not in line.writes:
                     state.report(
                         Code.OUT_NOT_WRITTEN,
@@ -150,62 +156,29 @@ def _check_keywords(state: State, line: ExternKernelLine, names: list[str]) -> N
                         f"%{name}",
                         hint=f"add writes(%{name})",
                     )
-                    _write(state, name)
+                    value = given.get(name)
+                    if value is not None:
+                        note_write(state, value)
+                        check_writable(state, value)
 
 
-def _check_reads(state: State, line: ExternKernelLine, names: list[str]) -> None:
-    """Report arguments that the call certainly reads and that nothing wholly wrote."""
-    for name in names:
-        value = state.values.get(name)
-        if value is None or not value.live:
-            continue
-        storage = value.storage
-        if (
-            (not storage.written or storage.unwritten is not None)
-            and name not in line.writes
-            and name not in line.aliases
-            and reads_elements(line.operator)
-        ):
-            check_read(state, value, f"{line.operator} reads")
+def _given(state: State, name: str, given: _Given, clause: str) -> ValueFacts | None:
+    """Return the live value of a name in a clause; report a name that is not given."""
+    value = given.get(name)
+    if name not in given:
+        known = state.values.get(name)
+        if known is None or not known.poisoned:
+            state.report(
+                Code.NOT_AN_ARGUMENT,
+                f"%{name} is in {clause}, but not an argument of the call",
+                f"%{name}",
+            )
+    return value if value is not None and value.live else None
 
 
-def _check_writes(state: State, writes: tuple[str, ...], names: list[str]) -> None:
-    given = set(names)
-    for name in writes:
-        if name in given:
-            _write(state, name)
-        else:
-            _report_not_given(state, name, "writes")
-
-
-def _write(state: State, name: str) -> None:
-    value = state.values.get(name)
-    if value is not None and value.live:
-        write(state, value)
-
-
-def _result_storage(state: State, line: ExternKernelLine, names: list[str]) -> StorageFacts:
-    given = set(names)
-    sources: list[ValueFacts] = []
-    for name in line.aliases:
-        if name not in given:
-            _report_not_given(state, name, "aliases")
-            continue
-        value = state.values.get(name)
-        if value is not None and value.live:
-            sources.append(value)
-    return merged_storage(sources)
-
-
-def _report_not_given(state: State, name: str, what: str) -> None:
-    value = state.values.get(name)
-    if value is not None and value.poisoned:
-        return
-    state.report(
-        Code.NOT_AN_ARGUMENT,
-        f"%{name} is in {what}, but not an argument of the call",
-        f"%{name}",
-    )
+def _result_storage(state: State, line: ExternKernelLine, given: _Given) -> StorageFacts:
+    sources = [_given(state, name, given, "aliases") for name in line.aliases]
+    return merged_storage([value for value in sources if value is not None])
 
 
 def check_multi_output(state: State, line: MultiOutputLine) -> None:

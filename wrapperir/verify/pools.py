@@ -15,7 +15,14 @@ from wrapperir.verify.placements import (
     certainly_overlap,
     extent_of,
 )
-from wrapperir.verify.state import Role, State, StorageFacts, ValueFacts, defined_note
+from wrapperir.verify.state import (
+    OWNED,
+    Role,
+    State,
+    StorageFacts,
+    ValueFacts,
+    defined_note,
+)
 
 
 def check_allocate_pool(state: State, line: AllocatePoolLine) -> None:
@@ -34,7 +41,7 @@ def check_place(state: State, line: PlaceLine) -> None:
         storage.extent, storage.exact = type, True
     else:
         storage.pool = PoolContents()
-    value = define(state, line.result, type, Role.OWNED, storage)
+    value = define(state, line.result, type, OWNED, storage)
     if value.facts.empty:
         storage.written = True
     if pool is None:

@@ -64,8 +64,8 @@ def verify(program: Program) -> tuple[Diagnostic, ...]:
     if malformed:
         found = [_malformed(part) for part in malformed]
     else:
-        state = State(program)
-        _check_all(state, LineChecks(state))
+        state = LineChecks(program)
+        _check_all(state)
         found = state.diagnostics
     return tuple(sorted(found, key=_sort_key))
 
@@ -88,7 +88,7 @@ def _malformed(part: MalformedPart) -> Diagnostic:
     )
 
 
-def _check_all(state: State, checks: LineChecks) -> None:
+def _check_all(state: LineChecks) -> None:
     program = state.program
     if not is_identifier(program.name):
         state.here = ()
@@ -98,16 +98,16 @@ def _check_all(state: State, checks: LineChecks) -> None:
             f"@{program.name}",
         )
     for line in state.each("definitions", program.definitions):
-        checks.by_kind[line.__class__](line)
+        state.visit(line)
     for item in state.each("inputs", program.inputs):
         _define_input(state, item)
     for symbol in state.each("symbols", program.symbols):
-        checks.visit_symbol_definition(symbol)
+        state.visit_symbol_definition(symbol)
     for item in state.each("inputs", program.inputs):
         _check_input(state, item)
     for constant in state.each("constants", program.constants):
         _define_constant(state, constant)
-    checks.walk(program.lines)
+    state.walk(program.lines)
     returned: set[str] = set()
     for output in state.each("outputs", program.outputs):
         _check_output(state, output, returned)

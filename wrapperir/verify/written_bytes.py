@@ -20,16 +20,17 @@ Runs: TypeAlias = tuple[tuple[int, int], ...]
 _MOST_RUNS = 1024
 
 
-def runs_of(layouts: Layouts, type: TensorType) -> Runs | None:
-    """Return the bytes that a layout's elements have, counted from the storage's start.
+def runs_of(value: ValueFacts) -> Runs | None:
+    """Return the bytes that a tensor's elements have, counted from the storage's start.
 
     ``None`` where sizes, strides or offset are not constant, or there are too many runs.
     """
-    facts = layouts.of(type)
+    facts = value.facts
     if facts.reach is None or facts.empty:
         return () if facts.empty else None
     if facts.runs is None:
-        facts.runs = _build_runs(type, facts.reach)
+        assert isinstance(value.type, TensorType)
+        facts.runs = _build_runs(value.type, facts.reach)
     return facts.runs or None
 
 
@@ -42,7 +43,7 @@ def _build_runs(type: TensorType, reach: int) -> Runs:
     item = type.dtype.itemsize
     first = type.offset * item
     step: Expr = 1
-    for size, stride in zip(reversed(type.size), reversed(type.stride), strict=True):
+    for size, stride in zip(type.size[::-1], type.stride[::-1], strict=True):
         if stride != step and size != 1:
             break
         step = step * size
@@ -93,15 +94,16 @@ def note_write(state: State, value: ValueFacts, *, gaps_too: bool = False) -> No
     storage = value.storage
     if (storage.written and storage.unwritten is None) or value.facts.empty:
         return
-    runs, reach = None, None
-    if isinstance(value.type, TensorType) and storage.extent is not None:
-        runs, reach = runs_of(state.layouts, value.type), value.facts.reach
-        if runs is None and reach is not None:
-            gaps_too = True
-        if gaps_too and reach is not None and isinstance(value.type.offset, int):
-            runs = ((value.type.offset * value.type.dtype.itemsize, reach),)
+    type, reach = value.type, value.facts.reach
     size = None if storage.extent is None else state.layouts.of(storage.extent).reach
-    if runs is None or size is None or runs == ((0, size),):
+    if reach is None or size is None or not isinstance(type, TensorType):
+        note_unknown_write(storage)
+        return
+    runs = None if gaps_too else runs_of(value)
+    if runs is None:
+        assert isinstance(type.offset, int)
+        runs = ((type.offset * type.dtype.itemsize, reach),)
+    if runs == ((0, size),):
         note_unknown_write(storage)
         return
     state.run_budget -= len(runs)
@@ -131,7 +133,7 @@ def is_partly_unwritten(state: State, value: ValueFacts) -> bool:
     if storage.written:
         if storage.unwritten is None or not isinstance(value.type, TensorType):
             return False
-        runs = runs_of(state.layouts, value.type) or ()
+        runs = runs_of(value) or ()
         state.run_budget -= len(runs)
         return state.run_budget >= 0 and any(
             next(storage.unwritten.overlapping(begin, end), None) is not None
@@ -147,7 +149,7 @@ def is_unwritten(state: State, value: ValueFacts) -> bool:
         return _has_elements(state.layouts, value)
     if storage.unwritten is None or not isinstance(value.type, TensorType):
         return False
-    runs = runs_of(state.layouts, value.type) or ()
+    runs = runs_of(value) or ()
     state.run_budget -= len(runs)
     return (
         state.run_budget >= 0
