@@ -5,9 +5,8 @@ from bench.memory.check_plan import check_plan
 from bench.memory.generators import training_step
 from tests.planning.drawn_buffers import buffers
 from wrapperir.planning import Buffer, Sections, cores, lower_bound, plan_greedily
-from wrapperir.planning.cores import compile_first_fit
+from wrapperir.planning.cores import NoCore, compile_first_fit
 from wrapperir.planning.greedy import order_facts
-from wrapperir.planning.native import NoCore
 
 
 @given(buffers())

@@ -19,7 +19,7 @@ from wrapperir.planning import (
     plan_greedily,
     planner,
 )
-from wrapperir.planning.native import NoCore
+from wrapperir.planning.cores import NoCore
 
 LONG = 1e9
 SHORT = 0.02

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from attrs import field, frozen
 
-from wrapperir.planning.sections import Sections
+from wrapperir.planning.problem import Sections
 
 
 def first_fit(

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from wrapperir.planning.first_fit import first_fit
-from wrapperir.planning.problem import Buffer, Plan, check_buffers, lower_bound
-from wrapperir.planning.sections import Sections
+from wrapperir.planning.problem import Buffer, Plan, Sections, check_buffers, lower_bound
 
 if TYPE_CHECKING:
     from wrapperir.planning.cores import FirstFit

@@ -7,8 +7,7 @@ from functools import partial
 from attrs import evolve
 
 from wrapperir.planning.greedy import plan_greedily
-from wrapperir.planning.problem import Buffer, Plan
-from wrapperir.planning.sections import Sections
+from wrapperir.planning.problem import Buffer, Plan, Sections
 
 _SECONDS = 5.0
 """Limit of a search without a time budget; rarely reached where there is a compiler."""

@@ -39,8 +39,7 @@ from itertools import accumulate
 
 from attrs import define, field, frozen
 
-from wrapperir.planning.problem import Buffer
-from wrapperir.planning.sections import Sections
+from wrapperir.planning.problem import Buffer, Sections
 
 _MOST_FAILURES = 1 << 20
 """Most failed states that are remembered."""

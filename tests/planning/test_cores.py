@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from wrapperir.caching import PrivateCache
-from wrapperir.planning import native
-from wrapperir.planning.native import NoCore
+from wrapperir.planning import cores
+from wrapperir.planning.cores import NoCore
 
 SOURCE = b'extern "C" long long twice(long long x) { return 2 * x; }'
 
@@ -18,7 +18,7 @@ needs_compiler = pytest.mark.skipif(
 
 
 def build_core(source: bytes, directory: Path) -> ctypes.CDLL | NoCore:
-    return native.build_core(source, PrivateCache(directory))
+    return cores.build_core(source, PrivateCache(directory))
 
 
 def twice(library: ctypes.CDLL | NoCore, value: int) -> int:
