@@ -18,6 +18,7 @@ SHARED = (
     "wrapperir.analysis",
     "wrapperir.planning",
     "wrapperir.caching",
+    "wrapperir.report",
     "wrapperir.operators",
     "wrapperir.symbolic",
     "wrapperir.fx",
@@ -31,7 +32,6 @@ PACKAGES = (
     *SHARED,
     "wrapperir",
     "wrapperir.passes",
-    "wrapperir.report",
     "wrapperir.testing",
 )
 

@@ -1,11 +1,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wrapperir.report.addresses import Span, lowest_addresses
+from wrapperir.planning import Buffer
+from wrapperir.report.build_timeline import lowest_addresses
 
 SPANS = st.lists(
     st.builds(
-        lambda size, begin, length: Span(size, begin, begin + length),
+        lambda size, begin, length: Buffer(size, begin, begin + length),
         st.integers(0, 6),
         st.integers(0, 12),
         st.integers(0, 6),
@@ -15,7 +16,7 @@ SPANS = st.lists(
 
 
 @given(SPANS)
-def test_each_has_the_lowest_address_that_is_free(spans: list[Span]) -> None:
+def test_each_has_the_lowest_address_that_is_free(spans: list[Buffer]) -> None:
     addresses = lowest_addresses(spans)
     order = sorted(range(len(spans)), key=lambda i: (spans[i].begin, i))
     before: list[int] = []

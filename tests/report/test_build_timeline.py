@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from tests.draws import draws
 from wrapperir.analysis import analyze_memory
 from wrapperir.ir import Program
-from wrapperir.report.build_timeline import build_timeline
+from wrapperir.report import build_timeline, choose_values
 from wrapperir.report.spans import MOST
-from wrapperir.report.symbol_values import choose_values
 from wrapperir.report.timeline import (
     BufferKind,
     MemoryTimeline,

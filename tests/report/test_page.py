@@ -10,10 +10,13 @@ from playwright.sync_api import Page
 from tests.report.conftest import Opener
 from tests.report.reports import HOSTILE, hostile_report, large_report, small_report
 from wrapperir.ir import Program
-from wrapperir.report import MemoryReport, format_html
-from wrapperir.report.build_timeline import build_timeline
-from wrapperir.report.symbol_values import choose_values
-from wrapperir.report.visible import visible
+from wrapperir.report import (
+    MemoryReport,
+    build_timeline,
+    choose_values,
+    format_html,
+    visible,
+)
 from wrapperir.testing import programs
 from wrapperir.text import format_with_positions
 

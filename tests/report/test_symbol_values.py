@@ -1,6 +1,6 @@
 import pytest
 
-from wrapperir.report.symbol_values import SymbolValueError, choose_values
+from wrapperir.report import SymbolValueError, choose_values
 from wrapperir.text import parse_program
 
 PROGRAM = parse_program("""\

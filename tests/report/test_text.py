@@ -3,9 +3,8 @@ import json
 import pytest
 
 from tests.report.reports import HOSTILE, hostile_report, small_report
-from wrapperir.report import format_html, format_perfetto, format_report
-from wrapperir.report.byte_counts import format_bytes
-from wrapperir.report.visible import visible
+from wrapperir.report import format_html, format_perfetto, format_report, visible
+from wrapperir.report.text import format_bytes
 
 
 def test_a_report_reads_as_text() -> None:

@@ -19,12 +19,12 @@ from wrapperir.ir import (
     evaluate_int,
     tensor,
 )
+from wrapperir.report import SymbolValueError
 from wrapperir.tuning.calls import Call, calls_of
 from wrapperir.tuning.shapes import (
     DEFAULT_UPPER,
     NotTunableError,
     Sampling,
-    SymbolValueError,
     check_given,
     samples_of,
     tensor_bytes,

@@ -53,11 +53,11 @@ from wrapperir.ir import (
     tensor,
 )
 from wrapperir.ir.builder import ProgramBuilder
+from wrapperir.report import SymbolValueError
 from wrapperir.text import format_program, parse_program
 from wrapperir.tuning.choice_cache import ChoiceCache, Entry, fresh_choice_cache
 from wrapperir.tuning.measure import LONGEST_REASON, Timer, Times
 from wrapperir.tuning.report import KernelReport
-from wrapperir.tuning.shapes import SymbolValueError
 from wrapperir.tuning.text import format_tuning
 from wrapperir.tuning.tune import Progress, Tuned, tune_program
 from wrapperir.verify import verify

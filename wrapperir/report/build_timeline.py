@@ -1,20 +1,26 @@
 """Makes a program's timeline from what the analysis knows of its storages."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate
+import sys
+from collections.abc import Mapping, Sequence
 
 from wrapperir.analysis import StorageKind, analyze_memory
 from wrapperir.diagnostics import LinePath, Position
 from wrapperir.ir import DEFAULT_SPACE, Number, PoolType, Program, TensorType
-from wrapperir.report.addresses import Span, lowest_addresses
-from wrapperir.report.flat_lines import FlatLines, flatten, format_provenance
-from wrapperir.report.spans import StorageSpan, find_spans
+from wrapperir.planning import Buffer, Sections, first_fit
+from wrapperir.report.spans import (
+    FlatLines,
+    StorageSpan,
+    find_spans,
+    flatten,
+    format_provenance,
+)
 from wrapperir.report.timeline import (
     BufferKind,
     MemoryTimeline,
     ProgramTimeline,
     TimelineBuffer,
     TimelinePool,
+    bytes_at_lines,
 )
 from wrapperir.text import format_type
 
@@ -59,16 +65,19 @@ def _memory_name(type: TensorType | PoolType) -> str:
 def _timeline(name: str, spans: Sequence[StorageSpan], flat: FlatLines) -> MemoryTimeline:
     addresses = _addresses(spans)
     count = len(flat.lines)
-    counted = [span for span in spans if _is_counted(span)]
+    buffers = tuple(
+        _buffer(span, addresses[id(span)], flat) for span in spans if not _is_pool(span)
+    )
+    pools = tuple(_pool(span, addresses[id(span)]) for span in spans if _is_pool(span))
+    counted = [buffer for buffer in buffers if buffer.kind.counted]
+    taken: Sequence[TimelineBuffer | TimelinePool] = (*counted, *pools)
     return MemoryTimeline(
         memory=name,
-        buffers=tuple(
-            _buffer(span, addresses[id(span)], flat) for span in spans if not _is_pool(span)
-        ),
-        pools=tuple(_pool(span, addresses[id(span)]) for span in spans if _is_pool(span)),
-        live=_bytes((s for s in counted if not _is_pool(s)), count),
-        held=_bytes((s for s in counted if s.within is None), count),
-        uncounted=_bytes((s for s in spans if not _is_counted(s)), count),
+        buffers=buffers,
+        pools=pools,
+        live=bytes_at_lines(counted, count),
+        held=bytes_at_lines([b for b in taken if b.pool is None], count),
+        uncounted=bytes_at_lines([b for b in buffers if not b.kind.counted], count),
     )
 
 
@@ -86,7 +95,7 @@ def _addresses(spans: Sequence[StorageSpan]) -> dict[int, int]:
     base = 0
     for counted in (True, False):
         free = [s for s in spans if s.within is None and _is_counted(s) is counted]
-        found = lowest_addresses([Span(s.size, s.begin, s.end) for s in free])
+        found = lowest_addresses([Buffer(s.size, s.begin, s.end) for s in free])
         for span, address in zip(free, found, strict=True):
             addresses[id(span)] = base + address
         base = max((addresses[id(s)] + s.size for s in free), default=0)
@@ -96,12 +105,17 @@ def _addresses(spans: Sequence[StorageSpan]) -> dict[int, int]:
     return addresses
 
 
-def _bytes(spans: Iterable[StorageSpan], count: int) -> tuple[int, ...]:
-    changes = [0] * (count + 1)
-    for span in spans:
-        changes[span.begin] += span.size
-        changes[span.end] -= span.size
-    return tuple(accumulate(changes[:-1]))
+def lowest_addresses(buffers: Sequence[Buffer]) -> list[int]:
+    """Return an address in bytes for each buffer: the lowest that is free as it begins.
+
+    This is first fit in order of time (Knuth, The Art of Computer Programming 1, 2.5).
+    """
+    sections = Sections.of(buffers)
+    begins = [(buffers[index].begin, index) for index in sections.buffers]
+    order = sorted(range(len(begins)), key=begins.__getitem__)
+    offsets, _ = first_fit(sections, order, below=None, probes=sys.maxsize)
+    found = dict(zip(sections.buffers, offsets or (), strict=True))
+    return [found.get(index, 0) for index in range(len(buffers))]
 
 
 def _buffer(span: StorageSpan, address: int, flat: FlatLines) -> TimelineBuffer:

@@ -12,14 +12,13 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import TypeAlias, Union
 
-from wrapperir.report.text import UNCOUNTED
+from wrapperir.report.text import UNCOUNTED, visible
 from wrapperir.report.timeline import (
     MemoryReport,
     MemoryTimeline,
     ProgramTimeline,
     TimelineBuffer,
 )
-from wrapperir.report.visible import visible
 
 Json: TypeAlias = Union[str, int, list["Json"], dict[str, "Json"]]
 TraceEvent: TypeAlias = dict[str, Json]
@@ -31,7 +30,7 @@ def format_perfetto(report: MemoryReport) -> str:
     threads = count(len(report.versions) + 1)
     for process, version in enumerate(report.versions, 1):
         name = f"{report.program} of {report.source}, {version.label}"
-        events.append(_named("process_name", process, process, name))
+        events.append(_named("process", process, process, name))
         events += _version_events(version, process, threads)
     symbols: dict[str, Json] = {
         visible(s.name): visible(f"{s.value} ({s.reason})") for s in report.symbols
@@ -47,28 +46,22 @@ def _version_events(
     version: ProgramTimeline, process: int, threads: Iterator[int]
 ) -> Iterator[TraceEvent]:
     thread = next(threads)
-    yield _named("thread_name", process, thread, "lines")
+    yield _named("thread", process, thread, "lines")
     for index, line in enumerate(version.lines):
-        arguments: TraceEvent = {"line": line.number}
-        yield _slice(line.text, "line", process, thread, (index, index + 1), arguments)
+        place: TraceEvent = {"cat": "line", "tid": thread, "ts": index, "dur": 1}
+        yield _event("X", line.text, process, {"line": line.number}) | place
     for memory in version.memories:
         yield from _counters(memory, process)
         for what, counted in (("buffers", True), (UNCOUNTED, False)):
             own = [buffer for buffer in memory.buffers if buffer.kind.counted is counted]
             for lane, buffers in enumerate(lanes(own), 1):
                 thread = next(threads)
-                name = f"{memory.memory} {what} {lane}"
-                yield _named("thread_name", process, thread, name)
-                for buffer in buffers:
-                    yield _buffer_slice(buffer, version, process, thread)
-
-
-def _buffer_slice(
-    buffer: TimelineBuffer, version: ProgramTimeline, process: int, thread: int
-) -> TraceEvent:
-    span = (buffer.begin, buffer.end)
-    arguments = _arguments(buffer, version)
-    return _slice(f"%{buffer.name}", "buffer", process, thread, span, arguments)
+                yield _named("thread", process, thread, f"{memory.memory} {what} {lane}")
+                for b in buffers:
+                    arguments = _arguments(b, version)
+                    place = {"cat": "buffer", "tid": thread}
+                    place |= {"ts": b.begin, "dur": b.end - b.begin}
+                    yield _event("X", f"%{b.name}", process, arguments) | place
 
 
 def lanes(buffers: Sequence[TimelineBuffer]) -> list[list[TimelineBuffer]]:
@@ -91,33 +84,14 @@ def lanes(buffers: Sequence[TimelineBuffer]) -> list[list[TimelineBuffer]]:
 
 
 def _counters(memory: MemoryTimeline, process: int) -> Iterator[TraceEvent]:
-    pools = _pool_bytes(memory)
-    series = {"live": memory.live, "held": memory.held, "pool height": pools}
+    series = {"live": memory.live, "held": memory.held, "pool height": memory.pool_bytes}
     for name, values in series.items():
         previous = None
         for index, value in enumerate([*values, 0]):
             if value != previous:
-                yield {
-                    "name": visible(f"{memory.memory} {name}"),
-                    "ph": "C",
-                    "ts": index,
-                    "pid": process,
-                    "args": {"bytes": value},
-                }
+                event = _event("C", f"{memory.memory} {name}", process, {"bytes": value})
+                yield event | {"ts": index}
             previous = value
-
-
-def _pool_bytes(memory: MemoryTimeline) -> list[int]:
-    changes = [0] * (len(memory.live) + 1)
-    for pool in memory.pools:
-        if pool.pool is None:
-            changes[pool.begin] += pool.size
-            changes[pool.end] -= pool.size
-    total, totals = 0, list[int]()
-    for change in changes[:-1]:
-        total += change
-        totals.append(total)
-    return totals
 
 
 def _arguments(buffer: TimelineBuffer, version: ProgramTimeline) -> TraceEvent:
@@ -139,32 +113,10 @@ def _arguments(buffer: TimelineBuffer, version: ProgramTimeline) -> TraceEvent:
     return {"bytes": buffer.size, **texts}
 
 
-def _slice(
-    name: str,
-    category: str,
-    process: int,
-    thread: int,
-    span: tuple[int, int],
-    arguments: TraceEvent,
-) -> TraceEvent:
-    begin, end = span
-    return {
-        "name": visible(name),
-        "cat": category,
-        "ph": "X",
-        "ts": begin,
-        "dur": end - begin,
-        "pid": process,
-        "tid": thread,
-        "args": arguments,
-    }
-
-
 def _named(kind: str, process: int, thread: int, name: str) -> TraceEvent:
-    return {
-        "name": kind,
-        "ph": "M",
-        "pid": process,
-        "tid": thread,
-        "args": {"name": visible(name)},
-    }
+    event = _event("M", f"{kind}_name", process, {"name": visible(name)})
+    return event | {"tid": thread}
+
+
+def _event(phase: str, name: str, process: int, arguments: TraceEvent) -> TraceEvent:
+    return {"name": visible(name), "ph": phase, "pid": process, "args": arguments}

@@ -1,6 +1,6 @@
 """Giving a program's symbols values, so that its sizes are numbers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from wrapperir.ir import (
     EvaluationError,
@@ -16,7 +16,7 @@ from wrapperir.ir.blocks import walk_lines
 from wrapperir.report.timeline import SymbolValue
 
 USUAL = 64
-"""What a size is taken to be that nothing says anything of."""
+"""The value of a symbol that is neither given nor computed, if it is in the range."""
 
 
 class SymbolValueError(ValueError):
@@ -35,10 +35,7 @@ def choose_values(program: Program, given: Mapping[str, int]) -> tuple[SymbolVal
     lines = walk_lines((*program.symbols, *program.lines))
     defined = (line for line in lines if isinstance(line, SymbolDefinitionLine))
     symbols = [symbol for symbol in defined if symbol.kind is SymbolKind.INT]
-    unknown = sorted(given.keys() - {symbol.symbol for symbol in symbols})
-    if unknown:
-        names = ", ".join(symbol.symbol for symbol in symbols[:20]) or "none"
-        raise SymbolValueError(f"the program has no symbol {unknown[0]} (it has {names})")
+    check_values(symbols, {name: (value,) for name, value in given.items()})
     values: dict[str, Number] = {}
     chosen: list[SymbolValue] = []
     for symbol in symbols:
@@ -48,13 +45,30 @@ def choose_values(program: Program, given: Mapping[str, int]) -> tuple[SymbolVal
     return tuple(chosen)
 
 
+def check_values(
+    symbols: Sequence[SymbolDefinitionLine], given: Mapping[str, Sequence[int]]
+) -> None:
+    """Check that values are given for known symbols, within their ranges.
+
+    Raises:
+        SymbolValueError: a value is for no symbol or out of range.
+    """
+    known = {line.symbol: line for line in symbols}
+    for name, values in given.items():
+        if name not in known:
+            names = ", ".join(list(known)[:20]) or "none"
+            raise SymbolValueError(f"the program has no symbol {name} (it has {names})")
+        for value in values:
+            if _in_range(known[name], value) != value:
+                bounds = _range(known[name])
+                raise SymbolValueError(f"{name} = {value} is not in its range {bounds}")
+
+
 def _choose(
     symbol: SymbolDefinitionLine, given: int | None, values: Mapping[str, Number]
 ) -> SymbolValue:
     name = symbol.symbol
     if given is not None:
-        if _in_range(symbol, given) != given:
-            raise SymbolValueError(f"{name} = {given} is not in its range {_range(symbol)}")
         return SymbolValue(name=name, value=given, reason="given")
     if isinstance(symbol.source, int | Symbol | Operation):
         value: int | None

@@ -1,8 +1,8 @@
 """Writes a memory report as text: a summary, and the largest buffers at the peak."""
 
+import re
 from collections.abc import Iterator, Sequence
 
-from wrapperir.report.byte_counts import format_bytes
 from wrapperir.report.timeline import (
     BufferKind,
     MemoryReport,
@@ -11,15 +11,39 @@ from wrapperir.report.timeline import (
     TimelineBuffer,
     at_peak,
 )
-from wrapperir.report.visible import visible
 
 LARGEST = 10
 """How many buffers at the peak a report names."""
 
 UNCOUNTED = "inputs, constants and kept workspaces"
-"""What is there before a call."""
+"""The memory that exists before a call."""
 
 _WIDEST = 100
+
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+_UNSEEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
+
+
+def visible(text: str) -> str:
+    """Return text with control characters, and those that reorder text, as escapes."""
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def format_bytes(count: int) -> str:
+    """Return bytes in the largest unit of 1024s that leaves at least one: ``1.5 MiB``.
+
+    A rounded number has three significant digits or more.
+    """
+    unit = min(max(0, (abs(count).bit_length() - 1) // 10), len(_UNITS) - 1)
+    if unit == 0:
+        return "1 byte" if count == 1 else f"{count} bytes"
+    value = count / 1024**unit
+    digits = 2 if value < 10 else 1 if value < 100 else 0
+    text = f"{value:.{digits}f}"
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text} {_UNITS[unit]}"
 
 
 def format_report(report: MemoryReport) -> str:
@@ -89,7 +113,7 @@ def _percent(part: Sequence[TimelineBuffer], whole: Sequence[TimelineBuffer]) ->
 
 
 def place(version: ProgramTimeline, index: int) -> str:
-    """Return where a line is: its number in the program's text."""
+    """Return the number of a line in the program's text: ``line 7``."""
     if not version.lines:
         return "no line"
     return f"line {version.lines[index].number}"

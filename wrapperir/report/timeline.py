@@ -5,8 +5,9 @@ in the order of the text.  So the two blocks of a ``conditional`` come after eac
 and a loop's body once; what is alive around the line is alive in them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from enum import StrEnum
+from itertools import accumulate
 
 from attrs import frozen
 
@@ -129,9 +130,14 @@ class MemoryTimeline:
         return taken + sum(pool.pool is None for pool in self.pools)
 
     @property
+    def pool_bytes(self) -> tuple[int, ...]:
+        """The bytes of pools held at each line; those in other pools do not count."""
+        return bytes_at_lines([p for p in self.pools if p.pool is None], len(self.live))
+
+    @property
     def pool_height(self) -> int:
-        """The most bytes of pools held at a line; those in other pools do not count."""
-        return most_alive([pool for pool in self.pools if pool.pool is None])
+        """The most bytes of pools held at a line."""
+        return max(self.pool_bytes, default=0)
 
 
 @frozen(kw_only=True)
@@ -169,13 +175,12 @@ def at_peak(timeline: MemoryTimeline) -> list[TimelineBuffer]:
     return sorted(alive, key=lambda b: (-b.size, b.begin, b.name))
 
 
-def most_alive(spans: Sequence[TimelinePool]) -> int:
-    """Return the most bytes of ``spans`` alive at once."""
-    changes = sorted(
-        change for s in spans for change in ((s.begin, s.size), (s.end, -s.size))
-    )
-    most = alive = 0
-    for _, change in changes:
-        alive += change
-        most = max(most, alive)
-    return most
+def bytes_at_lines(
+    spans: Iterable[TimelineBuffer | TimelinePool], count: int
+) -> tuple[int, ...]:
+    """Return the bytes of the buffers and pools alive at each of ``count`` lines."""
+    changes = [0] * (count + 1)
+    for span in spans:
+        changes[span.begin] += span.size
+        changes[span.end] -= span.size
+    return tuple(accumulate(changes[:-1]))

@@ -19,6 +19,7 @@ from wrapperir.ir import (
     evaluate_int,
     storage_extent,
 )
+from wrapperir.report import SymbolValueError, check_values
 from wrapperir.tuning.calls import Call
 
 DEFAULT_UPPER = 1 << 16
@@ -39,10 +40,6 @@ Values = dict[str, Number]
 
 class NotTunableError(Exception):
     """A call cannot be timed; the message says why, for the report."""
-
-
-class SymbolValueError(ValueError):
-    """A value was given for an unknown or computed symbol, or outside its range."""
 
 
 @frozen
@@ -68,19 +65,10 @@ def check_given(
         SymbolValueError: there is no such symbol, it is computed from others, a value is
             not in its range, or there are too many combinations.
     """
-    known = {line.symbol: line for line in symbols}
-    for name, values in given.items():
-        line = known.get(name)
-        if line is None:
-            names = ", ".join(list(known)[:20]) or "none"
-            raise SymbolValueError(f"the program has no symbol {name} (it has {names})")
-        if _is_computed(line):
-            raise SymbolValueError(f"{name} is computed from other symbols")
-        low, high = line.lower, line.upper
-        for value in values:
-            if (low is not None and value < low) or (high is not None and value > high):
-                bounds = f"{'' if low is None else low}..{'' if high is None else high}"
-                raise SymbolValueError(f"{name} = {value} is not in its range {bounds}")
+    check_values(symbols, given)
+    for line in symbols:
+        if line.symbol in given and _is_computed(line):
+            raise SymbolValueError(f"{line.symbol} is computed from other symbols")
     if math.prod(len(values) for values in given.values()) > MOST_GIVEN:
         raise SymbolValueError(f"there are more than {MOST_GIVEN} combinations of values")
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from wrapperir.ir import Expr, ExprOp, Operation
-from wrapperir.report.visible import visible
+from wrapperir.report import visible
 from wrapperir.text import format_expr
 from wrapperir.tuning.report import CaseReport, KernelReport, TuningReport
 from wrapperir.tuning.scores import Score, chosen_score, single_scores

@@ -38,7 +38,7 @@ function describeBuffer(kinds, version, buffers, index) {
   if (line >= 0) lines.push(`line ${version.numbers[line]}: ${version.texts[line]}`);
   const writer = buffers.writer[index];
   if (writer >= 0) lines.push(`written at line ${version.numbers[writer]}: ${version.texts[writer]}`);
-  if (buffers.from[index]) lines.push(`from ${buffers.from[index]}`);
+  if (buffers.provenance[index]) lines.push(`from ${buffers.provenance[index]}`);
   return lines;
 }
 

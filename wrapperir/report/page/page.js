@@ -72,7 +72,7 @@ function drawLargest() {
     if (line >= 0) addPart(maker, version.texts[line], "maker");
     const writer = buffers.writer[index];
     if (writer >= 0) addPart(maker, `line ${version.numbers[writer]}: ${version.texts[writer]}`, "below");
-    if (buffers.from[index]) addPart(maker, `from ${buffers.from[index]}`, "below");
+    if (buffers.provenance[index]) addPart(maker, `from ${buffers.provenance[index]}`, "below");
     return row;
   });
   largest.replaceChildren(...rows);
