@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from attrs import frozen
+from attrs import fields_dict, frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit import Emitter, GraphCompiler
@@ -35,7 +35,7 @@ class BackendOptions:
     compile_graph: GraphCompiler | None = None
 
 
-OPTIONS = ("emitter", "passes", "dump_dir", "check_memory", "compile_graph")
+OPTIONS = tuple(fields_dict(BackendOptions))
 
 
 def wrapperir_backend(
@@ -79,21 +79,21 @@ def read_options(options: Mapping[str, object]) -> BackendOptions:
         )
     emitter = options.get("emitter", "python")
     if not isinstance(emitter, str | Emitter):
-        raise _invalid("emitter", "the name of an installed emitter, or one", emitter)
+        raise _mistyped("emitter", "an emitter, or the name of one", emitter)
     passes = options.get("passes")
     names = _strings(passes)
     if passes is not None and names is None:
-        raise _invalid("passes", "a sequence of names of passes", passes)
+        raise _mistyped("passes", "a sequence of names of passes", passes)
     dump_dir = options.get("dump_dir")
     if dump_dir is not None and not isinstance(dump_dir, str | os.PathLike):
-        raise _invalid("dump_dir", "a path", dump_dir)
+        raise _mistyped("dump_dir", "a path", dump_dir)
     check_memory = options.get("check_memory", False)
     if not isinstance(check_memory, bool):
-        raise _invalid("check_memory", "true or false", check_memory)
+        raise _mistyped("check_memory", "true or false", check_memory)
     compile_graph = options.get("compile_graph")
     if compile_graph is not None and not callable(compile_graph):
         wanted = "a function that takes a torch.fx.GraphModule and returns a callable"
-        raise _invalid("compile_graph", wanted, compile_graph)
+        raise _mistyped("compile_graph", wanted, compile_graph)
     return BackendOptions(
         emitter=emitter,
         passes=names,
@@ -112,10 +112,9 @@ def _strings(value: object) -> tuple[str, ...] | None:
     return strings if len(strings) == len(items) else None
 
 
-def _invalid(name: str, wanted: str, value: object) -> DiagnosticError:
-    return Code.INVALID_OPTION.error(
-        f"option {name!r} is {wanted}, not {type(value).__name__}"
-    )
+def _mistyped(name: str, wanted: str, value: object) -> DiagnosticError:
+    message = f"option {name!r} is {wanted}, not {type(value).__name__}"
+    return Code.INVALID_OPTION.error(message)
 
 
 def compile_lowered(lowered: "Lowered", options: BackendOptions, role: str) -> "Loaded":
@@ -140,8 +139,9 @@ def compile_lowered(lowered: "Lowered", options: BackendOptions, role: str) -> "
     try:
         folder = None if root is None else dump_folder(root, role)
     except OSError as error:
+        where = f"option 'dump_dir': {str(root)!r}"
         raise Code.INVALID_OPTION.error(
-            f"option 'dump_dir': {str(root)!r} cannot be written: {error.strerror}"
+            f"{where} cannot be written: {error.strerror}"
         ) from error
     return compile_program(
         lowered.program,

@@ -107,7 +107,7 @@ def _program_folders(path: Path) -> list[Path]:
 
 def _checked_folder(name: object) -> str:
     if not isinstance(name, str) or not (name == "." or name.isdecimal()):
-        raise ValueError(f"{name!r:.40} is no folder of a program")
+        raise ValueError(f"{name!r:.40} is not the folder of a program")
     return name
 
 
