@@ -125,10 +125,10 @@ def test_a_page_to_standard_output_is_alone_there(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("size", "message"),
     [
-        ("s0", "'s0' is no SYMBOL=NUMBER"),
-        ("s0=", "'s0=' is no SYMBOL=NUMBER"),
-        ("s0=many", "'s0=many' is no SYMBOL=NUMBER"),
-        ("=3", "'=3' is no SYMBOL=NUMBER"),
+        ("s0", "'s0' is not SYMBOL=NUMBER"),
+        ("s0=", "'s0=' is not SYMBOL=NUMBER"),
+        ("s0=many", "'s0=many' is not SYMBOL=NUMBER"),
+        ("=3", "'=3' is not SYMBOL=NUMBER"),
         ("s1=3", "no symbol s1 (it has s0)"),
         ("s0=65", "s0 = 65 is not in its range 1..64"),
     ],

@@ -84,7 +84,7 @@ def test_run_checks_inputs_before_anything_is_executed(
     (folder / "kernel.wir").write_text(KERNEL)
     (folder / "x.pt").touch()
     # A tensor of the meta device is loaded as one of the CPU, so files are not read here.
-    monkeypatch.setattr("wrapperir.cli.value_files.load_inputs", giving(inputs))
+    monkeypatch.setattr("wrapperir.cli.values.load_inputs", giving(inputs))
     result = invoke("run", "kernel.wir", "--inputs", "x.pt", *options)
     assert result.exit_code == 1, result.output
     assert code in result.stderr
@@ -273,7 +273,7 @@ def test_a_file_of_values_is_refused_in_our_words(folder: Path) -> None:
     assert f"object.pt holds {__name__}.Faulty, which is neither" in result.stderr
     (folder / "bad.pt").write_bytes(b"not a file of tensors")
     result = invoke("run", "add.wir", "--inputs", "bad.pt")
-    assert "bad.pt is no file that torch.save or safetensors wrote" in result.stderr
+    assert "bad.pt is not a file that torch.save or safetensors wrote" in result.stderr
     assert "weights_only" not in result.stderr
 
 

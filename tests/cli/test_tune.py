@@ -137,9 +137,9 @@ def test_values_of_symbols_are_given(timer: Pretended) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--symbol", "s0"), "'s0' is no SYMBOL=NUMBER"),
-        (("--symbol", "s0=1,,2"), "is no SYMBOL=NUMBER"),
-        (("--symbol", "=1"), "is no SYMBOL=NUMBER"),
+        (("--symbol", "s0"), "'s0' is not SYMBOL=NUMBER"),
+        (("--symbol", "s0=1,,2"), "is not SYMBOL=NUMBER"),
+        (("--symbol", "=1"), "is not SYMBOL=NUMBER"),
         (("--symbol", "s0=0"), "s0 = 0 is not in its range 1..100000"),
         (("--symbol", "s9=1"), "the program has no symbol s9 (it has s0)"),
         (("--samples", "0"), "0 is not in the range"),

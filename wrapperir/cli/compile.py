@@ -1,11 +1,14 @@
 """``wrapperir compile``: compiles a function, module or program to a directory."""
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
+from attrs import evolve
 
-from wrapperir.cli.opt import check_names
+from wrapperir import __version__
 from wrapperir.cli.options import (
     EMITTER,
     diagnostics_format_option,
@@ -15,7 +18,21 @@ from wrapperir.cli.options import (
 )
 from wrapperir.cli.progress import stage
 from wrapperir.cli.report import notice, reporting, working_on
-from wrapperir.cli.source import NOWHERE, printed, read_source
+from wrapperir.cli.source import (
+    NOWHERE,
+    PROGRAM_JSON,
+    PROGRAM_TEXT,
+    format_as,
+    printed,
+    read_source,
+)
+from wrapperir.diagnostics import Code
+from wrapperir.ir import Program
+from wrapperir.loading import COMPILED_MANIFEST
+
+if TYPE_CHECKING:
+    from wrapperir.emit import Artifact, Emitter
+    from wrapperir.frontend import Lowered
 
 
 @click.command(
@@ -50,7 +67,7 @@ from wrapperir.cli.source import NOWHERE, printed, read_source
 @pass_option
 @diagnostics_format_option
 @reporting
-def command(
+def compile_command(
     target: str,
     output: str,
     frontend: str,
@@ -72,14 +89,12 @@ def command(
     This executes code: the file and the function or module in it; of a program, what
     building its kernels executes.
     """
-    from wrapperir.emit import emit_program
-    from wrapperir.emit.pipeline import build_artifact, find_emitter, prepare_program
-    from wrapperir.frontend import Lowered
+    from wrapperir.emit.pipeline import find_emitter, prepare_program
+    from wrapperir.passes import run_passes
 
     chosen = find_emitter(emitter)
-    check_names(passes)
+    run_passes(Program(), passes)  # refuses a name that is not a pass
     with stage("loading torch ..."):
-        from wrapperir.cli.compiled import Compiled, check_directory, write_compiled
         from wrapperir.cli.lowering import (
             check_target,
             is_program,
@@ -101,14 +116,9 @@ def command(
         with stage(f"lowering {target} ..."):
             lowered = lower_target(target, frontend)
         working_on(printed(lowered.program, "<program>"))
-    with stage("emitting the program ..."):
-        program = prepare_program(lowered.program, passes)
-        artifact = emit_program(program, chosen)
-    with stage("building the program ..."):
-        artifact = build_artifact(program, artifact, chosen, lowered.constants)
-    working_on(NOWHERE)
-    compiled = Compiled(Lowered(program, lowered.constants), artifact)
-    write_compiled(compiled, target, Path(output))
+    program = prepare_program(lowered.program, passes)
+    lowered = evolve(lowered, program=program)
+    write_compiled(lowered, chosen, target, Path(output))
     click.echo(
         f"{output}: {program.name}: {_counted(len(program.lines), 'line')}, "
         f"{_counted(len(program.definitions), 'kernel')}, "
@@ -118,3 +128,82 @@ def command(
 
 def _counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def check_directory(directory: Path) -> None:
+    """Refuse a directory to write to that is neither empty nor written by ``compile``.
+
+    Raises:
+        DiagnosticError: WIR710, it holds something else.
+        OSError: it cannot be read.
+    """
+    if directory.exists() and not _replaceable(directory):
+        raise Code.INVALID_ARTIFACT.error(
+            f"{directory} exists and was not written by compile, so it is not replaced",
+            hint="give a new or empty directory",
+        )
+
+
+def write_compiled(
+    lowered: "Lowered",
+    emitter: "Emitter",
+    target: str,
+    directory: Path,
+    more: Mapping[str, str] | None = None,
+) -> None:
+    """Emit and build a verified program; write it, its constants and its artifact.
+
+    ``more`` has further files of the artifact.  All is written or nothing; a directory that
+    ``compile`` wrote earlier is replaced.
+
+    Raises:
+        DiagnosticError: as :func:`check_directory`; or what the emitter reports.
+        OSError: it cannot be written.
+    """
+    from wrapperir.emit import emit_program
+    from wrapperir.emit.artifact import replacing
+    from wrapperir.emit.constants import write_with_constants
+    from wrapperir.emit.pipeline import build_artifact
+
+    program = lowered.program
+    with stage("emitting the program ..."):
+        artifact = emit_program(program, emitter)
+    with stage("building the program ..."):
+        artifact = build_artifact(program, artifact, emitter, lowered.constants)
+    artifact = evolve(artifact, files={**artifact.files, **(more or {})})
+    working_on(NOWHERE)
+    check_directory(directory)
+    with replacing(directory) as new:
+        (new / PROGRAM_TEXT).write_text(format_as(program, "text"), encoding="utf-8")
+        (new / PROGRAM_JSON).write_text(format_as(program, "json"), encoding="utf-8")
+        write_with_constants(program, artifact, lowered.constants, new / artifact.emitter)
+        manifest = _format_manifest(program, artifact, target)
+        (new / COMPILED_MANIFEST).write_text(manifest, encoding="utf-8")
+
+
+def _format_manifest(program: Program, artifact: "Artifact", target: str) -> str:
+    import torch
+
+    manifest = {
+        "wrapperir_compiled": 1,
+        "wrapperir": __version__,
+        "torch": torch.__version__,
+        "target": target,
+        "programs": [
+            {
+                "folder": ".",
+                "name": program.name,
+                "emitter": artifact.emitter,
+                "entry": f"{artifact.emitter}/{artifact.entry}",
+                "inputs": [input.name for input in program.inputs],
+                "outputs": len(program.outputs),
+            }
+        ],
+    }
+    return json.dumps(manifest, indent=2) + "\n"
+
+
+def _replaceable(directory: Path) -> bool:
+    return directory.is_dir() and (
+        (directory / COMPILED_MANIFEST).is_file() or not any(directory.iterdir())
+    )

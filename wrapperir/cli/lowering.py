@@ -1,11 +1,21 @@
-"""Turns the target of ``compile`` into a program with constants."""
+"""Turns the target of ``compile`` into a program with constants.
 
+A target is a function or module in a Python file that has example inputs, an exported
+program, or a program of ours.
+"""
+
+import importlib.util
+import inspect
 import logging
-from collections.abc import Callable
+import sys
+import traceback
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, cast
 
 import torch
+from attrs import frozen
 from torch.fx.traceback import annotate_fn
 
 from wrapperir.cli.source import (
@@ -15,11 +25,16 @@ from wrapperir.cli.source import (
     Source,
     parse_source,
 )
-from wrapperir.cli.target import Target, guarded, load_target, split_target
-from wrapperir.cli.value_files import load_constants
+from wrapperir.cli.values import load_constants
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Note
 from wrapperir.emit.constants import read_constants
 from wrapperir.frontend import Lowered
 from wrapperir.loading import find_artifacts
+
+_FORMS = (
+    "define example_inputs() or EXAMPLE_INPUTS: a tensor, a tuple of the positional "
+    "arguments, a dict of the keyword arguments, or a pair of a tuple and a dict"
+)
 
 
 class _AsModule(torch.nn.Module):
@@ -60,8 +75,12 @@ def lower_target(text: str, frontend: str) -> Lowered:
     else:
         exported = guarded(path, _export, load_target(text))
     if frontend == "export":
-        return _lower(exported)
-    lowered: Lowered = guarded(path, _fuse, exported)
+        from wrapperir.frontend.export import lower_exported
+
+        return lower_exported(exported)
+    from wrapperir.frontend.inductor import lower_exported as lower_fused
+
+    lowered: Lowered = guarded(path, lower_fused, exported)
     return lowered
 
 
@@ -75,24 +94,12 @@ def _load(path: Path) -> torch.export.ExportedProgram:
         logger.disabled = was_disabled
 
 
-def _export(target: Target) -> torch.export.ExportedProgram:
+def _export(target: "Target") -> torch.export.ExportedProgram:
     function = target.function
     module = function if isinstance(function, torch.nn.Module) else _AsModule(function)
     return torch.export.export(
         module, target.args, target.kwargs, dynamic_shapes=target.dynamic_shapes
     )
-
-
-def _lower(exported: torch.export.ExportedProgram) -> Lowered:
-    from wrapperir.frontend.export import lower_exported
-
-    return lower_exported(exported)
-
-
-def _fuse(exported: torch.export.ExportedProgram) -> Lowered:
-    from wrapperir.frontend.inductor import lower_exported
-
-    return lower_exported(exported)
 
 
 def is_program(target: str) -> bool:
@@ -126,3 +133,137 @@ def _folder(target: str) -> Path | None:
     if target != STANDARD_INPUT and path.is_dir():
         return path
     return path.parent if path.name in {PROGRAM_TEXT, PROGRAM_JSON} else None
+
+
+@frozen
+class Target:
+    """A function or module to compile, and the arguments of one call."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    dynamic_shapes: Any
+
+
+def split_target(text: str) -> tuple[Path, str]:
+    """Return the file and name of ``FILE.py:NAME``.
+
+    Raises:
+        DiagnosticError: WIR900, it is spelled otherwise.
+    """
+    file, colon, name = text.rpartition(":")
+    if not colon or not file.endswith(".py") or not name.isidentifier():
+        raise Code.TARGET_SPELLING.error(
+            f"{text[:200]!r} is neither FILE.py:NAME nor a .pt2 file",
+            hint="write the file, a colon, and the name of a function or module in it",
+        )
+    return Path(file), name
+
+
+def load_target(text: str) -> Target:
+    """Run a Python file and return what ``FILE.py:NAME`` names, with its example inputs.
+
+    A class is called without arguments.  ``DYNAMIC_SHAPES`` in the file is
+    passed to ``torch.export`` as ``dynamic_shapes``.
+
+    Raises:
+        DiagnosticError: WIR900 to WIR903.
+        OSError: the file cannot be read.
+    """
+    path, name = split_target(text)
+    path.open("rb").close()  # errors of the file are not errors of its code
+    module = _run_file(path)
+    found: Any = getattr(module, name, None)
+    if inspect.isclass(found):
+        found = guarded(path, found)
+    if not callable(found):
+        defined = [n for n, v in vars(module).items() if callable(v) and n[:1] != "_"]
+        raise Code.TARGET_MISSING.error(
+            f"{path} defines no function or module {name}",
+            hint=f"it defines {', '.join(defined[:20])}" if defined else None,
+        )
+    inputs: Any = getattr(module, "EXAMPLE_INPUTS", None)
+    if callable(maker := getattr(module, "example_inputs", None)):
+        inputs = guarded(path, maker)
+    args, kwargs = _arguments(path, inputs)
+    shapes: Any = getattr(module, "DYNAMIC_SHAPES", None)
+    return Target(found, args, kwargs, shapes)
+
+
+def _run_file(path: Path) -> ModuleType:
+    name = "__wrapperir_target__"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.parent.resolve()))
+    guarded(path, spec.loader.exec_module, module)
+    return module
+
+
+def guarded(path: Path, run: Callable[..., Any], *args: Any) -> Any:
+    """Return ``run(*args)``; its errors become diagnostics.
+
+    Raises:
+        DiagnosticError: WIR901 with the error and the place in the user's file; or WIR709,
+            Inductor finds no C++ compiler.
+    """
+    try:
+        return run(*args)
+    except DiagnosticError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise DiagnosticError(_failure(path, error)) from None
+
+
+def _failure(path: Path, error: BaseException) -> Diagnostic:
+    resolved = str(path.resolve())
+    places = [
+        f"{path}:{frame.lineno}, in {frame.name}"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if str(Path(frame.filename).resolve()) == resolved
+    ]
+    if isinstance(error, SyntaxError) and error.lineno is not None:
+        places = [f"{error.filename}:{error.lineno}"]
+    if _lacks_compiler(error):
+        return Diagnostic(
+            Code.KERNEL_BUILD_FAILED,
+            f"there is no C++ compiler, which Inductor needs to compile {path}",
+            hint="install one, such as g++, or set CXX to it",
+        )
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    message = f"{type(error).__name__}: {' '.join(lines[:6])}"[:1000]
+    return Diagnostic(
+        Code.TARGET_FAILED,
+        f"{path} failed: {message}",
+        notes=tuple(Note(message=f"raised at {place}") for place in places[-1:]),
+    )
+
+
+def _lacks_compiler(error: BaseException) -> bool:
+    """Return whether Inductor found no compiler; its own error is wrapped in another."""
+    causes = (error, getattr(error, "inner_exception", None), error.__cause__)
+    return any(type(cause).__name__ == "InvalidCxxCompiler" for cause in causes)
+
+
+def _arguments(path: Path, inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    match inputs:
+        case torch.Tensor():
+            return (inputs,), {}
+        case (tuple() | list(), dict()):
+            args, kwargs = cast(tuple[tuple[Any, ...], dict[Any, Any]], inputs)
+            return tuple(args), _keywords(kwargs)
+        case tuple() | list():
+            return tuple(cast(tuple[Any, ...], inputs)), {}
+        case dict():
+            return (), _keywords(cast(Mapping[Any, Any], inputs))
+        case _:
+            what = "gives no example inputs"
+            if inputs is not None:
+                what = f"gives a {type(inputs).__name__} as example inputs"
+            raise Code.EXAMPLE_INPUTS.error(f"{path} {what}", hint=_FORMS)
+
+
+def _keywords(kwargs: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(key): value for key, value in kwargs.items()}

@@ -1,4 +1,4 @@
-"""The ``wrapperir`` command: one module a subcommand, each loaded when it is used."""
+"""The ``wrapperir`` command; the modules of subcommands are loaded when they are used."""
 
 import importlib
 
@@ -6,23 +6,24 @@ import click
 
 from wrapperir import __version__
 
-_COMMANDS = (
-    *("compile", "emit", "memory", "opt", "package", "plugins", "print", "run"),
-    *("tune", "verify"),
-)
+_MODULES = {
+    **dict.fromkeys(("compile", "memory", "run", "tune")),
+    **dict.fromkeys(("emit", "opt", "package", "plugins", "print", "verify"), "programs"),
+}
+"""The module of each subcommand, ``None`` for a module of the same name."""
 
 
 class _LateGroup(click.Group):
     """Imports a subcommand's module when the subcommand is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
+        return sorted(_MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
+        if cmd_name not in _MODULES:
             return None
-        module = importlib.import_module(f"wrapperir.cli.{cmd_name}")
-        command = module.command
+        module = f"wrapperir.cli.{_MODULES[cmd_name] or cmd_name}"
+        command = getattr(importlib.import_module(module), f"{cmd_name}_command")
         assert isinstance(command, click.Command)
         return command
 

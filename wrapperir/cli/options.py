@@ -1,5 +1,6 @@
 """Options that several subcommands take."""
 
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -53,6 +54,14 @@ def _summary(function: Callable[..., object]) -> str:
     return (function.__doc__ or "").partition("\n")[0].replace("``", "")
 
 
+def seed_option(help: str) -> Callable[[F], F]:
+    """Take the seed of random numbers."""
+    numbers = click.IntRange(0, 2**63 - 1)
+    return click.option(
+        "--seed", type=numbers, metavar="N", default=0, show_default=True, help=help
+    )
+
+
 def check_memory_option(function: F) -> F:
     """Take whether emitted code checks its memory."""
     return click.option(
@@ -62,28 +71,21 @@ def check_memory_option(function: F) -> F:
     )(function)
 
 
+def _format_option(name: str, help: str) -> Callable[[F], F]:
+    forms = click.Choice(["text", "json"])
+    return click.option(
+        "--format", name, type=forms, default="text", show_default=True, help=help
+    )
+
+
 def diagnostics_format_option(function: F) -> F:
     """Take the form of diagnostics."""
-    return click.option(
-        "--format",
-        "form",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        show_default=True,
-        help="How to show diagnostics.",
-    )(function)
+    return _format_option("form", "How to show diagnostics.")(function)
 
 
 def spelling_option(function: F) -> F:
     """Take the spelling of a program to write."""
-    return click.option(
-        "--format",
-        "to",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        show_default=True,
-        help="The spelling to write.",
-    )(function)
+    return _format_option("to", "The spelling to write.")(function)
 
 
 def output_option(function: F) -> F:
@@ -91,6 +93,33 @@ def output_option(function: F) -> F:
     return click.option(
         "-o", "--output", metavar="FILE", help="Write here, not to standard output."
     )(function)
+
+
+def symbol_option(flag: str, name: str, metavar: str, help: str) -> Callable[[F], F]:
+    """Take values of symbols, as a mapping from symbols to tuples of numbers.
+
+    With a metavar ``SYMBOL=NUMBER,...`` an option may give several numbers.
+    """
+    number = r"-?\d{1,18}"
+    several = metavar.endswith(",...")
+    wanted = re.compile(f"{number}(,{number})*" if several else number, re.ASCII)
+    example = "s0=64,128,4096" if several else "s0=128"
+
+    def read(
+        context: click.Context, parameter: click.Parameter, given: tuple[str, ...]
+    ) -> dict[str, tuple[int, ...]]:
+        symbols: dict[str, tuple[int, ...]] = {}
+        for text in given:
+            symbol, _, values = text.partition("=")
+            if not symbol or not wanted.fullmatch(values):
+                raise click.BadParameter(f"{text!r} is not {metavar}, such as {example}")
+            numbers = dict.fromkeys(map(int, values.split(",")))
+            symbols[symbol] = (*symbols.get(symbol, ()), *numbers)
+        return symbols
+
+    return click.option(
+        flag, name, metavar=metavar, multiple=True, callback=read, help=help
+    )
 
 
 def examples(*lines: str) -> str:

@@ -1,9 +1,9 @@
 """Progress of long work on standard error."""
 
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Protocol, TextIO
+from typing import TextIO, TypeAlias
 
 import click
 
@@ -21,20 +21,17 @@ def stage(what: str) -> Generator[None]:
         yield
 
 
-class Show(Protocol):
-    """Shows a text at once, replacing the previous one."""
-
-    def __call__(self, text: str, *, always: bool = False) -> None:
-        """Show a text; an ``always`` shown text is not counted."""
-        ...
+Show: TypeAlias = Callable[[str, bool], None]
+"""Shows a text at once, in place of the previous one; the flag is for "always"."""
 
 
 @contextmanager
 def counted_stage(every: int = 8) -> Generator[Show]:
     """Yield a function that shows a text while the block runs, replacing the previous one.
 
-    Where standard error is not a terminal, every ``every``-th text is a line of its own,
-    including the first and those ``always`` shown.  With ``--format json`` none is shown.
+    Where standard error is not a terminal, each shown text is a line of its own: one of
+    ``every`` texts, beginning with the first, and those to show always, which are not
+    counted.  With ``--format json`` none is shown.
     """
     stream: TextIO | None = sys.stderr
     if stream is not None and stream.isatty():
@@ -46,7 +43,7 @@ def counted_stage(every: int = 8) -> Generator[Show]:
         spinner = Spinner("dots")
         with Live(spinner, console=Console(stderr=True), transient=True) as live:
 
-            def put(text: str, *, always: bool = False) -> None:
+            def put(text: str, always: bool) -> None:
                 spinner.update(text=Text(text))
                 live.refresh()  # the next step may crash
 
@@ -55,7 +52,7 @@ def counted_stage(every: int = 8) -> Generator[Show]:
     is_quiet = click.get_current_context().params.get("form") == "json"
     count = 0
 
-    def show(text: str, *, always: bool = False) -> None:
+    def show(text: str, always: bool) -> None:
         nonlocal count
         if (always or count % every == 0) and not is_quiet:
             click.echo(f"wrapperir: {text}", err=True)

@@ -14,6 +14,7 @@ from wrapperir.cli.options import (
     examples,
     pass_option,
     program_argument,
+    seed_option,
 )
 from wrapperir.cli.progress import stage
 from wrapperir.cli.report import notice, open_program, reporting, working_on
@@ -50,14 +51,7 @@ if TYPE_CHECKING:
     help="Take the constants from a dict by key.  Otherwise those that compile wrote "
     "beside PROGRAM are used, or random ones.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**63 - 1),
-    metavar="N",
-    default=0,
-    show_default=True,
-    help="Seed of what is random, from 0 to 2**63 - 1.",
-)
+@seed_option("Seed of what is random, from 0 to 2**63 - 1.")
 @emitter_option(
     None,
     "Run what this emitter makes (python, cpp, fx or another); otherwise the interpreter.",
@@ -66,7 +60,7 @@ if TYPE_CHECKING:
 @check_memory_option
 @diagnostics_format_option
 @reporting
-def command(
+def run_command(
     program: str,
     inputs: str | None,
     constants: str | None,
@@ -100,8 +94,7 @@ def command(
 
     import torch
 
-    from wrapperir.cli.random_inputs import random_inputs
-    from wrapperir.cli.value_files import load_inputs
+    from wrapperir.cli.values import load_inputs, random_inputs
     from wrapperir.interp import check_inputs, interpret
 
     torch.manual_seed(seed)  # pyright: ignore[reportUnknownMemberType]
@@ -171,8 +164,7 @@ def _place(artifact: "Artifact", error: Exception) -> list[str]:
 def _constants(
     path: str, program: "Program", file: str | None, seed: int
 ) -> dict[str, "torch.Tensor"]:
-    from wrapperir.cli.random_inputs import random_constants
-    from wrapperir.cli.value_files import load_constants
+    from wrapperir.cli.values import load_constants, random_constants
     from wrapperir.emit.constants import read_constants
     from wrapperir.loading import find_artifacts
 

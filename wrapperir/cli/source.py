@@ -117,6 +117,14 @@ def _check_encoding(text: str) -> None:
         ) from None
 
 
+def format_as(program: Program, to: str) -> str:
+    """Return the program as text or JSON, ended by a newline."""
+    from wrapperir.text import format_json, format_program
+
+    text = format_json(program) if to == "json" else format_program(program)
+    return text if text.endswith("\n") else f"{text}\n"
+
+
 def printed(program: Program, name: str) -> Source:
     """Return the text of a program, in which its diagnostics are shown."""
     from wrapperir.text import format_with_positions

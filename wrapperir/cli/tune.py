@@ -1,6 +1,5 @@
 """``wrapperir tune``: time the choices of multi-kernels and record the best."""
 
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 from attrs import evolve
 
+from wrapperir.cli.compile import check_directory, write_compiled
 from wrapperir.cli.options import (
     EMITTER,
     diagnostics_format_option,
@@ -15,33 +15,17 @@ from wrapperir.cli.options import (
     examples,
     pass_option,
     program_argument,
+    seed_option,
+    symbol_option,
 )
-from wrapperir.cli.print import format_as
 from wrapperir.cli.progress import Show, counted_stage, stage
 from wrapperir.cli.report import notice, reporting, working_on
-from wrapperir.cli.source import STANDARD_INPUT, printed, read_source
+from wrapperir.cli.source import STANDARD_INPUT, format_as, printed, read_source
 from wrapperir.cli.writing import check_output, check_output_directory, write_output
 from wrapperir.tuning.limits import SAMPLES, SECONDS
 
 if TYPE_CHECKING:
-    from wrapperir.emit import Emitter
-    from wrapperir.frontend import Lowered
-    from wrapperir.tuning.tune import Progress, Tuned
-
-
-def _symbols(
-    context: click.Context, parameter: click.Parameter, given: tuple[str, ...]
-) -> dict[str, tuple[int, ...]]:
-    symbols: dict[str, tuple[int, ...]] = {}
-    for text in given:
-        name, _, values = text.partition("=")
-        if not name or not re.fullmatch(r"-?\d{1,18}(,-?\d{1,18})*", values, re.ASCII):
-            raise click.BadParameter(
-                f"{text!r} is no SYMBOL=NUMBER,..., such as s0=64,128,4096"
-            )
-        numbers = dict.fromkeys(int(value) for value in values.split(","))
-        symbols[name] = (*symbols.get(name, ()), *numbers)
-    return symbols
+    from wrapperir.tuning.tune import Progress
 
 
 @click.command(
@@ -72,14 +56,12 @@ def _symbols(
 @click.option("--record", metavar="FILE", help="Also write the record of it as JSON.")
 @emitter_option("python", EMITTER)
 @pass_option
-@click.option(
+@symbol_option(
     "--symbol",
     "symbols",
-    metavar="SYMBOL=NUMBER,...",
-    multiple=True,
-    callback=_symbols,
-    help="Time with these values of a symbol; repeat for several.  Others are drawn from"
-    " their ranges.",
+    "SYMBOL=NUMBER,...",
+    "Time with these values of a symbol; repeat for several.  Others are drawn from their"
+    " ranges.",
 )
 @click.option(
     "--samples",
@@ -89,14 +71,7 @@ def _symbols(
     show_default=True,
     help="How many values of symbols each kernel is timed at.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**63 - 1),
-    metavar="N",
-    default=0,
-    show_default=True,
-    help="Where drawing values begins.",
-)
+@seed_option("Where drawing values begins.")
 @click.option(
     "--seconds",
     type=click.FloatRange(0.001, 3600),
@@ -124,7 +99,7 @@ def _symbols(
 )
 @diagnostics_format_option
 @reporting
-def command(
+def tune_command(
     program: str,
     output: str | None,
     record: str | None,
@@ -161,11 +136,10 @@ def command(
     working_on(source)
     with stage("loading torch ..."):
         from wrapperir.caching import CacheRefusedError
-        from wrapperir.cli.compiled import check_directory
         from wrapperir.cli.lowering import read_program
+        from wrapperir.report import SymbolValueError
         from wrapperir.tuning.choice_cache import default_cache
-        from wrapperir.tuning.record import format_record
-        from wrapperir.tuning.shapes import SymbolValueError
+        from wrapperir.tuning.record import RECORD, format_record
         from wrapperir.tuning.text import format_tuning
         from wrapperir.tuning.tune import tune_program
     if output is not None and is_directory:
@@ -215,7 +189,9 @@ def command(
     click.echo(format_tuning(tuned.report), nl=False, err=to_standard)
     if is_directory:
         assert output is not None
-        _compile(evolve(lowered, program=tuned.program), tuned, chosen, program, output)
+        made = evolve(lowered, program=prepare_program(tuned.program, ()))
+        files = {RECORD: format_record(tuned.report)}
+        write_compiled(made, chosen, program, Path(output), files)
     elif output is not None:
         to = "json" if output.endswith(".json") else "text"
         write_output(output, format_as(prepare_program(tuned.program, ()), to))
@@ -247,27 +223,9 @@ def _shown(show: Show, reached: "list[Progress]") -> "Callable[[Progress], None]
         at = f"case {progress.done + 1} of {progress.total}"
         choice = (progress.kernel, progress.choice)
         if not progress.choice:
-            show(f"timing @{progress.kernel}, {at} ...")
+            show(f"timing @{progress.kernel}, {at} ...", False)
         elif choice not in seen:
             seen.add(choice)
-            show(f"timing @{progress.kernel}: @{progress.choice}, {at} ...", always=True)
+            show(f"timing @{progress.kernel}: @{progress.choice}, {at} ...", True)
 
     return shown
-
-
-def _compile(
-    lowered: "Lowered", tuned: "Tuned", emitter: "Emitter", target: str, output: str
-) -> None:
-    """Write the tuned program as ``compile`` does, with the record."""
-    from wrapperir.cli.compiled import Compiled, write_compiled
-    from wrapperir.emit import emit_program
-    from wrapperir.emit.pipeline import build_artifact, prepare_program
-    from wrapperir.tuning.record import RECORD, format_record
-
-    with stage("building the program ..."):
-        program = prepare_program(lowered.program, ())
-        artifact = emit_program(program, emitter)
-        artifact = build_artifact(program, artifact, emitter, lowered.constants)
-    files = {**artifact.files, RECORD: format_record(tuned.report)}
-    compiled = Compiled(lowered, evolve(artifact, files=files))
-    write_compiled(compiled, target, Path(output))

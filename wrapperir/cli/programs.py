@@ -1,0 +1,304 @@
+"""The commands that execute nothing: print, verify, opt, emit, package and plugins."""
+
+import difflib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from wrapperir.cli.options import (
+    EMITTER,
+    CommandWithPasses,
+    check_memory_option,
+    diagnostics_format_option,
+    emitter_option,
+    examples,
+    output_option,
+    pass_option,
+    program_argument,
+    spelling_option,
+)
+from wrapperir.cli.progress import stage
+from wrapperir.cli.report import (
+    ERRORS,
+    notice,
+    open_program,
+    report,
+    reporting,
+    working_on,
+)
+from wrapperir.cli.source import (
+    NOWHERE,
+    Source,
+    format_as,
+    parse_source,
+    printed,
+    read_source,
+)
+from wrapperir.cli.writing import write_output
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Severity
+from wrapperir.ir import Program
+
+
+@click.command(
+    name="print",
+    epilog=examples(
+        "wrapperir print add.wir",
+        "wrapperir print --format json add.wir -o add.json",
+        "wrapperir print add.json",
+    ),
+)
+@program_argument
+@spelling_option
+@output_option
+@reporting
+def print_command(program: str, to: str, output: str | None) -> None:
+    """Write PROGRAM as text or JSON.
+
+    Whichever of the two it is read from, an equal program gives the same bytes.  Nothing
+    of the program is executed.
+    """
+    parsed, _ = open_program(program)
+    write_output(output, format_as(parsed, to))
+
+
+@click.command(
+    name="verify",
+    epilog=examples(
+        "wrapperir verify add.wir",
+        "wrapperir verify --format json add.wir",
+        "wrapperir print add.wir | wrapperir verify -",
+    ),
+)
+@program_argument
+@diagnostics_format_option
+@reporting
+def verify_command(program: str, form: Literal["text", "json"]) -> None:
+    """Report every fault of PROGRAM that is certain without running it.
+
+    Diagnostics go to standard output; the status is 1 if any is an error.
+    Nothing of the program is executed.
+    """
+    from wrapperir.verify import verify
+
+    source = read_source(program)
+    working_on(source)
+    try:
+        parsed, source = parse_source(source)
+        found = verify(parsed)
+    except DiagnosticError as error:
+        found = error.diagnostics
+    report(found, source, form=form, err=False)
+    if any(diagnostic.severity is Severity.ERROR for diagnostic in found):
+        click.get_current_context().exit(ERRORS)
+    if form == "text":
+        click.echo(f"{source.name}: no errors")
+
+
+@click.command(
+    name="opt",
+    cls=CommandWithPasses,
+    epilog=examples(
+        "wrapperir opt --pass simplify_expressions --pass remove_dead_lines add.wir",
+        "wrapperir opt --pass insert_frees --print-after-all add.wir -o add.wir",
+    ),
+)
+@program_argument
+@pass_option
+@click.option(
+    "--print-after-all",
+    is_flag=True,
+    help="Show on standard error what each pass changed.",
+)
+@spelling_option
+@output_option
+@reporting
+def opt_command(
+    program: str,
+    passes: tuple[str, ...],
+    print_after_all: bool,
+    to: str,
+    output: str | None,
+) -> None:
+    """Run passes over PROGRAM and write what they make.
+
+    The result is checked: if it has errors, they are reported and nothing is written.
+    PROGRAM itself may have some, such as missing frees, that a pass mends.  Nothing of
+    the program is executed.
+    """
+    parsed, source = open_program(program)
+    result = run_named_passes(parsed, passes, _show_changes if print_after_all else None)
+    shown = printed(result, f"{source.name} (after the passes)") if passes else source
+    exit_with_errors(errors_of(result), shown)
+    write_output(output, format_as(result, to))
+
+
+def run_named_passes(
+    program: Program,
+    names: Sequence[str],
+    show: Callable[[str, Program, Program], None] | None = None,
+) -> Program:
+    """Return the program after passes; call ``show`` with each pass, before and after.
+
+    Raises:
+        DiagnosticError: a name is not a pass; it is reported before any pass runs.
+    """
+    from wrapperir.passes import run_passes
+
+    run_passes(Program(), names)
+    for name in names:
+        with stage(f"running {name} ..."):
+            changed = run_passes(program, [name])
+        if show is not None:
+            show(name, program, changed)
+        program = changed
+    return program
+
+
+def errors_of(program: Program) -> list[Diagnostic]:
+    """Return the errors that the verifier finds."""
+    from wrapperir.verify import verify
+
+    return [d for d in verify(program) if d.severity is Severity.ERROR]
+
+
+def exit_with_errors(errors: Sequence[Diagnostic], source: Source) -> None:
+    """End the command with a report of errors in ``source``, if there are any."""
+    if errors:
+        report(errors, source)
+        click.get_current_context().exit(ERRORS)
+
+
+def _show_changes(name: str, before: Program, after: Program) -> None:
+    old, new = (format_as(p, "text").splitlines() for p in (before, after))
+    changes = list(
+        difflib.unified_diff(old, new, f"before {name}", f"after {name}", lineterm="")
+    )
+    for line in changes or [f"{name}: nothing changed"]:
+        colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
+        click.echo(click.style(line, fg=colour), err=True)
+
+
+@click.command(
+    name="emit",
+    epilog=examples(
+        "wrapperir emit add.wir",
+        "wrapperir emit --emitter python --pass remove_dead_lines add.wir -o add_python",
+        "wrapperir emit --emitter fx add.wir -o add_graph",
+        "wrapperir emit --check-memory add.wir -o add_checked",
+    ),
+)
+@program_argument
+@emitter_option("python", EMITTER)
+@pass_option
+@check_memory_option
+@click.option(
+    "-o",
+    "--output",
+    metavar="DIR",
+    help="Write the files to this directory; else the entry goes to standard output.",
+)
+@diagnostics_format_option
+@reporting
+def emit_command(
+    program: str,
+    emitter: str,
+    passes: tuple[str, ...],
+    check_memory: bool,
+    output: str | None,
+    form: Literal["text", "json"],
+) -> None:
+    """Write the files that an emitter makes of PROGRAM.
+
+    The program is checked first.  Nothing of it is executed; an emitter is code of an
+    installed package.
+    """
+    from wrapperir.emit import emit_program, write_artifact
+    from wrapperir.emit.pipeline import find_emitter, prepare_program
+
+    parsed, _ = open_program(program)
+    chosen = find_emitter(emitter)
+    if check_memory:
+        chosen = chosen.checking_memory()
+    artifact = emit_program(prepare_program(parsed, passes), chosen)
+    if output is not None:
+        working_on(NOWHERE)
+        write_artifact(artifact, Path(output))
+        return
+    others = ", ".join(sorted(artifact.files.keys() - {artifact.entry}))
+    if others:
+        notice(f"{artifact.entry} uses {others}: give -o DIR to write all files")
+    content = artifact.files[artifact.entry]
+    if isinstance(content, str):
+        write_output(None, content)
+    else:
+        click.echo(content, nl=False)
+
+
+@click.command(
+    name="package",
+    epilog=examples(
+        "wrapperir compile model.py:Model --emitter cpp -o model_library",
+        "wrapperir package model_library model.pt2",
+    ),
+)
+@click.argument("directory", metavar="DIR")
+@click.argument("file", metavar="FILE")
+@diagnostics_format_option
+@reporting
+def package_command(directory: str, file: str, form: Literal["text", "json"]) -> None:
+    """Write the program that compile wrote to DIR to the single FILE.
+
+    FILE holds the library, kernels, constants and texts.  wrapperir.load of Python loads
+    it; and so do PyTorch's aoti_load_package and AOTIModelPackageLoader, where its name
+    ends in .pt2.
+
+    Nothing of the program is executed.
+    """
+    from wrapperir.emit.artifact import read_manifest
+    from wrapperir.emit.pipeline import find_emitter
+    from wrapperir.loading import find_artifact
+
+    if Path(file).is_dir():
+        raise Code.INVALID_ARTIFACT.error(
+            f"{file} is a directory, and a package is a file",
+            hint="give the name of the file to write, such as model.pt2",
+        )
+    artifact = find_artifact(Path(directory))
+    _, manifest = read_manifest(artifact)
+    target = Path(file)
+    find_emitter(manifest.emitter).package(artifact, target)
+    click.echo(f"{file}: {target.stat().st_size} bytes")
+
+
+@click.command(name="plugins", epilog=examples("wrapperir plugins"))
+@reporting
+def plugins_command() -> None:
+    """List the installed plugins and their emitters.
+
+    Plugins that do not load are listed with their cause; the status is then 1.
+    """
+    from wrapperir.plugin import plugin_manager
+
+    manager = plugin_manager()
+    rows = [("PLUGIN", "DISTRIBUTION", "EMITTERS")]
+    rows += [
+        (p.name, f"{p.distribution} {p.version}".strip(), ", ".join(p.emitters) or "none")
+        for p in manager.plugins
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        click.echo("  ".join(cells).rstrip())
+    for broken in manager.broken:
+        click.echo(f"\n{broken.name} of {broken.distribution} did not load:", err=True)
+        click.echo(_indented(broken.traceback), err=True, nl=False)
+    for conflict in manager.conflicts:
+        click.echo(f"\n{conflict.code.value}: {conflict.message}", err=True)
+    if manager.broken or manager.conflicts:
+        click.get_current_context().exit(ERRORS)
+
+
+def _indented(text: str) -> str:
+    return "".join(f"  {line}\n" for line in text.splitlines())
