@@ -139,9 +139,8 @@ def compile_lowered(lowered: "Lowered", options: BackendOptions, role: str) -> "
     try:
         folder = None if root is None else dump_folder(root, role)
     except OSError as error:
-        where = f"option 'dump_dir': {str(root)!r}"
         raise Code.INVALID_OPTION.error(
-            f"{where} cannot be written: {error.strerror}"
+            f"option 'dump_dir': {str(root)!r} cannot be written: {error.strerror}"
         ) from error
     return compile_program(
         lowered.program,
