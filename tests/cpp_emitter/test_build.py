@@ -79,7 +79,7 @@ def filled_cache(run_cache: Path, cache: Path) -> Path:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(run_cache))
-        patch.setattr("wrapperir.kernels.libraries.built_once", recorded)
+        patch.setattr("wrapperir.kernels.compiler.built_once", recorded)
         built(emitted(PROGRAM.replace("4]", "3]")))
     for path in kept:
         folder = build_cache(path.parent.name).folder()

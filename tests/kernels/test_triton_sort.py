@@ -6,8 +6,7 @@ import triton.language as tl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wrapperir.kernels.triton_reduce import block
-from wrapperir.kernels.triton_sort import sort_with_index
+from wrapperir.kernels.triton_reduce import block, sort_with_index
 
 VALUES = st.lists(st.floats(width=32), min_size=8, max_size=8)
 

@@ -10,7 +10,7 @@ from wrapperir.interp.fault import FaultError
 from wrapperir.interp.storage import Storage
 from wrapperir.interp.values import TensorValue
 from wrapperir.ir import KernelDefinitionLine, TensorParameter, runtime_parameters
-from wrapperir.kernels.triton_numbers import Array
+from wrapperir.kernels.triton_builder import Array
 
 
 @define(eq=False)

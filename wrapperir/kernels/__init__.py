@@ -1,16 +1,25 @@
 """Building and running kernels: C++ with the machine's compiler, Triton on the CPU."""
 
-from wrapperir.kernels.compiler import Compiler, failed, find_compiler
-from wrapperir.kernels.cpp_build import CppBuildError, build_libraries, side_by_side
+from wrapperir.kernels.compiler import (
+    Compiler,
+    compile_object,
+    failed,
+    find_compiler,
+    link_library,
+)
+from wrapperir.kernels.cpp_build import (
+    CppBuildError,
+    build_kernels,
+    build_libraries,
+    side_by_side,
+)
 from wrapperir.kernels.cpp_kernel import CppKernel
-from wrapperir.kernels.cpp_objects import build_kernels
 from wrapperir.kernels.gpu_targets import (
     Target,
     present_targets,
     targets_to_keep,
     targets_to_run,
 )
-from wrapperir.kernels.libraries import compile_object, link_library
 from wrapperir.kernels.triton_compile import Facts, TritonJob, compile_triton
 
 __all__ = [

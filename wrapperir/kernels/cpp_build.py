@@ -1,19 +1,22 @@
-"""Compiles the C++ source of kernels and loads it.
+"""Building C++ kernels: as libraries of this process, or as objects of a program.
 
-The flags that decide a kernel's numbers are those of Inductor's own kernels, so the same
-source gives the same results bit for bit.  What was built once is only loaded.
+The flags that decide a kernel's numbers are Inductor's, so the same source gives the same
+results bit for bit.  Most of the time to compile a kernel is for PyTorch's header, so the
+header is precompiled, and kernels that include no other header are compiled several at a
+time.  Results are kept in the user's cache.
 """
 
 import ctypes
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sysconfig
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, lru_cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 import torch
@@ -21,7 +24,7 @@ from torch.utils.cpp_extension import TORCH_LIB_PATH, include_paths
 
 from wrapperir.caching import built_once, digest_of
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.kernels.compiler import Compiler, find_compiler
+from wrapperir.kernels.compiler import Compiler, failed, find_compiler, torch_facts
 
 # Infinities, NaNs and errno are kept, as are sums as written; a later flag overrides an
 # earlier one.
@@ -45,10 +48,23 @@ _PROCESSOR_FLAGS: Mapping[str, tuple[str, ...]] = {
         *("-march=armv8-a+sve+bf16", "-msve-vector-bits=256"),
     ),
 }
-"""Flags for the vector instructions that PyTorch finds, by its name of them."""
+"""Flags by PyTorch's name of the vector instructions that it finds."""
 _NEON_FLAGS = ("-DCPU_CAPABILITY_NEON", "-DAT_BUILD_ARM_VEC256_WITH_SLEEF")
-HEADER = "torch/csrc/inductor/cpp_prefix.h"
+_HEADER = "torch/csrc/inductor/cpp_prefix.h"
 _PLACE = re.compile(r"^\S+?:(?=\d+:\d+:)", re.MULTILINE)  # line and column stay
+# The first header includes the others, so these are the same for every kernel.
+_HEADERS = (f"#include <{_HEADER}>\n", "#include <cmath>\n", "#include <cstdint>\n")
+_DIRECTIVE = re.compile(r"^[ \t]*(?:#|%:)[ \t]*(?!pragma\b)(.*)$", re.MULTILINE)
+_LARGEST_UNIT = 32
+_UNGROUP = ("-r", "--force-group-allocation")
+# In two steps: a variable that is shared by the process is only hidden when it is weak.
+_HIDE = (("--weaken",), ("--keep-global-symbols=functions",))
+_FEATURES = (
+    *("sse4.2", "avx2", "fma", "bmi2", "avx512f", "avx512vl", "avx512bw", "avx512dq"),
+    *("avx512vnni", "avx512vbmi2", "avx512ifma", "avx512vpopcntdq"),
+)
+"""Extensions of x86-64 that compilers may use, as GCC names them."""
+_PROCESSOR = "processor.cpp"
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -59,17 +75,12 @@ class CppBuildError(Exception):
 
 
 def side_by_side(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """Return ``function`` of each item; as many at a time as there are processors."""
+    """Return ``function`` of each item; one thread for each processor."""
     workers = min(len(items), os.cpu_count() or 1)
     if workers <= 1:
         return [function(item) for item in items]
     with ThreadPoolExecutor(max_workers=workers) as pool:
         return list(pool.map(function, items))
-
-
-def torch_facts() -> tuple[str, str]:
-    """Return what of torch a built file depends on: its version and where it is."""
-    return torch.__version__, str(Path(torch.__file__).parent)
 
 
 def kernel_compiler() -> Compiler:
@@ -80,7 +91,7 @@ def kernel_compiler() -> Compiler:
     """
     found = find_compiler()
     flags = [*_NUMERIC_FLAGS, *_processor_flags(), "-std=c++20", "-fPIC", "-fopenmp", "-w"]
-    if is_gcc(found):
+    if _is_gcc(found):
         flags += _GCC_FLAGS
     flags += [f"-D{name}" for name in _DEFINITIONS]
     folders = [sysconfig.get_path("include"), *include_paths()]
@@ -88,8 +99,7 @@ def kernel_compiler() -> Compiler:
     return Compiler((*found.command, *flags), found.version)
 
 
-def is_gcc(compiler: Compiler) -> bool:
-    """Say whether a compiler is GNU's."""
+def _is_gcc(compiler: Compiler) -> bool:
     return "Free Software Foundation" in compiler.version
 
 
@@ -106,9 +116,9 @@ def _processor_flags() -> tuple[str, ...]:
 
 @lru_cache
 def target_of(compiler: Compiler) -> str:
-    """Return what a compiler defines for the processor that it compiles for.
+    """Return the macros that a compiler defines for its target processor.
 
-    Flags that say "this one" mean others on other machines, which may share the cache.
+    ``-march=native`` means another processor on another machine, which may share the cache.
     """
     command = [*compiler.command, "-dM", "-E", "-xc++", os.devnull]
     return subprocess.run(  # noqa: S603
@@ -117,25 +127,25 @@ def target_of(compiler: Compiler) -> str:
 
 
 def kernel_digest(compiler: Compiler, *facts: object) -> str:
-    """Return a digest of facts and of all that decides how kernels are compiled."""
+    """Return a digest of facts and of everything that decides how kernels are compiled."""
     processor = target_of(compiler)
     known = compiler.command, compiler.version, processor, torch_facts()
     return digest_of((*known, *facts))
 
 
-def compile_kernel(
+def _compile_kernel(
     compiler: Compiler, source: str, arguments: Sequence[str], folder: Path, what: str
 ) -> None:
-    """Compile a source, which ``arguments`` name, with PyTorch's header of kernels.
+    """Compile a source, which ``arguments`` name, with PyTorch's kernel header if needed.
 
-    A source that does not include the header takes a tenth of the time without it, and is
-    given it where it does not compile so.  ``what`` names the source in messages.
+    Without the header, compiling takes a tenth of the time, so a source that does not
+    include it is first compiled without.  ``what`` names the source in messages.
 
     Raises:
         DiagnosticError: WIR709, it does not compile; WIR710, there is no place to keep
             the compiled header.
     """
-    if HEADER not in source:
+    if _HEADER not in source:
         try:
             return compiler.run(arguments, folder, what)
         except DiagnosticError:
@@ -145,29 +155,26 @@ def compile_kernel(
 
 @cache
 def _precompiled_header(compiler: Compiler) -> tuple[str, ...]:
-    """Return the flags that give a source PyTorch's header of kernels, compiled before.
-
-    Other compilers than GNU's read it anew for each source.
-    """
-    if not is_gcc(compiler):
-        return ("-include", HEADER)
+    """Return the flags that include PyTorch's kernel header, for GNU's precompiled."""
+    if not _is_gcc(compiler):
+        return ("-include", _HEADER)
 
     def compile_to(output: Path) -> None:
         source = output.parent / "kernels.h"
-        source.write_text(f"#include <{HEADER}>\n", encoding="utf-8")
+        source.write_text(f"#include <{_HEADER}>\n", encoding="utf-8")
         arguments = ["-xc++-header", source.name, "-o", str(output)]
-        compiler.run(arguments, output.parent, HEADER)
+        compiler.run(arguments, output.parent, _HEADER)
 
     # The compiler looks for the name of a header with this ending.
-    key = f"{kernel_digest(compiler, HEADER)}.gch"
+    key = f"{kernel_digest(compiler, _HEADER)}.gch"
     return ("-include", str(built_once("headers", key, compile_to).with_suffix("")))
 
 
 def build_libraries(sources: Sequence[str]) -> list[ctypes.CDLL | CppBuildError]:
-    """Compile and load each source; as many at a time as there are processors.
+    """Compile and load each source, in parallel.
 
-    A source exports its kernels as ``extern "C"``.  The result has, for each source in
-    order, its library or why there is none.
+    A source exports its kernels as ``extern "C"``.  The result holds, for each source in
+    order, its library or the error.
     """
     try:
         compiler = kernel_compiler()
@@ -182,7 +189,7 @@ def _library(compiler: Compiler, source: str) -> ctypes.CDLL | CppBuildError:
         file.write_text(source, encoding="utf-8")
         linked = ("-shared", f"-L{TORCH_LIB_PATH}", "-ltorch_cpu", "-lc10")
         arguments = [file.name, *linked, "-o", str(output)]
-        compile_kernel(compiler, source, arguments, output.parent, "the kernel")
+        _compile_kernel(compiler, source, arguments, output.parent, "the kernel")
 
     try:
         path = built_once("libraries", kernel_digest(compiler, source), build)
@@ -196,3 +203,130 @@ def _library(compiler: Compiler, source: str) -> ctypes.CDLL | CppBuildError:
 def _build_error(error: DiagnosticError) -> CppBuildError:
     message = error.diagnostics[0].message.removeprefix("the kernel does not build: ")
     return CppBuildError(_PLACE.sub("", message))
+
+
+def build_kernels(kernels: Mapping[str, str]) -> list[Path]:
+    """Return the objects of C++ kernels, in the user's cache.
+
+    ``kernels`` are sources by path; a source defines the function that its file is named
+    for.  A further object defines ``processor_lacks``, which names what the kernels use and
+    the processor lacks.
+
+    Raises:
+        DiagnosticError: WIR709, a kernel does not compile; WIR710, there is no place to
+            keep what is built.
+    """
+    if not kernels:
+        return []
+    compiler = kernel_compiler()
+    alone = [{path: text} for path, text in kernels.items() if not _is_joinable(text)]
+    joinable = [path for path, text in kernels.items() if _is_joinable(text)]
+    count = max(min(os.cpu_count() or 1, len(joinable)), -(-len(joinable) // _LARGEST_UNIT))
+    units = [{path: kernels[path] for path in joinable[i::count]} for i in range(count)]
+    units += [*alone, {_PROCESSOR: _processor_source()}]
+    built = side_by_side(lambda unit: _build_unit(compiler, unit), units)
+    return [path for paths in built for path in paths]
+
+
+def _build_unit(compiler: Compiler, unit: Mapping[str, str]) -> list[Path]:
+    if len(unit) > 1:
+        try:
+            return [_build_object(compiler, "kernels.cpp", _joined_source(unit), unit)]
+        except DiagnosticError:
+            pass  # compiled alone, the kernel with the error shows
+    return [_build_object(compiler, path, text, [path]) for path, text in unit.items()]
+
+
+def _check_entries(compiled: Path, path: str, functions: Sequence[str]) -> None:
+    """Refuse an object that lacks a function; without ``nm``, loading finds that later."""
+    nm = shutil.which("nm")
+    if nm is None:
+        return
+    command = [nm, "-P", "-g", str(compiled)]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace")  # noqa: S603
+    if done.returncode:
+        return
+    words = [line.split() for line in done.stdout.splitlines()]
+    defined = {line[0] for line in words if len(line) > 1 and line[1] in "TWi"}
+    if not defined.issuperset(functions):
+        raise failed(
+            f"{path} does not build: it does not define its entry",
+            hint='define the function that `entry` names in the source, as extern "C"',
+        )
+
+
+def _hide_helpers(compiled: Path, functions: Sequence[str]) -> None:
+    """Hide all names of an object but its kernels': helpers of two may have one name.
+
+    The linker first dissolves COMDAT groups, since it refuses groups with hidden names.
+    """
+    linker, objcopy = shutil.which("ld"), shutil.which("objcopy")
+    if linker is None or objcopy is None:
+        return
+    folder, alone = compiled.parent, "alone.o"
+    (folder / "functions").write_text("\n".join(functions))
+    hiding = [[objcopy, *flags, alone] for flags in _HIDE]
+    for command in ([linker, *_UNGROUP, compiled.name, "-o", alone], *hiding):
+        done = subprocess.run(command, cwd=folder, capture_output=True)  # noqa: S603
+        if done.returncode:
+            return  # not GNU's tools: equal names of helpers are then link errors
+    (folder / alone).replace(compiled)
+
+
+def _is_joinable(text: str) -> bool:
+    """Say whether a source may be put into a namespace, after the known headers."""
+    directives = _DIRECTIVE.findall(_without_headers(text))
+    return [words.partition(" ")[0] for words in directives] == ["define", "undef"]
+
+
+def _processor_source() -> str:
+    """Return a function that names what kernels use and the processor lacks.
+
+    It is compiled with the kernels' flags, which decide what they use.
+    """
+    checks = [
+        f"#ifdef __{feature.upper().replace('.', '_')}__\n"
+        f'  if (!__builtin_cpu_supports("{feature}")) return "{feature}";\n#endif\n'
+        for feature in _FEATURES
+    ]
+    body = "".join(checks)
+    return f'extern "C" const char* processor_lacks() {{\n{body}  return nullptr;\n}}\n'
+
+
+def _joined_source(unit: Mapping[str, str]) -> str:
+    parts = [
+        f"namespace of_{_function_of(path)} {{\n{_without_headers(text)}}}\n"
+        for path, text in unit.items()
+    ]
+    included = any(_HEADER in text for text in unit.values())
+    return "".join((*_HEADERS[0 if included else 1 :], *parts))
+
+
+def _function_of(path: str) -> str:
+    return PurePosixPath(path).stem
+
+
+def _without_headers(text: str) -> str:
+    while header := next((h for h in _HEADERS if text.startswith(h)), None):
+        text = text.removeprefix(header)
+    return text
+
+
+def _build_object(compiler: Compiler, path: str, text: str, kernels: Iterable[str]) -> Path:
+    """Return the object of a source that holds the kernels of some paths."""
+
+    def compile_to(output: Path) -> None:
+        source = output.parent / path
+        source.parent.mkdir(exist_ok=True)
+        source.write_text(text, encoding="utf-8")
+        arguments = [path, "-c", "-o", str(output)]
+        if functions:
+            _compile_kernel(compiler, text, arguments, output.parent, path)
+            _check_entries(output, path, functions)
+            _hide_helpers(output, functions)
+        else:
+            compiler.run(arguments, output.parent, path)
+
+    functions = [_function_of(kernel) for kernel in kernels if kernel != _PROCESSOR]
+    key = kernel_digest(compiler, _UNGROUP, _HIDE, path, text)
+    return built_once("objects", key, compile_to)

@@ -1,8 +1,7 @@
 """C++ kernel definitions: built natively and called with addresses and numbers."""
 
 import ctypes
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
 import torch
 
@@ -11,27 +10,11 @@ from wrapperir.ir import (
     DType,
     KernelDefinitionLine,
     Number,
-    RuntimeParameter,
     TensorParameter,
     runtime_parameters,
 )
 
-_CType: TypeAlias = (
-    type[ctypes.c_void_p]
-    | type[ctypes.c_bool]
-    | type[ctypes.c_int8]
-    | type[ctypes.c_int16]
-    | type[ctypes.c_int32]
-    | type[ctypes.c_int64]
-    | type[ctypes.c_uint8]
-    | type[ctypes.c_uint16]
-    | type[ctypes.c_uint32]
-    | type[ctypes.c_uint64]
-    | type[ctypes.c_float]
-    | type[ctypes.c_double]
-)
-
-_SCALARS: Mapping[DType, _CType] = {
+_SCALARS = {
     DType.BOOL: ctypes.c_bool,
     DType.I8: ctypes.c_int8,
     DType.I16: ctypes.c_int16,
@@ -69,14 +52,21 @@ class CppKernel:
             message = f'@{definition.name} exports no extern "C" {definition.entry}'
             raise FaultError(Code.RUN_KERNEL_BUILD, message) from None
         self._function.restype = None
+        parameters = runtime_parameters(definition.parameters)
+        for parameter in parameters:
+            if (
+                not isinstance(parameter, TensorParameter)
+                and parameter.dtype not in _SCALARS
+            ):
+                message = f"@{definition.name} takes {parameter.name} as {parameter.dtype}"
+                raise FaultError(
+                    Code.RUN_KERNEL_BUILD, f"{message}, which C++ kernels cannot"
+                )
         self._function.argtypes = [
-            _c_type(definition, parameter)
-            for parameter in runtime_parameters(definition.parameters)
+            ctypes.c_void_p if isinstance(p, TensorParameter) else _SCALARS[p.dtype]
+            for p in parameters
         ]
-        self._halves = [
-            _HALVES.get(parameter.dtype)
-            for parameter in runtime_parameters(definition.parameters)
-        ]
+        self._halves = [_HALVES.get(parameter.dtype) for parameter in parameters]
 
     def launch(self, arguments: Sequence[torch.Tensor | Number]) -> None:
         """Call the kernel.  The caller checks the arguments: the kernel cannot.
@@ -101,13 +91,3 @@ def _bits(number: Number, half: torch.dtype | None) -> Number:
     if half is None:
         return number
     return int(torch.tensor(number, dtype=half).view(torch.uint16).item())
-
-
-def _c_type(definition: KernelDefinitionLine, parameter: RuntimeParameter) -> _CType:
-    if isinstance(parameter, TensorParameter):
-        return ctypes.c_void_p
-    found = _SCALARS.get(parameter.dtype)
-    if found is None:
-        message = f"@{definition.name} takes {parameter.name} as {parameter.dtype.value}"
-        raise FaultError(Code.RUN_KERNEL_BUILD, f"{message}, which C++ kernels cannot")
-    return found

@@ -30,9 +30,8 @@ from triton.runtime.jit import JITFunction, KernelInterface
 from wrapperir.diagnostics import FaultError
 from wrapperir.kernels.triton_builder import CpuBuilder, MemoryWatch
 from wrapperir.kernels.triton_libdevice import STAND_INS, missing
-from wrapperir.kernels.triton_reduce import associative_scan, reduce
+from wrapperir.kernels.triton_reduce import associative_scan, reduce, sort_with_index
 from wrapperir.kernels.triton_rewrite import rewrite
-from wrapperir.kernels.triton_sort import sort_with_index
 
 _ABSENT = object()
 _LOCK = threading.RLock()  # Triton's interpreter keeps its state in module globals

@@ -21,8 +21,7 @@ import torch
 import triton.language as tl
 from triton.runtime.interpreter import _get_np_dtype
 
-from wrapperir.kernels.triton_builder import handle, numbers_of
-from wrapperir.kernels.triton_numbers import Array, to_torch
+from wrapperir.kernels.triton_builder import Array, handle, numbers_of, to_torch
 from wrapperir.kernels.triton_reduce import block
 
 Function = Callable[..., torch.Tensor]
@@ -70,29 +69,19 @@ def _to_int(rounding: Function, dtype: torch.dtype) -> Function:
     return lambda x: rounding(x).to(dtype)
 
 
+# The functions that have the same name in torch.
+_SAME_NAME = """
+    abs acos acosh asin asinh atan atanh ceil cos cosh erf erfc erfinv exp exp2 expm1
+    floor lgamma log log10 log1p log2 rsqrt sin sinh sqrt tan tanh trunc
+"""
 _UNARY: Mapping[str, Function] = {
-    "abs": torch.abs,
-    "acos": torch.acos,
-    "acosh": torch.acosh,
-    "asin": torch.asin,
-    "asinh": torch.asinh,
-    "atan": torch.atan,
-    "atanh": torch.atanh,
+    **{name: getattr(torch, name) for name in _SAME_NAME.split()},
     "cbrt": _wide(lambda x: torch.copysign(x.abs() ** (1 / 3), x)),
-    "ceil": torch.ceil,
-    "cos": torch.cos,
-    "cosh": torch.cosh,
     "cospi": _wide(lambda x: torch.cos(torch.remainder(x, 2) * torch.pi)),
     "cyl_bessel_i0": torch.special.i0,
     "cyl_bessel_i1": torch.special.i1,
-    "erf": torch.erf,
-    "erfc": torch.erfc,
     "erfcx": torch.special.erfcx,
-    "erfinv": torch.erfinv,
-    "exp": torch.exp,
     "exp10": _wide(lambda x: 10**x),
-    "exp2": torch.exp2,
-    "expm1": torch.expm1,
     "fast_cosf": torch.cos,
     "fast_exp10f": _wide(lambda x: 10**x),
     "fast_expf": torch.exp,
@@ -102,14 +91,8 @@ _UNARY: Mapping[str, Function] = {
     "fast_sinf": torch.sin,
     "fast_tanf": torch.tan,
     "fast_tanhf": torch.tanh,
-    "floor": torch.floor,
     "j0": torch.special.bessel_j0,
     "j1": torch.special.bessel_j1,
-    "lgamma": torch.lgamma,
-    "log": torch.log,
-    "log10": torch.log10,
-    "log1p": torch.log1p,
-    "log2": torch.log2,
     "logb": _logb,
     "nearbyint": torch.round,
     "normcdf": torch.special.ndtr,
@@ -117,18 +100,11 @@ _UNARY: Mapping[str, Function] = {
     "rcp_rn": torch.reciprocal,
     "rint": torch.round,
     "round": _round_half_away,
-    "rsqrt": torch.rsqrt,
     "rsqrt_rn": torch.rsqrt,
     "saturatef": lambda x: torch.nan_to_num(x.clamp(0, 1), nan=0.0),
-    "sin": torch.sin,
-    "sinh": torch.sinh,
     "sinpi": _wide(lambda x: torch.sin(torch.remainder(x, 2) * torch.pi)),
-    "sqrt": torch.sqrt,
     "sqrt_rn": torch.sqrt,
-    "tan": torch.tan,
-    "tanh": torch.tanh,
     "tgamma": _wide(lambda x: torch.from_numpy(np.asarray(_gamma(x.numpy())))),
-    "trunc": torch.trunc,
     "y0": torch.special.bessel_y0,
     "y1": torch.special.bessel_y1,
     # Tests and conversions, whose results have another type.
@@ -149,21 +125,21 @@ _UNARY: Mapping[str, Function] = {
 }
 
 _NARY: Mapping[str, Function] = {
-    "add_rn": torch.add,
-    "atan2": torch.atan2,
+    "pow": torch.pow,
+    "nextafter": torch.nextafter,
+    "hypot": torch.hypot,
+    "fmod": torch.fmod,
     "copysign": torch.copysign,
+    "atan2": torch.atan2,
+    "add_rn": torch.add,
     "div_rn": torch.div,
     "fast_dividef": torch.div,
     "fast_powf": torch.pow,
     "fdim": lambda x, y: torch.where(x > y, x - y, torch.where(x <= y, 0.0, x + y)),
     "fma": _wide(_fma),
     "fma_rn": _wide(_fma),
-    "fmod": torch.fmod,
-    "hypot": torch.hypot,
     "mul_rn": torch.mul,
-    "nextafter": torch.nextafter,
     "norm3d": _wide(lambda x, y, z: (x * x + y * y + z * z).sqrt()),
-    "pow": torch.pow,
     "remainder": _wide(lambda x, y: torch.fmod(x, y) - _half_step(x, y)),
     "rhypot": lambda x, y: torch.hypot(x, y).reciprocal(),
     "sub_rn": torch.sub,

@@ -1,9 +1,10 @@
-"""Reductions and scans of Triton's interpreter, in log₂ n steps over whole arrays.
+"""Reductions, scans and sorting in Triton's interpreter, over whole arrays.
 
 Triton's interpreter applies a combine function to one pair of elements at a time, which
 takes seconds for a softmax of 64×64.  Both are associative by contract, so here adjacent
 halves are combined at once (a balanced tree), and scans double their reach each step
-(Hillis and Steele, "Data parallel algorithms", CACM 29(12), 1986).
+(Hillis and Steele, "Data parallel algorithms", CACM 29(12), 1986): log₂ n steps.  Sorting
+is numpy's: Inductor's bitonic network takes seconds in Python.
 """
 
 # Triton carries no types.
@@ -18,8 +19,7 @@ import numpy as np
 import triton.language as tl
 from triton.runtime.interpreter import ReduceOps, ScanOps, TensorHandle
 
-from wrapperir.kernels.triton_builder import handle, numbers_of
-from wrapperir.kernels.triton_numbers import Array
+from wrapperir.kernels.triton_builder import Array, handle, numbers_of
 
 
 def reduce(
@@ -128,3 +128,38 @@ def plain(value: Any) -> Any:
 def _positive(input: Any, axis: int) -> int:
     first = input[0] if isinstance(input, tuple) else input
     return axis % len(first.shape)
+
+
+def sort_with_index(
+    x: tl.tensor,
+    idxs: tl.tensor,
+    rnumel: Any,
+    dim: Any = None,
+    stable: Any = False,
+    descending: Any = False,
+) -> tuple[tl.tensor, tl.tensor]:
+    """Stand in for Inductor's: sort the last dimension.
+
+    Elements whose index is not below ``rnumel`` go last.  NaN counts as the greatest number.  Equal elements keep their order, stable or not.
+    """
+    numbers, indices = np.broadcast_arrays(numbers_of(x.handle), idxs.handle.data)
+    data = np.broadcast_to(x.handle.data, numbers.shape)
+    keys: list[Array] = [indices, *_keys(numbers, bool(plain(descending)))]
+    limit = plain(rnumel)
+    if limit is not None:
+        bound = limit.handle.data if isinstance(limit, tl.tensor) else limit
+        keys.append(indices >= bound)
+    order = np.lexsort(keys, axis=-1)
+    return (
+        block(np.take_along_axis(data, order, -1), x.dtype),
+        block(np.take_along_axis(indices, order, -1), idxs.dtype),
+    )
+
+
+def _keys(numbers: Array, descending: bool) -> list[Array]:
+    """Return what to sort by, the last first."""
+    if not np.issubdtype(numbers.dtype, np.floating):
+        return [~numbers if descending else numbers]
+    nan = np.isnan(numbers)
+    finite = np.where(nan, 0, numbers)
+    return [-finite, ~nan] if descending else [finite, nan]
