@@ -43,7 +43,7 @@ from wrapperir.frontend.inductor import capture
 from wrapperir.ir import Program
 from wrapperir.kernels import Compiler
 from wrapperir.passes import memory_passes
-from wrapperir_cpp import chunks
+from wrapperir_cpp import module_text
 from wrapperir_cpp.emitter import CppEmitter
 
 HOST = "program.cpp"
@@ -178,7 +178,7 @@ def main() -> None:
             build_seconds(prepared(repeat_program(program, times)), rounds)
             for times in (1, 10)
         ]
-        with mock.patch.object(chunks, "LENGTH", ONE_FUNCTION):
+        with mock.patch.object(module_text, "LENGTH", ONE_FUNCTION):
             whole = [
                 build_seconds(prepared(repeat_program(program, times)), 1)
                 for times in (1, 10)
@@ -218,7 +218,7 @@ def print_run_times(cases: Sequence[str]) -> None:
         try:
             (folder / "chunks").mkdir()
             chunked, _ = write_library(lowered, folder / "chunks")
-            with mock.patch.object(chunks, "LENGTH", ONE_FUNCTION):
+            with mock.patch.object(module_text, "LENGTH", ONE_FUNCTION):
                 (folder / "one").mkdir()
                 whole, _ = write_library(lowered, folder / "one")
             times = measure(

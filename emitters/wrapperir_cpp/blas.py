@@ -1,8 +1,8 @@
-"""Small products of matrices, given to BLAS as PyTorch gives them.
+"""Small matrix products as direct calls of BLAS.
 
-The way through PyTorch's operator costs as much as the product itself where matrices are
-small.  Results are the same bits: the arguments are those that ATen would pass, and calls
-for which ATen would copy an operand first, or use another library, are left to it.
+For small matrices, the dispatch of PyTorch's operator costs as much as the product.  The
+results have the same bits: the arguments are the ones that ATen would pass.  If ATen would
+copy an operand first, or use another library, the operator is called instead.
 """
 
 import ctypes
@@ -28,7 +28,7 @@ from wrapperir_cpp.literals import format_float, format_int
 from wrapperir_cpp.memory import tensor_pointer
 
 MOST_WORK = 64**3
-"""Multiplications up to which the way to BLAS counts."""
+"""Multiplications of the largest product that is given to BLAS directly."""
 
 _FUNCTIONS: Mapping[DType, str] = {DType.F32: "sgemm_", DType.F64: "dgemm_"}
 
@@ -50,9 +50,9 @@ class Matrix:
 
 @frozen
 class Product:
-    """A call of ``gemm``: which operand comes first, and what BLAS is told of them.
+    """The arguments of a ``gemm`` call.
 
-    ``is_swapped`` says that the second operand of the product is BLAS's first.
+    ``is_swapped``: the second operand of the product is BLAS's first.
     """
 
     is_swapped: bool
@@ -68,7 +68,7 @@ class Product:
 def plan_product(out: Matrix, left: Matrix, right: Matrix) -> Product | None:
     """Return the call for ``out = left @ right``.
 
-    ``None`` where ATen copies an operand, has nothing to multiply, or the shapes differ.
+    ``None`` if ATen copies an operand or has nothing to multiply, or if the shapes differ.
     """
     if (left.rows, left.columns, right.columns) != (out.rows, right.rows, out.columns):
         return None
@@ -105,14 +105,14 @@ def plan_product(out: Matrix, left: Matrix, right: Matrix) -> Product | None:
 
 
 def _is_in_columns(matrix: Matrix) -> bool:
-    """Say whether ATen takes a result as one in Fortran's order."""
+    """Say whether ATen treats a result as column-major."""
     return matrix.row_stride == 1 and (
         matrix.columns == 1 or matrix.column_stride >= max(1, matrix.rows)
     )
 
 
 def _order_of(matrix: Matrix) -> str | None:
-    """Return how ATen passes an operand: ``N``, ``T``, or ``None`` for as a copy."""
+    """Return how ATen passes an operand: ``N``, ``T``, or ``None`` if it copies it."""
     if matrix.row_stride == 1 and matrix.column_stride >= max(1, matrix.rows):
         return "N"
     if matrix.column_stride == 1 and matrix.row_stride >= max(1, matrix.columns):
@@ -121,7 +121,7 @@ def _order_of(matrix: Matrix) -> str | None:
 
 
 def matrix_of(type: TensorType) -> Matrix | None:
-    """Return the matrix that a tensor is; ``None`` unless its layout is static."""
+    """Return the matrix of a tensor with two static dimensions; ``None`` for others."""
     numbers = [n for n in (*type.size, *type.stride) if isinstance(n, int)]
     if len(type.size) != 2 or len(numbers) != 4 or min(numbers) < 0:
         return None
@@ -129,9 +129,9 @@ def matrix_of(type: TensorType) -> Matrix | None:
 
 
 def plan_operands(types: Sequence[TensorType]) -> Product | None:
-    """Return the call for tensors that are ``out``, ``left`` and ``right``.
+    """Return the call for ``out``, ``left`` and ``right``.
 
-    ``None`` unless they are small, of one type, and on the CPU.
+    ``None`` unless they are small, have one element type, and are on the CPU.
     """
     dtype = types[0].dtype
     if any(
@@ -152,10 +152,10 @@ def plan_operands(types: Sequence[TensorType]) -> Product | None:
 
 
 def is_available(dtype: DType) -> bool:
-    """Say whether the installed PyTorch multiplies matrices of a type with this BLAS.
+    """Say whether the installed PyTorch multiplies matrices of a dtype with this BLAS.
 
-    Where the user lets it use a faster, less precise way, that has the choice; as have
-    libraries that it prefers on other processors than x86-64.
+    It does not if the user allows faster, less precise products, and it may prefer other
+    libraries on processors other than x86-64.
     """
     function = _FUNCTIONS.get(dtype)
     if function is None or platform.machine() not in ("x86_64", "AMD64"):
@@ -182,73 +182,8 @@ def _exported() -> frozenset[str]:
     return frozenset(name for name in _FUNCTIONS.values() if hasattr(library, name))
 
 
-def format_product(
-    product: Product,
-    pointers: tuple[Fragment, Fragment, Fragment],
-    scales: tuple[float, float] = (1.0, 0.0),
-) -> Fragment:
-    """Return the call; ``pointers`` are those of out, left and right."""
-    out, left, right = pointers
-    first, second = (right, left) if product.is_swapped else (left, right)
-    m, n, k, lda, ldb, ldc = map(
-        format_int,
-        (product.m, product.n, product.k, product.lda, product.ldb, product.ldc),
-    )
-    alpha, beta = map(_format_scale, scales)
-    return fragment(
-        'op::gemm("{}", {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {});',
-        *(Fragment(product.transposed), m, n, k),
-        *(alpha, first, lda, second, ldb, beta, out, ldc),
-    )
-
-
-def format_copy(
-    out: TensorType, source: TensorType, pointers: tuple[Fragment, Fragment]
-) -> Fragment | None:
-    """Return the copy of a matrix, row or column to ``out``, repeated as it is broadcast.
-
-    ``None`` where the shapes do not allow it.
-    """
-    matrix = matrix_of(out)
-    numbers = [n for n in (*source.size, *source.stride) if isinstance(n, int)]
-    dims = len(source.size)
-    if matrix is None or len(numbers) != 2 * dims or dims > 2:
-        return None
-    sizes, strides = numbers[:dims], numbers[dims:]
-    sizes, strides = [1] * (2 - dims) + sizes, [0] * (2 - dims) + strides
-    if any(
-        size not in (1, wanted)
-        for size, wanted in zip(sizes, (matrix.rows, matrix.columns), strict=True)
-    ):
-        return None
-    steps = [
-        0 if size == 1 else stride for size, stride in zip(sizes, strides, strict=True)
-    ]
-    return fragment(
-        "op::copy_matrix({}, {}, {}, {}, {}, {}, {}, {});",
-        *(pointers[0], format_int(matrix.row_stride), format_int(matrix.column_stride)),
-        *(pointers[1], format_int(steps[0]), format_int(steps[1])),
-        *(format_int(matrix.rows), format_int(matrix.columns)),
-    )
-
-
-def _format_scale(scale: float) -> Fragment:
-    is_short = (scale.is_integer() and 0 < abs(scale) < 1000) or repr(scale) == "0.0"
-    return format_int(int(scale)) if is_short else format_float(scale)
-
-
-def static_scale(value: int | float, dtype: DType) -> float | None:
-    """Return a factor as BLAS is given it; ``None`` where ATen refuses it."""
-    if dtype is DType.F64:
-        return float(value) if abs(value) <= 2**53 or isinstance(value, float) else None
-    single = ctypes.c_float(float(value)).value if abs(value) < 2**1000 else math.inf
-    if isinstance(value, float) and not math.isfinite(value):
-        return value
-    return None if math.isinf(single) else float(value)
-
-
 def emit_product(context: Context, line: ExternKernelLine) -> bool:
-    """Append a call of BLAS, where the line is a small product of matrices."""
+    """Append a call of BLAS, and return whether the line is a small product of matrices."""
     keywords = dict(line.keywords)
     out = keywords.pop("out", None)
     if line.result is not None or not isinstance(out, BufferRef):
@@ -277,40 +212,70 @@ def _emit_gemm(
     product = plan_operands(types) if len(types) == 3 else None
     if product is None:
         return False
-    dtype = types[0].dtype
-    first, second = _scale(alpha, dtype), _scale(beta, dtype)
-    if first is None or second is None:
+    scales = _scale(alpha, types[0].dtype), _scale(beta, types[0].dtype)
+    if scales[0] is None or scales[1] is None:
         return False
-    c_type = fragment(dtype.cpp_type)
+    c_type = fragment(types[0].dtype.cpp_type)
     pointers = [tensor_pointer(context, name, c_type) for name in names]
-    if second != 0 and source != out:
-        copy = _format_source(context, source, types[0], pointers[0])
+    if scales[1] != 0 and source != out:
+        copy = _format_copy(context, source, types[0], pointers[0])
         if copy is None:
             return False
         context.writer.emit_line("{}", copy)
-    where = pointers[0], pointers[1], pointers[2]
-    context.writer.emit_line("{}", format_product(product, where, (first, second)))
+    _, left, right = pointers
+    first, second = (right, left) if product.is_swapped else (left, right)
+    sizes = (product.m, product.n, product.k, product.lda, product.ldb, product.ldc)
+    m, n, k, lda, ldb, ldc = map(format_int, sizes)
+    context.writer.emit_line(
+        'op::gemm("{}", {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {});',
+        *(Fragment(product.transposed), m, n, k, _format_scale(scales[0])),
+        *(first, lda, second, ldb, _format_scale(scales[1]), pointers[0], ldc),
+    )
     return True
 
 
 def _scale(value: Argument, dtype: DType) -> float | None:
+    """Return a factor as BLAS takes it; ``None`` if ATen refuses it."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return static_scale(value, dtype)
+    if dtype is DType.F64:
+        return float(value) if abs(value) <= 2**53 or isinstance(value, float) else None
+    if isinstance(value, float) and not math.isfinite(value):
+        return value
+    single = ctypes.c_float(float(value)).value if abs(value) < 2**1000 else math.inf
+    return None if math.isinf(single) else float(value)
 
 
-def _format_source(
+def _format_scale(scale: float) -> Fragment:
+    is_short = (scale.is_integer() and 0 < abs(scale) < 1000) or repr(scale) == "0.0"
+    return format_int(int(scale)) if is_short else format_float(scale)
+
+
+def _format_copy(
     context: Context, source: Argument, out: TensorType, pointer: Fragment
 ) -> Fragment | None:
+    """Return the copy of a matrix, row or column to ``out``, with broadcasting.
+
+    ``None`` if the shapes, element types or layouts do not allow it.
+    """
     if not isinstance(source, BufferRef) or source.name not in context.layouts.exact:
         return None
     type = context.facts.types[source.name]
     if not isinstance(type, TensorType) or type.dtype is not out.dtype:
         return None
-    if type.device.kind != "cpu":
+    matrix, dims = matrix_of(out), len(type.size)
+    numbers = [n for n in (*type.size, *type.stride) if isinstance(n, int)]
+    if matrix is None or type.device.kind != "cpu" or len(numbers) != 2 * dims or dims > 2:
         return None
-    return format_copy(
-        out,
-        type,
-        (pointer, tensor_pointer(context, source.name, fragment(type.dtype.cpp_type))),
+    sizes = [1] * (2 - dims) + numbers[:dims]
+    strides = [0] * (2 - dims) + numbers[dims:]
+    extents = (matrix.rows, matrix.columns)
+    if any(n not in (1, wanted) for n, wanted in zip(sizes, extents, strict=True)):
+        return None
+    steps = [0 if n == 1 else stride for n, stride in zip(sizes, strides, strict=True)]
+    begin = tensor_pointer(context, source.name, fragment(type.dtype.cpp_type))
+    return fragment(
+        "op::copy_matrix({}, {}, {}, {}, {}, {}, {}, {});",
+        *(pointer, format_int(matrix.row_stride), format_int(matrix.column_stride)),
+        *(begin, *map(format_int, (*steps, *extents))),
     )

@@ -1,11 +1,13 @@
-"""Lines with nested blocks in C++: written in place, as names are unique."""
+"""Lines with nested blocks in C++."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import TypeAlias
 
 from wrapperir.diagnostics import LinePath
 from wrapperir.emit import Fragment, fragment
 from wrapperir.emit.arena import plain_device
+from wrapperir.emit.blocks import BlockEmitter, own_results
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.ir import (
     CPU,
@@ -14,15 +16,12 @@ from wrapperir.ir import (
     BlockParameter,
     BodyLine,
     BufferRef,
-    ConditionalLine,
     KernelArgument,
     Operation,
     Result,
     ScalarType,
-    SubgraphCallLine,
     Symbol,
     TensorType,
-    WhileLoopLine,
 )
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.literals import format_converted
@@ -38,261 +37,188 @@ from wrapperir_cpp.value_storage import Indices, leaves
 
 EmitLines: TypeAlias = Callable[[Sequence[BodyLine], LinePath], None]
 """Appends the lines of a block; the path is their place in the program."""
-MAX_NESTING = 16
-"""Blocks inside blocks: as many as other emitters take."""
 
 
-def emit_conditional(
-    context: Context, line: ConditionalLine, emit_lines: EmitLines
-) -> None:
-    """Append ``if`` and ``else`` with the lines of both blocks."""
-    if _too_deep(context, line.results):
-        return
-    writer, path = context.writer, context.path
-    if isinstance(line.predicate, BufferRef):
-        test = _format_truth(context, line.predicate.name)
-    else:
-        test = context.expressions.format_condition(line.predicate)
-    targets = _define_results(context, line.results)
-    writer.emit_line("if ({}) {{", test)
-    for name, block in (("on_true", line.on_true), ("on_false", line.on_false)):
-        if name == "on_false":
-            writer.emit_line("}} else {{")
-        with writer.indented():
-            context.values.enter()
-            _bind_parameters(context, block.parameters, line.operands)
-            emit_lines(block.lines, (*path, name, "lines"))
-            _emit_results(context, line.results, targets, block.results)
-            context.values.leave()
-    writer.emit_line("}}")
+class CppBlocks(BlockEmitter):
+    """Emits ``if``, ``else`` and ``while`` with the lines of their blocks."""
 
-
-def emit_subgraph(context: Context, line: SubgraphCallLine, emit_lines: EmitLines) -> None:
-    """Append the lines of the block."""
-    if _too_deep(context, line.results):
-        return
-    context.writer.emit_comment(f"subgraph {line.name}")
-    targets = _define_results(context, line.results)
-    context.values.enter()
-    _bind_parameters(context, line.body.parameters, line.operands)
-    emit_lines(line.body.lines, (*context.path, "body", "lines"))
-    _emit_results(context, line.results, targets, line.body.results)
-    context.values.leave()
-
-
-def emit_while_loop(context: Context, line: WhileLoopLine, emit_lines: EmitLines) -> None:
-    """Append a loop; the results are the loop's variables until it ends.
-
-    What an iteration produced is dropped when the next has replaced it.  With no
-    iteration, the results are copies of what was carried in.
-    """
-    if _too_deep(context, line.results):
-        return
-    writer, path = context.writer, context.path
-    given = _format_values(context, line.carried, line.results, keeps=True)
-    targets = _define_results(context, line.results)
-    _emit_assignments(context, line.results, targets, given)
-    count = len(line.results)
-    first = context.module.names.claim("first")
-    writer.emit_line("bool {} = true;", first)
-    writer.emit_line("while (true) {{")
-    with writer.indented():
-        for block in (line.condition, line.body):
-            for parameter, result in zip(block.parameters, line.results, strict=False):
-                _lend(context, parameter, result.name)
-        context.values.enter()
-        _bind_parameters(context, line.condition.parameters[count:], line.invariant)
-        emit_lines(line.condition.lines, (*path, "condition", "lines"))
-        _emit_exit(context, line.condition)
-        context.values.enter()
-        _bind_parameters(context, line.body.parameters[count:], line.invariant)
-        emit_lines(line.body.lines, (*path, "body", "lines"))
-        _emit_results(context, line.results, targets, line.body.results, at_once=True)
-        context.values.leave()
-        writer.emit_line("{} = false;", first)
-    writer.emit_line("}}")
-    _emit_copies(context, line, targets, first)
-
-
-def _emit_copies(
-    context: Context, line: WhileLoopLine, targets: Sequence[Fragment], first: Fragment
-) -> None:
-    tensors = [
-        (target, result.type)
-        for result, target in zip(line.results, targets, strict=False)
-        if isinstance(result.type, TensorType)
-    ]
-    if not tensors:
-        return
-    context.writer.emit_line("if ({}) {{", first)
-    with context.writer.indented():
-        for slot, type in tensors:
-            emit_copy(context, slot, type)
-    context.writer.emit_line("}}")
-
-
-def _emit_exit(context: Context, condition: Block) -> None:
-    (result,) = condition.results
-    if not isinstance(result, BufferRef):
-        context.values.leave()
-        assert isinstance(result, int | float | Symbol | Operation)  # verified
-        test = context.expressions.format_condition(result)
-        context.writer.emit_line("if (!({})) break;", test)
-        return
-    go_on = context.module.names.claim("go_on")
-    context.writer.emit_line("bool {} = {};", go_on, _format_truth(context, result.name))
-    borrowed = {parameter.name for parameter in condition.parameters}
-    if result.name not in borrowed | context.facts.constants:
-        context.values.drop(result.name)
-    context.values.leave()
-    context.writer.emit_line("if (!{}) break;", go_on)
-
-
-def _format_truth(context: Context, name: str) -> Fragment:
-    """Return the truth of a number or of the one element of a bool tensor."""
-    type = context.facts.types[name]
-    if isinstance(type, ScalarType):
-        return context.values.scalar(name)
-    if isinstance(type, TensorType) and plain_device(type.device) == CPU:
-        return fragment("*at<bool>({})", tensor_address(context, name))
-    return fragment(
-        "item_bool({}, {})", tensor_handle(context, name), context.line_number()
-    )
-
-
-def _bind_parameters(
-    context: Context,
-    parameters: Sequence[BlockParameter],
-    operands: Sequence[KernelArgument],
-) -> None:
-    """Let parameters stand for their operands: they are borrowed, never dropped."""
-    for parameter, operand in zip(parameters, operands, strict=True):
-        if isinstance(parameter.type, ScalarType) and not _is_same(
-            context, operand, parameter.type
-        ):
-            number = _format_number(context, operand, parameter.type)
-            target = define_scalar(context, parameter.name, kind_of(parameter.type.dtype))
-            context.writer.emit_line("{} = {};", target, number)
-        else:
-            assert isinstance(operand, BufferRef)  # verified
-            _lend(context, parameter, operand.name)
-
-
-def _is_same(context: Context, operand: KernelArgument, type: ScalarType) -> bool:
-    """Say whether an operand is a number by name that needs no conversion."""
-    if not isinstance(operand, BufferRef):
-        return False
-    given = context.facts.types[operand.name]
-    return isinstance(given, ScalarType) and kind_of(given.dtype) is kind_of(type.dtype)
-
-
-def _lend(context: Context, parameter: BlockParameter, operand: str) -> None:
-    if isinstance(parameter.type, ScalarType):
-        context.values.put_scalar(parameter.name, context.values.scalar(operand))
-    else:
-        context.values.lend(parameter.name, operand)
-
-
-def _define_results(context: Context, results: Sequence[Result]) -> list[Fragment]:
-    """Return the lvalues of results, one for each part of a tuple."""
-    targets: list[Fragment] = []
-    for result in results:
-        targets += [
+    def __init__(
+        self, context: Context, results: Sequence[Result], emit_lines: EmitLines
+    ) -> None:
+        """Emit the blocks of the current line, which defines ``results``."""
+        super().__init__(context)
+        self._context = context
+        self._emit_lines = emit_lines
+        self._is_loop = False
+        # One for each part of a tuple.
+        self._parts = [part for result in results for _, part in leaves(result.type)]
+        self._targets = [
             define_scalar(context, result.name, kind_of(part.dtype), indices)
             if isinstance(part, ScalarType)
             else add_slot(context, result.name, part, indices)
+            for result in results
             for indices, part in leaves(result.type)
         ]
-    return targets
 
+    def format_predicate(self, predicate: KernelArgument) -> Fragment:
+        """Return the test of a condition."""
+        if not isinstance(predicate, BufferRef):
+            return self._context.expressions.format_condition(predicate)
+        context, name = self._context, predicate.name
+        type = context.facts.types[name]
+        if isinstance(type, ScalarType):
+            return context.values.scalar(name)
+        if isinstance(type, TensorType) and plain_device(type.device) == CPU:
+            return fragment("*at<bool>({})", tensor_address(context, name))
+        handle = tensor_handle(context, name)
+        return fragment("item_bool({}, {})", handle, context.line_number())
 
-def _emit_results(
-    context: Context,
-    results: Sequence[Result],
-    targets: Sequence[Fragment],
-    values: Sequence[Argument],
-    *,
-    at_once: bool = False,
-) -> None:
-    """Append the moves of a block's results to those of its line.
+    @contextmanager
+    def branch(self, test: Fragment) -> Generator[None]:
+        """Append ``if``."""
+        self._context.writer.emit_line("if ({}) {{", test)
+        with self._context.writer.indented():
+            yield
 
-    ``at_once`` says that a value may read a target.
-    """
-    given = _format_values(context, values, results, keeps=False)
-    _emit_assignments(context, results, targets, given, at_once=at_once)
-    for name in dict.fromkeys(v.name for v in values if isinstance(v, BufferRef)):
-        context.values.drop(name)
+    @contextmanager
+    def otherwise(self) -> Generator[None]:
+        """Append ``else``."""
+        self._context.writer.emit_line("}} else {{")
+        with self._context.writer.indented():
+            yield
+        self._context.writer.emit_line("}}")
 
+    @contextmanager
+    def loop(self, results: Sequence[Result]) -> Generator[None]:
+        """Append ``while``; without an iteration, tensors become copies."""
+        self._is_loop = True
+        writer = self._context.writer
+        first = self._context.module.names.claim("first")
+        writer.emit_line("bool {} = true;", first)
+        writer.emit_line("while (true) {{")
+        with writer.indented():
+            yield
+            writer.emit_line("{} = false;", first)
+        writer.emit_line("}}")
+        slots = zip(self._targets, self._parts, strict=True)
+        tensors = [(slot, part) for slot, part in slots if isinstance(part, TensorType)]
+        if tensors:
+            writer.emit_line("if ({}) {{", first)
+            with writer.indented():
+                for slot, type in tensors:
+                    emit_copy(self._context, slot, type)
+            writer.emit_line("}}")
 
-def _format_values(
-    context: Context,
-    values: Sequence[Argument],
-    results: Sequence[Result],
-    *,
-    keeps: bool,
-) -> list[Fragment]:
-    """Return numbers, and handles to be owned, one for each part of a tuple.
+    def enter(self) -> None:
+        """Begin a block."""
+        self._context.values.enter()
 
-    With ``keeps`` they are further handles, otherwise moved where no other has them.
-    """
-    given: list[Fragment] = []
-    handles: dict[int, Fragment] = {}
-    for value, result in zip(values, results, strict=True):
-        for indices, part in leaves(result.type):
-            if isinstance(part, ScalarType):
-                given.append(_format_number(context, value, part, indices))
-            else:
-                assert isinstance(value, BufferRef)  # verified
-                handle = tensor_handle(context, value.name, indices)
-                handles[len(given)] = handle
-                given.append(handle)
-    owned = format_owned(context, list(handles.values()), keeps=keeps)
-    for index, handle in zip(handles, owned, strict=True):
-        given[index] = handle
-    return given
+    def leave(self) -> None:
+        """End a block: drop the views that it made."""
+        self._context.values.leave()
 
+    def emit_lines(self, lines: Sequence[BodyLine], path: LinePath) -> None:
+        """Append the lines of a block."""
+        self._emit_lines(lines, path)
 
-def _emit_assignments(
-    context: Context,
-    results: Sequence[Result],
-    targets: Sequence[Fragment],
-    values: Sequence[Fragment],
-    *,
-    at_once: bool = False,
-) -> None:
-    parts = [part for result in results for _, part in leaves(result.type)]
-    numbers = sum(isinstance(part, ScalarType) for part in parts)
-    late: list[tuple[Fragment, Fragment]] = []
-    for part, target, value in zip(parts, targets, values, strict=True):
-        if not isinstance(part, ScalarType):
-            context.writer.emit_line("{}.reset({});", target, value)
-        elif at_once and numbers > 1:
-            next = context.module.names.claim("next")
-            context.writer.emit_line("const auto {} = {};", next, value)
-            late.append((target, next))
+    def bind(self, parameter: BlockParameter, operand: KernelArgument) -> None:
+        """Let a parameter stand for its operand; a converted number is assigned."""
+        context, type = self._context, parameter.type
+        if not isinstance(type, ScalarType):
+            assert isinstance(operand, BufferRef)  # verified
+            context.values.lend(parameter.name, operand.name)
+            return
+        number = self._format_number(operand, type)
+        if isinstance(operand, BufferRef) and number == context.values.scalar(operand.name):
+            context.values.put_scalar(parameter.name, number)
         else:
-            context.writer.emit_line("{} = {};", target, value)
-    for target, value in late:
-        context.writer.emit_line("{} = {};", target, value)
+            target = define_scalar(context, parameter.name, kind_of(type.dtype))
+            context.writer.emit_line("{} = {};", target, number)
 
+    def lend_result(self, parameter: BlockParameter, result: Result) -> None:
+        """Let a parameter stand for the loop's variable."""
+        self.bind(parameter, BufferRef(result.name))
 
-def _format_number(
-    context: Context, value: Argument, type: ScalarType, indices: Indices = ()
-) -> Fragment:
-    """Return a number as one of a type."""
-    kind = kind_of(type.dtype)
-    if isinstance(value, int | float | Symbol | Operation):
-        return context.expressions.format_number(value, kind)
-    assert isinstance(value, BufferRef)  # verified
-    number = context.values.scalar(value.name, indices)
-    given = dict(leaves(context.facts.types[value.name]))[indices]
-    assert isinstance(given, ScalarType)
-    return format_converted(number, kind_of(given.dtype), kind)
+    def emit_carried(
+        self, results: Sequence[Result], carried: Sequence[KernelArgument]
+    ) -> None:
+        """Append that the results of a loop begin as its carried operands."""
+        self._emit_assignments(self._format_values(carried, results, keeps=True))
 
+    def emit_results(self, results: Sequence[Result], block: Block) -> None:
+        """Append the moves of a block's results, and drop the block's names."""
+        given = self._format_values(block.results, results, keeps=False)
+        self._emit_assignments(given, at_once=self._is_loop)
+        for name in own_results(block, self._context.facts.constants):
+            self._context.values.drop(name)
 
-def _too_deep(context: Context, results: Sequence[Result]) -> bool:
-    deep = sum(part == "lines" for part in context.path) > MAX_NESTING
-    if deep:
-        context.report(f"blocks are nested deeper than {MAX_NESTING}")
-        _define_results(context, results)
-    return deep
+    def emit_exit(self, condition: Block) -> None:
+        """Append ``if (!(c.i < c.n)) break;``; a tensor is read before it is dropped."""
+        (result,) = condition.results
+        writer = self._context.writer
+        if not isinstance(result, BufferRef):
+            self.leave()
+            assert isinstance(result, int | float | Symbol | Operation)  # verified
+            writer.emit_line("if (!({})) break;", self.format_predicate(result))
+            return
+        go_on = self._context.module.names.claim("go_on")
+        writer.emit_line("bool {} = {};", go_on, self.format_predicate(result))
+        for name in own_results(condition, self._context.facts.constants):
+            self._context.values.drop(name)
+        self.leave()
+        writer.emit_line("if (!{}) break;", go_on)
+
+    def _format_values(
+        self, values: Sequence[Argument], results: Sequence[Result], *, keeps: bool
+    ) -> list[Fragment]:
+        """Return numbers, and handles to be owned, one for each part of a tuple.
+
+        With ``keeps`` they are further handles, otherwise moved if no other name has them.
+        """
+        given: list[Fragment] = []
+        handles: dict[int, Fragment] = {}
+        for value, result in zip(values, results, strict=True):
+            for indices, part in leaves(result.type):
+                if isinstance(part, ScalarType):
+                    given.append(self._format_number(value, part, indices))
+                else:
+                    assert isinstance(value, BufferRef)  # verified
+                    handle = tensor_handle(self._context, value.name, indices)
+                    handles[len(given)] = handle
+                    given.append(handle)
+        owned = format_owned(self._context, list(handles.values()), keeps=keeps)
+        for index, handle in zip(handles, owned, strict=True):
+            given[index] = handle
+        return given
+
+    def _emit_assignments(
+        self, values: Sequence[Fragment], *, at_once: bool = False
+    ) -> None:
+        """Append the assignment of the results; ``at_once``: a value may read a target."""
+        writer = self._context.writer
+        is_number = [isinstance(part, ScalarType) for part in self._parts]
+        late: list[tuple[Fragment, Fragment]] = []
+        for number, target, value in zip(is_number, self._targets, values, strict=True):
+            if not number:
+                writer.emit_line("{}.reset({});", target, value)
+            elif at_once and sum(is_number) > 1:
+                next = self._context.module.names.claim("next")
+                writer.emit_line("const auto {} = {};", next, value)
+                late.append((target, next))
+            else:
+                writer.emit_line("{} = {};", target, value)
+        for target, value in late:
+            writer.emit_line("{} = {};", target, value)
+
+    def _format_number(
+        self, value: Argument, type: ScalarType, indices: Indices = ()
+    ) -> Fragment:
+        """Return a value, or a part of it, as a number of a type."""
+        kind = kind_of(type.dtype)
+        if isinstance(value, int | float | Symbol | Operation):
+            return self._context.expressions.format_number(value, kind)
+        assert isinstance(value, BufferRef)  # verified
+        number = self._context.values.scalar(value.name, indices)
+        given = dict(leaves(self._context.facts.types[value.name]))[indices]
+        assert isinstance(given, ScalarType)
+        return format_converted(number, kind_of(given.dtype), kind)

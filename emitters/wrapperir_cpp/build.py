@@ -1,21 +1,28 @@
-"""Builds an artifact: its host program, kernels and libraries."""
+"""Building an artifact's host program and kernels, and loading its library."""
 
+import importlib.util
 import json
+import sysconfig
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
-from typing import cast
+from typing import Protocol, cast
 
 import torch
 from attrs import evolve
 
-from wrapperir.emit import Artifact
+from wrapperir.diagnostics import Code
+from wrapperir.emit import Artifact, Loaded
+from wrapperir.emit.artifact import store_artifact
 from wrapperir.ir import Program
 from wrapperir.kernels import (
     Compiler,
     Target,
     build_kernels,
     compile_object,
+    failed,
     find_compiler,
     link_library,
     side_by_side,
@@ -27,7 +34,7 @@ from wrapperir_cpp.layout import (
     KERNELS,
     LIBRARY,
 )
-from wrapperir_cpp.triton_build import compile_triton_kernels
+from wrapperir_cpp.triton_kernels import compile_triton_kernels
 from wrapperir_cpp.tuned_artifact import tune_artifact
 
 _HOST_FLAGS = (
@@ -39,6 +46,7 @@ _HOST_FLAGS = (
 _BRIDGE_FLAGS = ("-std=c++20", "-O1", "-fPIC", "-fvisibility=hidden", "-w")
 _EXPORTED = ("wrapperir_*", "AOTInductor*")
 _TORCH = ("libtorch_cpu.so", "libc10.so")
+_RUNTIME = Path(__file__).with_name("runtime")
 
 
 def build_artifact(
@@ -93,21 +101,6 @@ def kernel_sources(files: Mapping[str, str | bytes]) -> dict[str, str]:
     }
 
 
-def build_extension(source: Path, headers: Sequence[Path], include: Sequence[str]) -> Path:
-    """Return the Python module of a source that uses torch's Python bindings.
-
-    Raises:
-        DiagnosticError: as :func:`build_artifact`.
-    """
-    compiler = find_compiler()
-    texts = {path.name: path.read_text("utf-8") for path in (source, *headers)}
-    flags = [*_HOST_FLAGS, *(f"-I{path}" for path in include)]
-    text = texts.pop(source.name)
-    compiled = compile_object(compiler, source.name, text, texts, flags)
-    libraries = ["libtorch_python.so", *_TORCH]
-    return link_library(compiler, source.stem, [compiled], libraries, ["PyInit_*"])
-
-
 def _build_objects(compiler: Compiler, files: Mapping[str, str | bytes]) -> dict[str, Path]:
     sources: dict[str, str] = {}
     headers: dict[str, str] = {}
@@ -140,3 +133,63 @@ def _libraries(files: Mapping[str, str | bytes]) -> list[str]:
     """Return the libraries of torch that the program needs."""
     facts = cast(dict[str, list[str]], json.loads(files[BUILD_FACTS]))
     return [*_TORCH, *facts["libraries"]]
+
+
+class _Binding(Protocol):
+    """The Python module of binding.cpp."""
+
+    def Program(  # noqa: N802
+        self, path: Path, constants: dict[str, torch.Tensor]
+    ) -> Loaded: ...
+
+
+def load_library(artifact: Artifact, constants: Mapping[str, torch.Tensor]) -> Loaded:
+    """Return the program of a built artifact.
+
+    Raises:
+        DiagnosticError: WIR707, a constant is missing; WIR709, the binding to Python does
+            not build; WIR710, the library does not load, was built for another torch, or
+            does not take its constants.
+    """
+    binding = _binding()
+    # Sources are not needed; kernels for GPUs are found beside the library.
+    binaries = {
+        path: content
+        for path, content in artifact.files.items()
+        if isinstance(content, bytes)
+    }
+    library = store_artifact(evolve(artifact, files=binaries)) / LIBRARY
+    # Detached, a parameter that is also an output comes back as a plain tensor.
+    given = {key: tensor.detach() for key, tensor in constants.items()}
+    try:
+        return binding.Program(library, given)
+    except KeyError as error:
+        raise Code.MISSING_CONSTANT.error(
+            f"no tensor was given for constant {error}"
+        ) from None
+    except (ImportError, RuntimeError, TypeError) as error:
+        raise Code.INVALID_ARTIFACT.error(
+            f"the library does not load: {error}",
+            hint="compile the program again, with this torch and on this machine",
+        ) from None
+
+
+@cache
+def _binding() -> _Binding:
+    compiler = find_compiler()
+    names = ("binding.cpp", "binding_errors.h", "wrapperir.h")
+    source, *headers = ((_RUNTIME / name).read_text("utf-8") for name in names)
+    flags = [*_HOST_FLAGS, f"-I{sysconfig.get_path('include')}"]
+    texts = dict(zip(names[1:], headers, strict=True))
+    compiled = compile_object(compiler, names[0], source, texts, flags)
+    libraries = ["libtorch_python.so", *_TORCH]
+    path = link_library(compiler, "binding", [compiled], libraries, ["PyInit_*"])
+    loader = ExtensionFileLoader("binding", str(path))
+    spec = importlib.util.spec_from_loader("binding", loader)
+    assert spec is not None
+    try:
+        module = importlib.util.module_from_spec(spec)
+        loader.exec_module(module)
+    except ImportError as error:
+        raise failed(f"the binding of libraries to Python does not load: {error}") from None
+    return cast(_Binding, module)

@@ -1,12 +1,38 @@
-"""Choices of multi-kernels by the nearest hint or a decision tree, in C++."""
+"""Choices of multi-kernels in C++: by nearest hint, by a decision tree, or by timing."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import LiteralString, TypeAlias
 
 from wrapperir.emit import Fragment, SourceWriter, fragment, joined
-from wrapperir.ir import Expr, Hint, Operation
+from wrapperir.ir import (
+    Access,
+    BufferRef,
+    Expr,
+    Hint,
+    KernelCallLine,
+    MultiKernelLine,
+    Operation,
+    TensorParameter,
+    TensorType,
+    evaluate_int,
+    storage_extent,
+)
+from wrapperir.text import format_expr, format_type
 from wrapperir_cpp.context import Context
-from wrapperir_cpp.literals import format_int
+from wrapperir_cpp.kernels import Addresses
+from wrapperir_cpp.literals import format_int, format_string
+from wrapperir_cpp.memory import tensor_address
 from wrapperir_cpp.module_text import source_writer
+from wrapperir_cpp.streams import format_stream
+
+LaunchesAt: TypeAlias = Callable[[Addresses], Mapping[int, Fragment]]
+"""Returns the launch of each choice of a call, with tensors at other addresses."""
+
+_USES: Mapping[Access, LiteralString] = {
+    Access.READ: "Use::read",
+    Access.WRITE: "Use::write",
+    Access.READ_WRITE: "Use::read_write",
+}
 
 
 def emit_switch(
@@ -53,9 +79,8 @@ def _define_hints(context: Context, name: str, hints: tuple[Hint, ...]) -> Fragm
 
 
 def _format_size(size: int) -> Fragment:
-    """Return a size as the exact binary64 that it counts as."""
-    counted = float(size) or 0.5
-    return Fragment(repr(counted))
+    """Return a size as a double; 0 counts as a half."""
+    return Fragment(repr(float(size) or 0.5))
 
 
 def format_computed(context: Context, name: str, index: Operation) -> Fragment:
@@ -68,7 +93,7 @@ def format_computed(context: Context, name: str, index: Operation) -> Fragment:
     if known is not None:
         return known
     function = context.choices.functions[key] = context.module.names.claim(f"choose_{name}")
-    writer = context.chunks.functions
+    writer = context.module.functions
     writer.emit_line("int32_t {}(const Call& c) {{", function)
     writer.emit_writer(body)
     writer.emit_line("}}")
@@ -94,3 +119,94 @@ def _emit_tree(context: Context, writer: SourceWriter, tree: Expr) -> None:
 def _format_leaf(leaf: Expr) -> Fragment:
     assert isinstance(leaf, int)  # verified
     return format_int(leaf)
+
+
+def format_timed_choice(
+    context: Context,
+    definition: MultiKernelLine,
+    line: KernelCallLine,
+    launches_at: LaunchesAt,
+) -> Fragment:
+    """Return the choice of a call, and append a function that times all choices once.
+
+    The result is ``choice_of(fastest_mm, time_mm, c)``.
+    """
+    fastest = _define_choice(context, definition, line)
+    places: dict[int, Fragment] = {}
+    given: list[Fragment] = []
+    for position, (parameter, argument) in enumerate(
+        zip(definition.parameters, line.arguments, strict=True)
+    ):
+        if not isinstance(argument, BufferRef):
+            continue
+        assert isinstance(parameter, TensorParameter)  # verified
+        type = context.facts.tensor_type(argument.name)
+        places[position] = fragment("p[{}]", format_int(len(places)))
+        begin = tensor_address(context, argument.name)
+        use = fragment(_USES[parameter.access])
+        given.append(fragment("{{{}, {}, {}}}", begin, _format_bytes(context, type), use))
+    launches = launches_at(places.__getitem__)
+    function = context.module.names.claim(f"time_{definition.name}")
+    writer = context.module.functions
+    writer.emit_comment(f"Times the choices of {definition.name}, as it is called once.")
+    writer.emit_line("[[gnu::cold, gnu::noinline]] int32_t {}(Call& c) {{", function)
+    with writer.indented():
+        writer.emit_line("const Argument given[] = {{")
+        with writer.indented():
+            for row in given:
+                writer.emit_line("{},", row)
+        writer.emit_line("}};")
+        writer.emit_line("auto run_choice = [&](int32_t choice, char* const* p) {{")
+        with writer.indented():
+            emit_switch(writer, fragment("choice"), launches)
+        writer.emit_line("}};")
+        on = format_stream(context, line)
+        parts = [fastest, fragment("given"), fragment("run_choice"), *on]
+        writer.emit_line("return time_choices({});", joined(", ", parts))
+    writer.emit_line("}}")
+    writer.emit_blank()
+    return fragment("choice_of({}, {}, c)", fastest, function)
+
+
+def _define_choice(
+    context: Context, definition: MultiKernelLine, line: KernelCallLine
+) -> Fragment:
+    arguments = [
+        format_type(context.facts.types[argument.name])
+        if isinstance(argument, BufferRef)
+        else format_expr(argument)
+        for argument in line.arguments
+    ]
+    kind = definition.name, tuple(arguments), line.device
+    choices = context.choices.fastest
+    known = choices.get(kind)
+    if known is not None:
+        return known
+    module, count = context.module, format_int(len(definition.choices))
+    names = _define_names(context, definition)
+    fastest = choices[kind] = module.names.claim(f"fastest_{definition.name}")
+    name = format_string(definition.name)
+    module.statics.emit_line("Fastest {} = {{{}, {}, {}}};", fastest, name, count, names)
+    return fastest
+
+
+def _define_names(context: Context, definition: MultiKernelLine) -> Fragment:
+    tables, module = context.choices.names, context.module
+    if definition.name not in tables:
+        table = tables[definition.name] = module.names.claim(f"names_{definition.name}")
+        names = [format_string(choice.kernel) for choice in definition.choices]
+        module.statics.emit_line(
+            "constexpr const char* {}[] = {{{}}};", table, joined(", ", names)
+        )
+    return tables[definition.name]
+
+
+def _format_bytes(context: Context, type: TensorType) -> Fragment:
+    """Return the bytes from the first element of a tensor to the end of its last."""
+    item = type.dtype.itemsize
+    if all(isinstance(number, int) for number in (*type.size, *type.stride)):
+        empty = 0 in type.size
+        extent = 0 if empty else evaluate_int(storage_extent(type), {})
+        return format_int(extent * item)
+    sizes, strides = map(context.format_ints, (type.size, type.stride))
+    return fragment("spanned_bytes({}, {}, {})", sizes, strides, format_int(item))

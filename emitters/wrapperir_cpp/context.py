@@ -1,7 +1,7 @@
 """State shared by the functions that emit one program."""
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Mapping, Sequence
+from typing import LiteralString, cast
 
 from attrs import define, field, frozen
 
@@ -9,38 +9,85 @@ from wrapperir.emit import Fragment, fragment, joined
 from wrapperir.emit.arena import plan_arena
 from wrapperir.emit.argument_facts import survey_arguments
 from wrapperir.emit.context import Emission, ProgramFacts
-from wrapperir.ir import Device, Expr, Program
-from wrapperir_cpp.call import CallMembers
-from wrapperir_cpp.chunks import Chunks
+from wrapperir.ir import Device, DType, Expr, Program, SymbolKind
 from wrapperir_cpp.device_survey import survey_devices
 from wrapperir_cpp.device_table import DeviceTable
-from wrapperir_cpp.expressions import ExpressionFormatter
+from wrapperir_cpp.expressions import CppExpressions
 from wrapperir_cpp.literals import format_int
 from wrapperir_cpp.module_text import CppModule, source_writer
 from wrapperir_cpp.tensor_layouts import survey_layouts
 from wrapperir_cpp.value_storage import ValueStorage
 
+_C_TYPES: Mapping[SymbolKind, LiteralString] = {
+    SymbolKind.INT: "int64_t",
+    SymbolKind.FLOAT: "double",
+    SymbolKind.BOOL: "bool",
+}
+
 
 @frozen
-class CallKind:
-    """Calls of a multi-kernel that share one timed choice: arguments of the same types.
+class FixedKey:
+    """A tensor that frames have ready: at a byte of a constant, or of the arena (-1)."""
 
-    ``arguments`` are text, so that 2 differs from 2.0.
+    constant: int
+    offset: int
+    dtype: DType
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+
+
+@define
+class CallMembers:
+    """The members of ``struct Call``, in the order that they are first needed.
+
+    ``numbers`` are declarations such as ``int64_t s0``; ``slots`` and ``fixed`` are the
+    enumerators of tensors, ``fixed`` with all names of the same one.  ``roots`` are the
+    enumerators of root storages, ``views`` those of views by the value's name.
     """
 
-    kernel: str
-    arguments: tuple[str, ...]
-    device: Device
+    numbers: list[Fragment] = field(factory=list[Fragment])
+    slots: dict[Fragment, None] = field(factory=dict[Fragment, None])
+    fixed: dict[FixedKey, list[Fragment]] = field(factory=dict[FixedKey, list[Fragment]])
+
+    roots: set[Fragment] = field(factory=set[Fragment])
+    views: dict[str, Fragment] = field(factory=dict[str, Fragment])
+
+    def add_number(self, kind: SymbolKind, name: Fragment) -> Fragment:
+        """Add a number, and return the lvalue."""
+        self.numbers.append(format_declaration(kind, name))
+        return fragment("c.{}", name)
+
+    def add_slot(self, name: Fragment) -> Fragment:
+        """Add a slot unless there is one of that name; return the lvalue."""
+        self.slots[name] = None
+        return fragment("c.t[{}]", name)
+
+    def add_fixed(self, key: FixedKey, name: Fragment) -> Fragment:
+        """Add a name of a fixed tensor, and return its handle."""
+        names = self.fixed.setdefault(key, [])
+        if name not in names:
+            names.append(name)
+        return fragment("c.fixed[{}]", name)
+
+
+def format_declaration(kind: SymbolKind, name: Fragment) -> Fragment:
+    """Return ``int64_t s0``."""
+    return fragment("{} {}", fragment(_C_TYPES[kind]), name)
 
 
 @define
 class ChoiceTables:
-    """C++ names of what calls of multi-kernels share.
+    """C++ names of the tables and functions that calls of multi-kernels share.
 
-    ``recent`` counts the numbers that a frame keeps: for each call that chooses by the
-    nearest hint, its last sizes and choice.  ``functions`` are keyed by multi-kernel and
-    text, as equal expressions may differ in 2 and 2.0.  ``fastest`` are timed choices,
-    ``names`` the tables of kernels' names.
+    Attributes:
+        recent: Count of the numbers that a frame keeps: for each call that chooses by the
+            nearest hint, its last sizes and choice.
+        hints: Tables of hints, by multi-kernel.
+        functions: Decision functions, by multi-kernel and text: equal expressions may
+            differ in 2 and 2.0.
+        fastest: Timed choices, by multi-kernel, types and numbers of the arguments as text,
+            and device.
+        names: Tables of the names of choices, by multi-kernel.
     """
 
     recent: int = 0
@@ -48,7 +95,9 @@ class ChoiceTables:
     functions: dict[tuple[str, str], Fragment] = field(
         factory=dict[tuple[str, str], Fragment]
     )
-    fastest: dict[CallKind, Fragment] = field(factory=dict[CallKind, Fragment])
+    fastest: dict[tuple[object, ...], Fragment] = field(
+        factory=dict[tuple[object, ...], Fragment]
+    )
     names: dict[str, Fragment] = field(factory=dict[str, Fragment])
 
 
@@ -89,9 +138,8 @@ class Context(Emission):
         self.symbols = {
             name: fragment("c.{}", module.symbols[name]) for name in kinds_of_symbols
         }
-        self.expressions = ExpressionFormatter(self.symbols, kinds_of_symbols)
+        self.expressions = CppExpressions(self.symbols, kinds_of_symbols)
         self.values = ValueStorage(self._emit_drop)
-        self.chunks = Chunks(module.names)
         self.choices = ChoiceTables()
         self.device_names = {
             device: module.names.claim(f"{device.kind}_{device.index or 0}")

@@ -8,16 +8,16 @@ from wrapperir.ir import ComplexLiteral, Device, DType, SymbolKind, TorchEnum
 from wrapperir.operators import Kind, Schema, SchemaType
 from wrapperir_cpp.literals import format_dtype, format_float, format_int, format_string
 from wrapperir_cpp.module_text import CppModule
-from wrapperir_cpp.operator_binding import ResultValue
 from wrapperir_cpp.operator_values import (
     ListValue,
     NoValue,
     NumberValue,
     OperatorValue,
+    ResultValue,
     TensorValue,
 )
 
-# What the stable C interface carries, as an argument and as a result.
+# Kinds that the stable C interface can pass, as an argument and as a result.
 _CARRIED = frozenset(
     {
         *(Kind.TENSOR, Kind.INT, Kind.FLOAT, Kind.BOOL, Kind.STRING),
@@ -41,7 +41,7 @@ _KINDS: dict[Kind, LiteralString] = {
 
 
 def is_carried(schema: Schema, values: Sequence[OperatorValue]) -> bool:
-    """Say whether the stable C interface carries a call with these arguments."""
+    """Say whether the stable C interface can pass all arguments and results of a call."""
     return all(
         _carries(parameter.type, value)
         for parameter, value in zip(schema.parameters, values, strict=True)
@@ -55,25 +55,27 @@ def format_dispatched_call(
     results: Sequence[ResultValue],
     line: Fragment,
 ) -> Fragment:
-    """Return the call by name; arguments and results are all that the schema has."""
+    """Return a call by name, with each argument and result of the schema."""
     function = fragment("op::call" if is_carried(schema, values) else "op::call_boxed")
     arguments = [
-        format_argument(module, parameter.type, value)
+        _format_argument(module, parameter.type, value)
         for parameter, value in zip(schema.parameters, values, strict=True)
     ]
+    name, overload = format_string(schema.name), format_string(schema.overload)
+    operator = fragment("op::Operator{{{}, {}}}", name, overload)
     return fragment(
         "{}({}, {{{}}}, {{{}}}, {});",
-        *(function, _operator(module, schema), joined(", ", arguments)),
+        *(function, operator, joined(", ", arguments)),
         *(joined(", ", map(_format_result, results)), line),
     )
 
 
-def format_argument(module: CppModule, type: SchemaType, value: OperatorValue) -> Fragment:
+def _format_argument(module: CppModule, type: SchemaType, value: OperatorValue) -> Fragment:
     """Return an ``op::Argument`` for a value of a schema's type."""
     if type.kind is Kind.OPTIONAL:
         if isinstance(value, NoValue):
             return fragment("op::maybe(op::none())")
-        return fragment("op::maybe({})", format_argument(module, type.required, value))
+        return fragment("op::maybe({})", _format_argument(module, type.required, value))
     match value:
         case NoValue():
             return fragment("op::none()")
@@ -82,7 +84,11 @@ def format_argument(module: CppModule, type: SchemaType, value: OperatorValue) -
         case NumberValue(text, kind):
             return fragment(_NUMBERS[kind], text)
         case ListValue(items):
-            return _format_list(module, type, items)
+            assert type.element is not None
+            if type.element.kind is Kind.INT:
+                return fragment("op::integers({})", format_integers(module, items))
+            parts = [_format_argument(module, type.element, item) for item in items]
+            return fragment("op::list({{{}}})", joined(", ", parts))
         case DType():
             return fragment("op::dtype({})", format_dtype(value))
         case str():
@@ -95,12 +101,11 @@ def format_argument(module: CppModule, type: SchemaType, value: OperatorValue) -
         case TorchEnum(_, name):
             return fragment("op::memory_format(op::MemoryFormat::{})", Fragment(name))
         case ComplexLiteral(real, imaginary):
-            parts = format_float(real), format_float(imaginary)
-            return fragment("op::complex({}, {})", *parts)
+            return fragment("op::complex({}, {})", *map(format_float, (real, imaginary)))
 
 
 def format_device(device: Device) -> tuple[Fragment, Fragment]:
-    """Return the kind and index of a device; an index that is left out is -1."""
+    """Return the kind and index of a device; without an index, -1."""
     index = format_int(-1 if device.index is None else device.index)
     return fragment("Device::{}", Fragment(device.kind)), index
 
@@ -140,31 +145,10 @@ def _is_returned(type: SchemaType) -> bool:
     return type.kind in _RETURNED
 
 
-def _format_list(
-    module: CppModule, type: SchemaType, items: tuple[OperatorValue, ...]
-) -> Fragment:
-    assert type.element is not None
-    if type.element.kind is Kind.INT:
-        return fragment("op::integers({})", format_integers(module, items))
-    parts = [format_argument(module, type.element, item) for item in items]
-    return fragment("op::list({{{}}})", joined(", ", parts))
-
-
 def format_integers(module: CppModule, items: Sequence[OperatorValue]) -> Fragment:
-    """Return a list of ints for a parameter of type ``Ints``."""
-    texts: list[Fragment] = []
-    known: list[int] = []
-    for item in items:
-        assert isinstance(item, NumberValue)
-        texts.append(item.text)
-        if isinstance(item.constant, int):
-            known.append(item.constant)
-    if len(known) == len(texts):
+    """Return a list of ints as an ``Ints``."""
+    numbers = [item for item in items if isinstance(item, NumberValue)]
+    known = [item.constant for item in numbers if isinstance(item.constant, int)]
+    if len(known) == len(items):
         return module.table(known)
-    return fragment("{{{}}}", joined(", ", texts))
-
-
-def _operator(module: CppModule, schema: Schema) -> Fragment:
-    """Return the constant that has an operator's name."""
-    name, overload = format_string(schema.name), format_string(schema.overload)
-    return fragment("op::Operator{{{}, {}}}", name, overload)
+    return fragment("{{{}}}", joined(", ", [item.text for item in numbers]))

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 from wrapperir.emit import Artifact, Emitter, Loaded, Support
 from wrapperir.ir import Program
 from wrapperir_cpp.device_table import CPU_TABLE, CUDA_TABLE, DeviceTable
-from wrapperir_cpp.layout import LIBRARY
-from wrapperir_cpp.package import package_library
+from wrapperir_cpp.layout import LIBRARY, package_library
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,8 +82,7 @@ class CppEmitter(Emitter):
                 the library does not load, or was built for another torch.
         """
         from wrapperir.kernels import targets_to_run
-        from wrapperir_cpp.build import build_artifact  # it imports torch
-        from wrapperir_cpp.load import load_library
+        from wrapperir_cpp.build import build_artifact, load_library  # it imports torch
 
         if LIBRARY not in artifact.files:
             artifact = build_artifact(artifact, targets_to_run(), self.emit)

@@ -124,7 +124,5 @@ def _format_number(context: Context, output: Argument) -> Fragment:
     match expressions.kind(output):
         case SymbolKind.INT:
             return fragment("int64_t({})", expressions.format_index(output))
-        case None:
-            return expressions.format_any(output)
         case kind:
             return expressions.format_number(output, kind)

@@ -1,13 +1,19 @@
 """Scalar expressions in C++.
 
-An int is an ``int64_t``, a float a ``double``, a condition a ``bool``; where only the run
-can say which, as in ``where(c, 1, 0.5)``, the C++ has a ``num::Number``.  The functions are
-those of ``runtime/numbers.h``.
+An int is an ``int64_t``, a float a ``double`` and a condition a ``bool``.  If only the run
+decides the kind, as in ``where(c, 1, 0.5)``, the value is a ``num::Number``.  The functions
+are declared in ``runtime/numbers.h``.
+
+Kinds are found together with the text, not by the toolkit's ``NumberKinds``: the text
+depends on the exact type of each operand, and known operands fold (``where(1, b, 2)`` is
+``b``).
 """
 
-from collections.abc import Callable, Mapping
-from functools import reduce
+from collections.abc import Mapping
+from functools import partial, reduce
 from typing import LiteralString
+
+from attrs import frozen
 
 from wrapperir.emit import Fragment, fragment, joined
 from wrapperir.ir import (
@@ -20,39 +26,63 @@ from wrapperir.ir import (
     SymbolKind,
     evaluate,
 )
-from wrapperir_cpp.terms import (
-    AND,
-    ATOM,
-    BOOL,
-    COMPARE,
-    FLOAT,
-    INT,
-    OR,
-    PRODUCT,
-    SUM,
-    UNARY,
-    Term,
-    absent,
-    alike,
-    constant,
+from wrapperir_cpp.literals import (
+    format_bool,
+    format_converted,
+    format_float,
+    format_int,
+    format_string,
 )
 
-_ARITHMETIC: Mapping[ExprOp, LiteralString] = {
+_BOOL = frozenset({SymbolKind.BOOL})
+_INT = frozenset({SymbolKind.INT})
+_FLOAT = frozenset({SymbolKind.FLOAT})
+
+# How tightly C++ binds the outermost operator of a text.
+_OR, _AND, _COMPARE, _SUM, _PRODUCT, _UNARY, _ATOM = range(7)
+
+_ABSENT: Mapping[SymbolKind | None, LiteralString] = {
+    SymbolKind.BOOL: "num::absent<bool>({})",
+    SymbolKind.INT: "num::absent<int64_t>({})",
+    SymbolKind.FLOAT: "num::absent<double>({})",
+    None: "num::absent<num::Number>({})",
+}
+_NUMBERS: Mapping[SymbolKind | None, LiteralString] = {
+    SymbolKind.BOOL: "num::of_bool({})",
+    SymbolKind.INT: "num::of_int({})",
+    SymbolKind.FLOAT: "num::of_float({})",
+}
+_CALLS: Mapping[ExprOp, LiteralString] = {
     ExprOp.ADD: "num::add({}, {})",
     ExprOp.SUB: "num::sub({}, {})",
     ExprOp.MUL: "num::mul({}, {})",
     ExprOp.FLOORDIV: "num::floordiv({}, {})",
     ExprOp.MOD: "num::mod({}, {})",
     ExprOp.CEILDIV: "num::ceildiv({}, {})",
-}
-_IN_FLOATS: Mapping[ExprOp, tuple[LiteralString, int]] = {
-    ExprOp.ADD: ("{} + {}", SUM),
-    ExprOp.SUB: ("{} - {}", SUM),
-    ExprOp.MUL: ("{} * {}", PRODUCT),
-}
-_CHOOSING: Mapping[ExprOp, LiteralString] = {
+    ExprOp.TRUEDIV: "num::truediv({}, {})",
+    ExprOp.POW: "num::power({}, {})",
     ExprOp.MIN: "num::least({}, {})",
     ExprOp.MAX: "num::greatest({}, {})",
+    ExprOp.SHL: "num::shl({}, {})",
+    ExprOp.SHR: "num::shr({}, {})",
+    ExprOp.BITAND: "({} & {})",
+    ExprOp.BITOR: "({} | {})",
+    ExprOp.BITXOR: "({} ^ {})",
+    ExprOp.NEG: "num::neg({})",
+    ExprOp.ABS: "num::abs({})",
+    ExprOp.FLOOR: "num::floor({})",
+    ExprOp.CEIL: "num::ceil({})",
+    ExprOp.TRUNC: "num::trunc({})",
+    ExprOp.ROUND: "num::round({})",
+    ExprOp.SQRT: "num::sqrt({})",
+    ExprOp.LOG2: "num::log2({})",
+}
+_ROUNDINGS = (ExprOp.FLOOR, ExprOp.CEIL, ExprOp.TRUNC, ExprOp.ROUND)
+_BITS = (ExprOp.SHL, ExprOp.SHR, ExprOp.BITAND, ExprOp.BITOR, ExprOp.BITXOR)
+_IN_FLOATS: Mapping[ExprOp, tuple[LiteralString, int]] = {
+    ExprOp.ADD: ("{} + {}", _SUM),
+    ExprOp.SUB: ("{} - {}", _SUM),
+    ExprOp.MUL: ("{} * {}", _PRODUCT),
 }
 _COMPARISONS: Mapping[ExprOp, LiteralString] = {
     ExprOp.EQ: "{} == {}",
@@ -63,46 +93,109 @@ _COMPARISONS: Mapping[ExprOp, LiteralString] = {
     ExprOp.GE: "{} >= {}",
 }
 _LOGIC: Mapping[ExprOp, tuple[LiteralString, int]] = {
-    ExprOp.AND: (" && ", AND),
-    ExprOp.OR: (" || ", OR),
-}
-_BITS: Mapping[ExprOp, LiteralString] = {
-    ExprOp.SHL: "num::shl({}, {})",
-    ExprOp.SHR: "num::shr({}, {})",
-    ExprOp.BITAND: "({} & {})",
-    ExprOp.BITOR: "({} | {})",
-    ExprOp.BITXOR: "({} ^ {})",
-}
-_ROUNDINGS: Mapping[ExprOp, LiteralString] = {
-    ExprOp.FLOOR: "num::floor({})",
-    ExprOp.CEIL: "num::ceil({})",
-    ExprOp.TRUNC: "num::trunc({})",
-    ExprOp.ROUND: "num::round({})",
-}
-_REAL_FUNCTIONS: Mapping[ExprOp, LiteralString] = {
-    ExprOp.SQRT: "num::sqrt({})",
-    ExprOp.LOG2: "num::log2({})",
+    ExprOp.AND: (" && ", _AND),
+    ExprOp.OR: (" || ", _OR),
 }
 
 
-class ExpressionFormatter:
-    """Formats expressions over symbols with known identifiers.
+@frozen
+class _Term:
+    """C++ text with the value of an expression, and the kinds of number that it may be.
 
-    The C++ throws ``Failure`` where the expression has no value, or an int on the way does
+    The type of the text is that of its kind, or ``num::Number`` if there are several.  If
+    ``constant``, the value, is known, there is no text.  ``level`` says how tightly C++
+    binds the text.
+    """
+
+    text: Fragment
+    level: int
+    kinds: frozenset[SymbolKind]
+    constant: Number | None = None
+
+    @property
+    def kind(self) -> SymbolKind | None:
+        return next(iter(self.kinds)) if len(self.kinds) == 1 else None
+
+    @property
+    def is_whole(self) -> bool:
+        return SymbolKind.FLOAT not in self.kinds
+
+    @property
+    def is_exact_in_floats(self) -> bool:
+        """Say whether a ``double`` has the same value."""
+        if self.constant is not None and self.is_whole:
+            return abs(self.constant) <= 2**53
+        return self.kind in (SymbolKind.FLOAT, SymbolKind.BOOL)
+
+    def natural(self) -> Fragment:
+        """Return it as a C++ expression of its own type."""
+        if self.constant is None:
+            return self.text
+        literal = self.converted(self.kind)
+        return fragment("int64_t({})", literal) if self.kinds == _INT else literal
+
+    def converted(self, kind: SymbolKind | None) -> Fragment:
+        """Return it as a number of a kind, or as a ``num::Number``.
+
+        The C++ fails if there is no such number.
+        """
+        if kind is None:
+            own = self.kind
+            return fragment(_NUMBERS[own], self.converted(own)) if own else self.text
+        if self.constant is None:
+            return format_converted(self.text, self.kind, kind)
+        match kind:
+            case SymbolKind.BOOL:
+                return format_bool(bool(self.constant))
+            case SymbolKind.INT:
+                return _format_whole(self.constant)
+            case SymbolKind.FLOAT:
+                try:
+                    return format_float(float(self.constant))
+                except OverflowError as error:
+                    return _absent(str(error), _FLOAT).text
+
+    def truncated(self) -> Fragment:
+        """Return what Python's ``int`` makes of it, as an ``int64_t``."""
+        if self.constant is None:
+            whole = self.converted(SymbolKind.INT) if self.is_whole else None
+            return whole or _call(ExprOp.TRUNC, self.text)
+        try:
+            return _constant(int(self.constant)).natural()
+        except (ValueError, OverflowError) as error:
+            return _absent(str(error), _INT).text
+
+    def condition(self) -> Fragment:
+        """Return it as a C++ condition, which binds as tightly as a unary operator."""
+        if self.constant is None:
+            return self.operand(_UNARY)
+        return self.converted(SymbolKind.BOOL)
+
+    def operand(self, needed: int, kind: SymbolKind | None = None) -> Fragment:
+        """Return it, converted if a kind is given, in parentheses if it binds less."""
+        text = self.natural() if kind is None else self.converted(kind)
+        level = _UNARY if text.startswith("-") else _ATOM
+        if text == self.text:
+            level = self.level
+        return text if level >= needed else fragment("({})", text)
+
+
+class CppExpressions:
+    """Formats expressions over symbols with known identifiers and kinds.
+
+    The C++ throws ``Failure`` if the expression has no value, or if an int on the way does
     not fit 64 bits.
     """
 
     def __init__(
-        self,
-        symbols: Mapping[str, Fragment],
-        kinds: Mapping[str, SymbolKind] | None = None,
+        self, symbols: Mapping[str, Fragment], kinds: Mapping[str, SymbolKind]
     ) -> None:
-        """Format over ``symbols``; those without a kind are ints."""
+        """Format over ``symbols``."""
         self._symbols = symbols
-        self._kinds = kinds or {}
+        self._kinds = kinds
 
     def kind(self, expr: Expr) -> SymbolKind | None:
-        """Return what kind of number ``expr`` is; ``None`` where only the run can say."""
+        """Return the kind of number that ``expr`` is; ``None`` if only the run decides."""
         return self._root(expr).kind
 
     def constant(self, expr: Expr) -> Number | None:
@@ -110,52 +203,31 @@ class ExpressionFormatter:
         return self._root(expr).constant
 
     def format_index(self, expr: Expr) -> Fragment:
-        """Return an ``int64_t`` or an int's literal; the C++ fails where not whole."""
-        return self._root(expr).index()
+        """Return an ``int64_t`` or an int's literal; the C++ fails if it is not whole."""
+        return self._root(expr).converted(SymbolKind.INT)
 
-    def format_real(self, expr: Expr) -> Fragment:
-        """Return a ``double``."""
-        return self._root(expr).real()
-
-    def format_bool(self, expr: Expr) -> Fragment:
-        """Return a ``bool``: whether the number is not zero."""
-        term = self._root(expr)
-        if term.constant is None and term.kind is not SymbolKind.BOOL:
-            return fragment("bool({})", term.text)
-        return self.format_condition(expr)
+    def format_number(self, expr: Expr, kind: SymbolKind | None) -> Fragment:
+        """Return ``expr`` as a number of a kind; as a ``num::Number`` without one."""
+        return self._root(expr).converted(kind)
 
     def format_condition(self, expr: Expr) -> Fragment:
-        """Return what stands for the truth of ``expr`` in an ``if``."""
+        """Return C++ for the truth of ``expr`` in an ``if``."""
         term = self._root(expr)
         return term.text if term.constant is None else term.condition()
 
-    def format_number(self, expr: Expr, kind: SymbolKind) -> Fragment:
-        """Return ``expr`` as a number of a kind."""
-        match kind:
-            case SymbolKind.BOOL:
-                return self.format_bool(expr)
-            case SymbolKind.FLOAT:
-                return self.format_real(expr)
-            case SymbolKind.INT:
-                return self.format_index(expr)
-
-    def format_any(self, expr: Expr) -> Fragment:
-        """Return a ``num::Number``, which knows its kind."""
-        return self._root(expr).number()
-
-    def _root(self, expr: Expr) -> Term:
+    def _root(self, expr: Expr) -> _Term:
         term = self._term(expr)
         value = term.constant
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
-            return absent(f"{value} does not fit 64 bits", term.kinds)
+            return _absent(f"{value} does not fit 64 bits", term.kinds)
         return term
 
-    def _term(self, expr: Expr) -> Term:
+    def _term(self, expr: Expr) -> _Term:
         if isinstance(expr, Symbol):
-            kind = self._kinds.get(expr.name, SymbolKind.INT)
-            return Term(self._symbols[expr.name], ATOM, frozenset({kind}))
+            kind = self._kinds[expr.name]
+            return _Term(self._symbols[expr.name], _ATOM, frozenset({kind}))
         if not isinstance(expr, Operation):
-            return constant(expr)
+            return _constant(expr)
         terms = [self._term(arg) for arg in expr.args]
         if expr.op is ExprOp.WHERE:
             return _where(*terms)
@@ -165,20 +237,51 @@ class ExpressionFormatter:
         if len(known) < len(terms):
             return _operation(expr.op, terms)
         try:
-            return constant(evaluate(Operation(expr.op, known), {}))
+            return _constant(evaluate(Operation(expr.op, known), {}))
         except EvaluationError as error:
-            return absent(str(error), _operation(expr.op, terms).kinds)
+            return _absent(str(error), _operation(expr.op, terms).kinds)
 
 
-def _where(condition: Term, if_true: Term, if_false: Term) -> Term:
+def _constant(value: Number) -> _Term:
+    kind = SymbolKind.FLOAT if isinstance(value, float) else SymbolKind.INT
+    kind = SymbolKind.BOOL if isinstance(value, bool) else kind
+    return _Term(fragment(""), _ATOM, frozenset({kind}), value)
+
+
+def _absent(why: str, kinds: frozenset[SymbolKind]) -> _Term:
+    """Return a term that fails when it is evaluated."""
+    kind = next(iter(kinds)) if len(kinds) == 1 else None
+    return _Term(fragment(_ABSENT[kind], format_string(why)), _ATOM, kinds)
+
+
+def _format_whole(value: Number) -> Fragment:
+    """Return a literal; C++ that fails if the number is not a 64-bit int."""
+    try:
+        if int(value) == value:
+            return format_int(int(value))
+        why = f"{value} is not a whole number"
+    except (ValueError, OverflowError):
+        why = f"{value} does not fit 64 bits"
+    return _absent(why, _INT).text
+
+
+def _where(condition: _Term, if_true: _Term, if_false: _Term) -> _Term:
     if condition.constant is not None:
         return if_true if condition.constant else if_false
-    kinds = if_true.kinds | if_false.kinds
-    texts = (condition.condition(), *alike([if_true, if_false], kinds))
-    return Term(fragment("({} ? {} : {})", *texts), ATOM, kinds)
+    kinds, texts = _alike(if_true, if_false)
+    text = fragment("({} ? {} : {})", condition.condition(), *texts)
+    return _Term(text, _ATOM, kinds)
 
 
-def _logic(op: ExprOp, terms: list[Term]) -> Term:
+def _alike(*terms: _Term) -> tuple[frozenset[SymbolKind], list[Fragment]]:
+    """Return the kinds of some terms, and texts of the one C++ type that holds all."""
+    kinds = frozenset[SymbolKind]().union(*(term.kinds for term in terms))
+    if len(kinds) == 1:
+        return kinds, [term.natural() for term in terms]
+    return kinds, [term.converted(None) for term in terms]
+
+
+def _logic(op: ExprOp, terms: list[_Term]) -> _Term:
     separator, level = _LOGIC[op]
     decisive = op is ExprOp.OR
     parts: list[Fragment] = []
@@ -187,137 +290,99 @@ def _logic(op: ExprOp, terms: list[Term]) -> Term:
             parts.append(term.condition())
         elif bool(term.constant) is decisive:
             if not parts:
-                return constant(decisive)
+                return _constant(decisive)
             parts.append(term.condition())
             break
     if not parts:
-        return constant(not decisive)
+        return _constant(not decisive)
     if len(parts) == 1:
-        return Term(fragment("bool({})", parts[0]), ATOM, BOOL)
-    return Term(joined(separator, parts), level, BOOL)
+        return _Term(fragment("bool({})", parts[0]), _ATOM, _BOOL)
+    return _Term(joined(separator, parts), level, _BOOL)
 
 
-def _operation(op: ExprOp, terms: list[Term]) -> Term:
-    """Return an operation of which all operands are evaluated."""
-    if op in _ARITHMETIC:
-        return reduce(lambda left, right: _arithmetic(op, left, right), terms)
-    if op in _CHOOSING:
-        return reduce(lambda left, right: _choice(op, left, right), terms)
+def _operation(op: ExprOp, terms: list[_Term]) -> _Term:
+    """Return an operation that evaluates all operands."""
+    first = terms[0]
+    if op in (ExprOp.MIN, ExprOp.MAX):
+        return reduce(partial(_choice, op), terms)
     if op in _COMPARISONS:
         return _comparison(op, *terms)
-    return _OTHERS[op](op, *terms)
+    if op is ExprOp.TRUEDIV:
+        return _Term(_call(op, *_numeric(*terms)[1]), _ATOM, _FLOAT)
+    if op is ExprOp.POW:
+        return _power(*terms)
+    if op in _BITS:
+        return _bits(op, *terms)
+    if op is ExprOp.NEG and first.kinds == _FLOAT:
+        return _Term(fragment("-{}", first.operand(_ATOM)), _UNARY, _FLOAT)
+    if op in (ExprOp.NEG, ExprOp.ABS):
+        kinds, texts = _numeric(first)
+        return _Term(_call(op, *texts), _ATOM, kinds)
+    if op in _ROUNDINGS:
+        whole = first.converted(SymbolKind.INT) if first.is_whole else None
+        return _Term(whole or _call(op, first.text), _ATOM, _INT)
+    if op is ExprOp.NOT:
+        return _Term(fragment("!{}", first.condition()), _UNARY, _BOOL)
+    if op is ExprOp.TO_FLOAT:
+        real = _Term(first.converted(SymbolKind.FLOAT), _ATOM, _FLOAT)
+        return first if first.kinds == _FLOAT else real
+    if op in (ExprOp.SQRT, ExprOp.LOG2):
+        return _Term(_call(op, first.converted(SymbolKind.FLOAT)), _ATOM, _FLOAT)
+    return reduce(partial(_arithmetic, op), terms)
 
 
-def _arithmetic(op: ExprOp, left: Term, right: Term) -> Term:
-    if left.is_whole and right.is_whole:
-        texts = (left.integer(), right.integer())
-        return Term(fragment(_ARITHMETIC[op], *texts), ATOM, INT)
-    if FLOAT not in (left.kinds, right.kinds):
-        texts = (left.number(), right.number())
-        return Term(fragment(_ARITHMETIC[op], *texts), ATOM, INT | FLOAT)
-    if op in _IN_FLOATS:
-        template, level = _IN_FLOATS[op]
-        texts = (left.real_operand(level), right.real_operand(UNARY))
-        return Term(fragment(template, *texts), level, FLOAT)
-    return Term(fragment(_ARITHMETIC[op], left.real(), right.real()), ATOM, FLOAT)
+def _call(op: ExprOp, *texts: Fragment) -> Fragment:
+    return fragment(_CALLS[op], *texts)
 
 
-def _choice(op: ExprOp, left: Term, right: Term) -> Term:
-    kinds = left.kinds | right.kinds
-    return Term(fragment(_CHOOSING[op], *alike([left, right], kinds)), ATOM, kinds)
+def _numeric(*terms: _Term) -> tuple[frozenset[SymbolKind], list[Fragment]]:
+    """Return the kinds of arithmetic on some terms, and their texts for that."""
+    if all(term.is_whole for term in terms):
+        return _INT, [term.converted(SymbolKind.INT) for term in terms]
+    if any(term.kinds == _FLOAT for term in terms):
+        return _FLOAT, [term.converted(SymbolKind.FLOAT) for term in terms]
+    return _INT | _FLOAT, [term.converted(None) for term in terms]
 
 
-def _comparison(op: ExprOp, left: Term, right: Term) -> Term:
+def _arithmetic(op: ExprOp, left: _Term, right: _Term) -> _Term:
+    kinds, texts = _numeric(left, right)
+    if kinds != _FLOAT or op not in _IN_FLOATS:
+        return _Term(_call(op, *texts), _ATOM, kinds)
+    template, level = _IN_FLOATS[op]
+    sides = left.operand(level, SymbolKind.FLOAT), right.operand(_UNARY, SymbolKind.FLOAT)
+    return _Term(fragment(template, *sides), level, _FLOAT)
+
+
+def _choice(op: ExprOp, left: _Term, right: _Term) -> _Term:
+    kinds, texts = _alike(left, right)
+    return _Term(_call(op, *texts), _ATOM, kinds)
+
+
+def _comparison(op: ExprOp, left: _Term, right: _Term) -> _Term:
     sides = (left, right)
-    exact = all(side.is_exact_in_floats for side in sides)
-    if FLOAT in (left.kinds, right.kinds) and exact:
-        texts = [side.real_operand(UNARY) for side in sides]
-    elif left.is_whole and right.is_whole:
-        if left.kind is right.kind is SymbolKind.BOOL:
-            texts = [side.operand(UNARY) for side in sides]
-        else:
-            texts = [side.integer() for side in sides]
+    if any(side.kinds == _FLOAT for side in sides):
+        exact = all(side.is_exact_in_floats for side in sides)
+        kind = SymbolKind.FLOAT if exact else None
+    elif left.kind is right.kind is SymbolKind.BOOL:
+        kind = SymbolKind.BOOL
     else:
-        texts = [side.number() for side in sides]
-    return Term(fragment(_COMPARISONS[op], *texts), COMPARE, BOOL)
+        kind = SymbolKind.INT if left.is_whole and right.is_whole else None
+    texts = [side.operand(_UNARY, kind) if kind else side.converted(None) for side in sides]
+    return _Term(fragment(_COMPARISONS[op], *texts), _COMPARE, _BOOL)
 
 
-def _true_division(_op: ExprOp, left: Term, right: Term) -> Term:
-    if left.is_whole and right.is_whole:
-        texts = [left.integer(), right.integer()]
-    elif FLOAT in (left.kinds, right.kinds):
-        texts = [left.real(), right.real()]
-    else:
-        texts = [left.number(), right.number()]
-    return Term(fragment("num::truediv({}, {})", *texts), ATOM, FLOAT)
+def _power(base: _Term, exponent: _Term) -> _Term:
+    kinds, texts = _numeric(base, exponent)
+    if kinds == _INT and exponent.kinds != _BOOL:
+        if exponent.constant is None:  # a negative exponent gives a float
+            kinds, texts = _INT | _FLOAT, [t.converted(None) for t in (base, exponent)]
+        elif exponent.constant < 0:
+            kinds, texts = _FLOAT, [t.converted(SymbolKind.FLOAT) for t in (base, exponent)]
+    return _Term(_call(ExprOp.POW, *texts), _ATOM, kinds)
 
 
-def _power(_op: ExprOp, base: Term, exponent: Term) -> Term:
-    kinds = INT | FLOAT  # a negative exponent gives a float
-    if FLOAT in (base.kinds, exponent.kinds):
-        kinds = FLOAT
-    elif base.is_whole and exponent.is_whole:
-        if exponent.constant is not None:
-            kinds = FLOAT if exponent.constant < 0 else INT
-        elif exponent.kinds == BOOL:
-            kinds = INT
-    if kinds == FLOAT:
-        texts = [base.real(), exponent.real()]
-    elif kinds == INT:
-        texts = [base.integer(), exponent.integer()]
-    else:
-        texts = [base.number(), exponent.number()]
-    return Term(fragment("num::power({}, {})", *texts), ATOM, kinds)
-
-
-def _bits(op: ExprOp, left: Term, right: Term) -> Term:
+def _bits(op: ExprOp, left: _Term, right: _Term) -> _Term:
     second = right.truncated()
     if op is ExprOp.SHL and right.constant is None and not right.is_whole:
         second = fragment("num::shift_count({})", right.text)
-    return Term(fragment(_BITS[op], left.truncated(), second), ATOM, INT)
-
-
-def _negation(_op: ExprOp, term: Term) -> Term:
-    if term.is_whole:
-        return Term(fragment("num::neg({})", term.integer()), ATOM, INT)
-    if term.kinds == FLOAT:
-        return Term(fragment("-{}", term.operand(ATOM)), UNARY, FLOAT)
-    return Term(fragment("num::neg({})", term.text), ATOM, INT | FLOAT)
-
-
-def _magnitude(_op: ExprOp, term: Term) -> Term:
-    if term.is_whole:
-        return Term(fragment("num::abs({})", term.integer()), ATOM, INT)
-    kinds = FLOAT if term.kinds == FLOAT else INT | FLOAT
-    return Term(fragment("num::abs({})", term.text), ATOM, kinds)
-
-
-def _rounding(op: ExprOp, term: Term) -> Term:
-    if term.is_whole:
-        return Term(term.integer(), ATOM, INT)
-    return Term(fragment(_ROUNDINGS[op], term.text), ATOM, INT)
-
-
-def _not(_op: ExprOp, term: Term) -> Term:
-    return Term(fragment("!{}", term.condition()), UNARY, BOOL)
-
-
-def _to_float(_op: ExprOp, term: Term) -> Term:
-    return term if term.kinds == FLOAT else Term(term.real(), ATOM, FLOAT)
-
-
-def _real_function(op: ExprOp, term: Term) -> Term:
-    return Term(fragment(_REAL_FUNCTIONS[op], term.real()), ATOM, FLOAT)
-
-
-_OTHERS: Mapping[ExprOp, Callable[..., Term]] = {
-    ExprOp.TRUEDIV: _true_division,
-    ExprOp.POW: _power,
-    ExprOp.NEG: _negation,
-    ExprOp.ABS: _magnitude,
-    ExprOp.NOT: _not,
-    ExprOp.TO_FLOAT: _to_float,
-    **dict.fromkeys(_REAL_FUNCTIONS, _real_function),
-    **dict.fromkeys(_ROUNDINGS, _rounding),
-    **dict.fromkeys(_BITS, _bits),
-}
+    return _Term(_call(op, left.truncated(), second), _ATOM, _INT)

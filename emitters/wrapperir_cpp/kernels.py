@@ -1,48 +1,89 @@
-"""C++ kernels: their declarations and files."""
+"""Kernels of a language on a kind of device; C++ kernels, their declarations and files."""
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import LiteralString
+from collections.abc import Callable, Mapping, Sequence
+from typing import LiteralString, TypeAlias
+
+from attrs import frozen
 
 from wrapperir.diagnostics import Code
 from wrapperir.emit import Fragment, NameTable, fragment, joined
 from wrapperir.emit.number_kinds import kind_of
+from wrapperir.emit.runnable_kernels import Candidate
 from wrapperir.ir import (
     BufferRef,
     DType,
+    KernelArgument,
     KernelCallLine,
     KernelDefinitionLine,
+    Language,
     RuntimeParameter,
     ScalarParameter,
     runtime_parameters,
 )
 from wrapperir_cpp.context import Context
-from wrapperir_cpp.kernel_language import KernelLanguage, LaunchArgument
 from wrapperir_cpp.layout import KERNELS
 from wrapperir_cpp.module_text import CppModule
 
+Addresses: TypeAlias = Callable[[int], Fragment]
+"""Returns the address of the tensor at a position of a call's arguments."""
+
+
+@frozen
+class LaunchArgument:
+    """A tensor and the address of its first element, or a scalar, which has none."""
+
+    value: KernelArgument
+    address: Fragment | None = None
+
+
+@frozen
+class KernelLanguage:
+    """Functions that emit kernels of one language on one kind of device.
+
+    ``declare`` adds a definition to the module.  ``format_launch`` returns the expression
+    that launches a kernel; ``None`` where its definition was reported.
+    """
+
+    declare: Callable[[Context, KernelDefinitionLine], None]
+    format_launch: Callable[
+        [Context, KernelCallLine, KernelDefinitionLine, Sequence[LaunchArgument]],
+        Fragment | None,
+    ]
+
+
+KernelLanguages: TypeAlias = Mapping[tuple[str, Language], KernelLanguage]
+"""By kind of device and language."""
+
+
+def launch_arguments(
+    line: KernelCallLine, candidate: Candidate, addresses: Addresses
+) -> list[LaunchArgument]:
+    """Return a call's argument for each runtime parameter of a kernel."""
+    positions = candidate.positions
+    if positions is None:
+        positions = tuple(range(len(line.arguments)))
+    found: list[LaunchArgument] = []
+    for position in positions:
+        value = line.arguments[position]
+        is_tensor = isinstance(value, BufferRef)
+        found.append(LaunchArgument(value, addresses(position) if is_tensor else None))
+    return found
+
+
 _PREFIX = "cpp_"
-"""What C++ kernels' names begin with; no function of the C library's does."""
+"""Prefix of C++ kernels' names; no function of the C library has it."""
 _INCLUDES = re.compile(r"(?:[ \t]*#[ \t]*include[ \t][^\n\\]*\n|[ \t]*\n)*")
 
 # Numbers as they are passed; the source's own parameter converts them.
 _NUMBERS: Mapping[DType, LiteralString] = {
     DType.F64: "double",
+    **dict.fromkeys((DType.F32, DType.F16, DType.BF16), "float"),
+    **dict.fromkeys((dtype for dtype in DType if dtype.is_integer), "int64_t"),
     DType.U64: "uint64_t",
-    DType.F32: "float",
-    DType.F16: "float",
-    DType.BF16: "float",
-    DType.I64: "int64_t",
-    DType.I32: "int64_t",
-    DType.I16: "int64_t",
-    DType.I8: "int64_t",
-    DType.U32: "int64_t",
-    DType.U16: "int64_t",
-    DType.U8: "int64_t",
-    DType.BOOL: "int64_t",
 }
 _PASSED_AS_DECLARED = frozenset({DType.I64, DType.U64, DType.F32})
-# An address that becomes a pointer of the type that the source declares.
+# An address that converts to a pointer of the type that the source declares.
 _ADDRESS = """\
 namespace {
 struct Address {
@@ -116,11 +157,7 @@ def _is_converted(parameter: RuntimeParameter) -> bool:
     )
 
 
-def _declare(context: Context, line: KernelDefinitionLine) -> None:
-    declare_kernel(context.module, line)
-
-
-def format_cpp_launch(
+def _format_launch(
     context: Context,
     line: KernelCallLine,
     kernel: KernelDefinitionLine,
@@ -148,5 +185,7 @@ def format_arguments(
     return given
 
 
-CPP_KERNELS = KernelLanguage(_declare, format_cpp_launch)
+CPP_KERNELS = KernelLanguage(
+    lambda context, line: declare_kernel(context.module, line), _format_launch
+)
 """C++ kernels, run by the host at their call."""

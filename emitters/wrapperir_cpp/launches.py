@@ -9,10 +9,14 @@ from wrapperir.ir import (
     KernelDefinitionLine,
     MultiKernelLine,
 )
-from wrapperir_cpp.autotune import format_timed_choice
-from wrapperir_cpp.choices import emit_switch, format_computed, format_nearest
+from wrapperir_cpp.choices import (
+    emit_switch,
+    format_computed,
+    format_nearest,
+    format_timed_choice,
+)
 from wrapperir_cpp.context import Context
-from wrapperir_cpp.kernel_language import Addresses, KernelLanguages, launch_arguments
+from wrapperir_cpp.kernels import Addresses, KernelLanguages, launch_arguments
 from wrapperir_cpp.literals import format_int
 from wrapperir_cpp.memory import tensor_address
 from wrapperir_cpp.streams import on_stream

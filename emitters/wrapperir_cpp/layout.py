@@ -1,13 +1,49 @@
-"""Where an artifact of the C++ emitter has what."""
+"""Paths of the files of an artifact, and packages of built artifacts."""
+
+import json
+import platform
+import sys
+from pathlib import Path
+
+from wrapperir import __version__
+from wrapperir.diagnostics import Code
+from wrapperir.emit.artifact import checked_content, read_manifest
+from wrapperir.emit.package import write_package
 
 PROGRAM = "program.cpp"
 RUNTIME = "runtime/"
-"""The runtime's headers and sources that the program needs; all are compiled with it."""
+"""Folder of the runtime's headers and sources, which are compiled with the program."""
 BRIDGE_SOURCE = "runtime/bridge.cpp"
 BRIDGE_LIBRARY = "operators.so"
-"""What calls operators through PyTorch's C++ interface, where a program has its source."""
+"""Calls operators through PyTorch's C++ interface, if a program needs its source."""
 KERNELS = "kernels/"
-"""Kernels: what is there is not of the host program."""
+"""Folder of the kernels; its files are not compiled with the program."""
 BUILD_FACTS = "build.json"
-"""What the build needs to know of a program: ``devices``, a list of device kinds."""
+"""Facts of a program that its build needs: ``devices``, ``libraries`` and ``constants``."""
 LIBRARY = "program.so"
+
+
+def package_library(directory: Path, path: Path) -> None:
+    """Write the built artifact in ``directory`` to one file that PyTorch loads as well.
+
+    Raises:
+        DiagnosticError: WIR710, the directory holds no artifact, or one that was changed
+            or is not built.
+        OSError: a file cannot be read or written; ``path`` is then as it was before.
+    """
+    _, manifest = read_manifest(directory)
+    for file in (LIBRARY, BUILD_FACTS):
+        if file not in manifest.files:
+            message = f"{directory} has no {file}: it was emitted, but not built"
+            hint = "wrapperir compile PROGRAM.wir --emitter cpp -o DIR builds it"
+            raise Code.INVALID_ARTIFACT.error(message, hint=hint)
+    place = directory / BUILD_FACTS
+    facts = checked_content(place.read_bytes(), manifest.files[BUILD_FACTS], place)
+    model = {
+        "AOTI_DEVICE_KEY": "cuda" if "cuda" in json.loads(facts)["devices"] else "cpu",
+        # PyTorch compares these with the machine that loads the package.
+        "AOTI_PLATFORM": sys.platform,
+        "AOTI_MACHINE": platform.machine(),
+        "wrapperir": __version__,
+    }
+    write_package(directory, path, model)

@@ -4,7 +4,13 @@ from collections.abc import Sequence
 from typing import ClassVar, LiteralString
 
 from wrapperir.diagnostics import LinePath
-from wrapperir.emit import SourceWriter
+from wrapperir.emit import SourceWriter, fragment
+from wrapperir.emit.assert_messages import (
+    alignment_message,
+    layout_subject,
+    not_nan_message,
+    scalar_message,
+)
 from wrapperir.emit.context import provenances_to_show
 from wrapperir.ir import (
     AllocateLine,
@@ -18,6 +24,7 @@ from wrapperir.ir import (
     CommentLine,
     ConditionalLine,
     DefinitionLine,
+    DType,
     ExternKernelLine,
     FreeLine,
     ItemOf,
@@ -41,19 +48,20 @@ from wrapperir.ir import (
     settled_choice,
 )
 from wrapperir.text import format_type
-from wrapperir_cpp.asserts import (
-    emit_assert_alignment,
-    emit_assert_not_nan,
-    emit_assert_scalar,
-    emit_assert_size_stride,
-)
-from wrapperir_cpp.blocks import emit_conditional, emit_subgraph, emit_while_loop
+from wrapperir_cpp.blocks import CppBlocks
 from wrapperir_cpp.bounds import emit_place_check, emit_view_check
 from wrapperir_cpp.context import Context
-from wrapperir_cpp.kernel_language import KernelLanguages
-from wrapperir_cpp.kernels import CPP_KERNELS
+from wrapperir_cpp.kernels import CPP_KERNELS, KernelLanguages
 from wrapperir_cpp.launches import declare_kernel, emit_kernel_call
-from wrapperir_cpp.memory import allocate, emit_zero, is_aligned, make_changed
+from wrapperir_cpp.literals import format_dtype, format_int, format_string
+from wrapperir_cpp.memory import (
+    allocate,
+    emit_zero,
+    is_aligned,
+    make_changed,
+    tensor_address,
+    tensor_handle,
+)
 from wrapperir_cpp.operators import emit_operator
 from wrapperir_cpp.streams import emit_join, emit_record, emit_wait, on_stream
 from wrapperir_cpp.symbols import emit_symbol_definition
@@ -100,7 +108,7 @@ class CppLines(LineVisitor[None]):
                     context.writer.emit_comment(remark)
                 self.visit(line)
 
-        context.chunks.emit(writer, lines, emit_part)
+        context.module.emit_chunks(writer, lines, emit_part)
         context.writer = writer
 
     def visit_kernel_definition(self, line: KernelDefinitionLine) -> None:
@@ -195,43 +203,85 @@ class CppLines(LineVisitor[None]):
         emit_symbol_definition(self.context, line)
 
     def visit_assert_size_stride(self, line: AssertSizeStrideLine) -> None:
-        """Append a check of a layout, unless it was checked or made like this."""
-        type = self.context.facts.types[line.buffer]
-        if (
-            line.buffer not in self.context.layouts.exact
-            or not isinstance(type, TensorType)
-            or (type.size, type.stride) != (line.size, line.stride)
-        ):
-            emit_assert_size_stride(self.context, line)
+        """Append ``num::assert_size_stride(c.t[x].get(), ints_8_8, ints_8_1, "%x", 3);``.
+
+        A layout that was checked already, or made so, is not checked.
+        """
+        context = self.context
+        type = context.facts.tensor_type(line.buffer)
+        is_exact = line.buffer in context.layouts.exact
+        if is_exact and (type.size, type.stride) == (line.size, line.stride):
+            return
+        context.writer.emit_line(
+            "num::assert_size_stride({}, {}, {}, {}, {});",
+            *(tensor_handle(context, line.buffer), context.format_ints(line.size)),
+            *(context.format_ints(line.stride), format_string(layout_subject(line))),
+            context.line_number(),
+        )
 
     def visit_assert_alignment(self, line: AssertAlignmentLine) -> None:
         """Append a check of the address, unless it is known."""
-        if not is_aligned(self.context, line.buffer, line.bytes):
-            emit_assert_alignment(self.context, line)
+        context = self.context
+        if not is_aligned(context, line.buffer, line.bytes):
+            context.writer.emit_line(
+                "num::assert_alignment({}, {}, {}, {});",
+                *(tensor_address(context, line.buffer), format_int(line.bytes)),
+                *(format_string(alignment_message(line)), context.line_number()),
+            )
 
     def visit_assert_scalar(self, line: AssertScalarLine) -> None:
-        """Append a check of a condition."""
-        emit_assert_scalar(self.context, line)
+        """Append a check of a condition, unless it is known to hold."""
+        expressions = self.context.expressions
+        if not expressions.constant(line.condition):
+            self.context.writer.emit_line(
+                'if (!({})) fail({}, "%s", {});',
+                expressions.format_condition(line.condition),
+                *(self.context.line_number(), format_string(scalar_message(line))),
+            )
 
     def visit_assert_not_nan(self, line: AssertNotNanLine) -> None:
-        """Append a check of every element."""
-        emit_join(self.context)
-        emit_assert_not_nan(self.context, line)
+        """Append a check of every element; ints have no NaN."""
+        context = self.context
+        emit_join(context)
+        type = context.facts.tensor_type(line.buffer)
+        dtype, on_cpu = type.dtype, type.device.kind == "cpu"
+        if not (dtype.is_float or dtype.value.startswith("c")):
+            return
+        message = format_string(not_nan_message(line))
+        if dtype is DType.F4E2M1FN_X2 or (dtype.value.startswith("f8") and not on_cpu):
+            refused = f"elements of {dtype} on {type.device} cannot be checked"
+            context.report(refused, line.buffer)
+        elif on_cpu:
+            context.writer.emit_line(
+                "num::assert_finite({}, {}, {}, {}, {}, {});",
+                *(tensor_address(context, line.buffer), format_dtype(dtype)),
+                *(context.format_ints(type.size), context.format_ints(type.stride)),
+                *(message, context.line_number()),
+            )
+        else:
+            name = "aoti_torch_check_inf_and_nan"
+            parameters = fragment("const char*, AtenTensorHandle")
+            context.module.declare(fragment(f"AOTITorchError {name}({{}})", parameters))
+            handle = tensor_handle(context, line.buffer)
+            context.writer.emit_line(
+                f"check({name}({{}}, {{}}), {{}});", message, handle, context.line_number()
+            )
 
     def visit_conditional(self, line: ConditionalLine) -> None:
         """Append ``if`` and ``else``."""
         if isinstance(line.predicate, BufferRef):
             emit_join(self.context)
-        emit_conditional(self.context, line, self.emit_lines)
+        CppBlocks(self.context, line.results, self.emit_lines).emit_conditional(line)
 
     def visit_while_loop(self, line: WhileLoopLine) -> None:
         """Append a loop."""
         emit_join(self.context)
-        emit_while_loop(self.context, line, self.emit_lines)
+        CppBlocks(self.context, line.results, self.emit_lines).emit_while_loop(line)
 
     def visit_subgraph_call(self, line: SubgraphCallLine) -> None:
         """Append the lines of the block in place."""
-        emit_subgraph(self.context, line, self.emit_lines)
+        self.context.writer.emit_comment(f"subgraph {line.name}")
+        CppBlocks(self.context, line.results, self.emit_lines).emit_subgraph(line)
 
     def visit_comment(self, line: CommentLine) -> None:
         """Append the comment, escaped."""

@@ -1,8 +1,11 @@
-"""Literals, and conversions of numbers to their declared kind, in C++."""
+"""Literals in C++, and conversions of numbers to their declared kind."""
 
 import math
+from collections.abc import Mapping
+from typing import LiteralString
 
 from wrapperir.emit import Fragment, fragment
+from wrapperir.emit.number_kinds import Conversion, conversion
 from wrapperir.ir import DType, SymbolKind
 
 _LEAST = -(2**63)
@@ -54,19 +57,18 @@ def format_dtype(dtype: DType) -> Fragment:
     return fragment("DType::{}", Fragment(name))
 
 
-def format_converted(value: Fragment, old: SymbolKind, new: SymbolKind) -> Fragment:
-    """Return a number of kind ``old`` as one of kind ``new``.
+_CONVERSIONS: Mapping[Conversion, LiteralString] = {
+    Conversion.NONE: "{}",
+    Conversion.TO_FLOAT: "double({})",
+    Conversion.TO_BOOL: "bool({})",
+    Conversion.BOOL_TO_INT: "int64_t({})",
+    Conversion.TO_WHOLE: "num::whole({})",
+}
 
-    The C++ throws where an int is wanted and the number is not whole.
+
+def format_converted(value: Fragment, old: SymbolKind | None, new: SymbolKind) -> Fragment:
+    """Return a number of kind ``old``, ``None`` for a ``num::Number``, as one of ``new``.
+
+    The C++ throws if an int is needed and the number is not whole.
     """
-    if old is new:
-        return value
-    match new:
-        case SymbolKind.FLOAT:
-            return fragment("double({})", value)
-        case SymbolKind.BOOL:
-            return fragment("{} != 0", value)
-        case SymbolKind.INT if old is SymbolKind.BOOL:
-            return fragment("int64_t({})", value)
-        case SymbolKind.INT:
-            return fragment("num::whole({})", value)
+    return fragment(_CONVERSIONS[conversion(old, new)], value)

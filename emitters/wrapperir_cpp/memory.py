@@ -23,8 +23,7 @@ from wrapperir.ir import (
 )
 from wrapperir.text import format_type
 from wrapperir_cpp.bounds import emit_offset_check
-from wrapperir_cpp.call import FixedKey
-from wrapperir_cpp.context import Context
+from wrapperir_cpp.context import Context, FixedKey
 from wrapperir_cpp.literals import format_dtype, format_int
 from wrapperir_cpp.streams import (
     allocating,

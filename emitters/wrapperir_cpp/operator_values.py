@@ -1,14 +1,15 @@
-"""Arguments of operator calls, as what the schema's types make of them.
+"""Arguments and results of operator calls, as the operators' schemas type them.
 
-A value is one of a few kinds, whatever the way that the operator is then called in.
+A value is one of a few classes, whichever way the operator is then called.
 """
 
 from collections.abc import Mapping
-from typing import LiteralString, TypeAlias, Union
+from typing import TypeAlias, Union
 
 from attrs import frozen
 
-from wrapperir.emit import Fragment, fragment
+from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.emit import Fragment
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.ir import (
     Argument,
@@ -16,7 +17,7 @@ from wrapperir.ir import (
     ComplexLiteral,
     Device,
     DType,
-    Expr,
+    ExternKernelLine,
     Number,
     OpaqueType,
     Operation,
@@ -30,13 +31,15 @@ from wrapperir.ir import (
 )
 from wrapperir.operators import (
     Kind,
+    Parameter,
+    Schema,
     SchemaType,
+    UnknownOperatorError,
+    find_schema,
 )
 from wrapperir_cpp.context import Context
-from wrapperir_cpp.expressions import ExpressionFormatter
-from wrapperir_cpp.literals import format_float, format_int
-from wrapperir_cpp.memory import tensor_handle
-from wrapperir_cpp.operator_binding import refused
+from wrapperir_cpp.literals import format_converted, format_float
+from wrapperir_cpp.memory import define_scalar, result_slot, tensor_handle
 from wrapperir_cpp.value_storage import Indices
 
 ENUMS: Mapping[str, frozenset[str]] = {
@@ -57,7 +60,7 @@ class NoValue:
 
 @frozen
 class TensorValue:
-    """A tensor: ``text`` is its borrowed handle, ``type`` what is declared of it."""
+    """A tensor: ``text`` is its borrowed handle, ``type`` its declared type."""
 
     text: Fragment
     type: TensorType
@@ -65,10 +68,7 @@ class TensorValue:
 
 @frozen
 class NumberValue:
-    """A number as C++: ``kind`` is ``None`` where it is a ``num::Number``.
-
-    ``constant`` is its value where that is known.
-    """
+    """A number and its value, if known; ``kind`` is ``None`` for a ``num::Number``."""
 
     text: Fragment
     kind: SymbolKind | None
@@ -84,13 +84,13 @@ class ListValue:
 
 PlainValue: TypeAlias = Union[str, DType, TorchEnum, Device, ComplexLiteral]
 OperatorValue: TypeAlias = Union[NoValue, TensorValue, NumberValue, ListValue, PlainValue]
-"""What an operator is given.  ``DType`` is a ``str`` subclass: test it first."""
+"""An argument of an operator.  ``DType`` is a subclass of ``str``: test it first."""
 
 
 def value_of(
     context: Context, type: SchemaType, argument: Argument, what: str
 ) -> OperatorValue:
-    """Return the value of an argument that the schema gives a type; ``what`` names it.
+    """Return an argument as a value of its schema's type; ``what`` names it in messages.
 
     Raises:
         DiagnosticError: WIR705, it is not of that type.
@@ -131,7 +131,7 @@ def _named(context: Context, name: str, type: ValueType, indices: Indices) -> Op
         case OpaqueType():
             return NoValue()
         case _:
-            raise refused(f"%{name[:80]} is no argument of an operator")
+            raise refused(f"%{name[:80]} is not an argument of an operator")
 
 
 def _literal(
@@ -141,7 +141,9 @@ def _literal(
         case None:
             return NoValue()
         case bool() | int() | float() | Symbol() | Operation():
-            return _number(context.expressions, argument)
+            expressions = context.expressions
+            kind, constant = expressions.kind(argument), expressions.constant(argument)
+            return NumberValue(expressions.format_number(argument, kind), kind, constant)
         case tuple():
             if type.kind is not Kind.LIST or type.element is None:
                 raise refused(f"{what} takes no list (its type is {_spell(type)})")
@@ -158,20 +160,6 @@ def _literal(
             return argument
 
 
-def _number(expressions: ExpressionFormatter, expr: Expr) -> NumberValue:
-    constant = expressions.constant(expr)
-    kind = expressions.kind(expr)
-    if isinstance(constant, int) and not -(2**63) <= constant < 2**63:
-        raise refused(f"{constant:.30} does not fit 64 bits")
-    if kind is None:
-        return NumberValue(expressions.format_any(expr), None, constant)
-    if constant is not None and kind is SymbolKind.FLOAT:
-        return NumberValue(format_float(constant), kind, constant)
-    if constant is not None and kind is SymbolKind.INT:
-        return NumberValue(format_int(int(constant)), kind, constant)
-    return NumberValue(expressions.format_number(expr, kind), kind, constant)
-
-
 def _fitted(value: OperatorValue, type: SchemaType) -> OperatorValue | None:
     """Return the value as one of a schema's type; ``None`` if it is not."""
     kind = type.kind
@@ -180,7 +168,7 @@ def _fitted(value: OperatorValue, type: SchemaType) -> OperatorValue | None:
         return value if isinstance(value, NoValue) else _fitted(value, type.element)
     match value:
         case NoValue():
-            # A tensor that is not there: what some operators return, and then take.
+            # A missing tensor: some operators return one, and others take it.
             return value if kind is Kind.TENSOR else None
         case TensorValue():
             return value if kind is Kind.TENSOR else None
@@ -208,51 +196,29 @@ def _fitted(value: OperatorValue, type: SchemaType) -> OperatorValue | None:
 
 
 _ENUM_TYPES = {"layout": "Layout", "memory_format": "MemoryFormat"}
-_AS_INT: Mapping[SymbolKind | None, LiteralString] = {
-    SymbolKind.INT: "{}",
-    SymbolKind.BOOL: "int64_t({})",
-    None: "num::whole({})",
-}
-_AS_FLOAT: Mapping[SymbolKind | None, LiteralString] = {
-    SymbolKind.FLOAT: "{}",
-    SymbolKind.INT: "double({})",
-    SymbolKind.BOOL: "double({})",
-    None: "num::real({})",
+_NUMBER_KINDS: Mapping[Kind, SymbolKind] = {
+    Kind.INT: SymbolKind.INT,
+    Kind.FLOAT: SymbolKind.FLOAT,
+    Kind.BOOL: SymbolKind.BOOL,
+    Kind.SYM_BOOL: SymbolKind.BOOL,
 }
 
 
 def _fitted_number(value: NumberValue, kind: Kind) -> NumberValue | None:
-    """Numbers fit where Python's would: an int where a float is wanted, not the reverse."""
-    match kind:
-        case Kind.INT:
-            if value.kind is SymbolKind.FLOAT:
-                return None
-            text = fragment(_AS_INT[value.kind], value.text)
-            return NumberValue(text, SymbolKind.INT, value.constant)
-        case Kind.FLOAT:
-            if value.constant is not None:
-                text = format_float(float(value.constant))
-            else:
-                text = fragment(_AS_FLOAT[value.kind], value.text)
-            return NumberValue(text, SymbolKind.FLOAT, value.constant)
-        case Kind.BOOL | Kind.SYM_BOOL:
-            return _as_bool(value)
-        case Kind.SCALAR | Kind.TENSOR | Kind.COMPLEX:
-            return value
-        case _:
-            return None
-
-
-def _as_bool(value: NumberValue) -> NumberValue | None:
-    match value.kind:
-        case SymbolKind.BOOL:
-            return value
-        case SymbolKind.INT:
-            text = fragment("{} != 0", value.text)
-            constant = None if value.constant is None else bool(value.constant)
-            return NumberValue(text, SymbolKind.BOOL, constant)
-        case _:
-            return None
+    """Return a number as Python would pass it: an int may be a float, not the reverse."""
+    if kind in (Kind.SCALAR, Kind.TENSOR, Kind.COMPLEX):
+        return value
+    wanted, constant = _NUMBER_KINDS.get(kind), value.constant
+    if wanted is None or wanted is value.kind:
+        return None if wanted is None else value
+    if wanted is SymbolKind.FLOAT and constant is not None:
+        return NumberValue(format_float(float(constant)), wanted, constant)
+    if value.kind is SymbolKind.FLOAT or (value.kind is None and wanted is SymbolKind.BOOL):
+        return None
+    text = format_converted(value.text, value.kind, wanted)
+    if wanted is SymbolKind.BOOL and constant is not None:
+        constant = bool(constant)
+    return NumberValue(text, wanted, constant)
 
 
 def _describe(value: OperatorValue) -> str:
@@ -277,3 +243,120 @@ def _spell(type: SchemaType) -> str:
     if type.element is None:
         return type.kind.value
     return f"{type.kind.value}[{_spell(type.element)}]"
+
+
+def refused(message: str) -> DiagnosticError:
+    """Return the error for an operator call that has no form in C++."""
+    return Code.UNSUPPORTED_FEATURE.error(message)
+
+
+def called_schema(line: ExternKernelLine) -> Schema:
+    """Return the schema of the operator that a line calls.
+
+    Raises:
+        DiagnosticError: WIR705, PyTorch has no such operator.
+    """
+    try:
+        return find_schema(line.operator)
+    except UnknownOperatorError as error:
+        raise refused(str(error)) from None
+
+
+def bind_arguments(
+    schema: Schema, line: ExternKernelLine
+) -> tuple[tuple[Parameter, Argument], ...]:
+    """Return the argument of each parameter, which may be its default.
+
+    Raises:
+        DiagnosticError: WIR705, an argument is missing, or has no parameter.
+    """
+    positional = [p for p in schema.parameters if not p.keyword_only]
+    if len(line.arguments) > len(positional):
+        raise refused(f"{line.operator} takes {len(positional)} arguments by position")
+    given: dict[str, Argument] = {
+        parameter.name: argument
+        for parameter, argument in zip(positional, line.arguments, strict=False)
+    }
+    known = {parameter.name for parameter in schema.parameters}
+    for name, argument in line.keywords:
+        if name not in known:
+            raise refused(f"{line.operator} has no argument {name[:80]!a}")
+        if name in given:
+            raise refused(f"{line.operator} is given {name[:80]!a} twice")
+        given[name] = argument
+    bound: list[tuple[Parameter, Argument]] = []
+    for parameter in schema.parameters:
+        if parameter.name not in given and not parameter.has_default:
+            raise refused(f"{line.operator} needs an argument {parameter.name[:80]!a}")
+        if parameter.name not in given and parameter.odd_default is not None:
+            raise refused(f"a default of {parameter.odd_default[:80]!a} has no form in C++")
+        bound.append((parameter, given.get(parameter.name, parameter.default)))
+    return tuple(bound)
+
+
+@frozen
+class ResultValue:
+    """A result of a call: its schema's type, and its slot or number.
+
+    Without a ``target`` the result is dropped; a list of tensors has ``items``.
+    """
+
+    type: SchemaType
+    target: Fragment | None = None
+    items: tuple["ResultValue", ...] | None = None
+
+
+def bind_results(
+    context: Context, schema: Schema, name: str | None, type: ValueType | None
+) -> list[ResultValue]:
+    """Return the results of a call; their slots and numbers are defined.
+
+    Raises:
+        DiagnosticError: WIR705, the declared type is not one that the schema's can have.
+    """
+    if name is None or type is None:
+        return [ResultValue(found) for found in schema.results]
+    if not schema.results and isinstance(type, OpaqueType):
+        _bind_opaque(context, type, name, ())
+        return []
+    if len(schema.results) == 1:
+        return [_bind_result(context, schema.results[0], name, type, ())]
+    if not isinstance(type, TupleType) or len(type.elements) != len(schema.results):
+        raise refused(f"{schema.name} returns {len(schema.results)} values")
+    return [
+        _bind_result(context, found, name, element, (position,))
+        for position, (found, element) in enumerate(
+            zip(schema.results, type.elements, strict=True)
+        )
+    ]
+
+
+def _bind_result(
+    context: Context, found: SchemaType, name: str, type: ValueType, indices: Indices
+) -> ResultValue:
+    required = found.required
+    match type:
+        case OpaqueType():
+            _bind_opaque(context, type, name, indices)
+            return ResultValue(found)
+        case TensorType() if required.kind is Kind.TENSOR:
+            return ResultValue(found, result_slot(context, name, indices))
+        case ScalarType(dtype) if required.kind is Kind.SCALAR or (
+            _NUMBER_KINDS.get(required.kind) is kind_of(dtype)
+        ):
+            return ResultValue(found, define_scalar(context, name, kind_of(dtype), indices))
+        case TupleType(elements) if required.kind is Kind.LIST and required.element:
+            items = [
+                _bind_result(context, required.element, name, element, (*indices, position))
+                for position, element in enumerate(elements)
+            ]
+            return ResultValue(found, items=tuple(items))
+        case _:
+            raise refused(f"a result of type {required.kind.value} has no form in C++ here")
+
+
+def _bind_opaque(context: Context, type: OpaqueType, name: str, indices: Indices) -> None:
+    """Define the slot of a value without a tensor, which stays empty."""
+    if type.description == "object":
+        raise refused(f"%{name[:80]} is an object of PyTorch's that C++ cannot hold")
+    result_slot(context, name, indices)

@@ -31,13 +31,15 @@ from wrapperir_cpp.dispatcher import format_dispatched_call, is_carried
 from wrapperir_cpp.layout import BRIDGE_SOURCE
 from wrapperir_cpp.memory import allocate, define_scalar, result_slot
 from wrapperir_cpp.module_text import CppModule
-from wrapperir_cpp.operator_binding import bind_arguments, bind_results, called_schema
 from wrapperir_cpp.operator_values import (
     OperatorValue,
     TensorValue,
+    bind_arguments,
+    bind_results,
+    called_schema,
     value_of,
 )
-from wrapperir_cpp.shims import find_shim, format_shim_call, returns_nothing
+from wrapperir_cpp.shims import find_shim, format_shim_call, writes_arguments
 from wrapperir_cpp.value_storage import leaves
 
 _BRIDGE = Path(__file__).with_name("runtime") / "bridge.cpp"
@@ -132,7 +134,7 @@ def _emit_shim_call(
     if function is None or not context.layouts.special.isdisjoint(uses(line)):
         return False
     number = context.line_number()
-    if not returns_nothing(schema):
+    if not writes_arguments(schema):
         results = bind_results(context, schema, line.result, line.type)
         call = format_shim_call(context.module, function, schema, values, results, number)
         if call is None:

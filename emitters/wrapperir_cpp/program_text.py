@@ -11,8 +11,7 @@ from wrapperir.emit.constants import place_constants
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.ir import CPU, Expr, Program, ScalarType, SymbolKind, TensorType, ValueType
 from wrapperir.text import format_line
-from wrapperir_cpp.call import format_declaration
-from wrapperir_cpp.context import Context
+from wrapperir_cpp.context import Context, format_declaration
 from wrapperir_cpp.literals import format_bool, format_dtype, format_int, format_string
 from wrapperir_cpp.module_text import source_writer
 from wrapperir_cpp.streams import emit_begin, emit_end, emit_guards, emit_plans
@@ -84,7 +83,7 @@ def format_program(
     writer.emit_writer(module.statics)
     emit_plans(context, writer)
     _emit_call(writer, program, context)
-    writer.emit_writer(context.chunks.functions)
+    writer.emit_writer(context.module.functions)
     writer.emit_line("void run(const Context& context) {{")
     with writer.indented():
         emit_begin(context, writer)

@@ -1,13 +1,11 @@
-"""PyTorch's C functions for single operators, as its headers declare them."""
+"""Calls of PyTorch's C functions for single operators, as its headers declare them."""
 
 import importlib.util
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import LiteralString
-
-from attrs import frozen
+from typing import LiteralString, TypeAlias
 
 from wrapperir.emit import Fragment, fragment, joined
 from wrapperir.ir import (
@@ -23,12 +21,12 @@ from wrapperir.operators import Kind, Parameter, Schema, SchemaType
 from wrapperir_cpp.dispatcher import format_device, format_integers
 from wrapperir_cpp.literals import format_dtype, format_float, format_int, format_string
 from wrapperir_cpp.module_text import CppModule
-from wrapperir_cpp.operator_binding import ResultValue
 from wrapperir_cpp.operator_values import (
     ListValue,
     NoValue,
     NumberValue,
     OperatorValue,
+    ResultValue,
     TensorValue,
     tensors_in,
 )
@@ -59,7 +57,7 @@ _DROPPED: Mapping[Kind, LiteralString] = {
     Kind.INT: "op::Some<int64_t>{{0}}",
     Kind.FLOAT: "op::Some<double>{{0}}",
 }
-# Operators that make the same of a whole number as of a float, for tensors of floats.
+# Operators for which an int and the equal float give the same result on tensors of floats.
 _SCALAR_IS_FLOAT = frozenset(
     f"aten::{name}"
     for name in (
@@ -67,44 +65,33 @@ _SCALAR_IS_FLOAT = frozenset(
         *("_addmm_activation", "scatter", "histc"),
     )
 )
-_EXACT = 2**53
-
-
-@frozen
-class CParameter:
-    """A parameter of a C function: its type as C++ spells it, and its name."""
-
-    type: Fragment
-    name: str
+Signature: TypeAlias = tuple[tuple[Fragment, str], ...]
+"""The type and name of each parameter of a C function."""
 
 
 def find_shim(
     operator: Schema, values: Sequence[OperatorValue], device: Device
 ) -> str | None:
-    """Return the C function that does what a call does, or ``None``.
+    """Return the C function that has the effect of a call, or ``None``.
 
-    It is one for the device that all tensors are on, declared with exactly the parameters
-    that the schema gives, which lose nothing of the values.
+    The function is for the device of all tensors, is declared with exactly the parameters
+    of the schema, and gets each value without loss.
     """
     signature = signature_of(operator)
-    if signature is None or not operator.name.startswith("aten::"):
-        return None
+    namespace, _, base = operator.name.partition("::")
     kind = _device_of(values, device)
-    if kind is None or not _is_lossless(operator, values):
+    if signature is None or namespace != "aten" or kind is None:
         return None
-    base = operator.name.removeprefix("aten::")
     name = f"{base}_{operator.overload}" if operator.overload else base
-    spelled = tuple((str(parameter.type), parameter.name) for parameter in signature)
-    declared = declared_shims()
     for function in (f"aoti_torch_{kind}_{name}", f"aoti_torch_aten_{name}"):
-        if declared.get(function) == spelled and is_identifier(function):
-            return function
+        if declared_shims().get(function) == signature and is_identifier(function):
+            return function if _is_lossless(operator, values) else None
     return None
 
 
 @cache
 def declared_shims() -> Mapping[str, tuple[tuple[str, str], ...]]:
-    """Return the parameters of each C function, by its name, of the installed PyTorch."""
+    """Return the parameters of each C function of the installed PyTorch, by its name."""
     found = importlib.util.find_spec("torch")
     if found is None or found.origin is None:
         return {}
@@ -127,61 +114,49 @@ def parse_declarations(text: str) -> dict[str, tuple[tuple[str, str], ...]]:
 
 
 @cache
-def signature_of(operator: Schema) -> tuple[CParameter, ...] | None:
-    """Return the parameters that a C function for the operator has.
+def signature_of(operator: Schema) -> Signature | None:
+    """Return the parameters of a C function for the operator; outputs are first.
 
-    ``None`` where it has types that C functions do not take.
+    ``None`` if C functions do not take one of the types.
     """
-    ordered = [
-        *(parameter for parameter in operator.parameters if parameter.is_out),
-        *(parameter for parameter in operator.parameters if not parameter.is_out),
-    ]
-    parameters: list[CParameter] = []
-    for parameter in ordered:
+    parameters: list[tuple[Fragment, str]] = []
+    for parameter in sorted(operator.parameters, key=lambda p: not p.is_out):
         expanded = _expanded(parameter.type, parameter.name)
-        if expanded is None:
+        if not expanded:
             return None
         parameters += expanded
-    if not returns_nothing(operator):
+    if not writes_arguments(operator):
         for position, type in enumerate(operator.results):
-            spelled = _RESULTS.get(type.kind)
-            if spelled is None:
+            if type.kind not in _RESULTS:
                 return None
-            parameters.append(CParameter(fragment(spelled), f"ret{position}"))
+            parameters.append((fragment(_RESULTS[type.kind]), f"ret{position}"))
     return tuple(parameters)
 
 
-def returns_nothing(operator: Schema) -> bool:
-    """Say whether the C function returns nothing: what it writes are arguments."""
+def writes_arguments(operator: Schema) -> bool:
+    """Say whether an operator's results are arguments; its C function returns nothing."""
     return any(p.is_out for p in operator.parameters) or operator.name.endswith("_")
 
 
-def _expanded(type: SchemaType, name: str) -> list[CParameter] | None:
+def _expanded(type: SchemaType, name: str) -> list[tuple[Fragment, str]]:
+    """Return the C parameters for one of the schema; none if there is no C type for it."""
     if type.kind is Kind.OPTIONAL:
         inner = _expanded(type.required, name)
-        if inner is None:
-            return None
-        first, *others = inner
-        return [CParameter(fragment("{}*", first.type), first.name), *others]
+        return [(fragment("{}*", spelled), name) for spelled, name in inner[:1]] + inner[1:]
     if type.kind is Kind.LIST:
         assert type.element is not None
         inner = _expanded(type.element, name)
-        if inner is None or len(inner) != 1:
-            return None
-        spelled = fragment("const {}*", inner[0].type)
-        return [
-            CParameter(spelled, name),
-            CParameter(fragment("int64_t"), f"{name}_len_"),
-        ]
+        if len(inner) != 1:
+            return []
+        spelled = fragment("const {}*", inner[0][0])
+        return [(spelled, name), (fragment("int64_t"), f"{name}_len_")]
     if type.kind is Kind.DEVICE:
-        index = CParameter(fragment("int32_t"), f"{name}_index_")
-        return [CParameter(fragment("int32_t"), name), index]
-    basic = _C_TYPES.get(type.kind)
-    return None if basic is None else [CParameter(fragment(basic), name)]
+        return [(fragment("int32_t"), name), (fragment("int32_t"), f"{name}_index_")]
+    return [(fragment(_C_TYPES[type.kind]), name)] if type.kind in _C_TYPES else []
 
 
 def _device_of(values: Sequence[OperatorValue], device: Device) -> str | None:
-    """Return the kind of device of a call; ``None`` where tensors are not all plain."""
+    """Return the kind of device of a call; ``None`` if a tensor's memory is special."""
     tensors = [tensor for value in values for tensor in tensors_in(value)]
     kinds = {tensor.type.device.kind for tensor in tensors}
     kinds |= {value.kind for value in values if isinstance(value, Device)} or (
@@ -199,20 +174,20 @@ def _is_lossless(operator: Schema, values: Sequence[OperatorValue]) -> bool:
     for parameter, value in zip(operator.parameters, values, strict=True):
         written = tensors_in(value) if parameter.is_written else []
         if any(tensor.type.dtype.value.startswith("c") for tensor in written):
-            return False  # it may be conjugated lazily
+            return False  # a complex tensor may be conjugated lazily
         if not _keeps(parameter, value, whole=floats and name in _SCALAR_IS_FLOAT):
             return False
     return True
 
 
 def _keeps(parameter: Parameter, value: OperatorValue, *, whole: bool) -> bool:
-    """Say whether a C function is given all of a value; ``whole`` lets ints be floats."""
+    """Say whether a C function gets a value without loss; ``whole`` lets ints be floats."""
     kind = parameter.type.required.kind
     match value:
         case NumberValue(kind=SymbolKind.FLOAT):
             return kind is not Kind.TENSOR
         case NumberValue(constant=constant) if kind is Kind.SCALAR:
-            exact = constant is not None and abs(constant) <= _EXACT
+            exact = constant is not None and abs(constant) <= 2**53
             return whole and exact and not isinstance(constant, bool)
         case NumberValue() | ComplexLiteral():
             return kind is not Kind.TENSOR and not isinstance(value, ComplexLiteral)
@@ -221,17 +196,14 @@ def _keeps(parameter: Parameter, value: OperatorValue, *, whole: bool) -> bool:
             assert element is not None
             if element.kind is Kind.SCALAR or element.kind is Kind.LIST:
                 return False
-            return all(isinstance(item, NoValue) or _is_plain(item) for item in items)
+            plain = (NoValue, TensorValue, NumberValue)
+            return all(isinstance(item, plain) for item in items)
         case str() if not isinstance(value, DType):
             return "\0" not in value
         case NoValue():
             return parameter.type.kind is Kind.OPTIONAL
         case _:
             return True
-
-
-def _is_plain(item: OperatorValue) -> bool:
-    return isinstance(item, TensorValue | NumberValue)
 
 
 def format_shim_call(
@@ -242,23 +214,19 @@ def format_shim_call(
     results: Sequence[ResultValue],
     line: Fragment,
 ) -> Fragment | None:
-    """Return the call of a C function, which this declares.
+    """Return the call of a C function, and declare the function.
 
-    ``None`` where the program has the function's name for something else.
+    ``None`` if the program has the function's name for something else.
     """
-    name = module.functions[function]
+    name = module.c_functions[function]
     if name != function:
         return None
-    types = joined(", ", [parameter.type for parameter in signature_of(operator) or ()])
+    types = joined(", ", [spelled for spelled, _ in signature_of(operator) or ()])
     module.declare(fragment("AOTITorchError {}({})", name, types))
-    pairs = list(zip(operator.parameters, values, strict=True))
-    ordered = [
-        *((parameter, value) for parameter, value in pairs if parameter.is_out),
-        *((parameter, value) for parameter, value in pairs if not parameter.is_out),
-    ]
+    pairs = zip(operator.parameters, values, strict=True)
     texts = [
         text
-        for parameter, value in ordered
+        for parameter, value in sorted(pairs, key=lambda pair: not pair[0].is_out)
         for text in _format_value(module, parameter.type, value)
     ]
     return fragment(
@@ -270,7 +238,7 @@ def format_shim_call(
 
 
 def _format_result(result: ResultValue) -> Fragment:
-    """Return the address of a result; what is dropped is written to a temporary."""
+    """Return the address of a result; a dropped one is written to a temporary."""
     if result.target is None:
         return fragment(_DROPPED.get(result.type.kind, "Tensor().out()"))
     template = "{}.out()" if result.type.kind is Kind.TENSOR else "&{}"
@@ -304,19 +272,17 @@ def _format_value(
             format = fragment("op::MemoryFormat::{}", Fragment(name))
             return [fragment("op::torch_memory_format({})", format)]
         case NoValue() | ComplexLiteral():
-            raise AssertionError("C functions take no such value")
+            raise AssertionError("C functions do not take this value")
 
 
 def _format_optional(
     module: CppModule, type: SchemaType, value: OperatorValue
 ) -> list[Fragment]:
-    expanded = _expanded(type, "")
-    assert expanded is not None
+    (spelled, _), *others = _expanded(type, "")
     if isinstance(value, NoValue):
-        return [fragment("nullptr"), *(fragment("0") for _ in expanded[1:])]
-    first, *others = _format_value(module, type, value)
-    wrapped = fragment("op::Some<{}>{{{}}}", expanded[0].type, first)
-    return [wrapped, *others]
+        return [fragment("nullptr"), *(fragment("0") for _ in others)]
+    first, *rest = _format_value(module, type, value)
+    return [fragment("op::Some<{}>{{{}}}", spelled, first), *rest]
 
 
 def _format_list(
@@ -331,10 +297,8 @@ def _format_list(
         if not integers.startswith("{"):
             return [integers, count]
         return [fragment("op::list_of<int64_t>({})", integers), count]
-    expanded = _expanded(type.element, "")
-    assert expanded is not None
     texts = [_format_value(module, type.element, item)[0] for item in items]
-    spelled = expanded[0].type
+    ((spelled, _),) = _expanded(type.element, "")
     if type.element.kind is Kind.OPTIONAL:
         spelled = fragment("const {}", spelled)
     return [fragment("op::list_of<{}>({{{}}})", spelled, joined(", ", texts)), count]

@@ -1,7 +1,7 @@
-"""Definitions and launches of Triton kernels in C++.
+"""Triton kernels in C++: their definitions, launches and compiled code.
 
-A kernel is compiled once for all its calls: for what holds of the arguments of all of them.
-Where it is not known before the run whether addresses are multiples of 16, there are two
+A kernel is compiled once for all its calls, with the facts that hold for the arguments
+of all calls.  If only the run decides whether addresses are multiples of 16, there are two
 variants, and the launch takes the one that the addresses allow.
 """
 
@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import LiteralString
 
-from wrapperir.emit import Fragment, fragment, joined
+from wrapperir.emit import Fragment, NameTable, SourceWriter, fragment, joined
 from wrapperir.ir import (
     BufferRef,
     DescriptorParameter,
@@ -18,10 +18,12 @@ from wrapperir.ir import (
     KernelCallLine,
     KernelDefinitionLine,
     RuntimeParameter,
+    SymbolKind,
     runtime_parameters,
     settled_where,
     substitute,
 )
+from wrapperir.kernels import Facts, Target, TritonJob, compile_triton
 from wrapperir.kernels.triton_signature import (
     bound_values,
     compilation_facts,
@@ -29,15 +31,20 @@ from wrapperir.kernels.triton_signature import (
     passed_parameters,
 )
 from wrapperir_cpp.context import Context
-from wrapperir_cpp.kernel_language import KernelLanguage, LaunchArgument
+from wrapperir_cpp.kernels import KernelLanguage, LaunchArgument
 from wrapperir_cpp.layout import KERNELS
-from wrapperir_cpp.literals import format_int
+from wrapperir_cpp.literals import format_bool, format_int, format_string
+from wrapperir_cpp.module_text import RESERVED, source_writer
 from wrapperir_cpp.streams import format_stream
 
 KERNEL_FACTS = ".triton.json"
-"""How the file ends that says how a kernel is compiled."""
+"""Ending of the file with the facts to compile a kernel by."""
 _PREFIX = "triton_"
-"""What the kernels' names begin with; no function of the C library's does."""
+"""Prefix of the kernels' names; no function of the C library has it."""
+TABLE = "kernels.cpp"
+"""The table of compiled kernels, a source of the host program."""
+RECORD = f"{KERNELS}launches.json"
+"""How each compiled kernel is launched, for readers."""
 _LONGEST_NAME = 180
 
 # A float as the argument that a kernel declares.
@@ -60,13 +67,13 @@ def declare_triton_kernel(context: Context, line: KernelDefinitionLine) -> None:
             return
         if parameter.name not in given and fact.value is None:
             context.report(
-                f"{parameter.name} is a constant of {line.entry}, and calls give it"
-                " what is known only when they run, or different values",
+                f"{parameter.name} is a constant of {line.entry}, and calls pass different"
+                " values, or one that is known only in the run",
                 line.name,
             )
             return
     if any("\ud800" <= character <= "\udfff" for character in line.source):
-        context.report("the source of a kernel is no Unicode text", line.name)
+        context.report("the source of a kernel is not Unicode text", line.name)
         return
     name = line.name.removeprefix(_PREFIX)[:_LONGEST_NAME]
     symbol = module.kernels[line.name] = module.names.claim(f"{_PREFIX}{name}")
@@ -124,9 +131,9 @@ def _format_argument(
     dtype = parameter.dtype
     expressions = context.expressions
     if dtype is DType.BOOL:
-        return fragment("int8_t({})", expressions.format_bool(value))
+        return fragment("int8_t({})", expressions.format_number(value, SymbolKind.BOOL))
     if dtype in _REAL:
-        return fragment(_REAL[dtype], expressions.format_real(value))
+        return fragment(_REAL[dtype], expressions.format_number(value, SymbolKind.FLOAT))
     c_type = fragment(dtype.cpp_type)
     number = expressions.format_index(value)
     constant = expressions.constant(value)
@@ -164,3 +171,108 @@ def _format_grid(
 
 TRITON_KERNELS = KernelLanguage(declare_triton_kernel, format_triton_launch)
 """Triton kernels, launched through the CUDA driver."""
+
+
+def compile_triton_kernels(
+    files: Mapping[str, str | bytes], targets: Sequence[Target]
+) -> dict[str, str | bytes]:
+    """Return the files to add to an artifact: its kernels compiled, and their table.
+
+    The record says why a target lacks a kernel.  Without Triton kernels nothing is added.
+
+    Raises:
+        DiagnosticError: WIR709, a kernel compiles for no target.
+    """
+    kernels = {
+        path.removeprefix(KERNELS).removesuffix(KERNEL_FACTS): json.loads(content)
+        for path, content in sorted(files.items())
+        if path.endswith(KERNEL_FACTS)
+    }
+    if not kernels:
+        return {}
+    sources = {
+        str(facts["source"]): str(files[facts["source"]]) for facts in kernels.values()
+    }
+    jobs, built = compile_triton(kernels, sources, targets, KERNELS)
+    return {**built, RECORD: _format_record(jobs), TABLE: _format_table(kernels, jobs)}
+
+
+def _format_record(jobs: Sequence[TritonJob]) -> str:
+    rows = [
+        json.dumps({"file": job.file, "target": job.target.name, **job.result})
+        for job in jobs
+    ]
+    return "[\n  " + ",\n  ".join(rows) + "\n]\n"
+
+
+def _format_table(kernels: Mapping[str, Facts], jobs: Sequence[TritonJob]) -> str:
+    names = NameTable(RESERVED)
+    writer = source_writer()
+    writer.emit_comment("Kernels that were compiled for this program, by target.")
+    writer.emit_line('#include "cuda.h"')
+    writer.emit_blank()
+    writer.emit_line("using namespace wrapperir;")
+    for symbol, facts in kernels.items():
+        kernel = names.claim(symbol)
+        binaries = names.claim(f"{symbol}_binaries")
+        writer.emit_blank()
+        rows = [
+            _format_binary(job, _emit_maps(writer, names, job))
+            for job in jobs
+            if job.symbol == symbol
+            and job.target.backend == "cuda"
+            and "error" not in job.result
+        ]
+        table = binaries if rows else fragment("nullptr")
+        if rows:
+            writer.emit_line("static const TritonBinary {}[] = {{", binaries)
+            with writer.indented():
+                for row in rows:
+                    writer.emit_line("{},", row)
+            writer.emit_line("}};")
+        masks = [
+            Fragment(hex(sum(1 << position for position in facts[kind])))
+            for kind in ("checked", "descriptors")
+        ]
+        writer.emit_line('extern "C" {{')
+        writer.emit_line(
+            "TritonKernel {} = {{{}, {}, {}, {}, {}, {{}}}};",
+            kernel,
+            format_string(facts["name"]),
+            table,
+            format_int(len(rows)),
+            *masks,
+        )
+        writer.emit_line("}}")
+    return writer.format_text()
+
+
+def _emit_maps(writer: SourceWriter, names: NameTable, job: TritonJob) -> Fragment:
+    """Append the table of how a kernel's descriptors are encoded, and return its name."""
+    maps = job.result["maps"]
+    if not maps:
+        return fragment("nullptr")
+    name = names.claim(f"{job.symbol}_maps")
+    rows = [
+        fragment(
+            "{{{}, {}, {}, {{{}}}}}",
+            *(format_int(entry[key]) for key in ("swizzle", "item_bytes", "type")),
+            joined(", ", map(format_int, entry["block"])),
+        )
+        for entry in maps
+    ]
+    writer.emit_line("static const TensorMap {}[] = {{{}}};", name, joined(", ", rows))
+    return name
+
+
+def _format_binary(job: TritonJob, maps: Fragment) -> Fragment:
+    result = job.result
+    facts = ("threads", "shared_bytes", "cluster", "scratch_bytes")
+    parts = [
+        *(format_string(job.file), format_string(result["function"])),
+        *(format_int(job.target.capability), format_bool(job.target.is_exact)),
+        *(format_bool(job.is_aligned), *(format_int(result[fact]) for fact in facts)),
+        *(format_bool(result["is_cooperative"]), format_bool(result["is_dependent"])),
+        *(maps, format_int(result["flags"])),
+    ]
+    return fragment("{{{}}}", joined(", ", parts))

@@ -9,7 +9,7 @@ import torch
 
 from wrapperir.emit import Fragment, fragment
 from wrapperir.ir import Expr, Number, SymbolKind
-from wrapperir_cpp.expressions import ExpressionFormatter
+from wrapperir_cpp.expressions import CppExpressions
 from wrapperir_cpp.module_text import source_writer
 
 RUNTIME = Path(__file__).parents[2] / "emitters" / "wrapperir_cpp" / "runtime"
@@ -126,24 +126,26 @@ static num::Number (*const functions[])(const Call&) = {{
         return Call(*(values[name] for name in self._symbols))
 
 
-def formatter_of(symbols: Mapping[str, SymbolKind]) -> ExpressionFormatter:
+def formatter_of(symbols: Mapping[str, SymbolKind]) -> CppExpressions:
     """Return a formatter over members of a ``Call``."""
-    return ExpressionFormatter(
+    return CppExpressions(
         {name: fragment("c.{}", Fragment(name)) for name in symbols},
         symbols,
     )
 
 
-def _result(formatter: ExpressionFormatter, form: str, expr: Expr) -> Fragment:
+def _result(formatter: CppExpressions, form: str, expr: Expr) -> Fragment:
     match form:
         case "any":
-            return fragment("return {};", formatter.format_any(expr))
+            return fragment("return {};", formatter.format_number(expr, None))
         case "int":
             return fragment("return num::of_int({});", formatter.format_index(expr))
         case "float":
-            return fragment("return num::of_float({});", formatter.format_real(expr))
+            number = formatter.format_number(expr, SymbolKind.FLOAT)
+            return fragment("return num::of_float({});", number)
         case "bool":
-            return fragment("return num::of_bool({});", formatter.format_bool(expr))
+            number = formatter.format_number(expr, SymbolKind.BOOL)
+            return fragment("return num::of_bool({});", number)
         case _:
             condition = formatter.format_condition(expr)
             return fragment(

@@ -21,10 +21,9 @@ from wrapperir.ir import Program
 from wrapperir.kernels.gpu_targets import parse_targets
 from wrapperir.testing import example_constants, example_inputs
 from wrapperir.text import parse_program
-from wrapperir_cpp.build import build_artifact
+from wrapperir_cpp.build import build_artifact, load_library
 from wrapperir_cpp.emitter import CppEmitter
-from wrapperir_cpp.load import load_library
-from wrapperir_cpp.triton_build import RECORD
+from wrapperir_cpp.triton_kernels import RECORD
 
 
 def answer(request: dict[str, Any], driver: ctypes.CDLL) -> dict[str, Any]:

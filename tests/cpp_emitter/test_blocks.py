@@ -5,8 +5,8 @@ import torch
 
 from tests.cpp_emitter.running import load, parsed, refused, run_both
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir_cpp.chunks import LENGTH
 from wrapperir_cpp.emitter import CppEmitter
+from wrapperir_cpp.module_text import LENGTH
 
 COUNT = """
 program @main(%x: f32[4], %n: i64, %k: i64) {

@@ -24,9 +24,8 @@ from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir.tuning.choice_cache import fresh_choice_cache
 from wrapperir.tuning.record import parse_record
 from wrapperir.verify import verify
-from wrapperir_cpp.build import build_artifact
+from wrapperir_cpp.build import build_artifact, load_library
 from wrapperir_cpp.emitter import CppEmitter
-from wrapperir_cpp.load import load_library
 from wrapperir_python.emitter import PythonEmitter
 
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -209,6 +209,7 @@ def test_every_operation_at_the_edges(tmp_path: Path) -> None:
 A, B, F, YES = (Symbol(name) for name in ("a", "b", "f", "yes"))
 LESS = Operation(ExprOp.LT, (A, 2))
 SUM = Operation(ExprOp.ADD, (F, A))
+LESS_F = Operation(ExprOp.ADD, (Operation(ExprOp.NEG, (F,)), F))
 
 
 @pytest.mark.parametrize(
@@ -222,6 +223,12 @@ SUM = Operation(ExprOp.ADD, (F, A))
         (Operation(ExprOp.SUB, (F, Operation(ExprOp.SUB, (F, F)))), "c.f - (c.f - c.f)"),
         (Operation(ExprOp.SUB, (Operation(ExprOp.SUB, (F, F)), F)), "c.f - c.f - c.f"),
         (Operation(ExprOp.NEG, (Operation(ExprOp.NEG, (F,)),)), "-(-c.f)"),
+        (
+            Operation(
+                ExprOp.MUL, (Operation(ExprOp.ADD, (Operation(ExprOp.NEG, (F,)), F)), F)
+            ),
+            "(-c.f + c.f) * c.f",
+        ),
         (Operation(ExprOp.AND, (LESS, YES)), "(c.a < 2) && c.yes"),
         (Operation(ExprOp.EQ, (F, 2)), "c.f == 0x1.0000000000000p+1"),
         (Operation(ExprOp.WHERE, (A, B, 2)), "(c.a ? c.b : int64_t(2))"),

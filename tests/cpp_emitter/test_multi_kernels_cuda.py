@@ -39,9 +39,8 @@ from wrapperir.kernels import present_targets
 from wrapperir.kernels.gpu_targets import parse_targets
 from wrapperir.testing import example_inputs
 from wrapperir.testing.kernels import KernelKind, library_kernel
-from wrapperir_cpp.build import build_artifact
+from wrapperir_cpp.build import build_artifact, load_library
 from wrapperir_cpp.emitter import CppEmitter
-from wrapperir_cpp.load import load_library
 
 __all__ = ["fake_gpu"]
 

@@ -79,10 +79,12 @@ def test_a_kernel_gets_no_int_that_is_not_whole() -> None:
         (SymbolKind.INT, SymbolKind.FLOAT, "double(x)"),
         (SymbolKind.BOOL, SymbolKind.INT, "int64_t(x)"),
         (SymbolKind.FLOAT, SymbolKind.INT, "num::whole(x)"),
-        (SymbolKind.FLOAT, SymbolKind.BOOL, "x != 0"),
+        (SymbolKind.FLOAT, SymbolKind.BOOL, "bool(x)"),
+        (None, SymbolKind.FLOAT, "double(x)"),
+        (None, SymbolKind.INT, "num::whole(x)"),
     ],
 )
-def test_conversions(old: SymbolKind, new: SymbolKind, text: str) -> None:
+def test_conversions(old: SymbolKind | None, new: SymbolKind, text: str) -> None:
     assert format_converted(fragment("x"), old, new) == text
 
 

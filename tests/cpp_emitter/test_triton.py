@@ -30,7 +30,7 @@ from wrapperir.kernels.triton_signature import ArgumentFacts
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir.verify import verify
 from wrapperir_cpp.emitter import CppEmitter
-from wrapperir_cpp.triton_build import RECORD, TABLE, compile_triton_kernels
+from wrapperir_cpp.triton_kernels import RECORD, TABLE, compile_triton_kernels
 
 VECTOR = tensor("f32", (64,), device=GPU)
 

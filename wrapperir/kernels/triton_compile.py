@@ -141,7 +141,7 @@ def _run(
 
 
 def _check(facts: Facts, jobs: Sequence[TritonJob]) -> None:
-    """Refuse a kernel that has no target, or of whose variants a target has just one."""
+    """Refuse a kernel if each target lacks one of its variants."""
     without = {job.target: job for job in jobs if "error" in job.result}
     if len(without) < len({job.target for job in jobs}):
         return
@@ -158,7 +158,7 @@ class _Worker:
 
 
 class Workers:
-    """Those that wait for work; more are started where all are busy."""
+    """Idle worker processes; another is started when all are busy."""
 
     def __init__(self) -> None:
         """Start with none."""
@@ -167,7 +167,7 @@ class Workers:
         self._owner = os.getpid()
 
     def compile(self, directory: Path, names: str) -> None:
-        """Have the jobs of a directory done; ``names`` are those of their kernels.
+        """Do the jobs in a directory; ``names`` are their kernels', for messages.
 
         Raises:
             DiagnosticError: WIR709, the process ended or took too long.
@@ -196,7 +196,7 @@ class Workers:
 
     def _take(self) -> _Worker:
         with self._lock:
-            if self._owner != os.getpid():  # this is a copy of the process that began them
+            if self._owner != os.getpid():  # forked: the workers belong to the parent
                 self._idle, self._owner = [], os.getpid()
             if self._idle:
                 return self._idle.pop()
@@ -211,18 +211,18 @@ class Workers:
         return _Worker(process, errors)
 
     def close(self) -> None:
-        """End those that wait."""
+        """End the idle workers."""
         with self._lock:
             if self._owner != os.getpid():
                 return
             for worker in self._idle:
-                worker.process.kill()  # it waits: nothing is lost
+                worker.process.kill()
                 _end(worker)
             self._idle.clear()
 
 
 def _ask(process: "subprocess.Popen[str]", directory: Path) -> str:
-    """Return the answer; nothing where the process has ended."""
+    """Return the answer; empty if the process has ended."""
     assert process.stdin is not None
     assert process.stdout is not None
     try:
@@ -234,7 +234,7 @@ def _ask(process: "subprocess.Popen[str]", directory: Path) -> str:
 
 
 def _end(worker: _Worker) -> str:
-    """Wait for the end of a process that has no more to do; return its last words."""
+    """Wait for a process to end, and return the end of its error output."""
     for pipe in (worker.process.stdin, worker.process.stdout):
         if pipe is not None:
             with suppress(BrokenPipeError):

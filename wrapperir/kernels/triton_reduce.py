@@ -140,7 +140,8 @@ def sort_with_index(
 ) -> tuple[tl.tensor, tl.tensor]:
     """Stand in for Inductor's: sort the last dimension.
 
-    Elements whose index is not below ``rnumel`` go last.  NaN counts as the greatest number.  Equal elements keep their order, stable or not.
+    Elements whose index is not below ``rnumel`` go last.  NaN counts as the
+    greatest number.  Equal elements keep their order, stable or not.
     """
     numbers, indices = np.broadcast_arrays(numbers_of(x.handle), idxs.handle.data)
     data = np.broadcast_to(x.handle.data, numbers.shape)

@@ -153,10 +153,6 @@ int64_t whole(double value, int here) {
   return fitting("int", value, value, here);
 }
 
-int64_t whole(Number value, int here) {
-  return value.kind == Number::floating ? whole(value.real, here) : value.whole;
-}
-
 int64_t shift_count(double value, int here) {
   if (value > 1024) undefined("shl", 0.0, value, here);
   return trunc(value, here);
@@ -167,24 +163,24 @@ int64_t shift_count(Number value, int here) {
 }
 
 Number add(Number a, Number b, int here) {
-  return any_real(a, b) ? of_float(real(a) + real(b)) : of_int(add(a.whole, b.whole, here));
+  return any_real(a, b) ? of_float(double(a) + double(b)) : of_int(add(a.whole, b.whole, here));
 }
 
 Number sub(Number a, Number b, int here) {
-  return any_real(a, b) ? of_float(real(a) - real(b)) : of_int(sub(a.whole, b.whole, here));
+  return any_real(a, b) ? of_float(double(a) - double(b)) : of_int(sub(a.whole, b.whole, here));
 }
 
 Number mul(Number a, Number b, int here) {
-  return any_real(a, b) ? of_float(real(a) * real(b)) : of_int(mul(a.whole, b.whole, here));
+  return any_real(a, b) ? of_float(double(a) * double(b)) : of_int(mul(a.whole, b.whole, here));
 }
 
 double truediv(Number a, Number b, int here) {
-  return any_real(a, b) ? truediv(real(a), real(b), here) : truediv(a.whole, b.whole, here);
+  return any_real(a, b) ? truediv(double(a), double(b), here) : truediv(a.whole, b.whole, here);
 }
 
 #define IN_INTS_OR_FLOATS(function)                                          \
   Number function(Number a, Number b, int here) {                            \
-    return any_real(a, b) ? of_float(function(real(a), real(b), here))       \
+    return any_real(a, b) ? of_float(function(double(a), double(b), here))       \
                           : of_int(function(a.whole, b.whole, here));        \
   }
 IN_INTS_OR_FLOATS(floordiv)
@@ -193,7 +189,7 @@ IN_INTS_OR_FLOATS(ceildiv)
 
 Number power(Number a, Number b, int here) {
   bool in_floats = any_real(a, b) || b.whole < 0;
-  return in_floats ? of_float(power(real(a), real(b), here))
+  return in_floats ? of_float(power(double(a), double(b), here))
                    : of_int(power(a.whole, b.whole, here));
 }
 

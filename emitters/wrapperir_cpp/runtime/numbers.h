@@ -23,17 +23,10 @@ struct Number {
     double real;
   };
   explicit operator bool() const { return kind == floating ? real != 0 : whole != 0; }
+  explicit operator double() const { return kind == floating ? real : double(whole); }
 };
-inline Number of_bool(bool value) {
-  Number number{Number::boolean, {}};
-  number.whole = value;
-  return number;
-}
-inline Number of_int(int64_t value) {
-  Number number{Number::integer, {}};
-  number.whole = value;
-  return number;
-}
+inline Number of_bool(bool value) { return {Number::boolean, {value}}; }
+inline Number of_int(int64_t value) { return {Number::integer, {value}}; }
 inline Number of_float(double value) {
   Number number{Number::floating, {}};
   number.real = value;
@@ -132,13 +125,12 @@ double log2(double value, WRAPPERIR_HERE);
 
 // The int that a number is; a failure where it is not whole.
 int64_t whole(double value, WRAPPERIR_HERE);
-int64_t whole(Number value, WRAPPERIR_HERE);
+inline int64_t whole(Number value, WRAPPERIR_HERE) {
+  return value.kind == Number::floating ? whole(value.real, here) : value.whole;
+}
 // A count of bits to shift to the left by, of a float.
 int64_t shift_count(double value, WRAPPERIR_HERE);
 int64_t shift_count(Number value, WRAPPERIR_HERE);
-inline double real(Number value) {
-  return value.kind == Number::floating ? value.real : double(value.whole);
-}
 
 Number add(Number a, Number b, WRAPPERIR_HERE);
 Number sub(Number a, Number b, WRAPPERIR_HERE);

@@ -17,12 +17,13 @@ from wrapperir.ir import (
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.device_table import CPU_TABLE, DeviceTable
 from wrapperir_cpp.emitter import CppEmitter
-from wrapperir_cpp.kernel_language import (
+from wrapperir_cpp.kernels import (
+    CPP_KERNELS,
     KernelLanguage,
     KernelLanguages,
     LaunchArgument,
+    format_arguments,
 )
-from wrapperir_cpp.kernels import CPP_KERNELS, format_arguments
 from wrapperir_cpp.lines import CppLines
 from wrapperir_cpp.literals import format_string
 from wrapperir_cpp.memory import tensor_address
