@@ -1,7 +1,8 @@
 """C++ kernel definitions: built natively and called with addresses and numbers."""
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import torch
 
@@ -14,7 +15,8 @@ from wrapperir.ir import (
     runtime_parameters,
 )
 
-_SCALARS = {
+_CType: TypeAlias = "type[ctypes._SimpleCData[Any]]"  # pyright: ignore[reportPrivateUsage]
+_SCALARS: Mapping[DType, _CType] = {
     DType.BOOL: ctypes.c_bool,
     DType.I8: ctypes.c_int8,
     DType.I16: ctypes.c_int16,
@@ -26,7 +28,7 @@ _SCALARS = {
     DType.U64: ctypes.c_uint64,
     DType.F32: ctypes.c_float,
     DType.F64: ctypes.c_double,
-    # A class that holds its bits is passed as they are.
+    # The class of a 16-bit float holds its bits, and is passed like them.
     DType.F16: ctypes.c_uint16,
     DType.BF16: ctypes.c_uint16,
 }
@@ -53,19 +55,16 @@ class CppKernel:
             raise FaultError(Code.RUN_KERNEL_BUILD, message) from None
         self._function.restype = None
         parameters = runtime_parameters(definition.parameters)
-        for parameter in parameters:
-            if (
-                not isinstance(parameter, TensorParameter)
-                and parameter.dtype not in _SCALARS
-            ):
-                message = f"@{definition.name} takes {parameter.name} as {parameter.dtype}"
-                raise FaultError(
-                    Code.RUN_KERNEL_BUILD, f"{message}, which C++ kernels cannot"
-                )
-        self._function.argtypes = [
-            ctypes.c_void_p if isinstance(p, TensorParameter) else _SCALARS[p.dtype]
+        types = [
+            ctypes.c_size_t if isinstance(p, TensorParameter) else _SCALARS.get(p.dtype)
             for p in parameters
         ]
+        for parameter, type in zip(parameters, types, strict=True):
+            if type is None:
+                message = f"@{definition.name} takes {parameter.name} as {parameter.dtype}"
+                message += ", which C++ kernels cannot"
+                raise FaultError(Code.RUN_KERNEL_BUILD, message)
+        self._function.argtypes = [type for type in types if type is not None]
         self._halves = [_HALVES.get(parameter.dtype) for parameter in parameters]
 
     def launch(self, arguments: Sequence[torch.Tensor | Number]) -> None:
