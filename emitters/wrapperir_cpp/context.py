@@ -10,12 +10,11 @@ from wrapperir.emit.arena import plan_arena
 from wrapperir.emit.argument_facts import survey_arguments
 from wrapperir.emit.context import Emission, ProgramFacts
 from wrapperir.ir import Device, DType, Expr, Program, SymbolKind
-from wrapperir_cpp.device_survey import survey_devices
 from wrapperir_cpp.device_table import DeviceTable
 from wrapperir_cpp.expressions import CppExpressions
 from wrapperir_cpp.literals import format_int
 from wrapperir_cpp.module_text import CppModule, source_writer
-from wrapperir_cpp.tensor_layouts import survey_layouts
+from wrapperir_cpp.surveys import survey_devices, survey_layouts
 from wrapperir_cpp.value_storage import ValueStorage
 
 _C_TYPES: Mapping[SymbolKind, LiteralString] = {

@@ -1,9 +1,11 @@
-"""Kinds of device: their names in emitted C++, and the parts of the runtime they need."""
+"""Kinds of device: their names in emitted C++, and their parts of the runtime."""
 
 from pathlib import Path
 from typing import LiteralString
 
 from attrs import frozen
+
+from wrapperir.emit.support import CPU_ALIGNMENT, CUDA_ALIGNMENT
 
 _RUNTIME = Path(__file__).with_name("runtime")
 
@@ -19,14 +21,14 @@ class DeviceTable:
 
     Attributes:
         kind: The kind's name in programs.
-        enumerator: The enumerator of ``Device`` in ``runtime/runtime.h``: PyTorch's kind.
+        enumerator: The enumerator of ``Device`` in ``runtime/runtime.h``, PyTorch's kind.
         functions: The C++ name of the table of functions.
         headers: Files of the runtime that ``program.cpp`` includes.
         files: Paths of the kind's headers and sources; they are copied into artifacts.
         libraries: File names of PyTorch's libraries that are linked.
         reserved: Names that the headers declare: no value of a program gets one.
         allocation: The C++ function that makes an uninitialised tensor, as ``empty`` does.
-        has_operators: Whether PyTorch has C functions ``aoti_torch_KIND_OPERATOR``.
+        alignment: Bytes to which PyTorch aligns every allocation.
     """
 
     kind: str
@@ -37,7 +39,7 @@ class DeviceTable:
     libraries: tuple[str, ...] = ()
     reserved: frozenset[str] = frozenset()
     allocation: LiteralString = "empty"
-    has_operators: bool = False
+    alignment: int = CPU_ALIGNMENT
 
 
 def runtime_files(*names: str) -> tuple[Path, ...]:
@@ -45,7 +47,7 @@ def runtime_files(*names: str) -> tuple[Path, ...]:
     return tuple(_RUNTIME / name for name in names)
 
 
-CPU_TABLE = DeviceTable(kind="cpu", enumerator="cpu", has_operators=True)
+CPU_TABLE = DeviceTable(kind="cpu", enumerator="cpu")
 CUDA_TABLE = DeviceTable(
     kind="cuda",
     enumerator="cuda",
@@ -62,7 +64,7 @@ CUDA_TABLE = DeviceTable(
             *("bfloat16_bits", "describe", "half_bits", "launch", "narrow"),
         }
     ),
-    has_operators=True,
+    alignment=CUDA_ALIGNMENT,
 )
 DEVICE_FILES = runtime_files("device.h", "device.cpp")
 """Files of the runtime that every kind with a table of functions needs."""

@@ -6,7 +6,7 @@ from attrs import evolve
 
 from wrapperir.emit import Fragment, fragment
 from wrapperir.emit.arena import plain_device
-from wrapperir.emit.support import natural_alignment, unsupported_memory
+from wrapperir.emit.support import unsupported_memory
 from wrapperir.ir import (
     CPU,
     Device,
@@ -14,6 +14,7 @@ from wrapperir.ir import (
     Expr,
     OpaqueType,
     PoolType,
+    ScalarType,
     SymbolKind,
     TensorType,
     add,
@@ -45,7 +46,7 @@ from wrapperir_cpp.value_storage import (
 
 
 def tensor_handle(context: Context, name: str, indices: Indices = ()) -> Fragment:
-    """Return the borrowed handle of a tensor; its making is appended if need be.
+    """Return the borrowed handle of a tensor; the code that makes it is appended if needed.
 
     ``indices`` are the tensor's place in a tuple.
     """
@@ -82,11 +83,10 @@ def tensor_pointer(context: Context, name: str, c_type: Fragment) -> Fragment:
 
 
 def result_slot(context: Context, name: str, indices: Indices = ()) -> Fragment:
-    """Return the slot of a result, a ``Tensor`` yet to be made."""
-    for place, type in leaves(context.facts.types[name]):
-        if place == indices and isinstance(type, TensorType | OpaqueType):
-            return add_slot(context, name, type, indices)
-    raise KeyError(name, indices)
+    """Return the slot of a result, a ``Tensor`` that is not made yet."""
+    type = dict(leaves(context.facts.types[name]))[indices]
+    assert not isinstance(type, ScalarType)  # its caller asks for tensors
+    return add_slot(context, name, type, indices)
 
 
 def define_scalar(
@@ -104,7 +104,7 @@ def add_slot(
     type: TensorType | OpaqueType | PoolType,
     indices: Indices = (),
 ) -> Fragment:
-    """Give a value a slot of its own, and return it; the tensor is yet to be made."""
+    """Give a value a slot of its own, and return it; the tensor is not made yet."""
     root = type if isinstance(type, TensorType) else None
     storage = _slot_storage(context, _spelled(context, name, indices), root)
     own = type if not isinstance(type, OpaqueType) else None
@@ -143,7 +143,7 @@ def _slot_storage(
 
 
 def allocate(context: Context, name: str, type: TensorType | PoolType) -> None:
-    """Give a buffer or pool its memory; the memory of an arena is there."""
+    """Give a buffer or pool its memory, which may be a part of the arena."""
     offset = context.arena.offsets.get(name)
     if offset is not None:
         base = _region(context, plain_device(type.device), name)
@@ -156,7 +156,7 @@ def allocate(context: Context, name: str, type: TensorType | PoolType) -> None:
     for message, subject in unsupported_memory(type):
         context.report(message, subject)
     emit_offset_check(context, type)
-    root = _root(type)
+    root = _root(context, type)
     storage = _slot_storage(context, context.module.values[name], root)
     context.values.put(name, StorageView(storage, type, room=bytes_of(type)))
     assert storage.slot is not None
@@ -176,7 +176,7 @@ def emit_copy(context: Context, slot: Fragment, type: TensorType) -> None:
     """Append the replacement of a slot's tensor by a copy of it."""
     number = context.line_number()
     names = context.module.names
-    copy, root = names.claim("copy"), _root(type)
+    copy, root = names.claim("copy"), _root(context, type)
     context.writer.emit_line("Tensor {};", copy)
     _emit_allocation(context, copy, root)
     if layout_of(root) != layout_of(type):
@@ -198,7 +198,7 @@ def emit_copy(context: Context, slot: Fragment, type: TensorType) -> None:
 def _emit_allocation(context: Context, slot: Fragment, type: TensorType) -> None:
     table = context.table_of(type.device)
     number, device = context.line_number(), _format_device(context, type.device)
-    if (type.alignment or 0) > natural_alignment(type.device) and not type.pinned:
+    if _is_aligned_further(context, type) and not type.pinned:
         context.writer.emit_line(
             "empty_aligned({}, {}, {}, {}{});",
             *(slot, context.expressions.format_index(type.size[0])),
@@ -215,7 +215,7 @@ def _emit_allocation(context: Context, slot: Fragment, type: TensorType) -> None
 
 
 def make_changed(context: Context, name: str) -> None:
-    """Append the making of a tensor that an operator will change, while it is as typed."""
+    """Make the tensor of a value whose layout an operator will change later."""
     if name in context.layouts.changed:
         tensor_handle(context, name)
 
@@ -225,8 +225,8 @@ def format_owned(
 ) -> list[Fragment]:
     """Return handles to be owned by another, one for each of ``handles``.
 
-    With ``keeps`` all are further handles; otherwise a slot gives away its own, where it is
-    asked for the last time.
+    With ``keeps`` all are further handles; otherwise a slot gives its own handle away at
+    the last use.
     """
     given: list[Fragment] = []
     for index, each in enumerate(handles):
@@ -296,7 +296,7 @@ def _emit_view(
 
 
 def _address_of_byte(context: Context, storage: RootStorage, byte: Expr) -> Fragment:
-    """Return the address of a byte of a storage; that of a slot is fetched once a block."""
+    """Return the address of a byte of a storage; a slot's address is fetched once a block."""
     if storage.slot is not None and not context.values.is_fetched(storage):
         assert storage.handle is not None
         context.writer.emit_line(
@@ -349,7 +349,7 @@ def _format_layout(context: Context, type: TensorType) -> tuple[Fragment, Fragme
 
 
 def _format_device(context: Context, device: Device) -> Fragment:
-    """Return the last arguments of what makes a tensor; none on the CPU."""
+    """Return the last arguments of functions that make a tensor; none on the CPU."""
     table = context.table_of(device)
     if table is None:
         return fragment("")
@@ -357,16 +357,19 @@ def _format_device(context: Context, device: Device) -> Fragment:
     return fragment(", Device::{}, {}", fragment(table.enumerator), index)
 
 
-def _root(type: TensorType | PoolType) -> TensorType:
-    """Return the type of the tensor that holds a storage: bytes, where it is not plain."""
-    aligned = (type.alignment or 0) > natural_alignment(type.device)
+def _is_aligned_further(context: Context, type: TensorType | PoolType) -> bool:
+    """Say whether a type needs a larger alignment than PyTorch's allocator gives."""
+    return (type.alignment or 0) > context.tables[type.device.kind].alignment
+
+
+def _root(context: Context, type: TensorType | PoolType) -> TensorType:
+    """Return the type of the tensor that holds a storage: bytes, if its layout is special."""
+    aligned = _is_aligned_further(context, type)
     if isinstance(type, TensorType):
         if type.offset == 0 and not aligned:
             return evolve(type, alignment=None)
-        reach = add(type.offset, storage_extent(type))
-        bytes = mul(reach, type.dtype.itemsize)
-        if storage_extent(type) == 0:
-            bytes = 0
+        extent = storage_extent(type)
+        bytes = mul(add(type.offset, extent), type.dtype.itemsize) if extent != 0 else 0
     else:
         bytes = type.size
     if not isinstance(bytes, int):

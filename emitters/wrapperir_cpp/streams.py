@@ -1,8 +1,10 @@
-"""Streams, events and memory of devices in C++; nothing for programs on the CPU alone.
+"""Streams, events and memory of devices in C++; no code for programs on the CPU alone.
 
-Stream 0 is PyTorch's current stream.  The others are the frame's: they begin after what the
-caller has given its stream, and that stream continues after them.  In a program with other
-streams, memory is freed when they have joined, at the end of the call.
+Stream 0 is PyTorch's current stream.  Side streams belong to the frame: they begin after the
+work that stream 0 was given, and stream 0 continues after them.  The runtime's
+``DeviceCall`` makes the waits of forks and joins.  A program with side streams frees its
+memory after they have joined, at the end of the call, so that the toolkit's records of
+streams that use a tensor are not needed.
 """
 
 from collections.abc import Generator
@@ -36,7 +38,7 @@ def format_stream_handle(context: Context, device: Device, stream: int) -> Fragm
 
 
 def emit_plans(context: Context, writer: SourceWriter) -> None:
-    """Append a table of what calls need of each device."""
+    """Append a table of the streams, events and memory of each device."""
     survey, arena = context.devices, context.arena
     for device, use in survey.devices.items():
         block, kept = arena.regions.get(device), arena.kept.get(device)
@@ -55,7 +57,7 @@ def emit_plans(context: Context, writer: SourceWriter) -> None:
 
 
 def emit_begin(context: Context, writer: SourceWriter) -> None:
-    """Append what precedes the definition of ``c``; the first device is then current."""
+    """Append the lines before the definition of ``c``; the first device is then current."""
     for device, name in reversed(context.device_names.items()):
         table = context.table_of(device)
         assert table is not None
@@ -67,7 +69,7 @@ def emit_begin(context: Context, writer: SourceWriter) -> None:
 
 
 def emit_guards(context: Context, writer: SourceWriter) -> None:
-    """Append what follows the definition of ``c``: its members, and ends after failures."""
+    """Append the lines after the definition of ``c``: its members, and ends after failures."""
     for name in context.device_names.values():
         writer.emit_line("c.{} = &{};", name, name)
         writer.emit_line("DeviceEnd {}_end({});", name, name)
@@ -80,14 +82,14 @@ def emit_end(context: Context, writer: SourceWriter) -> None:
 
 
 def emit_join(context: Context) -> None:
-    """Have each stream 0 wait for its device's others: the host is about to read."""
+    """Append that each stream 0 waits for its side streams: the host is about to read."""
     for device, use in context.devices.devices.items():
         if use.streams:
             _emit(context, device, "join", context.line_number())
 
 
 def emit_fork(context: Context) -> None:
-    """Have the others wait for each stream 0."""
+    """Append that the side streams wait for each stream 0."""
     for device, use in context.devices.devices.items():
         if use.streams:
             _emit(context, device, "fork", context.line_number())
@@ -96,14 +98,14 @@ def emit_fork(context: Context) -> None:
 def emit_device_zero(
     context: Context, device: Device, address: Fragment, bytes: Fragment
 ) -> None:
-    """Append the zeroing of memory: after all given before, before all after."""
+    """Append the zeroing of memory, after all work before it and before all work after it."""
     with on_stream(context, device):
         _emit(context, device, "zero", address, bytes, context.line_number())
 
 
 @contextmanager
 def on_stream(context: Context, device: Device, stream: int = 0) -> Generator[None]:
-    """Make a device and its stream the current ones of what is appended meanwhile."""
+    """Put the lines that are appended meanwhile on a device and its stream."""
     known = context.devices.devices
     first = next(iter(known), None)
     device = plain_device(device)
@@ -126,8 +128,7 @@ def on_stream(context: Context, device: Device, stream: int = 0) -> Generator[No
 @contextmanager
 def allocating(context: Context, name: str, device: Device) -> Generator[None]:
     """Put the allocation that is appended meanwhile on the stream of its first use."""
-    user, stream = context.devices.first_users.get(name, (None, 0))
-    with on_stream(context, device, stream if user == plain_device(device) else 0):
+    with on_stream(context, device, context.devices.home_stream(name, device)):
         yield
 
 

@@ -74,10 +74,11 @@ StreamAction: TypeAlias = WaitStream | RecordEvent | WaitEvent | RecordUse
 class StreamUses:
     """The side streams of a program, and the streams that use each allocation.
 
-    ``users`` lists streams by their first use, by the name that the memory was allocated
-    under.
+    Counts streams of devices of some ``kinds``.  ``users`` lists streams by their first use,
+    by the name that the memory was allocated under.
     """
 
+    kinds: frozenset[str] = frozenset({"cuda"})
     side: dict[Stream, None] = field(factory=dict[Stream, None])
     users: dict[str, dict[Stream, None]] = field(factory=dict[str, dict[Stream, None]])
     _roots: dict[str, str] = field(factory=dict[str, str])
@@ -96,7 +97,7 @@ class StreamUses:
                     pass  # not memory that the program allocates
                 case _:
                     assert_never(made.origin)
-        if effects.stream is not None and effects.stream.device.kind == "cuda":
+        if effects.stream is not None and effects.stream.device.kind in self.kinds:
             if effects.stream.number:
                 self.side.setdefault(effects.stream)
             for name in effects.uses if effects.launches else ():

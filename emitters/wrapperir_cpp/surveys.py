@@ -1,4 +1,4 @@
-"""Layouts of tensors that are certain before the run, and tensors that share storage."""
+"""Facts of a program that C++ needs before its first line: layouts, and uses of devices."""
 
 import re
 
@@ -6,12 +6,22 @@ from attrs import define, field
 
 from wrapperir.analysis import program_entry
 from wrapperir.analysis.sharing import find_sharing
-from wrapperir.ir import BufferRef, ExternKernelLine, Program, TorchEnum
+from wrapperir.emit.arena import plain_device
+from wrapperir.emit.stream_actions import StreamUses
+from wrapperir.ir import (
+    BufferRef,
+    Device,
+    ExternKernelLine,
+    Program,
+    Stream,
+    TensorType,
+    TorchEnum,
+)
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.effects import Effects, LineEffects, NestedBlock, Origin
 from wrapperir.ir.storage_operators import may_keep, needs_own_tensors
 
-# Parts of the names of operators whose results are not memory with sizes and strides.
+# Parts of names of operators whose results are not memory with sizes and strides.
 _SPECIAL = re.compile(r"sparse|mkldnn|nested|jagged|quant|_(coo|csr|csc|bsr|bsc)(_|\b)")
 _NEW = (Origin.ALLOCATED, Origin.PROGRAM, Origin.PLACED)
 _VIEWS = (Origin.VIEW, Origin.MOVED)
@@ -84,3 +94,64 @@ def _makes_special(line: ExternKernelLine) -> bool:
         and argument.name != "strided"
         for argument in arguments
     )
+
+
+@define
+class DeviceUse:
+    """Numbers of the streams and events of one device.
+
+    Side streams, which are streams other than stream 0, are numbered from 1 and events
+    from 0.
+    """
+
+    streams: dict[int, int] = field(factory=dict[int, int])
+    events: dict[str, int] = field(factory=dict[str, int])
+
+
+@define
+class DeviceSurvey:
+    """Devices of the given kinds in the order of their first uses.
+
+    ``event_devices`` are the devices that record each event.
+    """
+
+    kinds: frozenset[str]
+    has_streams: bool = False
+    devices: dict[Device, DeviceUse] = field(factory=dict[Device, DeviceUse])
+    event_devices: dict[str, Device] = field(factory=dict[str, Device])
+    _first_users: dict[str, Stream] = field(factory=dict[str, Stream])
+
+    def note(self, device: Device | None) -> None:
+        """Add a device, if its kind is one of ``kinds``."""
+        if device is not None and device.kind in self.kinds:
+            self.devices.setdefault(plain_device(device), DeviceUse())
+
+    def home_stream(self, name: str, device: Device) -> int:
+        """Return the number of the stream that first uses an allocation on a device.
+
+        PyTorch's allocator gives memory freed on a stream only to that stream again.
+        """
+        stream = self._first_users.get(name)
+        return stream.number if stream and stream.device == Stream(device).device else 0
+
+
+def survey_devices(program: Program, kinds: frozenset[str]) -> DeviceSurvey:
+    """Return a program's uses of devices of some kinds, nested blocks included."""
+    survey, uses, effects = DeviceSurvey(kinds), StreamUses(kinds), LineEffects(None)
+    for _, type, _ in program_entry(program):
+        survey.note(type.device if isinstance(type, TensorType) else None)
+    for line in walk_lines(program.lines):
+        found = effects.visit(line)
+        uses.add(found)
+        survey.note(found.device)
+        if found.records and found.stream and found.stream.device.kind in kinds:
+            device = survey.event_devices[found.records] = plain_device(found.stream.device)
+            events = survey.devices[device].events
+            events[found.records] = len(events)
+    for stream in uses.side:
+        streams = survey.devices[plain_device(stream.device)].streams
+        streams[stream.number] = len(streams) + 1
+    users = {name: next(iter(streams), None) for name, streams in uses.users.items()}
+    first_users = {name: stream for name, stream in users.items() if stream is not None}
+    survey.has_streams, survey._first_users = bool(uses.side), first_users
+    return survey
