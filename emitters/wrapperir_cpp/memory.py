@@ -296,7 +296,7 @@ def _emit_view(
 
 
 def _address_of_byte(context: Context, storage: RootStorage, byte: Expr) -> Fragment:
-    """Return the address of a byte of a storage; a slot's address is fetched once a block."""
+    """Return the address of a byte; the address of a slot is fetched once a block."""
     if storage.slot is not None and not context.values.is_fetched(storage):
         assert storage.handle is not None
         context.writer.emit_line(
@@ -363,7 +363,7 @@ def _is_aligned_further(context: Context, type: TensorType | PoolType) -> bool:
 
 
 def _root(context: Context, type: TensorType | PoolType) -> TensorType:
-    """Return the type of the tensor that holds a storage: bytes, if its layout is special."""
+    """Return the type of the tensor that holds a storage; bytes, if not plain."""
     aligned = _is_aligned_further(context, type)
     if isinstance(type, TensorType):
         if type.offset == 0 and not aligned:

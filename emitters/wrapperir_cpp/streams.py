@@ -1,7 +1,7 @@
 """Streams, events and memory of devices in C++; no code for programs on the CPU alone.
 
-Stream 0 is PyTorch's current stream.  Side streams belong to the frame: they begin after the
-work that stream 0 was given, and stream 0 continues after them.  The runtime's
+Stream 0 is PyTorch's current stream.  Side streams belong to the frame: they begin after
+the work that stream 0 was given, and stream 0 continues after them.  The runtime's
 ``DeviceCall`` makes the waits of forks and joins.  A program with side streams frees its
 memory after they have joined, at the end of the call, so that the toolkit's records of
 streams that use a tensor are not needed.
@@ -69,7 +69,7 @@ def emit_begin(context: Context, writer: SourceWriter) -> None:
 
 
 def emit_guards(context: Context, writer: SourceWriter) -> None:
-    """Append the lines after the definition of ``c``: its members, and ends after failures."""
+    """Append the lines after the definition of ``c``: members, and ends after failures."""
     for name in context.device_names.values():
         writer.emit_line("c.{} = &{};", name, name)
         writer.emit_line("DeviceEnd {}_end({});", name, name)
@@ -98,7 +98,7 @@ def emit_fork(context: Context) -> None:
 def emit_device_zero(
     context: Context, device: Device, address: Fragment, bytes: Fragment
 ) -> None:
-    """Append the zeroing of memory, after all work before it and before all work after it."""
+    """Append the zeroing of memory, after all earlier and before all later work."""
     with on_stream(context, device):
         _emit(context, device, "zero", address, bytes, context.line_number())
 

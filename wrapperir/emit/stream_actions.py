@@ -74,8 +74,8 @@ StreamAction: TypeAlias = WaitStream | RecordEvent | WaitEvent | RecordUse
 class StreamUses:
     """The side streams of a program, and the streams that use each allocation.
 
-    Counts streams of devices of some ``kinds``.  ``users`` lists streams by their first use,
-    by the name that the memory was allocated under.
+    ``kinds`` are the kinds of device whose streams count.  ``users`` lists streams by their
+    first use, by the name that the memory was allocated under.
     """
 
     kinds: frozenset[str] = frozenset({"cuda"})
