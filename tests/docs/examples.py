@@ -11,7 +11,6 @@ import doctest
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -107,7 +106,6 @@ def parse_commands(block: str) -> list[Command]:
 
 def _run_console(example: Example) -> None:
     environment = {**os.environ, "COLUMNS": "92", "NO_COLOR": "1", "TERM": "dumb"}
-    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     for command in parse_commands(example.parsed):
         done = subprocess.run(
             ["bash", "-c", command.line],

@@ -1,12 +1,13 @@
 """What importing loads, and who may import torch's internals."""
 
-import ast
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.house.parsed_sources import imports_of
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("torch", "triton", "sympy", "hypothesis")
@@ -56,12 +57,12 @@ def test_reading_checking_and_printing_loads_nothing_heavy() -> None:
 def imported_names(path: Path) -> set[str]:
     """Return the dotted names that a module's import statements name, late ones too."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            names.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            names.add(node.module)
-            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    for module, imported in imports_of(path):
+        if module is None:
+            names.update(imported)
+        elif module:
+            names.add(module)
+            names.update(f"{module}.{name}" for name in imported)
     return names
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import wrapperir
+from tests.house.parsed_sources import imports_of
 
 SHARED = (
     "wrapperir.ir",
@@ -98,12 +99,10 @@ def imports_past(package: str, root: Path) -> list[str]:
         for path in (root / part).rglob("*.py"):
             if own in path.parents:
                 continue
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
-                    f"{package}."
-                ):
-                    names = {alias.name for alias in node.names} & exported
-                    found += [f"{path}: {node.module}.{name}" for name in sorted(names)]
+            for module, imported in imports_of(path):
+                if (module or "").startswith(f"{package}."):
+                    names = exported.intersection(imported)
+                    found += [f"{path}: {module}.{name}" for name in sorted(names)]
     return found
 
 
