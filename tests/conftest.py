@@ -1,10 +1,17 @@
 """Settings for every test."""
 
+import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests.forked_processes import ProcessServer
+
+# Nothing that is imported for the tests is garbage: it is not searched for any.
+gc.disable()
 
 # A shared machine's first call, which imports and warms caches, is not a failure.
 settings.register_profile("random", deadline=None)
@@ -21,3 +28,18 @@ def run_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cache = shared / "run-cache"
     os.environ["XDG_CACHE_HOME"] = str(cache)
     return cache
+
+
+def pytest_collection_finish() -> None:
+    """Search for garbage in what tests make, and for long-lived garbage less often."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+    gc.enable()
+
+
+@pytest.fixture(scope="session")
+def process_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessServer]:
+    """Return a server of processes that begin with torch imported."""
+    server = ProcessServer(tmp_path_factory.mktemp("processes"))
+    yield server
+    server.stop()

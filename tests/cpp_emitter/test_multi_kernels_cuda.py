@@ -7,7 +7,7 @@ import pytest
 import torch
 from attrs import evolve
 
-from tests.cpp_emitter.gpu_requests import CURRENT, FakeGpu, fake_gpu
+from tests.cpp_emitter.gpu_requests import CURRENT, FakeGpu
 from tests.cpp_emitter.moved import GPU, on_gpu
 from wrapperir.emit import Loaded
 from wrapperir.ir import (
@@ -41,8 +41,6 @@ from wrapperir.testing import example_inputs
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir_cpp.build import build_artifact, load_library
 from wrapperir_cpp.emitter import CppEmitter
-
-__all__ = ["fake_gpu"]
 
 KINDS = (KernelKind.ADD, KernelKind.ADD_REVERSED)
 ROWS = Symbol("s0")

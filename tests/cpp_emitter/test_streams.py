@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.cpp_emitter.gpu_requests import CURRENT, FakeGpu, fake_gpu
+from tests.cpp_emitter.gpu_requests import CURRENT, FakeGpu
 from tests.cpp_emitter.moved import on_gpu
 from wrapperir.ir import Language, Program, ZeroMode, tensor
 from wrapperir.ir.builder import ProgramBuilder
@@ -12,8 +12,6 @@ from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir.text import format_program, parse_program
 from wrapperir.verify import verify
 from wrapperir_cpp.emitter import CppEmitter
-
-__all__ = ["fake_gpu"]
 
 ADD = library_kernel(KernelKind.ADD, Language.TRITON)
 SCRATCH = library_kernel(KernelKind.SCRATCH_ADD, Language.TRITON)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.cpp_emitter.gpu_requests import CURRENT, FakeGpu, fake_gpu
+from tests.cpp_emitter.gpu_requests import CURRENT, FakeGpu
 from tests.cpp_emitter.moved import on_gpu
 from wrapperir.ir import (
     Access,
@@ -28,8 +28,6 @@ from wrapperir.testing.conformance_cases import DESCRIPTOR_CASES
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir.verify import verify
 from wrapperir_cpp.emitter import CppEmitter
-
-__all__ = ["fake_gpu"]
 
 ON_GPU = [case for case in CASES if case.name.endswith("_triton")]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.command_server import serve_commands
 from tests.docs.examples import SYBIL, named_file, parse_commands
+from tests.forked_processes import ProcessServer
 from wrapperir.tuning.choice_cache import fresh_choice_cache
 
 ROOT = Path(__file__).parents[2]
@@ -33,21 +33,14 @@ def page_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
             del sys.modules[name]
 
 
-@pytest.fixture(scope="session")
-def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Return the folder of a ``wrapperir`` command that starts quickly."""
-    with serve_commands(tmp_path_factory.mktemp("commands")) as folder:
-        yield folder
-
-
 @pytest.mark.usefixtures("page_folder")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_examples_work(
     page: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "```console" in page.read_text():
-        commands = request.getfixturevalue("commands")
-        path = f"{commands}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+        server: ProcessServer = request.getfixturevalue("process_server")
+        path = f"{server.commands}:{Path(sys.executable).parent}:{os.environ['PATH']}"
         monkeypatch.setenv("PATH", path)
     for example in SYBIL.parse(page).examples():
         example.evaluate()

@@ -1,8 +1,6 @@
 """C++ and opaque kernels in graphs: how they are called, found, built and saved."""
 
 import copy
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule
 
+from tests.forked_processes import ProcessServer
 from tests.python_emitter.running import assert_same
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.fx import (
@@ -450,14 +449,15 @@ torch.save(module(*inputs), sys.argv[2])
 """
 
 
-def test_a_saved_module_runs_its_kernels_in_another_process(tmp_path: Path) -> None:
+def test_a_saved_module_runs_its_kernels_in_another_process(
+    tmp_path: Path, process_server: ProcessServer
+) -> None:
     inputs = example()
     saved, outputs = tmp_path / "module", tmp_path / "outputs"
     torch.save(copy.deepcopy(build_graph_module(sum_program(), {})), saved)
     # What was loaded from one file can be saved in another.
     torch.save((torch.load(saved, weights_only=False), inputs), saved)
-    command = [sys.executable, "-c", _LOAD, str(saved), str(outputs)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = process_server.run("-c", _LOAD, str(saved), str(outputs))
     assert done.returncode == 0, done.stderr
     assert_same(torch.load(outputs), [inputs[0] + inputs[1]])
 

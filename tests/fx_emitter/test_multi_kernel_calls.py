@@ -1,7 +1,5 @@
 """What choices of multi-kernels are given and leave, in blocks and other processes too."""
 
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ import pytest
 import torch
 from attrs import evolve
 
+from tests.forked_processes import ProcessServer
 from tests.fx_emitter.choice_programs import (
     called,
     chosen,
@@ -363,7 +362,7 @@ for module in modules:
 
 
 def test_a_saved_module_keeps_a_choice_that_is_in_the_cache_or_decides_anew(
-    tmp_path: Path,
+    tmp_path: Path, process_server: ProcessServer
 ) -> None:
     modules = [
         build_graph_module(program(BenchmarkChoice(), kernels), {})
@@ -375,8 +374,7 @@ def test_a_saved_module_keeps_a_choice_that_is_in_the_cache_or_decides_anew(
         (again, _), given = torch.load(path, weights_only=False)
         assert chosen(again) == 1
         assert given.shape == (4, 4)
-        command = [sys.executable, "-c", LOAD, str(path)]
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = process_server.run("-c", LOAD, str(path))
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "1 the fastest when it was timed before",

@@ -1,8 +1,6 @@
 """Triton kernels in graphs: calls through PyTorch's own operator."""
 
 import copy
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from torch.func import functionalize
 from torch.fx import Graph, GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from tests.forked_processes import ProcessServer
 from tests.fx_emitter.running import load
 from tests.fx_emitter.test_kernels import ROW, assert_runs_as_interpreted
 from tests.python_emitter.running import assert_same
@@ -345,15 +344,16 @@ torch.save([module(*given) for module, given in saved], sys.argv[3])
 """
 
 
-def test_saved_modules_run_their_kernels_in_another_process(tmp_path: Path) -> None:
+def test_saved_modules_run_their_kernels_in_another_process(
+    tmp_path: Path, process_server: ProcessServer
+) -> None:
     x, y = torch.rand(16), torch.rand(16)
     nested = nested_program(Language.TRITON)
     pairs = [(sum_program(), [x, y]), (nested, [x, torch.tensor(True)])]
     other, saved, outputs = (tmp_path / name for name in ("other", "saved", "outputs"))
     other.write_text(format_program(twice_program()))
     torch.save([(build_graph_module(each, {}), given) for each, given in pairs], saved)
-    command = [sys.executable, "-c", _LOAD, str(other), str(saved), str(outputs)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = process_server.run("-c", _LOAD, str(other), str(saved), str(outputs))
     assert done.returncode == 0, done.stderr
     wanted = [interpret(each, list(given), {}) for each, given in pairs]
     for ours, theirs in zip(torch.load(outputs), wanted, strict=True):

@@ -1,9 +1,6 @@
 """Timing kernels that do the same: copies, turns, and kernels that really are slower."""
 
 import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.forked_processes import ProcessServer
 from tests.python_emitter.stub_kernels import global_of, program_of, vars_of
 from wrapperir.emit import write_artifact
 from wrapperir.ir import Program
@@ -98,15 +96,15 @@ print(json.dumps([ran.tolist(), [list(c[:3]) for c in module.call.choices()]]))
 """
 
 
-def test_another_process_runs_the_choice_and_times_nothing(tmp_path: Path) -> None:
+def test_another_process_runs_the_choice_and_times_nothing(
+    tmp_path: Path, process_server: ProcessServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     emitter = PythonEmitter()
     artifact = emitter.emit(choosing("slow", "fast"))
     emitter.load(artifact, {})([torch.ones(1, 8).expand(4, 8), torch.ones(4, 8)])
     write_artifact(artifact, tmp_path / "out")
-    command = [sys.executable, "-c", ELSEWHERE, str(tmp_path / "out" / "program.py")]
-    done = subprocess.run(
-        command, capture_output=True, text=True, cwd=tmp_path, env=dict(os.environ)
-    )
+    done = process_server.run("-c", ELSEWHERE, str(tmp_path / "out" / "program.py"))
     assert done.returncode == 0, done.stderr
     ran, choices = json.loads(done.stdout)
     assert ran == [2.0]
