@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.frontend_inductor.captured import capture_all
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.frontend.bound_constants import bind_constants
+from wrapperir.frontend.inductor.signature import bind_constants
 from wrapperir.interp import interpret
 from wrapperir.ir import Program
 from wrapperir.text import parse_program

@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 from torch._inductor.codegen.cpp_utils import DTYPE_TO_CPP
 
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.frontend.inductor.cpp_kernel import PREFIX, lower_cpp_kernel
-from wrapperir.frontend.inductor.kernel_lines import kernel_name
-from wrapperir.frontend.inductor.layouts import lower_dtype
+from wrapperir.frontend.inductor.kernel_lines import PREFIX, kernel_name, lower_cpp_kernel
+from wrapperir.frontend.inductor.values import lower_dtype
 from wrapperir.ir import Access, BufferParameter, ScalarParameter, is_identifier
 
 SOURCE = """\

@@ -19,7 +19,7 @@ from tests.frontend_inductor.test_multi_kernels import multi_kernels, selecting
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import compile_program
 from wrapperir.frontend import Lowered
-from wrapperir.frontend.inductor.multi_kernels import MultiKernelDefinition, MultiKernels
+from wrapperir.frontend.inductor.multi_kernels import CapturedMultiKernel, MultiKernels
 from wrapperir.interp import interpret
 from wrapperir.ir import (
     FirstChoice,
@@ -161,15 +161,15 @@ def test_a_kernel_without_a_shape_key_has_no_hint(
 
 
 def test_kernels_with_other_arguments_are_refused() -> None:
-    calls = MultiKernelDefinition.calls
+    calls = CapturedMultiKernel.calls
 
-    def odd(definition: MultiKernelDefinition, line: KernelCall) -> list[KernelCall]:
+    def odd(definition: CapturedMultiKernel, line: KernelCall) -> list[KernelCall]:
         first, second = calls(definition, line)
         arguments = [second.call_args[1], second.call_args[0], *second.call_args[2:]]
         return [first, dataclasses.replace(second, call_args=tuple(arguments))]
 
     with (
-        mock.patch.object(MultiKernelDefinition, "calls", odd),
+        mock.patch.object(CapturedMultiKernel, "calls", odd),
         pytest.raises(DiagnosticError, match=r"WIR654.*do not take the same arguments"),
     ):
         captured(lambda x, w: x @ w, torch.randn(40, 24), torch.randn(24, 48), dims=(0, 1))

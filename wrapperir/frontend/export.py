@@ -5,19 +5,25 @@ from typing import Any
 import torch
 from attrs import evolve
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, OutputKind, TensorArgument
+from torch.export.graph_signature import InputKind
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import DiagnosticError
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.aten.arguments import lower_argument
-from wrapperir.frontend.aten.graph import add_constant, lower_nodes
-from wrapperir.frontend.aten.inputs import lower_given
-from wrapperir.frontend.aten.scope import Poison, Scope, Shared
+from wrapperir.frontend.aten.graph import add_constant, lower_given, lower_nodes
+from wrapperir.frontend.aten.scope import GraphScope, Poison, Shared
+from wrapperir.frontend.aten.signature import (
+    HELD,
+    MUTATIONS,
+    RETURNED,
+    held_tensor,
+    inputs_by_target,
+    unsupported,
+)
 from wrapperir.ir import (
     CPU,
     Argument,
     BufferRef,
-    ConstantInput,
     ExternKernelLine,
     Input,
     Program,
@@ -27,14 +33,7 @@ from wrapperir.ir import (
 )
 from wrapperir.passes import insert_frees
 
-__all__ = ["Lowered", "lower_exported"]
-
-_MUTATIONS = frozenset(
-    kind
-    for name in ("BUFFER_MUTATION", "PARAMETER_MUTATION", "USER_INPUT_MUTATION")
-    if (kind := getattr(OutputKind, name, None)) is not None
-)
-_RETURNED = frozenset({OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT})
+__all__ = ["lower_exported"]
 
 
 def lower_exported(exported: ExportedProgram) -> Lowered:
@@ -52,7 +51,7 @@ def lower_exported(exported: ExportedProgram) -> Lowered:
         DiagnosticError: WIR600 to WIR605, one for each thing that cannot be lowered.
     """
     shared = Shared(exported.range_constraints)  # pyright: ignore
-    scope = Scope(shared, exported.graph_module)
+    scope = GraphScope(shared, exported.graph_module)
     inputs, symbols = _lower_inputs(scope, exported)
     lower_nodes(scope, exported.graph.nodes)
     outputs = _lower_outputs(scope, exported)
@@ -64,82 +63,57 @@ def lower_exported(exported: ExportedProgram) -> Lowered:
             for name, type in inputs
         ),
         symbols=tuple(symbols),
-        constants=tuple(_constant(constant, scope) for constant in shared.constants),
+        constants=tuple(
+            evolve(constant, mutated=constant.name in scope.written)
+            for constant in shared.constants
+        ),
         lines=tuple(scope.lines),
         outputs=outputs,
     )
     return Lowered(insert_frees(program), shared.tensors)
 
 
-def _constant(constant: ConstantInput, scope: Scope) -> ConstantInput:
-    return evolve(constant, mutated=constant.name in scope.written)
-
-
 def _lower_inputs(
-    scope: Scope, exported: ExportedProgram
+    scope: GraphScope, exported: ExportedProgram
 ) -> tuple[list[tuple[str, ValueType]], list[SymbolDefinitionLine]]:
-    placeholders = [node for node in exported.graph.nodes if node.op == "placeholder"]
+    placeholders = exported.graph.find_nodes(op="placeholder")
     specs = exported.graph_signature.input_specs
     given: list[torch.fx.Node] = []
     for node, spec in zip(placeholders, specs, strict=True):
-        if spec.kind is InputKind.USER_INPUT:
-            given.append(node)
-        elif spec.kind in (
-            InputKind.PARAMETER,
-            InputKind.BUFFER,
-            InputKind.CONSTANT_TENSOR,
-        ):
-            _lower_constant(scope, exported, node, str(spec.target))
-        else:
-            _report(scope, f"input {node.name} is a {spec.kind.name}")
-            scope.values[node] = Poison()
+        try:
+            if spec.kind is InputKind.USER_INPUT:
+                given.append(node)
+            elif spec.kind in HELD:
+                tensor = held_tensor(exported, node, spec)
+                name = add_constant(scope, str(spec.target), node.name, tensor)
+                scope.values[node] = BufferRef(name)
+            else:
+                raise unsupported(f"input {node.name} is a {spec.kind.name}")
+        except DiagnosticError as error:
+            scope.poison(node, *error.diagnostics)
     return lower_given(scope, given)
 
 
-def _lower_constant(
-    scope: Scope, exported: ExportedProgram, node: torch.fx.Node, key: str
-) -> None:
-    tensor: Any = exported.state_dict.get(key)
-    if tensor is None:
-        tensor = exported.constants.get(key)
-    if not isinstance(tensor, torch.Tensor):
-        _report(scope, f"input {node.name} is a constant without a tensor, {key}")
-        scope.values[node] = Poison()
-        return
-    try:
-        scope.values[node] = BufferRef(add_constant(scope, key, node.name, tensor))
-    except DiagnosticError as error:
-        scope.shared.diagnostics.extend(error.diagnostics)
-        scope.values[node] = Poison()
-
-
-def _lower_outputs(scope: Scope, exported: ExportedProgram) -> tuple[Argument, ...]:
-    node = next(iter(reversed(exported.graph.nodes)))
+def _lower_outputs(scope: GraphScope, exported: ExportedProgram) -> tuple[Argument, ...]:
     specs = exported.graph_signature.output_specs
-    inputs = {n.name: n for n in exported.graph.nodes if n.op == "placeholder"}
-    targets = {
-        str(spec.target): inputs[spec.arg.name]
-        for spec in exported.graph_signature.input_specs
-        if spec.target is not None
-    }
+    inputs = inputs_by_target(exported)
     outputs: list[Argument] = []
-    returned: Any = node.args[0]
+    returned: Any = exported.graph.output_node().args[0]
     for value, spec in zip(returned, specs, strict=True):
         if isinstance(value, torch.fx.Node) and isinstance(scope.values[value], Poison):
             continue
-        if spec.kind in _MUTATIONS and isinstance(spec.arg, TensorArgument):
-            target = str(spec.target)
-            written = inputs[target] if target in inputs else targets[target]
-            _copy_back(scope, written, value)
-        elif spec.kind in _RETURNED and not isinstance(value, str):
+        if spec.kind in MUTATIONS:
+            _copy_back(scope, inputs[str(spec.target)], value)
+        elif spec.kind in RETURNED and not isinstance(value, str):
             outputs.append(lower_argument(scope, value))
         else:
             what = "a string" if isinstance(value, str) else f"a {spec.kind.name}"
-            _report(scope, f"an output is {what}")
+            error = unsupported(f"an output is {what}")
+            scope.shared.diagnostics.extend(error.diagnostics)
     return tuple(outputs)
 
 
-def _copy_back(scope: Scope, target: torch.fx.Node, value: torch.fx.Node) -> None:
+def _copy_back(scope: GraphScope, target: torch.fx.Node, value: torch.fx.Node) -> None:
     """Write the new value of an input or buffer, as torch does after the graph."""
     name, source = lower_argument(scope, target), lower_argument(scope, value)
     assert isinstance(name, BufferRef)
@@ -154,10 +128,4 @@ def _copy_back(scope: Scope, target: torch.fx.Node, value: torch.fx.Node) -> Non
             writes=(name.name,),
             device=type.device if isinstance(type, TensorType) else CPU,
         )
-    )
-
-
-def _report(scope: Scope, what: str) -> None:
-    scope.shared.diagnostics.append(
-        Diagnostic(Code.UNSUPPORTED_SIGNATURE, f"{what}, which a program cannot carry")
     )

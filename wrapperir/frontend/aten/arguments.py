@@ -4,102 +4,73 @@ from typing import Any
 
 import torch
 
-from wrapperir.diagnostics import Code
-from wrapperir.frontend.aten.scope import Lowering, Poison, Results, Scope, Views
-from wrapperir.frontend.aten.values import leaves_of, lower_device, lower_dtype
-from wrapperir.frontend.provenance import node_provenance
+from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.frontend.aten.scope import Elements, GraphScope, Poison
+from wrapperir.frontend.aten.values import is_symbolic, leaves_of, lower_constant
 from wrapperir.ir import (
     Argument,
     AssertSizeStrideLine,
     BufferRef,
-    ComplexLiteral,
-    MultiOutputLine,
+    KernelArgument,
+    Operation,
     Provenance,
     ReinterpretLine,
+    Symbol,
     TensorType,
-    TorchEnum,
 )
 
 
-def lower_argument(scope: Scope, value: Any) -> Argument:
+def lower_argument(scope: GraphScope, value: Any) -> Argument:
     """Return the argument for a value in a node's ``args`` or ``kwargs``.
+
+    Several results of a node become a tuple.
 
     Raises:
         DiagnosticError: WIR603, no argument expresses it.
     """
-    match value:
-        case torch.fx.Node():
-            return lowered_argument(scope, scope.values[value])
-        case list() | tuple():
-            return tuple(lower_argument(scope, item) for item in leaves_of(value))
-        case torch.SymInt() | torch.SymFloat() | torch.SymBool():
-            return scope.lower_scalar(value)
-        case None | bool() | int() | float() | str():
-            return value
-        case complex():
-            return ComplexLiteral(value.real, value.imag)
-        case torch.dtype():
-            return lower_dtype(value)
-        case torch.device():
-            return lower_device(value)
-        case torch.layout():
-            return TorchEnum("layout", str(value).removeprefix("torch."))
-        case torch.memory_format():
-            return TorchEnum("memory_format", str(value).removeprefix("torch."))
-        case _:
-            raise Code.UNSUPPORTED_ARGUMENT.error(
-                f"no argument expresses a {type(value).__name__}"
-            )
+    if isinstance(value, torch.fx.Node):
+        lowered = scope.values[value]
+        if isinstance(lowered, Elements):
+            return tuple(lowered[index] for index in range(lowered.count))
+        assert not isinstance(lowered, Poison)
+        return lowered
+    if isinstance(value, list | tuple):
+        return tuple(lower_argument(scope, item) for item in leaves_of(value))
+    return scope.lower_scalar(value) if is_symbolic(value) else lower_constant(value)
 
 
-def lowered_argument(scope: Scope, value: Lowering) -> Argument:
-    """Return the argument for a lowered value; several results become a tuple."""
-    if isinstance(value, Views):
-        return tuple(element(scope, value, i) for i in range(len(value.types)))
-    if isinstance(value, Results):
-        return tuple(element(scope, value, i) for i in range(len(value.names)))
-    assert not isinstance(value, Poison)
-    return value
+def kernel_argument(scope: GraphScope, value: Any) -> KernelArgument:
+    """Return the argument of a kernel or block for a value.
 
-
-def element(scope: Scope, value: Lowering, index: int) -> Argument:
-    """Return one of several results; the first time, a line names it."""
-    if isinstance(value, Views):
-        if index not in value.named:
-            name = view(
-                scope,
-                f"{value.node.name}_{index}",
-                value.sources[index],
-                value.types[index],
-                node_provenance(value.node),
-            )
-            value.named[index] = BufferRef(name)
-        return value.named[index]
-    if isinstance(value, Results):
-        if index not in value.named:
-            value.named[index] = _output(scope, value, index)
-        return value.named[index]
-    assert isinstance(value, tuple)
-    return value[index]
-
-
-def _output(scope: Scope, results: Results, index: int) -> BufferRef:
-    name, type = results.names[index], results.type.elements[index]
-    scope.declare(name, type, (results.source,))
-    scope.lines.append(
-        MultiOutputLine(
-            result=name,
-            source=results.source,
-            indices=(index,),
-            type=type,
-            provenance=node_provenance(results.node),
-        )
+    Raises:
+        DiagnosticError: WIR603, a kernel or block cannot be given it.
+    """
+    argument = lower_argument(scope, value)
+    if isinstance(argument, bool):
+        return int(argument)
+    if isinstance(argument, BufferRef | int | float | Symbol | Operation):
+        return argument
+    raise DiagnosticError.of(
+        Code.UNSUPPORTED_ARGUMENT, f"a block cannot be given {argument!r}"
     )
-    return BufferRef(name)
+
+
+def tensor_argument(scope: GraphScope, value: Any) -> tuple[str, TensorType]:
+    """Return the name and type of the tensor that a value is.
+
+    Raises:
+        DiagnosticError: WIR603, it is not a strided tensor.
+    """
+    argument = lower_argument(scope, value)
+    if isinstance(argument, BufferRef):
+        type = scope.types[argument.name]
+        if isinstance(type, TensorType):
+            return argument.name, type
+    raise DiagnosticError.of(Code.UNSUPPORTED_ARGUMENT, f"{value} is not a strided tensor")
 
 
 def view(
-    scope: Scope, name: str, source: str, type: TensorType, provenance: Provenance
+    scope: GraphScope, name: str, source: str, type: TensorType, provenance: Provenance
 ) -> str:
     """Return the name of a view of ``source``: its own where the type is the same.
 
@@ -109,6 +80,13 @@ def view(
     if scope.types[source] == type:
         return source
     _assert_layout(scope, source, provenance)
+    return append_view(scope, name, source, type, provenance)
+
+
+def append_view(
+    scope: GraphScope, name: str, source: str, type: TensorType, provenance: Provenance
+) -> str:
+    """Append a view of a laid out tensor, and return its name."""
     result = scope.new_name(name)
     scope.declare(result, type, (source,))
     scope.laid_out.add(result)
@@ -118,7 +96,7 @@ def view(
     return result
 
 
-def _assert_layout(scope: Scope, name: str, provenance: Provenance) -> None:
+def _assert_layout(scope: GraphScope, name: str, provenance: Provenance) -> None:
     type = scope.types[name]
     if name in scope.laid_out or not isinstance(type, TensorType):
         return

@@ -1,48 +1,45 @@
 """Lowering of operators that own graphs: conditionals, loops, subgraph calls."""
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 import torch
+from attrs import frozen
 from torch._ops import HigherOrderOperator
 
-from wrapperir.diagnostics import Code
-from wrapperir.frontend.aten.arguments import lower_argument
-from wrapperir.frontend.aten.blocks import (
-    Operand,
-    append_copy,
-    graph_of,
-    is_moved,
-    kernel_argument,
-    lower_block,
-    lower_operands,
-    output_of,
-    passed,
-    placeholders_of,
-    returned_by,
-    returned_value,
-)
+from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.frontend.aten.arguments import kernel_argument, lower_argument
 from wrapperir.frontend.aten.graph import lower_nodes
-from wrapperir.frontend.aten.scope import Poison, Scope
-from wrapperir.frontend.aten.symbols import define_symbols, scalar_facts, tensor_facts
-from wrapperir.frontend.aten.values import SCALARS, leaves_of
+from wrapperir.frontend.aten.scope import GraphScope, Lowering, Poison
+from wrapperir.frontend.aten.symbols import define_symbols, value_facts
+from wrapperir.frontend.aten.values import (
+    SCALARS,
+    expr_of,
+    is_symbolic,
+    leaves_of,
+    lower_type,
+)
 from wrapperir.frontend.provenance import node_provenance
 from wrapperir.ir import (
     Argument,
+    Block,
+    BlockParameter,
     BodyLine,
     BufferRef,
     ConditionalLine,
+    ExternKernelLine,
     KernelArgument,
     Result,
     SubgraphCallLine,
-    SymbolDefinitionLine,
+    TensorType,
     ValueType,
     WhileLoopLine,
 )
 
 
 def lower_higher_order(
-    scope: Scope, node: torch.fx.Node, operator: HigherOrderOperator
+    scope: GraphScope, node: torch.fx.Node, operator: HigherOrderOperator
 ) -> None:
     """Append the line of an operator that owns graphs.
 
@@ -59,23 +56,24 @@ def lower_higher_order(
         case "wrap_with_set_grad_enabled":
             _inline(scope, node, node.args[1], node.args[2:])
         case name:
-            raise Code.UNSUPPORTED_OPERATOR.error(
-                f"no line expresses the higher-order operator {name}"
+            raise DiagnosticError.of(
+                Code.UNSUPPORTED_OPERATOR,
+                f"no line expresses the higher-order operator {name}",
             )
 
 
-def _lower_cond(scope: Scope, node: torch.fx.Node) -> None:
+def _lower_cond(scope: GraphScope, node: torch.fx.Node) -> None:
     predicate, true, false, *rest = node.args
-    graphs = (graph_of(scope, true), graph_of(scope, false))
-    operands = lower_operands(scope, rest[0] if rest else (), graphs)
+    graphs = (_graph_of(scope, true), _graph_of(scope, false))
+    operands = _lower_operands(scope, rest[0] if rest else (), graphs)
     line_predicate = kernel_argument(scope, predicate)
-    on_true, on_false = (lower_block(scope, graph, operands) for graph in graphs)
+    on_true, on_false = (_lower_block(scope, graph, operands) for graph in graphs)
     results, definitions = _results(scope, node)
     scope.lines.append(
         ConditionalLine(
             results=results,
             predicate=line_predicate,
-            operands=passed(operands),
+            operands=_passed(operands),
             on_true=on_true,
             on_false=on_false,
             provenance=node_provenance(node),
@@ -84,29 +82,29 @@ def _lower_cond(scope: Scope, node: torch.fx.Node) -> None:
     scope.lines.extend(definitions)
 
 
-def _lower_while_loop(scope: Scope, node: torch.fx.Node) -> None:
+def _lower_while_loop(scope: GraphScope, node: torch.fx.Node) -> None:
     condition, body, *rest = node.args
     carried, invariant = (leaves_of(values) for values in (*rest, ())[:2])
     count = len(carried)
-    graphs = (graph_of(scope, condition), graph_of(scope, body))
-    operands = lower_operands(scope, [*carried, *invariant], graphs)
+    graphs = (_graph_of(scope, condition), _graph_of(scope, body))
+    operands = _lower_operands(scope, [*carried, *invariant], graphs)
     # What is carried is a tensor of its own: the example's offset is that of the graph
     # for training, which keeps all iterations in one tensor.
     results, definitions = _results(scope, node, at_start=True)
     types = [result.type for result in results]
     operands[:count] = [
-        Operand(_carried(scope, value, operand.argument, type), False)
+        _Operand(_carried(scope, value, operand.argument, type), False)
         for value, operand, type in zip(carried, operands, types, strict=False)
     ]
     blocks = [
-        lower_block(scope, graphs[0], operands),
-        lower_block(scope, graphs[1], operands, types),
+        _lower_block(scope, graphs[0], operands),
+        _lower_block(scope, graphs[1], operands, types),
     ]
     scope.lines.append(
         WhileLoopLine(
             results=results,
-            carried=passed(operands[:count]),
-            invariant=passed(operands[count:]),
+            carried=_passed(operands[:count]),
+            invariant=_passed(operands[count:]),
             condition=blocks[0],
             body=blocks[1],
             provenance=node_provenance(node),
@@ -115,16 +113,16 @@ def _lower_while_loop(scope: Scope, node: torch.fx.Node) -> None:
     scope.lines.extend(definitions)
 
 
-def _lower_subgraph_call(scope: Scope, node: torch.fx.Node) -> None:
-    graph = graph_of(scope, node.args[0])
-    operands = lower_operands(scope, node.args[2:], (graph,))
-    body = lower_block(scope, graph, operands)
+def _lower_subgraph_call(scope: GraphScope, node: torch.fx.Node) -> None:
+    graph = _graph_of(scope, node.args[0])
+    operands = _lower_operands(scope, node.args[2:], (graph,))
+    body = _lower_block(scope, graph, operands)
     results, definitions = _results(scope, node)
     scope.lines.append(
         SubgraphCallLine(
             results=results,
             name=str(node.args[1]),
-            operands=passed(operands),
+            operands=_passed(operands),
             body=body,
             provenance=node_provenance(node),
         )
@@ -132,35 +130,37 @@ def _lower_subgraph_call(scope: Scope, node: torch.fx.Node) -> None:
     scope.lines.extend(definitions)
 
 
-def _inline(scope: Scope, node: torch.fx.Node, graph: Any, values: Sequence[Any]) -> None:
+def _inline(
+    scope: GraphScope, node: torch.fx.Node, graph: Any, values: Sequence[Any]
+) -> None:
     """Lower a graph in place: what it would set for its nodes changes no value."""
-    module = graph_of(scope, graph)
-    for placeholder, value in zip(placeholders_of(module), values, strict=True):
+    module = _graph_of(scope, graph)
+    for placeholder, value in zip(_placeholders_of(module), values, strict=True):
         scope.values[placeholder] = lower_argument(scope, value)
     owner, scope.owner = scope.owner, module
     lower_nodes(scope, module.graph.nodes)
     scope.owner = owner
-    returned = [returned_value(scope, item) for item in returned_by(module)]
+    returned = [_returned_value(scope, item) for item in _returned_by(module)]
     poisoned = any(isinstance(value, Poison) for value in returned)
-    single = not isinstance(output_of(module), tuple | list)
+    single = not isinstance(_output_of(module), tuple | list)
     if poisoned:
         scope.values[node] = Poison()
     else:
-        plain = tuple(lower_argument(scope, item) for item in returned_by(module))
+        plain = tuple(lower_argument(scope, item) for item in _returned_by(module))
         scope.values[node] = plain[0] if single else plain
 
 
 def _carried(
-    scope: Scope, node: Any, argument: KernelArgument, type: ValueType
+    scope: GraphScope, node: Any, argument: KernelArgument, type: ValueType
 ) -> KernelArgument:
     """Return a carried operand, copied where it does not start its storage."""
-    if isinstance(argument, BufferRef) and is_moved(scope, argument, type):
-        return append_copy(scope, node, argument.name)
+    if isinstance(argument, BufferRef) and _is_moved(scope, argument, type):
+        return _append_copy(scope, node, argument.name)
     return argument
 
 
 def _results(
-    scope: Scope, node: torch.fx.Node, *, at_start: bool = False
+    scope: GraphScope, node: torch.fx.Node, *, at_start: bool = False
 ) -> tuple[tuple[Result, ...], list[BodyLine]]:
     """Name the results; return them and the definitions of the symbols they bring.
 
@@ -175,7 +175,7 @@ def _results(
         name = scope.new_name(f"{node.name}_{index}")
         if at_start and isinstance(leaf, torch.Tensor):
             leaf = leaf.detach().as_strided(leaf.size(), leaf.stride(), 0)
-        definitions.extend(_definitions(scope, name, leaf))
+        definitions.extend(define_symbols(scope, value_facts(name, leaf)))
         type = scope.lower_type(leaf)
         scope.declare(name, type)
         results.append(Result(name, type))
@@ -185,7 +185,146 @@ def _results(
     return tuple(results), definitions
 
 
-def _definitions(scope: Scope, name: str, value: Any) -> list[SymbolDefinitionLine]:
-    tensor = isinstance(value, torch.Tensor)
-    facts = tensor_facts(name, value) if tensor else scalar_facts(name, value)
-    return define_symbols(scope, facts)
+@frozen
+class _Operand:
+    """_Operand of a block; ``inside``: the block sees the value without being given it."""
+
+    argument: KernelArgument
+    inside: bool
+
+
+def _graph_of(scope: GraphScope, node: Any) -> torch.fx.GraphModule:
+    """Return the graph that a ``get_attr`` node stands for."""
+    module: Any = scope.owner
+    for part in str(node.target).split("."):
+        module = getattr(module, part)
+    assert isinstance(module, torch.fx.GraphModule)
+    return module
+
+
+def _placeholders_of(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    """Return the nodes that stand for what a graph is given."""
+    return [node for node in module.graph.nodes if node.op == "placeholder"]
+
+
+def _output_of(module: torch.fx.GraphModule) -> Any:
+    """Return the output of a graph: nested nodes and numbers."""
+    return next(iter(reversed(module.graph.nodes))).args[0]
+
+
+def _returned_by(module: torch.fx.GraphModule) -> list[Any]:
+    """Return the outputs of a graph as a flat list."""
+    return leaves_of(_output_of(module))
+
+
+def _returned_value(scope: GraphScope, item: Any) -> Lowering:
+    """Return the lowered value of a graph's output."""
+    return scope.values[item] if isinstance(item, torch.fx.Node) else item
+
+
+def _lower_operands(
+    scope: GraphScope, values: Any, graphs: Sequence[torch.fx.GraphModule]
+) -> list[_Operand]:
+    """Return the operands of graphs; numbers that the graphs see anyway are marked."""
+    parameters = [_placeholders_of(graph) for graph in graphs]
+    operands: list[_Operand] = []
+    for index, value in enumerate(values):
+        argument = kernel_argument(scope, value)
+        examples = [nodes[index].meta.get("val") for nodes in parameters]
+        inside = not isinstance(argument, BufferRef) and all(
+            _is_visible(scope, example) for example in examples
+        )
+        operands.append(_Operand(argument, inside))
+    return operands
+
+
+def _is_visible(scope: GraphScope, value: Any) -> bool:
+    if is_symbolic(value):
+        return scope.are_defined(expr_of(value))
+    return isinstance(value, int | float | bool)
+
+
+def _passed(operands: Sequence[_Operand]) -> tuple[KernelArgument, ...]:
+    """Return the arguments of operands that blocks do not see anyway."""
+    return tuple(operand.argument for operand in operands if not operand.inside)
+
+
+def _lower_block(
+    outer: GraphScope,
+    module: torch.fx.GraphModule,
+    operands: Sequence[_Operand],
+    types: Sequence[ValueType] = (),
+) -> Block:
+    """Lower a graph; results that differ from ``types`` are copied to be of those."""
+    scope = outer.nested(module)
+    parameters: list[BlockParameter] = []
+    given: dict[str, str] = {}
+    for node, operand in zip(_placeholders_of(module), operands, strict=True):
+        example = node.meta.get("val")
+        if operand.inside:
+            scope.values[node] = scope.lower_scalar(example)
+            continue
+        name = scope.new_name(node.name)
+        argument = operand.argument
+        if isinstance(argument, BufferRef):
+            type = outer.types[argument.name]
+            given[name] = argument.name
+            scope.values[node] = BufferRef(name)
+        else:
+            type = lower_type(example)
+            scope.lines.extend(define_symbols(scope, value_facts(name, example)))
+            scope.values[node] = scope.lower_scalar(example)
+        scope.declare_root(name, type)
+        parameters.append(BlockParameter(name, type))
+    lower_nodes(scope, module.graph.nodes)
+    results = _block_results(scope, module, types)
+    for name in scope.written & given.keys():
+        outer.write(given[name])
+    outer.written |= scope.written & {held.name for held in scope.shared.constants}
+    return Block(parameters=tuple(parameters), lines=tuple(scope.lines), results=results)
+
+
+def _block_results(
+    scope: GraphScope, module: torch.fx.GraphModule, types: Sequence[ValueType]
+) -> tuple[Argument, ...]:
+    """Return the results of the block; borrowed memory is copied."""
+    results: list[Argument] = []
+    for item, type in zip_longest(_returned_by(module), types):
+        if isinstance(_returned_value(scope, item), Poison):
+            return ()
+        result = lower_argument(scope, item)
+        if isinstance(result, BufferRef):
+            borrowed = scope.roots[result.name] or result in results
+            if borrowed or _is_moved(scope, result, type):
+                result = _append_copy(scope, item, result.name)
+        results.append(result)
+    return tuple(results)
+
+
+def _is_moved(scope: GraphScope, value: BufferRef, type: ValueType | None) -> bool:
+    """Say whether a tensor has another offset than a type."""
+    own = scope.types[value.name]
+    if not isinstance(own, TensorType) or not isinstance(type, TensorType):
+        return False
+    return own.offset != type.offset
+
+
+def _append_copy(scope: GraphScope, node: torch.fx.Node, source: str) -> BufferRef:
+    """Append a copy of a tensor, which then starts a storage of its own."""
+    value = node.meta["val"]
+    with value.fake_mode:
+        type = scope.lower_type(value.clone())
+    assert isinstance(type, TensorType)
+    result = scope.new_name(f"{node.name}_copy")
+    scope.declare(result, type)
+    scope.lines.append(
+        ExternKernelLine(
+            result=result,
+            type=type,
+            operator="aten.clone.default",
+            arguments=(BufferRef(source),),
+            device=type.device,
+            provenance=node_provenance(node),
+        )
+    )
+    return BufferRef(result)

@@ -1,5 +1,6 @@
-"""Lowering of the nodes of a graph, in order."""
+"""Lowering of a graph: its inputs, then its nodes in order."""
 
+import itertools
 import operator
 from collections.abc import Iterable
 from typing import Any
@@ -9,14 +10,58 @@ from attrs import evolve
 from torch._ops import HigherOrderOperator, OpOverload
 
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.frontend.aten.arguments import element
 from wrapperir.frontend.aten.operators import lower_operator
-from wrapperir.frontend.aten.scope import Poison, Scope
-from wrapperir.frontend.aten.values import SCALARS
-from wrapperir.ir import BufferRef, ConstantInput, TensorType
+from wrapperir.frontend.aten.scope import Elements, GraphScope, Poison, take
+from wrapperir.frontend.aten.symbols import define_symbols, value_facts
+from wrapperir.frontend.aten.values import NO_VALUE, SCALARS
+from wrapperir.ir import (
+    BufferRef,
+    ConstantInput,
+    SymbolDefinitionLine,
+    TensorType,
+    ValueOf,
+    ValueType,
+)
 
 
-def lower_nodes(scope: Scope, nodes: Iterable[torch.fx.Node]) -> None:
+def lower_given(
+    scope: GraphScope, given: list[torch.fx.Node]
+) -> tuple[list[tuple[str, ValueType]], list[SymbolDefinitionLine]]:
+    """Declare the inputs that nodes stand for, once the symbols they bring are defined.
+
+    Return each input's name and type, and the definitions of the symbols.  What has no
+    type is added to the diagnostics.
+    """
+    names = {node: scope.new_name(node.name) for node in given}
+    facts = [value_facts(name, node.meta["val"]) for node, name in names.items()]
+    symbols = define_symbols(scope, list(itertools.chain.from_iterable(facts)))
+    inputs: list[tuple[str, ValueType]] = []
+    for node, name in names.items():
+        value = node.meta["val"]
+        try:
+            type = NO_VALUE if isinstance(value, str) else scope.lower_type(value)
+        except DiagnosticError as error:
+            scope.poison(node, *error.diagnostics)
+            continue
+        inputs.append((name, type))
+        scope.declare_root(name, type)
+        if isinstance(value, bool | int):
+            # The graph was specialised for this value.
+            symbol = take(scope.shared.symbols, f"{name}_value")
+            fixed, source = int(value), ValueOf(name)
+            symbols.append(
+                SymbolDefinitionLine(symbol=symbol, lower=fixed, upper=fixed, source=source)
+            )
+        if isinstance(value, SCALARS):
+            scope.values[node] = scope.lower_scalar(value)
+        elif value is None or isinstance(value, str):
+            scope.values[node] = value
+        else:
+            scope.values[node] = BufferRef(name)
+    return inputs, symbols
+
+
+def lower_nodes(scope: GraphScope, nodes: Iterable[torch.fx.Node]) -> None:
     """Append the lines of the nodes.
 
     What cannot be lowered is added to the diagnostics, with the node's name; what
@@ -31,18 +76,17 @@ def lower_nodes(scope: Scope, nodes: Iterable[torch.fx.Node]) -> None:
         try:
             _lower_node(scope, node)
         except DiagnosticError as error:
-            scope.values[node] = Poison()
-            scope.shared.diagnostics.extend(
-                evolve(found, message=f"{_described(node)}: {found.message}")
-                for found in error.diagnostics
+            described = f"node {node.name} ({node.target})"
+            scope.poison(
+                node,
+                *(
+                    evolve(found, message=f"{described}: {found.message}")
+                    for found in error.diagnostics
+                ),
             )
 
 
-def _described(node: torch.fx.Node) -> str:
-    return f"node {node.name} ({node.target})"
-
-
-def _lower_node(scope: Scope, node: torch.fx.Node) -> None:
+def _lower_node(scope: GraphScope, node: torch.fx.Node) -> None:
     from wrapperir.frontend.aten.control_flow import lower_higher_order
 
     target: Any = node.target
@@ -55,7 +99,9 @@ def _lower_node(scope: Scope, node: torch.fx.Node) -> None:
         source, index = node.args
         assert isinstance(source, torch.fx.Node)
         assert isinstance(index, int)
-        scope.values[node] = element(scope, scope.values[source], index)
+        several = scope.values[source]
+        assert isinstance(several, Elements | tuple)
+        scope.values[node] = several[index]
     elif isinstance(target, OpOverload):
         lower_operator(scope, node, target)  # pyright: ignore
     elif isinstance(target, HigherOrderOperator):
@@ -63,14 +109,16 @@ def _lower_node(scope: Scope, node: torch.fx.Node) -> None:
     elif node.op == "call_function" and _is_scalar(node):
         scope.values[node] = scope.lower_scalar(node.meta["val"])
     else:
-        raise Code.UNSUPPORTED_OPERATOR.error("this is not a registered operator")
+        raise DiagnosticError.of(
+            Code.UNSUPPORTED_OPERATOR, "this is not a registered operator"
+        )
 
 
 def _is_scalar(node: torch.fx.Node) -> bool:
     return isinstance(node.meta.get("val"), SCALARS)
 
 
-def _lower_attribute(scope: Scope, node: torch.fx.Node) -> None:
+def _lower_attribute(scope: GraphScope, node: torch.fx.Node) -> None:
     """Lower the use of a tensor that the graph's module holds; graphs are left."""
     held: Any = scope.owner
     for part in str(node.target).split("."):
@@ -78,13 +126,13 @@ def _lower_attribute(scope: Scope, node: torch.fx.Node) -> None:
     if isinstance(held, torch.nn.Module):
         return
     if not isinstance(held, torch.Tensor):
-        raise Code.UNSUPPORTED_VALUE.error(
-            f"a {type(held).__name__} has no type in a program"
+        raise DiagnosticError.of(
+            Code.UNSUPPORTED_VALUE, f"a {type(held).__name__} has no type in a program"
         )
     scope.values[node] = BufferRef(add_constant(scope, str(node.target), node.name, held))
 
 
-def add_constant(scope: Scope, key: str, name: str, tensor: torch.Tensor) -> str:
+def add_constant(scope: GraphScope, key: str, name: str, tensor: torch.Tensor) -> str:
     """Add a tensor that is kept outside the program, and return its name."""
     type = scope.lower_type(tensor)
     assert isinstance(type, TensorType)

@@ -8,9 +8,9 @@ from attrs import evolve
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
-from wrapperir.diagnostics import Code
-from wrapperir.frontend.aten.arguments import element, lower_argument, view
-from wrapperir.frontend.aten.scope import Results, Scope, Views
+from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.frontend.aten.arguments import lower_argument, tensor_argument, view
+from wrapperir.frontend.aten.scope import Elements, GraphScope
 from wrapperir.frontend.aten.sharing import (
     may_share,
     returned_arguments,
@@ -18,13 +18,7 @@ from wrapperir.frontend.aten.sharing import (
     shared_results,
     written_arguments,
 )
-from wrapperir.frontend.aten.symbols import (
-    Fact,
-    define_symbols,
-    item_facts,
-    scalar_facts,
-    tensor_facts,
-)
+from wrapperir.frontend.aten.symbols import define_symbols, item_facts, value_facts
 from wrapperir.frontend.aten.values import (
     SCALARS,
     expr_of,
@@ -39,12 +33,12 @@ from wrapperir.ir import (
     CPU,
     Argument,
     AssertScalarLine,
-    BodyLine,
     BufferRef,
     Device,
     Expr,
     ExprOp,
     ExternKernelLine,
+    MultiOutputLine,
     TensorType,
     TupleType,
     add,
@@ -60,7 +54,7 @@ _IDENTITIES = frozenset({"aten::detach_", "aten::requires_grad_"})
 """These change nothing but what autograd knows."""
 
 
-def lower_operator(scope: Scope, node: torch.fx.Node, operator: OpOverload) -> None:
+def lower_operator(scope: GraphScope, node: torch.fx.Node, operator: OpOverload) -> None:
     """Append the lines of an operator call and note what the node became.
 
     Raises:
@@ -77,7 +71,8 @@ def lower_operator(scope: Scope, node: torch.fx.Node, operator: OpOverload) -> N
     elif name in _IDENTITIES:
         scope.values[node] = scope.values[node.all_input_nodes[0]]
     elif torch.Tag.inplace_view in operator.tags:
-        raise Code.UNSUPPORTED_OPERATOR.error(
+        raise DiagnosticError.of(
+            Code.UNSUPPORTED_OPERATOR,
             f"{operator} changes the shape of its argument in place",
             hint="call exported.run_decompositions() first",
         )
@@ -87,19 +82,18 @@ def lower_operator(scope: Scope, node: torch.fx.Node, operator: OpOverload) -> N
         _lower_call(scope, node, operator)
 
 
-def _is_known(scope: Scope, value: Any) -> bool:
+def _is_known(scope: GraphScope, value: Any) -> bool:
     return not is_symbolic(value) or scope.are_defined(expr_of(value))
 
 
-def _lower_item(scope: Scope, node: torch.fx.Node) -> None:
-    source = lower_argument(scope, node.args[0])
-    assert isinstance(source, BufferRef)
+def _lower_item(scope: GraphScope, node: torch.fx.Node) -> None:
+    source, _ = tensor_argument(scope, node.args[0])
     value = node.meta["val"]
-    scope.lines.extend(define_symbols(scope, item_facts(source.name, value)))
+    scope.lines.extend(define_symbols(scope, item_facts(source, value)))
     scope.values[node] = scope.lower_scalar(value)
 
 
-def _lower_assert(scope: Scope, node: torch.fx.Node) -> None:
+def _lower_assert(scope: GraphScope, node: torch.fx.Node) -> None:
     condition, message = node.args[0], node.args[1] if len(node.args) > 1 else ""
     scope.values[node] = None
     lowered = _condition(scope, condition)
@@ -111,7 +105,7 @@ def _lower_assert(scope: Scope, node: torch.fx.Node) -> None:
         )
 
 
-def _condition(scope: Scope, value: Any) -> Expr:
+def _condition(scope: GraphScope, value: Any) -> Expr:
     """Return a condition as it was written, if all its symbols still have a definition."""
     if not isinstance(value, torch.fx.Node):
         return int(bool(value))
@@ -121,7 +115,7 @@ def _condition(scope: Scope, value: Any) -> Expr:
     return scope.lower_scalar(example)
 
 
-def _lower_range(scope: Scope, node: torch.fx.Node) -> None:
+def _lower_range(scope: GraphScope, node: torch.fx.Node) -> None:
     """Check the bounds that the symbol's own range does not have."""
     scope.values[node] = None
     value = lower_argument(scope, node.args[0])
@@ -140,7 +134,7 @@ def _lower_range(scope: Scope, node: torch.fx.Node) -> None:
                 )
 
 
-def _lower_views(scope: Scope, node: torch.fx.Node, operator: OpOverload) -> bool:
+def _lower_views(scope: GraphScope, node: torch.fx.Node, operator: OpOverload) -> bool:
     """Lower a call if its results are all views; return whether they are."""
     value = node.meta.get("val")
     leaves = pytree.tree_leaves(value)
@@ -157,16 +151,21 @@ def _lower_views(scope: Scope, node: torch.fx.Node, operator: OpOverload) -> boo
             return False
         sources.append(name)
         types.append(_view_type(scope, name, source.meta["val"], result, leaf))
+    at = node_provenance(node)
     if isinstance(value, torch.Tensor):
-        named = view(scope, node.name, sources[0], types[0], node_provenance(node))
-        scope.values[node] = BufferRef(named)
-    else:
-        scope.values[node] = Views(tuple(sources), tuple(types), node)
+        scope.values[node] = BufferRef(view(scope, node.name, sources[0], types[0], at))
+        return True
+
+    def make(index: int) -> BufferRef:
+        name = f"{node.name}_{index}"
+        return BufferRef(view(scope, name, sources[index], types[index], at))
+
+    scope.values[node] = Elements(len(types), make)
     return True
 
 
 def _view_type(
-    scope: Scope, name: str, source: torch.Tensor, result: torch.Tensor, leaf: Any
+    scope: GraphScope, name: str, source: torch.Tensor, result: torch.Tensor, leaf: Any
 ) -> TensorType:
     """Return the type of ``leaf``, a view of ``name``, that begins where ``result`` does.
 
@@ -184,7 +183,7 @@ def _view_type(
     return evolve(type, offset=add(own.offset, scope.resolve(lower_extent(end - begin))))
 
 
-def _plain_name(scope: Scope, node: torch.fx.Node) -> str | None:
+def _plain_name(scope: GraphScope, node: torch.fx.Node) -> str | None:
     """Return the name of a tensor that has no operation pending on its elements."""
     value = scope.values[node]
     if not isinstance(value, BufferRef) or _is_lazy(node.meta["val"]):
@@ -197,7 +196,7 @@ def _is_lazy(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and (value.is_conj() or value.is_neg())
 
 
-def _lower_call(scope: Scope, node: torch.fx.Node, operator: OpOverload) -> None:
+def _lower_call(scope: GraphScope, node: torch.fx.Node, operator: OpOverload) -> None:
     arguments = tuple(lower_argument(scope, arg) for arg in node.args)
     keywords = tuple((k, lower_argument(scope, v)) for k, v in node.kwargs.items())
     written = tuple(dict.fromkeys(_names(scope, written_arguments(operator, node))))
@@ -224,12 +223,14 @@ def _lower_call(scope: Scope, node: torch.fx.Node, operator: OpOverload) -> None
         append_results(scope, node, line, aliases)
 
 
-def _names(scope: Scope, values: list[Any]) -> Iterator[str]:
+def _names(scope: GraphScope, values: list[Any]) -> Iterator[str]:
     for value in values:
         yield from buffers_in(lower_argument(scope, value))
 
 
-def _aliases(scope: Scope, node: torch.fx.Node, operator: OpOverload) -> tuple[str, ...]:
+def _aliases(
+    scope: GraphScope, node: torch.fx.Node, operator: OpOverload
+) -> tuple[str, ...]:
     """Return the values that a result may alias."""
     if not may_share(operator):
         return ()
@@ -239,7 +240,9 @@ def _aliases(scope: Scope, node: torch.fx.Node, operator: OpOverload) -> tuple[s
     return tuple(dict.fromkeys(_names(scope, given)))
 
 
-def _device(scope: Scope, node: torch.fx.Node, arguments: tuple[Argument, ...]) -> Device:
+def _device(
+    scope: GraphScope, node: torch.fx.Node, arguments: tuple[Argument, ...]
+) -> Device:
     for leaf in pytree.tree_leaves(node.meta.get("val")):
         if isinstance(leaf, torch.Tensor):
             return lower_device(leaf.device)
@@ -251,37 +254,42 @@ def _device(scope: Scope, node: torch.fx.Node, arguments: tuple[Argument, ...]) 
 
 
 def append_results(
-    scope: Scope, node: torch.fx.Node, line: ExternKernelLine, sources: tuple[str, ...]
+    scope: GraphScope, node: torch.fx.Node, line: ExternKernelLine, sources: tuple[str, ...]
 ) -> None:
     """Append a call that returns a value, and definitions of the symbols it brings."""
     value = node.meta["val"]
     result = scope.new_name(node.name)
-    several = isinstance(value, tuple | list)
     leaves = leaves_of(value)
-    names = (
-        tuple(scope.new_name(f"{result}_{i}") for i in range(len(leaves)))
-        if several
-        else (result,)
-    )
-    facts = [_facts(name, leaf) for name, leaf in zip(names, leaves, strict=True)]
-    definitions: list[list[BodyLine]] = [list(define_symbols(scope, f)) for f in facts]
+    names = [result]
+    if isinstance(value, tuple | list):
+        names = [scope.new_name(f"{result}_{i}") for i in range(len(leaves))]
+    facts = [value_facts(name, leaf) for name, leaf in zip(names, leaves, strict=True)]
+    definitions = [define_symbols(scope, each) for each in facts]
     type = scope.lower_type(value)
     scope.declare(result, type, sources)
     scope.lines.append(evolve(line, result=result, type=type))
-    if isinstance(type, TupleType):
-        results = Results(result, type, names, node)
-        scope.values[node] = results
-        for index, lines in enumerate(definitions):
-            if lines:
-                element(scope, results, index)
-            scope.lines.extend(lines)
+    if not isinstance(type, TupleType):
+        scope.lines.extend(definitions[0])
+        known = isinstance(value, SCALARS) and _is_known(scope, value)
+        scope.values[node] = scope.lower_scalar(value) if known else BufferRef(result)
         return
-    scope.lines.extend(definitions[0])
-    known = isinstance(value, SCALARS) and _is_known(scope, value)
-    scope.values[node] = scope.lower_scalar(value) if known else BufferRef(result)
+    types = type.elements
 
+    def make(index: int) -> BufferRef:
+        scope.declare(names[index], types[index], (result,))
+        scope.lines.append(
+            MultiOutputLine(
+                result=names[index],
+                source=result,
+                indices=(index,),
+                type=types[index],
+                provenance=line.provenance,
+            )
+        )
+        return BufferRef(names[index])
 
-def _facts(name: str, value: Any) -> list[Fact]:
-    if isinstance(value, torch.Tensor):
-        return tensor_facts(name, value)
-    return scalar_facts(name, value)
+    results = scope.values[node] = Elements(len(names), make)
+    for index, lines in enumerate(definitions):
+        if lines:
+            _ = results[index]  # names it
+        scope.lines.extend(lines)

@@ -6,17 +6,16 @@ from typing import Any, TypeAlias, Union
 import torch
 from attrs import define, field
 
-from wrapperir.diagnostics import Code, Diagnostic
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.frontend.aten.values import expr_of, is_symbolic, lower_type
 from wrapperir.ir import (
     Argument,
     BodyLine,
+    BufferRef,
     ConstantInput,
     Expr,
     Operation,
     Symbol,
-    TensorType,
-    TupleType,
     ValueType,
     substitute,
     symbols_in,
@@ -27,31 +26,25 @@ from wrapperir.symbolic import lower_sympy
 
 
 @define(eq=False)
-class Results:
-    """The results of a call that returned several; each is named when it is asked for."""
+class Elements:
+    """Several results of a call; each is named, by ``make``, when it is asked for."""
 
-    source: str
-    type: TupleType
-    names: tuple[str, ...]
-    node: torch.fx.Node
-    named: dict[int, Argument] = field(factory=dict[int, Argument])
+    count: int
+    make: Callable[[int], BufferRef]
+    _named: dict[int, BufferRef] = field(factory=dict[int, BufferRef], init=False)
 
-
-@define(eq=False)
-class Views:
-    """Views that one operator returned; each is made when it is asked for."""
-
-    sources: tuple[str, ...]
-    types: tuple[TensorType, ...]
-    node: torch.fx.Node
-    named: dict[int, Argument] = field(factory=dict[int, Argument])
+    def __getitem__(self, index: int) -> BufferRef:
+        """Return one of the results."""
+        if index not in self._named:
+            self._named[index] = self.make(index)
+        return self._named[index]
 
 
 class Poison:
     """Value of a node that was reported and not lowered."""
 
 
-Lowering: TypeAlias = Union[Argument, Results, Views, Poison]
+Lowering: TypeAlias = Union[Argument, Elements, Poison]
 """Result of lowering a node."""
 
 
@@ -64,7 +57,7 @@ class Shared:
     """
 
     ranges: Mapping[Any, Any]
-    dialect: "Callable[[Scope, torch.fx.Node], bool] | None" = None
+    dialect: "Callable[[GraphScope, torch.fx.Node], bool] | None" = None
     names: set[str] = field(factory=set[str])
     symbols: set[str] = field(factory=set[str])
     constants: list[ConstantInput] = field(factory=list[ConstantInput])
@@ -83,7 +76,7 @@ def take(taken: set[str], name: str) -> str:
 
 
 @define(eq=False)
-class Scope:
+class GraphScope:
     """State of one graph.
 
     Attributes:
@@ -107,9 +100,9 @@ class Scope:
     visible: set[str] = field(factory=set[str])
     renamed: dict[str, Expr] = field(factory=dict[str, Expr])
 
-    def nested(self, owner: torch.nn.Module) -> "Scope":
+    def nested(self, owner: torch.nn.Module) -> "GraphScope":
         """Return the scope of a block: it sees the symbols, and no name."""
-        return Scope(
+        return GraphScope(
             self.shared, owner, visible=set(self.visible), renamed=dict(self.renamed)
         )
 
@@ -122,6 +115,11 @@ class Scope:
         """Note an input, constant or block parameter."""
         self.types[name] = type
         self.roots[name] = frozenset({name})
+
+    def poison(self, node: torch.fx.Node, *found: Diagnostic) -> None:
+        """Report why a node is not lowered; nodes that depend on it are left out."""
+        self.shared.diagnostics.extend(found)
+        self.values[node] = Poison()
 
     def new_name(self, name: str) -> str:
         """Return a name for a value that no other value of the program has."""
@@ -177,7 +175,8 @@ class Scope:
     def _check_symbols(self, names: Iterable[str]) -> None:
         for name in names:
             if name not in self.visible:
-                raise Code.UNSUPPORTED_VALUE.error(
+                raise DiagnosticError.of(
+                    Code.UNSUPPORTED_VALUE,
                     f"no size tells the symbol {name}",
                     hint="give some dimension of an input just this size",
                 )

@@ -4,7 +4,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from wrapperir.frontend.aten.scope import Scope, take
+from wrapperir.frontend.aten.scope import GraphScope, take
 from wrapperir.frontend.aten.values import expr_of, is_symbolic, original_expr_of
 from wrapperir.ir import (
     ItemOf,
@@ -25,8 +25,10 @@ Fact: TypeAlias = tuple[SymbolSource, Any]
 """A place to read a number from, and the sympy expression that it is in the graph."""
 
 
-def tensor_facts(name: str, value: torch.Tensor) -> list[Fact]:
-    """Return what a tensor's size, stride and offset say of symbols."""
+def value_facts(name: str, value: Any) -> list[Fact]:
+    """Return the facts of a scalar, or of a tensor's size, stride and offset."""
+    if not isinstance(value, torch.Tensor):
+        return _number_facts(ValueOf(name), value)
     places: list[tuple[SymbolSource, Any]] = [
         *((SizeOf(name, dim), extent) for dim, extent in enumerate(value.size())),
         *((StrideOf(name, dim), step) for dim, step in enumerate(value.stride())),
@@ -35,13 +37,8 @@ def tensor_facts(name: str, value: torch.Tensor) -> list[Fact]:
     return [fact for source, number in places for fact in _number_facts(source, number)]
 
 
-def scalar_facts(name: str, value: Any) -> list[Fact]:
-    """Return what a scalar value says of symbols."""
-    return _number_facts(ValueOf(name), value)
-
-
 def item_facts(name: str, value: Any) -> list[Fact]:
-    """Return what the one element of a tensor says of symbols."""
+    """Return the facts of the one element of a tensor."""
     return _number_facts(ItemOf(name), value)
 
 
@@ -58,7 +55,7 @@ def _is_unbacked(expr: Any) -> bool:
     return all(str(symbol).startswith(("u", "zuf")) for symbol in expr.free_symbols)
 
 
-def define_symbols(scope: Scope, facts: list[Fact]) -> list[SymbolDefinitionLine]:
+def define_symbols(scope: GraphScope, facts: list[Fact]) -> list[SymbolDefinitionLine]:
     """Define the symbols that the facts tell and that have no definition yet.
 
     A place that is just a symbol is preferred; one that is linear in one unknown symbol
@@ -86,7 +83,7 @@ def _plain_symbol(expr: Any) -> Any:
 
 
 def _solve(
-    scope: Scope, source: SymbolSource, expr: Any, unknown: Any
+    scope: GraphScope, source: SymbolSource, expr: Any, unknown: Any
 ) -> list[SymbolDefinitionLine]:
     rest = expr.subs(unknown, 0)
     factor = ((expr - rest) / unknown).expand()
@@ -101,7 +98,9 @@ def _solve(
     ]
 
 
-def _definition(scope: Scope, symbol: Any, source: SymbolSource) -> SymbolDefinitionLine:
+def _definition(
+    scope: GraphScope, symbol: Any, source: SymbolSource
+) -> SymbolDefinitionLine:
     name = take(scope.shared.symbols, symbol.name)
     if name != symbol.name:
         scope.renamed[symbol.name] = Symbol(name)

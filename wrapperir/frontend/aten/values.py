@@ -1,5 +1,6 @@
 """Types and scalars of a graph's example values."""
 
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -8,12 +9,16 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.interp import DTYPES
 from wrapperir.ir import (
+    CPU,
+    Argument,
+    ComplexLiteral,
     Device,
     DType,
     Expr,
     OpaqueType,
     ScalarType,
     TensorType,
+    TorchEnum,
     TupleType,
     ValueType,
 )
@@ -85,20 +90,47 @@ def lower_tensor_type(value: torch.Tensor) -> TensorType:
     )
 
 
-def lower_dtype(dtype: torch.dtype) -> DType:
+def lower_dtype(dtype: torch.dtype, code: Code = Code.UNSUPPORTED_VALUE) -> DType:
     """Return the element type.
 
     Raises:
-        DiagnosticError: WIR604, there is none.
+        DiagnosticError: ``code``, there is none.
     """
     if dtype not in DTYPES:
-        raise _unsupported(f"the dtype {dtype}")
+        raise DiagnosticError.of(code, f"the dtype {dtype} has no form in a program")
     return DTYPES[dtype]
 
 
-def lower_device(device: torch.device) -> Device:
-    """Return the device."""
+@lru_cache(maxsize=64)
+def lower_device(device: torch.device | None) -> Device:
+    """Return the device; ``None`` is the CPU, which has no index."""
+    if device is None or device.type == "cpu":
+        return CPU
     return Device(device.type, device.index)
+
+
+def lower_constant(value: Any, code: Code = Code.UNSUPPORTED_ARGUMENT) -> Argument:
+    """Return the argument for a value that no graph computes.
+
+    Raises:
+        DiagnosticError: ``code``, the value has no form as an argument.
+    """
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case complex():
+            return ComplexLiteral(value.real, value.imag)
+        case torch.dtype():
+            return lower_dtype(value, code)
+        case torch.device():
+            return lower_device(value)
+        case torch.layout():
+            return TorchEnum("layout", str(value).removeprefix("torch."))
+        case torch.memory_format():
+            return TorchEnum("memory_format", str(value).removeprefix("torch."))
+        case _:
+            message = f"a {type(value).__name__} has no form as an argument"
+            raise DiagnosticError.of(code, message)
 
 
 def lower_extent(value: int | torch.SymInt) -> Expr:
@@ -107,4 +139,4 @@ def lower_extent(value: int | torch.SymInt) -> Expr:
 
 
 def _unsupported(what: str) -> DiagnosticError:
-    return Code.UNSUPPORTED_VALUE.error(f"{what} has no type in a program")
+    return DiagnosticError.of(Code.UNSUPPORTED_VALUE, f"{what} has no type in a program")

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from attrs import evolve
 
-from wrapperir.diagnostics import Code
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit.assert_messages import (
     alignment_message,
     layout_subject,
@@ -14,7 +14,7 @@ from wrapperir.emit.assert_messages import (
     scalar_message,
 )
 from wrapperir.frontend.aten.arguments import lower_argument
-from wrapperir.frontend.aten.scope import Scope
+from wrapperir.frontend.aten.scope import GraphScope
 from wrapperir.frontend.fx.numbers import expression, expressions
 from wrapperir.frontend.provenance import node_provenance
 from wrapperir.ir import (
@@ -26,7 +26,7 @@ from wrapperir.ir import (
 )
 
 
-def lower_assert_size_stride(scope: Scope, node: torch.fx.Node) -> None:
+def lower_assert_size_stride(scope: GraphScope, node: torch.fx.Node) -> None:
     """Append a check of a layout."""
     buffer, size, stride, message = _given(node, ("x", "size", "stride", "subject"))
     line = AssertSizeStrideLine(
@@ -40,7 +40,7 @@ def lower_assert_size_stride(scope: Scope, node: torch.fx.Node) -> None:
     scope.values[node] = None
 
 
-def lower_assert_alignment(scope: Scope, node: torch.fx.Node) -> None:
+def lower_assert_alignment(scope: GraphScope, node: torch.fx.Node) -> None:
     """Append a check of an address."""
     buffer, bytes, message = _given(node, ("x", "bytes", "message"))
     line = AssertAlignmentLine(
@@ -87,7 +87,7 @@ def _checked_tensor(node: torch.fx.Node) -> torch.fx.Node | None:
     return source if isinstance(source, torch.fx.Node) else None
 
 
-def lower_assert_scalar(scope: Scope, node: torch.fx.Node) -> None:
+def lower_assert_scalar(scope: GraphScope, node: torch.fx.Node) -> None:
     """Append a check of a condition, or of all elements of a tensor.
 
     A condition that is always true is left out.
@@ -121,14 +121,14 @@ def _given(node: torch.fx.Node, names: tuple[str, ...]) -> list[Any]:
     return [given.get(name) for name in names]
 
 
-def _name(scope: Scope, value: Any) -> str:
+def _name(scope: GraphScope, value: Any) -> str:
     lowered = lower_argument(scope, value)
     if isinstance(lowered, BufferRef):
         return lowered.name
-    raise Code.UNSUPPORTED_ARGUMENT.error(f"{value} is not a tensor")
+    raise DiagnosticError.of(Code.UNSUPPORTED_ARGUMENT, f"{value} is not a tensor")
 
 
-CHECKS: dict[str, Callable[[Scope, torch.fx.Node], None]] = {
+CHECKS: dict[str, Callable[[GraphScope, torch.fx.Node], None]] = {
     "wrapperir::assert_alignment": lower_assert_alignment,
     "aten::_assert_scalar": lower_assert_scalar,
 }

@@ -9,11 +9,11 @@ import torch
 from torch._higher_order_ops.triton_kernel_wrap import triton_kernel_wrapper_mutation
 from torch._ops import HigherOrderOperator, OpOverload
 
-from wrapperir.diagnostics import Code
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.aten.arguments import lower_argument
 from wrapperir.frontend.aten.graph import add_constant
 from wrapperir.frontend.aten.operators import lower_operator
-from wrapperir.frontend.aten.scope import Scope
+from wrapperir.frontend.aten.scope import GraphScope
 from wrapperir.frontend.aten.sharing import returned_arguments
 from wrapperir.frontend.aten.values import SCALARS
 from wrapperir.frontend.fx.checks import (
@@ -48,10 +48,10 @@ from wrapperir.fx import (
 from wrapperir.ir import BufferRef
 from wrapperir.operators import schema_of
 
-Handler = Callable[[Scope, torch.fx.Node], None]
+Handler = Callable[[GraphScope, torch.fx.Node], None]
 
 
-def _lower_nothing(scope: Scope, node: torch.fx.Node) -> None:
+def _lower_nothing(scope: GraphScope, node: torch.fx.Node) -> None:
     """Append nothing: the node only keeps other nodes from being removed as dead."""
 
 
@@ -77,7 +77,7 @@ _OPERATORS: Mapping[str, Handler] = {
 }
 
 
-def lower_in_dialect(scope: Scope, node: torch.fx.Node) -> bool:
+def lower_in_dialect(scope: GraphScope, node: torch.fx.Node) -> bool:
     """Lower a node that exported graphs do not have; return whether it is one.
 
     Raises:
@@ -87,8 +87,8 @@ def lower_in_dialect(scope: Scope, node: torch.fx.Node) -> bool:
         return _lower(scope, node)
     except _MALFORMED as error:
         text = str(error).partition("\n")[0]
-        raise Code.UNSUPPORTED_ARGUMENT.error(
-            f"its arguments are not what it takes: {text[:200]}"
+        raise DiagnosticError.of(
+            Code.UNSUPPORTED_ARGUMENT, f"its arguments are not what it takes: {text[:200]}"
         ) from error
 
 
@@ -96,7 +96,7 @@ _MALFORMED = (AssertionError, IndexError, KeyError, TypeError, ValueError)
 """Exceptions of handlers that are given missing or wrong arguments."""
 
 
-def _lower(scope: Scope, node: torch.fx.Node) -> bool:
+def _lower(scope: GraphScope, node: torch.fx.Node) -> bool:
     target: Any = node.target
     if node.op == "get_attr":
         return _lower_held(scope, node)
@@ -104,7 +104,8 @@ def _lower(scope: Scope, node: torch.fx.Node) -> bool:
         lower_kept(scope, node)
         return True
     if node.op != "call_function":
-        raise Code.UNSUPPORTED_OPERATOR.error(
+        raise DiagnosticError.of(
+            Code.UNSUPPORTED_OPERATOR,
             f"a graph that is read has no {node.op} nodes",
             hint="trace the module with torch.export or make_fx, which inline calls"
             if node.target != "_guards_fn"
@@ -137,7 +138,8 @@ def _lower(scope: Scope, node: torch.fx.Node) -> bool:
     if isinstance(target, HigherOrderOperator):
         _check_examples(node, False)
     elif target is not operator.getitem and not isinstance(node.meta.get("val"), SCALARS):
-        raise Code.UNSUPPORTED_OPERATOR.error(
+        raise DiagnosticError.of(
+            Code.UNSUPPORTED_OPERATOR,
             "this is not a registered operator",
             hint="call operators as torch.ops has them, such as aten.relu.default",
         )
@@ -153,14 +155,14 @@ def _check_examples(node: torch.fx.Node, returns_given: bool) -> None:
         example_of(node)
 
 
-def _lower_call(scope: Scope, node: torch.fx.Node, operator: Any) -> None:
+def _lower_call(scope: GraphScope, node: torch.fx.Node, operator: Any) -> None:
     begin = len(scope.lines)
     lower_operator(scope, node, operator)
     for index in range(begin, len(scope.lines)):
         scope.lines[index] = on_current_stream(scope, scope.lines[index])
 
 
-def _lower_named_call(scope: Scope, node: torch.fx.Node) -> None:
+def _lower_named_call(scope: GraphScope, node: torch.fx.Node) -> None:
     """Lower the call of an operator that is named by a string."""
     name, args, keywords = node.args
     operator: Any = functools.reduce(getattr, str(name).split("."), torch.ops)
@@ -178,7 +180,7 @@ def _lower_named_call(scope: Scope, node: torch.fx.Node) -> None:
         call.args, call.kwargs = (), {}
 
 
-def _held(scope: Scope, node: torch.fx.Node) -> Any:
+def _held(scope: GraphScope, node: torch.fx.Node) -> Any:
     """Return the attribute of the graph's module that a node reads or calls."""
     held: Any = scope.owner
     for part in str(node.target).split("."):
@@ -186,7 +188,7 @@ def _held(scope: Scope, node: torch.fx.Node) -> Any:
     return held
 
 
-def _lower_held(scope: Scope, node: torch.fx.Node) -> bool:
+def _lower_held(scope: GraphScope, node: torch.fx.Node) -> bool:
     """Lower a read of a tensor of the module; return whether the node is one.
 
     Nodes that read the same tensor share one constant.

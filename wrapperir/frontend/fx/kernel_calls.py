@@ -5,8 +5,8 @@ from typing import Any
 import torch
 
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.frontend.aten.blocks import kernel_argument
-from wrapperir.frontend.aten.scope import Scope
+from wrapperir.frontend.aten.arguments import kernel_argument
+from wrapperir.frontend.aten.scope import GraphScope
 from wrapperir.frontend.fx.state import shared_of
 from wrapperir.frontend.fx.streams import on_current_stream
 from wrapperir.frontend.provenance import node_provenance
@@ -31,7 +31,7 @@ from wrapperir.ir import (
 )
 
 
-def lower_kernel_call(scope: Scope, node: torch.fx.Node) -> None:
+def lower_kernel_call(scope: GraphScope, node: torch.fx.Node) -> None:
     """Append the call of a kernel that the graph names by its key.
 
     Raises:
@@ -46,7 +46,7 @@ def lower_kernel_call(scope: Scope, node: torch.fx.Node) -> None:
     append_kernel_call(scope, node, definition, arguments)
 
 
-def lower_multi_kernel_call(scope: Scope, node: torch.fx.Node) -> None:
+def lower_multi_kernel_call(scope: GraphScope, node: torch.fx.Node) -> None:
     """Append the call of a multi-kernel that the graph names by its key.
 
     Raises:
@@ -74,7 +74,7 @@ def list_of(values: Any) -> list[Any]:
 
 
 def append_kernel_call(
-    scope: Scope,
+    scope: GraphScope,
     node: torch.fx.Node,
     definition: KernelDefinitionLine,
     arguments: tuple[KernelArgument, ...],
@@ -90,7 +90,7 @@ def append_kernel_call(
 
 
 def _append_call(
-    scope: Scope,
+    scope: GraphScope,
     node: torch.fx.Node,
     name: str,
     definition: DefinitionLine,
@@ -111,7 +111,7 @@ def _append_call(
     scope.values[node] = None
 
 
-def _device(scope: Scope, arguments: tuple[KernelArgument, ...]) -> Device:
+def _device(scope: GraphScope, arguments: tuple[KernelArgument, ...]) -> Device:
     for argument in arguments:
         if isinstance(argument, BufferRef):
             type = scope.types[argument.name]
@@ -120,7 +120,7 @@ def _device(scope: Scope, arguments: tuple[KernelArgument, ...]) -> Device:
     return CPU
 
 
-def _definition(scope: Scope, key: str) -> KernelDefinitionLine:
+def _definition(scope: GraphScope, key: str) -> KernelDefinitionLine:
     found = shared_of(scope).known_kernels.get(key) or registered_definition(key)
     if found is None:
         raise _unknown(key)
@@ -128,7 +128,8 @@ def _definition(scope: Scope, key: str) -> KernelDefinitionLine:
 
 
 def _unknown(key: str) -> DiagnosticError:
-    return Code.UNKNOWN_KERNEL.error(
+    return DiagnosticError.of(
+        Code.UNKNOWN_KERNEL,
         f"no kernel {key[:160]!a} is registered in this process",
         hint="read the graph in the process that made it",
     )

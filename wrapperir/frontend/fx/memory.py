@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from attrs import evolve
 
-from wrapperir.diagnostics import Code
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.aten.arguments import lower_argument
-from wrapperir.frontend.aten.scope import Scope
+from wrapperir.frontend.aten.scope import GraphScope
 from wrapperir.frontend.aten.values import lower_device, lower_dtype
 from wrapperir.frontend.fx.numbers import expression, expressions
 from wrapperir.frontend.fx.state import example_of
@@ -24,14 +24,14 @@ from wrapperir.ir import (
     ReinterpretLine,
     TensorType,
     ZeroMode,
-    divided,
     mul,
 )
+from wrapperir.ir.quotients import divided
 
 _GIVEN = frozenset({"dtype", "device", "pin_memory"})
 
 
-def lower_empty(scope: Scope, node: torch.fx.Node) -> None:
+def lower_empty(scope: GraphScope, node: torch.fx.Node) -> None:
     """Append an allocation; memory that is only aligned is allocated with that alignment.
 
     Raises:
@@ -43,7 +43,7 @@ def lower_empty(scope: Scope, node: torch.fx.Node) -> None:
     _allocate(scope, node, node, node.args, None)
 
 
-def lower_aligned(scope: Scope, node: torch.fx.Node) -> None:
+def lower_aligned(scope: GraphScope, node: torch.fx.Node) -> None:
     """Append an allocation with an alignment.
 
     What a module keeps is viewed where it begins, since no line looks at its address.
@@ -55,7 +55,8 @@ def lower_aligned(scope: Scope, node: torch.fx.Node) -> None:
     assert isinstance(memory, torch.fx.Node)
     assert isinstance(alignment, int)
     if len(memory.users) > 1:
-        raise Code.UNSUPPORTED_OPERATOR.error(
+        raise DiagnosticError.of(
+            Code.UNSUPPORTED_OPERATOR,
             f"where {memory.name} is aligned is known when it runs only",
             hint="use the memory in no other node",
         )
@@ -66,7 +67,7 @@ def lower_aligned(scope: Scope, node: torch.fx.Node) -> None:
 
 
 def _allocate(
-    scope: Scope,
+    scope: GraphScope,
     node: torch.fx.Node,
     call: torch.fx.Node,
     layout: Sequence[Any],
@@ -74,8 +75,9 @@ def _allocate(
 ) -> None:
     unknown = call.kwargs.keys() - _GIVEN
     if unknown or len(layout) != 2:
-        raise Code.UNSUPPORTED_ARGUMENT.error(
-            "an allocation has just a size, a stride, a dtype, a device and pin_memory"
+        raise DiagnosticError.of(
+            Code.UNSUPPORTED_ARGUMENT,
+            "an allocation has just a size, a stride, a dtype, a device and pin_memory",
         )
     dtype: Any = call.kwargs.get("dtype") or torch.get_default_dtype()
     device: Any = call.kwargs.get("device")
@@ -92,7 +94,7 @@ def _allocate(
     _append_allocation(scope, node, type, None)
 
 
-def lower_kept(scope: Scope, node: torch.fx.Node) -> None:
+def lower_kept(scope: GraphScope, node: torch.fx.Node) -> None:
     """Append a ``zero_per_program`` workspace, one for each layout that is asked for."""
     type = scope.lower_type(example_of(node))
     assert isinstance(type, TensorType)
@@ -103,7 +105,7 @@ def lower_kept(scope: Scope, node: torch.fx.Node) -> None:
 
 
 def _append_allocation(
-    scope: Scope, node: torch.fx.Node, type: TensorType, workspace: ZeroMode | None
+    scope: GraphScope, node: torch.fx.Node, type: TensorType, workspace: ZeroMode | None
 ) -> None:
     name = scope.new_name(node.name)
     scope.declare(name, type)
@@ -116,7 +118,7 @@ def _append_allocation(
     )
 
 
-def lower_as_strided(scope: Scope, node: torch.fx.Node) -> None:
+def lower_as_strided(scope: GraphScope, node: torch.fx.Node) -> None:
     """Append a view; its offset counts from the start of the source's storage.
 
     Raises:
@@ -131,11 +133,15 @@ def lower_as_strided(scope: Scope, node: torch.fx.Node) -> None:
 _AS_STRIDED = ("self", "size", "stride", "storage_offset")
 
 
-def _view(scope: Scope, node: torch.fx.Node, value: Any, layout: Sequence[Any]) -> None:
+def _view(
+    scope: GraphScope, node: torch.fx.Node, value: Any, layout: Sequence[Any]
+) -> None:
     source = lower_argument(scope, value)
     type = scope.types[source.name] if isinstance(source, BufferRef) else None
     if not isinstance(source, BufferRef) or not isinstance(type, TensorType):
-        raise Code.UNSUPPORTED_ARGUMENT.error(f"{value} is not a strided tensor")
+        raise DiagnosticError.of(
+            Code.UNSUPPORTED_ARGUMENT, f"{value} is not a strided tensor"
+        )
     size, stride, offset = layout
     viewed = evolve(
         type,
@@ -147,7 +153,7 @@ def _view(scope: Scope, node: torch.fx.Node, value: Any, layout: Sequence[Any]) 
     _append_view(scope, node, source.name, viewed)
 
 
-def lower_retyped(scope: Scope, node: torch.fx.Node) -> bool:
+def lower_retyped(scope: GraphScope, node: torch.fx.Node) -> bool:
     """Append a view in another dtype; return whether it is one of plain layout.
 
     Where elements have another number of bytes, that is a list without gaps.
@@ -173,7 +179,7 @@ def lower_retyped(scope: Scope, node: torch.fx.Node) -> bool:
 
 
 def _append_view(
-    scope: Scope, node: torch.fx.Node, source: str, viewed: TensorType
+    scope: GraphScope, node: torch.fx.Node, source: str, viewed: TensorType
 ) -> None:
     name = scope.new_name(node.name)
     scope.declare(name, viewed, (source,))
@@ -186,7 +192,7 @@ def _append_view(
     )
 
 
-def lower_laid_out(scope: Scope, node: torch.fx.Node) -> None:
+def lower_laid_out(scope: GraphScope, node: torch.fx.Node) -> None:
     """Append a copy of a tensor with the given layout, if its own layout differs."""
     given, size, stride, offset = node.args
     source = lower_argument(scope, given)
@@ -217,7 +223,7 @@ def lower_laid_out(scope: Scope, node: torch.fx.Node) -> None:
     )
 
 
-def lower_free(scope: Scope, node: torch.fx.Node) -> None:
+def lower_free(scope: GraphScope, node: torch.fx.Node) -> None:
     """Append a free; :func:`~wrapperir.frontend.fx.frees.keep_last_frees` checks it."""
     scope.values[node] = None
     value = lower_argument(scope, node.args[0])

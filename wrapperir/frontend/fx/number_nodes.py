@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from wrapperir.diagnostics import Code
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.aten.arguments import lower_argument
-from wrapperir.frontend.aten.scope import Scope
+from wrapperir.frontend.aten.scope import GraphScope
 from wrapperir.frontend.fx.numbers import bind, define, expression, expressions
 from wrapperir.fx import functions
 from wrapperir.ir import (
@@ -92,7 +92,7 @@ _BITWISE: Mapping[Any, tuple[ExprOp, ExprOp]] = {
 _ITEMS = frozenset({_aten.item.default, _aten._local_scalar_dense.default})
 
 
-def lower_number(scope: Scope, node: torch.fx.Node) -> bool:
+def lower_number(scope: GraphScope, node: torch.fx.Node) -> bool:
     """Lower a node that computes a number from others, or reads one of a tensor.
 
     Return whether the node is one.
@@ -131,16 +131,18 @@ def _applied(op: ExprOp, args: Sequence[Expr]) -> Expr:
     return expr
 
 
-def _tensor(scope: Scope, node: torch.fx.Node) -> tuple[str, TensorType]:
+def _tensor(scope: GraphScope, node: torch.fx.Node) -> tuple[str, TensorType]:
     value = lower_argument(scope, node.args[0])
     if isinstance(value, BufferRef):
         type = scope.types[value.name]
         if isinstance(type, TensorType):
             return value.name, type
-    raise Code.UNSUPPORTED_ARGUMENT.error(f"{node.args[0]} is not a strided tensor")
+    raise DiagnosticError.of(
+        Code.UNSUPPORTED_ARGUMENT, f"{node.args[0]} is not a strided tensor"
+    )
 
 
-def _item(scope: Scope, node: torch.fx.Node) -> Expr:
+def _item(scope: GraphScope, node: torch.fx.Node) -> Expr:
     name, type = _tensor(scope, node)
     if type.dtype.value == "bool":
         kind = SymbolKind.BOOL
@@ -149,12 +151,12 @@ def _item(scope: Scope, node: torch.fx.Node) -> Expr:
     return define(scope, node, ItemOf(name), kind)
 
 
-def _size(scope: Scope, node: torch.fx.Node) -> Expr:
+def _size(scope: GraphScope, node: torch.fx.Node) -> Expr:
     size = _tensor(scope, node)[1].size
     return size[_dimension(node, size)]
 
 
-def _stride(scope: Scope, node: torch.fx.Node) -> Expr:
+def _stride(scope: GraphScope, node: torch.fx.Node) -> Expr:
     stride = _tensor(scope, node)[1].stride
     return stride[_dimension(node, stride)]
 
@@ -163,14 +165,16 @@ def _dimension(node: torch.fx.Node, entries: Sequence[Expr]) -> int:
     dim = node.args[1]
     if isinstance(dim, int) and -len(entries) <= dim < len(entries):
         return dim
-    raise Code.UNSUPPORTED_ARGUMENT.error(f"{dim} is not a dimension of {node.args[0]}")
+    raise DiagnosticError.of(
+        Code.UNSUPPORTED_ARGUMENT, f"{dim} is not a dimension of {node.args[0]}"
+    )
 
 
-def _offset(scope: Scope, node: torch.fx.Node) -> Expr:
+def _offset(scope: GraphScope, node: torch.fx.Node) -> Expr:
     return _tensor(scope, node)[1].offset
 
 
-def _total(scope: Scope, node: torch.fx.Node) -> Expr:
+def _total(scope: GraphScope, node: torch.fx.Node) -> Expr:
     total: Expr = 0
     terms: Any = node.args[0]
     for term in expressions(scope, terms):
@@ -178,22 +182,22 @@ def _total(scope: Scope, node: torch.fx.Node) -> Expr:
     return total
 
 
-def _whole(scope: Scope, node: torch.fx.Node) -> Expr:
+def _whole(scope: GraphScope, node: torch.fx.Node) -> Expr:
     value = expression(scope, node.args[0])
     if isinstance(value, int):
         return value
     return define(scope, node, value, SymbolKind.INT)
 
 
-def _truth(scope: Scope, node: torch.fx.Node) -> Expr:
+def _truth(scope: GraphScope, node: torch.fx.Node) -> Expr:
     return _applied(ExprOp.NE, (expression(scope, node.args[0]), 0))
 
 
-def _given(scope: Scope, node: torch.fx.Node) -> Expr:
+def _given(scope: GraphScope, node: torch.fx.Node) -> Expr:
     return expression(scope, node.args[0])
 
 
-def _checked(scope: Scope, node: torch.fx.Node) -> Expr:
+def _checked(scope: GraphScope, node: torch.fx.Node) -> Expr:
     given, lower, upper, name = node.args
     value = expression(scope, given)
     if isinstance(node.meta.get("val"), torch.SymFloat | float):
@@ -205,14 +209,14 @@ def _checked(scope: Scope, node: torch.fx.Node) -> Expr:
     return define(scope, node, value, kind, name=str(name), lower=lower, upper=upper)
 
 
-def _evaluated(scope: Scope, node: torch.fx.Node) -> Expr:
+def _evaluated(scope: GraphScope, node: torch.fx.Node) -> Expr:
     text, symbols = node.args
     assert isinstance(symbols, Mapping)
     values = {str(name): expression(scope, value) for name, value in symbols.items()}
     return substitute(parse_expr(str(text)), values)
 
 
-_READS: Mapping[Any, Callable[[Scope, torch.fx.Node], Expr]] = {
+_READS: Mapping[Any, Callable[[GraphScope, torch.fx.Node], Expr]] = {
     _aten.sym_size.int: _size,
     _aten.sym_stride.int: _stride,
     _aten.sym_storage_offset.default: _offset,

@@ -4,9 +4,9 @@ from typing import Any
 
 import torch
 
-from wrapperir.diagnostics import Code
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.aten.arguments import lower_argument
-from wrapperir.frontend.aten.scope import Scope, take
+from wrapperir.frontend.aten.scope import GraphScope, take
 from wrapperir.frontend.aten.values import expr_of, is_symbolic
 from wrapperir.frontend.fx.state import shared_of
 from wrapperir.ir import (
@@ -20,7 +20,7 @@ from wrapperir.ir import (
 )
 
 
-def expressions(scope: Scope, values: Any) -> tuple[Expr, ...]:
+def expressions(scope: GraphScope, values: Any) -> tuple[Expr, ...]:
     """Return the expressions of numbers and of nodes that compute numbers.
 
     Raises:
@@ -29,7 +29,7 @@ def expressions(scope: Scope, values: Any) -> tuple[Expr, ...]:
     return tuple(expression(scope, value) for value in values)
 
 
-def expression(scope: Scope, value: Any) -> Expr:
+def expression(scope: GraphScope, value: Any) -> Expr:
     """Return the expression of a number or of a node that computes one.
 
     Raises:
@@ -38,11 +38,11 @@ def expression(scope: Scope, value: Any) -> Expr:
     lowered = lower_argument(scope, value)
     if isinstance(lowered, int | float | Symbol | Operation):
         return int(lowered) if isinstance(lowered, bool) else lowered
-    raise Code.UNSUPPORTED_ARGUMENT.error(f"{value} is not a number")
+    raise DiagnosticError.of(Code.UNSUPPORTED_ARGUMENT, f"{value} is not a number")
 
 
 def define(
-    scope: Scope,
+    scope: GraphScope,
     node: torch.fx.Node,
     source: SymbolSource,
     kind: SymbolKind,
@@ -71,7 +71,7 @@ def define(
     return Symbol(symbol)
 
 
-def _new_symbol(scope: Scope, node: torch.fx.Node) -> str | None:
+def _new_symbol(scope: GraphScope, node: torch.fx.Node) -> str | None:
     """Return the name of the symbol that a node's example is, if none defined it yet."""
     value = node.meta.get("val")
     if not is_symbolic(value):
@@ -82,7 +82,7 @@ def _new_symbol(scope: Scope, node: torch.fx.Node) -> str | None:
     return str(expr.name)
 
 
-def bind(scope: Scope, node: torch.fx.Node, value: Expr) -> None:
+def bind(scope: GraphScope, node: torch.fx.Node, value: Expr) -> None:
     """Replace the symbol of a node's example, which types may mention, by its value."""
     name = _new_symbol(scope, node)
     if name is not None and value != Symbol(name):

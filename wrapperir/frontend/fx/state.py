@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from attrs import define, evolve, field, frozen
 
-from wrapperir.diagnostics import Code
-from wrapperir.frontend.aten.scope import Scope, Shared, take
+from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.frontend.aten.scope import GraphScope, Shared, take
 from wrapperir.fx import MultiKernelDefinition, definition_key, multi_kernel_key
 from wrapperir.ir import DefinitionLine, Device, KernelDefinitionLine, MultiKernelLine
 
@@ -94,7 +94,7 @@ class FxShared(Shared):
         return name
 
 
-def shared_of(scope: Scope) -> FxShared:
+def shared_of(scope: GraphScope) -> FxShared:
     """Return the state that the scope shares with other graphs."""
     assert isinstance(scope.shared, FxShared)
     return scope.shared
@@ -107,7 +107,8 @@ def example_of(node: torch.fx.Node) -> Any:
         DiagnosticError: WIR606, the node has none.
     """
     if "val" not in node.meta:
-        raise Code.MISSING_EXAMPLE.error(
+        raise DiagnosticError.of(
+            Code.MISSING_EXAMPLE,
             f'%{node.name} has no meta["val"], so its type is not known',
             hint="set it, or run torch.fx.passes.fake_tensor_prop.FakeTensorProp on the"
             " module, with a FakeTensorMode that has allow_non_fake_inputs=True",

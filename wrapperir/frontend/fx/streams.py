@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from attrs import evolve
 
-from wrapperir.diagnostics import Code
-from wrapperir.frontend.aten.scope import Scope
+from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.frontend.aten.scope import GraphScope
 from wrapperir.frontend.aten.values import lower_device
 from wrapperir.frontend.fx.state import Stream, shared_of
 from wrapperir.frontend.provenance import node_provenance
@@ -24,7 +24,7 @@ from wrapperir.ir import (
 )
 
 
-def on_current_stream(scope: Scope, line: BodyLine) -> BodyLine:
+def on_current_stream(scope: GraphScope, line: BodyLine) -> BodyLine:
     """Return a line as one that is launched on the stream that is current."""
     if not isinstance(line, ExternKernelLine | KernelCallLine):
         return line
@@ -38,34 +38,34 @@ def _is_same_device(left: Device, right: Device) -> bool:
     return left.kind == right.kind and (left.index or 0) == (right.index or 0)
 
 
-def _lower_stream(scope: Scope, node: torch.fx.Node) -> None:
+def _lower_stream(scope: GraphScope, node: torch.fx.Node) -> None:
     device, number = node.args
     assert isinstance(device, torch.device)
     assert isinstance(number, int)
     shared_of(scope).streams[node] = Stream(lower_device(device), number)
 
 
-def _lower_enter(scope: Scope, node: torch.fx.Node) -> None:
+def _lower_enter(scope: GraphScope, node: torch.fx.Node) -> None:
     shared_of(scope).current.append(_stream(scope, node.args[0]))
 
 
-def _lower_exit(scope: Scope, node: torch.fx.Node) -> None:
+def _lower_exit(scope: GraphScope, node: torch.fx.Node) -> None:
     shared_of(scope).current.pop()
 
 
-def _lower_wait_stream(scope: Scope, node: torch.fx.Node) -> None:
+def _lower_wait_stream(scope: GraphScope, node: torch.fx.Node) -> None:
     """Append an event on one stream and a wait for it on the other."""
     waits, other = (_stream(scope, value) for value in node.args)
     name = _record(scope, node, other)
     _wait(scope, node, waits, name)
 
 
-def _lower_record_event(scope: Scope, node: torch.fx.Node) -> None:
+def _lower_record_event(scope: GraphScope, node: torch.fx.Node) -> None:
     name = _record(scope, node, _stream(scope, node.args[0]))
     scope.values[node] = BufferRef(name)
 
 
-def _lower_wait_event(scope: Scope, node: torch.fx.Node) -> None:
+def _lower_wait_event(scope: GraphScope, node: torch.fx.Node) -> None:
     stream, event = node.args
     assert isinstance(event, torch.fx.Node)
     recorded = scope.values[event]
@@ -73,11 +73,11 @@ def _lower_wait_event(scope: Scope, node: torch.fx.Node) -> None:
     _wait(scope, node, _stream(scope, stream), recorded.name)
 
 
-def _lower_record_stream(scope: Scope, node: torch.fx.Node) -> None:
+def _lower_record_stream(scope: GraphScope, node: torch.fx.Node) -> None:
     """Append nothing: in a program, the emitter delays the reuse of memory."""
 
 
-def _record(scope: Scope, node: torch.fx.Node, stream: Stream) -> str:
+def _record(scope: GraphScope, node: torch.fx.Node, stream: Stream) -> str:
     name = scope.new_name(node.name)
     scope.declare(name, EventType(stream.device))
     scope.lines.append(
@@ -91,7 +91,7 @@ def _record(scope: Scope, node: torch.fx.Node, stream: Stream) -> str:
     return name
 
 
-def _wait(scope: Scope, node: torch.fx.Node, stream: Stream, event: str) -> None:
+def _wait(scope: GraphScope, node: torch.fx.Node, stream: Stream, event: str) -> None:
     scope.lines.append(
         WaitEventLine(
             event=event,
@@ -102,17 +102,18 @@ def _wait(scope: Scope, node: torch.fx.Node, stream: Stream, event: str) -> None
     )
 
 
-def _stream(scope: Scope, value: Any) -> Stream:
+def _stream(scope: GraphScope, value: Any) -> Stream:
     found = shared_of(scope).streams.get(value)
     if found is None:
-        raise Code.UNSUPPORTED_ARGUMENT.error(
+        raise DiagnosticError.of(
+            Code.UNSUPPORTED_ARGUMENT,
             f"{value} is not a stream that the graph asked for",
             hint="get streams from wrapperir.fx.stream_functions.stream",
         )
     return found
 
 
-STREAMS: Mapping[Any, Callable[[Scope, torch.fx.Node], None]] = {
+STREAMS: Mapping[Any, Callable[[GraphScope, torch.fx.Node], None]] = {
     stream_functions.stream: _lower_stream,
     stream_functions.enter_stream: _lower_enter,
     stream_functions.exit_stream: _lower_exit,

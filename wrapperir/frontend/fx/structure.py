@@ -11,9 +11,8 @@ from torch.utils import _pytree as pytree
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.aten.arguments import lower_argument
-from wrapperir.frontend.aten.graph import lower_nodes
-from wrapperir.frontend.aten.inputs import lower_given
-from wrapperir.frontend.aten.scope import Poison, Scope
+from wrapperir.frontend.aten.graph import lower_given, lower_nodes
+from wrapperir.frontend.aten.scope import GraphScope, Poison
 from wrapperir.frontend.aten.values import is_symbolic
 from wrapperir.frontend.fx.contents import settle_accesses
 from wrapperir.frontend.fx.dialect import lower_in_dialect
@@ -35,7 +34,7 @@ def lower_structure(module: GraphModule) -> Lowered:
     known = {} if header is None else {line.name: line for line in header.definitions}
     keys = {} if header is None else {held.name: held.key for held in header.constants}
     shared = FxShared(_ranges(module), lower_in_dialect, known=known, keys=keys)
-    scope = Scope(shared, module)
+    scope = GraphScope(shared, module)
     given = _placeholders(scope, module)
     inputs, symbols = lower_given(scope, given)
     lower_nodes(scope, module.graph.nodes)
@@ -61,7 +60,7 @@ def lower_structure(module: GraphModule) -> Lowered:
     return Lowered(recover_workspaces(recover_pools(settled)), shared.tensors)
 
 
-def _placeholders(scope: Scope, module: GraphModule) -> list[torch.fx.Node]:
+def _placeholders(scope: GraphScope, module: GraphModule) -> list[torch.fx.Node]:
     """Return the inputs; report those without an example value."""
     given: list[torch.fx.Node] = []
     for node in module.graph.find_nodes(op="placeholder"):
@@ -74,17 +73,19 @@ def _placeholders(scope: Scope, module: GraphModule) -> list[torch.fx.Node]:
     return given
 
 
-def _outputs(scope: Scope, module: GraphModule) -> tuple[Argument, ...]:
+def _outputs(scope: GraphScope, module: GraphModule) -> tuple[Argument, ...]:
     node = next(iter(reversed(module.graph.nodes)), None)
     if node is None or node.op != "output":
-        raise Code.UNSUPPORTED_SIGNATURE.error("the graph has no output node")
+        raise DiagnosticError.of(Code.UNSUPPORTED_SIGNATURE, "the graph has no output node")
     if any(isinstance(scope.values.get(n), Poison) for n in node.all_input_nodes):
         return ()
     returned = lower_argument(scope, node.args[0])
     outputs = returned if isinstance(returned, tuple) else (returned,)
     if any(isinstance(value, tuple) for value in outputs):
-        raise Code.UNSUPPORTED_SIGNATURE.error(
-            "the graph returns lists in a list", hint="return all values in one tuple"
+        raise DiagnosticError.of(
+            Code.UNSUPPORTED_SIGNATURE,
+            "the graph returns lists in a list",
+            hint="return all values in one tuple",
         )
     return outputs
 

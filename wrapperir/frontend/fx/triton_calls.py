@@ -12,8 +12,8 @@ from attrs import evolve
 from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.frontend.aten.blocks import kernel_argument
-from wrapperir.frontend.aten.scope import Scope
+from wrapperir.frontend.aten.arguments import kernel_argument
+from wrapperir.frontend.aten.scope import GraphScope
 from wrapperir.frontend.fx.kernel_calls import append_kernel_call
 from wrapperir.frontend.fx.launch_grid import Launch, lower_launch
 from wrapperir.frontend.fx.numbers import expressions
@@ -31,7 +31,7 @@ from wrapperir.ir import (
 )
 
 
-def lower_triton_call(scope: Scope, node: torch.fx.Node) -> None:
+def lower_triton_call(scope: GraphScope, node: torch.fx.Node) -> None:
     """Append the call of a Triton kernel, and the kernel's definition where it is new.
 
     Raises:
@@ -71,7 +71,7 @@ def lower_triton_call(scope: Scope, node: torch.fx.Node) -> None:
 
 def unreadable(message: str, hint: str | None = None) -> DiagnosticError:
     """Return the error for a kernel that has no form in a program."""
-    return Code.UNKNOWN_KERNEL.error(message, hint=hint)
+    return DiagnosticError.of(Code.UNKNOWN_KERNEL, message, hint=hint)
 
 
 def _kwargs(node: torch.fx.Node) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def _numbers(
     }
 
 
-def _grid(scope: Scope, node: torch.fx.Node) -> tuple[Expr, ...]:
+def _grid(scope: GraphScope, node: torch.fx.Node) -> tuple[Expr, ...]:
     """Return the grid of the first config, the one that a program launches."""
     grids: Any = node.kwargs["grid"]
     if callable(grids[0]):

@@ -88,8 +88,10 @@ def lower_triton_definition(
 
 
 def _unreadable(message: str) -> DiagnosticError:
-    return Code.UNKNOWN_KERNEL.error(
-        message, hint="make the graph again, or call the kernel by an operator of your own"
+    return DiagnosticError.of(
+        Code.UNKNOWN_KERNEL,
+        message,
+        hint="make the graph again, or call the kernel by an operator of your own",
     )
 
 

@@ -112,7 +112,8 @@ def _constant(value: object) -> str | None:
 
 
 def _unreadable(function: Any, name: str, what: str) -> DiagnosticError:
-    return Code.UNKNOWN_KERNEL.error(
+    return DiagnosticError.of(
+        Code.UNKNOWN_KERNEL,
         f"kernel {function.__name__} uses {name}, which is {what}",
         hint="give it to the kernel as a constexpr argument",
     )

@@ -3,13 +3,16 @@
 import contextlib
 import copy
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._dynamo.exc import BackendCompilerFailed
 from torch._functorch import config as functorch_config
 from torch._inductor import config
+from torch._inductor.codegen import common
+from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 from torch._inductor.output_code import MockFXGraphCacheOutput
 from torch._subclasses.fake_tensor import unset_fake_temporarily
@@ -17,8 +20,10 @@ from torch.utils import _pytree as pytree
 
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.frontend import Lowered
-from wrapperir.frontend.inductor.capture_scope import capturing, own_settings
+from wrapperir.frontend.inductor.cpu_triton import triton_for_cpu
 from wrapperir.frontend.inductor.session import Session
+from wrapperir.frontend.inductor.storage_offsets import offsets_from_the_storage
+from wrapperir.frontend.inductor.wrapper import CaptureFactory
 
 if TYPE_CHECKING:
     from wrapperir.emit import Loaded
@@ -29,6 +34,64 @@ FUNCTORCH: dict[str, Any] = {
     # A backward is given saved tensors as inputs, and an input's memory is not for reuse.
     "donated_buffer": False,
 }
+
+# Inductor's registry is one for the process: one capture at a time.
+_LOCK = threading.RLock()
+
+_CONFIG: dict[str, Any] = {
+    # A program is made anew each time; Inductor's caches hold its own output code.
+    "fx_graph_cache": False,
+    # Reuse, pools, partitions and graphs that are ours to make, as passes or not at all.
+    "allow_buffer_reuse": False,
+    "memory_planning": False,
+    "graph_partition": False,
+    "cpp_wrapper": False,
+    "fx_wrapper": False,
+    "triton.cudagraphs": False,
+    # A benchmark of its own in each kernel's text.
+    "benchmark_kernel": False,
+    # Its last step is written as text over a slice of a workspace.
+    "triton.mix_order_reduction": False,
+}
+
+
+def own_settings() -> contextlib.AbstractContextManager[None]:
+    """Have Inductor not do what a program leaves to passes or emitters.
+
+    ``compile_fx`` reads some of these before it hands a graph on for compilation.
+    """
+    settings: contextlib.AbstractContextManager[None] = config.patch(_CONFIG)
+    return settings
+
+
+@contextlib.contextmanager
+def capturing(session: Session) -> Generator[None]:
+    """Have Inductor, in this thread, generate for ``session``.
+
+    The registry and the configuration are as before when the context is left, also by
+    an exception.  Other threads wait to enter; those that compile with Inductor itself
+    meanwhile get its own wrapper.
+    """
+    with _LOCK:
+        common.init_backend_registration()
+        stock = dict(common.device_codegens)
+        try:
+            for device, codegen in stock.items():
+                if codegen.wrapper_codegen is not PythonWrapperCodegen:
+                    continue
+                factory: Any = CaptureFactory(
+                    session, codegen.wrapper_codegen, threading.get_ident()
+                )
+                common.device_codegens[device] = common.DeviceCodegen(
+                    codegen.scheduling, factory, factory, factory
+                )
+            # Alignment is asserted by lines, which the session makes.
+            asserts = config.patch("alignment_asserts", False)
+            with own_settings(), asserts, triton_for_cpu(), offsets_from_the_storage():
+                yield
+        finally:
+            for device, codegen in stock.items():
+                common.device_codegens[device] = codegen
 
 
 def compile_graph(
@@ -52,10 +115,6 @@ def compile_graph(
             list(example_inputs),
             inner_compile=functools.partial(compile_inner, compile),
         )
-    return _as_callable(compiled)
-
-
-def _as_callable(compiled: Any) -> Callable[..., Any]:
     function: Callable[..., Any] = compiled
     return function
 
@@ -161,7 +220,8 @@ def compile_captured(
     chosen = dict(settings)
     with functorch_config.patch(FUNCTORCH), own_settings(), config.patch(chosen):
         compiled: Any = compile_fx(graph, example_inputs, inner_compile=inner)
-    return _as_callable(compiled)
+    function: Callable[..., Any] = compiled
+    return function
 
 
 def _run(compiled: Callable[..., Any], inputs: Sequence[Any]) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Generator, Mapping
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -11,28 +12,6 @@ from torch._inductor import config
 from torch.utils import _triton
 
 from wrapperir.ir import Access
-
-
-class _TargetOnlyDriver:
-    """Answers what Inductor asks while it writes Triton; it cannot launch anything."""
-
-    def get_current_target(self) -> Any:
-        """Return the target that Inductor itself has most tests for."""
-        from triton.backends.compiler import GPUTarget
-
-        return GPUTarget("cuda", 90, 32)
-
-    def get_current_device(self) -> int:
-        """Return the only device."""
-        return 0
-
-    def get_active_torch_device(self) -> torch.device:
-        """Return where the tensors are."""
-        return torch.device("cpu")
-
-    def get_device_interface(self) -> Any:
-        """Return torch's interface of the CPU."""
-        return torch.cpu
 
 
 @contextlib.contextmanager
@@ -45,10 +24,18 @@ def triton_for_cpu() -> Generator[None]:
     if config.cpu_backend != "triton" or torch.cuda.is_available():
         yield
         return
+    from triton.backends.compiler import GPUTarget
     from triton.runtime import driver
 
     active = driver._active
-    stand_in: Any = _TargetOnlyDriver()
+    # It answers what Inductor asks while it writes Triton; it cannot launch anything.
+    stand_in: Any = SimpleNamespace(
+        # The target that Inductor itself has most tests for.
+        get_current_target=lambda: GPUTarget("cuda", 90, 32),
+        get_current_device=lambda: 0,
+        get_active_torch_device=lambda: torch.device("cpu"),
+        get_device_interface=lambda: torch.cpu,
+    )
     driver.set_active(stand_in)
     try:
         yield

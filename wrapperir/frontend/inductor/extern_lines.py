@@ -1,34 +1,23 @@
 """Lowering of operator calls: their arguments are taken from the node, not its text."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sympy
 import torch
 from torch._inductor import ir
-from torch._inductor.codegen.wrapper import (
-    ExternKernelAllocLine,
-    ExternKernelOutLine,
-    IndexPutFallbackLine,
-    MultiOutputLine,
-    ScatterFallbackLine,
-)
+from torch._inductor.codegen import wrapper as inductor
 
-from wrapperir.diagnostics import Code
+from wrapperir import ir as wir
+from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.frontend.aten.values import lower_device
 from wrapperir.frontend.inductor import versions
-from wrapperir.frontend.inductor.layouts import (
-    layout_type,
-    lower_device,
-    scalar_type,
-)
-from wrapperir.frontend.inductor.operands import lower_argument, lower_operand
-from wrapperir.frontend.inductor.scope import Scope
+from wrapperir.frontend.inductor.scope import BlockScope
 from wrapperir.frontend.inductor.symbol_lines import element_type
-from wrapperir.frontend.provenance import origins_provenance
-from wrapperir.ir import OpaqueType, TupleType, ValueType, is_operator
-from wrapperir.ir import line as wir
+from wrapperir.frontend.inductor.values import layout_type, lower_argument, scalar_type
 from wrapperir.ir.mentions import buffers_in
 from wrapperir.operators import find_schema, given_arguments, schema_of
+from wrapperir.symbolic import lower_sympy
 
 # Kernels that Inductor names without an operator, and the operators that do the same.
 _OPERATORS_BY_NAME = {
@@ -39,111 +28,59 @@ _OPERATORS_BY_NAME = {
 }
 
 
-def lower_extern_out(scope: Scope, line: ExternKernelOutLine) -> None:
+def lower_extern_out(scope: BlockScope, line: inductor.ExternKernelOutLine) -> None:
     """Lower a call that writes to a buffer that is there already."""
     node: Any = line.node
-    at = origins_provenance(node.origins, scope.session.facts)
-    temporaries: list[str] = []
-    arguments = [
-        lower_argument(scope, value, temporaries, at)
-        for value in (*node.inputs, *node.constant_args)
-    ]
-    out = lower_operand(scope, node.output_view or node, temporaries, at)
-    keywords = {
-        key: lower_argument(scope, value, temporaries, at)
-        for key, value in node.kwargs.items()
-        if key != "out"
-    }
-    call(scope, node, _operator(node), arguments, {**keywords, "out": out}, temporaries, at)
+    keywords = {**node.kwargs, "out": node.output_view or node}
+    _lower_call(scope, node, _operator(node), _values(node), keywords)
 
 
-def lower_extern_alloc(scope: Scope, line: ExternKernelAllocLine) -> None:
+def lower_extern_alloc(scope: BlockScope, line: inductor.ExternKernelAllocLine) -> None:
     """Lower a call that returns what it computes.
 
     An operator that returns one tensor defines the name of that tensor, so the call and
     Inductor's line that takes the result out of it become one.
     """
     node: Any = line.node
-    at = origins_provenance(node.origins, scope.session.facts)
-    temporaries: list[str] = []
-    inputs = [lower_operand(scope, value, temporaries, at) for value in node.inputs]
-    keywords: Mapping[str, Any] = node.kwargs
-    values: Sequence[Any]
+    values, keywords = _values(node), node.kwargs
     if hasattr(node, "unflatten_args"):
-        values, more = node.unflatten_args(inputs, node.constant_args)
+        values, more = node.unflatten_args(node.inputs, node.constant_args)
         keywords = {**keywords, **more}
-    else:
-        values = (*inputs, *node.constant_args)
     result, type = _result(scope, node)
-    call(
-        scope,
-        node,
-        _operator(node),
-        [lower_argument(scope, value, temporaries, at) for value in values],
-        {
-            key: lower_argument(scope, value, temporaries, at)
-            for key, value in keywords.items()
-        },
-        temporaries,
-        at,
-        result,
-        type,
-    )
+    _lower_call(scope, node, _operator(node), values, keywords, result, type)
 
 
-def lower_extern_multi_out(scope: Scope, line: Any) -> None:
+def lower_extern_multi_out(scope: BlockScope, line: Any) -> None:
     """Lower a call that writes to several buffers that are there already."""
     node: Any = line.node
-    at = origins_provenance(node.origins, scope.session.facts)
-    temporaries: list[str] = []
-    inputs = [lower_operand(scope, value, temporaries, at) for value in node.inputs]
-    values, keywords = node.unflatten_args(inputs, node.constant_args)
-    outs = {
-        name: wir.BufferRef(scope.name(out.get_name()))
-        for name, out in zip(node.out_arg_names, node.out_variant_output_nodes, strict=True)
-    }
-    call(
-        scope,
-        node,
-        _operator(node),
-        [lower_argument(scope, value, temporaries, at) for value in values],
-        {
-            key: lower_argument(scope, value, temporaries, at)
-            for key, value in {**node.kwargs, **keywords, **outs}.items()
-        },
-        temporaries,
-        at,
-    )
+    values, keywords = node.unflatten_args(node.inputs, node.constant_args)
+    outs = dict(zip(node.out_arg_names, node.out_variant_output_nodes, strict=True))
+    keywords = {**node.kwargs, **keywords, **outs}
+    _lower_call(scope, node, _operator(node), values, keywords)
 
 
-def lower_index_put(scope: Scope, line: IndexPutFallbackLine) -> None:
+def lower_index_put(scope: BlockScope, line: inductor.IndexPutFallbackLine) -> None:
     """Lower an ``index_put_``."""
     node: Any = line.node
-    at = origins_provenance(node.origins, scope.session.facts)
-    temporaries: list[str] = []
     values = (node.inputs[0], line.indices, node.inputs[1], *node.constant_args)
-    arguments = [lower_argument(scope, value, temporaries, at) for value in values]
-    call(scope, node, str(node.op_overload), arguments, {}, temporaries, at)
+    _lower_call(scope, node, str(node.op_overload), values)
 
 
-def lower_scatter(scope: Scope, line: ScatterFallbackLine) -> None:
+def lower_scatter(scope: BlockScope, line: inductor.ScatterFallbackLine) -> None:
     """Lower a ``scatter_`` or ``scatter_reduce_``."""
     node: Any = line.node
-    at = origins_provenance(node.origins, scope.session.facts)
-    temporaries: list[str] = []
     source = node.inputs[2] if node.src_is_tensor else node.constant_args[1]
     values = (node.inputs[0], node.constant_args[0], node.inputs[1], source)
     accepted = {parameter.name for parameter in schema_of(node.op_overload).parameters}
     keywords = {
-        key: lower_argument(scope, value, temporaries, at)
+        key: value
         for key, value in node.kwargs.items()
         if key in accepted and not (key == "reduce" and value is None)
     }
-    arguments = [lower_argument(scope, value, temporaries, at) for value in values]
-    call(scope, node, str(node.op_overload), arguments, keywords, temporaries, at)
+    _lower_call(scope, node, str(node.op_overload), values, keywords)
 
 
-def lower_multi_output(scope: Scope, line: MultiOutputLine) -> None:
+def lower_multi_output(scope: BlockScope, line: inductor.MultiOutputLine) -> None:
     """Lower the naming of one result of several."""
     if line.arg_name in scope.merged or line.arg_name in scope.results:
         return
@@ -157,55 +94,70 @@ def lower_multi_output(scope: Scope, line: MultiOutputLine) -> None:
     scope.written.add(result)
 
 
-def call(
-    scope: Scope,
+def lower_node(scope: BlockScope, node: Any) -> None:
+    """Lower an operation that Inductor writes as text: a copy, an assert, a mutation."""
+    if isinstance(node, ir.AssertScalar):
+        # Not simplified: what it asserts counts as known from here on.
+        condition = scope.resolve(lower_sympy(node.scalar))
+        scope.append(wir.AssertScalarLine(condition=condition, message=node.msg))
+    elif isinstance(node, ir.DeviceCopy | ir.InplaceCopyFallback):
+        targets: list[Any] = []
+        if isinstance(node, ir.DeviceCopy):
+            targets.append(node.output_view or node)
+        # The host may read pinned memory as soon as the call returns.
+        blocking = isinstance(node.layout, ir.Layout) and node.layout.is_pinned
+        in_background = bool(node.constant_args[0]) and not blocking
+        values = (*targets, *node.inputs, in_background)
+        _lower_call(scope, node, "aten.copy_.default", values)
+    elif isinstance(node, ir.ResizeStorageBytes):
+        operator = "inductor.resize_storage_bytes_.default"
+        _lower_call(scope, node, operator, _values(node))
+    else:
+        _lower_call(scope, node, str(node.op_overload), _values(node))
+
+
+def _values(node: Any) -> tuple[Any, ...]:
+    return (*node.inputs, *node.constant_args)
+
+
+def _lower_call(
+    scope: BlockScope,
     node: Any,
     operator: str,
-    arguments: Sequence[wir.Argument],
-    keywords: Mapping[str, wir.Argument],
-    temporaries: list[str],
-    at: wir.Provenance | None,
+    values: Sequence[Any],
+    keywords: Mapping[str, Any] | None = None,
     result: str | None = None,
-    type: ValueType | None = None,
+    type: wir.ValueType | None = None,
 ) -> None:
-    """Append an operator call, note what it writes, and free its temporaries."""
-    given = given_arguments(find_schema(operator), arguments, keywords)
-    written = [value for parameter, value in given if parameter.is_written]
-    writes = tuple(dict.fromkeys(buffers_in(tuple(written))))
-    aliases: tuple[str, ...] = ()
+    """Append an operator call and note what it writes."""
+    scope.enter(node)
+    arguments = tuple(lower_argument(scope, value) for value in values)
+    named = {k: lower_argument(scope, value) for k, value in (keywords or {}).items()}
+    given = given_arguments(find_schema(operator), arguments, named)
+    writes = tuple(value for parameter, value in given if parameter.is_written)
+    names: list[str] = []
     if result is not None:
-        # Two arguments may be the same buffer.
-        shared = [value for parameter, value in given if parameter.is_shared]
-        aliases = tuple(dict.fromkeys(buffers_in(tuple(shared))))
-        if not aliases:
-            aliases = tuple(dict.fromkeys(_declared_aliases(scope, node)))
-    scope.append(
-        wir.ExternKernelLine(
-            result=result,
-            type=type,
-            operator=operator,
-            arguments=tuple(arguments),
-            keywords=tuple(keywords.items()),
-            writes=writes,
-            aliases=aliases,
-            device=lower_device(node.get_device()),
-            stream=scope.stream,
-            provenance=at,
-        )
+        names = list(buffers_in(tuple(value for p, value in given if p.is_shared)))
+        # Where the schema says nothing, Inductor may.
+        names = names or [scope.name(name) for name in node.get_inputs_that_alias_output()]
+    line = wir.ExternKernelLine(
+        result=result,
+        type=type,
+        operator=operator,
+        arguments=arguments,
+        keywords=tuple(named.items()),
+        writes=tuple(dict.fromkeys(buffers_in(writes))),
+        aliases=tuple(dict.fromkeys(names)),
+        device=lower_device(node.get_device()),
+        stream=scope.stream,
+        provenance=scope.at,
     )
-    for name in writes:
+    scope.append(line)
+    for name in line.writes:
         scope.write(name)
-    if result is not None:
-        assert type is not None
+    if result is not None and type is not None:
         scope.define(result, type)
         scope.written.add(result)
-    scope.free_all(temporaries)
-
-
-def _declared_aliases(scope: Scope, node: Any) -> Iterator[str]:
-    """Yield what Inductor says the result may alias, where the schema says nothing."""
-    for name in node.get_inputs_that_alias_output():
-        yield scope.name(name)
 
 
 def _operator(node: Any) -> str:
@@ -217,16 +169,17 @@ def _operator(node: Any) -> str:
     if isinstance(node.op_overload, torch._ops.OpOverload):
         return str(node.op_overload)
     name = _OPERATORS_BY_NAME.get(node.python_kernel_name or "")
-    if name is None or not is_operator(name):
+    if name is None:
         shown = node.python_kernel_name or node.op_overload or type(node).__name__
-        raise Code.INDUCTOR_OPERATOR.error(
+        raise DiagnosticError.of(
+            Code.INDUCTOR_OPERATOR,
             f"{shown} is not an operator of PyTorch's dispatcher",
             hint="register it with torch.library, or choose another implementation",
         )
     return name
 
 
-def _result(scope: Scope, node: Any) -> tuple[str | None, ValueType | None]:
+def _result(scope: BlockScope, node: Any) -> tuple[str | None, wir.ValueType | None]:
     name = scope.name(node.get_name())
     if isinstance(node.layout, ir.NoneLayout):
         return None, None
@@ -236,26 +189,27 @@ def _result(scope: Scope, node: Any) -> tuple[str | None, ValueType | None]:
     if len(outputs) == 1:
         only = outputs[0]
         if isinstance(only, ir.MultiOutput) and not only.indices:
-            result = scope.name(only.get_name())
+            name = scope.name(only.get_name())
             scope.merged.add(node.get_name())
-            scope.rename(node.get_name(), result)
-            return result, _output_type(only)
+            scope.names[node.get_name()] = name
+            return name, _output_type(only)
         if not isinstance(only, ir.MultiOutput) and not isinstance(only, list | tuple):
             return name, _output_type(only)
-    return name, TupleType(tuple(_output_type(output) for output in outputs))
+    return name, _output_type(outputs)
 
 
-def _output_type(output: Any) -> ValueType:
+def _output_type(output: Any) -> wir.ValueType:
     if isinstance(output, list | tuple):
-        return TupleType(tuple(_output_type(item) for item in output))
+        return wir.TupleType(tuple(_output_type(item) for item in output))
     if output is None:
-        return OpaqueType("none")
+        return wir.OpaqueType("none")
     if isinstance(output, versions.OPAQUE_OUTPUT):
-        return OpaqueType("object")
+        return wir.OpaqueType("object")
     if isinstance(output, ir.MultiOutput):
         return layout_type(output.get_layout())
     if isinstance(output, bool | int | float | sympy.Basic):
         return scalar_type(output)
-    raise Code.INDUCTOR_VALUE.error(
-        f"a result of type {type(output).__name__} has no form in a program"
+    raise DiagnosticError.of(
+        Code.INDUCTOR_VALUE,
+        f"a result of type {type(output).__name__} has no form in a program",
     )

@@ -2,32 +2,26 @@
 
 import ast
 import itertools
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import sympy
 from attrs import evolve
-from torch._inductor.codegen.wrapper import (
-    KernelCallLine,
-    SymbolicCallArg,
-)
-from torch._inductor.codegen.wrapper import (
-    KernelDefinitionLine as InductorDefinitionLine,
-)
+from torch._inductor.codegen import wrapper as inductor
+from torch._inductor.codegen.cpp_utils import DTYPE_TO_CPP
 
-from wrapperir.diagnostics import Code
-from wrapperir.frontend.inductor.cpp_kernel import lower_cpp_kernel
-from wrapperir.frontend.inductor.layouts import lower_device
-from wrapperir.frontend.inductor.operands import described, lower_operand
-from wrapperir.frontend.inductor.scope import Scope
+from wrapperir import ir as wir
+from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.frontend.aten.values import lower_device
+from wrapperir.frontend.inductor.scope import BlockScope
 from wrapperir.frontend.inductor.triton_kernel import (
     launch_grid,
     lower_triton_kernel,
     runtime_values,
 )
+from wrapperir.frontend.inductor.values import described, lower_buffer, lower_dtype
 from wrapperir.frontend.provenance import origins_provenance
-from wrapperir.ir import Access, Expr, Language, Symbol, TensorParameter, runtime_parameters
-from wrapperir.ir import line as wir
 from wrapperir.symbolic import lower_sympy
 
 _MAX_NAME = 200
@@ -42,7 +36,9 @@ def kernel_name(name: str) -> str:
 
 
 def lower_definition(
-    scope: Scope, line: InductorDefinitionLine, call: KernelCallLine | None
+    scope: BlockScope,
+    line: inductor.KernelDefinitionLine,
+    call: inductor.KernelCallLine | None,
 ) -> None:
     """Lower a kernel's definition; ``call`` is its first call, which has its metadata.
 
@@ -52,8 +48,7 @@ def lower_definition(
     name = kernel_name(line.kernel_name)
     if name in scope.session.definitions or call is None:
         return
-    expression = ast.parse(line.kernel_body.strip(), mode="eval").body
-    match expression:
+    match ast.parse(line.kernel_body.strip(), mode="eval").body:
         case ast.Call(
             func=ast.Attribute(attr="cpp_pybinding"),
             args=[_, ast.Constant(value=str(source)), *_],
@@ -66,13 +61,70 @@ def lower_definition(
             written = scope.session.user_kernels.get(line.kernel_name)
             definition = lower_triton_kernel(name, source, call, written)
         case _:
-            raise Code.INDUCTOR_KERNEL.error(
-                f"kernel {name} is neither C++ nor Triton of Inductor's form"
-            )
+            raise _refused(f"kernel {name} is neither C++ nor Triton of Inductor's form")
     scope.session.definitions[name] = definition
 
 
-def lower_call(scope: Scope, line: KernelCallLine) -> None:
+_CPP_DTYPES = {name: lower_dtype(dtype) for dtype, name in DTYPE_TO_CPP.items()}
+_ENTRY_HEAD = re.compile(r'extern "C"[^(;{]*\bvoid\b[^(;{]*\bkernel\s*\(')
+_PARAMETER = re.compile(r"(const\s+)?([\w:<>]+)\s*(\*?)\s*(\w+)")
+_PREFIX = re.compile(r'#include\s+"[^"]*/[^"/]*\.h"')
+# No \b before it: the engine then looks for the word itself, which is far faster.
+_UPDATED = re.compile(r"atomic_add\w*\(\s*&?\s*(\w+)")
+PREFIX = "#include <torch/csrc/inductor/cpp_prefix.h>"
+
+
+def lower_cpp_kernel(name: str, source: str, declaration: str) -> wir.KernelDefinitionLine:
+    """Return the definition of a C++ kernel from its source and declaration.
+
+    A pointer to const is read, one named ``in_out`` or added to is read and written, any
+    other is written.  The include of the prefix by a path of this machine is replaced.
+
+    Raises:
+        DiagnosticError: WIR654, the declaration has no parameters that we know.
+    """
+    text = source.strip() + "\n"
+    updated = set(_UPDATED.findall(text))
+    head = _ENTRY_HEAD.search(declaration)
+    if head is None:
+        raise _unknown_parameters(name, declaration)
+    inside = declaration[head.end() : declaration.rindex(")")]
+    parts = [part.strip() for part in inside.split(",")]
+    return wir.KernelDefinitionLine(
+        name=name,
+        language=wir.Language.CPP,
+        parameters=tuple(_cpp_parameter(name, part, updated) for part in parts if part),
+        entry="kernel",
+        source=_PREFIX.sub(PREFIX, text),
+    )
+
+
+def _cpp_parameter(kernel: str, text: str, updated: set[str]) -> wir.Parameter:
+    match = _PARAMETER.fullmatch(text)
+    dtype = _CPP_DTYPES.get(match[2]) if match else None
+    if match is None or dtype is None:
+        raise _unknown_parameters(kernel, text)
+    constant, _, pointer, name = match.groups()
+    if not pointer:
+        return wir.ScalarParameter(name, dtype)
+    if constant:
+        access = wir.Access.READ
+    elif name.startswith("in_out") or name in updated:
+        access = wir.Access.READ_WRITE
+    else:
+        access = wir.Access.WRITE
+    return wir.BufferParameter(name, dtype, access)
+
+
+def _unknown_parameters(name: str, text: str) -> DiagnosticError:
+    return _refused(f"parameters of C++ kernel {name} are of an unknown form: {text!r}")
+
+
+def _refused(message: str) -> DiagnosticError:
+    return DiagnosticError.of(Code.INDUCTOR_KERNEL, message)
+
+
+def lower_call(scope: BlockScope, line: inductor.KernelCallLine) -> None:
     """Lower a kernel call; its grid and constants are the definition's.
 
     Raises:
@@ -85,8 +137,8 @@ def lower_call(scope: Scope, line: KernelCallLine) -> None:
 
 
 def append_call(
-    scope: Scope,
-    line: KernelCallLine,
+    scope: BlockScope,
+    line: inductor.KernelCallLine,
     name: str,
     kernels: Sequence[wir.KernelDefinitionLine],
     values: Sequence[Any],
@@ -97,47 +149,52 @@ def append_call(
     """
     arguments: list[wir.KernelArgument] = []
     written: list[str] = []
-    temporaries: list[str] = []
-    of_kernels = [runtime_parameters(kernel.parameters) for kernel in kernels]
+    of_kernels = [wir.runtime_parameters(kernel.parameters) for kernel in kernels]
     for position, (value, *parameters) in enumerate(zip(values, *of_kernels, strict=True)):
-        if not isinstance(parameters[0], TensorParameter):
+        if not isinstance(parameters[0], wir.TensorParameter):
             arguments.append(_scalar(scope, value))
             continue
-        buffer = _buffer(scope, value, temporaries)
+        named = isinstance(value, str)
+        buffer = scope.name(value) if named else lower_buffer(scope, described(value))
         arguments.append(wir.BufferRef(buffer))
         writes = False
         for kernel, parameter in zip(kernels, parameters, strict=True):
-            assert isinstance(parameter, TensorParameter)
+            assert isinstance(parameter, wir.TensorParameter)
             _note_access(scope, kernel.name, position, parameter, buffer)
             writes = writes or parameter.access.writes
         if writes:
             written.append(buffer)
     for buffer in written:
         scope.write(buffer)
+    computed = [scope.graph.name_to_buffer.get(name) for name in written]
+    origins = [origin for buffer in computed if buffer for origin in buffer.origins]
     scope.append(
         wir.KernelCallLine(
             kernel=name,
             arguments=tuple(arguments),
             device=lower_device(line.device),
             stream=scope.stream,
-            provenance=_provenance(scope, written),
+            provenance=origins_provenance(dict.fromkeys(origins), scope.session.facts),
         )
     )
-    scope.free_all(temporaries)
 
 
 def _note_access(
-    scope: Scope, kernel: str, position: int, parameter: TensorParameter, buffer: str
+    scope: BlockScope,
+    kernel: str,
+    position: int,
+    parameter: wir.TensorParameter,
+    buffer: str,
 ) -> None:
-    if parameter.access is Access.WRITE and scope.has_contents(buffer):
+    if parameter.access is wir.Access.WRITE and scope.has_contents(buffer):
         # The kernel may leave a part as it was.
-        scope.session.accesses[kernel, position] = Access.READ_WRITE
-    elif parameter.access is Access.READ_WRITE and not scope.is_initialized(buffer):
+        scope.session.accesses[kernel, position] = wir.Access.READ_WRITE
+    elif parameter.access is wir.Access.READ_WRITE and not scope.is_initialized(buffer):
         # It reads only what it wrote itself.
-        scope.session.accesses[kernel, position] = Access.WRITE
+        scope.session.accesses[kernel, position] = wir.Access.WRITE
 
 
-def launched(scope: Scope, line: KernelCallLine) -> wir.KernelDefinitionLine:
+def launched(scope: BlockScope, line: inductor.KernelCallLine) -> wir.KernelDefinitionLine:
     """Return the definition of the kernel that a call launches, with the call's grid.
 
     Calls of one kernel of the user's may each have another grid.
@@ -149,8 +206,8 @@ def launched(scope: Scope, line: KernelCallLine) -> wir.KernelDefinitionLine:
     definitions = scope.session.definitions
     definition = definitions.get(name)
     if not isinstance(definition, wir.KernelDefinitionLine):
-        raise Code.INDUCTOR_KERNEL.error(f"kernel {name} has no definition")
-    if definition.language is not Language.TRITON:
+        raise _refused(f"kernel {name} has no definition")
+    if definition.language is not wir.Language.TRITON:
         return definition
     grid = launch_grid(line, definition.parameters, dict(definition.constants))
     found = definition
@@ -164,21 +221,13 @@ def launched(scope: Scope, line: KernelCallLine) -> wir.KernelDefinitionLine:
     return found
 
 
-def _buffer(scope: Scope, value: Any, temporaries: list[str]) -> str:
-    if isinstance(value, str):
-        return scope.name(value)
-    operand = lower_operand(scope, described(value), temporaries, None)
-    assert isinstance(operand, wir.BufferRef)
-    return operand.name
-
-
-def _scalar(scope: Scope, value: Any) -> Expr:
-    if isinstance(value, SymbolicCallArg):
-        return scope.resolve(Symbol(value.inner.name))
+def _scalar(scope: BlockScope, value: Any) -> wir.Expr:
+    if isinstance(value, inductor.SymbolicCallArg):
+        return scope.resolve(wir.Symbol(value.inner.name))
     if isinstance(value, str):
         if scope.name(value) in scope.types:
             return _item(scope, scope.name(value))
-        return scope.resolve(Symbol(value))
+        return scope.resolve(wir.Symbol(value))
     if isinstance(value, sympy.Expr):
         return scope.resolve(lower_sympy(scope.graph.sizevars.simplify(value)))
     if isinstance(value, bool):
@@ -187,22 +236,11 @@ def _scalar(scope: Scope, value: Any) -> Expr:
     return value
 
 
-def _item(scope: Scope, name: str) -> Expr:
-    """Read the number that a kernel is to be given out of a one-element CPU tensor."""
+def _item(scope: BlockScope, name: str) -> wir.Expr:
+    """Read a kernel's scalar argument from a one-element CPU tensor."""
     symbol = scope.session.temporary("item")
-    type = scope.tensor(name)
-    kind = wir.SymbolKind.FLOAT if type.dtype.value[0] in "fb" else wir.SymbolKind.INT
-    scope.append(
-        wir.SymbolDefinitionLine(symbol=symbol, kind=kind, source=wir.ItemOf(name))
-    )
-    return Symbol(symbol)
-
-
-def _provenance(scope: Scope, written: list[str]) -> wir.Provenance | None:
-    """Return the provenance of the buffers that a kernel computes."""
-    origins: dict[Any, None] = {}
-    for name in written:
-        buffer: Any = scope.graph.name_to_buffer.get(name)
-        if buffer is not None:
-            origins.update(dict.fromkeys(buffer.origins))
-    return origins_provenance(origins, scope.session.facts)
+    is_float = scope.tensor(name).dtype.value[0] in "fb"
+    kind = wir.SymbolKind.FLOAT if is_float else wir.SymbolKind.INT
+    source = wir.ItemOf(name)
+    scope.append(wir.SymbolDefinitionLine(symbol=symbol, kind=kind, source=source))
+    return wir.Symbol(symbol)

@@ -1,21 +1,9 @@
 """State of one block under construction: lines, names, types, live and written names."""
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import sympy
-
-from wrapperir.ir import (
-    BodyLine,
-    Expr,
-    FreeLine,
-    Provenance,
-    ReinterpretLine,
-    ReuseLine,
-    TensorType,
-    ValueType,
-    substitute,
-)
+from wrapperir import ir as wir
+from wrapperir.frontend.provenance import origins_provenance
 
 if TYPE_CHECKING:
     from torch._inductor.graph import GraphLowering
@@ -23,53 +11,59 @@ if TYPE_CHECKING:
     from wrapperir.frontend.inductor.session import Session
 
 
-class Scope:
+class BlockScope:
     """One block under construction.
 
     ``borrowed`` names may not be given away: inputs, constants, parameters of a block.
     ``freeable`` are the borrowed names that ``free`` may drop: a program's inputs.
+    ``temporaries`` are freed after the line that is being lowered, and ``at`` is where
+    that line came from.
     """
 
     def __init__(
-        self,
-        session: "Session",
-        graph: "GraphLowering",
-        *,
-        nested: bool,
-        suffix: str = "",
+        self, session: "Session", graph: "GraphLowering", *, nested: bool, suffix: str = ""
     ) -> None:
-        """Start an empty block of ``graph``; ``suffix`` is put to its names."""
+        """Start an empty block of ``graph``; ``suffix`` is appended to its names."""
         self.session = session
         self.graph = graph
         self.nested = nested
         self._suffix = suffix
-        self.lines: list[BodyLine] = []
-        self.types: dict[str, ValueType] = {}
+        self.lines: list[wir.BodyLine] = []
+        self.at: wir.Provenance | None = None
+        self.temporaries: list[str] = []
+        self.names: dict[str, str] = {}
+        self.types: dict[str, wir.ValueType] = {}
         self.live: dict[str, None] = {}
         self.borrowed: set[str] = set()
         self.freeable: set[str] = set()
         self.merged: set[str] = set()
         self.results: dict[str, tuple[str, ...]] = {}
-        self.precomputed: dict[str, Expr] = {}
+        self.precomputed: dict[str, wir.Expr] = {}
         self.symbols: set[str] = set()
         self.stream = 0
         self.written: set[str] = set()
         self.mutated: set[str] = set()
-        self._names: dict[str, str] = {}
         self._bases: dict[str, str] = {}
         self._begun: set[str] = set()
         self._initialized: set[str] = set()
 
+    def enter(self, node: Any) -> None:
+        """Give the lines that follow the provenance of one of Inductor's nodes."""
+        self.at = origins_provenance(node.origins, self.session.facts)
+
+    def finish_line(self) -> None:
+        """Free the temporaries of the line that was lowered."""
+        for name in self.temporaries:
+            self.free(name)
+        self.temporaries.clear()
+        self.at = None
+
     def name(self, inductor: str) -> str:
         """Return the program's name for one of Inductor's."""
-        known = self._names.get(inductor)
+        known = self.names.get(inductor)
         return f"{inductor}{self._suffix}" if known is None else known
 
-    def rename(self, inductor: str, name: str) -> None:
-        """Have a name of Inductor's stand for another in the program."""
-        self._names[inductor] = name
-
-    def borrow(self, name: str, type: ValueType, *, freeable: bool = False) -> None:
+    def borrow(self, name: str, type: wir.ValueType, *, freeable: bool = False) -> None:
         """Add a name that the block is given; its memory has contents."""
         self.types[name] = type
         self.borrowed.add(name)
@@ -77,23 +71,21 @@ class Scope:
         if freeable:
             self.freeable.add(name)
 
-    def define(self, name: str, type: ValueType) -> None:
+    def define(self, name: str, type: wir.ValueType) -> None:
         """Note that the line appended next or last defines a name."""
         self.types[name] = type
         self.live[name] = None
 
-    def tensor(self, name: str) -> TensorType:
+    def tensor(self, name: str) -> wir.TensorType:
         """Return the type of a tensor that is in scope."""
         type = self.types[name]
-        assert isinstance(type, TensorType), name
+        assert isinstance(type, wir.TensorType), name
         return type
 
-    def reinterpret(
-        self, result: str, source: str, type: TensorType, at: Provenance | None
-    ) -> None:
+    def reinterpret(self, result: str, source: str, type: wir.TensorType) -> None:
         """Append a view."""
-        self.lines.append(
-            ReinterpretLine(result=result, source=source, type=type, provenance=at)
+        self.append(
+            wir.ReinterpretLine(result=result, source=source, type=type, provenance=self.at)
         )
         self.define(result, type)
         self._bases[result] = source
@@ -102,21 +94,22 @@ class Scope:
         elif self.is_initialized(source):
             self._initialized.add(result)
 
-    def view(self, source: str, type: TensorType, at: Provenance | None) -> str:
-        """Append a view under a new name and return the name."""
+    def view(self, source: str, type: wir.TensorType) -> str:
+        """Append a view under a new name, a temporary, and return the name."""
         name = self.session.temporary("view")
-        self.reinterpret(name, source, type, at)
+        self.reinterpret(name, source, type)
+        self.temporaries.append(name)
         return name
 
-    def reuse(self, result: str, source: str, type: TensorType) -> None:
+    def reuse(self, result: str, source: str, type: wir.TensorType) -> None:
         """Append a reuse; a view and a free if the source is borrowed."""
         if source in self.borrowed:
-            self.reinterpret(result, source, type, None)
+            self.reinterpret(result, source, type)
             self.mutated.add(source)
             self.written.discard(result)
             self.free(source)
             return
-        self.lines.append(ReuseLine(result=result, source=source, type=type))
+        self.append(wir.ReuseLine(result=result, source=source, type=type))
         self.live.pop(source, None)
         self.define(result, type)
         if source in self._bases:
@@ -132,15 +125,10 @@ class Scope:
             self.freeable.discard(name)
         else:
             return
-        self.lines.append(FreeLine(buffer=name))
-
-    def free_all(self, names: Iterable[str]) -> None:
-        """Free the temporaries of one line."""
-        for name in names:
-            self.free(name)
+        self.append(wir.FreeLine(buffer=name))
 
     def write(self, name: str) -> None:
-        """Note that a line wrote to a name, and so to a part of what it views."""
+        """Note that a line wrote to a name, and so to a part of its base."""
         self.written.add(name)
         while name in self._bases:
             name = self._bases[name]
@@ -149,7 +137,7 @@ class Scope:
             self.mutated.add(name)
 
     def has_contents(self, name: str) -> bool:
-        """Say whether something of the memory under a name was written before."""
+        """Say whether some of the memory under a name was written before."""
         return name in self.written or name in self._begun
 
     def is_initialized(self, name: str) -> bool:
@@ -157,29 +145,15 @@ class Scope:
         return self.has_contents(name) or name in self._initialized
 
     def is_view_of_borrowed(self, name: str) -> bool:
-        """Say whether a name is borrowed or a view of what is."""
+        """Say whether a name is borrowed or a view of a borrowed name."""
         while name in self._bases:
             name = self._bases[name]
         return name in self.borrowed
 
-    def append(self, line: BodyLine) -> None:
-        """Append a line that neither defines nor drops a value."""
+    def append(self, line: wir.BodyLine) -> None:
+        """Append a line."""
         self.lines.append(line)
 
-    def resolve(self, expr: Expr) -> Expr:
+    def resolve(self, expr: wir.Expr) -> wir.Expr:
         """Return an expression with this block's precomputed sizes put in."""
-        return substitute(expr, self.precomputed) if self.precomputed else expr
-
-
-def symbol_range(
-    graph: "GraphLowering", symbol: sympy.Symbol
-) -> tuple[int | None, int | None]:
-    """Return the inclusive bounds of an integer symbol; ``None`` where there is none."""
-    bounds = graph.sizevars.shape_env.var_to_range.get(symbol)
-    if bounds is None:
-        return None, None
-    return _whole(bounds.lower), _whole(bounds.upper)
-
-
-def _whole(bound: object) -> int | None:
-    return int(bound) if isinstance(bound, sympy.Integer) else None
+        return wir.substitute(expr, self.precomputed) if self.precomputed else expr

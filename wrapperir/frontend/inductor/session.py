@@ -19,7 +19,7 @@ from wrapperir.ir import Access, DefinitionLine, Program
 if TYPE_CHECKING:
     from torch._inductor.graph import GraphLowering
 
-    from wrapperir.emit import Loaded
+    from wrapperir.emit import Loaded, Value
     from wrapperir.frontend.inductor.wrapper import CaptureWrapper
 
 
@@ -100,7 +100,3 @@ class Session:
         """Build the program of the outermost graph and compile it."""
         lowered = build.build_program(wrapper)
         return CapturedModule(lowered.program, self.compile(lowered))
-
-
-if TYPE_CHECKING:
-    from wrapperir.emit import Loaded, Value

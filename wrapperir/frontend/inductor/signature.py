@@ -2,43 +2,35 @@
 """Signature of an exported program, where it differs from the graph Inductor compiles."""
 
 import re
-from collections.abc import Iterator
-from typing import Any, NoReturn, cast
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
 
 import torch
 from attrs import define, evolve, field
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, OutputKind
+from torch.export.graph_signature import InputKind
 
-from wrapperir.diagnostics import Code
+from wrapperir import ir as wir
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend import Lowered
+from wrapperir.frontend.aten.signature import (
+    HELD,
+    MUTATIONS,
+    RETURNED,
+    held_tensor,
+    inputs_by_target,
+    unsupported,
+)
 from wrapperir.frontend.aten.values import NO_VALUE, lower_type
-from wrapperir.frontend.bound_constants import bind_constants
-from wrapperir.ir import (
-    Argument,
-    AssertScalarLine,
-    ExprOp,
-    Input,
-    Symbol,
-    SymbolDefinitionLine,
-    SymbolKind,
-    ValueOf,
-    compare,
-)
+from wrapperir.ir.mentions import source_buffer
+from wrapperir.passes.rewrite_expressions import rewrite_expressions
 
-_HELD = frozenset({InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR})
-_RETURNED = frozenset({OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT})
-_MUTATIONS = frozenset(
-    kind
-    for name in ("BUFFER_MUTATION", "PARAMETER_MUTATION", "USER_INPUT_MUTATION")
-    if (kind := getattr(OutputKind, name, None)) is not None
-)
 _TRACED = (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)
 _FIXED = (bool, int, float, str, type(None))
 
 
 @define
-class Signature:
+class ExportedSignature:
     """Inputs and outputs in order, and the tensors that the module holds.
 
     ``placeholders`` name the graph's, held tensors among them; ``keys`` has the held.
@@ -67,35 +59,39 @@ class Signature:
         program = evolve(
             program,
             inputs=tuple(
-                taken[name] if name in taken else Input(name=name, type=_fixed_type(value))
+                taken[name]
+                if name in taken
+                else wir.Input(name=name, type=_fixed_type(value))
                 for name, value in self.inputs
             ),
             symbols=(*program.symbols, *_fixed_symbols(fixed)),
             lines=(*_float_checks(fixed), *program.lines),
-            outputs=cast(tuple[Argument, ...], tuple(outputs)),
+            outputs=cast(tuple[wir.Argument, ...], tuple(outputs)),
         )
         return Lowered(program, tensors)
 
 
-def _fixed_symbols(fixed: list[tuple[str, Any]]) -> Iterator[SymbolDefinitionLine]:
+def _fixed_symbols(fixed: list[tuple[str, Any]]) -> Iterator[wir.SymbolDefinitionLine]:
     """Yield a symbol for each number; the range of a whole one is the number itself."""
     for name, value in fixed:
-        source, symbol = ValueOf(name), f"{name}_value"
+        source, symbol = wir.ValueOf(name), f"{name}_value"
         if isinstance(value, float):
-            yield SymbolDefinitionLine(symbol=symbol, kind=SymbolKind.FLOAT, source=source)
+            yield wir.SymbolDefinitionLine(
+                symbol=symbol, kind=wir.SymbolKind.FLOAT, source=source
+            )
         elif isinstance(value, int):
             whole = int(value)
-            yield SymbolDefinitionLine(
+            yield wir.SymbolDefinitionLine(
                 symbol=symbol, lower=whole, upper=whole, source=source
             )
 
 
-def _float_checks(fixed: list[tuple[str, Any]]) -> Iterator[AssertScalarLine]:
+def _float_checks(fixed: list[tuple[str, Any]]) -> Iterator[wir.AssertScalarLine]:
     for name, value in fixed:
         if isinstance(value, float):
-            condition = compare(ExprOp.EQ, Symbol(f"{name}_value"), value)
+            condition = wir.compare(wir.ExprOp.EQ, wir.Symbol(f"{name}_value"), value)
             message = f"compiled for {value} as %{name}"
-            yield AssertScalarLine(condition=condition, message=message)
+            yield wir.AssertScalarLine(condition=condition, message=message)
 
 
 def _fixed_type(value: Any) -> Any:
@@ -116,7 +112,9 @@ def _beside(
     return evolve(lowered.program, constants=tuple(constants)), tensors
 
 
-def plain_graph(exported: ExportedProgram) -> tuple[torch.fx.GraphModule, Signature]:
+def plain_graph(
+    exported: ExportedProgram,
+) -> tuple[torch.fx.GraphModule, ExportedSignature]:
     """Return the graph with all it needs as inputs, and what to make of its program.
 
     Values that it was specialised for are neither taken nor returned, and what it says it
@@ -125,7 +123,7 @@ def plain_graph(exported: ExportedProgram) -> tuple[torch.fx.GraphModule, Signat
     Raises:
         DiagnosticError: WIR605, the signature has what a program cannot carry.
     """
-    signature = Signature()
+    signature = ExportedSignature()
     graph = torch.fx.Graph()
     values: dict[torch.fx.Node, Any] = {}
     held: dict[Any, torch.fx.Node] = {}
@@ -133,12 +131,15 @@ def plain_graph(exported: ExportedProgram) -> tuple[torch.fx.GraphModule, Signat
     for node in exported.graph.nodes:
         if node.op == "placeholder":
             spec = next(specs)
-            if spec.kind in _HELD:
-                tensor = _held_tensor(exported, node, spec)
+            if spec.kind in HELD:
+                tensor = held_tensor(exported, node, spec).detach()
                 known = held.get(_place(tensor))
                 if known is None:
                     known = graph.node_copy(node)
-                    _hold(signature, node, str(spec.target), tensor)
+                    name = _new_name(node.name, signature)
+                    signature.placeholders.append(name)
+                    signature.keys[name] = str(spec.target)
+                    signature.tensors[str(spec.target)] = tensor
                     held[_place(tensor)] = known
                 values[node] = known
             else:
@@ -150,16 +151,6 @@ def plain_graph(exported: ExportedProgram) -> tuple[torch.fx.GraphModule, Signat
     return torch.fx.GraphModule(exported.graph_module, graph), signature
 
 
-def _held_tensor(exported: ExportedProgram, node: torch.fx.Node, spec: Any) -> torch.Tensor:
-    key = str(spec.target)
-    tensor: Any = exported.state_dict.get(key)
-    if tensor is None:
-        tensor = exported.constants.get(key)
-    if not isinstance(tensor, torch.Tensor):
-        _refuse(f"input {node.name} is a constant without a tensor, {key}")
-    return tensor.detach()
-
-
 def _place(tensor: torch.Tensor) -> tuple[object, ...]:
     """Return what tensors have in common that are one, such as weights that are tied."""
     if tensor.layout is not torch.strided or tensor.numel() == 0:
@@ -167,21 +158,12 @@ def _place(tensor: torch.Tensor) -> tuple[object, ...]:
     return (tensor.data_ptr(), tensor.dtype, tensor.size(), tensor.stride(), tensor.device)
 
 
-def _hold(
-    signature: Signature, node: torch.fx.Node, key: str, tensor: torch.Tensor
-) -> None:
-    name = _new_name(node.name, signature)
-    signature.placeholders.append(name)
-    signature.keys[name] = key
-    signature.tensors[key] = tensor
-
-
 def _take(
-    graph: torch.fx.Graph, node: torch.fx.Node, spec: Any, signature: Signature
+    graph: torch.fx.Graph, node: torch.fx.Node, spec: Any, signature: ExportedSignature
 ) -> Any:
     value = node.meta.get("val")
     if spec.kind is not InputKind.USER_INPUT or not isinstance(value, _TRACED + _FIXED):
-        _refuse(f"input {node.name} is a {spec.kind.name}")
+        raise unsupported(f"input {node.name} is a {spec.kind.name}")
     name = _new_name(node.name, signature)
     signature.inputs.append((name, value))
     if isinstance(value, _FIXED):
@@ -190,7 +172,7 @@ def _take(
     return graph.node_copy(node)
 
 
-def _new_name(name: str, signature: Signature) -> str:
+def _new_name(name: str, signature: ExportedSignature) -> str:
     """Return a name that neither an input nor anything of Inductor's has.
 
     Inductor numbers what it names; what is exported begins names of held tensors so.
@@ -208,25 +190,19 @@ def _returned(
     output: torch.fx.Node,
     values: dict[torch.fx.Node, Any],
     exported: ExportedProgram,
-    signature: Signature,
+    signature: ExportedSignature,
 ) -> list[Any]:
-    inputs = {node.name: node for node in exported.graph.find_nodes(op="placeholder")}
-    held = {
-        str(spec.target): inputs[spec.arg.name]
-        for spec in exported.graph_signature.input_specs
-        if spec.target is not None
-    }
+    inputs = inputs_by_target(exported)
     returned: list[Any] = []
     results: Any = output.args[0]
     for result, spec in zip(results, exported.graph_signature.output_specs, strict=True):
         value = values[result] if isinstance(result, torch.fx.Node) else result
-        if spec.kind in _MUTATIONS:
-            target = str(spec.target)
-            written = values[inputs[target] if target in inputs else held[target]]
+        if spec.kind in MUTATIONS:
+            written = values[inputs[str(spec.target)]]
             graph.call_function(torch.ops.aten.copy_.default, (written, value))
-        elif spec.kind not in _RETURNED or isinstance(value, str):
+        elif spec.kind not in RETURNED or isinstance(value, str):
             what = "a string" if isinstance(value, str) else f"a {spec.kind.name}"
-            _refuse(f"an output is {what}")
+            raise unsupported(f"an output is {what}")
         elif isinstance(value, torch.fx.Node):
             signature.outputs.append(...)
             returned.append(value)
@@ -235,5 +211,62 @@ def _returned(
     return returned
 
 
-def _refuse(what: str) -> NoReturn:
-    raise Code.UNSUPPORTED_SIGNATURE.error(f"{what}, which a program cannot carry")
+_FOR_INPUTS = (wir.FreeLine, wir.AssertSizeStrideLine)
+
+
+def bind_constants(program: wir.Program, keys: Mapping[str, str]) -> wir.Program:
+    """Return the program with the inputs that ``keys`` names as constants of those keys.
+
+    They are constants in the order of ``keys``, before those that the program has.  An
+    input that is written is a constant that is.  Lines that free them go, and those that
+    check their size and stride: constants are checked where they are loaded.
+
+    Raises:
+        DiagnosticError: WIR605, a size or place of such an input is not fixed.
+    """
+    inputs = {input.name: input for input in program.inputs}
+    fixed = {
+        line.symbol: _fixed(line)
+        for line in program.symbols
+        if source_buffer(line.source) in keys
+    }
+
+    def put_in(expr: wir.Symbol | wir.Operation) -> wir.Expr:
+        return wir.substitute(expr, fixed)
+
+    bound = evolve(
+        program,
+        inputs=tuple(input for input in program.inputs if input.name not in keys),
+        symbols=tuple(line for line in program.symbols if line.symbol not in fixed),
+        constants=(
+            *(_constant(inputs[name], key) for name, key in keys.items()),
+            *program.constants,
+        ),
+        lines=tuple(
+            line
+            for line in program.lines
+            if not (isinstance(line, _FOR_INPUTS) and line.buffer in keys)
+        ),
+    )
+    return rewrite_expressions(bound, put_in) if fixed else bound
+
+
+def _constant(input: wir.Input, key: str) -> wir.ConstantInput:
+    if not isinstance(input.type, wir.TensorType):
+        raise _not_fixed(f"%{input.name} is not a tensor")
+    return wir.ConstantInput(
+        name=input.name, type=input.type, key=key, mutated=input.mutated
+    )
+
+
+def _fixed(line: wir.SymbolDefinitionLine) -> int:
+    if line.lower is None or line.lower != line.upper:
+        raise _not_fixed(f"{line.symbol} is not the same in each call")
+    return line.lower
+
+
+def _not_fixed(what: str) -> DiagnosticError:
+    return DiagnosticError.of(
+        Code.UNSUPPORTED_SIGNATURE,
+        f"{what}, so a tensor kept outside the program cannot be bound to it",
+    )

@@ -16,10 +16,9 @@ from attrs import frozen
 from torch._inductor import ir, lowering
 from torch._inductor.virtualized import V
 
+from wrapperir import ir as wir
 from wrapperir.frontend.inductor import versions
-from wrapperir.frontend.inductor.scope import Scope
-from wrapperir.ir import Expr, Symbol
-from wrapperir.ir import line as wir
+from wrapperir.frontend.inductor.scope import BlockScope
 from wrapperir.symbolic import lower_size
 
 _OPERATORS: tuple[Any, ...] = (
@@ -105,7 +104,7 @@ class Place:
     only returned.
     """
 
-    offset: Expr
+    offset: wir.Expr
     fixed: int | None = None
     read: bool = False
 
@@ -121,7 +120,7 @@ def input_places(graph: Any) -> dict[str, Place]:
         name = _viewed_input(node)
         if name is None or name not in offsets:
             continue
-        offset: Expr = lower_size(offsets[name])
+        offset: wir.Expr = lower_size(offsets[name])
         known = places.get(name)
         # What is only returned, AOTAutograd makes anew from what the caller gave.
         read = any(user.op != "output" for user in node.users)
@@ -129,7 +128,7 @@ def input_places(graph: Any) -> dict[str, Place]:
             places[name] = Place(offset)
         elif offset or read:
             read = read or (known is not None and known.read)
-            places[name] = Place(Symbol(f"{name}_offset"), offset, read)
+            places[name] = Place(wir.Symbol(f"{name}_offset"), offset, read)
     return places
 
 
@@ -143,7 +142,9 @@ def _viewed_input(node: torch.fx.Node) -> str | None:
     return str(source.target) if source.op == "placeholder" else None
 
 
-def place_symbols(scope: Scope, places: dict[str, Place]) -> list[wir.SymbolDefinitionLine]:
+def place_symbols(
+    scope: BlockScope, places: dict[str, Place]
+) -> list[wir.SymbolDefinitionLine]:
     """Return the symbols that name storage offsets of inputs, unless an input gives them.
 
     Nothing guards an offset that Inductor assumed: if views are read at it, the range of
@@ -151,7 +152,7 @@ def place_symbols(scope: Scope, places: dict[str, Place]) -> list[wir.SymbolDefi
     """
     found: list[wir.SymbolDefinitionLine] = []
     for name, place in places.items():
-        if isinstance(place.offset, Symbol) and place.offset.name not in scope.symbols:
+        if isinstance(place.offset, wir.Symbol) and place.offset.name not in scope.symbols:
             scope.symbols.add(place.offset.name)
             guarded = place.fixed if place.read else None
             found.append(

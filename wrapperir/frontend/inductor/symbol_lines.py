@@ -1,13 +1,11 @@
-"""Lowering of symbols: sizes read from tensors, items, precomputed sizes, checks."""
+"""Lowering of symbols and checks: sizes read from tensors, items, precomputed sizes."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import sympy
-from torch._inductor.codegen.wrapper import (
-    DynamicScalarLine,
-    SymbolicCallArgLine,
-    UnbackedSymbolDefsLine,
-)
+from torch._inductor.codegen import wrapper as inductor
+from torch._inductor.utils import GPU_ALIGN_BYTES
 from torch.fx.experimental.symbolic_shapes import (
     CallMethodKey,
     ConvertIntKey,
@@ -16,75 +14,58 @@ from torch.fx.experimental.symbolic_shapes import (
 from torch.utils import _pytree as pytree
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.frontend.inductor.layouts import lower_shape
-from wrapperir.frontend.inductor.operands import lower_operand
-from wrapperir.frontend.inductor.records import (
-    AlignmentLine,
-    NotNanLine,
-    SizeStrideLine,
-    SymbolLine,
-)
-from wrapperir.frontend.inductor.scope import Scope, symbol_range
-from wrapperir.ir import (
-    ExprOp,
-    Symbol,
-    SymbolKind,
-    SymbolSource,
-    TupleType,
-    ValueType,
-    compare,
-    floordiv,
-    mod,
-)
-from wrapperir.ir import line as wir
+from wrapperir.frontend.inductor.scope import BlockScope
+from wrapperir.frontend.inductor.values import lower_buffer, lower_shape
 from wrapperir.symbolic import lower_sympy
 
 _FLOAT_SYMBOLS = (SymT.FLOAT, SymT.UNBACKED_FLOAT)
 
 
 def define_symbol(
-    scope: Scope, symbol: sympy.Symbol, source: SymbolSource
+    scope: BlockScope, symbol: sympy.Symbol, source: wir.SymbolSource
 ) -> wir.SymbolDefinitionLine:
-    """Return the line that defines a symbol, with what is known of its range."""
+    """Return the line that defines a symbol, with the known bounds of its value."""
     scope.symbols.add(symbol.name)
     if symbol_is_type(symbol, _FLOAT_SYMBOLS):
         return wir.SymbolDefinitionLine(
-            symbol=symbol.name, kind=SymbolKind.FLOAT, source=source
+            symbol=symbol.name, kind=wir.SymbolKind.FLOAT, source=source
         )
-    lower, upper = symbol_range(scope.graph, symbol)
+    bounds = scope.graph.sizevars.shape_env.var_to_range.get(symbol)
+    lower, upper = (None, None) if bounds is None else (bounds.lower, bounds.upper)
     return wir.SymbolDefinitionLine(
-        symbol=symbol.name, lower=lower, upper=upper, source=source
+        symbol=symbol.name,
+        lower=int(lower) if isinstance(lower, sympy.Integer) else None,
+        upper=int(upper) if isinstance(upper, sympy.Integer) else None,
+        source=source,
     )
 
 
-def lower_dynamic_scalar(scope: Scope, line: DynamicScalarLine) -> None:
+def lower_dynamic_scalar(scope: BlockScope, line: inductor.DynamicScalarLine) -> None:
     """Lower ``.item()``; an item that a size divides is checked to be a multiple."""
     node = line.node
-    temporaries: list[str] = []
-    operand = lower_operand(scope, node.inputs[0], temporaries, None)
-    assert isinstance(operand, wir.BufferRef)
-    item = wir.ItemOf(operand.name)
-    keys = tuple(node.keypath)
-    if keys and isinstance(keys[0], DivideByKey):
-        whole = f"{node.sym.name}_undivided"
-        divisor = int(keys[0].divisor)
-        scope.append(wir.SymbolDefinitionLine(symbol=whole, source=item))
-        scope.append(
-            wir.AssertScalarLine(
-                condition=compare(ExprOp.EQ, mod(Symbol(whole), divisor), 0),
-                message=f"{whole} is not divisible by {divisor}",
+    item = wir.ItemOf(lower_buffer(scope, node.inputs[0]))
+    match tuple(node.keypath):
+        case (DivideByKey(divisor=divisor), *_):
+            whole, count = f"{node.sym.name}_undivided", int(divisor)
+            rest = wir.mod(wir.Symbol(whole), count)
+            scope.append(wir.SymbolDefinitionLine(symbol=whole, source=item))
+            scope.append(
+                wir.AssertScalarLine(
+                    condition=wir.compare(wir.ExprOp.EQ, rest, 0),
+                    message=f"{whole} is not divisible by {count}",
+                )
             )
-        )
-        scope.append(define_symbol(scope, node.sym, floordiv(Symbol(whole), divisor)))
-    elif not keys or isinstance(keys[0], ConvertIntKey):
-        scope.append(define_symbol(scope, node.sym, item))
-    else:
-        raise _bad_path(node.sym, keys)
-    scope.free_all(temporaries)
+            quotient = wir.floordiv(wir.Symbol(whole), count)
+            scope.append(define_symbol(scope, node.sym, quotient))
+        case () | (ConvertIntKey(), *_):
+            scope.append(define_symbol(scope, node.sym, item))
+        case keys:
+            raise _bad_path(node.sym, keys)
 
 
-def lower_symbolic_argument(scope: Scope, line: SymbolicCallArgLine) -> None:
+def lower_symbolic_argument(scope: BlockScope, line: inductor.SymbolicCallArgLine) -> None:
     """Lower a size that is computed once and passed to kernels.
 
     A launch extent is put in where it is used: each launch has its own.  A precomputed
@@ -100,28 +81,22 @@ def lower_symbolic_argument(scope: Scope, line: SymbolicCallArgLine) -> None:
         scope.append(wir.SymbolDefinitionLine(symbol=symbol.name, source=expr))
 
 
-def lower_symbol(scope: Scope, line: SymbolLine) -> None:
+def lower_symbol(scope: BlockScope, symbol: sympy.Symbol, expr: wir.Expr) -> None:
     """Lower a symbol that an expression defines."""
-    scope.append(define_symbol(scope, line.symbol, scope.resolve(line.expr)))
+    scope.append(define_symbol(scope, symbol, scope.resolve(expr)))
 
 
-def lower_unbacked_definitions(scope: Scope, line: UnbackedSymbolDefsLine) -> None:
+def lower_unbacked_definitions(
+    scope: BlockScope, line: inductor.UnbackedSymbolDefsLine
+) -> None:
     """Lower symbols that are read from an operator's results."""
-    temporaries: list[str] = []
     for symbol, path in (line.unbacked_bindings or {}).items():
         if symbol.name not in scope.symbols:
-            _lower_path(scope, symbol, line.output_name, tuple(path), temporaries)
-    # Only after the last: nothing but definitions may stand between an operator and the
-    # symbols of its results' types.
-    scope.free_all(temporaries)
+            _lower_path(scope, symbol, line.output_name, tuple(path))
 
 
 def _lower_path(
-    scope: Scope,
-    symbol: sympy.Symbol,
-    name: str,
-    path: tuple[Any, ...],
-    temporaries: list[str],
+    scope: BlockScope, symbol: sympy.Symbol, name: str, path: tuple[Any, ...]
 ) -> None:
     """Append the lines that read a symbol from a value, along a path into it."""
     if name in scope.results:
@@ -133,7 +108,7 @@ def _lower_path(
     while path and isinstance(path[0], pytree.SequenceKey):
         indices.append(path[0].idx)
         path = path[1:]
-    if indices and isinstance(scope.types[name], TupleType):
+    if indices and isinstance(scope.types[name], wir.TupleType):
         element = scope.session.temporary("element")
         type = element_type(scope.types[name], indices)
         scope.append(
@@ -142,29 +117,29 @@ def _lower_path(
             )
         )
         scope.define(element, type)
-        temporaries.append(element)
+        scope.temporaries.append(element)
         name = element
     source, rest = _read(name, path, symbol)
     if rest and isinstance(rest[0], DivideByKey):
         whole = f"{symbol.name}_undivided"
         scope.append(wir.SymbolDefinitionLine(symbol=whole, source=source))
-        source, rest = floordiv(Symbol(whole), int(rest[0].divisor)), rest[1:]
+        source, rest = wir.floordiv(wir.Symbol(whole), int(rest[0].divisor)), rest[1:]
     if rest and not isinstance(rest[0], ConvertIntKey):
         raise _bad_path(symbol, path)
     scope.append(define_symbol(scope, symbol, source))
 
 
-def element_type(type: ValueType, indices: list[int] | tuple[int, ...]) -> ValueType:
+def element_type(type: wir.ValueType, indices: Sequence[int]) -> wir.ValueType:
     """Return the type of an element of a nested tuple."""
     for index in indices:
-        assert isinstance(type, TupleType)
+        assert isinstance(type, wir.TupleType)
         type = type.elements[index]
     return type
 
 
 def _read(
     name: str, path: tuple[Any, ...], symbol: sympy.Symbol
-) -> tuple[SymbolSource, tuple[Any, ...]]:
+) -> tuple[wir.SymbolSource, tuple[Any, ...]]:
     match path:
         case (CallMethodKey(name="size"), pytree.SequenceKey(idx=dim), *rest):
             return wir.SizeOf(name, dim), tuple(rest)
@@ -181,34 +156,34 @@ def _read(
 
 
 def _bad_path(symbol: sympy.Symbol, path: tuple[Any, ...]) -> DiagnosticError:
-    return Code.INDUCTOR_LINE.error(
-        f"symbol {symbol} is read along a path of an unknown kind: {path}"
+    return DiagnosticError.of(
+        Code.INDUCTOR_LINE,
+        f"symbol {symbol} is read along a path of an unknown kind: {path}",
     )
 
 
-def lower_size_stride(scope: Scope, line: SizeStrideLine) -> None:
+def lower_size_stride(
+    scope: BlockScope, name: str, size: Sequence[Any], stride: Sequence[Any], message: str
+) -> None:
     """Lower a check of a tensor's size and stride."""
     scope.append(
         wir.AssertSizeStrideLine(
-            buffer=scope.name(line.name),
-            size=lower_shape(line.size),
-            stride=lower_shape(line.stride),
-            message=line.op_name,
+            buffer=scope.name(name),
+            size=lower_shape(size),
+            stride=lower_shape(stride),
+            message=message,
         )
     )
 
 
-def lower_alignment(scope: Scope, line: AlignmentLine) -> None:
-    """Lower a check of a tensor's alignment."""
+def lower_alignment(scope: BlockScope, name: str, message: str) -> None:
+    """Lower a check that a tensor is aligned as kernels for GPUs expect."""
+    buffer = scope.name(name)
     scope.append(
-        wir.AssertAlignmentLine(
-            buffer=scope.name(line.name),
-            bytes=line.bytes,
-            message=line.op_name,
-        )
+        wir.AssertAlignmentLine(buffer=buffer, bytes=GPU_ALIGN_BYTES, message=message)
     )
 
 
-def lower_not_nan(scope: Scope, line: NotNanLine) -> None:
-    """Lower a check for NaN and infinity."""
-    scope.append(wir.AssertNotNanLine(buffer=scope.name(line.name)))
+def lower_not_nan(scope: BlockScope, name: str) -> None:
+    """Lower a check that a tensor holds no NaN and no infinity."""
+    scope.append(wir.AssertNotNanLine(buffer=scope.name(name)))

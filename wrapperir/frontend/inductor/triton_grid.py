@@ -1,7 +1,7 @@
 """Launch grids of Triton kernels as expressions.
 
-Each function is one of Inductor's strategies (``GridExpr`` of its Triton heuristics),
-which render text for the target; here they are built from the same numbers.
+Inductor's strategies (``GridExpr`` of its Triton heuristics) render text for the target;
+here grids are built from the same numbers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,24 +11,12 @@ from typing import Any, TypeAlias
 import sympy
 from torch._inductor.runtime.runtime_utils import get_max_y_grid
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.ir import (
-    Expr,
-    ExprOp,
-    Operation,
-    Symbol,
-    add,
-    ceildiv,
-    compare,
-    maximum,
-    mul,
-    substitute,
-    symbols_in,
-)
 from wrapperir.symbolic import lower_size
 from wrapperir.text import parse_expr
 
-Grid: TypeAlias = tuple[Expr, Expr, Expr]
+Grid: TypeAlias = tuple[wir.Expr, wir.Expr, wir.Expr]
 
 
 class _Sizes:
@@ -38,11 +26,12 @@ class _Sizes:
         self.meta = meta
         self._blocks = blocks
 
-    def block(self, name: str) -> Expr:
-        return Symbol(name) if name in self._blocks else 1
+    def block(self, name: str) -> wir.Expr:
+        return wir.Symbol(name) if name in self._blocks else 1
 
-    def count(self, extent: str, block: str) -> Expr:
-        return ceildiv(Symbol(extent), self.block(block))
+    def count(self, axis: str) -> wir.Expr:
+        extent = wir.Symbol(f"{axis}numel")
+        return wir.ceildiv(extent, self.block(f"{axis.upper()}BLOCK"))
 
 
 def lower_grid(meta: Mapping[str, Any], blocks: frozenset[str]) -> Grid:
@@ -54,121 +43,101 @@ def lower_grid(meta: Mapping[str, Any], blocks: frozenset[str]) -> Grid:
     kind = meta["grid_type"]
     strategy = _STRATEGIES.get(kind)
     if strategy is None:
-        raise Code.INDUCTOR_KERNEL.error(f"launch grid {kind} is of an unknown form")
+        raise _refused(f"launch grid {kind} is of an unknown form")
     return strategy(_Sizes(meta, blocks))
 
 
-def _one(sizes: _Sizes) -> Grid:
-    return sizes.count("xnumel", "XBLOCK"), 1, 1
-
-
-def _two(sizes: _Sizes) -> Grid:
-    return sizes.count("xnumel", "XBLOCK"), sizes.count("ynumel", "YBLOCK"), 1
-
-
-def _three(sizes: _Sizes) -> Grid:
-    x, y, _ = _two(sizes)
-    return x, y, sizes.count("znumel", "ZBLOCK")
-
-
-def _batched(sizes: _Sizes) -> Grid:
-    x, y, z = _three(sizes)
-    return z, y, x
-
-
-def _folded(rows: Expr) -> tuple[Expr, Expr]:
+def _folded(rows: wir.Expr) -> tuple[wir.Expr, wir.Expr]:
     """Return y and z for more rows than y can count."""
-    layers = ceildiv(rows, get_max_y_grid())
-    # No rows are no layers, which nothing can be divided by.
-    return ceildiv(rows, maximum(layers, 1)), layers
-
-
-def _two_folded(sizes: _Sizes) -> Grid:
-    y, z = _folded(sizes.count("ynumel", "YBLOCK"))
-    return sizes.count("xnumel", "XBLOCK"), y, z
+    layers = wir.ceildiv(rows, get_max_y_grid())
+    # Without rows there are no layers, and a division by zero is to be avoided.
+    return wir.ceildiv(rows, wir.maximum(layers, 1)), layers
 
 
 def _mixed_order(sizes: _Sizes) -> Grid:
-    return sizes.count("xnumel", "RSPLIT_SIZE"), 1, 1
+    return wir.ceildiv(wir.Symbol("xnumel"), sizes.block("RSPLIT_SIZE")), 1, 1
 
 
-def _cooperative(sizes: _Sizes) -> Grid:
-    return sizes.block("RSPLIT"), sizes.count("xnumel", "XBLOCK"), 1
-
-
-def _split_scan(sizes: _Sizes) -> Grid:
-    return sizes.count("r0_numel", "R0_BLOCK"), Symbol("xnumel"), 1
-
-
-def _combined(sizes: _Sizes, x_of: Callable[[_Sizes, list[Expr]], Expr]) -> Grid:
+def _combined(sizes: _Sizes, count_x: Callable[[_Sizes, list[wir.Expr]], wir.Expr]) -> Grid:
     meta = sizes.meta["combo_grid_meta"]
     numbers = range(meta["num_kernels"])
-    extents = [_extent(meta, f"xnumel_{n}") for n in numbers]
-    x = x_of(sizes, extents)
+    x = count_x(sizes, [_extent(meta, f"xnumel_{n}") for n in numbers])
     if meta["min_blocks"]:
-        x = maximum(x, meta["min_blocks"])
+        x = wir.maximum(x, meta["min_blocks"])
     rows = [_extent(meta, f"ynumel_{n}") for n in numbers if f"ynumel_{n}" in meta]
-    if not rows:
+    if not rows or count_x is _flattened:
         return x, 1, 1
-    y, z = _folded(ceildiv(reduce(maximum, rows), sizes.block("YBLOCK")))
+    y, z = _folded(wir.ceildiv(reduce(wir.maximum, rows), sizes.block("YBLOCK")))
     return x, y, z
 
 
-def _extent(meta: Mapping[str, Any], name: str) -> Expr:
+def _extent(meta: Mapping[str, Any], name: str) -> wir.Expr:
     known: int | None = meta[name]
-    return Symbol(name) if known is None else known
+    return wir.Symbol(name) if known is None else known
 
 
-def _flat(sizes: _Sizes, number: int) -> bool:
+def _is_flat(sizes: _Sizes, number: int) -> bool:
     return bool(sizes.meta["combo_grid_meta"][f"no_x_dim_{number}"])
 
 
-def _sequential(sizes: _Sizes, extents: list[Expr]) -> Expr:
+def _sequential(sizes: _Sizes, extents: list[wir.Expr]) -> wir.Expr:
     counts = [
-        extent if _flat(sizes, n) else ceildiv(extent, sizes.block("XBLOCK"))
+        extent if _is_flat(sizes, n) else wir.ceildiv(extent, sizes.block("XBLOCK"))
         for n, extent in enumerate(extents)
     ]
-    return reduce(add, counts)
+    return reduce(wir.add, counts)
 
 
-def _round_robin(sizes: _Sizes, extents: list[Expr]) -> Expr:
-    flat = [extent for n, extent in enumerate(extents) if _flat(sizes, n)]
-    deep = [extent for n, extent in enumerate(extents) if not _flat(sizes, n)]
+def _round_robin(sizes: _Sizes, extents: list[wir.Expr]) -> wir.Expr:
+    flat = [extent for n, extent in enumerate(extents) if _is_flat(sizes, n)]
+    deep = [extent for n, extent in enumerate(extents) if not _is_flat(sizes, n)]
     if deep:
-        flat.append(ceildiv(reduce(maximum, deep), sizes.block("XBLOCK")))
-    return mul(reduce(maximum, flat), len(extents))
+        flat.append(wir.ceildiv(reduce(wir.maximum, deep), sizes.block("XBLOCK")))
+    return wir.mul(reduce(wir.maximum, flat), len(extents))
 
 
-def _flattened(sizes: _Sizes) -> Grid:
+def _flattened(sizes: _Sizes, extents: list[wir.Expr]) -> wir.Expr:
     meta = sizes.meta["combo_grid_meta"]
-    total: Expr = 0
-    for n in range(meta["num_kernels"]):
-        count = _extent(meta, f"xnumel_{n}")
-        if not _flat(sizes, n):
-            count = ceildiv(count, sizes.block(f"XBLOCK_{n}"))
+    total: wir.Expr = 0
+    for n, count in enumerate(extents):
+        if not _is_flat(sizes, n):
+            count = wir.ceildiv(count, sizes.block(f"XBLOCK_{n}"))
         if f"ynumel_{n}" in meta:
-            rows = ceildiv(_extent(meta, f"ynumel_{n}"), sizes.block(f"YBLOCK_{n}"))
-            count = mul(count, rows)
-        total = add(total, count)
-    return (maximum(total, meta["min_blocks"]) if meta["min_blocks"] else total), 1, 1
+            rows = _extent(meta, f"ynumel_{n}")
+            count = wir.mul(count, wir.ceildiv(rows, sizes.block(f"YBLOCK_{n}")))
+        total = wir.add(total, count)
+    return total
 
 
 _STRATEGIES: dict[str, Callable[[_Sizes], Grid]] = {
-    "Grid1D": _one,
-    "Grid2D": _two,
-    "Grid3D": _three,
-    "BatchMatmulGrid3D": _batched,
-    "Grid2DWithYZOverflow": _two_folded,
+    "Grid1D": lambda sizes: (sizes.count("x"), 1, 1),
+    "Grid2D": lambda sizes: (sizes.count("x"), sizes.count("y"), 1),
+    "Grid3D": lambda sizes: (sizes.count("x"), sizes.count("y"), sizes.count("z")),
+    "BatchMatmulGrid3D": lambda sizes: (
+        sizes.count("z"),
+        sizes.count("y"),
+        sizes.count("x"),
+    ),
+    "Grid2DWithYZOverflow": lambda sizes: (sizes.count("x"), *_folded(sizes.count("y"))),
     "MixOrderReductionGrid": _mixed_order,
-    "CooperativeReductionGrid": _cooperative,
-    "SplitScanGrid": _split_scan,
+    "CooperativeReductionGrid": lambda sizes: (
+        sizes.block("RSPLIT"),
+        sizes.count("x"),
+        1,
+    ),
+    "SplitScanGrid": lambda sizes: (sizes.count("r0_"), wir.Symbol("xnumel"), 1),
     "SequentialComboKernelGrid": lambda sizes: _combined(sizes, _sequential),
     "RoundRobinComboKernelGrid": lambda sizes: _combined(sizes, _round_robin),
-    "SequentialFlattenComboKernelGrid": _flattened,
+    "SequentialFlattenComboKernelGrid": lambda sizes: _combined(sizes, _flattened),
 }
+"""Grid of each of Inductor's strategies, by the name of its class."""
 
 
-def given_grid(values: Sequence[Any], sizes: Mapping[str, Expr]) -> Grid:
+def _refused(message: str) -> DiagnosticError:
+    return DiagnosticError.of(Code.INDUCTOR_KERNEL, message)
+
+
+def given_grid(values: Sequence[Any], sizes: Mapping[str, wir.Expr]) -> Grid:
     """Return a grid that a call gives, as numbers, sympy's expressions or their text.
 
     ``sizes`` has what stands in the kernel for the sizes that the numbers are made of.
@@ -180,15 +149,19 @@ def given_grid(values: Sequence[Any], sizes: Mapping[str, Expr]) -> Grid:
         grid = [_given(value) for value in values]
     except (DiagnosticError, TypeError):
         grid = None
-    if grid is None or not sizes.keys() >= {name for e in grid for name in symbols_in(e)}:
-        raise Code.INDUCTOR_KERNEL.error(
+    if grid is None or not sizes.keys() >= {
+        name for e in grid for name in wir.symbols_in(e)
+    }:
+        raise _refused(
             f"a launch grid depends on sizes that the kernel is not given: {tuple(values)}"
         )
-    x, y, z = (substitute(expr, sizes) for expr in grid)
+    x, y, z = (wir.substitute(expr, sizes) for expr in grid)
     return x, y, z
 
 
-def grid_of_configs(grids: Sequence[Mapping[str, Any]], sizes: Mapping[str, Expr]) -> Grid:
+def grid_of_configs(
+    grids: Sequence[Mapping[str, Any]], sizes: Mapping[str, wir.Expr]
+) -> Grid:
     """Return the grid of a kernel that has one for each of its configs.
 
     Each of ``grids`` has the numbers as :func:`given_grid` takes them (``python``) and the
@@ -205,24 +178,24 @@ def grid_of_configs(grids: Sequence[Mapping[str, Any]], sizes: Mapping[str, Expr
         if grid == chosen:
             continue
         same = [
-            compare(ExprOp.EQ, Symbol(name), value)
+            wir.compare(wir.ExprOp.EQ, wir.Symbol(name), value)
             for name, value in other["config"].items()
             if isinstance(value, int) and any(g["config"].get(name) != value for g in grids)
         ]
         if not same:
-            raise Code.INDUCTOR_KERNEL.error(
-                "no number of a kernel's configs tells their grids apart"
-            )
-        condition = same[0] if len(same) == 1 else Operation(ExprOp.AND, tuple(same))
+            raise _refused("no number of a kernel's configs tells their grids apart")
+        condition = (
+            same[0] if len(same) == 1 else wir.Operation(wir.ExprOp.AND, tuple(same))
+        )
         x, y, z = (
-            one if one == two else Operation(ExprOp.WHERE, (condition, one, two))
+            one if one == two else wir.Operation(wir.ExprOp.WHERE, (condition, one, two))
             for one, two in zip(grid, chosen, strict=True)
         )
         chosen = x, y, z
     return chosen
 
 
-def _given(value: Any) -> Expr:
+def _given(value: Any) -> wir.Expr:
     if isinstance(value, str):
         return parse_expr(value)
     if not isinstance(value, int | sympy.Expr):

@@ -1,42 +1,31 @@
 """Triton kernels: plain ``@triton.jit`` source, with grid and configs as data."""
 
 import ast
+import copy
 import re
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
+from unittest import mock
 
 import sympy
 from torch._inductor.codegen.wrapper import KernelCallLine
+from torch._inductor.runtime import hints, triton_heuristics
 
-from wrapperir.diagnostics import Code
+from wrapperir import ir as wir
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.inductor.triton_grid import (
     Grid,
     given_grid,
     grid_of_configs,
     lower_grid,
 )
-from wrapperir.frontend.inductor.triton_heuristics import heuristic_configs
-from wrapperir.ir import (
-    Access,
-    BufferParameter,
-    Constant,
-    ConstexprParameter,
-    DescriptorParameter,
-    DType,
-    Expr,
-    KernelDefinitionLine,
-    Language,
-    Parameter,
-    ScalarParameter,
-    Symbol,
-    runtime_parameters,
-)
 
 _DTYPES = {
-    **{x.triton_name: x for x in DType if x.triton_name is not None},
-    "i1": DType.BOOL,
+    **{x.triton_name: x for x in wir.DType if x.triton_name is not None},
+    "i1": wir.DType.BOOL,
     # A size of one, which Inductor has the compiler fold.
-    "constexpr": DType.I32,
+    "constexpr": wir.DType.I32,
 }
 
 IMPORTS = {
@@ -50,7 +39,7 @@ IMPORTS = {
 
 def lower_triton_kernel(
     name: str, source: str, call: KernelCallLine, written: frozenset[str] | None
-) -> KernelDefinitionLine:
+) -> wir.KernelDefinitionLine:
     """Return the definition of a Triton kernel.
 
     Inductor's decorator that picks configs, and the imports that it needs, are taken off
@@ -68,13 +57,15 @@ def lower_triton_kernel(
     parameters = _lower_parameters(
         function, triton_meta["signature"], constants, written, inductor_meta
     )
-    constexprs = frozenset(p.name for p in parameters if isinstance(p, ConstexprParameter))
-    bound: dict[str, Constant] = {
+    constexprs = frozenset(
+        p.name for p in parameters if isinstance(p, wir.ConstexprParameter)
+    )
+    bound: dict[str, wir.Constant] = {
         key: value for key, value in constants.items() if key in constexprs
     }
-    return KernelDefinitionLine(
+    return wir.KernelDefinitionLine(
         name=name,
-        language=Language.TRITON,
+        language=wir.Language.TRITON,
         parameters=parameters,
         grid=launch_grid(call, parameters, bound),
         constants=tuple(bound.items()),
@@ -85,10 +76,66 @@ def lower_triton_kernel(
     )
 
 
+_LOCK = threading.Lock()
+
+
+def heuristic_configs(
+    decorator: ast.Call, triton_meta: Mapping[str, Any], inductor_meta: Mapping[str, Any]
+) -> tuple[wir.KernelConfig, ...]:
+    """Return the configs of a kernel, the preferred one first.
+
+    ``decorator`` is the call of the heuristic above the kernel, as Inductor writes it;
+    the two tables in it are given apart, as data.
+
+    Raises:
+        DiagnosticError: WIR654, an argument of the heuristic is of an unknown form.
+    """
+    assert isinstance(decorator.func, ast.Attribute)
+    heuristic = getattr(triton_heuristics, decorator.func.attr)
+    arguments: dict[str, Any] = {
+        keyword.arg: _value(keyword.value)
+        for keyword in decorator.keywords
+        if keyword.arg not in (None, "filename", "triton_meta", "inductor_meta")
+    }
+    chosen: list[Any] = []
+
+    def record(size_hints: Any, configs: list[Any], **_: Any) -> None:
+        chosen.extend(configs)
+
+    # The heuristics end in one call that takes the configs; it builds a tuner, which
+    # needs a device.
+    with _LOCK, mock.patch.object(triton_heuristics, "cached_autotune", record):
+        heuristic(
+            **arguments,
+            filename=None,
+            triton_meta=copy.deepcopy(dict(triton_meta)),
+            inductor_meta=copy.deepcopy(dict(inductor_meta)),
+        )
+    return tuple(dict.fromkeys(map(config_values, chosen)))
+
+
+def config_values(config: Any) -> wir.KernelConfig:
+    """Return a config of Triton's as data."""
+    counts = {"num_warps": config.num_warps, "num_stages": config.num_stages}
+    return wir.KernelConfig(tuple({**config.kwargs, **counts}.items()))
+
+
+def _value(node: ast.expr) -> Any:
+    match node:
+        case ast.Attribute(value=ast.Name(id="ReductionHint" | "TileHint" as kind)):
+            return getattr(getattr(hints, kind), node.attr)
+        case _:
+            pass
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        raise _refused(f"a heuristic is given {ast.unparse(node)}") from None
+
+
 def launch_grid(
     call: KernelCallLine,
-    parameters: tuple[Parameter, ...],
-    constants: Mapping[str, Constant],
+    parameters: tuple[wir.Parameter, ...],
+    constants: Mapping[str, wir.Constant],
 ) -> Grid:
     """Return the grid of a call, over the kernel's scalar parameters and its configs.
 
@@ -99,13 +146,13 @@ def launch_grid(
     meta: Mapping[str, Any] = call.inductor_meta or {}
     kind = meta.get("grid_type")
     if kind not in ("FixedGrid", "PrecomputedGrid"):
-        constexprs = [p.name for p in parameters if isinstance(p, ConstexprParameter)]
+        constexprs = [p.name for p in parameters if isinstance(p, wir.ConstexprParameter)]
         return lower_grid(meta, frozenset(constexprs))
-    sizes: dict[str, Expr] = {}
+    sizes: dict[str, wir.Expr] = {}
     values = runtime_values(call, constants)
-    for parameter, value in zip(runtime_parameters(parameters), values, strict=True):
-        if isinstance(parameter, ScalarParameter) and isinstance(value, sympy.Symbol):
-            sizes.setdefault(value.name, Symbol(parameter.name))
+    for parameter, value in zip(wir.runtime_parameters(parameters), values, strict=True):
+        if isinstance(parameter, wir.ScalarParameter) and isinstance(value, sympy.Symbol):
+            sizes.setdefault(value.name, wir.Symbol(parameter.name))
     names = grid_arguments(call)
     last = list(call.call_args)[len(call.call_args) - len(names) :]
     if kind == "FixedGrid":
@@ -114,7 +161,9 @@ def launch_grid(
         name: sizes.get(value.name) if isinstance(value, sympy.Symbol) else value
         for name, value in zip(names, last, strict=True)
     }
-    known = {name: value for name, value in own.items() if isinstance(value, int | Symbol)}
+    known = {
+        name: value for name, value in own.items() if isinstance(value, int | wir.Symbol)
+    }
     return grid_of_configs(meta["precomputed_grids"], known)
 
 
@@ -124,7 +173,9 @@ def grid_arguments(call: KernelCallLine) -> Sequence[str]:
     return names
 
 
-def runtime_values(call: KernelCallLine, constants: Mapping[str, Constant]) -> list[Any]:
+def runtime_values(
+    call: KernelCallLine, constants: Mapping[str, wir.Constant]
+) -> list[Any]:
     """Return a call's arguments for runtime parameters, without the grid's.
 
     Inductor leaves out constexpr parameters but passes a number for one that is None.
@@ -148,7 +199,11 @@ def _entry(name: str, module: ast.Module) -> tuple[ast.FunctionDef, ast.Call]:
                     return node, decorator
                 case _:
                     pass
-    raise Code.INDUCTOR_KERNEL.error(f"Triton kernel {name} has no heuristic of Inductor's")
+    raise _refused(f"Triton kernel {name} has no heuristic of Inductor's")
+
+
+def _refused(message: str) -> DiagnosticError:
+    return DiagnosticError.of(Code.INDUCTOR_KERNEL, message)
 
 
 def _attribute(decorator: ast.Call) -> str:
@@ -192,50 +247,51 @@ def _lower_parameters(
     constants: Mapping[str, object],
     written: frozenset[str] | None,
     meta: Mapping[str, Any],
-) -> tuple[Parameter, ...]:
+) -> tuple[wir.Parameter, ...]:
     mutated = frozenset(meta.get("mutated_arg_names", ()))
-    parameters: list[Parameter] = []
+    parameters: list[wir.Parameter] = []
     for argument in function.args.args:
         name = argument.arg
         kind = signature.get(name, "constexpr")
         annotated = argument.annotation is not None
         descriptor = descriptor_signature(kind)
         if annotated or (kind == "constexpr" and constants.get(name, 0) is None):
-            parameters.append(ConstexprParameter(name))
+            parameters.append(wir.ConstexprParameter(name))
         elif kind.startswith("*"):
             access = _access(name, mutated) if written is None else _user(name, written)
-            parameters.append(BufferParameter(name, _dtype(function, kind[1:]), access))
+            parameters.append(wir.BufferParameter(name, _dtype(function, kind[1:]), access))
         elif descriptor is not None:
             dtype, block = descriptor
             access = _user(name, written or frozenset())
             parameters.append(
-                DescriptorParameter(name, _dtype(function, dtype), block, access)
+                wir.DescriptorParameter(name, _dtype(function, dtype), block, access)
             )
         else:
-            parameters.append(ScalarParameter(name, _dtype(function, kind)))
+            parameters.append(wir.ScalarParameter(name, _dtype(function, kind)))
     return tuple(parameters)
 
 
-def _access(name: str, mutated: frozenset[str]) -> Access:
+def _access(name: str, mutated: frozenset[str]) -> wir.Access:
     if name in mutated or name.startswith("in_out_ptr"):
-        return Access.READ_WRITE
+        return wir.Access.READ_WRITE
     # A zeroed workspace becomes read and written where it is passed.
     return (
-        Access.WRITE if name.startswith(("out_ptr", "ws_ptr", "sem_ptr")) else Access.READ
+        wir.Access.WRITE
+        if name.startswith(("out_ptr", "ws_ptr", "sem_ptr"))
+        else wir.Access.READ
     )
 
 
-def _user(name: str, written: frozenset[str]) -> Access:
-    return Access.READ_WRITE if name in written else Access.READ
+def _user(name: str, written: frozenset[str]) -> wir.Access:
+    return wir.Access.READ_WRITE if name in written else wir.Access.READ
 
 
-def _dtype(function: ast.FunctionDef, kind: str) -> DType:
+def _dtype(function: ast.FunctionDef, kind: str) -> wir.DType:
     try:
         return _DTYPES[kind]
     except KeyError:
-        raise Code.INDUCTOR_KERNEL.error(
-            f"Triton kernel {function.name} has a parameter of type {kind}"
-        ) from None
+        message = f"Triton kernel {function.name} has a parameter of type {kind}"
+        raise _refused(message) from None
 
 
 # ``tensordesc<fp32[16, 32]>``; a block of symbols has no form in a program.

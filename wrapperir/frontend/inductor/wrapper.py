@@ -7,36 +7,29 @@ stands for is refused: it is neither pasted nor dropped.
 
 import re
 import sys
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from torch._inductor import config, ir
+from torch._inductor.codegen import wrapper as inductor
 from torch._inductor.codegen.common import WorkspaceArg, WorkspaceZeroMode
-from torch._inductor.codegen.wrapper import (
-    AllocateLine,
-    ExternKernelAllocLine,
-    MultiOutputLine,
-    PythonWrapperCodegen,
-    SubgraphPythonWrapperCodegen,
-    WrapperLine,
-)
-from torch._inductor.utils import GPU_ALIGN_BYTES, LineContext, sympy_product
+from torch._inductor.utils import LineContext, sympy_product
 from torch._inductor.virtualized import V
 
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.inductor import versions
-from wrapperir.frontend.inductor.operands import described
-from wrapperir.frontend.inductor.records import (
-    AlignmentLine,
-    BranchLine,
-    InvokeLine,
-    LoopLine,
-    NodeLine,
-    NotNanLine,
-    SizeStrideLine,
-    SymbolLine,
-)
+from wrapperir.frontend.inductor.build import lower_branch, lower_invoke, lower_loop
+from wrapperir.frontend.inductor.extern_lines import lower_node
+from wrapperir.frontend.inductor.lines import RecordLine
 from wrapperir.frontend.inductor.session import Subgraph
+from wrapperir.frontend.inductor.symbol_lines import (
+    lower_alignment,
+    lower_not_nan,
+    lower_size_stride,
+    lower_symbol,
+)
+from wrapperir.frontend.inductor.values import described
 from wrapperir.ir import Expr, ExprOp, Operation, compare, floordiv, maximum, minimum
 from wrapperir.symbolic import lower_size
 
@@ -49,12 +42,17 @@ _NODES_OF_TEXT = (
     ir.InplaceBernoulliFallback,
     ir.MutatingFirstArgExternKernel,
 )
-
-
 _NAN_CHECK = re.compile(r"assert not \w+\.is(nan|inf)\(\)\.any\(\)\.item\(\)")
 
 
-class CaptureWrapper(PythonWrapperCodegen):
+def _write_nothing(*args: Any, **kwargs: Any) -> None:
+    """Write nothing."""
+
+
+_NOTHING: Any = _write_nothing
+
+
+class CaptureWrapper(inductor.PythonWrapperCodegen):
     """Collects the lines of one graph; :class:`CaptureFactory` makes it."""
 
     supports_caching = False
@@ -68,42 +66,27 @@ class CaptureWrapper(PythonWrapperCodegen):
         self.multi_kernel_state = session.multi_kernels
 
     # Text of the Python module that Inductor would write: none is needed.
-
-    def write_header(self) -> None:
-        """Write nothing."""
+    write_header = _NOTHING
+    write_constant = _NOTHING
+    write_kernel_autotune_defs_header = _NOTHING
+    write_triton_header_once = _NOTHING
+    write_get_raw_stream_header = _NOTHING
+    write_get_raw_stream_header_once = _NOTHING
+    # These remarks repeat what a line's provenance says.
+    make_comment = _NOTHING
+    # The handle indexes a table of Inductor's.
+    write_provenance_debug_handle = _NOTHING
+    # The code that calls the program copies misaligned inputs.
+    register_alignment_check_inputs = _NOTHING
+    codegen_deferred_alignment_copies = _NOTHING
+    # Copies to pinned memory are made blocking instead.
+    sync_d2h_copy = _NOTHING
+    # The session has the block.
+    define_subgraph_launcher_fn = _NOTHING
 
     def write_prefix(self) -> None:
         """Queue the checks of the inputs; write nothing."""
         self.codegen_input_size_and_nan_asserts()
-
-    def write_constant(self, name: str, hashed: str) -> None:
-        """Write nothing."""
-
-    def write_kernel_autotune_defs_header(self) -> None:
-        """Write nothing."""
-
-    def write_triton_header_once(self) -> None:  # type: ignore[override]
-        """Write nothing."""
-
-    def write_get_raw_stream_header(self) -> None:
-        """Write nothing."""
-
-    def write_get_raw_stream_header_once(self) -> None:  # type: ignore[override]
-        """Write nothing."""
-
-    def make_comment(self, line: Any) -> None:
-        """Write nothing: these remarks repeat what a line's provenance says."""
-
-    def write_provenance_debug_handle(
-        self, kernel_name: str, debug_handle: int | None = None
-    ) -> None:
-        """Write nothing: the handle indexes a table of Inductor's."""
-
-    def register_alignment_check_inputs(self) -> None:
-        """Leave misaligned inputs to the code that calls the program."""
-
-    def codegen_deferred_alignment_copies(self, input_names: Iterable[str]) -> None:
-        """Leave misaligned inputs to the code that calls the program."""
 
     # Text that records replace.
 
@@ -113,7 +96,7 @@ class CaptureWrapper(PythonWrapperCodegen):
         Raises:
             DiagnosticError: WIR650, text that no record stands for.
         """
-        if isinstance(line, WrapperLine | LineContext):
+        if isinstance(line, inductor.WrapperLine | LineContext):
             lines: list[Any] = self.lines
             lines.append(line)
             return
@@ -127,10 +110,13 @@ class CaptureWrapper(PythonWrapperCodegen):
             raise _text_refused(line, node)
         self._record_node(node)
 
+    def _record(self, lower: Callable[..., None], *arguments: Any) -> None:
+        self.writeline(RecordLine(lower, arguments))
+
     def _record_node(self, node: Any) -> None:
         last = self.lines[-1] if self.lines else None
-        if not (isinstance(last, NodeLine) and last.node is node):
-            self.writeline(NodeLine(node))
+        if not (isinstance(last, RecordLine) and last.arguments == (node,)):
+            self._record(lower_node, node)
 
     def codegen_input_size_asserts(self) -> None:
         """Queue a check of each tensor input, to come before its first use."""
@@ -146,7 +132,7 @@ class CaptureWrapper(PythonWrapperCodegen):
         """Check each tensor input for NaN and infinity."""
         for name, value in self.get_graph_inputs().items():
             if isinstance(value, ir.TensorBox):
-                self.writeline(NotNanLine(name))
+                self._record(lower_not_nan, name)
 
     def write_assert_size_stride(
         self, name: str, size: Any, stride: Any, op_name: str
@@ -155,22 +141,24 @@ class CaptureWrapper(PythonWrapperCodegen):
         if isinstance(size, str):
             self._record_size(name, V.graph.get_buffer(name), op_name)
         else:
-            self.writeline(SizeStrideLine(name, size, stride, op_name))
+            self._record(lower_size_stride, name, size, stride, op_name)
 
     def _record_size(self, name: str, node: Any, op_name: str) -> None:
         size, stride = node.get_size(), node.get_stride()
-        self.writeline(SizeStrideLine(name, size, stride, op_name))
+        self._record(lower_size_stride, name, size, stride, op_name)
 
     def generate_fallback_kernel(self, node: ir.FallbackKernel) -> None:
         """Record an operator call; custom text for an operator is not used."""
-        self.writeline(ExternKernelAllocLine(self, node))
+        self.writeline(inductor.ExternKernelAllocLine(self, node))
         if isinstance(node.layout, ir.Layout):
             self._record_alignment(node)
 
     def codegen_multi_output(self, node: ir.MultiOutput) -> None:
         """Record one result of an operator."""
         self.writeline(
-            MultiOutputLine(self, node.get_name(), node.input_name(0), node.indices)
+            inductor.MultiOutputLine(
+                self, node.get_name(), node.input_name(0), node.indices
+            )
         )
         if not node.skip_size_stride_alignment_checks:
             self._record_alignment(node)
@@ -178,7 +166,7 @@ class CaptureWrapper(PythonWrapperCodegen):
     def _record_alignment(self, node: Any) -> None:
         name = node.get_name()
         if self.alignment_asserts and name not in V.graph.unaligned_buffers:
-            self.writeline(AlignmentLine(name, GPU_ALIGN_BYTES, node.get_op_name()))
+            self._record(lower_alignment, name, node.get_op_name())
 
     def codegen_device_copy(self, src: str, dst: str, non_blocking: bool | str) -> None:
         """Record the copy by its node."""
@@ -187,9 +175,6 @@ class CaptureWrapper(PythonWrapperCodegen):
             raise _text_refused(f"{dst}.copy_({src})", node)
         self._record_node(node)
 
-    def sync_d2h_copy(self, buffer_name: str) -> None:
-        """Record nothing: copies to pinned memory are made blocking instead."""
-
     def codegen_dynamic_select_index(self, node: Any, clamp: bool) -> None:
         """Record the offset that a select with an unbacked index begins at."""
         index, size = lower_size(node.index), lower_size(node.size)
@@ -197,7 +182,7 @@ class CaptureWrapper(PythonWrapperCodegen):
         if clamp:
             position = maximum(0, minimum(size, position))
         offset = lower_size(node.base_offset) + lower_size(node.base_dim_stride) * position
-        self.writeline(SymbolLine(node.unbacked_offset_symbol, offset))
+        self._record(lower_symbol, node.unbacked_offset_symbol, offset)
         self.unbacked_symbol_decls.add(str(node.unbacked_offset_symbol))
 
     def codegen_dynamic_slice_size(self, node: Any) -> None:
@@ -213,17 +198,19 @@ class CaptureWrapper(PythonWrapperCodegen):
         extent = clamped(node.end) - clamped(node.start)
         if step != 1:
             extent = floordiv(extent + step - 1, step)
-        self.writeline(SymbolLine(node.unbacked_size_symbol, maximum(0, extent)))
+        self._record(lower_symbol, node.unbacked_size_symbol, maximum(0, extent))
         self.unbacked_symbol_decls.add(str(node.unbacked_size_symbol))
 
     def generate_workspace_allocation(self, ws: WorkspaceArg) -> None:
         """Record a workspace; how it is zeroed is a fact of the allocation."""
         if ws.zero_mode is not WorkspaceZeroMode.ZERO_PER_GRAPH:
-            self.writeline(AllocateLine(self, ws))
+            self.writeline(inductor.AllocateLine(self, ws))
             return
         prior = self.allocated_workspaces.get(ws.get_name())
         if prior is None:
-            self.allocated_workspaces[ws.get_name()] = line = AllocateLine(self, ws)
+            self.allocated_workspaces[ws.get_name()] = line = inductor.AllocateLine(
+                self, ws
+            )
             self.writeline(line)
         else:
             prior.node = WorkspaceArg.maximum(prior.node, ws)
@@ -239,7 +226,7 @@ class CaptureWrapper(PythonWrapperCodegen):
             message = (
                 f"TMA descriptor {desc.get_name()} is not a TensorDescriptor of Triton"
             )
-            raise Code.INDUCTOR_LINE.error(message)
+            raise DiagnosticError.of(Code.INDUCTOR_LINE, message)
 
     def define_user_defined_triton_kernel(self, *args: Any, **kwargs: Any) -> Any:
         """Define a kernel of the user's, and note which parameters it writes."""
@@ -269,18 +256,18 @@ class CaptureWrapper(PythonWrapperCodegen):
         """Generate both blocks, then record the line that owns them."""
         self.codegen_subgraph_common(conditional.true_subgraph)
         self.codegen_subgraph_common(conditional.false_subgraph)
-        self.writeline(BranchLine(conditional))
+        self._record(lower_branch, conditional)
 
     def codegen_while_loop(self, while_loop: ir.WhileLoop, stack_output: bool) -> None:
         """Generate both blocks, then record the line that owns them."""
         self.codegen_subgraph_common(while_loop.cond_subgraph)
         self.codegen_subgraph_common(while_loop.body_subgraph)
-        self.writeline(LoopLine(while_loop, stack_output))
+        self._record(lower_loop, while_loop, stack_output)
 
     def codegen_invoke_subgraph(self, invoke_subgraph: ir.InvokeSubgraph) -> None:
         """Generate the block, unless an earlier call has, then record the call."""
         self.codegen_subgraph_common(invoke_subgraph.subgraph)
-        self.writeline(InvokeLine(invoke_subgraph))
+        self._record(lower_invoke, invoke_subgraph)
 
     def codegen_subgraph_common(self, subgraph: Any) -> None:
         """Generate a subgraph once; its block is kept by the session."""
@@ -289,20 +276,15 @@ class CaptureWrapper(PythonWrapperCodegen):
             with V.set_graph_handler(graph):
                 graph.codegen()
 
-    def define_subgraph_launcher_fn(self, name: str, subgraph_code: Any) -> None:
-        """Keep nothing: the session has the block."""
-
     def _generate(self, is_inference: bool) -> Any:
         self.run_wrapper_ir_passes(is_inference)
-        if isinstance(self, SubgraphPythonWrapperCodegen):
+        if isinstance(self, inductor.SubgraphPythonWrapperCodegen):
             self.session.subgraphs[str(V.graph.name)] = Subgraph(self.lines, V.graph)
             return None, None
         return self.session.finish(self), None
 
 
-class SubgraphCaptureWrapper(  # type: ignore[misc]  # it takes ours of both
-    CaptureWrapper, SubgraphPythonWrapperCodegen
-):
+class SubgraphCaptureWrapper(CaptureWrapper, inductor.SubgraphPythonWrapperCodegen):
     """Collects the lines of a nested block."""
 
 
@@ -324,14 +306,12 @@ class CaptureFactory:
         self,
         is_subgraph: bool,
         subgraph_name: str | None,
-        parent_wrapper: PythonWrapperCodegen | None,
+        parent_wrapper: inductor.PythonWrapperCodegen | None,
         partition_signatures: Any = None,
-    ) -> PythonWrapperCodegen:
+    ) -> inductor.PythonWrapperCodegen:
         """Return the wrapper of a graph or subgraph."""
-        import threading
-
         if threading.get_ident() != self._thread:
-            stock: PythonWrapperCodegen = self._stock.create(
+            stock: inductor.PythonWrapperCodegen = self._stock.create(
                 is_subgraph, subgraph_name, parent_wrapper, partition_signatures
             )
             return stock
@@ -354,7 +334,8 @@ def _current_node() -> Any:
 def _text_refused(text: object, node: object) -> DiagnosticError:
     frame = sys._getframe(2)
     method = f"{frame.f_code.co_qualname} ({frame.f_code.co_filename.rsplit('/', 1)[-1]})"
-    return Code.INDUCTOR_TEXT.error(
+    return DiagnosticError.of(
+        Code.INDUCTOR_TEXT,
         f"Inductor writes text here, which has no form in a program: {str(text)!r}"
-        f" from {method}, for {type(node).__name__}"
+        f" from {method}, for {type(node).__name__}",
     )

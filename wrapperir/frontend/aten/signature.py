@@ -1,0 +1,53 @@
+"""Signatures of exported programs: tensors that they hold, inputs that they write."""
+
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
+
+from wrapperir.diagnostics import Code, DiagnosticError
+
+HELD = frozenset({InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR})
+"""Kinds of inputs that the module holds."""
+RETURNED = frozenset({OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT})
+"""Kinds of outputs that the module returns."""
+MUTATIONS = frozenset(
+    kind
+    for name in ("BUFFER_MUTATION", "PARAMETER_MUTATION", "USER_INPUT_MUTATION")
+    if (kind := getattr(OutputKind, name, None)) is not None
+)
+"""Kinds of outputs that are new values of inputs."""
+
+
+def held_tensor(exported: ExportedProgram, node: torch.fx.Node, spec: Any) -> torch.Tensor:
+    """Return the tensor that the module holds for an input of its graph.
+
+    Raises:
+        DiagnosticError: WIR605, it holds none.
+    """
+    key = str(spec.target)
+    tensor: Any = exported.state_dict.get(key)
+    if tensor is None:
+        tensor = exported.constants.get(key)
+    if not isinstance(tensor, torch.Tensor):
+        raise unsupported(f"input {node.name} is a constant without a tensor, {key}")
+    return tensor
+
+
+def inputs_by_target(exported: ExportedProgram) -> dict[str, torch.fx.Node]:
+    """Return the inputs by the names that outputs use for the inputs that they change."""
+    inputs = {node.name: node for node in exported.graph.find_nodes(op="placeholder")}
+    held = {
+        str(spec.target): inputs[spec.arg.name]
+        for spec in exported.graph_signature.input_specs
+        if spec.target is not None
+    }
+    return {**held, **inputs}
+
+
+def unsupported(what: str) -> DiagnosticError:
+    """Return the error for a part of a signature that a program cannot have."""
+    return DiagnosticError.of(
+        Code.UNSUPPORTED_SIGNATURE, f"{what}, which a program cannot carry"
+    )
