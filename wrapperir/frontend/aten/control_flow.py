@@ -195,9 +195,7 @@ class _Operand:
 
 def _graph_of(scope: GraphScope, node: Any) -> torch.fx.GraphModule:
     """Return the graph that a ``get_attr`` node stands for."""
-    module: Any = scope.owner
-    for part in str(node.target).split("."):
-        module = getattr(module, part)
+    module = scope.held(node)
     assert isinstance(module, torch.fx.GraphModule)
     return module
 

@@ -120,9 +120,7 @@ def _is_scalar(node: torch.fx.Node) -> bool:
 
 def _lower_attribute(scope: GraphScope, node: torch.fx.Node) -> None:
     """Lower the use of a tensor that the graph's module holds; graphs are left."""
-    held: Any = scope.owner
-    for part in str(node.target).split("."):
-        held = getattr(held, part)
+    held = scope.held(node)
     if isinstance(held, torch.nn.Module):
         return
     if not isinstance(held, torch.Tensor):

@@ -116,6 +116,13 @@ class GraphScope:
         self.types[name] = type
         self.roots[name] = frozenset({name})
 
+    def held(self, node: torch.fx.Node) -> Any:
+        """Return the attribute of the graph's module that a node names, or ``None``."""
+        held: Any = self.owner
+        for part in str(node.target).split("."):
+            held = getattr(held, part, None)
+        return held
+
     def poison(self, node: torch.fx.Node, *found: Diagnostic) -> None:
         """Report why a node is not lowered; nodes that depend on it are left out."""
         self.shared.diagnostics.extend(found)

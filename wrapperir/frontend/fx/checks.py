@@ -6,14 +6,13 @@ from typing import Any
 import torch
 from attrs import evolve
 
-from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit.assert_messages import (
     alignment_message,
     layout_subject,
     not_nan_message,
     scalar_message,
 )
-from wrapperir.frontend.aten.arguments import lower_argument
+from wrapperir.frontend.aten.arguments import tensor_argument
 from wrapperir.frontend.aten.scope import GraphScope
 from wrapperir.frontend.fx.numbers import expression, expressions
 from wrapperir.frontend.provenance import node_provenance
@@ -22,7 +21,6 @@ from wrapperir.ir import (
     AssertNotNanLine,
     AssertScalarLine,
     AssertSizeStrideLine,
-    BufferRef,
 )
 
 
@@ -30,25 +28,20 @@ def lower_assert_size_stride(scope: GraphScope, node: torch.fx.Node) -> None:
     """Append a check of a layout."""
     buffer, size, stride, message = _given(node, ("x", "size", "stride", "subject"))
     line = AssertSizeStrideLine(
-        buffer=_name(scope, buffer),
+        buffer=tensor_argument(scope, buffer)[0],
         size=expressions(scope, size),
         stride=expressions(scope, stride),
         provenance=node_provenance(node),
     )
-    message = _own_message(message, layout_subject(line))
-    scope.lines.append(evolve(line, message=message))
-    scope.values[node] = None
+    _append(scope, line, message, layout_subject(line))
 
 
 def lower_assert_alignment(scope: GraphScope, node: torch.fx.Node) -> None:
     """Append a check of an address."""
     buffer, bytes, message = _given(node, ("x", "bytes", "message"))
-    line = AssertAlignmentLine(
-        buffer=_name(scope, buffer), bytes=bytes, provenance=node_provenance(node)
-    )
-    message = _own_message(message, alignment_message(line))
-    scope.lines.append(evolve(line, message=message))
-    scope.values[node] = None
+    name, at = tensor_argument(scope, buffer)[0], node_provenance(node)
+    line = AssertAlignmentLine(buffer=name, bytes=bytes, provenance=at)
+    _append(scope, line, message, alignment_message(line))
 
 
 _NAN_CHECK: tuple[Any, ...] = (
@@ -93,39 +86,31 @@ def lower_assert_scalar(scope: GraphScope, node: torch.fx.Node) -> None:
     A condition that is always true is left out.
     """
     condition, message = _given(node, ("self", "assert_msg"))
-    checked = _checked_tensor(node)
+    checked, at = _checked_tensor(node), node_provenance(node)
     if checked is not None:
-        scope.values[node] = None
-        check = AssertNotNanLine(
-            buffer=_name(scope, checked), provenance=node_provenance(node)
-        )
-        message = _own_message(message, not_nan_message(check))
-        scope.lines.append(evolve(check, message=message))
+        name, _ = tensor_argument(scope, checked)
+        check = AssertNotNanLine(buffer=name, provenance=at)
+        _append(scope, check, message, not_nan_message(check))
         return
     value = expression(scope, condition)
     if not isinstance(value, int | float) or not value:
-        line = AssertScalarLine(condition=value, provenance=node_provenance(node))
-        message = _own_message(message, scalar_message(line))
-        scope.lines.append(evolve(line, message=message))
-    scope.values[node] = None
+        line = AssertScalarLine(condition=value, provenance=at)
+        _append(scope, line, message, scalar_message(line))
 
 
-def _own_message(message: str | None, added: str) -> str:
-    """Return a message without what the FX emitter adds to that of a line."""
-    return (message or "").removesuffix(added).removesuffix(": ")
+_Check = AssertAlignmentLine | AssertNotNanLine | AssertScalarLine | AssertSizeStrideLine
+
+
+def _append(scope: GraphScope, line: _Check, message: str | None, added: str) -> None:
+    """Append a check; its message is without the text that the FX emitter added."""
+    own = (message or "").removesuffix(added).removesuffix(": ")
+    scope.lines.append(evolve(line, message=own))
 
 
 def _given(node: torch.fx.Node, names: tuple[str, ...]) -> list[Any]:
     """Return a call's arguments in order; what is left out is ``None``."""
     given = dict(zip(names, node.args, strict=False)) | node.kwargs
     return [given.get(name) for name in names]
-
-
-def _name(scope: GraphScope, value: Any) -> str:
-    lowered = lower_argument(scope, value)
-    if isinstance(lowered, BufferRef):
-        return lowered.name
-    raise DiagnosticError.of(Code.UNSUPPORTED_ARGUMENT, f"{value} is not a tensor")
 
 
 CHECKS: dict[str, Callable[[GraphScope, torch.fx.Node], None]] = {

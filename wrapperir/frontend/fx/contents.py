@@ -1,25 +1,32 @@
-"""Access modes of kernels, from the contents of the memory that calls give them."""
+"""Facts of memory that nodes do not state: access modes and zeroed workspaces."""
 
 from collections.abc import Set
+from typing import Any
 
 from attrs import define, evolve, field
 
+from wrapperir.diagnostics import Code
 from wrapperir.ir import (
     Access,
+    AllocateLine,
     Block,
     BodyLine,
     BufferRef,
     DefinitionLine,
+    ExternKernelLine,
     KernelCallLine,
     KernelDefinitionLine,
     MultiKernelLine,
     Parameter,
+    PlaceLine,
     Program,
     TensorParameter,
+    ZeroMode,
     runtime_parameters,
 )
 from wrapperir.ir.blocks import rewrite_blocks
 from wrapperir.ir.effects import LineEffects, Origin
+from wrapperir.verify import verify
 
 
 def settle_accesses(program: Program, inferred: Set[str]) -> Program:
@@ -113,3 +120,54 @@ def _with_mode(parameter: Parameter, modes: dict[str, Access]) -> Parameter:
     if isinstance(parameter, TensorParameter) and parameter.name in modes:
         return evolve(parameter, access=modes[parameter.name])
     return parameter
+
+
+def recover_workspaces(program: Program) -> Program:
+    """Return a program in which memory that is zeroed after its allocation is a workspace.
+
+    Nodes do not tell which other memory is a workspace, such as a tensor that the module
+    keeps.  Choices that are given such memory no longer ask for a workspace.
+    """
+    found = evolve(program, lines=_zeroed(program.lines))
+    if not any(isinstance(x, MultiKernelLine) for x in found.definitions):
+        return found
+    unmet: set[str] = set()
+    for diagnostic in verify(found):
+        if diagnostic.code is Code.WORKSPACE_ARGUMENT:
+            line: Any = found
+            for part in diagnostic.path or ():
+                line = getattr(line, part) if isinstance(part, str) else line[part]
+            unmet.add(line.kernel)
+    definitions = tuple(
+        evolve(line, choices=tuple(evolve(each, workspaces=()) for each in line.choices))
+        if isinstance(line, MultiKernelLine) and line.name in unmet
+        else line
+        for line in found.definitions
+    )
+    return evolve(found, definitions=definitions)
+
+
+def _zeroed(lines: tuple[BodyLine, ...]) -> tuple[BodyLine, ...]:
+    result: list[BodyLine] = []
+    for line in lines:
+        last = result[-1] if result else None
+        if isinstance(last, AllocateLine | PlaceLine) and _zeroes(line, last):
+            result[-1] = evolve(last, workspace=ZeroMode.ZERO_ON_CALL)
+        else:
+            result.append(rewrite_blocks(line, _zero_block))
+    return tuple(result)
+
+
+def _zero_block(block: Block) -> Block:
+    return evolve(block, lines=_zeroed(block.lines))
+
+
+def _zeroes(line: BodyLine, made: AllocateLine | PlaceLine) -> bool:
+    return (
+        isinstance(line, ExternKernelLine)
+        and line.operator == "aten.zero_.default"
+        and line.arguments == (BufferRef(made.result),)
+        and line.result is None
+        and line.stream == 0
+        and made.workspace in (None, ZeroMode.UNINITIALIZED)
+    )

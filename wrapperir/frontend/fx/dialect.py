@@ -24,6 +24,7 @@ from wrapperir.frontend.fx.checks import (
 from wrapperir.frontend.fx.kernel_calls import (
     lower_kernel_call,
     lower_multi_kernel_call,
+    lower_triton_call,
 )
 from wrapperir.frontend.fx.memory import (
     lower_aligned,
@@ -34,10 +35,9 @@ from wrapperir.frontend.fx.memory import (
     lower_laid_out,
     lower_retyped,
 )
-from wrapperir.frontend.fx.number_nodes import lower_number
+from wrapperir.frontend.fx.numbers import lower_number
 from wrapperir.frontend.fx.state import example_of, shared_of
 from wrapperir.frontend.fx.streams import STREAMS, on_current_stream
-from wrapperir.frontend.fx.triton_calls import lower_triton_call
 from wrapperir.fx import (
     KeptWorkspace,
     block_functions,
@@ -100,7 +100,7 @@ def _lower(scope: GraphScope, node: torch.fx.Node) -> bool:
     target: Any = node.target
     if node.op == "get_attr":
         return _lower_held(scope, node)
-    if node.op == "call_module" and isinstance(_held(scope, node), KeptWorkspace):
+    if node.op == "call_module" and isinstance(scope.held(node), KeptWorkspace):
         lower_kept(scope, node)
         return True
     if node.op != "call_function":
@@ -180,20 +180,12 @@ def _lower_named_call(scope: GraphScope, node: torch.fx.Node) -> None:
         call.args, call.kwargs = (), {}
 
 
-def _held(scope: GraphScope, node: torch.fx.Node) -> Any:
-    """Return the attribute of the graph's module that a node reads or calls."""
-    held: Any = scope.owner
-    for part in str(node.target).split("."):
-        held = getattr(held, part, None)
-    return held
-
-
 def _lower_held(scope: GraphScope, node: torch.fx.Node) -> bool:
     """Lower a read of a tensor of the module; return whether the node is one.
 
     Nodes that read the same tensor share one constant.
     """
-    held = _held(scope, node)
+    held = scope.held(node)
     if not isinstance(held, torch.Tensor):
         return False
     shared = shared_of(scope)

@@ -27,7 +27,7 @@ def lower_exactly(module: GraphModule) -> Lowered | None:
     parts = None if program is None else _built_graph(program)
     if program is None or parts is None:
         return None
-    if not _Comparison(program.definitions).are_same(module, parts):
+    if not _are_same(module, parts, program.definitions):
         return None
     tensors = {
         key: getattr(module, attribute)
@@ -45,64 +45,57 @@ def _built_graph(program: Program) -> GraphParts | None:
         return None
 
 
-class _Comparison:
-    """Compares graphs node by node; the second is one that was just built."""
-
-    def __init__(self, definitions: Sequence[DefinitionLine]) -> None:
-        self._definitions: Sequence[DefinitionLine] = definitions
-
-    def are_same(self, module: GraphModule, parts: GraphParts) -> bool:
-        """Say whether a module has the graph and the attributes of ``parts``."""
-        attributes = parts.attributes
-        held = (*attributes.constants, *attributes.workspaces, *attributes.graphs)
-        if not all(hasattr(module, name) for name in held):
+def _are_same(
+    module: GraphModule, parts: GraphParts, definitions: Sequence[DefinitionLine]
+) -> bool:
+    """Say whether a module has the graph and the attributes of ``parts``, just built."""
+    attributes = parts.attributes
+    held = (*attributes.constants, *attributes.workspaces, *attributes.graphs)
+    mine, built = list(module.graph.nodes), list(parts.graph.nodes)
+    if len(mine) != len(built) or not all(hasattr(module, name) for name in held):
+        return False
+    twins: dict[Node, Node] = {}
+    for node, twin in zip(mine, built, strict=True):
+        if not _is_same_call(node, twin, twins, definitions):
             return False
-        mine, built = list(module.graph.nodes), list(parts.graph.nodes)
-        if len(mine) != len(built):
+        twins[node] = twin
+    for name, nested in attributes.graphs.items():
+        graph: Any = getattr(module, name)
+        if not (isinstance(graph, GraphModule) and _are_same(graph, nested, definitions)):
             return False
-        twins: dict[Node, Node] = {}
-        for node, twin in zip(mine, built, strict=True):
-            if not self._same_call(node, twin, twins):
-                return False
-            twins[node] = twin
-        for name, nested in attributes.graphs.items():
-            graph: Any = getattr(module, name)
-            if not isinstance(graph, GraphModule) or not self.are_same(graph, nested):
-                return False
-        return True
+    return True
 
-    def _same_call(self, node: Node, twin: Node, twins: dict[Node, Node]) -> bool:
-        if node.op != twin.op or node.target != twin.target:
+
+def _is_same_call(
+    node: Node, twin: Node, twins: dict[Node, Node], definitions: Sequence[DefinitionLine]
+) -> bool:
+    if node.op != twin.op or node.target != twin.target:
+        return False
+    theirs: dict[str, Any] = dict(twin.kwargs)
+    own: dict[str, Any] = dict(node.kwargs)
+    if node.target is triton_kernel_wrapper_mutation:
+        if not _is_same_kernel(own, theirs, definitions):
             return False
-        theirs: dict[str, Any] = dict(twin.kwargs)
-        own: dict[str, Any] = dict(node.kwargs)
-        if node.target is triton_kernel_wrapper_mutation:
-            if not self._same_kernel(own, theirs):
-                return False
-            for key in ("kernel_idx", "constant_args_idx"):
-                del own[key], theirs[key]
-        return _same((node.args, own), (twin.args, theirs), twins)
-
-    def _same_kernel(self, own: dict[str, Any], theirs: dict[str, Any]) -> bool:
-        index, constants = own["kernel_idx"], own["constant_args_idx"]
-        if (index, constants) == (theirs["kernel_idx"], theirs["constant_args_idx"]):
-            return True  # not bound yet
-        try:
-            kernel = kernel_side_table.get_kernel(index)
-            given = kernel_side_table.get_constant_args(constants)
-        except AssertionError:
-            return False
-        place: int = theirs["kernel_idx"]
-        known = triton_definition(kernel)
-        return (
-            not given
-            and known is not None
-            and _same_definition(known, self._definitions[place])
-        )
+        for key in ("kernel_idx", "constant_args_idx"):
+            del own[key], theirs[key]
+    return _same((node.args, own), (twin.args, theirs), twins)
 
 
-def _same_definition(known: DefinitionLine, definition: DefinitionLine) -> bool:
-    return evolve(known, provenance=None) == evolve(definition, provenance=None)
+def _is_same_kernel(
+    own: dict[str, Any], theirs: dict[str, Any], definitions: Sequence[DefinitionLine]
+) -> bool:
+    index, constants = own["kernel_idx"], own["constant_args_idx"]
+    if (index, constants) == (theirs["kernel_idx"], theirs["constant_args_idx"]):
+        return True  # not bound yet
+    try:
+        known = triton_definition(kernel_side_table.get_kernel(index))
+        given = kernel_side_table.get_constant_args(constants)
+    except AssertionError:
+        return False
+    if given or known is None:
+        return False
+    definition = definitions[theirs["kernel_idx"]]
+    return bool(evolve(known, provenance=None) == evolve(definition, provenance=None))
 
 
 def _same(own: Any, theirs: Any, twins: dict[Node, Node]) -> bool:

@@ -3,34 +3,19 @@
 import re
 from collections.abc import Mapping
 
-from attrs import frozen
+from attrs import evolve
 
+from wrapperir.frontend.fx.numbers import apply_operation
 from wrapperir.ir import (
     DType,
-    EvaluationError,
     Expr,
     ExprOp,
     KernelDefinitionLine,
     Operation,
     ScalarParameter,
     Symbol,
-    evaluate,
     substitute,
 )
-
-
-@frozen
-class Launch:
-    """A kernel's grid and the parameters added for it.
-
-    ``extra`` maps added parameters to arguments; ``source`` is the kernel's source with the
-    added parameters.
-    """
-
-    grid: tuple[Expr, ...]
-    source: str
-    parameters: tuple[ScalarParameter, ...] = ()
-    extra: Mapping[str, Expr] = {}
 
 
 class _NotOverParametersError(Exception):
@@ -39,16 +24,16 @@ class _NotOverParametersError(Exception):
 
 def lower_launch(
     definition: KernelDefinitionLine, arguments: Mapping[str, Expr], grid: tuple[Expr, ...]
-) -> Launch:
-    """Return the grid of a call with ``arguments`` for the scalar parameters.
+) -> tuple[KernelDefinitionLine, Mapping[str, Expr]]:
+    """Return a kernel with the grid of a call, and the arguments that this adds.
 
-    The kernel's own grid is kept if it has the same value.  Otherwise arguments in the
-    expression are replaced by their parameters; an extent that still has other symbols
-    becomes a parameter itself.
+    ``arguments`` are those of the scalar parameters.  The kernel's own grid is kept if it
+    has the same value.  Otherwise arguments in the expression are replaced by their
+    parameters; an extent that still has other symbols becomes a parameter itself.
     """
     own = (*definition.grid, 1, 1, 1)[:3]
     if definition.grid and _same(definition, own, arguments, grid):
-        return Launch(definition.grid, definition.source)
+        return definition, {}
     parameters = {_folded(argument): name for name, argument in arguments.items()}
     counts: list[Expr] = []
     extra: dict[str, Expr] = {}
@@ -62,12 +47,14 @@ def lower_launch(
                 name += "_"
             extra[name] = count
             counts.append(Symbol(name))
-    return Launch(
-        tuple(counts),
-        _with_parameters(definition, tuple(extra)),
-        tuple(ScalarParameter(name, DType.I32) for name in extra),
-        extra,
+    added = [ScalarParameter(name, DType.I32) for name in extra]
+    launched = evolve(
+        definition,
+        grid=tuple(counts),
+        parameters=(*added, *definition.parameters),
+        source=_with_parameters(definition, tuple(extra)),
     )
+    return launched, extra
 
 
 def _same(
@@ -126,15 +113,9 @@ def _folded(expr: Expr) -> Expr:
 
 
 def _applied(op: ExprOp, args: tuple[Expr, ...]) -> Expr:
-    result = Operation(op, args)
-    if all(isinstance(arg, int | float) for arg in args):
-        try:
-            return evaluate(result, {})
-        except EvaluationError:
-            pass  # the error belongs to the run
     if op in _PAIRED and args[-1] == (0 if op is ExprOp.ADD else 1):
         return args[0]
-    return result
+    return apply_operation(op, args)
 
 
 def _with_parameters(definition: KernelDefinitionLine, names: tuple[str, ...]) -> str:

@@ -7,7 +7,11 @@ import torch
 from attrs import evolve
 
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.frontend.aten.arguments import lower_argument
+from wrapperir.frontend.aten.arguments import (
+    append_view,
+    lower_argument,
+    tensor_argument,
+)
 from wrapperir.frontend.aten.scope import GraphScope
 from wrapperir.frontend.aten.values import lower_device, lower_dtype
 from wrapperir.frontend.fx.numbers import expression, expressions
@@ -21,7 +25,6 @@ from wrapperir.ir import (
     BufferRef,
     ExternKernelLine,
     FreeLine,
-    ReinterpretLine,
     TensorType,
     ZeroMode,
     mul,
@@ -106,7 +109,7 @@ def lower_kept(scope: GraphScope, node: torch.fx.Node) -> None:
 
 def _append_allocation(
     scope: GraphScope, node: torch.fx.Node, type: TensorType, workspace: ZeroMode | None
-) -> None:
+) -> str:
     name = scope.new_name(node.name)
     scope.declare(name, type)
     scope.laid_out.add(name)
@@ -116,6 +119,7 @@ def _append_allocation(
             result=name, type=type, workspace=workspace, provenance=node_provenance(node)
         )
     )
+    return name
 
 
 def lower_as_strided(scope: GraphScope, node: torch.fx.Node) -> None:
@@ -136,12 +140,7 @@ _AS_STRIDED = ("self", "size", "stride", "storage_offset")
 def _view(
     scope: GraphScope, node: torch.fx.Node, value: Any, layout: Sequence[Any]
 ) -> None:
-    source = lower_argument(scope, value)
-    type = scope.types[source.name] if isinstance(source, BufferRef) else None
-    if not isinstance(source, BufferRef) or not isinstance(type, TensorType):
-        raise DiagnosticError.of(
-            Code.UNSUPPORTED_ARGUMENT, f"{value} is not a strided tensor"
-        )
+    source, type = tensor_argument(scope, value)
     size, stride, offset = layout
     viewed = evolve(
         type,
@@ -150,7 +149,7 @@ def _view(
         offset=type.offset if offset is None else expression(scope, offset),
         alignment=None,
     )
-    _append_view(scope, node, source.name, viewed)
+    _append_view(scope, node, source, viewed)
 
 
 def lower_retyped(scope: GraphScope, node: torch.fx.Node) -> bool:
@@ -158,11 +157,8 @@ def lower_retyped(scope: GraphScope, node: torch.fx.Node) -> bool:
 
     Where elements have another number of bytes, that is a list without gaps.
     """
-    source = lower_argument(scope, node.args[0])
-    type = scope.types[source.name] if isinstance(source, BufferRef) else None
+    source, type = tensor_argument(scope, node.args[0])
     dtype: Any = node.args[1]
-    if not isinstance(source, BufferRef) or not isinstance(type, TensorType):
-        return False
     retyped = evolve(type, dtype=lower_dtype(dtype), alignment=None)
     old, new = type.dtype.itemsize, retyped.dtype.itemsize
     if old != new:
@@ -174,31 +170,21 @@ def lower_retyped(scope: GraphScope, node: torch.fx.Node) -> bool:
             size=(divided(mul(size, old), new),),
             offset=divided(mul(type.offset, old), new),
         )
-    _append_view(scope, node, source.name, retyped)
+    _append_view(scope, node, source, retyped)
     return True
 
 
 def _append_view(
-    scope: GraphScope, node: torch.fx.Node, source: str, viewed: TensorType
+    scope: GraphScope, node: torch.fx.Node, source: str, type: TensorType
 ) -> None:
-    name = scope.new_name(node.name)
-    scope.declare(name, viewed, (source,))
-    scope.laid_out.add(name)
+    name = append_view(scope, node.name, source, type, node_provenance(node))
     scope.values[node] = BufferRef(name)
-    scope.lines.append(
-        ReinterpretLine(
-            result=name, source=source, type=viewed, provenance=node_provenance(node)
-        )
-    )
 
 
 def lower_laid_out(scope: GraphScope, node: torch.fx.Node) -> None:
     """Append a copy of a tensor with the given layout, if its own layout differs."""
     given, size, stride, offset = node.args
-    source = lower_argument(scope, given)
-    assert isinstance(source, BufferRef)
-    type = scope.types[source.name]
-    assert isinstance(type, TensorType)
+    source, type = tensor_argument(scope, given)
     wanted = evolve(
         type,
         size=expressions(scope, size),
@@ -207,16 +193,14 @@ def lower_laid_out(scope: GraphScope, node: torch.fx.Node) -> None:
         pinned=bool(node.kwargs.get("pinned")),
     )
     if wanted == type:
-        scope.values[node] = source
+        scope.values[node] = BufferRef(source)
         return
-    _append_allocation(scope, node, wanted, None)
-    copy = lower_argument(scope, node)
-    assert isinstance(copy, BufferRef)
+    copy = _append_allocation(scope, node, wanted, None)
     scope.lines.append(
         ExternKernelLine(
             operator="aten.copy_.default",
-            arguments=(copy, source),
-            writes=(copy.name,),
+            arguments=(BufferRef(copy), BufferRef(source)),
+            writes=(copy,),
             device=type.device,
             provenance=node_provenance(node),
         )
@@ -224,8 +208,7 @@ def lower_laid_out(scope: GraphScope, node: torch.fx.Node) -> None:
 
 
 def lower_free(scope: GraphScope, node: torch.fx.Node) -> None:
-    """Append a free; :func:`~wrapperir.frontend.fx.frees.keep_last_frees` checks it."""
-    scope.values[node] = None
+    """Append a free; :func:`~wrapperir.frontend.fx.pools.keep_last_frees` checks it."""
     value = lower_argument(scope, node.args[0])
     if isinstance(value, BufferRef):
         scope.lines.append(FreeLine(buffer=value.name, provenance=node_provenance(node)))

@@ -1,4 +1,4 @@
-"""Recovery of pools: memory that a graph only makes views of."""
+"""Recovery of pools, memory that a graph only makes views of, and of valid frees."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from attrs import define, evolve, field
 
 from wrapperir.diagnostics import Severity
-from wrapperir.frontend.fx.frees import keep_last_frees
 from wrapperir.ir import (
     POOL_ALIGNMENT,
     AllocateLine,
@@ -37,7 +36,7 @@ from wrapperir.ir import (
     sub,
 )
 from wrapperir.ir.blocks import blocks_of, rewrite_blocks
-from wrapperir.ir.effects import LineEffects, uses
+from wrapperir.ir.effects import LineEffects, definitions, uses
 from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.quotients import divided, quotient
 from wrapperir.passes import insert_frees
@@ -61,7 +60,7 @@ def recover_pools(program: Program) -> Program:
         %pool0 = allocate_pool pool[64]
         %buf0 = place f32[4] in %pool0 at 32
     """
-    scope = _Scope({})
+    scope = _PoolScope({})
     lines = scope.lines(program.lines, program.outputs)
     if lines != program.lines:
         recovered = insert_frees(keep_last_frees(evolve(program, lines=lines)))
@@ -71,7 +70,7 @@ def recover_pools(program: Program) -> Program:
 
 
 @define(eq=False)
-class _Part:
+class _PlacedPart:
     pool: str
     begin: Expr
     bytes: Expr
@@ -88,7 +87,7 @@ class _PlacedParts:
 
     last: dict[str, int]
     """The last line, by number, that uses or frees a name."""
-    _parts: dict[str, _Part] = field(factory=dict[str, _Part])
+    _parts: dict[str, _PlacedPart] = field(factory=dict[str, _PlacedPart])
 
     @classmethod
     def of(cls, lines: Sequence[BodyLine], results: Iterable[Argument]) -> "_PlacedParts":
@@ -99,7 +98,7 @@ class _PlacedParts:
 
     def place(self, name: str, pool: str, type: TensorType, begin: Expr) -> None:
         """Add what was placed ``begin`` bytes into an outermost pool."""
-        self._parts[name] = _Part(pool, begin, _bytes(type), [name])
+        self._parts[name] = _PlacedPart(pool, begin, _bytes(type), [name])
 
     def see(self, name: str, source: str) -> None:
         """Add a view of a part, which keeps it alive."""
@@ -124,13 +123,13 @@ class _PlacedParts:
                     return name
         return None
 
-    def _lives(self, part: _Part, at: int) -> bool:
+    def _lives(self, part: _PlacedPart, at: int) -> bool:
         used = any(self.last.get(name, -1) > at for name in part.names)
         return used or not part.freed
 
 
 @define(eq=False)
-class _Scope:
+class _PoolScope:
     """The pools of one block, and where what was placed in them begins, in bytes.
 
     ``pools`` has for each name of a pool, or of a view of all of it, the pool's name.
@@ -216,7 +215,7 @@ class _Scope:
         given = _EFFECTS.visit(line).blocks[0].operands
 
         def rewrite(block: Block) -> Block:
-            inner = _Scope({})
+            inner = _PoolScope({})
             parameters: list[BlockParameter] = []
             for parameter, argument in zip(block.parameters, given, strict=True):
                 type: ValueType = parameter.type
@@ -337,10 +336,38 @@ def _bytes(type: TensorType) -> Expr:
     return mul(storage_extent(type), type.dtype.itemsize)
 
 
-def _is_within(begin: Expr, size: Expr, part: _Part) -> bool:
+def _is_within(begin: Expr, size: Expr, part: _PlacedPart) -> bool:
     first, count = part.begin, part.bytes
     if not (isinstance(begin, int) and isinstance(first, int)):
         return False
     if not (isinstance(size, int) and isinstance(count, int)):
         return False
     return first <= begin and begin + size <= first + count
+
+
+def keep_last_frees(program: Program) -> Program:
+    """Return the program without the frees that are not the last use of an owned name.
+
+    A graph may use a value after its free, where something changed it, and may have two
+    nodes of one name.  What is left without a free is for ``insert_frees``.
+    """
+    inputs = {input.name for input in program.inputs}
+    return evolve(program, lines=_kept(program.lines, program.outputs, inputs))
+
+
+def _kept(
+    lines: Sequence[BodyLine], results: Iterable[Argument], inputs: set[str]
+) -> tuple[BodyLine, ...]:
+    owned = inputs.union(name for line in lines for name, _ in definitions(line))
+    used = {name for result in results for name in buffers_in(result)}
+    backward: list[BodyLine] = []
+    for line in reversed(lines):
+        if isinstance(line, FreeLine) and (line.buffer in used or line.buffer not in owned):
+            continue
+        used.update(uses(line))
+        backward.append(rewrite_blocks(line, _keep_frees))
+    return tuple(reversed(backward))
+
+
+def _keep_frees(block: Block) -> Block:
+    return evolve(block, lines=_kept(block.lines, block.results, set()))

@@ -5,20 +5,12 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.aten.scope import GraphScope, Shared, take
 from wrapperir.fx import MultiKernelDefinition, definition_key, multi_kernel_key
-from wrapperir.ir import DefinitionLine, Device, KernelDefinitionLine, MultiKernelLine
-
-
-@frozen
-class Stream:
-    """A stream of a device."""
-
-    device: Device
-    number: int
+from wrapperir.ir import DefinitionLine, KernelDefinitionLine, MultiKernelLine, Stream
 
 
 @define(eq=False)

@@ -9,17 +9,17 @@ from attrs import evolve
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.aten.scope import GraphScope
 from wrapperir.frontend.aten.values import lower_device
-from wrapperir.frontend.fx.state import Stream, shared_of
+from wrapperir.frontend.fx.state import shared_of
 from wrapperir.frontend.provenance import node_provenance
 from wrapperir.fx import stream_functions
 from wrapperir.ir import (
     BodyLine,
     BufferRef,
-    Device,
     EventType,
     ExternKernelLine,
     KernelCallLine,
     RecordEventLine,
+    Stream,
     WaitEventLine,
 )
 
@@ -29,13 +29,9 @@ def on_current_stream(scope: GraphScope, line: BodyLine) -> BodyLine:
     if not isinstance(line, ExternKernelLine | KernelCallLine):
         return line
     for stream in reversed(shared_of(scope).current):
-        if _is_same_device(stream.device, line.device):
+        if stream == Stream(line.device, stream.number):
             return evolve(line, stream=stream.number)
     return line
-
-
-def _is_same_device(left: Device, right: Device) -> bool:
-    return left.kind == right.kind and (left.index or 0) == (right.index or 0)
 
 
 def _lower_stream(scope: GraphScope, node: torch.fx.Node) -> None:

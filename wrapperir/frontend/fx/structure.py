@@ -14,12 +14,10 @@ from wrapperir.frontend.aten.arguments import lower_argument
 from wrapperir.frontend.aten.graph import lower_given, lower_nodes
 from wrapperir.frontend.aten.scope import GraphScope, Poison
 from wrapperir.frontend.aten.values import is_symbolic
-from wrapperir.frontend.fx.contents import settle_accesses
+from wrapperir.frontend.fx.contents import recover_workspaces, settle_accesses
 from wrapperir.frontend.fx.dialect import lower_in_dialect
-from wrapperir.frontend.fx.frees import keep_last_frees
-from wrapperir.frontend.fx.pools import recover_pools
+from wrapperir.frontend.fx.pools import keep_last_frees, recover_pools
 from wrapperir.frontend.fx.state import FxShared, example_of
-from wrapperir.frontend.fx.workspaces import recover_workspaces
 from wrapperir.fx import header_of
 from wrapperir.ir import Argument, Input, Program
 
@@ -68,8 +66,7 @@ def _placeholders(scope: GraphScope, module: GraphModule) -> list[torch.fx.Node]
             example_of(node)
             given.append(node)
         except DiagnosticError as error:
-            scope.shared.diagnostics.extend(error.diagnostics)
-            scope.values[node] = Poison()
+            scope.poison(node, *error.diagnostics)
     return given
 
 

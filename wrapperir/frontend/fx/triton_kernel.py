@@ -1,22 +1,28 @@
-"""Triton kernels in PyTorch's side table: parameters, constants and access modes."""
+"""Triton kernels in PyTorch's side table: parameters, constants, stand-alone source."""
 
 # Triton and PyTorch's wrapper of it carry no types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
 # pyright: reportMissingTypeStubs=false
 
+import ast
+import builtins
+import inspect
+import textwrap
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 import torch
+import triton.language as tl
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.aten.values import lower_dtype
 from wrapperir.frontend.fx.state import example_of
-from wrapperir.frontend.fx.triton_source import stand_alone_source
 from wrapperir.frontend.inductor.cpu_triton import written_tensors
+from wrapperir.frontend.inductor.triton_kernel import IMPORTS, config_values
 from wrapperir.ir import (
     Access,
     BufferParameter,
@@ -48,10 +54,13 @@ def lower_triton_definition(
         DiagnosticError: WIR607, the kernel has no form in a program.
     """
     function, configs = _function(kernel)
-    values = {**_defaults(function), **given}
+    defaults = {p.name: p.default for p in function.params if p.has_default}
+    values = {**defaults, **given}
     tuned = {name for config in configs for name, _ in config.values}
-    blocks = _blocks(node)
-    access = _accesses(node, kernel, given)
+    examples = {name: _example(value) for name, value in given.items()}
+    descriptors: Any = node.kwargs["tma_descriptor_metadata"]
+    access = written_tensors(kernel, examples, descriptors)
+    blocks = _blocks(descriptors)
     parameters: list[Parameter] = []
     constants: dict[str, Constant] = {}
     for parameter in function.params:
@@ -65,8 +74,8 @@ def lower_triton_definition(
         if parameter.is_constexpr or value is None or isinstance(value, str):
             constants[name] = _constant(name, value)
             parameters.append(ConstexprParameter(name))
-        elif isinstance(value, torch.fx.Node) and _is_tensor(value):
-            dtype = lower_dtype(example_of(value).dtype)
+        elif isinstance(example := _example(value), torch.Tensor):
+            dtype = lower_dtype(example.dtype)
             mode = access.get(name, Access.READ)
             if name in blocks:
                 parameters.append(DescriptorParameter(name, dtype, blocks[name], mode))
@@ -83,16 +92,15 @@ def lower_triton_definition(
         constants=tuple(constants.items()),
         configs=_with_options(configs, options),
         entry=function.__name__,
-        source=stand_alone_source(function),
+        source=_stand_alone_source(function),
     )
 
 
-def _unreadable(message: str) -> DiagnosticError:
-    return DiagnosticError.of(
-        Code.UNKNOWN_KERNEL,
-        message,
-        hint="make the graph again, or call the kernel by an operator of your own",
-    )
+_ADVICE = "make the graph again, or call the kernel by an operator of your own"
+
+
+def _unreadable(message: str, hint: str = _ADVICE) -> DiagnosticError:
+    return DiagnosticError.of(Code.UNKNOWN_KERNEL, message, hint=hint)
 
 
 def _function(kernel: Any) -> tuple[Any, tuple[KernelConfig, ...]]:
@@ -103,17 +111,8 @@ def _function(kernel: Any) -> tuple[Any, tuple[KernelConfig, ...]]:
             raise _unreadable(f"tuning {kernel.fn.__name__} changes its arguments")
         if any(config.pre_hook is not None for config in kernel.configs):
             raise _unreadable(f"a config of {kernel.fn.__name__} has a hook")
-        return kernel.fn, tuple(KernelConfig(_values(c)) for c in kernel.configs)
+        return kernel.fn, tuple(map(config_values, kernel.configs))
     raise _unreadable(f"a {type(kernel).__name__} is not a Triton kernel of a known form")
-
-
-def _values(config: Any) -> tuple[tuple[str, ConfigValue], ...]:
-    values = {
-        **config.kwargs,
-        "num_warps": config.num_warps,
-        "num_stages": config.num_stages,
-    }
-    return tuple(values.items())
 
 
 def _with_options(
@@ -127,17 +126,8 @@ def _with_options(
     )
 
 
-def _defaults(function: Any) -> dict[str, Any]:
-    return {p.name: p.default for p in function.params if p.has_default}
-
-
-def _is_tensor(node: torch.fx.Node) -> bool:
-    return isinstance(example_of(node), torch.Tensor)
-
-
 def _constant(name: str, value: Any) -> Constant:
-    if isinstance(value, torch.fx.Node):
-        value = example_of(value)
+    value = _example(value)
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise _unreadable(f"{name} is a {type(value).__name__}, which is not a constant")
@@ -151,7 +141,7 @@ def _option(name: str, value: Any) -> ConfigValue:
 
 
 def _scalar_dtype(value: Any) -> DType:
-    example = example_of(value) if isinstance(value, torch.fx.Node) else value
+    example = _example(value)
     if isinstance(example, bool | torch.SymBool):
         return DType.BOOL
     if isinstance(example, float | torch.SymFloat):
@@ -161,9 +151,8 @@ def _scalar_dtype(value: Any) -> DType:
     return DType.I64
 
 
-def _blocks(node: torch.fx.Node) -> dict[str, tuple[int, ...]]:
+def _blocks(metadata: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """Return the block of each tensor descriptor."""
-    metadata: Any = node.kwargs["tma_descriptor_metadata"]
     blocks: dict[str, tuple[int, ...]] = {}
     for name, (kind, facts) in metadata.items():
         if kind != "stable" or not all(isinstance(n, int) for n in facts[0]):
@@ -172,11 +161,105 @@ def _blocks(node: torch.fx.Node) -> dict[str, tuple[int, ...]]:
     return blocks
 
 
-def _accesses(
-    node: torch.fx.Node, kernel: Any, given: Mapping[str, Any]
-) -> dict[str, Access]:
-    examples = {
-        name: example_of(value) if isinstance(value, torch.fx.Node) else value
-        for name, value in given.items()
-    }
-    return written_tensors(kernel, examples, node.kwargs["tma_descriptor_metadata"])
+def _example(value: Any) -> Any:
+    return example_of(value) if isinstance(value, torch.fx.Node) else value
+
+
+_GIVEN = frozenset({"tl", "triton"})
+_LIBRARIES = ("triton", "torch")
+
+
+def _stand_alone_source(function: Any) -> str:
+    """Return the source of a kernel with the imports, constants and functions it uses.
+
+    Raises:
+        DiagnosticError: WIR607, it uses something that has no source text.
+    """
+    imports: dict[str, None] = {}
+    parts: list[str] = []
+    _add(function, imports, parts, {})
+    text = "\n\n".join(parts)
+    return "\n".join([*imports, "", text]) if imports else text
+
+
+def _add(
+    function: Any, imports: dict[str, None], parts: list[str], seen: dict[str, object]
+) -> None:
+    source = f"@triton.jit\n{textwrap.dedent(function.src).rstrip()}\n"
+    seen[function.__name__] = function
+    outside = _outside(function)
+    for name in _names(source):
+        if name not in outside or name in _GIVEN:
+            continue
+        value = outside[name]
+        if name in seen:
+            if seen[name] is not value:
+                raise _uses(function, name, "two values in the functions it calls")
+            continue
+        seen[name] = value
+        if (text := _import(name, value)) is not None:
+            imports[text] = None
+        elif isinstance(value, JITFunction):
+            if value.__name__ != name:
+                raise _uses(function, name, "another name where it is defined")
+            _add(value, imports, parts, seen)
+        elif (text := _constant_text(value)) is not None:
+            parts.append(f"{name} = {text}\n")
+        else:
+            raise _uses(function, name, f"a {type(value).__name__}")
+    parts.append(source)
+
+
+def _outside(function: Any) -> dict[str, object]:
+    closed = inspect.getclosurevars(function.fn).nonlocals
+    return {**function.fn.__globals__, **closed}
+
+
+def _names(source: str) -> list[str]:
+    """Return the names that a function uses and does not define, in their order."""
+    (definition,) = ast.parse(source).body
+    assert isinstance(definition, ast.FunctionDef)
+    nodes = [node for node in ast.walk(definition) if isinstance(node, ast.Name)]
+    local = {arg.arg for arg in ast.walk(definition) if isinstance(arg, ast.arg)}
+    local |= {node.id for node in nodes if isinstance(node.ctx, ast.Store)}
+    own = {definition.name, *dir(builtins)}
+    return [name for name in dict.fromkeys(n.id for n in nodes) if name not in local | own]
+
+
+def _import(name: str, value: object) -> str | None:
+    """Return the import statement for a value of Triton or PyTorch."""
+    if name in IMPORTS and isinstance(value, ModuleType):
+        return IMPORTS[name]
+    if isinstance(value, ModuleType):
+        if value.__name__.split(".")[0] in _LIBRARIES:
+            return f"import {value.__name__} as {name}"
+        return None
+    module = getattr(value, "__module__", None)
+    own = getattr(value, "__name__", None)
+    if not isinstance(module, str) or not isinstance(own, str):
+        return None
+    if module.split(".")[0] not in _LIBRARIES or module.startswith(
+        "torch._inductor.runtime.compile_tasks"
+    ):
+        return None
+    return f"from {module} import {own}" + ("" if own == name else f" as {name}")
+
+
+def _constant_text(value: object) -> str | None:
+    if isinstance(value, tl.constexpr):
+        inner = _constant_text(value.value)
+        return None if inner is None else f"tl.constexpr({inner})"
+    if isinstance(value, tl.dtype):
+        name = str(value)
+        names = {str(dtype): key for key, dtype in vars(tl).items() if dtype == value}
+        return f"tl.{names[name]}" if name in names else None
+    if value is None or isinstance(value, bool | int | float | str):
+        return repr(value)
+    return None
+
+
+def _uses(function: Any, name: str, what: str) -> DiagnosticError:
+    return _unreadable(
+        f"kernel {function.__name__} uses {name}, which is {what}",
+        "give it to the kernel as a constexpr argument",
+    )
