@@ -14,7 +14,8 @@ from tests.frontend_export.models import Case, cases
 from tests.torch_release import BEFORE_2_12
 from wrapperir import compile_program
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.frontend.export import Lowered, lower_exported
+from wrapperir.frontend import Lowered
+from wrapperir.frontend.export import lower_exported
 from wrapperir.interp import interpret
 from wrapperir.ir import (
     AssertSizeStrideLine,

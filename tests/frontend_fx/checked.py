@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
-from wrapperir.frontend.fx import Lowered, lower_graph_module
+from wrapperir.frontend import Lowered
+from wrapperir.frontend.fx import lower_graph_module
 from wrapperir.interp import interpret
 from wrapperir.ir import Program
 from wrapperir.text import format_program, parse_program

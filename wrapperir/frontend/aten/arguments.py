@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.frontend.aten.scope import Elements, GraphScope, Poison
 from wrapperir.frontend.aten.values import is_symbolic, leaves_of, lower_constant
 from wrapperir.ir import (
@@ -50,9 +50,7 @@ def kernel_argument(scope: GraphScope, value: Any) -> KernelArgument:
         return int(argument)
     if isinstance(argument, BufferRef | int | float | Symbol | Operation):
         return argument
-    raise DiagnosticError.of(
-        Code.UNSUPPORTED_ARGUMENT, f"a block cannot be given {argument!r}"
-    )
+    raise Code.UNSUPPORTED_ARGUMENT.error(f"a block cannot be given {argument!r}")
 
 
 def tensor_argument(scope: GraphScope, value: Any) -> tuple[str, TensorType]:
@@ -66,7 +64,7 @@ def tensor_argument(scope: GraphScope, value: Any) -> tuple[str, TensorType]:
         type = scope.types[argument.name]
         if isinstance(type, TensorType):
             return argument.name, type
-    raise DiagnosticError.of(Code.UNSUPPORTED_ARGUMENT, f"{value} is not a strided tensor")
+    raise Code.UNSUPPORTED_ARGUMENT.error(f"{value} is not a strided tensor")
 
 
 def view(

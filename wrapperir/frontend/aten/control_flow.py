@@ -8,7 +8,7 @@ import torch
 from attrs import frozen
 from torch._ops import HigherOrderOperator
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.frontend.aten.arguments import kernel_argument, lower_argument
 from wrapperir.frontend.aten.graph import lower_nodes
 from wrapperir.frontend.aten.scope import GraphScope, Lowering, Poison
@@ -56,9 +56,8 @@ def lower_higher_order(
         case "wrap_with_set_grad_enabled":
             _inline(scope, node, node.args[1], node.args[2:])
         case name:
-            raise DiagnosticError.of(
-                Code.UNSUPPORTED_OPERATOR,
-                f"no line expresses the higher-order operator {name}",
+            raise Code.UNSUPPORTED_OPERATOR.error(
+                f"no line expresses the higher-order operator {name}"
             )
 
 

@@ -109,9 +109,7 @@ def _lower_node(scope: GraphScope, node: torch.fx.Node) -> None:
     elif node.op == "call_function" and _is_scalar(node):
         scope.values[node] = scope.lower_scalar(node.meta["val"])
     else:
-        raise DiagnosticError.of(
-            Code.UNSUPPORTED_OPERATOR, "this is not a registered operator"
-        )
+        raise Code.UNSUPPORTED_OPERATOR.error("this is not a registered operator")
 
 
 def _is_scalar(node: torch.fx.Node) -> bool:
@@ -124,8 +122,8 @@ def _lower_attribute(scope: GraphScope, node: torch.fx.Node) -> None:
     if isinstance(held, torch.nn.Module):
         return
     if not isinstance(held, torch.Tensor):
-        raise DiagnosticError.of(
-            Code.UNSUPPORTED_VALUE, f"a {type(held).__name__} has no type in a program"
+        raise Code.UNSUPPORTED_VALUE.error(
+            f"a {type(held).__name__} has no type in a program"
         )
     scope.values[node] = BufferRef(add_constant(scope, str(node.target), node.name, held))
 

@@ -8,7 +8,7 @@ from attrs import evolve
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.frontend.aten.arguments import lower_argument, tensor_argument, view
 from wrapperir.frontend.aten.scope import Elements, GraphScope
 from wrapperir.frontend.aten.sharing import (
@@ -71,8 +71,7 @@ def lower_operator(scope: GraphScope, node: torch.fx.Node, operator: OpOverload)
     elif name in _IDENTITIES:
         scope.values[node] = scope.values[node.all_input_nodes[0]]
     elif torch.Tag.inplace_view in operator.tags:
-        raise DiagnosticError.of(
-            Code.UNSUPPORTED_OPERATOR,
+        raise Code.UNSUPPORTED_OPERATOR.error(
             f"{operator} changes the shape of its argument in place",
             hint="call exported.run_decompositions() first",
         )

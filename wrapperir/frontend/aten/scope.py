@@ -6,7 +6,7 @@ from typing import Any, TypeAlias, Union
 import torch
 from attrs import define, field
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, Diagnostic
 from wrapperir.frontend.aten.values import expr_of, is_symbolic, lower_type
 from wrapperir.ir import (
     Argument,
@@ -182,8 +182,7 @@ class GraphScope:
     def _check_symbols(self, names: Iterable[str]) -> None:
         for name in names:
             if name not in self.visible:
-                raise DiagnosticError.of(
-                    Code.UNSUPPORTED_VALUE,
+                raise Code.UNSUPPORTED_VALUE.error(
                     f"no size tells the symbol {name}",
                     hint="give some dimension of an input just this size",
                 )

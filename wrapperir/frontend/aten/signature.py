@@ -48,6 +48,4 @@ def inputs_by_target(exported: ExportedProgram) -> dict[str, torch.fx.Node]:
 
 def unsupported(what: str) -> DiagnosticError:
     """Return the error for a part of a signature that a program cannot have."""
-    return DiagnosticError.of(
-        Code.UNSUPPORTED_SIGNATURE, f"{what}, which a program cannot carry"
-    )
+    return Code.UNSUPPORTED_SIGNATURE.error(f"{what}, which a program cannot carry")

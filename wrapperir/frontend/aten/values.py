@@ -97,7 +97,7 @@ def lower_dtype(dtype: torch.dtype, code: Code = Code.UNSUPPORTED_VALUE) -> DTyp
         DiagnosticError: ``code``, there is none.
     """
     if dtype not in DTYPES:
-        raise DiagnosticError.of(code, f"the dtype {dtype} has no form in a program")
+        raise code.error(f"the dtype {dtype} has no form in a program")
     return DTYPES[dtype]
 
 
@@ -130,7 +130,7 @@ def lower_constant(value: Any, code: Code = Code.UNSUPPORTED_ARGUMENT) -> Argume
             return TorchEnum("memory_format", str(value).removeprefix("torch."))
         case _:
             message = f"a {type(value).__name__} has no form as an argument"
-            raise DiagnosticError.of(code, message)
+            raise code.error(message)
 
 
 def lower_extent(value: int | torch.SymInt) -> Expr:
@@ -139,4 +139,4 @@ def lower_extent(value: int | torch.SymInt) -> Expr:
 
 
 def _unsupported(what: str) -> DiagnosticError:
-    return DiagnosticError.of(Code.UNSUPPORTED_VALUE, f"{what} has no type in a program")
+    return Code.UNSUPPORTED_VALUE.error(f"{what} has no type in a program")

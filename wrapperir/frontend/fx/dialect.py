@@ -9,7 +9,7 @@ import torch
 from torch._higher_order_ops.triton_kernel_wrap import triton_kernel_wrapper_mutation
 from torch._ops import HigherOrderOperator, OpOverload
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.frontend.aten.arguments import lower_argument
 from wrapperir.frontend.aten.graph import add_constant
 from wrapperir.frontend.aten.operators import lower_operator
@@ -87,8 +87,8 @@ def lower_in_dialect(scope: GraphScope, node: torch.fx.Node) -> bool:
         return _lower(scope, node)
     except _MALFORMED as error:
         text = str(error).partition("\n")[0]
-        raise DiagnosticError.of(
-            Code.UNSUPPORTED_ARGUMENT, f"its arguments are not what it takes: {text[:200]}"
+        raise Code.UNSUPPORTED_ARGUMENT.error(
+            f"its arguments are not what it takes: {text[:200]}"
         ) from error
 
 
@@ -104,8 +104,7 @@ def _lower(scope: GraphScope, node: torch.fx.Node) -> bool:
         lower_kept(scope, node)
         return True
     if node.op != "call_function":
-        raise DiagnosticError.of(
-            Code.UNSUPPORTED_OPERATOR,
+        raise Code.UNSUPPORTED_OPERATOR.error(
             f"a graph that is read has no {node.op} nodes",
             hint="trace the module with torch.export or make_fx, which inline calls"
             if node.target != "_guards_fn"
@@ -138,8 +137,7 @@ def _lower(scope: GraphScope, node: torch.fx.Node) -> bool:
     if isinstance(target, HigherOrderOperator):
         _check_examples(node, False)
     elif target is not operator.getitem and not isinstance(node.meta.get("val"), SCALARS):
-        raise DiagnosticError.of(
-            Code.UNSUPPORTED_OPERATOR,
+        raise Code.UNSUPPORTED_OPERATOR.error(
             "this is not a registered operator",
             hint="call operators as torch.ops has them, such as aten.relu.default",
         )

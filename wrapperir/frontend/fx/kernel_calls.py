@@ -161,7 +161,7 @@ def lower_triton_call(scope: GraphScope, node: torch.fx.Node) -> None:
 
 
 def _unreadable(message: str, hint: str) -> DiagnosticError:
-    return DiagnosticError.of(Code.UNKNOWN_KERNEL, message, hint=hint)
+    return Code.UNKNOWN_KERNEL.error(message, hint=hint)
 
 
 def _grid(scope: GraphScope, node: torch.fx.Node) -> tuple[Expr, ...]:

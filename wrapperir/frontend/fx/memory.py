@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from attrs import evolve
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.frontend.aten.arguments import (
     append_view,
     lower_argument,
@@ -27,9 +27,9 @@ from wrapperir.ir import (
     FreeLine,
     TensorType,
     ZeroMode,
+    divided,
     mul,
 )
-from wrapperir.ir.quotients import divided
 
 _GIVEN = frozenset({"dtype", "device", "pin_memory"})
 
@@ -58,8 +58,7 @@ def lower_aligned(scope: GraphScope, node: torch.fx.Node) -> None:
     assert isinstance(memory, torch.fx.Node)
     assert isinstance(alignment, int)
     if len(memory.users) > 1:
-        raise DiagnosticError.of(
-            Code.UNSUPPORTED_OPERATOR,
+        raise Code.UNSUPPORTED_OPERATOR.error(
             f"where {memory.name} is aligned is known when it runs only",
             hint="use the memory in no other node",
         )
@@ -78,9 +77,8 @@ def _allocate(
 ) -> None:
     unknown = call.kwargs.keys() - _GIVEN
     if unknown or len(layout) != 2:
-        raise DiagnosticError.of(
-            Code.UNSUPPORTED_ARGUMENT,
-            "an allocation has just a size, a stride, a dtype, a device and pin_memory",
+        raise Code.UNSUPPORTED_ARGUMENT.error(
+            "an allocation has just a size, a stride, a dtype, a device and pin_memory"
         )
     dtype: Any = call.kwargs.get("dtype") or torch.get_default_dtype()
     device: Any = call.kwargs.get("device")

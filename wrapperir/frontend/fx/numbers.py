@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.frontend.aten.arguments import lower_argument, tensor_argument
 from wrapperir.frontend.aten.scope import GraphScope, take
 from wrapperir.frontend.aten.values import expr_of, is_symbolic
@@ -56,7 +56,7 @@ def expression(scope: GraphScope, value: Any) -> Expr:
     lowered = lower_argument(scope, value)
     if isinstance(lowered, int | float | Symbol | Operation):
         return int(lowered) if isinstance(lowered, bool) else lowered
-    raise DiagnosticError.of(Code.UNSUPPORTED_ARGUMENT, f"{value} is not a number")
+    raise Code.UNSUPPORTED_ARGUMENT.error(f"{value} is not a number")
 
 
 def _define(
@@ -224,9 +224,7 @@ def _dimension(node: torch.fx.Node, entries: Sequence[Expr]) -> Expr:
     dim = node.args[1]
     if isinstance(dim, int) and -len(entries) <= dim < len(entries):
         return entries[dim]
-    raise DiagnosticError.of(
-        Code.UNSUPPORTED_ARGUMENT, f"{dim} is not a dimension of {node.args[0]}"
-    )
+    raise Code.UNSUPPORTED_ARGUMENT.error(f"{dim} is not a dimension of {node.args[0]}")
 
 
 def _offset(scope: GraphScope, node: torch.fx.Node) -> Expr:

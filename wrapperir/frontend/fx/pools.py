@@ -30,15 +30,16 @@ from wrapperir.ir import (
     WhileLoopLine,
     add,
     contiguous_stride,
+    divided,
     mul,
     product,
+    quotient,
     storage_extent,
     sub,
 )
 from wrapperir.ir.blocks import blocks_of, rewrite_blocks
 from wrapperir.ir.effects import LineEffects, definitions, uses
 from wrapperir.ir.mentions import buffers_in
-from wrapperir.ir.quotients import divided, quotient
 from wrapperir.passes import insert_frees
 from wrapperir.verify import verify
 

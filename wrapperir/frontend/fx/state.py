@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from attrs import define, evolve, field
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.frontend.aten.scope import GraphScope, Shared, take
 from wrapperir.fx import MultiKernelDefinition, definition_key, multi_kernel_key
 from wrapperir.ir import DefinitionLine, KernelDefinitionLine, MultiKernelLine, Stream
@@ -99,8 +99,7 @@ def example_of(node: torch.fx.Node) -> Any:
         DiagnosticError: WIR606, the node has none.
     """
     if "val" not in node.meta:
-        raise DiagnosticError.of(
-            Code.MISSING_EXAMPLE,
+        raise Code.MISSING_EXAMPLE.error(
             f'%{node.name} has no meta["val"], so its type is not known',
             hint="set it, or run torch.fx.passes.fake_tensor_prop.FakeTensorProp on the"
             " module, with a FakeTensorMode that has allow_non_fake_inputs=True",

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from attrs import evolve
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.frontend.aten.scope import GraphScope
 from wrapperir.frontend.aten.values import lower_device
 from wrapperir.frontend.fx.state import shared_of
@@ -101,8 +101,7 @@ def _wait(scope: GraphScope, node: torch.fx.Node, stream: Stream, event: str) ->
 def _stream(scope: GraphScope, value: Any) -> Stream:
     found = shared_of(scope).streams.get(value)
     if found is None:
-        raise DiagnosticError.of(
-            Code.UNSUPPORTED_ARGUMENT,
+        raise Code.UNSUPPORTED_ARGUMENT.error(
             f"{value} is not a stream that the graph asked for",
             hint="get streams from wrapperir.fx.stream_functions.stream",
         )

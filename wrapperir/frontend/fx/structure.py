@@ -73,14 +73,13 @@ def _placeholders(scope: GraphScope, module: GraphModule) -> list[torch.fx.Node]
 def _outputs(scope: GraphScope, module: GraphModule) -> tuple[Argument, ...]:
     node = next(iter(reversed(module.graph.nodes)), None)
     if node is None or node.op != "output":
-        raise DiagnosticError.of(Code.UNSUPPORTED_SIGNATURE, "the graph has no output node")
+        raise Code.UNSUPPORTED_SIGNATURE.error("the graph has no output node")
     if any(isinstance(scope.values.get(n), Poison) for n in node.all_input_nodes):
         return ()
     returned = lower_argument(scope, node.args[0])
     outputs = returned if isinstance(returned, tuple) else (returned,)
     if any(isinstance(value, tuple) for value in outputs):
-        raise DiagnosticError.of(
-            Code.UNSUPPORTED_SIGNATURE,
+        raise Code.UNSUPPORTED_SIGNATURE.error(
             "the graph returns lists in a list",
             hint="return all values in one tuple",
         )

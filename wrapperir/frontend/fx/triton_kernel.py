@@ -100,7 +100,7 @@ _ADVICE = "make the graph again, or call the kernel by an operator of your own"
 
 
 def _unreadable(message: str, hint: str = _ADVICE) -> DiagnosticError:
-    return DiagnosticError.of(Code.UNKNOWN_KERNEL, message, hint=hint)
+    return Code.UNKNOWN_KERNEL.error(message, hint=hint)
 
 
 def _function(kernel: Any) -> tuple[Any, tuple[KernelConfig, ...]]:

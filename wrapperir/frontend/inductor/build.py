@@ -11,7 +11,7 @@ from torch._inductor.virtualized import V
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from wrapperir import ir as wir
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor.lines import lower_lines
 from wrapperir.frontend.inductor.multi_kernels import united_parameters
@@ -198,9 +198,7 @@ def lower_loop(scope: BlockScope, node: Any, stack_output: bool) -> None:
     """
     if stack_output or node.mutation_outputs:
         what = "stacks its iterations" if stack_output else "mutates what it carries"
-        raise DiagnosticError.of(
-            Code.INDUCTOR_LINE, f"a while_loop that {what} has no form in a program"
-        )
+        raise Code.INDUCTOR_LINE.error(f"a while_loop that {what} has no form in a program")
     scope.enter(node)
     carried = tuple(_lower_carried(scope, value) for value in node.carried_inputs)
     invariant = tuple(_lower_operand(scope, value) for value in node.additional_inputs)

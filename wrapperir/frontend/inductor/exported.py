@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor import versions
 from wrapperir.frontend.inductor.capture import FUNCTORCH, compile_inner, own_settings
@@ -61,8 +61,7 @@ def lower_exported(exported: ExportedProgram) -> Lowered:
         held = [i for i, n in enumerate(signature.placeholders) if n in signature.keys]
         compile_inner(keep, traced, given, static_input_idxs=held, is_inference=True)
     if not found:
-        raise DiagnosticError.of(
-            Code.NOTHING_TO_COMPILE,
+        raise Code.NOTHING_TO_COMPILE.error(
             "Inductor has nothing to compile: no tensor is computed",
             hint="give --frontend export, or a function that computes something",
         )

@@ -9,7 +9,7 @@ from torch._inductor import ir
 from torch._inductor.codegen import wrapper as inductor
 
 from wrapperir import ir as wir
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.frontend.aten.values import lower_device
 from wrapperir.frontend.inductor import versions
 from wrapperir.frontend.inductor.scope import BlockScope
@@ -171,8 +171,7 @@ def _operator(node: Any) -> str:
     name = _OPERATORS_BY_NAME.get(node.python_kernel_name or "")
     if name is None:
         shown = node.python_kernel_name or node.op_overload or type(node).__name__
-        raise DiagnosticError.of(
-            Code.INDUCTOR_OPERATOR,
+        raise Code.INDUCTOR_OPERATOR.error(
             f"{shown} is not an operator of PyTorch's dispatcher",
             hint="register it with torch.library, or choose another implementation",
         )
@@ -209,7 +208,6 @@ def _output_type(output: Any) -> wir.ValueType:
         return layout_type(output.get_layout())
     if isinstance(output, bool | int | float | sympy.Basic):
         return scalar_type(output)
-    raise DiagnosticError.of(
-        Code.INDUCTOR_VALUE,
-        f"a result of type {type(output).__name__} has no form in a program",
+    raise Code.INDUCTOR_VALUE.error(
+        f"a result of type {type(output).__name__} has no form in a program"
     )

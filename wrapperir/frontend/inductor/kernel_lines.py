@@ -61,7 +61,9 @@ def lower_definition(
             written = scope.session.user_kernels.get(line.kernel_name)
             definition = lower_triton_kernel(name, source, call, written)
         case _:
-            raise _refused(f"kernel {name} is neither C++ nor Triton of Inductor's form")
+            raise Code.INDUCTOR_KERNEL.error(
+                f"kernel {name} is neither C++ nor Triton of Inductor's form"
+            )
     scope.session.definitions[name] = definition
 
 
@@ -117,11 +119,9 @@ def _cpp_parameter(kernel: str, text: str, updated: set[str]) -> wir.Parameter:
 
 
 def _unknown_parameters(name: str, text: str) -> DiagnosticError:
-    return _refused(f"parameters of C++ kernel {name} are of an unknown form: {text!r}")
-
-
-def _refused(message: str) -> DiagnosticError:
-    return DiagnosticError.of(Code.INDUCTOR_KERNEL, message)
+    return Code.INDUCTOR_KERNEL.error(
+        f"parameters of C++ kernel {name} are of an unknown form: {text!r}"
+    )
 
 
 def lower_call(scope: BlockScope, line: inductor.KernelCallLine) -> None:
@@ -206,7 +206,7 @@ def launched(scope: BlockScope, line: inductor.KernelCallLine) -> wir.KernelDefi
     definitions = scope.session.definitions
     definition = definitions.get(name)
     if not isinstance(definition, wir.KernelDefinitionLine):
-        raise _refused(f"kernel {name} has no definition")
+        raise Code.INDUCTOR_KERNEL.error(f"kernel {name} has no definition")
     if definition.language is not wir.Language.TRITON:
         return definition
     grid = launch_grid(line, definition.parameters, dict(definition.constants))

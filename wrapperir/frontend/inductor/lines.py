@@ -7,7 +7,7 @@ from typing import Any
 from torch._inductor.codegen import wrapper as inductor
 from torch._inductor.utils import LineContext
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.frontend.inductor import (
     extern_lines,
     kernel_lines,
@@ -89,6 +89,6 @@ def lower_lines(scope: BlockScope, lines: list[Any]) -> None:
         lower = _LOWER.get(kind)
         if lower is None:
             message = f"Inductor's {kind.__name__} has no form in a program"
-            raise DiagnosticError.of(Code.INDUCTOR_LINE, message)
+            raise Code.INDUCTOR_LINE.error(message)
         lower(scope, line)
         scope.finish_line()

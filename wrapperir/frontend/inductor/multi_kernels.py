@@ -13,13 +13,13 @@ from torch._inductor.runtime.triton_heuristics import FixedGrid
 from torch._inductor.select_algorithm import TritonTemplateKernel
 
 from wrapperir import ir as wir
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.frontend.aten.scope import take
 from wrapperir.frontend.inductor.kernel_lines import append_call, launched
 from wrapperir.frontend.inductor.memory_lines import ZERO_MODES
 from wrapperir.frontend.inductor.scope import BlockScope
 from wrapperir.frontend.inductor.triton_kernel import runtime_values
-from wrapperir.ir.argument_union import union_parameters
+from wrapperir.ir.multi_kernel_builder import union_parameters
 
 ShapeKey = tuple[tuple[int, ...] | None, ...]
 """The sizes that a kernel was tuned for: of its inputs, then of its output."""
@@ -149,7 +149,9 @@ def lower_multi_call(
     ]
     counts = {len(wir.runtime_parameters(kernel.parameters)) for kernel in kernels}
     if counts != {len(given[0])} or any(values != given[0] for values in given):
-        raise _refused(f"the kernels of {multi.name} do not take the same arguments")
+        raise Code.INDUCTOR_KERNEL.error(
+            f"the kernels of {multi.name} do not take the same arguments"
+        )
     name = _defined(scope, multi, kernels, given[0])
     append_call(scope, line, name, kernels, given[0])
 
@@ -170,7 +172,7 @@ def united_parameters(
     try:
         return union_parameters(kernels, [choice.arguments for choice in line.choices])
     except ValueError as error:
-        raise _refused(f"multi-kernel {line.name}: {error}") from None
+        raise Code.INDUCTOR_KERNEL.error(f"multi-kernel {line.name}: {error}") from None
 
 
 def _defined(
@@ -249,7 +251,7 @@ def _selection(
         if multi.forced is None:
             return (), wir.BenchmarkChoice()
         if multi.forced >= len(indices):
-            raise _refused(
+            raise Code.INDUCTOR_KERNEL.error(
                 f"triton.multi_kernel={multi.forced + 2} picks kernel {multi.forced} of"
                 f" {multi.name}, which has {len(indices)}"
             )
@@ -299,7 +301,3 @@ def _hinted_sizes(
 
 
 _OUTPUTS = ("out_ptr", "in_out_ptr")
-
-
-def _refused(message: str) -> DiagnosticError:
-    return DiagnosticError.of(Code.INDUCTOR_KERNEL, message)

@@ -266,7 +266,6 @@ def _fixed(line: wir.SymbolDefinitionLine) -> int:
 
 
 def _not_fixed(what: str) -> DiagnosticError:
-    return DiagnosticError.of(
-        Code.UNSUPPORTED_SIGNATURE,
-        f"{what}, so a tensor kept outside the program cannot be bound to it",
+    return Code.UNSUPPORTED_SIGNATURE.error(
+        f"{what}, so a tensor kept outside the program cannot be bound to it"
     )

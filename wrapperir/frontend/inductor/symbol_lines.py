@@ -156,9 +156,8 @@ def _read(
 
 
 def _bad_path(symbol: sympy.Symbol, path: tuple[Any, ...]) -> DiagnosticError:
-    return DiagnosticError.of(
-        Code.INDUCTOR_LINE,
-        f"symbol {symbol} is read along a path of an unknown kind: {path}",
+    return Code.INDUCTOR_LINE.error(
+        f"symbol {symbol} is read along a path of an unknown kind: {path}"
     )
 
 

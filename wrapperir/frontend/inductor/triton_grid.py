@@ -43,7 +43,7 @@ def lower_grid(meta: Mapping[str, Any], blocks: frozenset[str]) -> Grid:
     kind = meta["grid_type"]
     strategy = _STRATEGIES.get(kind)
     if strategy is None:
-        raise _refused(f"launch grid {kind} is of an unknown form")
+        raise Code.INDUCTOR_KERNEL.error(f"launch grid {kind} is of an unknown form")
     return strategy(_Sizes(meta, blocks))
 
 
@@ -133,10 +133,6 @@ _STRATEGIES: dict[str, Callable[[_Sizes], Grid]] = {
 """Grid of each of Inductor's strategies, by the name of its class."""
 
 
-def _refused(message: str) -> DiagnosticError:
-    return DiagnosticError.of(Code.INDUCTOR_KERNEL, message)
-
-
 def given_grid(values: Sequence[Any], sizes: Mapping[str, wir.Expr]) -> Grid:
     """Return a grid that a call gives, as numbers, sympy's expressions or their text.
 
@@ -152,7 +148,7 @@ def given_grid(values: Sequence[Any], sizes: Mapping[str, wir.Expr]) -> Grid:
     if grid is None or not sizes.keys() >= {
         name for e in grid for name in wir.symbols_in(e)
     }:
-        raise _refused(
+        raise Code.INDUCTOR_KERNEL.error(
             f"a launch grid depends on sizes that the kernel is not given: {tuple(values)}"
         )
     x, y, z = (wir.substitute(expr, sizes) for expr in grid)
@@ -183,7 +179,9 @@ def grid_of_configs(
             if isinstance(value, int) and any(g["config"].get(name) != value for g in grids)
         ]
         if not same:
-            raise _refused("no number of a kernel's configs tells their grids apart")
+            raise Code.INDUCTOR_KERNEL.error(
+                "no number of a kernel's configs tells their grids apart"
+            )
         condition = (
             same[0] if len(same) == 1 else wir.Operation(wir.ExprOp.AND, tuple(same))
         )

@@ -13,7 +13,7 @@ from torch._inductor.codegen.wrapper import KernelCallLine
 from torch._inductor.runtime import hints, triton_heuristics
 
 from wrapperir import ir as wir
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.frontend.inductor.triton_grid import (
     Grid,
     given_grid,
@@ -129,7 +129,9 @@ def _value(node: ast.expr) -> Any:
     try:
         return ast.literal_eval(node)
     except ValueError:
-        raise _refused(f"a heuristic is given {ast.unparse(node)}") from None
+        raise Code.INDUCTOR_KERNEL.error(
+            f"a heuristic is given {ast.unparse(node)}"
+        ) from None
 
 
 def launch_grid(
@@ -199,11 +201,7 @@ def _entry(name: str, module: ast.Module) -> tuple[ast.FunctionDef, ast.Call]:
                     return node, decorator
                 case _:
                     pass
-    raise _refused(f"Triton kernel {name} has no heuristic of Inductor's")
-
-
-def _refused(message: str) -> DiagnosticError:
-    return DiagnosticError.of(Code.INDUCTOR_KERNEL, message)
+    raise Code.INDUCTOR_KERNEL.error(f"Triton kernel {name} has no heuristic of Inductor's")
 
 
 def _attribute(decorator: ast.Call) -> str:
@@ -291,7 +289,7 @@ def _dtype(function: ast.FunctionDef, kind: str) -> wir.DType:
         return _DTYPES[kind]
     except KeyError:
         message = f"Triton kernel {function.name} has a parameter of type {kind}"
-        raise _refused(message) from None
+        raise Code.INDUCTOR_KERNEL.error(message) from None
 
 
 # ``tensordesc<fp32[16, 32]>``; a block of symbols has no form in a program.

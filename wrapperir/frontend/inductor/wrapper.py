@@ -226,7 +226,7 @@ class CaptureWrapper(inductor.PythonWrapperCodegen):
             message = (
                 f"TMA descriptor {desc.get_name()} is not a TensorDescriptor of Triton"
             )
-            raise DiagnosticError.of(Code.INDUCTOR_LINE, message)
+            raise Code.INDUCTOR_LINE.error(message)
 
     def define_user_defined_triton_kernel(self, *args: Any, **kwargs: Any) -> Any:
         """Define a kernel of the user's, and note which parameters it writes."""
@@ -334,8 +334,7 @@ def _current_node() -> Any:
 def _text_refused(text: object, node: object) -> DiagnosticError:
     frame = sys._getframe(2)
     method = f"{frame.f_code.co_qualname} ({frame.f_code.co_filename.rsplit('/', 1)[-1]})"
-    return DiagnosticError.of(
-        Code.INDUCTOR_TEXT,
+    return Code.INDUCTOR_TEXT.error(
         f"Inductor writes text here, which has no form in a program: {str(text)!r}"
         f" from {method}, for {type(node).__name__}",
     )
