@@ -269,7 +269,7 @@ def test_a_device_that_only_an_argument_names() -> None:
         """
         program @main(%x: f32[2]) {
           %y = extern_kernel aten.ones_like.default(%x, device = device(meta)) : f32[2]@meta
-          %n = extern_kernel aten.numel.default(%y) : i64
+          %n = extern_kernel aten.sym_numel.default(%y) : i64
           free %y
           return %n
         }

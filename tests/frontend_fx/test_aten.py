@@ -240,3 +240,26 @@ def test_a_constant_that_a_block_writes_is_mutated() -> None:
     assert [constant.mutated for constant in found.program.constants] == [True]
     interpret(found.program, [x], found.constants)
     assert owner.get_buffer("count") == 1
+
+
+def test_an_input_that_a_block_writes_is_mutated() -> None:
+    def branch() -> GraphModule:
+        nodes = Nodes()
+        nodes.graph.call_function(_aten.add_.Scalar, (nodes.x, 1))
+        result = nodes.graph.call_function(_aten.neg.default, (nodes.x,))
+        result.meta["val"] = x
+        nodes.graph.output((result,))
+        return GraphModule({}, nodes.graph)
+
+    owner = torch.nn.Module()
+    nodes = Nodes()
+    owner.add_module("on_true", branch())
+    owner.add_module("on_false", branch())
+    graphs = [nodes.graph.get_attr(name) for name in ("on_true", "on_false")]
+    results = nodes.graph.call_function(
+        torch.ops.higher_order.cond, (True, *graphs, (nodes.x,))
+    )
+    results.meta["val"] = (x,)
+    nodes.graph.output(results)
+    found = lowered(GraphModule(owner, nodes.graph))
+    assert [input.mutated for input in found.program.inputs] == [True]

@@ -3,7 +3,15 @@
 The FX emitter writes these graphs and :mod:`wrapperir.frontend.fx` reads them.
 """
 
-from wrapperir.fx.attributes import Attributes, GraphBuilder, GraphParts
+from wrapperir.fx.graphs import (
+    LINES,
+    PROVENANCE,
+    Attributes,
+    GraphBuilder,
+    GraphParts,
+    header_of,
+    recorded_program,
+)
 from wrapperir.fx.kernel_keys import (
     MultiKernelDefinition,
     argument_order,
@@ -26,7 +34,6 @@ from wrapperir.fx.kernel_registry import (
     registered_multi_kernel,
     triton_definition,
 )
-from wrapperir.fx.metadata import LINES, PROVENANCE, header_of, recorded_program
 from wrapperir.fx.operators import assert_alignment, call_kernel, call_multi_kernel
 from wrapperir.fx.workspaces import KeptWorkspace, is_static, make_workspace
 

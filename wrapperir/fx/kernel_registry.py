@@ -12,22 +12,11 @@ from wrapperir.ir import KernelDefinitionLine
 Number: TypeAlias = int | float | bool
 Launcher: TypeAlias = Callable[..., object]
 """Runs a kernel; takes its tensors and numbers in the order of its parameters."""
-KernelFunction: TypeAlias = Callable[
-    [Sequence[torch.Tensor], Sequence[torch.Tensor], Sequence[Number]], None
-]
-"""Runs a kernel; takes tensors that are written, tensors that are read, and numbers."""
-
 MultiKernelRunner: TypeAlias = Callable[
     [Sequence[torch.Tensor | Number], Sequence[Number], torch.device], object
 ]
 """Runs a choice; takes the arguments of a call in the order of the parameters, the numbers
 that the policy names, and the device."""
-MultiKernelFunction: TypeAlias = Callable[
-    [Sequence[torch.Tensor], Sequence[torch.Tensor], Sequence[Number], Sequence[Number]],
-    None,
-]
-"""Runs a choice; takes tensors that are written, tensors that are read, numbers, and the
-numbers that the policy names."""
 
 _CPU = torch.device("cpu")
 _LAUNCHERS: dict[str, tuple[KernelDefinitionLine, Launcher]] = {}
@@ -36,37 +25,19 @@ _MULTI_KERNELS: dict[str, tuple[MultiKernelDefinition, MultiKernelRunner]] = {}
 _TRITON: dict[object, KernelDefinitionLine] = {}
 
 
-class _KernelFunctions(dict[str, KernelFunction]):
+class _Functions(dict[str, Callable[..., None]]):
     """The functions of calls so far, so that a call costs one look into a dictionary."""
 
-    def __missing__(self, key: str) -> KernelFunction:
-        kernel, shared = split_key(key)
-        if kernel not in _LAUNCHERS:
-            raise unregistered(key)
-        definition, launcher = _LAUNCHERS[kernel]
-        made = self[key] = _taking_lists(launcher, argument_order(definition, shared))
+    def __init__(self, make: Callable[[str, frozenset[str]], Callable[..., None]]) -> None:
+        """Use ``make`` for a kernel's key and the parameters that the call's key names."""
+        self._make = make
+
+    def __missing__(self, key: str) -> Callable[..., None]:
+        try:
+            made = self[key] = self._make(*split_key(key))
+        except KeyError:
+            raise unregistered(key) from None
         return made
-
-
-KERNEL_FUNCTIONS = _KernelFunctions()
-"""The function of each key; one that no program registered is a DiagnosticError."""
-
-
-class _MultiKernelFunctions(dict[str, MultiKernelFunction]):
-    """The functions of calls so far, so that a call costs one look into a dictionary."""
-
-    def __missing__(self, key: str) -> MultiKernelFunction:
-        name, shared = split_key(key)
-        if name not in _MULTI_KERNELS:
-            raise unregistered(key)
-        definition, runner = _MULTI_KERNELS[name]
-        order = argument_order(definition.line, shared)
-        made = self[key] = _choosing_from_lists(runner, order)
-        return made
-
-
-MULTI_KERNEL_FUNCTIONS = _MultiKernelFunctions()
-"""The function of each key; one that no program registered is a DiagnosticError."""
 
 
 def registered_definition(key: str) -> KernelDefinitionLine | None:
@@ -150,19 +121,18 @@ def opaque_launcher(definition: KernelDefinitionLine) -> Launcher:
     return launch
 
 
-def _taking_lists(launcher: Launcher, order: tuple[int, ...]) -> KernelFunction:
-    if order == tuple(range(len(order))):
+def _kernel_function(kernel: str, shared: frozenset[str]) -> Callable[..., None]:
+    definition, launcher = _LAUNCHERS[kernel]
+    order = argument_order(definition, shared)
 
-        def in_order(
-            written: Sequence[torch.Tensor],
-            read: Sequence[torch.Tensor],
-            numbers: Sequence[Number],
-        ) -> None:
-            launcher(*written, *read, *numbers)
+    def run(
+        written: Sequence[torch.Tensor],
+        read: Sequence[torch.Tensor],
+        numbers: Sequence[Number],
+    ) -> None:
+        launcher(*written, *read, *numbers)
 
-        return in_order
-
-    def reordered(
+    def run_reordered(
         written: Sequence[torch.Tensor],
         read: Sequence[torch.Tensor],
         numbers: Sequence[Number],
@@ -170,12 +140,13 @@ def _taking_lists(launcher: Launcher, order: tuple[int, ...]) -> KernelFunction:
         given = *written, *read, *numbers
         launcher(*[given[place] for place in order])
 
-    return reordered
+    return run if order == tuple(range(len(order))) else run_reordered
 
 
-def _choosing_from_lists(
-    runner: MultiKernelRunner, order: tuple[int, ...]
-) -> MultiKernelFunction:
+def _multi_kernel_function(name: str, shared: frozenset[str]) -> Callable[..., None]:
+    definition, runner = _MULTI_KERNELS[name]
+    order = argument_order(definition.line, shared)
+
     def run(
         written: Sequence[torch.Tensor],
         read: Sequence[torch.Tensor],
@@ -188,6 +159,13 @@ def _choosing_from_lists(
         runner([listed[place] for place in order], deciding, device)
 
     return run
+
+
+KERNEL_FUNCTIONS = _Functions(_kernel_function)
+"""The function of each key of a call: it takes the tensors that the kernel writes, those
+that it reads, and the numbers.  A key that is not registered is a ``DiagnosticError``."""
+MULTI_KERNEL_FUNCTIONS = _Functions(_multi_kernel_function)
+"""As above for multi-kernels; the numbers that the policy names are a fourth argument."""
 
 
 def unregistered(key: str) -> DiagnosticError:

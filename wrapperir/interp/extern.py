@@ -41,7 +41,7 @@ from wrapperir.ir.mentions import buffers_in
 from wrapperir.operators import UnknownOperatorError, find_overload
 
 if TYPE_CHECKING:
-    from wrapperir.operators.registry import Operator
+    from wrapperir.operators.schema import Operator
 
 
 def call_operator(line: ExternKernelLine, frame: Frame, launch: Launch) -> RunValue | None:

@@ -8,7 +8,7 @@ from wrapperir.ir.storage_operators import reads_elements
 from wrapperir.operators import given_arguments, schema_of
 
 if TYPE_CHECKING:
-    from wrapperir.operators.registry import Operator
+    from wrapperir.operators.schema import Operator
 
 
 def names_read(line: ExternKernelLine) -> tuple[str, ...]:

@@ -3,17 +3,24 @@
 Importing this loads no torch; looking an operator up does.
 """
 
-from wrapperir.operators.effects import UPDATE_STATISTICS, may_leave_out
-from wrapperir.operators.out_overloads import OutOverload, find_out_overload, is_pointwise
-from wrapperir.operators.registry import UnknownOperatorError, find_overload, split_operator
+from wrapperir.operators.effects import (
+    UPDATE_STATISTICS,
+    OutOverload,
+    find_out_overload,
+    is_pointwise,
+    may_leave_out,
+)
 from wrapperir.operators.schema import (
     Kind,
     Parameter,
     Schema,
     SchemaType,
+    UnknownOperatorError,
+    find_overload,
     find_schema,
     given_arguments,
     schema_of,
+    split_operator,
 )
 
 __all__ = [

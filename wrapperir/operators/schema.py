@@ -1,22 +1,69 @@
-"""Schemas of operators as data: types, defaults, what is written, what may be shared."""
+"""Operators by name, and their schemas as data: types, defaults, writes, aliases."""
 
 import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from attrs import frozen
 
-from wrapperir.ir import Argument, DType, TorchEnum
-from wrapperir.operators.registry import find_overload
+from wrapperir.ir import Argument, DType, TorchEnum, is_operator
 
 if TYPE_CHECKING:
     from torch._C import FunctionSchema, JitType
+    from torch._ops import OpOverload
 
-    from wrapperir.operators.registry import Operator
+    Operator: TypeAlias = OpOverload[..., object]
 
 T = TypeVar("T")
+_DUNDER_OPERATORS = frozenset(
+    f"__{inplace}{name}__"
+    for inplace in ("", "i")
+    for name in ("and", "or", "xor", "lshift", "rshift")
+)
+"""Operators that PyTorch names as Python names its own; other such names are Python's."""
+
+
+class UnknownOperatorError(LookupError):
+    """No operator of that name is registered; the message says what is missing."""
+
+
+def split_operator(name: str) -> tuple[str, str, str]:
+    """Return namespace, operator and overload of a name such as ``aten.mm.out``.
+
+    Raises:
+        UnknownOperatorError: the dispatcher can have no such name.
+    """
+    parts = name.split(".") if is_operator(name) else []
+    hidden = any(part.startswith("__") and part not in _DUNDER_OPERATORS for part in parts)
+    if len(parts) != 3 or hidden:
+        raise UnknownOperatorError(f"{name[:80]!a} is not namespace.operator.overload")
+    namespace, operator, overload = parts
+    return namespace, operator, overload
+
+
+def find_overload(name: str) -> "Operator":
+    """Return the operator of a name such as ``aten.mm.out``.
+
+    Raises:
+        UnknownOperatorError: it is not registered.
+    """
+    import torch  # loaded late: naming operators needs none
+    from torch._ops import OpOverload, OpOverloadPacket
+
+    namespace, operator, overload = split_operator(name)
+    try:
+        packet: object = getattr(getattr(torch.ops, namespace), operator)
+    except (AttributeError, RuntimeError):
+        packet = None
+    if not isinstance(packet, OpOverloadPacket):
+        raise UnknownOperatorError(f"PyTorch has no operator {namespace}.{operator}")
+    found: object = getattr(cast(object, packet), overload, None)
+    if not isinstance(found, OpOverload):
+        message = f"{namespace}.{operator} has no overload {overload}"
+        raise UnknownOperatorError(message)
+    return cast("Operator", found)
 
 
 class Kind(StrEnum):

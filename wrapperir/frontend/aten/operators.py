@@ -14,7 +14,6 @@ from wrapperir.frontend.aten.scope import Elements, GraphScope
 from wrapperir.frontend.aten.sharing import (
     may_share,
     returned_arguments,
-    shared_arguments,
     shared_results,
     written_arguments,
 )
@@ -233,9 +232,10 @@ def _aliases(
     """Return the values that a result may alias."""
     if not may_share(operator):
         return ()
-    shared = shared_arguments(operator, node)
-    sources = node.all_input_nodes if shared is None else shared
-    given = [source for source in sources if source is not None]
+    shared = shared_results(operator, node)
+    given = node.all_input_nodes
+    if shared is not None:
+        given = [source for _, source in shared if source is not None]
     return tuple(dict.fromkeys(_names(scope, given)))
 
 

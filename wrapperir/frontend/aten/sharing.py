@@ -53,26 +53,17 @@ def may_share(operator: OpOverload) -> bool:
     return bool(registered(name, "CompositeImplicitAutograd"))
 
 
-def shared_arguments(
-    operator: OpOverload, node: torch.fx.Node
-) -> list[torch.fx.Node | None] | None:
-    """Return for each result tensor the argument whose storage it has, or ``None`` for it.
-
-    ``None`` for all means that running the operator on fake tensors failed, so it is
-    not known.
-    """
-    shared = shared_results(operator, node)
-    return None if shared is None else [source for _, source in shared]
-
-
 def shared_results(
     operator: OpOverload, node: torch.fx.Node
 ) -> list[tuple[Any, torch.fx.Node | None]] | None:
-    """Return each result and its argument, as :func:`shared_arguments` does.
+    """Return each result, and the argument whose storage it has, or ``None`` for it.
 
-    The results are what the operator returns for the fake tensors of the graph.
+    The results are what the operator returns for the fake tensors of the graph.  ``None``
+    for all means that running it on them failed, so nothing is known.
     """
-    sources = [arg for arg in node.all_input_nodes if _is_fake(arg.meta.get("val"))]
+    sources = [
+        arg for arg in node.all_input_nodes if isinstance(arg.meta.get("val"), FakeTensor)
+    ]
     if not sources:
         return None
     try:
@@ -99,10 +90,6 @@ def _run_fake(operator: OpOverload, node: torch.fx.Node, example: FakeTensor) ->
     )
     with mode, quiet, fresh, torch.no_grad():
         return operator(*args, **kwargs)
-
-
-def _is_fake(value: object) -> bool:
-    return isinstance(value, FakeTensor)
 
 
 def _is_strided(value: object) -> bool:

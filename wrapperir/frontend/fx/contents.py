@@ -1,6 +1,7 @@
 """Facts of memory that nodes do not state: access modes and zeroed workspaces."""
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
+from functools import partial
 from typing import Any
 
 from attrs import define, evolve, field
@@ -14,10 +15,10 @@ from wrapperir.ir import (
     BufferRef,
     DefinitionLine,
     ExternKernelLine,
+    KernelArgument,
     KernelCallLine,
     KernelDefinitionLine,
     MultiKernelLine,
-    Parameter,
     PlaceLine,
     Program,
     TensorParameter,
@@ -37,8 +38,11 @@ def settle_accesses(program: Program, inferred: Set[str]) -> Program:
     call two definitions.
     """
     settled = _Settled(inferred, {line.name: line for line in program.definitions})
-    settled.keep_choices()
-    lines = settled.lines(program.lines)
+    for line in program.definitions:
+        if isinstance(line, MultiKernelLine):  # the accesses of choices are known
+            for choice in line.choices:
+                settled.definitions[choice.kernel] = settled.given[choice.kernel]
+    lines, _ = settled.lines(program.lines)
     return evolve(program, definitions=tuple(settled.definitions.values()), lines=lines)
 
 
@@ -52,74 +56,75 @@ class _Settled:
     def __attrs_post_init__(self) -> None:
         self.effects = LineEffects(self.given.values())
 
-    def keep_choices(self) -> None:
-        """Keep the kernels that multi-kernels choose from, whose accesses are known."""
-        for line in self.given.values():
-            if isinstance(line, MultiKernelLine):
-                for choice in line.choices:
-                    self.definitions[choice.kernel] = self.given[choice.kernel]
-
-    def lines(self, lines: tuple[BodyLine, ...]) -> tuple[BodyLine, ...]:
-        """Return the lines of one block, with calls of settled definitions."""
+    def lines(
+        self, lines: tuple[BodyLine, ...]
+    ) -> tuple[tuple[BodyLine, ...], frozenset[str]]:
+        """Return the lines of one block, with settled calls, and the storages it writes."""
         owner: dict[str, str] = {}
         empty: set[str] = set()
+        written: set[str] = set()
         result: list[BodyLine] = []
         for line in lines:
-            if isinstance(line, KernelCallLine):
-                result.append(self._call(line, owner, empty))
-                continue
             effects = self.effects.visit(line)
             for made in effects.definitions:
                 if made.origin is Origin.ALLOCATED:
                     empty.add(made.name)
                 elif made.origin is Origin.VIEW and made.source is not None:
                     owner[made.name] = owner.get(made.source, made.source)
-            written = [access.name for access in effects.accesses if access.writes]
-            empty.difference_update(owner.get(name, name) for name in written)
-            result.append(rewrite_blocks(line, self._block))
-        return tuple(result)
+            names = {access.name for access in effects.accesses if access.writes}
+            if effects.blocks:
+                names.clear()
+                # All blocks of a line are given the same.
+                operands = effects.blocks[0].operands
+                line = rewrite_blocks(line, partial(self._block, operands, names))
+            if isinstance(line, KernelCallLine):
+                line = self._call(line, {n for n in names if owner.get(n, n) in empty})
+            storages = {owner.get(name, name) for name in names}
+            empty -= storages
+            written |= storages
+            result.append(line)
+        return tuple(result), frozenset(written)
 
-    def _block(self, block: Block) -> Block:
-        return evolve(block, lines=self.lines(block.lines))
+    def _block(
+        self, operands: Sequence[KernelArgument], names: set[str], block: Block
+    ) -> Block:
+        """Return a block with settled calls; add the operands that it writes."""
+        lines, written = self.lines(block.lines)
+        for parameter, operand in zip(block.parameters, operands, strict=True):
+            if parameter.name in written and isinstance(operand, BufferRef):
+                names.add(operand.name)
+        return evolve(block, lines=lines)
 
-    def _call(
-        self, line: KernelCallLine, owner: dict[str, str], empty: set[str]
-    ) -> KernelCallLine:
+    def _call(self, line: KernelCallLine, fresh: set[str]) -> KernelCallLine:
+        """Return a call of a settled kernel; ``fresh`` names memory without contents."""
         definition = self.given[line.kernel]
-        modes: dict[str, Access] = {}
-        written: set[str] = set()
-        parameters = runtime_parameters(definition.parameters)
-        for parameter, argument in zip(parameters, line.arguments, strict=True):
-            if not isinstance(parameter, TensorParameter) or not parameter.access.writes:
-                continue
-            assert isinstance(argument, BufferRef)
-            storage = owner.get(argument.name, argument.name)
-            written.add(storage)
-            fresh = storage in empty
-            modes[parameter.name] = Access.WRITE if fresh else Access.READ_WRITE
-        empty -= written
         if line.kernel not in self.inferred or not isinstance(
             definition, KernelDefinitionLine
         ):
             self.definitions[line.kernel] = definition
             return line
-        return evolve(line, kernel=self._settled(definition, modes))
-
-    def _settled(self, definition: KernelDefinitionLine, modes: dict[str, Access]) -> str:
-        parameters = tuple(_with_mode(p, modes) for p in definition.parameters)
-        line = evolve(definition, parameters=parameters)
+        parameters = runtime_parameters(definition.parameters)
+        modes = {
+            parameter.name: Access.WRITE if argument.name in fresh else Access.READ_WRITE
+            for parameter, argument in zip(parameters, line.arguments, strict=True)
+            if isinstance(parameter, TensorParameter) and parameter.access.writes
+            if isinstance(argument, BufferRef)
+        }
+        settled = evolve(
+            definition,
+            parameters=tuple(
+                evolve(p, access=modes[p.name])
+                if isinstance(p, TensorParameter) and p.name in modes
+                else p
+                for p in definition.parameters
+            ),
+        )
         number = 0
-        while (known := self.definitions.get(line.name)) is not None and known != line:
+        while self.definitions.get(settled.name, settled) != settled:
             number += 1
-            line = evolve(line, name=f"{definition.name}_{number}")
-        self.definitions[line.name] = line
-        return line.name
-
-
-def _with_mode(parameter: Parameter, modes: dict[str, Access]) -> Parameter:
-    if isinstance(parameter, TensorParameter) and parameter.name in modes:
-        return evolve(parameter, access=modes[parameter.name])
-    return parameter
+            settled = evolve(settled, name=f"{definition.name}_{number}")
+        self.definitions[settled.name] = settled
+        return evolve(line, kernel=settled.name)
 
 
 def recover_workspaces(program: Program) -> Program:

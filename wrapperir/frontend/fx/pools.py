@@ -75,72 +75,28 @@ class _PlacedPart:
     pool: str
     begin: Expr
     bytes: Expr
-    names: list[str]
+    names: list[str] = field(factory=list[str])
     freed: bool = False
 
 
 @define(eq=False)
-class _PlacedParts:
-    """The parts of pools that a list of lines has placed so far.
+class _PoolScope:
+    """The pools of one block, and the parts that were placed in them.
 
     A graph that reuses memory views it again, without a free between.
-    """
 
-    last: dict[str, int]
-    """The last line, by number, that uses or frees a name."""
-    _parts: dict[str, _PlacedPart] = field(factory=dict[str, _PlacedPart])
-
-    @classmethod
-    def of(cls, lines: Sequence[BodyLine], results: Iterable[Argument]) -> "_PlacedParts":
-        """Return what nothing is placed in yet."""
-        last = {name: at for at, line in enumerate(lines) for name in uses(line)}
-        last.update((n, len(lines)) for result in results for n in buffers_in(result))
-        return cls(last)
-
-    def place(self, name: str, pool: str, type: TensorType, begin: Expr) -> None:
-        """Add what was placed ``begin`` bytes into an outermost pool."""
-        self._parts[name] = _PlacedPart(pool, begin, _bytes(type), [name])
-
-    def see(self, name: str, source: str) -> None:
-        """Add a view of a part, which keeps it alive."""
-        part = self._parts.get(source)
-        if part is not None:
-            part.names.append(name)
-            self._parts[name] = part
-
-    def free(self, line: FreeLine) -> None:
-        """Note a free."""
-        part = self._parts.get(line.buffer)
-        if part is not None:
-            part.freed = True
-
-    def holding(self, pool: str, type: TensorType, begin: Expr, at: int) -> str | None:
-        """Return what lives at a line and has all bytes of a view, if anything has."""
-        size = _bytes(type)
-        for name, part in reversed(self._parts.items()):
-            if part.pool == pool and name == part.names[0] and self._lives(part, at):
-                same = part.begin == begin and part.bytes == size
-                if same or _is_within(begin, size, part):
-                    return name
-        return None
-
-    def _lives(self, part: _PlacedPart, at: int) -> bool:
-        used = any(self.last.get(name, -1) > at for name in part.names)
-        return used or not part.freed
-
-
-@define(eq=False)
-class _PoolScope:
-    """The pools of one block, and where what was placed in them begins, in bytes.
-
-    ``pools`` has for each name of a pool, or of a view of all of it, the pool's name.
+    Attributes:
+        pools: the pool of each name of a pool, or of a view of all of it.
+        begins: offset of each placed name and inner pool in the outermost pool, in bytes.
+        last: the last line, by number, that uses or frees a name.
     """
 
     pools: dict[str, str]
     types: dict[str, PoolType] = field(factory=dict[str, PoolType])
     begins: dict[str, Expr] = field(factory=dict[str, Expr])
     outermost: dict[str, str] = field(factory=dict[str, str])
-    placed_parts: _PlacedParts = field(factory=lambda: _PlacedParts({}))
+    parts: dict[str, _PlacedPart] = field(factory=dict[str, _PlacedPart])
+    last: dict[str, int] = field(factory=dict[str, int])
 
     def lines(
         self, lines: Sequence[BodyLine], results: Iterable[Argument]
@@ -148,7 +104,8 @@ class _PoolScope:
         """Return the lines of the block with pools."""
         results = list(results)
         found = _pools(lines, results, self.pools, self.begins)
-        self.placed_parts = _PlacedParts.of(lines, results)
+        self.last = {name: at for at, line in enumerate(lines) for name in uses(line)}
+        self.last.update((n, len(lines)) for value in results for n in buffers_in(value))
         made = (self._line(line, found, at) for at, line in enumerate(lines))
         return tuple(line for line in made if line is not None)
 
@@ -165,12 +122,13 @@ class _PoolScope:
             return self._placed(line, found, at)
         if isinstance(line, ReinterpretLine) and line.source in self.begins:
             begin = self.begins[line.result] = self.begins[line.source]
-            self.placed_parts.see(line.result, line.source)
+            self._view(line.result, line.source)
             return evolve(line, type=_moved(line.type, begin))
         if isinstance(line, FreeLine):
             if self.pools.get(line.buffer, line.buffer) != line.buffer:
                 return None
-            self.placed_parts.free(line)
+            if line.buffer in self.parts:
+                self.parts[line.buffer].freed = True
         if isinstance(line, AssertSizeStrideLine) and line.buffer in self.pools:
             return None
         return self._with_blocks(line) if blocks_of(line) else line
@@ -184,13 +142,13 @@ class _PoolScope:
             return None
         begin = mul(type.offset, type.dtype.itemsize)
         outermost = self.outermost.get(pool, pool)
-        held = self.placed_parts.holding(outermost, type, begin, at)
+        held = self._holding(outermost, type, begin, at)
         if (
             held is not None
             and quotient(self.begins[held], type.dtype.itemsize) is not None
         ):
             self.begins[line.result] = self.begins[held]
-            self.placed_parts.see(line.result, held)
+            self._view(line.result, held)
             return evolve(line, source=held, type=_moved(type, self.begins[held]))
         self.begins[line.result] = begin
         if pool in self.begins:  # offsets count from the outermost pool
@@ -202,7 +160,9 @@ class _PoolScope:
             self.pools[line.result], self.types[line.result] = line.result, placed
             self.outermost[line.result] = outermost
         else:
-            self.placed_parts.place(line.result, outermost, type, begin)
+            part = _PlacedPart(outermost, self.begins[line.result], _bytes(type))
+            self.parts[line.result] = part
+            part.names.append(line.result)
         return PlaceLine(
             result=line.result,
             type=placed,
@@ -210,6 +170,23 @@ class _PoolScope:
             offset=begin,
             provenance=line.provenance,
         )
+
+    def _view(self, name: str, source: str) -> None:
+        """Add a view of a part, which keeps it alive."""
+        if source in self.parts:
+            part = self.parts[name] = self.parts[source]
+            part.names.append(name)
+
+    def _holding(self, pool: str, type: TensorType, begin: Expr, at: int) -> str | None:
+        """Return a part that lives at a line and has all bytes of a view, if any does."""
+        size = _bytes(type)
+        for name, part in reversed(self.parts.items()):
+            if part.pool == pool and name == part.names[0]:
+                used = any(self.last.get(each, -1) > at for each in part.names)
+                same = part.begin == begin and part.bytes == size
+                if (used or not part.freed) and (same or _is_within(begin, size, part)):
+                    return name
+        return None
 
     def _with_blocks(self, line: BodyLine) -> BodyLine:
         # All blocks of a line are given the same.
@@ -240,12 +217,6 @@ class _PoolScope:
 _EFFECTS = LineEffects(None)
 
 
-def _may_name_pool(line: BodyLine) -> bool:
-    """Say whether a line may name a pool: it is rewritten or left out then."""
-    is_view = isinstance(line, ReinterpretLine | AssertSizeStrideLine)
-    return is_view or isinstance(line, FreeLine) or bool(blocks_of(line))
-
-
 def _pools(
     lines: Sequence[BodyLine],
     results: Iterable[Argument],
@@ -255,7 +226,9 @@ def _pools(
     """Return the names that only views are made of: pools, and views of all of one."""
     used = {name for result in results for name in buffers_in(result)}
     for line in lines:
-        if not _may_name_pool(line):
+        # Lines of these kinds are rewritten, or left out, if they name a pool.
+        is_view = isinstance(line, ReinterpretLine | AssertSizeStrideLine | FreeLine)
+        if not is_view and not blocks_of(line):
             used.update(uses(line))
         if isinstance(line, WhileLoopLine):
             used.update(a.name for a in line.carried if isinstance(a, BufferRef))

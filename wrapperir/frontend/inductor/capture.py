@@ -125,18 +125,10 @@ def compile_inner(
     """Compile one traced graph, in the scope that captures it; ``compile`` as above."""
     # A backward graph may come here when the forward has long returned, so each graph
     # enters the scope by itself.
-    session = Session(
-        functools.partial(_compile_one, compile, bool(kwargs.get("is_backward"))),
-        config.alignment_asserts,
-    )
+    backward = bool(kwargs.get("is_backward"))
+    session = Session(lambda lowered: compile(lowered, backward), config.alignment_asserts)
     with capturing(session), _diagnostics_unwrapped():
         return compile_fx_inner(*args, **kwargs)
-
-
-def _compile_one(
-    compile: "Callable[[Lowered, bool], Loaded]", backward: bool, lowered: Lowered
-) -> "Loaded":
-    return compile(lowered, backward)
 
 
 @contextlib.contextmanager

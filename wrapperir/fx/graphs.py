@@ -1,12 +1,17 @@
-"""Attributes of a graph's module: constants, kept workspaces and nested graphs."""
+"""Graphs of programs: attributes of their modules, and the program in their metadata."""
+
+# FX says little of its types.
+# pyright: reportUnknownMemberType=false
 
 import keyword
 from typing import Protocol, runtime_checkable
 
-from attrs import define, field
+from attrs import define, evolve, field
 from torch.fx import Graph, GraphModule
 
-from wrapperir.ir import Program, TensorType
+from wrapperir.diagnostics import Severity
+from wrapperir.ir import BodyLine, Program, TensorType
+from wrapperir.verify import verify
 
 _MODULE = GraphModule({}, Graph())
 
@@ -71,3 +76,35 @@ class GraphBuilder(Protocol):
             DiagnosticError: the program holds what a graph cannot express.
         """
         ...
+
+
+LINES = "wrapperir"
+"""Key of ``node.meta``: the lines whose first node this is.
+
+In ``meta`` of the graph's module it has the program without its lines.
+"""
+PROVENANCE = "provenance"
+"""Key of ``node.meta``: where the node's line came from."""
+
+
+def header_of(module: GraphModule) -> Program | None:
+    """Return the program that a graph was built of, without its lines, if it has one."""
+    header = module.meta.get(LINES)
+    return header if isinstance(header, Program) else None
+
+
+def recorded_program(module: GraphModule) -> Program | None:
+    """Return the program in a graph's metadata; ``None`` if it is not a valid one.
+
+    The graph may be that of another program, where it was changed.
+    """
+    header = header_of(module)
+    if header is None:
+        return None
+    lines: list[BodyLine] = []
+    for node in module.graph.nodes:
+        lines.extend(node.meta.get(LINES, ()))
+    program = evolve(header, lines=tuple(lines))
+    if any(found.severity is Severity.ERROR for found in verify(program)):
+        return None
+    return program
