@@ -7,6 +7,7 @@ from attrs import evolve
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.aten.arguments import lower_argument
@@ -19,17 +20,6 @@ from wrapperir.frontend.aten.signature import (
     held_tensor,
     inputs_by_target,
     unsupported,
-)
-from wrapperir.ir import (
-    CPU,
-    Argument,
-    BufferRef,
-    ExternKernelLine,
-    Input,
-    Program,
-    SymbolDefinitionLine,
-    TensorType,
-    ValueType,
 )
 from wrapperir.passes import insert_frees
 
@@ -57,9 +47,9 @@ def lower_exported(exported: ExportedProgram) -> Lowered:
     outputs = _lower_outputs(scope, exported)
     if shared.diagnostics:
         raise DiagnosticError(*shared.diagnostics)
-    program = Program(
+    program = wir.Program(
         inputs=tuple(
-            Input(name=name, type=type, mutated=name in scope.written)
+            wir.Input(name=name, type=type, mutated=name in scope.written)
             for name, type in inputs
         ),
         symbols=tuple(symbols),
@@ -75,7 +65,7 @@ def lower_exported(exported: ExportedProgram) -> Lowered:
 
 def _lower_inputs(
     scope: GraphScope, exported: ExportedProgram
-) -> tuple[list[tuple[str, ValueType]], list[SymbolDefinitionLine]]:
+) -> tuple[list[tuple[str, wir.ValueType]], list[wir.SymbolDefinitionLine]]:
     placeholders = exported.graph.find_nodes(op="placeholder")
     specs = exported.graph_signature.input_specs
     given: list[torch.fx.Node] = []
@@ -86,7 +76,7 @@ def _lower_inputs(
             elif spec.kind in HELD:
                 tensor = held_tensor(exported, node, spec)
                 name = add_constant(scope, str(spec.target), node.name, tensor)
-                scope.values[node] = BufferRef(name)
+                scope.values[node] = wir.BufferRef(name)
             else:
                 raise unsupported(f"input {node.name} is a {spec.kind.name}")
         except DiagnosticError as error:
@@ -94,10 +84,12 @@ def _lower_inputs(
     return lower_given(scope, given)
 
 
-def _lower_outputs(scope: GraphScope, exported: ExportedProgram) -> tuple[Argument, ...]:
+def _lower_outputs(
+    scope: GraphScope, exported: ExportedProgram
+) -> tuple[wir.Argument, ...]:
     specs = exported.graph_signature.output_specs
     inputs = inputs_by_target(exported)
-    outputs: list[Argument] = []
+    outputs: list[wir.Argument] = []
     returned: Any = exported.graph.output_node().args[0]
     for value, spec in zip(returned, specs, strict=True):
         if isinstance(value, torch.fx.Node) and isinstance(scope.values[value], Poison):
@@ -116,16 +108,16 @@ def _lower_outputs(scope: GraphScope, exported: ExportedProgram) -> tuple[Argume
 def _copy_back(scope: GraphScope, target: torch.fx.Node, value: torch.fx.Node) -> None:
     """Write the new value of an input or buffer, as torch does after the graph."""
     name, source = lower_argument(scope, target), lower_argument(scope, value)
-    assert isinstance(name, BufferRef)
+    assert isinstance(name, wir.BufferRef)
     if name == source:
         return
     scope.write(name.name)
     type = scope.types[name.name]
     scope.lines.append(
-        ExternKernelLine(
+        wir.ExternKernelLine(
             operator="aten.copy_.default",
             arguments=(name, source),
             writes=(name.name,),
-            device=type.device if isinstance(type, TensorType) else CPU,
+            device=type.device if isinstance(type, wir.TensorType) else wir.CPU,
         )
     )

@@ -4,23 +4,13 @@ from typing import Any
 
 import torch
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code
 from wrapperir.frontend.aten.scope import Elements, GraphScope, Poison
 from wrapperir.frontend.aten.values import is_symbolic, leaves_of, lower_constant
-from wrapperir.ir import (
-    Argument,
-    AssertSizeStrideLine,
-    BufferRef,
-    KernelArgument,
-    Operation,
-    Provenance,
-    ReinterpretLine,
-    Symbol,
-    TensorType,
-)
 
 
-def lower_argument(scope: GraphScope, value: Any) -> Argument:
+def lower_argument(scope: GraphScope, value: Any) -> wir.Argument:
     """Return the argument for a value in a node's ``args`` or ``kwargs``.
 
     Several results of a node become a tuple.
@@ -39,7 +29,7 @@ def lower_argument(scope: GraphScope, value: Any) -> Argument:
     return scope.lower_scalar(value) if is_symbolic(value) else lower_constant(value)
 
 
-def kernel_argument(scope: GraphScope, value: Any) -> KernelArgument:
+def kernel_argument(scope: GraphScope, value: Any) -> wir.KernelArgument:
     """Return the argument of a kernel or block for a value.
 
     Raises:
@@ -48,27 +38,31 @@ def kernel_argument(scope: GraphScope, value: Any) -> KernelArgument:
     argument = lower_argument(scope, value)
     if isinstance(argument, bool):
         return int(argument)
-    if isinstance(argument, BufferRef | int | float | Symbol | Operation):
+    if isinstance(argument, wir.BufferRef | int | float | wir.Symbol | wir.Operation):
         return argument
     raise Code.UNSUPPORTED_ARGUMENT.error(f"a block cannot be given {argument!r}")
 
 
-def tensor_argument(scope: GraphScope, value: Any) -> tuple[str, TensorType]:
+def tensor_argument(scope: GraphScope, value: Any) -> tuple[str, wir.TensorType]:
     """Return the name and type of the tensor that a value is.
 
     Raises:
         DiagnosticError: WIR603, it is not a strided tensor.
     """
     argument = lower_argument(scope, value)
-    if isinstance(argument, BufferRef):
+    if isinstance(argument, wir.BufferRef):
         type = scope.types[argument.name]
-        if isinstance(type, TensorType):
+        if isinstance(type, wir.TensorType):
             return argument.name, type
     raise Code.UNSUPPORTED_ARGUMENT.error(f"{value} is not a strided tensor")
 
 
 def view(
-    scope: GraphScope, name: str, source: str, type: TensorType, provenance: Provenance
+    scope: GraphScope,
+    name: str,
+    source: str,
+    type: wir.TensorType,
+    provenance: wir.Provenance,
 ) -> str:
     """Return the name of a view of ``source``: its own where the type is the same.
 
@@ -82,25 +76,29 @@ def view(
 
 
 def append_view(
-    scope: GraphScope, name: str, source: str, type: TensorType, provenance: Provenance
+    scope: GraphScope,
+    name: str,
+    source: str,
+    type: wir.TensorType,
+    provenance: wir.Provenance,
 ) -> str:
     """Append a view of a laid out tensor, and return its name."""
     result = scope.new_name(name)
     scope.declare(result, type, (source,))
     scope.laid_out.add(result)
     scope.lines.append(
-        ReinterpretLine(result=result, source=source, type=type, provenance=provenance)
+        wir.ReinterpretLine(result=result, source=source, type=type, provenance=provenance)
     )
     return result
 
 
-def _assert_layout(scope: GraphScope, name: str, provenance: Provenance) -> None:
+def _assert_layout(scope: GraphScope, name: str, provenance: wir.Provenance) -> None:
     type = scope.types[name]
-    if name in scope.laid_out or not isinstance(type, TensorType):
+    if name in scope.laid_out or not isinstance(type, wir.TensorType):
         return
     scope.laid_out.add(name)
     scope.lines.append(
-        AssertSizeStrideLine(
+        wir.AssertSizeStrideLine(
             buffer=name,
             size=type.size,
             stride=type.stride,

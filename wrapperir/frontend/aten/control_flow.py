@@ -8,6 +8,7 @@ import torch
 from attrs import frozen
 from torch._ops import HigherOrderOperator
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code
 from wrapperir.frontend.aten.arguments import kernel_argument, lower_argument
 from wrapperir.frontend.aten.graph import lower_nodes
@@ -21,21 +22,6 @@ from wrapperir.frontend.aten.values import (
     lower_type,
 )
 from wrapperir.frontend.provenance import node_provenance
-from wrapperir.ir import (
-    Argument,
-    Block,
-    BlockParameter,
-    BodyLine,
-    BufferRef,
-    ConditionalLine,
-    ExternKernelLine,
-    KernelArgument,
-    Result,
-    SubgraphCallLine,
-    TensorType,
-    ValueType,
-    WhileLoopLine,
-)
 
 
 def lower_higher_order(
@@ -69,7 +55,7 @@ def _lower_cond(scope: GraphScope, node: torch.fx.Node) -> None:
     on_true, on_false = (_lower_block(scope, graph, operands) for graph in graphs)
     results, definitions = _results(scope, node)
     scope.lines.append(
-        ConditionalLine(
+        wir.ConditionalLine(
             results=results,
             predicate=line_predicate,
             operands=_passed(operands),
@@ -100,7 +86,7 @@ def _lower_while_loop(scope: GraphScope, node: torch.fx.Node) -> None:
         _lower_block(scope, graphs[1], operands, types),
     ]
     scope.lines.append(
-        WhileLoopLine(
+        wir.WhileLoopLine(
             results=results,
             carried=_passed(operands[:count]),
             invariant=_passed(operands[count:]),
@@ -118,7 +104,7 @@ def _lower_subgraph_call(scope: GraphScope, node: torch.fx.Node) -> None:
     body = _lower_block(scope, graph, operands)
     results, definitions = _results(scope, node)
     scope.lines.append(
-        SubgraphCallLine(
+        wir.SubgraphCallLine(
             results=results,
             name=str(node.args[1]),
             operands=_passed(operands),
@@ -150,26 +136,26 @@ def _inline(
 
 
 def _carried(
-    scope: GraphScope, node: Any, argument: KernelArgument, type: ValueType
-) -> KernelArgument:
+    scope: GraphScope, node: Any, argument: wir.KernelArgument, type: wir.ValueType
+) -> wir.KernelArgument:
     """Return a carried operand, copied where it does not start its storage."""
-    if isinstance(argument, BufferRef) and _is_moved(scope, argument, type):
+    if isinstance(argument, wir.BufferRef) and _is_moved(scope, argument, type):
         return _append_copy(scope, node, argument.name)
     return argument
 
 
 def _results(
     scope: GraphScope, node: torch.fx.Node, *, at_start: bool = False
-) -> tuple[tuple[Result, ...], list[BodyLine]]:
+) -> tuple[tuple[wir.Result, ...], list[wir.BodyLine]]:
     """Name the results; return them and the definitions of the symbols they bring.
 
     With ``at_start``, they begin at the start of their storages.
     """
     value = node.meta["val"]
     leaves = leaves_of(value)
-    results: list[Result] = []
-    found: list[Argument] = []
-    definitions: list[BodyLine] = []
+    results: list[wir.Result] = []
+    found: list[wir.Argument] = []
+    definitions: list[wir.BodyLine] = []
     for index, leaf in enumerate(leaves):
         name = scope.new_name(f"{node.name}_{index}")
         if at_start and isinstance(leaf, torch.Tensor):
@@ -177,9 +163,9 @@ def _results(
         definitions.extend(define_symbols(scope, value_facts(name, leaf)))
         type = scope.lower_type(leaf)
         scope.declare(name, type)
-        results.append(Result(name, type))
+        results.append(wir.Result(name, type))
         scalar = isinstance(leaf, SCALARS)
-        found.append(scope.lower_scalar(leaf) if scalar else BufferRef(name))
+        found.append(scope.lower_scalar(leaf) if scalar else wir.BufferRef(name))
     scope.values[node] = tuple(found) if isinstance(value, tuple | list) else found[0]
     return tuple(results), definitions
 
@@ -188,7 +174,7 @@ def _results(
 class _Operand:
     """_Operand of a block; ``inside``: the block sees the value without being given it."""
 
-    argument: KernelArgument
+    argument: wir.KernelArgument
     inside: bool
 
 
@@ -228,7 +214,7 @@ def _lower_operands(
     for index, value in enumerate(values):
         argument = kernel_argument(scope, value)
         examples = [nodes[index].meta.get("val") for nodes in parameters]
-        inside = not isinstance(argument, BufferRef) and all(
+        inside = not isinstance(argument, wir.BufferRef) and all(
             _is_visible(scope, example) for example in examples
         )
         operands.append(_Operand(argument, inside))
@@ -241,7 +227,7 @@ def _is_visible(scope: GraphScope, value: Any) -> bool:
     return isinstance(value, int | float | bool)
 
 
-def _passed(operands: Sequence[_Operand]) -> tuple[KernelArgument, ...]:
+def _passed(operands: Sequence[_Operand]) -> tuple[wir.KernelArgument, ...]:
     """Return the arguments of operands that blocks do not see anyway."""
     return tuple(operand.argument for operand in operands if not operand.inside)
 
@@ -250,11 +236,11 @@ def _lower_block(
     outer: GraphScope,
     module: torch.fx.GraphModule,
     operands: Sequence[_Operand],
-    types: Sequence[ValueType] = (),
-) -> Block:
+    types: Sequence[wir.ValueType] = (),
+) -> wir.Block:
     """Lower a graph; results that differ from ``types`` are copied to be of those."""
     scope = outer.nested(module)
-    parameters: list[BlockParameter] = []
+    parameters: list[wir.BlockParameter] = []
     given: dict[str, str] = {}
     for node, operand in zip(_placeholders_of(module), operands, strict=True):
         example = node.meta.get("val")
@@ -263,34 +249,36 @@ def _lower_block(
             continue
         name = scope.new_name(node.name)
         argument = operand.argument
-        if isinstance(argument, BufferRef):
+        if isinstance(argument, wir.BufferRef):
             type = outer.types[argument.name]
             given[name] = argument.name
-            scope.values[node] = BufferRef(name)
+            scope.values[node] = wir.BufferRef(name)
         else:
             type = lower_type(example)
             scope.lines.extend(define_symbols(scope, value_facts(name, example)))
             scope.values[node] = scope.lower_scalar(example)
         scope.declare_root(name, type)
-        parameters.append(BlockParameter(name, type))
+        parameters.append(wir.BlockParameter(name, type))
     lower_nodes(scope, module.graph.nodes)
     results = _block_results(scope, module, types)
     for name in scope.written & given.keys():
         outer.write(given[name])
     outer.written |= scope.written & {held.name for held in scope.shared.constants}
-    return Block(parameters=tuple(parameters), lines=tuple(scope.lines), results=results)
+    return wir.Block(
+        parameters=tuple(parameters), lines=tuple(scope.lines), results=results
+    )
 
 
 def _block_results(
-    scope: GraphScope, module: torch.fx.GraphModule, types: Sequence[ValueType]
-) -> tuple[Argument, ...]:
+    scope: GraphScope, module: torch.fx.GraphModule, types: Sequence[wir.ValueType]
+) -> tuple[wir.Argument, ...]:
     """Return the results of the block; borrowed memory is copied."""
-    results: list[Argument] = []
+    results: list[wir.Argument] = []
     for item, type in zip_longest(_returned_by(module), types):
         if isinstance(_returned_value(scope, item), Poison):
             return ()
         result = lower_argument(scope, item)
-        if isinstance(result, BufferRef):
+        if isinstance(result, wir.BufferRef):
             borrowed = scope.roots[result.name] or result in results
             if borrowed or _is_moved(scope, result, type):
                 result = _append_copy(scope, item, result.name)
@@ -298,30 +286,30 @@ def _block_results(
     return tuple(results)
 
 
-def _is_moved(scope: GraphScope, value: BufferRef, type: ValueType | None) -> bool:
+def _is_moved(scope: GraphScope, value: wir.BufferRef, type: wir.ValueType | None) -> bool:
     """Say whether a tensor has another offset than a type."""
     own = scope.types[value.name]
-    if not isinstance(own, TensorType) or not isinstance(type, TensorType):
+    if not isinstance(own, wir.TensorType) or not isinstance(type, wir.TensorType):
         return False
     return own.offset != type.offset
 
 
-def _append_copy(scope: GraphScope, node: torch.fx.Node, source: str) -> BufferRef:
+def _append_copy(scope: GraphScope, node: torch.fx.Node, source: str) -> wir.BufferRef:
     """Append a copy of a tensor, which then starts a storage of its own."""
     value = node.meta["val"]
     with value.fake_mode:
         type = scope.lower_type(value.clone())
-    assert isinstance(type, TensorType)
+    assert isinstance(type, wir.TensorType)
     result = scope.new_name(f"{node.name}_copy")
     scope.declare(result, type)
     scope.lines.append(
-        ExternKernelLine(
+        wir.ExternKernelLine(
             result=result,
             type=type,
             operator="aten.clone.default",
-            arguments=(BufferRef(source),),
+            arguments=(wir.BufferRef(source),),
             device=type.device,
             provenance=node_provenance(node),
         )
     )
-    return BufferRef(result)
+    return wir.BufferRef(result)

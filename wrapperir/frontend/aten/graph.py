@@ -9,24 +9,17 @@ import torch
 from attrs import evolve
 from torch._ops import HigherOrderOperator, OpOverload
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.aten.operators import lower_operator
 from wrapperir.frontend.aten.scope import Elements, GraphScope, Poison, take
 from wrapperir.frontend.aten.symbols import define_symbols, value_facts
 from wrapperir.frontend.aten.values import NO_VALUE, SCALARS
-from wrapperir.ir import (
-    BufferRef,
-    ConstantInput,
-    SymbolDefinitionLine,
-    TensorType,
-    ValueOf,
-    ValueType,
-)
 
 
 def lower_given(
     scope: GraphScope, given: list[torch.fx.Node]
-) -> tuple[list[tuple[str, ValueType]], list[SymbolDefinitionLine]]:
+) -> tuple[list[tuple[str, wir.ValueType]], list[wir.SymbolDefinitionLine]]:
     """Declare the inputs that nodes stand for, once the symbols they bring are defined.
 
     Return each input's name and type, and the definitions of the symbols.  What has no
@@ -35,7 +28,7 @@ def lower_given(
     names = {node: scope.new_name(node.name) for node in given}
     facts = [value_facts(name, node.meta["val"]) for node, name in names.items()]
     symbols = define_symbols(scope, list(itertools.chain.from_iterable(facts)))
-    inputs: list[tuple[str, ValueType]] = []
+    inputs: list[tuple[str, wir.ValueType]] = []
     for node, name in names.items():
         value = node.meta["val"]
         try:
@@ -48,16 +41,18 @@ def lower_given(
         if isinstance(value, bool | int):
             # The graph was specialised for this value.
             symbol = take(scope.shared.symbols, f"{name}_value")
-            fixed, source = int(value), ValueOf(name)
+            fixed, source = int(value), wir.ValueOf(name)
             symbols.append(
-                SymbolDefinitionLine(symbol=symbol, lower=fixed, upper=fixed, source=source)
+                wir.SymbolDefinitionLine(
+                    symbol=symbol, lower=fixed, upper=fixed, source=source
+                )
             )
         if isinstance(value, SCALARS):
             scope.values[node] = scope.lower_scalar(value)
         elif value is None or isinstance(value, str):
             scope.values[node] = value
         else:
-            scope.values[node] = BufferRef(name)
+            scope.values[node] = wir.BufferRef(name)
     return inputs, symbols
 
 
@@ -125,19 +120,21 @@ def _lower_attribute(scope: GraphScope, node: torch.fx.Node) -> None:
         raise Code.UNSUPPORTED_VALUE.error(
             f"a {type(held).__name__} has no type in a program"
         )
-    scope.values[node] = BufferRef(add_constant(scope, str(node.target), node.name, held))
+    scope.values[node] = wir.BufferRef(
+        add_constant(scope, str(node.target), node.name, held)
+    )
 
 
 def add_constant(scope: GraphScope, key: str, name: str, tensor: torch.Tensor) -> str:
     """Add a tensor that is kept outside the program, and return its name."""
     type = scope.lower_type(tensor)
-    assert isinstance(type, TensorType)
+    assert isinstance(type, wir.TensorType)
     chosen = scope.new_name(name)
     unique = key
     while unique in scope.shared.tensors:
         unique += "_"
     scope.declare_root(chosen, type)
     scope.laid_out.add(chosen)
-    scope.shared.constants.append(ConstantInput(name=chosen, type=type, key=unique))
+    scope.shared.constants.append(wir.ConstantInput(name=chosen, type=type, key=unique))
     scope.shared.tensors[unique] = tensor.detach()
     return chosen

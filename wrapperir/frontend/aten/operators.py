@@ -8,6 +8,7 @@ from attrs import evolve
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code
 from wrapperir.frontend.aten.arguments import lower_argument, tensor_argument, view
 from wrapperir.frontend.aten.scope import Elements, GraphScope
@@ -28,21 +29,6 @@ from wrapperir.frontend.aten.values import (
     original_expr_of,
 )
 from wrapperir.frontend.provenance import node_provenance
-from wrapperir.ir import (
-    CPU,
-    Argument,
-    AssertScalarLine,
-    BufferRef,
-    Device,
-    Expr,
-    ExprOp,
-    ExternKernelLine,
-    MultiOutputLine,
-    TensorType,
-    TupleType,
-    add,
-    compare,
-)
 from wrapperir.ir.mentions import buffers_in
 from wrapperir.operators import schema_of
 from wrapperir.symbolic import lower_sympy
@@ -97,13 +83,13 @@ def _lower_assert(scope: GraphScope, node: torch.fx.Node) -> None:
     lowered = _condition(scope, condition)
     if not isinstance(lowered, int) or not lowered:
         scope.lines.append(
-            AssertScalarLine(
+            wir.AssertScalarLine(
                 condition=lowered, message=str(message), provenance=node_provenance(node)
             )
         )
 
 
-def _condition(scope: GraphScope, value: Any) -> Expr:
+def _condition(scope: GraphScope, value: Any) -> wir.Expr:
     """Return a condition as it was written, if all its symbols still have a definition."""
     if not isinstance(value, torch.fx.Node):
         return int(bool(value))
@@ -120,12 +106,12 @@ def _lower_range(scope: GraphScope, node: torch.fx.Node) -> None:
     assert value is not None
     assert not isinstance(value, str | tuple)
     if not isinstance(value, int):
-        for key, op in (("min", ExprOp.GE), ("max", ExprOp.LE)):
+        for key, op in (("min", wir.ExprOp.GE), ("max", wir.ExprOp.LE)):
             bound = node.kwargs.get(key)
             if isinstance(bound, int):
                 scope.lines.append(
-                    AssertScalarLine(
-                        condition=compare(op, value, bound),  # type: ignore[arg-type]
+                    wir.AssertScalarLine(
+                        condition=wir.compare(op, value, bound),  # type: ignore[arg-type]
                         message=f"{key} of {node.args[0]}",
                         provenance=node_provenance(node),
                     )
@@ -142,7 +128,7 @@ def _lower_views(scope: GraphScope, node: torch.fx.Node, operator: OpOverload) -
     if shared is None or len(shared) != len(leaves):
         return False
     sources: list[str] = []
-    types: list[TensorType] = []
+    types: list[wir.TensorType] = []
     for (result, source), leaf in zip(shared, leaves, strict=True):
         name = None if source is None else _plain_name(scope, source)
         if source is None or name is None or _is_lazy(leaf):
@@ -151,12 +137,12 @@ def _lower_views(scope: GraphScope, node: torch.fx.Node, operator: OpOverload) -
         types.append(_view_type(scope, name, source.meta["val"], result, leaf))
     at = node_provenance(node)
     if isinstance(value, torch.Tensor):
-        scope.values[node] = BufferRef(view(scope, node.name, sources[0], types[0], at))
+        scope.values[node] = wir.BufferRef(view(scope, node.name, sources[0], types[0], at))
         return True
 
-    def make(index: int) -> BufferRef:
+    def make(index: int) -> wir.BufferRef:
         name = f"{node.name}_{index}"
-        return BufferRef(view(scope, name, sources[index], types[index], at))
+        return wir.BufferRef(view(scope, name, sources[index], types[index], at))
 
     scope.values[node] = Elements(len(types), make)
     return True
@@ -164,27 +150,29 @@ def _lower_views(scope: GraphScope, node: torch.fx.Node, operator: OpOverload) -
 
 def _view_type(
     scope: GraphScope, name: str, source: torch.Tensor, result: torch.Tensor, leaf: Any
-) -> TensorType:
+) -> wir.TensorType:
     """Return the type of ``leaf``, a view of ``name``, that begins where ``result`` does.
 
     ``result`` is the view of the example ``source``, which may begin elsewhere in its
     storage than ``name`` does in its own.
     """
     type, own = scope.lower_type(leaf), scope.types[name]
-    assert isinstance(type, TensorType)
-    assert isinstance(own, TensorType)
+    assert isinstance(type, wir.TensorType)
+    assert isinstance(own, wir.TensorType)
     if source.itemsize != result.itemsize:
         return type
     begin, end = source.storage_offset(), result.storage_offset()
     if own.offset == scope.resolve(lower_extent(begin)):
         return evolve(type, offset=scope.resolve(lower_extent(end)))
-    return evolve(type, offset=add(own.offset, scope.resolve(lower_extent(end - begin))))
+    return evolve(
+        type, offset=wir.add(own.offset, scope.resolve(lower_extent(end - begin)))
+    )
 
 
 def _plain_name(scope: GraphScope, node: torch.fx.Node) -> str | None:
     """Return the name of a tensor that has no operation pending on its elements."""
     value = scope.values[node]
-    if not isinstance(value, BufferRef) or _is_lazy(node.meta["val"]):
+    if not isinstance(value, wir.BufferRef) or _is_lazy(node.meta["val"]):
         return None
     return value.name
 
@@ -204,7 +192,7 @@ def _lower_call(scope: GraphScope, node: torch.fx.Node, operator: OpOverload) ->
     value = node.meta.get("val")
     plain = not schema_of(operator).results or bool(returned) or value is None
     aliases = () if plain else _aliases(scope, node, operator)
-    line = ExternKernelLine(
+    line = wir.ExternKernelLine(
         operator=str(operator),
         arguments=arguments,
         keywords=keywords,
@@ -240,20 +228,23 @@ def _aliases(
 
 
 def _device(
-    scope: GraphScope, node: torch.fx.Node, arguments: tuple[Argument, ...]
-) -> Device:
+    scope: GraphScope, node: torch.fx.Node, arguments: tuple[wir.Argument, ...]
+) -> wir.Device:
     for leaf in pytree.tree_leaves(node.meta.get("val")):
         if isinstance(leaf, torch.Tensor):
             return lower_device(leaf.device)
     for name in buffers_in(arguments):
         type = scope.types[name]
-        if isinstance(type, TensorType):
+        if isinstance(type, wir.TensorType):
             return type.device
-    return CPU
+    return wir.CPU
 
 
 def append_results(
-    scope: GraphScope, node: torch.fx.Node, line: ExternKernelLine, sources: tuple[str, ...]
+    scope: GraphScope,
+    node: torch.fx.Node,
+    line: wir.ExternKernelLine,
+    sources: tuple[str, ...],
 ) -> None:
     """Append a call that returns a value, and definitions of the symbols it brings."""
     value = node.meta["val"]
@@ -267,17 +258,17 @@ def append_results(
     type = scope.lower_type(value)
     scope.declare(result, type, sources)
     scope.lines.append(evolve(line, result=result, type=type))
-    if not isinstance(type, TupleType):
+    if not isinstance(type, wir.TupleType):
         scope.lines.extend(definitions[0])
         known = isinstance(value, SCALARS) and _is_known(scope, value)
-        scope.values[node] = scope.lower_scalar(value) if known else BufferRef(result)
+        scope.values[node] = scope.lower_scalar(value) if known else wir.BufferRef(result)
         return
     types = type.elements
 
-    def make(index: int) -> BufferRef:
+    def make(index: int) -> wir.BufferRef:
         scope.declare(names[index], types[index], (result,))
         scope.lines.append(
-            MultiOutputLine(
+            wir.MultiOutputLine(
                 result=names[index],
                 source=result,
                 indices=(index,),
@@ -285,7 +276,7 @@ def append_results(
                 provenance=line.provenance,
             )
         )
-        return BufferRef(names[index])
+        return wir.BufferRef(names[index])
 
     results = scope.values[node] = Elements(len(names), make)
     for index, lines in enumerate(definitions):

@@ -6,20 +6,9 @@ from typing import Any, TypeAlias, Union
 import torch
 from attrs import define, field
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, Diagnostic
 from wrapperir.frontend.aten.values import expr_of, is_symbolic, lower_type
-from wrapperir.ir import (
-    Argument,
-    BodyLine,
-    BufferRef,
-    ConstantInput,
-    Expr,
-    Operation,
-    Symbol,
-    ValueType,
-    substitute,
-    symbols_in,
-)
 from wrapperir.ir.mentions import type_symbols
 from wrapperir.passes.rewrite_expressions import rewrite_expressions
 from wrapperir.symbolic import lower_sympy
@@ -30,10 +19,10 @@ class Elements:
     """Several results of a call; each is named, by ``make``, when it is asked for."""
 
     count: int
-    make: Callable[[int], BufferRef]
-    _named: dict[int, BufferRef] = field(factory=dict[int, BufferRef], init=False)
+    make: Callable[[int], wir.BufferRef]
+    _named: dict[int, wir.BufferRef] = field(factory=dict[int, wir.BufferRef], init=False)
 
-    def __getitem__(self, index: int) -> BufferRef:
+    def __getitem__(self, index: int) -> wir.BufferRef:
         """Return one of the results."""
         if index not in self._named:
             self._named[index] = self.make(index)
@@ -44,7 +33,7 @@ class Poison:
     """Value of a node that was reported and not lowered."""
 
 
-Lowering: TypeAlias = Union[Argument, Elements, Poison]
+Lowering: TypeAlias = Union[wir.Argument, Elements, Poison]
 """Result of lowering a node."""
 
 
@@ -60,7 +49,7 @@ class Shared:
     dialect: "Callable[[GraphScope, torch.fx.Node], bool] | None" = None
     names: set[str] = field(factory=set[str])
     symbols: set[str] = field(factory=set[str])
-    constants: list[ConstantInput] = field(factory=list[ConstantInput])
+    constants: list[wir.ConstantInput] = field(factory=list[wir.ConstantInput])
     tensors: dict[str, torch.Tensor] = field(factory=dict[str, torch.Tensor])
     diagnostics: list[Diagnostic] = field(factory=list[Diagnostic])
 
@@ -91,14 +80,14 @@ class GraphScope:
 
     shared: Shared
     owner: torch.nn.Module
-    lines: list[BodyLine] = field(factory=list[BodyLine])
+    lines: list[wir.BodyLine] = field(factory=list[wir.BodyLine])
     values: dict[torch.fx.Node, Lowering] = field(factory=dict[torch.fx.Node, Lowering])
-    types: dict[str, ValueType] = field(factory=dict[str, ValueType])
+    types: dict[str, wir.ValueType] = field(factory=dict[str, wir.ValueType])
     roots: dict[str, frozenset[str]] = field(factory=dict[str, frozenset[str]])
     written: set[str] = field(factory=set[str])
     laid_out: set[str] = field(factory=set[str])
     visible: set[str] = field(factory=set[str])
-    renamed: dict[str, Expr] = field(factory=dict[str, Expr])
+    renamed: dict[str, wir.Expr] = field(factory=dict[str, wir.Expr])
 
     def nested(self, owner: torch.nn.Module) -> "GraphScope":
         """Return the scope of a block: it sees the symbols, and no name."""
@@ -106,12 +95,12 @@ class GraphScope:
             self.shared, owner, visible=set(self.visible), renamed=dict(self.renamed)
         )
 
-    def declare(self, name: str, type: ValueType, sources: Iterable[str] = ()) -> None:
+    def declare(self, name: str, type: wir.ValueType, sources: Iterable[str] = ()) -> None:
         """Note a value's type and that it may have the memory of ``sources``."""
         self.types[name] = type
         self.roots[name] = frozenset().union(*(self.roots[s] for s in sources))
 
-    def declare_root(self, name: str, type: ValueType) -> None:
+    def declare_root(self, name: str, type: wir.ValueType) -> None:
         """Note an input, constant or block parameter."""
         self.types[name] = type
         self.roots[name] = frozenset({name})
@@ -136,7 +125,7 @@ class GraphScope:
         """Note that the memory of ``name`` is written."""
         self.written |= self.roots[name]
 
-    def lower_type(self, value: Any) -> ValueType:
+    def lower_type(self, value: Any) -> wir.ValueType:
         """Return the type of an example value.
 
         Raises:
@@ -150,7 +139,7 @@ class GraphScope:
         self._check_symbols(type_symbols(type))
         return type
 
-    def lower_scalar(self, value: Any) -> Expr:
+    def lower_scalar(self, value: Any) -> wir.Expr:
         """Return a number or a symbolic one.
 
         Raises:
@@ -160,12 +149,12 @@ class GraphScope:
             return self.resolve(lower_sympy(expr_of(value)))
         return int(value) if isinstance(value, bool) else value
 
-    def resolve(self, expr: Expr) -> Expr:
+    def resolve(self, expr: wir.Expr) -> wir.Expr:
         """Return an expression of the graph with the names that symbols have here."""
         if isinstance(expr, int | float):
             return expr
         expr = self._rename(expr)
-        self._check_symbols(symbols_in(expr))
+        self._check_symbols(wir.symbols_in(expr))
         return expr
 
     def is_defined(self, symbol: str) -> bool:
@@ -176,8 +165,8 @@ class GraphScope:
         """Say whether all symbols of a sympy expression have a definition here."""
         return all(self.is_defined(symbol.name) for symbol in expr.free_symbols)
 
-    def _rename(self, expr: Symbol | Operation) -> Expr:
-        return substitute(expr, self.renamed) if self.renamed else expr
+    def _rename(self, expr: wir.Symbol | wir.Operation) -> wir.Expr:
+        return wir.substitute(expr, self.renamed) if self.renamed else expr
 
     def _check_symbols(self, names: Iterable[str]) -> None:
         for name in names:

@@ -4,45 +4,33 @@ from typing import Any, TypeAlias
 
 import torch
 
+from wrapperir import ir as wir
 from wrapperir.frontend.aten.scope import GraphScope, take
 from wrapperir.frontend.aten.values import expr_of, is_symbolic, original_expr_of
-from wrapperir.ir import (
-    ItemOf,
-    OffsetOf,
-    SizeOf,
-    StrideOf,
-    Symbol,
-    SymbolDefinitionLine,
-    SymbolKind,
-    SymbolSource,
-    ValueOf,
-    floordiv,
-    sub,
-)
 from wrapperir.symbolic import lower_sympy
 
-Fact: TypeAlias = tuple[SymbolSource, Any]
+Fact: TypeAlias = tuple[wir.SymbolSource, Any]
 """A place to read a number from, and the sympy expression that it is in the graph."""
 
 
 def value_facts(name: str, value: Any) -> list[Fact]:
     """Return the facts of a scalar, or of a tensor's size, stride and offset."""
     if not isinstance(value, torch.Tensor):
-        return _number_facts(ValueOf(name), value)
-    places: list[tuple[SymbolSource, Any]] = [
-        *((SizeOf(name, dim), extent) for dim, extent in enumerate(value.size())),
-        *((StrideOf(name, dim), step) for dim, step in enumerate(value.stride())),
-        (OffsetOf(name), value.storage_offset()),
+        return _number_facts(wir.ValueOf(name), value)
+    places: list[tuple[wir.SymbolSource, Any]] = [
+        *((wir.SizeOf(name, dim), extent) for dim, extent in enumerate(value.size())),
+        *((wir.StrideOf(name, dim), step) for dim, step in enumerate(value.stride())),
+        (wir.OffsetOf(name), value.storage_offset()),
     ]
     return [fact for source, number in places for fact in _number_facts(source, number)]
 
 
 def item_facts(name: str, value: Any) -> list[Fact]:
     """Return the facts of the one element of a tensor."""
-    return _number_facts(ItemOf(name), value)
+    return _number_facts(wir.ItemOf(name), value)
 
 
-def _number_facts(source: SymbolSource, value: Any) -> list[Fact]:
+def _number_facts(source: wir.SymbolSource, value: Any) -> list[Fact]:
     if not is_symbolic(value):
         return []
     expr, original = expr_of(value), original_expr_of(value)
@@ -55,13 +43,13 @@ def _is_unbacked(expr: Any) -> bool:
     return all(str(symbol).startswith(("u", "zuf")) for symbol in expr.free_symbols)
 
 
-def define_symbols(scope: GraphScope, facts: list[Fact]) -> list[SymbolDefinitionLine]:
+def define_symbols(scope: GraphScope, facts: list[Fact]) -> list[wir.SymbolDefinitionLine]:
     """Define the symbols that the facts tell and that have no definition yet.
 
     A place that is just a symbol is preferred; one that is linear in one unknown symbol
     gives it by a division.  What no fact tells stays undefined.
     """
-    lines: list[SymbolDefinitionLine] = []
+    lines: list[wir.SymbolDefinitionLine] = []
     for source, expr in facts:
         known = _plain_symbol(expr)
         if known is not None and not scope.is_defined(known.name):
@@ -83,32 +71,34 @@ def _plain_symbol(expr: Any) -> Any:
 
 
 def _solve(
-    scope: GraphScope, source: SymbolSource, expr: Any, unknown: Any
-) -> list[SymbolDefinitionLine]:
+    scope: GraphScope, source: wir.SymbolSource, expr: Any, unknown: Any
+) -> list[wir.SymbolDefinitionLine]:
     rest = expr.subs(unknown, 0)
     factor = ((expr - rest) / unknown).expand()
     if not factor.is_Integer or factor == 0:
         return []
     whole = take(scope.shared.symbols, f"{unknown.name}_whole")
     scope.visible.add(whole)
-    difference = sub(Symbol(whole), scope.resolve(lower_sympy(rest)))
+    difference = wir.sub(wir.Symbol(whole), scope.resolve(lower_sympy(rest)))
     return [
-        SymbolDefinitionLine(symbol=whole, source=source),
-        _definition(scope, unknown, floordiv(difference, int(factor))),
+        wir.SymbolDefinitionLine(symbol=whole, source=source),
+        _definition(scope, unknown, wir.floordiv(difference, int(factor))),
     ]
 
 
 def _definition(
-    scope: GraphScope, symbol: Any, source: SymbolSource
-) -> SymbolDefinitionLine:
+    scope: GraphScope, symbol: Any, source: wir.SymbolSource
+) -> wir.SymbolDefinitionLine:
     name = take(scope.shared.symbols, symbol.name)
     if name != symbol.name:
-        scope.renamed[symbol.name] = Symbol(name)
+        scope.renamed[symbol.name] = wir.Symbol(name)
     scope.visible.add(name)
     bounds = scope.shared.ranges.get(symbol)
     if not symbol.is_integer:
-        return SymbolDefinitionLine(symbol=name, kind=SymbolKind.FLOAT, source=source)
-    return SymbolDefinitionLine(
+        return wir.SymbolDefinitionLine(
+            symbol=name, kind=wir.SymbolKind.FLOAT, source=source
+        )
+    return wir.SymbolDefinitionLine(
         symbol=name,
         lower=None if bounds is None else _bound(bounds.lower),
         upper=None if bounds is None else _bound(bounds.upper),

@@ -6,25 +6,12 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.interp import DTYPES
-from wrapperir.ir import (
-    CPU,
-    Argument,
-    ComplexLiteral,
-    Device,
-    DType,
-    Expr,
-    OpaqueType,
-    ScalarType,
-    TensorType,
-    TorchEnum,
-    TupleType,
-    ValueType,
-)
 from wrapperir.symbolic import lower_size
 
-NO_VALUE = OpaqueType("none")
+NO_VALUE = wir.OpaqueType("none")
 """The type of a ``None`` among inputs or results."""
 
 SCALARS = (torch.SymInt, torch.SymFloat, torch.SymBool, bool, int, float)
@@ -50,7 +37,7 @@ def leaves_of(value: Any) -> list[Any]:
     return list(value) if isinstance(value, tuple | list) else [value]  # pyright: ignore
 
 
-def lower_type(value: Any) -> ValueType:
+def lower_type(value: Any) -> wir.ValueType:
     """Return the type of an example value: a fake tensor, a number, a list of those.
 
     Raises:
@@ -59,19 +46,19 @@ def lower_type(value: Any) -> ValueType:
     if isinstance(value, torch.Tensor):
         return lower_tensor_type(value)
     if isinstance(value, torch.SymBool | bool):
-        return ScalarType(DType.BOOL)
+        return wir.ScalarType(wir.DType.BOOL)
     if isinstance(value, torch.SymInt | int):
-        return ScalarType(DType.I64)
+        return wir.ScalarType(wir.DType.I64)
     if isinstance(value, torch.SymFloat | float):
-        return ScalarType(DType.F64)
+        return wir.ScalarType(wir.DType.F64)
     if isinstance(value, tuple | list):
-        return TupleType(tuple(map(lower_type, leaves_of(value))))
+        return wir.TupleType(tuple(map(lower_type, leaves_of(value))))
     if value is None:
         return NO_VALUE
     raise _unsupported(f"a value of type {type(value).__name__}")
 
 
-def lower_tensor_type(value: torch.Tensor) -> TensorType:
+def lower_tensor_type(value: torch.Tensor) -> wir.TensorType:
     """Return the type of a strided tensor.
 
     Raises:
@@ -81,7 +68,7 @@ def lower_tensor_type(value: torch.Tensor) -> TensorType:
         raise _unsupported(f"a tensor of layout {value.layout}")
     if is_traceable_wrapper_subclass(value):
         raise _unsupported(f"a {type(value).__name__}")
-    return TensorType(
+    return wir.TensorType(
         dtype=lower_dtype(value.dtype),
         size=tuple(lower_extent(extent) for extent in value.size()),
         stride=tuple(lower_extent(step) for step in value.stride()),
@@ -90,7 +77,7 @@ def lower_tensor_type(value: torch.Tensor) -> TensorType:
     )
 
 
-def lower_dtype(dtype: torch.dtype, code: Code = Code.UNSUPPORTED_VALUE) -> DType:
+def lower_dtype(dtype: torch.dtype, code: Code = Code.UNSUPPORTED_VALUE) -> wir.DType:
     """Return the element type.
 
     Raises:
@@ -102,14 +89,14 @@ def lower_dtype(dtype: torch.dtype, code: Code = Code.UNSUPPORTED_VALUE) -> DTyp
 
 
 @lru_cache(maxsize=64)
-def lower_device(device: torch.device | None) -> Device:
+def lower_device(device: torch.device | None) -> wir.Device:
     """Return the device; ``None`` is the CPU, which has no index."""
     if device is None or device.type == "cpu":
-        return CPU
-    return Device(device.type, device.index)
+        return wir.CPU
+    return wir.Device(device.type, device.index)
 
 
-def lower_constant(value: Any, code: Code = Code.UNSUPPORTED_ARGUMENT) -> Argument:
+def lower_constant(value: Any, code: Code = Code.UNSUPPORTED_ARGUMENT) -> wir.Argument:
     """Return the argument for a value that no graph computes.
 
     Raises:
@@ -119,21 +106,21 @@ def lower_constant(value: Any, code: Code = Code.UNSUPPORTED_ARGUMENT) -> Argume
         case None | bool() | int() | float() | str():
             return value
         case complex():
-            return ComplexLiteral(value.real, value.imag)
+            return wir.ComplexLiteral(value.real, value.imag)
         case torch.dtype():
             return lower_dtype(value, code)
         case torch.device():
             return lower_device(value)
         case torch.layout():
-            return TorchEnum("layout", str(value).removeprefix("torch."))
+            return wir.TorchEnum("layout", str(value).removeprefix("torch."))
         case torch.memory_format():
-            return TorchEnum("memory_format", str(value).removeprefix("torch."))
+            return wir.TorchEnum("memory_format", str(value).removeprefix("torch."))
         case _:
             message = f"a {type(value).__name__} has no form as an argument"
             raise code.error(message)
 
 
-def lower_extent(value: int | torch.SymInt) -> Expr:
+def lower_extent(value: int | torch.SymInt) -> wir.Expr:
     """Return a size, stride or offset."""
     return value if isinstance(value, int) else lower_size(expr_of(value))
 

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from attrs import evolve
 
+from wrapperir import ir as wir
 from wrapperir.emit.assert_messages import (
     alignment_message,
     layout_subject,
@@ -16,18 +17,12 @@ from wrapperir.frontend.aten.arguments import tensor_argument
 from wrapperir.frontend.aten.scope import GraphScope
 from wrapperir.frontend.fx.numbers import expression, expressions
 from wrapperir.frontend.provenance import node_provenance
-from wrapperir.ir import (
-    AssertAlignmentLine,
-    AssertNotNanLine,
-    AssertScalarLine,
-    AssertSizeStrideLine,
-)
 
 
 def lower_assert_size_stride(scope: GraphScope, node: torch.fx.Node) -> None:
     """Append a check of a layout."""
     buffer, size, stride, message = _given(node, ("x", "size", "stride", "subject"))
-    line = AssertSizeStrideLine(
+    line = wir.AssertSizeStrideLine(
         buffer=tensor_argument(scope, buffer)[0],
         size=expressions(scope, size),
         stride=expressions(scope, stride),
@@ -40,7 +35,7 @@ def lower_assert_alignment(scope: GraphScope, node: torch.fx.Node) -> None:
     """Append a check of an address."""
     buffer, bytes, message = _given(node, ("x", "bytes", "message"))
     name, at = tensor_argument(scope, buffer)[0], node_provenance(node)
-    line = AssertAlignmentLine(buffer=name, bytes=bytes, provenance=at)
+    line = wir.AssertAlignmentLine(buffer=name, bytes=bytes, provenance=at)
     _append(scope, line, message, alignment_message(line))
 
 
@@ -89,16 +84,21 @@ def lower_assert_scalar(scope: GraphScope, node: torch.fx.Node) -> None:
     checked, at = _checked_tensor(node), node_provenance(node)
     if checked is not None:
         name, _ = tensor_argument(scope, checked)
-        check = AssertNotNanLine(buffer=name, provenance=at)
+        check = wir.AssertNotNanLine(buffer=name, provenance=at)
         _append(scope, check, message, not_nan_message(check))
         return
     value = expression(scope, condition)
     if not isinstance(value, int | float) or not value:
-        line = AssertScalarLine(condition=value, provenance=at)
+        line = wir.AssertScalarLine(condition=value, provenance=at)
         _append(scope, line, message, scalar_message(line))
 
 
-_Check = AssertAlignmentLine | AssertNotNanLine | AssertScalarLine | AssertSizeStrideLine
+_Check = (
+    wir.AssertAlignmentLine
+    | wir.AssertNotNanLine
+    | wir.AssertScalarLine
+    | wir.AssertSizeStrideLine
+)
 
 
 def _append(scope: GraphScope, line: _Check, message: str | None, added: str) -> None:

@@ -6,31 +6,14 @@ from typing import Any
 
 from attrs import define, evolve, field
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code
-from wrapperir.ir import (
-    Access,
-    AllocateLine,
-    Block,
-    BodyLine,
-    BufferRef,
-    DefinitionLine,
-    ExternKernelLine,
-    KernelArgument,
-    KernelCallLine,
-    KernelDefinitionLine,
-    MultiKernelLine,
-    PlaceLine,
-    Program,
-    TensorParameter,
-    ZeroMode,
-    runtime_parameters,
-)
 from wrapperir.ir.blocks import rewrite_blocks
 from wrapperir.ir.effects import LineEffects, Origin
 from wrapperir.verify import verify
 
 
-def settle_accesses(program: Program, inferred: Set[str]) -> Program:
+def settle_accesses(program: wir.Program, inferred: Set[str]) -> wir.Program:
     """Return the program with the access modes of the kernels ``inferred`` settled.
 
     A kernel may write only a part of its argument.  So a written argument is read_write
@@ -39,7 +22,7 @@ def settle_accesses(program: Program, inferred: Set[str]) -> Program:
     """
     settled = _Settled(inferred, {line.name: line for line in program.definitions})
     for line in program.definitions:
-        if isinstance(line, MultiKernelLine):  # the accesses of choices are known
+        if isinstance(line, wir.MultiKernelLine):  # the accesses of choices are known
             for choice in line.choices:
                 settled.definitions[choice.kernel] = settled.given[choice.kernel]
     lines, _ = settled.lines(program.lines)
@@ -49,21 +32,23 @@ def settle_accesses(program: Program, inferred: Set[str]) -> Program:
 @define(eq=False)
 class _Settled:
     inferred: Set[str]
-    given: dict[str, DefinitionLine]
-    definitions: dict[str, DefinitionLine] = field(factory=dict[str, DefinitionLine])
+    given: dict[str, wir.DefinitionLine]
+    definitions: dict[str, wir.DefinitionLine] = field(
+        factory=dict[str, wir.DefinitionLine]
+    )
     effects: LineEffects = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.effects = LineEffects(self.given.values())
 
     def lines(
-        self, lines: tuple[BodyLine, ...]
-    ) -> tuple[tuple[BodyLine, ...], frozenset[str]]:
+        self, lines: tuple[wir.BodyLine, ...]
+    ) -> tuple[tuple[wir.BodyLine, ...], frozenset[str]]:
         """Return the lines of one block, with settled calls, and the storages it writes."""
         owner: dict[str, str] = {}
         empty: set[str] = set()
         written: set[str] = set()
-        result: list[BodyLine] = []
+        result: list[wir.BodyLine] = []
         for line in lines:
             effects = self.effects.visit(line)
             for made in effects.definitions:
@@ -77,7 +62,7 @@ class _Settled:
                 # All blocks of a line are given the same.
                 operands = effects.blocks[0].operands
                 line = rewrite_blocks(line, partial(self._block, operands, names))
-            if isinstance(line, KernelCallLine):
+            if isinstance(line, wir.KernelCallLine):
                 line = self._call(line, {n for n in names if owner.get(n, n) in empty})
             storages = {owner.get(name, name) for name in names}
             empty -= storages
@@ -86,35 +71,37 @@ class _Settled:
         return tuple(result), frozenset(written)
 
     def _block(
-        self, operands: Sequence[KernelArgument], names: set[str], block: Block
-    ) -> Block:
+        self, operands: Sequence[wir.KernelArgument], names: set[str], block: wir.Block
+    ) -> wir.Block:
         """Return a block with settled calls; add the operands that it writes."""
         lines, written = self.lines(block.lines)
         for parameter, operand in zip(block.parameters, operands, strict=True):
-            if parameter.name in written and isinstance(operand, BufferRef):
+            if parameter.name in written and isinstance(operand, wir.BufferRef):
                 names.add(operand.name)
         return evolve(block, lines=lines)
 
-    def _call(self, line: KernelCallLine, fresh: set[str]) -> KernelCallLine:
+    def _call(self, line: wir.KernelCallLine, fresh: set[str]) -> wir.KernelCallLine:
         """Return a call of a settled kernel; ``fresh`` names memory without contents."""
         definition = self.given[line.kernel]
         if line.kernel not in self.inferred or not isinstance(
-            definition, KernelDefinitionLine
+            definition, wir.KernelDefinitionLine
         ):
             self.definitions[line.kernel] = definition
             return line
-        parameters = runtime_parameters(definition.parameters)
+        parameters = wir.runtime_parameters(definition.parameters)
         modes = {
-            parameter.name: Access.WRITE if argument.name in fresh else Access.READ_WRITE
+            parameter.name: wir.Access.WRITE
+            if argument.name in fresh
+            else wir.Access.READ_WRITE
             for parameter, argument in zip(parameters, line.arguments, strict=True)
-            if isinstance(parameter, TensorParameter) and parameter.access.writes
-            if isinstance(argument, BufferRef)
+            if isinstance(parameter, wir.TensorParameter) and parameter.access.writes
+            if isinstance(argument, wir.BufferRef)
         }
         settled = evolve(
             definition,
             parameters=tuple(
                 evolve(p, access=modes[p.name])
-                if isinstance(p, TensorParameter) and p.name in modes
+                if isinstance(p, wir.TensorParameter) and p.name in modes
                 else p
                 for p in definition.parameters
             ),
@@ -127,14 +114,14 @@ class _Settled:
         return evolve(line, kernel=settled.name)
 
 
-def recover_workspaces(program: Program) -> Program:
+def recover_workspaces(program: wir.Program) -> wir.Program:
     """Return a program in which memory that is zeroed after its allocation is a workspace.
 
     Nodes do not tell which other memory is a workspace, such as a tensor that the module
     keeps.  Choices that are given such memory no longer ask for a workspace.
     """
     found = evolve(program, lines=_zeroed(program.lines))
-    if not any(isinstance(x, MultiKernelLine) for x in found.definitions):
+    if not any(isinstance(x, wir.MultiKernelLine) for x in found.definitions):
         return found
     unmet: set[str] = set()
     for diagnostic in verify(found):
@@ -145,34 +132,34 @@ def recover_workspaces(program: Program) -> Program:
             unmet.add(line.kernel)
     definitions = tuple(
         evolve(line, choices=tuple(evolve(each, workspaces=()) for each in line.choices))
-        if isinstance(line, MultiKernelLine) and line.name in unmet
+        if isinstance(line, wir.MultiKernelLine) and line.name in unmet
         else line
         for line in found.definitions
     )
     return evolve(found, definitions=definitions)
 
 
-def _zeroed(lines: tuple[BodyLine, ...]) -> tuple[BodyLine, ...]:
-    result: list[BodyLine] = []
+def _zeroed(lines: tuple[wir.BodyLine, ...]) -> tuple[wir.BodyLine, ...]:
+    result: list[wir.BodyLine] = []
     for line in lines:
         last = result[-1] if result else None
-        if isinstance(last, AllocateLine | PlaceLine) and _zeroes(line, last):
-            result[-1] = evolve(last, workspace=ZeroMode.ZERO_ON_CALL)
+        if isinstance(last, wir.AllocateLine | wir.PlaceLine) and _zeroes(line, last):
+            result[-1] = evolve(last, workspace=wir.ZeroMode.ZERO_ON_CALL)
         else:
             result.append(rewrite_blocks(line, _zero_block))
     return tuple(result)
 
 
-def _zero_block(block: Block) -> Block:
+def _zero_block(block: wir.Block) -> wir.Block:
     return evolve(block, lines=_zeroed(block.lines))
 
 
-def _zeroes(line: BodyLine, made: AllocateLine | PlaceLine) -> bool:
+def _zeroes(line: wir.BodyLine, made: wir.AllocateLine | wir.PlaceLine) -> bool:
     return (
-        isinstance(line, ExternKernelLine)
+        isinstance(line, wir.ExternKernelLine)
         and line.operator == "aten.zero_.default"
-        and line.arguments == (BufferRef(made.result),)
+        and line.arguments == (wir.BufferRef(made.result),)
         and line.result is None
         and line.stream == 0
-        and made.workspace in (None, ZeroMode.UNINITIALIZED)
+        and made.workspace in (None, wir.ZeroMode.UNINITIALIZED)
     )

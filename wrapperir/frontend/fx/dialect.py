@@ -9,6 +9,7 @@ import torch
 from torch._higher_order_ops.triton_kernel_wrap import triton_kernel_wrapper_mutation
 from torch._ops import HigherOrderOperator, OpOverload
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code
 from wrapperir.frontend.aten.arguments import lower_argument
 from wrapperir.frontend.aten.graph import add_constant
@@ -45,7 +46,6 @@ from wrapperir.fx import (
     call_multi_kernel,
     functions,
 )
-from wrapperir.ir import BufferRef
 from wrapperir.operators import schema_of
 
 Handler = Callable[[GraphScope, torch.fx.Node], None]
@@ -195,5 +195,5 @@ def _lower_held(scope: GraphScope, node: torch.fx.Node) -> bool:
         (known,) = [constant for constant in shared.constants if constant.name == name]
         scope.declare_root(name, known.type)
         scope.laid_out.add(name)
-    scope.values[node] = BufferRef(name)
+    scope.values[node] = wir.BufferRef(name)
     return True

@@ -10,11 +10,11 @@ from torch._higher_order_ops.triton_kernel_wrap import (
 )
 from torch.fx import GraphModule, Node
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit.pipeline import find_emitter
 from wrapperir.frontend import Lowered
 from wrapperir.fx import GraphBuilder, GraphParts, recorded_program, triton_definition
-from wrapperir.ir import DefinitionLine, Program
 
 
 def lower_exactly(module: GraphModule) -> Lowered | None:
@@ -36,7 +36,7 @@ def lower_exactly(module: GraphModule) -> Lowered | None:
     return Lowered(program, tensors)
 
 
-def _built_graph(program: Program) -> GraphParts | None:
+def _built_graph(program: wir.Program) -> GraphParts | None:
     """Return the graph that the FX emitter builds; ``None`` if it is not installed."""
     try:
         emitter = find_emitter("fx")
@@ -46,7 +46,7 @@ def _built_graph(program: Program) -> GraphParts | None:
 
 
 def _are_same(
-    module: GraphModule, parts: GraphParts, definitions: Sequence[DefinitionLine]
+    module: GraphModule, parts: GraphParts, definitions: Sequence[wir.DefinitionLine]
 ) -> bool:
     """Say whether a module has the graph and the attributes of ``parts``, just built."""
     attributes = parts.attributes
@@ -67,7 +67,10 @@ def _are_same(
 
 
 def _is_same_call(
-    node: Node, twin: Node, twins: dict[Node, Node], definitions: Sequence[DefinitionLine]
+    node: Node,
+    twin: Node,
+    twins: dict[Node, Node],
+    definitions: Sequence[wir.DefinitionLine],
 ) -> bool:
     if node.op != twin.op or node.target != twin.target:
         return False
@@ -82,7 +85,7 @@ def _is_same_call(
 
 
 def _is_same_kernel(
-    own: dict[str, Any], theirs: dict[str, Any], definitions: Sequence[DefinitionLine]
+    own: dict[str, Any], theirs: dict[str, Any], definitions: Sequence[wir.DefinitionLine]
 ) -> bool:
     index, constants = own["kernel_idx"], own["constant_args_idx"]
     if (index, constants) == (theirs["kernel_idx"], theirs["constant_args_idx"]):

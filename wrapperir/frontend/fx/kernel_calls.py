@@ -12,6 +12,7 @@ import torch
 from attrs import evolve
 from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.aten.arguments import kernel_argument
 from wrapperir.frontend.aten.scope import GraphScope
@@ -28,21 +29,6 @@ from wrapperir.fx import (
     registered_multi_kernel,
     split_key,
     triton_definition,
-)
-from wrapperir.ir import (
-    CPU,
-    BufferRef,
-    Constant,
-    DefinitionLine,
-    Expr,
-    KernelArgument,
-    KernelCallLine,
-    KernelConfig,
-    KernelDefinitionLine,
-    ScalarParameter,
-    TensorParameter,
-    TensorType,
-    runtime_parameters,
 )
 
 
@@ -94,20 +80,20 @@ def _append_call(
     scope: GraphScope,
     node: torch.fx.Node,
     name: str,
-    definition: DefinitionLine,
-    arguments: Sequence[KernelArgument],
+    definition: wir.DefinitionLine,
+    arguments: Sequence[wir.KernelArgument],
 ) -> None:
-    parameters = runtime_parameters(definition.parameters)
+    parameters = wir.runtime_parameters(definition.parameters)
     for parameter, argument in zip(parameters, arguments, strict=True):
-        writes = isinstance(parameter, TensorParameter) and parameter.access.writes
-        if writes and isinstance(argument, BufferRef):
+        writes = isinstance(parameter, wir.TensorParameter) and parameter.access.writes
+        if writes and isinstance(argument, wir.BufferRef):
             scope.write(argument.name)
-    types = [scope.types[a.name] for a in arguments if isinstance(a, BufferRef)]
-    devices = [type.device for type in types if isinstance(type, TensorType)]
-    line = KernelCallLine(
+    types = [scope.types[a.name] for a in arguments if isinstance(a, wir.BufferRef)]
+    devices = [type.device for type in types if isinstance(type, wir.TensorType)]
+    line = wir.KernelCallLine(
         kernel=name,
         arguments=tuple(arguments),
-        device=devices[0] if devices else CPU,
+        device=devices[0] if devices else wir.CPU,
         provenance=node_provenance(node),
     )
     scope.lines.append(on_current_stream(scope, line))
@@ -145,18 +131,18 @@ def lower_triton_call(scope: GraphScope, node: torch.fx.Node) -> None:
         definition = _with_values(known, given)
     arguments = {
         parameter.name: kernel_argument(scope, given[parameter.name])
-        for parameter in runtime_parameters(definition.parameters)
+        for parameter in wir.runtime_parameters(definition.parameters)
     }
     numbers = {
         parameter.name: argument
-        for parameter in runtime_parameters(definition.parameters)
-        if isinstance(parameter, ScalarParameter)
-        and not isinstance(argument := arguments[parameter.name], BufferRef)
+        for parameter in wir.runtime_parameters(definition.parameters)
+        if isinstance(parameter, wir.ScalarParameter)
+        and not isinstance(argument := arguments[parameter.name], wir.BufferRef)
     }
     definition, extra = lower_launch(definition, numbers, _grid(scope, node))
     arguments.update(extra)
     name = shared_of(scope).define(definition, inferred=known is None)
-    ordered = [arguments[p.name] for p in runtime_parameters(definition.parameters)]
+    ordered = [arguments[p.name] for p in wir.runtime_parameters(definition.parameters)]
     _append_call(scope, node, name, definition, ordered)
 
 
@@ -164,7 +150,7 @@ def _unreadable(message: str, hint: str) -> DiagnosticError:
     return Code.UNKNOWN_KERNEL.error(message, hint=hint)
 
 
-def _grid(scope: GraphScope, node: torch.fx.Node) -> tuple[Expr, ...]:
+def _grid(scope: GraphScope, node: torch.fx.Node) -> tuple[wir.Expr, ...]:
     """Return the grid of the first config, the one that a program launches."""
     grids: Any = node.kwargs["grid"]
     if callable(grids[0]):
@@ -173,11 +159,13 @@ def _grid(scope: GraphScope, node: torch.fx.Node) -> tuple[Expr, ...]:
 
 
 def _with_values(
-    definition: KernelDefinitionLine, given: Mapping[str, Any]
-) -> KernelDefinitionLine:
+    definition: wir.KernelDefinitionLine, given: Mapping[str, Any]
+) -> wir.KernelDefinitionLine:
     """Return a known kernel with the constants and options that a call gives it."""
-    runtime = {parameter.name for parameter in runtime_parameters(definition.parameters)}
-    bound: dict[str, Constant] = dict(definition.constants)
+    runtime = {
+        parameter.name for parameter in wir.runtime_parameters(definition.parameters)
+    }
+    bound: dict[str, wir.Constant] = dict(definition.constants)
     if definition.configs:
         bound.update(definition.configs[0].values)
     changed = {key: value for key, value in given.items() if key not in runtime}
@@ -186,5 +174,5 @@ def _with_values(
     constants = {key: changed[key] for key, _ in definition.constants if key in changed}
     values = tuple((key, v) for key, v in changed.items() if key not in constants)
     return evolve(
-        definition, constants=tuple(constants.items()), configs=(KernelConfig(values),)
+        definition, constants=tuple(constants.items()), configs=(wir.KernelConfig(values),)
     )

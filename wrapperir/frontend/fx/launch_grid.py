@@ -5,17 +5,8 @@ from collections.abc import Mapping
 
 from attrs import evolve
 
+from wrapperir import ir as wir
 from wrapperir.frontend.fx.numbers import apply_operation
-from wrapperir.ir import (
-    DType,
-    Expr,
-    ExprOp,
-    KernelDefinitionLine,
-    Operation,
-    ScalarParameter,
-    Symbol,
-    substitute,
-)
 
 
 class _NotOverParametersError(Exception):
@@ -23,8 +14,10 @@ class _NotOverParametersError(Exception):
 
 
 def lower_launch(
-    definition: KernelDefinitionLine, arguments: Mapping[str, Expr], grid: tuple[Expr, ...]
-) -> tuple[KernelDefinitionLine, Mapping[str, Expr]]:
+    definition: wir.KernelDefinitionLine,
+    arguments: Mapping[str, wir.Expr],
+    grid: tuple[wir.Expr, ...],
+) -> tuple[wir.KernelDefinitionLine, Mapping[str, wir.Expr]]:
     """Return a kernel with the grid of a call, and the arguments that this adds.
 
     ``arguments`` are those of the scalar parameters.  The kernel's own grid is kept if it
@@ -35,8 +28,8 @@ def lower_launch(
     if definition.grid and _same(definition, own, arguments, grid):
         return definition, {}
     parameters = {_folded(argument): name for name, argument in arguments.items()}
-    counts: list[Expr] = []
-    extra: dict[str, Expr] = {}
+    counts: list[wir.Expr] = []
+    extra: dict[str, wir.Expr] = {}
     taken = {parameter.name for parameter in definition.parameters}
     for axis, count in zip("xyz", grid, strict=True):
         try:
@@ -46,8 +39,8 @@ def lower_launch(
             while name in taken or name in definition.source:
                 name += "_"
             extra[name] = count
-            counts.append(Symbol(name))
-    added = [ScalarParameter(name, DType.I32) for name in extra]
+            counts.append(wir.Symbol(name))
+    added = [wir.ScalarParameter(name, wir.DType.I32) for name in extra]
     launched = evolve(
         definition,
         grid=tuple(counts),
@@ -58,50 +51,50 @@ def lower_launch(
 
 
 def _same(
-    definition: KernelDefinitionLine,
-    own: tuple[Expr, ...],
-    arguments: Mapping[str, Expr],
-    grid: tuple[Expr, ...],
+    definition: wir.KernelDefinitionLine,
+    own: tuple[wir.Expr, ...],
+    arguments: Mapping[str, wir.Expr],
+    grid: tuple[wir.Expr, ...],
 ) -> bool:
-    values: dict[str, Expr] = dict(arguments)
+    values: dict[str, wir.Expr] = dict(arguments)
     bound = (
         *definition.constants,
         *(definition.configs[0].values if definition.configs else ()),
     )
     values.update((k, v) for k, v in bound if isinstance(v, int | float))
     return all(
-        _folded(_plain(substitute(mine, values))) == _folded(_plain(theirs))
+        _folded(_plain(wir.substitute(mine, values))) == _folded(_plain(theirs))
         for mine, theirs in zip(own, grid, strict=True)
     )
 
 
-def _plain(expr: Expr) -> Expr:
+def _plain(expr: wir.Expr) -> wir.Expr:
     """Return an expression without conversions, which do not change an extent."""
-    if not isinstance(expr, Operation):
+    if not isinstance(expr, wir.Operation):
         return expr
     args = tuple(map(_plain, expr.args))
-    return args[0] if expr.op in _CONVERSIONS else Operation(expr.op, args)
+    return args[0] if expr.op in _CONVERSIONS else wir.Operation(expr.op, args)
 
 
-_CONVERSIONS = (ExprOp.TRUNC, ExprOp.TO_FLOAT)
+_CONVERSIONS = (wir.ExprOp.TRUNC, wir.ExprOp.TO_FLOAT)
 
 
-def _over_parameters(expr: Expr, parameters: Mapping[Expr, str]) -> Expr:
+def _over_parameters(expr: wir.Expr, parameters: Mapping[wir.Expr, str]) -> wir.Expr:
     if isinstance(expr, int | float):
         return expr
     if expr in parameters:
-        return Symbol(parameters[expr])
-    if isinstance(expr, Symbol):
+        return wir.Symbol(parameters[expr])
+    if isinstance(expr, wir.Symbol):
         raise _NotOverParametersError
-    return Operation(expr.op, tuple(_over_parameters(a, parameters) for a in expr.args))
+    return wir.Operation(expr.op, tuple(_over_parameters(a, parameters) for a in expr.args))
 
 
-_PAIRED = (ExprOp.ADD, ExprOp.MUL)
+_PAIRED = (wir.ExprOp.ADD, wir.ExprOp.MUL)
 
 
-def _folded(expr: Expr) -> Expr:
+def _folded(expr: wir.Expr) -> wir.Expr:
     """Return an expression with constants folded and binary sums and products."""
-    if not isinstance(expr, Operation):
+    if not isinstance(expr, wir.Operation):
         return expr
     args = [_folded(arg) for arg in expr.args]
     if expr.op in _PAIRED and len(args) > 2:
@@ -112,13 +105,13 @@ def _folded(expr: Expr) -> Expr:
     return _applied(expr.op, tuple(args))
 
 
-def _applied(op: ExprOp, args: tuple[Expr, ...]) -> Expr:
-    if op in _PAIRED and args[-1] == (0 if op is ExprOp.ADD else 1):
+def _applied(op: wir.ExprOp, args: tuple[wir.Expr, ...]) -> wir.Expr:
+    if op in _PAIRED and args[-1] == (0 if op is wir.ExprOp.ADD else 1):
         return args[0]
     return apply_operation(op, args)
 
 
-def _with_parameters(definition: KernelDefinitionLine, names: tuple[str, ...]) -> str:
+def _with_parameters(definition: wir.KernelDefinitionLine, names: tuple[str, ...]) -> str:
     if not names:
         return definition.source
     head = re.compile(rf"\bdef {re.escape(definition.entry)}\s*\(")

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from attrs import evolve
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code
 from wrapperir.frontend.aten.arguments import (
     append_view,
@@ -18,18 +19,6 @@ from wrapperir.frontend.fx.numbers import expression, expressions
 from wrapperir.frontend.fx.state import example_of
 from wrapperir.frontend.provenance import node_provenance
 from wrapperir.fx import functions
-from wrapperir.ir import (
-    CPU,
-    DEFAULT_SPACE,
-    AllocateLine,
-    BufferRef,
-    ExternKernelLine,
-    FreeLine,
-    TensorType,
-    ZeroMode,
-    divided,
-    mul,
-)
 
 _GIVEN = frozenset({"dtype", "device", "pin_memory"})
 
@@ -83,12 +72,12 @@ def _allocate(
     dtype: Any = call.kwargs.get("dtype") or torch.get_default_dtype()
     device: Any = call.kwargs.get("device")
     size, stride = layout
-    type = TensorType(
+    type = wir.TensorType(
         dtype=lower_dtype(dtype),
         size=expressions(scope, size),
         stride=expressions(scope, stride),
-        device=CPU if device is None else lower_device(torch.device(device)),
-        space="comm" if call.target is functions.empty_symmetric else DEFAULT_SPACE,
+        device=wir.CPU if device is None else lower_device(torch.device(device)),
+        space="comm" if call.target is functions.empty_symmetric else wir.DEFAULT_SPACE,
         pinned=bool(call.kwargs.get("pin_memory")),
         alignment=alignment,
     )
@@ -98,22 +87,25 @@ def _allocate(
 def lower_kept(scope: GraphScope, node: torch.fx.Node) -> None:
     """Append a ``zero_per_program`` workspace, one for each layout that is asked for."""
     type = scope.lower_type(example_of(node))
-    assert isinstance(type, TensorType)
+    assert isinstance(type, wir.TensorType)
     size, stride = node.args
     layout = expressions(scope, size), expressions(scope, stride)
     type = evolve(type, size=layout[0], stride=layout[1])
-    _append_allocation(scope, node, type, ZeroMode.ZERO_PER_PROGRAM)
+    _append_allocation(scope, node, type, wir.ZeroMode.ZERO_PER_PROGRAM)
 
 
 def _append_allocation(
-    scope: GraphScope, node: torch.fx.Node, type: TensorType, workspace: ZeroMode | None
+    scope: GraphScope,
+    node: torch.fx.Node,
+    type: wir.TensorType,
+    workspace: wir.ZeroMode | None,
 ) -> str:
     name = scope.new_name(node.name)
     scope.declare(name, type)
     scope.laid_out.add(name)
-    scope.values[node] = BufferRef(name)
+    scope.values[node] = wir.BufferRef(name)
     scope.lines.append(
-        AllocateLine(
+        wir.AllocateLine(
             result=name, type=type, workspace=workspace, provenance=node_provenance(node)
         )
     )
@@ -165,18 +157,18 @@ def lower_retyped(scope: GraphScope, node: torch.fx.Node) -> bool:
         (size,) = type.size
         retyped = evolve(
             retyped,
-            size=(divided(mul(size, old), new),),
-            offset=divided(mul(type.offset, old), new),
+            size=(wir.divided(wir.mul(size, old), new),),
+            offset=wir.divided(wir.mul(type.offset, old), new),
         )
     _append_view(scope, node, source, retyped)
     return True
 
 
 def _append_view(
-    scope: GraphScope, node: torch.fx.Node, source: str, type: TensorType
+    scope: GraphScope, node: torch.fx.Node, source: str, type: wir.TensorType
 ) -> None:
     name = append_view(scope, node.name, source, type, node_provenance(node))
-    scope.values[node] = BufferRef(name)
+    scope.values[node] = wir.BufferRef(name)
 
 
 def lower_laid_out(scope: GraphScope, node: torch.fx.Node) -> None:
@@ -191,13 +183,13 @@ def lower_laid_out(scope: GraphScope, node: torch.fx.Node) -> None:
         pinned=bool(node.kwargs.get("pinned")),
     )
     if wanted == type:
-        scope.values[node] = BufferRef(source)
+        scope.values[node] = wir.BufferRef(source)
         return
     copy = _append_allocation(scope, node, wanted, None)
     scope.lines.append(
-        ExternKernelLine(
+        wir.ExternKernelLine(
             operator="aten.copy_.default",
-            arguments=(BufferRef(copy), BufferRef(source)),
+            arguments=(wir.BufferRef(copy), wir.BufferRef(source)),
             writes=(copy,),
             device=type.device,
             provenance=node_provenance(node),
@@ -208,5 +200,7 @@ def lower_laid_out(scope: GraphScope, node: torch.fx.Node) -> None:
 def lower_free(scope: GraphScope, node: torch.fx.Node) -> None:
     """Append a free; :func:`~wrapperir.frontend.fx.pools.keep_last_frees` checks it."""
     value = lower_argument(scope, node.args[0])
-    if isinstance(value, BufferRef):
-        scope.lines.append(FreeLine(buffer=value.name, provenance=node_provenance(node)))
+    if isinstance(value, wir.BufferRef):
+        scope.lines.append(
+            wir.FreeLine(buffer=value.name, provenance=node_provenance(node))
+        )

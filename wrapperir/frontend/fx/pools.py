@@ -5,38 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import define, evolve, field
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Severity
-from wrapperir.ir import (
-    POOL_ALIGNMENT,
-    AllocateLine,
-    AllocatePoolLine,
-    Argument,
-    AssertSizeStrideLine,
-    Block,
-    BlockParameter,
-    BodyLine,
-    BufferRef,
-    DType,
-    Expr,
-    ExprOp,
-    FreeLine,
-    Operation,
-    PlaceLine,
-    PoolType,
-    Program,
-    ReinterpretLine,
-    TensorType,
-    ValueType,
-    WhileLoopLine,
-    add,
-    contiguous_stride,
-    divided,
-    mul,
-    product,
-    quotient,
-    storage_extent,
-    sub,
-)
 from wrapperir.ir.blocks import blocks_of, rewrite_blocks
 from wrapperir.ir.effects import LineEffects, definitions, uses
 from wrapperir.ir.mentions import buffers_in
@@ -44,7 +14,7 @@ from wrapperir.passes import insert_frees
 from wrapperir.verify import verify
 
 
-def recover_pools(program: Program) -> Program:
+def recover_pools(program: wir.Program) -> wir.Program:
     """Return the program with pools for the memory that it only makes views of, and frees.
 
     A view of a pool is then memory of its own, which other memory in the pool does not
@@ -73,8 +43,8 @@ def recover_pools(program: Program) -> Program:
 @define(eq=False)
 class _PlacedPart:
     pool: str
-    begin: Expr
-    bytes: Expr
+    begin: wir.Expr
+    bytes: wir.Expr
     names: list[str] = field(factory=list[str])
     freed: bool = False
 
@@ -92,15 +62,15 @@ class _PoolScope:
     """
 
     pools: dict[str, str]
-    types: dict[str, PoolType] = field(factory=dict[str, PoolType])
-    begins: dict[str, Expr] = field(factory=dict[str, Expr])
+    types: dict[str, wir.PoolType] = field(factory=dict[str, wir.PoolType])
+    begins: dict[str, wir.Expr] = field(factory=dict[str, wir.Expr])
     outermost: dict[str, str] = field(factory=dict[str, str])
     parts: dict[str, _PlacedPart] = field(factory=dict[str, _PlacedPart])
     last: dict[str, int] = field(factory=dict[str, int])
 
     def lines(
-        self, lines: Sequence[BodyLine], results: Iterable[Argument]
-    ) -> tuple[BodyLine, ...]:
+        self, lines: Sequence[wir.BodyLine], results: Iterable[wir.Argument]
+    ) -> tuple[wir.BodyLine, ...]:
         """Return the lines of the block with pools."""
         results = list(results)
         found = _pools(lines, results, self.pools, self.begins)
@@ -109,43 +79,45 @@ class _PoolScope:
         made = (self._line(line, found, at) for at, line in enumerate(lines))
         return tuple(line for line in made if line is not None)
 
-    def _line(self, line: BodyLine, found: Mapping[str, str], at: int) -> BodyLine | None:
+    def _line(
+        self, line: wir.BodyLine, found: Mapping[str, str], at: int
+    ) -> wir.BodyLine | None:
         """Return a line with pools; ``None`` for one that no program with pools needs.
 
         Lines of other kinds than these name no pool: :func:`_pools` saw to that.
         """
-        if isinstance(line, AllocateLine) and found.get(line.result) == line.result:
+        if isinstance(line, wir.AllocateLine) and found.get(line.result) == line.result:
             name, type = line.result, _pool_type(line.type)
             self.pools[name], self.types[name] = name, type
-            return AllocatePoolLine(result=name, type=type, provenance=line.provenance)
-        if isinstance(line, ReinterpretLine) and line.source in self.pools:
+            return wir.AllocatePoolLine(result=name, type=type, provenance=line.provenance)
+        if isinstance(line, wir.ReinterpretLine) and line.source in self.pools:
             return self._placed(line, found, at)
-        if isinstance(line, ReinterpretLine) and line.source in self.begins:
+        if isinstance(line, wir.ReinterpretLine) and line.source in self.begins:
             begin = self.begins[line.result] = self.begins[line.source]
             self._view(line.result, line.source)
             return evolve(line, type=_moved(line.type, begin))
-        if isinstance(line, FreeLine):
+        if isinstance(line, wir.FreeLine):
             if self.pools.get(line.buffer, line.buffer) != line.buffer:
                 return None
             if line.buffer in self.parts:
                 self.parts[line.buffer].freed = True
-        if isinstance(line, AssertSizeStrideLine) and line.buffer in self.pools:
+        if isinstance(line, wir.AssertSizeStrideLine) and line.buffer in self.pools:
             return None
         return self._with_blocks(line) if blocks_of(line) else line
 
     def _placed(
-        self, line: ReinterpretLine, found: Mapping[str, str], at: int
-    ) -> BodyLine | None:
+        self, line: wir.ReinterpretLine, found: Mapping[str, str], at: int
+    ) -> wir.BodyLine | None:
         pool, type = self.pools[line.source], line.type
         if line.result in found and found[line.result] == pool:
             self.pools[line.result] = pool
             return None
-        begin = mul(type.offset, type.dtype.itemsize)
+        begin = wir.mul(type.offset, type.dtype.itemsize)
         outermost = self.outermost.get(pool, pool)
         held = self._holding(outermost, type, begin, at)
         if (
             held is not None
-            and quotient(self.begins[held], type.dtype.itemsize) is not None
+            and wir.quotient(self.begins[held], type.dtype.itemsize) is not None
         ):
             self.begins[line.result] = self.begins[held]
             self._view(line.result, held)
@@ -153,7 +125,7 @@ class _PoolScope:
         self.begins[line.result] = begin
         if pool in self.begins:  # offsets count from the outermost pool
             begin = _difference(begin, self.begins[pool])
-        placed: TensorType | PoolType = evolve(type, offset=0)
+        placed: wir.TensorType | wir.PoolType = evolve(type, offset=0)
         if found.get(line.result) == line.result:
             alignment = math.gcd(self.types[pool].alignment, _factor(begin))
             placed = evolve(_pool_type(type), alignment=alignment)
@@ -163,7 +135,7 @@ class _PoolScope:
             part = _PlacedPart(outermost, self.begins[line.result], _bytes(type))
             self.parts[line.result] = part
             part.names.append(line.result)
-        return PlaceLine(
+        return wir.PlaceLine(
             result=line.result,
             type=placed,
             pool=pool,
@@ -177,7 +149,9 @@ class _PoolScope:
             part = self.parts[name] = self.parts[source]
             part.names.append(name)
 
-    def _holding(self, pool: str, type: TensorType, begin: Expr, at: int) -> str | None:
+    def _holding(
+        self, pool: str, type: wir.TensorType, begin: wir.Expr, at: int
+    ) -> str | None:
         """Return a part that lives at a line and has all bytes of a view, if any does."""
         size = _bytes(type)
         for name, part in reversed(self.parts.items()):
@@ -188,23 +162,23 @@ class _PoolScope:
                     return name
         return None
 
-    def _with_blocks(self, line: BodyLine) -> BodyLine:
+    def _with_blocks(self, line: wir.BodyLine) -> wir.BodyLine:
         # All blocks of a line are given the same.
         given = _EFFECTS.visit(line).blocks[0].operands
 
-        def rewrite(block: Block) -> Block:
+        def rewrite(block: wir.Block) -> wir.Block:
             inner = _PoolScope({})
-            parameters: list[BlockParameter] = []
+            parameters: list[wir.BlockParameter] = []
             for parameter, argument in zip(block.parameters, given, strict=True):
-                type: ValueType = parameter.type
-                if not isinstance(argument, BufferRef):
+                type: wir.ValueType = parameter.type
+                if not isinstance(argument, wir.BufferRef):
                     pass
                 elif argument.name in self.types:
                     type = inner.types[parameter.name] = self.types[argument.name]
                     inner.pools[parameter.name] = parameter.name
                     if argument.name in self.begins:
                         inner.begins[parameter.name] = self.begins[argument.name]
-                elif argument.name in self.begins and isinstance(type, TensorType):
+                elif argument.name in self.begins and isinstance(type, wir.TensorType):
                     begin = inner.begins[parameter.name] = self.begins[argument.name]
                     type = _moved(type, begin)
                 parameters.append(evolve(parameter, type=type))
@@ -218,34 +192,36 @@ _EFFECTS = LineEffects(None)
 
 
 def _pools(
-    lines: Sequence[BodyLine],
-    results: Iterable[Argument],
+    lines: Sequence[wir.BodyLine],
+    results: Iterable[wir.Argument],
     given: Mapping[str, str],
-    begins: Mapping[str, Expr],
+    begins: Mapping[str, wir.Expr],
 ) -> dict[str, str]:
     """Return the names that only views are made of: pools, and views of all of one."""
     used = {name for result in results for name in buffers_in(result)}
     for line in lines:
         # Lines of these kinds are rewritten, or left out, if they name a pool.
-        is_view = isinstance(line, ReinterpretLine | AssertSizeStrideLine | FreeLine)
+        is_view = isinstance(
+            line, wir.ReinterpretLine | wir.AssertSizeStrideLine | wir.FreeLine
+        )
         if not is_view and not blocks_of(line):
             used.update(uses(line))
-        if isinstance(line, WhileLoopLine):
-            used.update(a.name for a in line.carried if isinstance(a, BufferRef))
-    viewed = {line.source for line in lines if isinstance(line, ReinterpretLine)}
+        if isinstance(line, wir.WhileLoopLine):
+            used.update(a.name for a in line.carried if isinstance(a, wir.BufferRef))
+    viewed = {line.source for line in lines if isinstance(line, wir.ReinterpretLine)}
     lent = {name for line in lines if blocks_of(line) for name in uses(line)}
     found: dict[str, str] = dict(given)
-    starts: dict[str, Expr] = {name: begins.get(name, 0) for name in given}
+    starts: dict[str, wir.Expr] = {name: begins.get(name, 0) for name in given}
     for line in lines:
-        if isinstance(line, AllocateLine) and line.workspace is None:
+        if isinstance(line, wir.AllocateLine) and line.workspace is None:
             known = _is_bytes(line.type) or line.result in viewed
             if known and _is_flat(line.type) and line.result not in used:
                 found[line.result], starts[line.result] = line.result, 0
-        elif isinstance(line, ReinterpretLine) and line.source in found:
+        elif isinstance(line, wir.ReinterpretLine) and line.source in found:
             name, type, pool = line.result, line.type, found[line.source]
             if name in used or name not in viewed | lent or not _is_flat(type):
                 continue
-            begin = divided(starts[pool], type.dtype.itemsize)
+            begin = wir.divided(starts[pool], type.dtype.itemsize)
             if name not in lent and type.offset == begin:
                 found[name] = pool
             elif _is_bytes(type):
@@ -253,64 +229,70 @@ def _pools(
     return found
 
 
-def _is_bytes(type: TensorType) -> bool:
-    return type.dtype is DType.U8 and _is_flat(type)
+def _is_bytes(type: wir.TensorType) -> bool:
+    return type.dtype is wir.DType.U8 and _is_flat(type)
 
 
-def _is_flat(type: TensorType) -> bool:
+def _is_flat(type: wir.TensorType) -> bool:
     return len(type.size) == 1 and type.stride == (1,)
 
 
-def _pool_type(type: TensorType) -> PoolType:
-    return PoolType(
-        size=mul(type.size[0], type.dtype.itemsize),
+def _pool_type(type: wir.TensorType) -> wir.PoolType:
+    return wir.PoolType(
+        size=wir.mul(type.size[0], type.dtype.itemsize),
         device=type.device,
         space=type.space,
         pinned=type.pinned,
-        alignment=type.alignment or POOL_ALIGNMENT,
+        alignment=type.alignment or wir.POOL_ALIGNMENT,
     )
 
 
-def _moved(type: TensorType, begin: Expr) -> TensorType:
+def _moved(type: wir.TensorType, begin: wir.Expr) -> wir.TensorType:
     """Return a type that counts from a place ``begin`` bytes further on."""
-    elements = divided(begin, type.dtype.itemsize)
+    elements = wir.divided(begin, type.dtype.itemsize)
     return evolve(type, offset=_difference(type.offset, elements))
 
 
-def _factor(expr: Expr) -> int:
+def _factor(expr: wir.Expr) -> int:
     """Return an int that divides an expression, whatever its symbols are; 0 for 0."""
     if isinstance(expr, int):
         return expr
-    if not isinstance(expr, Operation):
+    if not isinstance(expr, wir.Operation):
         return 1
     factors = [_factor(arg) for arg in expr.args]
     match expr.op:
-        case ExprOp.MUL:
+        case wir.ExprOp.MUL:
             return math.prod(factors)
-        case ExprOp.ADD | ExprOp.SUB:
+        case wir.ExprOp.ADD | wir.ExprOp.SUB:
             return math.gcd(*factors)
         case _:
             return 1
 
 
-def _difference(whole: Expr, part: Expr) -> Expr:
+def _difference(whole: wir.Expr, part: wir.Expr) -> wir.Expr:
     if whole == part:
         return 0
-    if isinstance(whole, Operation) and whole.op is ExprOp.ADD and whole.args[0] == part:
-        rest: Expr = 0
+    if (
+        isinstance(whole, wir.Operation)
+        and whole.op is wir.ExprOp.ADD
+        and whole.args[0] == part
+    ):
+        rest: wir.Expr = 0
         for term in whole.args[1:]:
-            rest = add(rest, term)
+            rest = wir.add(rest, term)
         return rest
-    return sub(whole, part)
+    return wir.sub(whole, part)
 
 
-def _bytes(type: TensorType) -> Expr:
-    if type.stride == contiguous_stride(type.size):  # one product, which others may equal
-        return mul(product(type.size), type.dtype.itemsize)
-    return mul(storage_extent(type), type.dtype.itemsize)
+def _bytes(type: wir.TensorType) -> wir.Expr:
+    if type.stride == wir.contiguous_stride(
+        type.size
+    ):  # one product, which others may equal
+        return wir.mul(wir.product(type.size), type.dtype.itemsize)
+    return wir.mul(wir.storage_extent(type), type.dtype.itemsize)
 
 
-def _is_within(begin: Expr, size: Expr, part: _PlacedPart) -> bool:
+def _is_within(begin: wir.Expr, size: wir.Expr, part: _PlacedPart) -> bool:
     first, count = part.begin, part.bytes
     if not (isinstance(begin, int) and isinstance(first, int)):
         return False
@@ -319,7 +301,7 @@ def _is_within(begin: Expr, size: Expr, part: _PlacedPart) -> bool:
     return first <= begin and begin + size <= first + count
 
 
-def keep_last_frees(program: Program) -> Program:
+def keep_last_frees(program: wir.Program) -> wir.Program:
     """Return the program without the frees that are not the last use of an owned name.
 
     A graph may use a value after its free, where something changed it, and may have two
@@ -330,18 +312,20 @@ def keep_last_frees(program: Program) -> Program:
 
 
 def _kept(
-    lines: Sequence[BodyLine], results: Iterable[Argument], inputs: set[str]
-) -> tuple[BodyLine, ...]:
+    lines: Sequence[wir.BodyLine], results: Iterable[wir.Argument], inputs: set[str]
+) -> tuple[wir.BodyLine, ...]:
     owned = inputs.union(name for line in lines for name, _ in definitions(line))
     used = {name for result in results for name in buffers_in(result)}
-    backward: list[BodyLine] = []
+    backward: list[wir.BodyLine] = []
     for line in reversed(lines):
-        if isinstance(line, FreeLine) and (line.buffer in used or line.buffer not in owned):
+        if isinstance(line, wir.FreeLine) and (
+            line.buffer in used or line.buffer not in owned
+        ):
             continue
         used.update(uses(line))
         backward.append(rewrite_blocks(line, _keep_frees))
     return tuple(reversed(backward))
 
 
-def _keep_frees(block: Block) -> Block:
+def _keep_frees(block: wir.Block) -> wir.Block:
     return evolve(block, lines=_kept(block.lines, block.results, set()))

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from attrs import define, evolve, field
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code
 from wrapperir.frontend.aten.scope import GraphScope, Shared, take
 from wrapperir.fx import MultiKernelDefinition, definition_key, multi_kernel_key
-from wrapperir.ir import DefinitionLine, KernelDefinitionLine, MultiKernelLine, Stream
 
 
 @define(eq=False)
@@ -27,23 +27,29 @@ class FxShared(Shared):
         current: entered streams, innermost last.
     """
 
-    known: Mapping[str, DefinitionLine] = field(factory=dict[str, DefinitionLine])
+    known: Mapping[str, wir.DefinitionLine] = field(factory=dict[str, wir.DefinitionLine])
     keys: Mapping[str, str] = field(factory=dict[str, str])
-    definitions: dict[str, DefinitionLine] = field(factory=dict[str, DefinitionLine])
+    definitions: dict[str, wir.DefinitionLine] = field(
+        factory=dict[str, wir.DefinitionLine]
+    )
     kernel_names: set[str] = field(factory=set[str])
-    _names: dict[DefinitionLine, str] = field(factory=dict[DefinitionLine, str], init=False)
+    _names: dict[wir.DefinitionLine, str] = field(
+        factory=dict[wir.DefinitionLine, str], init=False
+    )
     inferred: set[str] = field(factory=set[str])
     held: dict[int, str] = field(factory=dict[int, str])
-    streams: dict[torch.fx.Node, Stream] = field(factory=dict[torch.fx.Node, Stream])
-    current: list[Stream] = field(factory=list[Stream])
+    streams: dict[torch.fx.Node, wir.Stream] = field(
+        factory=dict[torch.fx.Node, wir.Stream]
+    )
+    current: list[wir.Stream] = field(factory=list[wir.Stream])
 
     @cached_property
-    def known_kernels(self) -> Mapping[str, KernelDefinitionLine]:
+    def known_kernels(self) -> Mapping[str, wir.KernelDefinitionLine]:
         """Kernels from the graph's metadata, by their keys in calls."""
         return {
             definition_key(line): line
             for line in self.known.values()
-            if isinstance(line, KernelDefinitionLine)
+            if isinstance(line, wir.KernelDefinitionLine)
         }
 
     @cached_property
@@ -52,7 +58,7 @@ class FxShared(Shared):
         found = [
             MultiKernelDefinition.of(line, self.known)
             for line in self.known.values()
-            if isinstance(line, MultiKernelLine)
+            if isinstance(line, wir.MultiKernelLine)
         ]
         return {multi_kernel_key(definition): definition for definition in found}
 
@@ -61,7 +67,7 @@ class FxShared(Shared):
         """The names of all symbols that the graph's examples may mention."""
         return frozenset(symbol.name for symbol in self.ranges)
 
-    def define(self, definition: KernelDefinitionLine, *, inferred: bool) -> str:
+    def define(self, definition: wir.KernelDefinitionLine, *, inferred: bool) -> str:
         """Add a kernel, under a name that no other has; return that name."""
         known = len(self.definitions)
         name = self._define(definition)
@@ -78,7 +84,7 @@ class FxShared(Shared):
         )
         return self._define(evolve(line, choices=choices))
 
-    def _define(self, definition: DefinitionLine) -> str:
+    def _define(self, definition: wir.DefinitionLine) -> str:
         name = self._names.get(definition)
         if name is None:
             name = self._names[definition] = take(self.kernel_names, definition.name)

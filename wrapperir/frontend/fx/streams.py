@@ -6,30 +6,21 @@ from typing import Any
 import torch
 from attrs import evolve
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code
 from wrapperir.frontend.aten.scope import GraphScope
 from wrapperir.frontend.aten.values import lower_device
 from wrapperir.frontend.fx.state import shared_of
 from wrapperir.frontend.provenance import node_provenance
 from wrapperir.fx import stream_functions
-from wrapperir.ir import (
-    BodyLine,
-    BufferRef,
-    EventType,
-    ExternKernelLine,
-    KernelCallLine,
-    RecordEventLine,
-    Stream,
-    WaitEventLine,
-)
 
 
-def on_current_stream(scope: GraphScope, line: BodyLine) -> BodyLine:
+def on_current_stream(scope: GraphScope, line: wir.BodyLine) -> wir.BodyLine:
     """Return a line as one that is launched on the stream that is current."""
-    if not isinstance(line, ExternKernelLine | KernelCallLine):
+    if not isinstance(line, wir.ExternKernelLine | wir.KernelCallLine):
         return line
     for stream in reversed(shared_of(scope).current):
-        if stream == Stream(line.device, stream.number):
+        if stream == wir.Stream(line.device, stream.number):
             return evolve(line, stream=stream.number)
     return line
 
@@ -38,7 +29,7 @@ def _lower_stream(scope: GraphScope, node: torch.fx.Node) -> None:
     device, number = node.args
     assert isinstance(device, torch.device)
     assert isinstance(number, int)
-    shared_of(scope).streams[node] = Stream(lower_device(device), number)
+    shared_of(scope).streams[node] = wir.Stream(lower_device(device), number)
 
 
 def _lower_enter(scope: GraphScope, node: torch.fx.Node) -> None:
@@ -58,14 +49,14 @@ def _lower_wait_stream(scope: GraphScope, node: torch.fx.Node) -> None:
 
 def _lower_record_event(scope: GraphScope, node: torch.fx.Node) -> None:
     name = _record(scope, node, _stream(scope, node.args[0]))
-    scope.values[node] = BufferRef(name)
+    scope.values[node] = wir.BufferRef(name)
 
 
 def _lower_wait_event(scope: GraphScope, node: torch.fx.Node) -> None:
     stream, event = node.args
     assert isinstance(event, torch.fx.Node)
     recorded = scope.values[event]
-    assert isinstance(recorded, BufferRef)
+    assert isinstance(recorded, wir.BufferRef)
     _wait(scope, node, _stream(scope, stream), recorded.name)
 
 
@@ -73,11 +64,11 @@ def _lower_record_stream(scope: GraphScope, node: torch.fx.Node) -> None:
     """Append nothing: in a program, the emitter delays the reuse of memory."""
 
 
-def _record(scope: GraphScope, node: torch.fx.Node, stream: Stream) -> str:
+def _record(scope: GraphScope, node: torch.fx.Node, stream: wir.Stream) -> str:
     name = scope.new_name(node.name)
-    scope.declare(name, EventType(stream.device))
+    scope.declare(name, wir.EventType(stream.device))
     scope.lines.append(
-        RecordEventLine(
+        wir.RecordEventLine(
             result=name,
             device=stream.device,
             stream=stream.number,
@@ -87,9 +78,9 @@ def _record(scope: GraphScope, node: torch.fx.Node, stream: Stream) -> str:
     return name
 
 
-def _wait(scope: GraphScope, node: torch.fx.Node, stream: Stream, event: str) -> None:
+def _wait(scope: GraphScope, node: torch.fx.Node, stream: wir.Stream, event: str) -> None:
     scope.lines.append(
-        WaitEventLine(
+        wir.WaitEventLine(
             event=event,
             device=stream.device,
             stream=stream.number,
@@ -98,7 +89,7 @@ def _wait(scope: GraphScope, node: torch.fx.Node, stream: Stream, event: str) ->
     )
 
 
-def _stream(scope: GraphScope, value: Any) -> Stream:
+def _stream(scope: GraphScope, value: Any) -> wir.Stream:
     found = shared_of(scope).streams.get(value)
     if found is None:
         raise Code.UNSUPPORTED_ARGUMENT.error(

@@ -8,6 +8,7 @@ from attrs import evolve
 from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.aten.arguments import lower_argument
@@ -19,7 +20,6 @@ from wrapperir.frontend.fx.dialect import lower_in_dialect
 from wrapperir.frontend.fx.pools import keep_last_frees, recover_pools
 from wrapperir.frontend.fx.state import FxShared, example_of
 from wrapperir.fx import header_of
-from wrapperir.ir import Argument, Input, Program
 
 
 def lower_structure(module: GraphModule) -> Lowered:
@@ -39,10 +39,10 @@ def lower_structure(module: GraphModule) -> Lowered:
     outputs = _outputs(scope, module)
     if shared.diagnostics:
         raise DiagnosticError(*shared.diagnostics)
-    program = Program(
+    program = wir.Program(
         name="main" if header is None else header.name,
         inputs=tuple(
-            Input(name=name, type=type, mutated=name in scope.written)
+            wir.Input(name=name, type=type, mutated=name in scope.written)
             for name, type in inputs
         ),
         symbols=tuple(symbols),
@@ -70,7 +70,7 @@ def _placeholders(scope: GraphScope, module: GraphModule) -> list[torch.fx.Node]
     return given
 
 
-def _outputs(scope: GraphScope, module: GraphModule) -> tuple[Argument, ...]:
+def _outputs(scope: GraphScope, module: GraphModule) -> tuple[wir.Argument, ...]:
     node = next(iter(reversed(module.graph.nodes)), None)
     if node is None or node.op != "output":
         raise Code.UNSUPPORTED_SIGNATURE.error("the graph has no output node")

@@ -18,25 +18,12 @@ import triton.language as tl
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.aten.values import lower_dtype
 from wrapperir.frontend.fx.state import example_of
 from wrapperir.frontend.inductor.cpu_triton import written_tensors
 from wrapperir.frontend.inductor.triton_kernel import IMPORTS, config_values
-from wrapperir.ir import (
-    Access,
-    BufferParameter,
-    ConfigValue,
-    Constant,
-    ConstexprParameter,
-    DescriptorParameter,
-    DType,
-    KernelConfig,
-    KernelDefinitionLine,
-    Language,
-    Parameter,
-    ScalarParameter,
-)
 
 _I32 = range(-(2**31), 2**31)
 _I64 = range(-(2**63), 2**63)
@@ -44,7 +31,7 @@ _I64 = range(-(2**63), 2**63)
 
 def lower_triton_definition(
     node: torch.fx.Node, kernel: Any, given: Mapping[str, Any]
-) -> KernelDefinitionLine:
+) -> wir.KernelDefinitionLine:
     """Return the definition of a kernel as a call uses it, without a grid.
 
     The kinds of parameters follow from the arguments of the call.  The kernel's own configs
@@ -61,33 +48,33 @@ def lower_triton_definition(
     descriptors: Any = node.kwargs["tma_descriptor_metadata"]
     access = written_tensors(kernel, examples, descriptors)
     blocks = _blocks(descriptors)
-    parameters: list[Parameter] = []
-    constants: dict[str, Constant] = {}
+    parameters: list[wir.Parameter] = []
+    constants: dict[str, wir.Constant] = {}
     for parameter in function.params:
         name = parameter.name
         if name in tuned:
-            parameters.append(ConstexprParameter(name))
+            parameters.append(wir.ConstexprParameter(name))
             continue
         if name not in values:
             raise _unreadable(f"a call of {function.__name__} gives no {name}")
         value = values[name]
         if parameter.is_constexpr or value is None or isinstance(value, str):
             constants[name] = _constant(name, value)
-            parameters.append(ConstexprParameter(name))
+            parameters.append(wir.ConstexprParameter(name))
         elif isinstance(example := _example(value), torch.Tensor):
             dtype = lower_dtype(example.dtype)
-            mode = access.get(name, Access.READ)
+            mode = access.get(name, wir.Access.READ)
             if name in blocks:
-                parameters.append(DescriptorParameter(name, dtype, blocks[name], mode))
+                parameters.append(wir.DescriptorParameter(name, dtype, blocks[name], mode))
             else:
-                parameters.append(BufferParameter(name, dtype, mode))
+                parameters.append(wir.BufferParameter(name, dtype, mode))
         else:
-            parameters.append(ScalarParameter(name, _scalar_dtype(value)))
+            parameters.append(wir.ScalarParameter(name, _scalar_dtype(value)))
     own = {parameter.name for parameter in function.params}
     options = {name: _option(name, v) for name, v in given.items() if name not in own}
-    return KernelDefinitionLine(
+    return wir.KernelDefinitionLine(
         name=function.__name__,
-        language=Language.TRITON,
+        language=wir.Language.TRITON,
         parameters=tuple(parameters),
         constants=tuple(constants.items()),
         configs=_with_options(configs, options),
@@ -103,7 +90,7 @@ def _unreadable(message: str, hint: str = _ADVICE) -> DiagnosticError:
     return Code.UNKNOWN_KERNEL.error(message, hint=hint)
 
 
-def _function(kernel: Any) -> tuple[Any, tuple[KernelConfig, ...]]:
+def _function(kernel: Any) -> tuple[Any, tuple[wir.KernelConfig, ...]]:
     if isinstance(kernel, JITFunction):
         return kernel, ()
     if isinstance(kernel, Autotuner) and isinstance(kernel.fn, JITFunction):
@@ -116,39 +103,45 @@ def _function(kernel: Any) -> tuple[Any, tuple[KernelConfig, ...]]:
 
 
 def _with_options(
-    configs: tuple[KernelConfig, ...], options: Mapping[str, ConfigValue]
-) -> tuple[KernelConfig, ...]:
+    configs: tuple[wir.KernelConfig, ...], options: Mapping[str, wir.ConfigValue]
+) -> tuple[wir.KernelConfig, ...]:
     if not configs:
-        return (KernelConfig(tuple(options.items())),) if options else ()
+        return (wir.KernelConfig(tuple(options.items())),) if options else ()
     return tuple(
-        KernelConfig(tuple({**dict(config.values), **options}.items()))
+        wir.KernelConfig(tuple({**dict(config.values), **options}.items()))
         for config in configs
     )
 
 
-def _constant(name: str, value: Any) -> Constant:
+def _constant(name: str, value: Any) -> wir.Constant:
     value = _example(value)
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise _unreadable(f"{name} is a {type(value).__name__}, which is not a constant")
 
 
-def _option(name: str, value: Any) -> ConfigValue:
+def _option(name: str, value: Any) -> wir.ConfigValue:
     constant = _constant(name, value)
     if constant is None:
         raise _unreadable(f"the option {name} is None")
     return constant
 
 
-def _scalar_dtype(value: Any) -> DType:
+def _scalar_dtype(value: Any) -> wir.DType:
     example = _example(value)
     if isinstance(example, bool | torch.SymBool):
-        return DType.BOOL
+        return wir.DType.BOOL
     if isinstance(example, float | torch.SymFloat):
-        return DType.F32
+        return wir.DType.F32
     if isinstance(value, int):
-        return DType.I32 if value in _I32 else DType.I64 if value in _I64 else DType.U64
-    return DType.I64
+        return (
+            wir.DType.I32
+            if value in _I32
+            else wir.DType.I64
+            if value in _I64
+            else wir.DType.U64
+        )
+    return wir.DType.I64
 
 
 def _blocks(metadata: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
