@@ -91,7 +91,7 @@ def on_stream(line: BodyLine) -> int | None:
 def test_a_launch_is_settled_where_all_that_follows_is_ordered(
     lines: list[BodyLine],
 ) -> None:
-    order = order_streams(lines)
+    order = order_streams([LineEffects().visit(line) for line in lines])
     before = ordered(lines)
     launches = [n for n, line in enumerate(lines) if number_of(line) is not None]
     for launch in launches:
@@ -119,7 +119,7 @@ program @main(%x: f32[4]) {
   return
 }
 """).lines
-    order = order_streams(lines)
+    order = order_streams([LineEffects().visit(line) for line in lines])
     assert order.settled(0, Stream(CPU, 1)) == 2
     assert order.settled(1, Stream(CPU, 0)) == 3
     assert order.settled(1, Stream(Device("cuda"), 0)) == 2
@@ -138,7 +138,7 @@ program @main(%x: f32[4]) {
   return
 }
 """).lines
-    order = order_streams(lines)
+    order = order_streams([LineEffects().visit(line) for line in lines])
     assert order.settled(1, Stream(CPU, 0)) == 5
     found = find_storages(lines, (), (), LineEffects())
     for name, line in (("a", 1), ("b", 3)):

@@ -22,7 +22,7 @@ from wrapperir.analysis.storages import (
 )
 from wrapperir.analysis.units import Unit
 from wrapperir.ir import Argument, Block, BodyLine, Device, Program
-from wrapperir.ir.blocks import blocks_of
+from wrapperir.ir.blocks import BLOCK_FIELDS
 from wrapperir.ir.effects import LineEffects
 
 Dimension: TypeAlias = tuple[Device, Unit]
@@ -93,7 +93,7 @@ class Footprints:
                 profile[index] += profile[index - 1]
         footprint = Footprint(low, high)
         for index, line in enumerate(lines):
-            if blocks_of(line):
+            if type(line) in BLOCK_FIELDS:
                 self._add_nested(footprint, found, index, line, len(lines))
         return found, footprint
 

@@ -100,6 +100,9 @@ class Sizes:
 
     ranges: Mapping[str, Interval] = field(factory=dict[str, Interval])
     _polynomials: Polynomials = field(init=False)
+    _known: dict[int, tuple[Size, TensorType | PoolType]] = field(
+        init=False, factory=dict[int, tuple[Size, TensorType | PoolType]]
+    )
     _kept: list[Expr] = field(init=False, factory=list[Expr])
     _units: dict[tuple[Basis, int, int], Unit] = field(
         init=False, factory=dict[tuple[Basis, int, int], Unit]
@@ -114,6 +117,12 @@ class Sizes:
 
     def of(self, type: TensorType | PoolType) -> Size:
         """Return the bytes of a storage of this type, rounded up to :data:`UNIT`."""
+        known = self._known.get(id(type))
+        if known is None:
+            known = self._known[id(type)] = (self._size_of(type), type)
+        return known[0]
+
+    def _size_of(self, type: TensorType | PoolType) -> Size:
         if isinstance(type, TensorType) and 0 in type.size:
             return Size(0, STATIC)
         bytes = storage_bytes(type)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import TypeAlias
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from wrapperir.analysis.sizes import same_bytes
 from wrapperir.ir import (
@@ -26,7 +26,14 @@ from wrapperir.ir import (
     ValueType,
     pool_bytes,
 )
-from wrapperir.ir.effects import Actor, Effects, LineEffects, Origin, ValueDefinition
+from wrapperir.ir.effects import (
+    Actor,
+    Effects,
+    LineEffects,
+    Origin,
+    ValueDefinition,
+    stream_of,
+)
 from wrapperir.ir.mentions import buffers_in
 
 
@@ -44,7 +51,7 @@ class StorageKind(StrEnum):
     PROGRAM = "program workspace"
 
 
-@frozen
+@define
 class Use:
     """A line that accesses a storage's bytes.
 
@@ -78,14 +85,16 @@ class Storage:
     names: list[str] = field(factory=list[str])
     uses: list[Use] = field(factory=list[Use])
     references: int = 0
+    is_owned: bool = True
 
 
 @define
 class BlockStorages:
-    """Storages in the order they begin, and the storages of each name."""
+    """Storages in the order they begin, the storages of each name, and lines' effects."""
 
     storages: list[Storage] = field(factory=list[Storage])
     of_name: dict[str, tuple[Storage, ...]] = field(factory=dict[str, tuple[Storage, ...]])
+    effects: list[Effects] = field(factory=list[Effects])
 
 
 Entry: TypeAlias = Sequence[tuple[str, ValueType, StorageKind]]
@@ -115,8 +124,9 @@ def find_storages(
     walk = _Walk(len(lines), effects)
     for name, type, kind in entry:
         walk.begin(name, type, kind, 0)
-    for index, line in enumerate(lines):
-        walk.take(index, effects.visit(line))
+    walk.found.effects = [effects.visit(line) for line in lines]
+    for index, of_line in enumerate(walk.found.effects):
+        walk.take(index, of_line)
     for result in results:
         for name in buffers_in(result):
             for storage in walk.found.of_name.get(name, ()):
@@ -142,10 +152,18 @@ class _Walk:
         shared: tuple[Storage, ...] = (),
     ) -> None:
         """Name new storages, one for each tensor of ``type``, and those in ``shared``."""
+        is_owned = kind not in _BORROWED
+        if isinstance(type, TensorType) and not shared:  # the usual case
+            storage = Storage(name, kind, type, line, self.count, is_owned=is_owned)
+            self.found.storages.append(storage)
+            self.elements[name] = {(): (storage,)}
+            self.refer(name, (storage,))
+            return
         parts: dict[tuple[int, ...], tuple[Storage, ...]] = {}
         for indices, part in _leaves(type):
             label = name + "".join(f"[{index}]" for index in indices)
             storage = Storage(label, kind, part, line, self.count, bool(shared))
+            storage.is_owned = is_owned
             self.found.storages.append(storage)
             parts[indices] = (storage, *shared)
         self.elements[name] = parts
@@ -166,7 +184,7 @@ class _Walk:
 
     def _release(self, storage: Storage, line: int) -> None:
         storage.references -= 1
-        if storage.references == 0 and storage.kind not in _BORROWED:
+        if storage.references == 0 and storage.is_owned:
             storage.end = line
             if storage.pool is not None:
                 self._release(storage.pool, line)
@@ -179,17 +197,18 @@ class _Walk:
             self._take_results(index, effects)
         for access in effects.accesses:
             for storage in self.found.of_name.get(access.name, ()):
-                stream = access.by
-                if stream is Actor.STREAM_0:
-                    stream = Stream(storage.type.device)
-                on = stream if isinstance(stream, Stream) else None
-                storage.uses.append(Use(index, access.writes, on))
+                stream = access.by if isinstance(access.by, Stream) else None
+                if stream is None and access.by is not Actor.HOST:
+                    stream = stream_of(storage.type.device)
+                storage.uses.append(Use(index, access.writes, stream))
         if effects.drops is not None:
             self.drop(effects.drops, index)
 
     def _define(self, index: int, made: ValueDefinition) -> None:
         match made.origin:
-            case Origin.ALLOCATED | Origin.PROGRAM | Origin.POOL | Origin.OPERATOR:
+            case Origin.VIEW | Origin.MOVED:
+                self.refer(made.name, self._source(made))
+            case Origin.ALLOCATED | Origin.OPERATOR | Origin.POOL | Origin.PROGRAM:
                 shared = [s for n in made.may_alias for s in self.found.of_name.get(n, ())]
                 distinct = tuple(dict.fromkeys(shared))
                 self.begin(made.name, made.type, _KINDS[made.origin], index, distinct)
@@ -200,8 +219,6 @@ class _Walk:
                 for pool in self._source(made)[:1]:
                     storage.pool = pool
                     pool.references += 1
-            case Origin.VIEW | Origin.MOVED:
-                self.refer(made.name, self._source(made))
             case Origin.ELEMENT:
                 self._take_element(made)
             case Origin.BLOCK | Origin.NONE:

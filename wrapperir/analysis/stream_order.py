@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import define, field
 
-from wrapperir.ir import BodyLine, Stream
-from wrapperir.ir.effects import Actor, Effects, LineEffects
+from wrapperir.ir import Stream
+from wrapperir.ir.effects import Actor, Effects, stream_of
 
 
 @define
@@ -21,7 +21,6 @@ class StreamOrder:
     streams, how many launches of the second come before each launch of the first.
     """
 
-    count: int
     launches: dict[Stream, list[int]] = field(factory=dict[Stream, list[int]])
     seen: dict[tuple[Stream, Stream], list[int]] = field(
         factory=dict[tuple[Stream, Stream], list[int]]
@@ -59,18 +58,17 @@ class StreamOrder:
         return latest
 
 
-def order_streams(lines: Sequence[BodyLine]) -> StreamOrder:
-    """Return the order of the launches in one block.
+def order_streams(found: Sequence[Effects]) -> StreamOrder:
+    """Return the order of the launches in one block, whose lines have these effects.
 
     A line with blocks is a launch on stream 0 of each device that lines launch on, and
     workspaces are zeroed there.  A loop may wait for its condition; that is not counted
     as an order.
     """
-    found = [_EFFECTS.visit(line) for line in lines]
     known = list(dict.fromkeys(stream for effects in found for stream in _streams(effects)))
     if any(effects.blocks for effects in found):
         known = list(dict.fromkeys((*known, *(Stream(on.device) for on in known))))
-    order = StreamOrder(len(lines))
+    order = StreamOrder()
     for stream in known:
         order.launches[stream] = []
         for other in known:
@@ -97,9 +95,6 @@ def order_streams(lines: Sequence[BodyLine]) -> StreamOrder:
     return order
 
 
-_EFFECTS = LineEffects(None)
-
-
 def _streams(effects: Effects) -> Iterator[Stream]:
     """Yield the streams that a line without blocks launches on or orders."""
     if effects.stream is not None:
@@ -107,7 +102,7 @@ def _streams(effects: Effects) -> Iterator[Stream]:
     elif effects.device is not None:
         for access in effects.accesses:
             if access.by is Actor.STREAM_0:
-                yield Stream(effects.device)
+                yield stream_of(effects.device)
 
 
 def _launch(

@@ -35,8 +35,10 @@ def blocks_of(line: BodyLine) -> tuple[Block, ...]:
 
 def rewrite_blocks(line: BodyLine, rewrite: Callable[[Block], Block]) -> BodyLine:
     """Return ``line`` with ``rewrite`` applied to each of its blocks, if it has any."""
+    if type(line) not in BLOCK_FIELDS:
+        return line
     new: dict[str, Any] = {name: rewrite(block) for name, block in nested_blocks(line)}
-    return evolve(line, **new) if new else line
+    return evolve(line, **new)
 
 
 def walk_lines(lines: Iterable[BodyLine]) -> Iterator[BodyLine]:

@@ -4,15 +4,16 @@
 interpreter and emitters read its :class:`Effects`.
 """
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import TypeAlias
+from functools import lru_cache
 
-from attrs import frozen
+from attrs import define
 
 from wrapperir.ir.blocks import blocks_of, walk_lines
 from wrapperir.ir.expr import Expr
-from wrapperir.ir.kernel import Access, TensorParameter, ZeroMode, runtime_parameters
+from wrapperir.ir.kernel import TensorParameter, ZeroMode, runtime_parameters
 from wrapperir.ir.line import (
     AllocateLine,
     AllocatePoolLine,
@@ -44,7 +45,7 @@ from wrapperir.ir.line import (
     WaitEventLine,
     WhileLoopLine,
 )
-from wrapperir.ir.mentions import buffers_in, source_buffer
+from wrapperir.ir.mentions import add_buffers, source_buffer
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import Device, EventType, Stream, ValueType
 from wrapperir.ir.visitor import LineVisitor
@@ -75,7 +76,15 @@ class Origin(StrEnum):
     """No memory: an event."""
 
 
-@frozen(slots=False)
+# Python 3.11 takes 0.1 µs to look up a member of an enum.
+_ALLOCATED = Origin.ALLOCATED
+_VIEW = Origin.VIEW
+_MOVED = Origin.MOVED
+_OPERATOR = Origin.OPERATOR
+_ELEMENT = Origin.ELEMENT
+
+
+@define
 class ValueDefinition:
     """A value that a line defines.
 
@@ -102,7 +111,7 @@ class Actor(StrEnum):
     """Stream 0 of the device that the bytes are on."""
 
 
-@frozen(slots=False)
+@define
 class ByteAccess:
     """An access to the bytes of a value.
 
@@ -117,7 +126,7 @@ class ByteAccess:
     covers: bool = False
 
 
-@frozen(slots=False)
+@define
 class NestedBlock:
     """A block of a line: the field that holds it, and what its parameters are given.
 
@@ -136,7 +145,7 @@ class NestedBlock:
     host_reads_result: bool = False
 
 
-@frozen(slots=False, kw_only=True, eq=False)
+@define(kw_only=True, eq=False)
 class Effects:
     """The effects of a line in its own block; lines of nested blocks have their own.
 
@@ -184,10 +193,9 @@ class Effects:
 
 
 _NOTHING = Effects()
-_UNKNOWN = Access.READ_WRITE
 
-KernelAccess: TypeAlias = tuple[Access | None, ...]
-"""The access of each runtime parameter; ``None`` for scalars."""
+stream_of = lru_cache(256)(Stream)
+"""The stream of a device and a number: one object for each, as making it takes longer."""
 
 
 class LineEffects(LineVisitor[Effects]):
@@ -201,24 +209,28 @@ class LineEffects(LineVisitor[Effects]):
         self._definitions: Mapping[str, DefinitionLine] | None = (
             None if definitions is None else {line.name: line for line in definitions}
         )
-        self._kernels: dict[str, KernelAccess] = {}
+        self._kernels: dict[str, list[tuple[bool, bool] | None]] = {}
 
     @classmethod
     def of_program(cls, program: Program) -> "LineEffects":
         """Return the effects of a program's lines."""
         return cls(program.definitions)
 
-    def kernel(self, name: str) -> KernelAccess:
-        """Return how a kernel accesses its arguments; empty if it is not defined."""
+    def kernel(self, name: str) -> list[tuple[bool, bool] | None]:
+        """Return whether a kernel reads and writes each argument, ``None`` for a scalar.
+
+        The list is empty if the kernel is not defined.
+        """
         known = self._kernels.get(name)
         if known is None:
             definition = None if self._definitions is None else self._definitions.get(name)
-            known = self._kernels[name] = tuple(
-                p.access if isinstance(p, TensorParameter) else None
-                for p in (
-                    () if definition is None else runtime_parameters(definition.parameters)
-                )
-            )
+            parameters = runtime_parameters(definition.parameters) if definition else ()
+            known = self._kernels[name] = [
+                (p.access.reads, p.access.writes)
+                if isinstance(p, TensorParameter)
+                else None
+                for p in parameters
+            ]
         return known
 
     def visit_kernel_definition(self, line: KernelDefinitionLine) -> Effects:
@@ -231,8 +243,9 @@ class LineEffects(LineVisitor[Effects]):
 
     def visit_allocate(self, line: AllocateLine) -> Effects:
         """New memory, zeroed for a ``zero_on_call`` workspace."""
-        kept = line.workspace is ZeroMode.ZERO_PER_PROGRAM
-        origin = Origin.PROGRAM if kept else Origin.ALLOCATED
+        origin = _ALLOCATED
+        if line.workspace is not None and line.workspace is ZeroMode.ZERO_PER_PROGRAM:
+            origin = Origin.PROGRAM
         made = ValueDefinition(line.result, line.type, origin, workspace=line.workspace)
         return Effects(
             definitions=(made,),
@@ -270,7 +283,7 @@ class LineEffects(LineVisitor[Effects]):
 
     def visit_reuse(self, line: ReuseLine) -> Effects:
         """The memory of a name that ends."""
-        made = ValueDefinition(line.result, line.type, Origin.MOVED, line.source)
+        made = ValueDefinition(line.result, line.type, _MOVED, line.source)
         return Effects(
             uses=(line.source,),
             definitions=(made,),
@@ -280,52 +293,49 @@ class LineEffects(LineVisitor[Effects]):
 
     def visit_reinterpret(self, line: ReinterpretLine) -> Effects:
         """Another name of a storage."""
-        made = ValueDefinition(line.result, line.type, Origin.VIEW, line.source)
+        made = ValueDefinition(line.result, line.type, _VIEW, line.source)
         return Effects(uses=(line.source,), definitions=(made,), device=line.type.device)
 
     def visit_kernel_call(self, line: KernelCallLine) -> Effects:
         """What the definition says of each parameter."""
-        stream = Stream(line.device, line.stream)
+        stream = stream_of(line.device, line.stream)
+        accesses: list[ByteAccess] = []
+        if self._definitions is not None:
+            known = self.kernel(line.kernel)
+            for argument, access in zip(
+                line.arguments, known or itertools.repeat((True, True)), strict=False
+            ):
+                if isinstance(argument, BufferRef) and access is not None:
+                    accesses.append(ByteAccess(argument.name, *access, stream))
         return Effects(
             uses=_names(line.arguments),
-            accesses=self._kernel_accesses(line, stream),
+            accesses=tuple(accesses),
             device=line.device,
             stream=stream,
             launches=True,
             may_fail=True,
         )
 
-    def _kernel_accesses(
-        self, line: KernelCallLine, stream: Stream
-    ) -> tuple[ByteAccess, ...]:
-        if self._definitions is None:
-            return ()
-        known = self.kernel(line.kernel)
-        if not known:
-            known = (_UNKNOWN,) * len(line.arguments)
-        return tuple(
-            ByteAccess(argument.name, access.reads, access.writes, stream)
-            for argument, access in zip(line.arguments, known, strict=False)
-            if isinstance(argument, BufferRef) and access is not None
-        )
-
     def visit_extern_kernel(self, line: ExternKernelLine) -> Effects:
         """Reads of all arguments, declared writes, and a result that the call writes."""
-        stream = Stream(line.device, line.stream)
-        values = (*line.arguments, *(value for _, value in line.keywords))
-        uses = tuple(name for value in values for name in buffers_in(value))
+        stream = stream_of(line.device, line.stream)
+        uses: list[str] = []
+        for argument in line.arguments:
+            add_buffers(argument, uses)
+        for _, argument in line.keywords:
+            add_buffers(argument, uses)
         accesses = [
             ByteAccess(name, True, name in line.writes, stream)
             for name in dict.fromkeys(uses)
         ]
         made: tuple[ValueDefinition, ...] = ()
         if line.result is not None and line.type is not None:
-            origin, aliases = Origin.OPERATOR, line.aliases
-            made = (ValueDefinition(line.result, line.type, origin, None, aliases),)
+            aliases = line.aliases
+            made = (ValueDefinition(line.result, line.type, _OPERATOR, None, aliases),)
             if not aliases:
                 accesses.append(ByteAccess(line.result, False, True, stream, covers=True))
         return Effects(
-            uses=uses,
+            uses=tuple(uses),
             definitions=made,
             accesses=tuple(accesses),
             device=line.device,
@@ -337,7 +347,7 @@ class LineEffects(LineVisitor[Effects]):
     def visit_multi_output(self, line: MultiOutputLine) -> Effects:
         """An element of a tuple."""
         made = ValueDefinition(
-            line.result, line.type, Origin.ELEMENT, line.source, (), line.indices
+            line.result, line.type, _ELEMENT, line.source, (), line.indices
         )
         return Effects(uses=(line.source,), definitions=(made,))
 
@@ -347,7 +357,7 @@ class LineEffects(LineVisitor[Effects]):
         return Effects(
             definitions=(made,),
             device=line.device,
-            stream=Stream(line.device, line.stream),
+            stream=stream_of(line.device, line.stream),
             records=line.result,
         )
 
@@ -356,7 +366,7 @@ class LineEffects(LineVisitor[Effects]):
         return Effects(
             uses=(line.event,),
             device=line.device,
-            stream=Stream(line.device, line.stream),
+            stream=stream_of(line.device, line.stream),
             awaits=line.event,
         )
 
@@ -461,7 +471,7 @@ def _host_read(name: str) -> tuple[ByteAccess, ...]:
 
 
 def _zeroed(line: AllocateLine | PlaceLine) -> tuple[ByteAccess, ...]:
-    if line.workspace is not ZeroMode.ZERO_ON_CALL:
+    if line.workspace is None or line.workspace is not ZeroMode.ZERO_ON_CALL:
         return ()
     return (ByteAccess(line.result, False, True, Actor.STREAM_0, covers=True),)
 

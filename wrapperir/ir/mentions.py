@@ -23,13 +23,20 @@ from wrapperir.ir.line import (
 from wrapperir.ir.types import PoolType, TensorType, TupleType, ValueType
 
 
-def buffers_in(argument: Argument) -> Iterator[str]:
-    """Yield the names that an argument refers to, nested ones included."""
+def buffers_in(argument: Argument) -> list[str]:
+    """Return the names that an argument refers to, nested ones included."""
+    names: list[str] = []
+    add_buffers(argument, names)
+    return names
+
+
+def add_buffers(argument: Argument, names: list[str]) -> None:
+    """Add the names that an argument refers to, nested ones included, to ``names``."""
     if isinstance(argument, BufferRef):
-        yield argument.name
+        names.append(argument.name)
     elif isinstance(argument, tuple):
         for item in argument:
-            yield from buffers_in(item)
+            add_buffers(item, names)
 
 
 def argument_symbols(argument: Argument) -> Iterator[str]:

@@ -66,9 +66,9 @@ def merge_workspaces(program: Program) -> Program:
     found = find_storages(program.lines, program.outputs, (), effects)
     others = {
         name
-        for line in program.lines
+        for line, effects_of_line in zip(program.lines, found.effects, strict=True)
         if not isinstance(line, KernelCallLine)
-        for name in uses(line)
+        for name in effects_of_line.uses
     }
     others.update(_described(program.lines, definitions))
     groups: dict[_Class, list[_Group]] = {}

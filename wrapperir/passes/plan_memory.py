@@ -33,8 +33,8 @@ from wrapperir.ir import (
     TensorType,
     mul,
 )
-from wrapperir.ir.blocks import rewrite_blocks, walk_lines
-from wrapperir.ir.effects import value_names
+from wrapperir.ir.blocks import blocks_of, rewrite_blocks
+from wrapperir.ir.effects import Effects, value_names
 from wrapperir.ir.storage_operators import looks_at_storage
 from wrapperir.passes.pool_choice import Candidate, Pool, PoolClass, choose_pools
 
@@ -170,7 +170,9 @@ class _Planner:
             and not any(use.line in fixed for use in storage.uses)
         ]
         groups: dict[PoolClass, list[Candidate]] = {}
-        for storage, settled in zip(storages, _settled(storages, lines), strict=True):
+        for storage, settled in zip(
+            storages, _settled(storages, found.effects), strict=True
+        ):
             kind, candidate = self._candidate(storage, settled)
             groups.setdefault(kind, []).append(candidate)
         return self._placed(lines, choose_pools(groups, footprint, len(lines)))
@@ -245,15 +247,14 @@ class _Planner:
 
 
 def _looks_at_storage(line: BodyLine) -> bool:
-    return any(
-        isinstance(inner, ExternKernelLine) and looks_at_storage(inner.operator)
-        for inner in walk_lines((line,))
-    )
+    if isinstance(line, ExternKernelLine):
+        return looks_at_storage(line.operator)
+    return any(_looks_at_storage(each) for block in blocks_of(line) for each in block.lines)
 
 
-def _settled(storages: Sequence[Storage], lines: Sequence[BodyLine]) -> list[int]:
+def _settled(storages: Sequence[Storage], effects: Sequence[Effects]) -> list[int]:
     """Return the line from which on each storage's bytes are free for the others."""
-    order = order_streams(lines)
+    order = order_streams(effects)
     ends = [max(storage.end, storage.begin + 1) for storage in storages]
     if order.is_trivial:
         return ends

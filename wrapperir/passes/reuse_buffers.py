@@ -68,7 +68,7 @@ def _reused(
     search = ReuseSearch(
         lines,
         found,
-        order_streams(lines),
+        order_streams(found.effects),
         footprints,
         LiveUnits(footprint, len(lines)),
     )

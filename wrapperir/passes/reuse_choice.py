@@ -16,7 +16,6 @@ from wrapperir.analysis import (
     storage_bytes,
 )
 from wrapperir.ir import AllocateLine, BodyLine, FreeLine, TensorType, ValueType, ZeroMode
-from wrapperir.ir.effects import definitions
 from wrapperir.passes.live_units import LiveUnits
 
 _Class: TypeAlias = tuple[object, ...]
@@ -98,8 +97,8 @@ class ReuseSearch:
                     ended[storage.end] = storage
         ready: dict[int, list[tuple[Storage, str, int]]] = {}
         for index, line in enumerate(self.lines):
-            for name, type in definitions(line):
-                self.types[name] = type
+            for made in self.found.effects[index].definitions:
+                self.types[made.name] = made.type
             for storage, name, at in ready.pop(index, ()):
                 self._offer(storage, name, at)
             if isinstance(line, AllocateLine) and index in begun:

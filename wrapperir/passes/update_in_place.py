@@ -32,7 +32,7 @@ from wrapperir.ir import (
     ValueType,
 )
 from wrapperir.ir.blocks import rewrite_blocks
-from wrapperir.ir.effects import LineEffects, definitions, uses
+from wrapperir.ir.effects import Effects, LineEffects
 from wrapperir.operators import is_pointwise
 
 _ROUNDED_OTHERWISE = frozenset({DType.C32, DType.C64, DType.C128})
@@ -87,8 +87,8 @@ def _updated(
 
     lines = [rewrite_blocks(line, nested) for line in lines]
     found = find_storages(lines, results, entry, effects)
-    names = _Names.of(lines)
-    order = order_streams(lines)
+    names = _Names.of(lines, found.effects)
+    order = order_streams(found.effects)
     reuses: dict[int, ReuseLine] = {}
     gone: set[int] = set()
     for index, line in enumerate(lines):
@@ -141,15 +141,16 @@ class _Names:
     last: dict[str, int] = field(factory=dict[str, int])
 
     @classmethod
-    def of(cls, lines: Sequence[BodyLine]) -> "_Names":
+    def of(cls, lines: Sequence[BodyLine], effects: Sequence[Effects]) -> "_Names":
         """Return the facts about the names that lines define or use."""
         names = cls()
-        for index, line in enumerate(lines):
-            names.types.update(definitions(line))
+        for index, (line, found) in enumerate(zip(lines, effects, strict=True)):
+            for made in found.definitions:
+                names.types[made.name] = made.type
             if isinstance(line, FreeLine):
                 names.freed[line.buffer] = index
                 continue
-            for name in uses(line):
+            for name in found.uses:
                 names.first.setdefault(name, index)
                 names.last[name] = index
             if isinstance(line, AllocateLine) and line.workspace is None:
@@ -168,6 +169,11 @@ class _Call:
     names: _Names
     order: StreamOrder
 
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """The names that the call uses, repeats included."""
+        return self.found.effects[self.index].uses
+
     def source(self) -> str | None:
         """Return the argument whose memory the result may take, if there is one."""
         begun = self.names.allocated.get(self.target)
@@ -175,7 +181,7 @@ class _Call:
         given = [value.name for value in values if isinstance(value, BufferRef)]
         if (
             begun is None
-            or len(given) != len(uses(self.line))
+            or len(given) != len(self.uses)
             or self.names.first[self.target] != self.index
             or given.count(self.target) != 1
             or not is_pointwise(self.line.operator, self.line.device.kind)
@@ -201,9 +207,7 @@ class _Call:
             and storage_bytes(storage.type) == storage_bytes(target)
             and all(self.names.last.get(n, -1) <= self.index for n in storage.names)
             and not storage.escapes
-            and not any(
-                storage in self.found.of_name[n] for n in uses(self.line) if n != name
-            )
+            and not any(storage in self.found.of_name[n] for n in self.uses if n != name)
             and self._comes_last(storage)
         )
 

@@ -24,7 +24,7 @@ from wrapperir.ir import (
     mul,
 )
 from wrapperir.ir.blocks import rewrite_blocks
-from wrapperir.ir.effects import uses, value_names
+from wrapperir.ir.effects import Effects, LineEffects, value_names
 from wrapperir.ir.mentions import buffers_in, type_symbols
 from wrapperir.operators import OutOverload, find_out_overload
 
@@ -82,10 +82,11 @@ class _Rewriter:
         self, lines: Sequence[BodyLine], results: Iterable[Argument]
     ) -> tuple[BodyLine, ...]:
         """Return the lines of a block, rewritten."""
-        tuples = _tuples(lines, results)
+        found = [_EFFECTS.visit(line) for line in lines]
+        tuples = _tuples(lines, found, results)
         gone: set[str] = set()
         rewritten: list[BodyLine] = []
-        for line in lines:
+        for line, effects in zip(lines, found, strict=True):
             if isinstance(line, SymbolDefinitionLine):
                 self.known.add(line.symbol)
             if isinstance(line, ExternKernelLine):
@@ -93,7 +94,7 @@ class _Rewriter:
                 rewritten.extend(new)
                 if isinstance(line.type, TupleType) and new[0] is not line:
                     gone.add(str(line.result))
-            elif gone.isdisjoint(uses(line)):  # else it names or frees part of a tuple
+            elif gone.isdisjoint(effects.uses):  # else it names or frees part of a tuple
                 rewritten.append(rewrite_blocks(line, self._block))
         return tuple(rewritten)
 
@@ -162,18 +163,23 @@ def _is_dense(type: TensorType) -> bool:
     return True
 
 
-def _tuples(lines: Sequence[BodyLine], results: Iterable[Argument]) -> dict[str, _Tuple]:
+_EFFECTS = LineEffects(None)
+
+
+def _tuples(
+    lines: Sequence[BodyLine], found: Sequence[Effects], results: Iterable[Argument]
+) -> dict[str, _Tuple]:
     tuples = {
         line.result: _Tuple()
         for line in lines
         if isinstance(line, ExternKernelLine) and isinstance(line.type, TupleType)
         if line.result is not None
     }
-    for line in lines:
+    for line, effects in zip(lines if tuples else (), found, strict=False):
         if isinstance(line, MultiOutputLine) and line.source in tuples:
             tuples[line.source].elements.append(line)
         elif not isinstance(line, FreeLine):
-            for name in uses(line):
+            for name in effects.uses:
                 if name in tuples:
                     tuples[name].used_whole = True
     for result in results:
