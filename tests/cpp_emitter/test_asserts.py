@@ -9,7 +9,7 @@ import torch
 
 from tests.cpp_emitter.expression_library import build_runtime
 from tests.cpp_emitter.running import refused, run_both
-from wrapperir.interp import TORCH_DTYPES
+from wrapperir.emit.torch_dtypes import torch_dtype
 from wrapperir.ir import DType
 
 LAYOUT = """
@@ -87,13 +87,13 @@ def test_no_element_may_be_nan_or_infinite() -> None:
     inputs = ", ".join(f"%x{i}: {dtype.value}[2, 3]" for i, dtype in enumerate(dtypes))
     asserts = "\n".join(f'assert_not_nan %x{i} "of {d}"' for i, d in enumerate(dtypes))
     text = f"program @main({inputs}) {{\n{asserts}\nreturn 1\n}}"
-    given = [torch.ones(2, 3).to(TORCH_DTYPES[dtype]) for dtype in dtypes]
+    given = [torch.ones(2, 3).to(torch_dtype(dtype)) for dtype in dtypes]
     run_both(text, *given)
     for index, dtype in enumerate(dtypes[:-1]):
         spoilt = torch.ones(2, 3)
         spoilt[1, 2] = math.nan
         tensors = [*given]
-        tensors[index] = spoilt.to(TORCH_DTYPES[dtype])
+        tensors[index] = spoilt.to(torch_dtype(dtype))
         assert tensors[index].to(torch.complex128).isnan().any()
         said = refused(text, *tensors)
         assert f"of {dtype.value}: %x{index} holds NaN or infinity" in said
@@ -123,7 +123,7 @@ def test_every_value_of_small_floats_is_finite_or_not_as_in_pytorch(tmp_path: Pa
             continue
         integer = torch.uint8 if dtype.itemsize == 1 else torch.uint16
         every = torch.arange(2 ** (8 * dtype.itemsize), dtype=torch.int32).to(integer)
-        wanted = every.view(TORCH_DTYPES[dtype]).float().isfinite()
+        wanted = every.view(torch_dtype(dtype)).float().isfinite()
         number, address = list(DType).index(dtype), every.data_ptr()
         for index, finite in enumerate(map(bool, wanted)):
             first = ctypes.c_void_p(address + index * dtype.itemsize)

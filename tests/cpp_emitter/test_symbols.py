@@ -10,7 +10,7 @@ import torch
 from tests.cpp_emitter.expression_library import build_runtime
 from tests.cpp_emitter.running import refused, run_both
 from wrapperir.emit import Value
-from wrapperir.interp import TORCH_DTYPES
+from wrapperir.emit.torch_dtypes import torch_dtype
 from wrapperir.ir import DType
 
 SMALL_FLOATS = [
@@ -33,7 +33,7 @@ def test_small_floats_are_read_as_pytorch_reads_them(tmp_path: Path) -> None:
         bits = dtype.itemsize * 8
         integer = torch.uint8 if bits == 8 else torch.uint16
         every = torch.arange(2**bits, dtype=torch.int32).to(integer)
-        wanted = [float(value) for value in every.view(TORCH_DTYPES[dtype]).double()]
+        wanted = [float(value) for value in every.view(torch_dtype(dtype)).double()]
         number = list(DType).index(dtype)
         for index, value in enumerate(wanted):
             found = library.decode(number, index)
@@ -129,9 +129,9 @@ def test_an_element_of_every_type_is_read() -> None:
     names = ", ".join(f"s{i}, b{i}, f{i}" for i in range(len(ITEMS)))
     text = f"program @main({inputs}) {{\n{symbols}\nreturn {names}\n}}"
     given = [
-        torch.tensor([value]).to(TORCH_DTYPES[dtype])
+        torch.tensor([value]).to(torch_dtype(dtype))
         if dtype.is_float
-        else torch.tensor([value], dtype=TORCH_DTYPES[dtype])
+        else torch.tensor([value], dtype=torch_dtype(dtype))
         for dtype, value in ITEMS
     ]
     run_both(text, *given)

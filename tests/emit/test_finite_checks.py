@@ -8,7 +8,8 @@ import torch
 
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Emitter, Value
-from wrapperir.interp import TORCH_DTYPES, interpret
+from wrapperir.emit.torch_dtypes import torch_dtype
+from wrapperir.interp import interpret
 from wrapperir.ir import DType, Program
 from wrapperir.passes import check_nans
 from wrapperir.text import parse_program
@@ -122,7 +123,7 @@ def spoilt(index: int, element: int) -> list[Value]:
         numbers = torch.ones(12)
         if number == index:
             numbers[element] = math.nan
-        given.append(numbers.to(TORCH_DTYPES[dtype]))
+        given.append(numbers.to(torch_dtype(dtype)))
     return given
 
 

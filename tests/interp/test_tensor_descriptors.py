@@ -6,7 +6,8 @@ import torch
 from tests.interp.running import code, fault, read, run
 from wrapperir import compile_program
 from wrapperir.diagnostics import Code
-from wrapperir.interp import TORCH_DTYPES, interpret
+from wrapperir.emit.torch_dtypes import torch_dtype
+from wrapperir.interp import interpret
 from wrapperir.ir import Access, DescriptorParameter, DType, block_fault
 
 
@@ -79,7 +80,7 @@ ALL_DTYPES = [
 @pytest.mark.parametrize("dtype", ALL_DTYPES)
 def test_every_dtype_is_copied_as_it_is(dtype: DType) -> None:
     bytes = torch.randint(0, 255, (4, 16 * dtype.itemsize), dtype=torch.uint8)
-    x = bytes.view(TORCH_DTYPES[dtype])
+    x = bytes.view(torch_dtype(dtype))
     program = read(
         kernel(COPY, dtype=dtype.value)
         + PROGRAM.replace("f32[3, 20]", "f32[4, 16]").replace("f32", dtype.value)

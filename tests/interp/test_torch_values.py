@@ -3,10 +3,8 @@
 import pytest
 import torch
 
-from wrapperir.emit.torch_dtypes import torch_device
-from wrapperir.interp import DTYPES, TORCH_DTYPES
-from wrapperir.interp.layout import Layout
-from wrapperir.interp.torch_values import empty, python_value, torch_enum
+from wrapperir.emit.torch_dtypes import element_type, torch_device, torch_dtype
+from wrapperir.interp.extern import python_value
 from wrapperir.ir import (
     CPU,
     BufferRef,
@@ -21,8 +19,8 @@ from wrapperir.ir import (
 
 @pytest.mark.parametrize("dtype", list(DType))
 def test_every_element_type_has_its_torch_dtype(dtype: DType) -> None:
-    found = TORCH_DTYPES[dtype]
-    assert DTYPES[found] is dtype
+    found = torch_dtype(dtype)
+    assert element_type(found) is dtype
     assert found.itemsize == dtype.itemsize
 
 
@@ -36,7 +34,7 @@ def test_devices() -> None:
 @pytest.mark.parametrize("kind", ["layout", "memory_format", "__class__"])
 def test_unknown_enums(kind: str) -> None:
     with pytest.raises(ValueError, match="torch has no"):
-        torch_enum(TorchEnum(kind, "__class__"))
+        python_value(TorchEnum(kind, "__class__"), {}, str)
 
 
 def test_arguments() -> None:
@@ -69,9 +67,3 @@ def test_arguments() -> None:
     ]
     with pytest.raises(EvaluationError):
         python_value(Symbol("t"), {}, names.__getitem__)
-
-
-def test_empty() -> None:
-    tensor = empty(Layout(DType.C64, (2, 3), (1, 2), 0), CPU)
-    assert tensor.dtype is torch.complex64
-    assert (tensor.size(), tensor.stride()) == ((2, 3), (1, 2))

@@ -11,7 +11,8 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from tests.draws import draws
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.interp import TORCH_DTYPES, interpret
+from wrapperir.emit.torch_dtypes import torch_dtype
+from wrapperir.interp import interpret
 from wrapperir.ir import (
     Access,
     DescriptorParameter,
@@ -73,7 +74,7 @@ def run_codes(program: Program, *inputs: object) -> list[Code]:
 
 def triton_takes(type: TensorType, size: int, block: tuple[int, ...]) -> bool:
     """Say whether Triton makes a descriptor of a view of ``size`` aligned elements."""
-    memory = torch.zeros(size, dtype=TORCH_DTYPES[type.dtype])
+    memory = torch.zeros(size, dtype=torch_dtype(type.dtype))
     assert memory.data_ptr() % 64 == 0
     view = memory.as_strided(type.size, type.stride, type.offset)  # type: ignore[arg-type]
     try:

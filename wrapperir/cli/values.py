@@ -13,8 +13,7 @@ from attrs import define, field
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit import Value
-from wrapperir.emit.torch_dtypes import torch_device
-from wrapperir.interp import TORCH_DTYPES
+from wrapperir.emit.torch_dtypes import torch_device, torch_dtype
 from wrapperir.ir import (
     ItemOf,
     Number,
@@ -227,7 +226,7 @@ class _Draw:
             raise ValueError("a size is negative")
         if 0 in size:
             extent = 0
-        elements = self._elements(TORCH_DTYPES[type.dtype], offset + extent)
+        elements = self._elements(torch_dtype(type.dtype), offset + extent)
         if value is not None:
             elements.fill_(value)
         memory = elements.to(torch_device(type.device))

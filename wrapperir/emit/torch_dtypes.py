@@ -1,6 +1,7 @@
 """Element types and devices in PyTorch."""
 
 import functools
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from wrapperir.ir import Device, DType
@@ -17,6 +18,20 @@ def torch_dtype(dtype: DType) -> "torch.dtype":
     found: object = getattr(torch, dtype.torch_name)
     assert isinstance(found, torch.dtype)
     return found
+
+
+def element_type(dtype: "torch.dtype") -> DType | None:
+    """Return the element type of a ``torch.dtype``; ``None`` if there is none."""
+    return _element_types().get(dtype)
+
+
+@functools.cache
+def _element_types() -> "Mapping[torch.dtype, DType]":
+    import torch  # loaded late: the names need none
+
+    # Not every supported release has every dtype.
+    known = (dtype for dtype in DType if hasattr(torch, dtype.torch_name))
+    return {torch_dtype(dtype): dtype for dtype in known}
 
 
 @functools.cache

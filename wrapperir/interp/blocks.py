@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, LinePath
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, FaultError
 from wrapperir.interp.entry import mismatch, result_mismatch
-from wrapperir.interp.fault import FaultError
+from wrapperir.interp.fault import value_fault
 from wrapperir.interp.frame import Frame
 from wrapperir.interp.layout import number_as, value_of
 from wrapperir.interp.pool import Pool
@@ -37,8 +37,8 @@ def operand(argument: KernelArgument, frame: Frame) -> RunValue:
         return value_of(argument, frame.symbols)
     value = frame.value(argument.name)
     if isinstance(value, Event):
-        message = f"%{argument.name} is an event: it cannot be passed on"
-        raise FaultError(Code.RUN_VALUE_KIND, message, subject=f"%{argument.name}")
+        problem = "is an event: it cannot be passed on"
+        raise value_fault(Code.RUN_VALUE_KIND, argument.name, problem)
     return value
 
 
@@ -54,11 +54,11 @@ def result(argument: Argument, frame: Frame) -> RunValue:
             value = frame.value(name)
             if isinstance(value, Pool | Event):
                 kind = "a pool" if isinstance(value, Pool) else "an event"
-                message = f"%{name} is {kind}: it cannot be returned"
-                raise FaultError(Code.RUN_VALUE_KIND, message, subject=f"%{name}")
+                problem = f"is {kind}: it cannot be returned"
+                raise value_fault(Code.RUN_VALUE_KIND, name, problem)
             if any(storage.owner is Owner.PROGRAM for storage in storages_of(value)):
-                message = f"%{name} is the program's workspace: it cannot be returned"
-                raise FaultError(Code.RUN_BORROWED, message, subject=f"%{name}")
+                problem = "is the program's workspace: it cannot be returned"
+                raise value_fault(Code.RUN_BORROWED, name, problem)
             return value
         case None:
             return OpaqueValue(None)
@@ -83,8 +83,7 @@ def holds(argument: KernelArgument | Argument, frame: Frame) -> bool:
     boolean = isinstance(value, TensorValue) and value.layout.dtype is DType.BOOL
     if boolean and isinstance(argument, BufferRef):
         return bool(item_of(frame.tensor(argument.name), argument.name))
-    message = "a predicate is a bool tensor or a condition"
-    raise FaultError(Code.RUN_VALUE_KIND, message)
+    raise FaultError(Code.RUN_VALUE_KIND, "a predicate is a bool tensor or a condition")
 
 
 def enter_block(
@@ -106,8 +105,7 @@ def enter_block(
         value = _typed(parameter, argument)
         problem = mismatch(parameter.type, value, symbols)
         if problem is not None:
-            message = f"%{parameter.name} {problem}"
-            raise FaultError(Code.RUN_BLOCK, message, subject=f"%{parameter.name}")
+            raise value_fault(Code.RUN_BLOCK, parameter.name, problem)
         frame.borrow(parameter.name, value)
     return frame
 
@@ -123,8 +121,8 @@ def block_results(block: Block, frame: Frame) -> tuple[RunValue, ...]:
     for argument, value in zip(block.results, values, strict=True):
         if any(storage.within(borrowed) for storage in storages_of(value)):
             assert isinstance(argument, BufferRef)
-            message = f"%{argument.name} is memory that the block was lent"
-            raise FaultError(Code.RUN_BORROWED, message, subject=f"%{argument.name}")
+            problem = "is memory that the block was lent"
+            raise value_fault(Code.RUN_BORROWED, argument.name, problem)
     return values
 
 
@@ -145,8 +143,7 @@ def typed_results(
         if isinstance(value, Pool):
             problem = "cannot be a pool"
         if problem is not None:
-            message = f"%{named.name} {problem}"
-            raise FaultError(Code.RUN_BLOCK, message, subject=f"%{named.name}")
+            raise value_fault(Code.RUN_BLOCK, named.name, problem)
     return typed
 
 
@@ -155,8 +152,8 @@ def _typed(named: BlockParameter | Result, value: RunValue) -> RunValue:
         return value
     number = number_as(named.type.dtype, value)
     if number is None:
-        message = f"%{named.name} needs a whole number, not {value}"
-        raise FaultError(Code.RUN_BLOCK, message, subject=f"%{named.name}")
+        problem = f"needs a whole number, not {value}"
+        raise value_fault(Code.RUN_BLOCK, named.name, problem)
     return number
 
 
@@ -167,15 +164,14 @@ def check_leaks(frame: Frame, returned: Sequence[Argument]) -> None:
         DiagnosticError: a diagnostic for each leaked name, at the line that defined it.
     """
     names = frozenset(r.name for r in returned if isinstance(r, BufferRef))
-    leaks = [_leak(name, path) for name, path in frame.leaks(names)]
+    leaks = [
+        Diagnostic(
+            Code.RUN_LEAK,
+            f"%{name} is neither freed, reused nor returned",
+            path=path,
+            subject=f"%{name}",
+        )
+        for name, path in frame.leaks(names)
+    ]
     if leaks:
         raise DiagnosticError(*leaks)
-
-
-def _leak(name: str, path: LinePath) -> Diagnostic:
-    return Diagnostic(
-        Code.RUN_LEAK,
-        f"%{name} is neither freed, reused nor returned",
-        path=path,
-        subject=f"%{name}",
-    )

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from math import prod
 
-from wrapperir.diagnostics import Code
-from wrapperir.interp.fault import FaultError
+from wrapperir.diagnostics import Code, FaultError
 from wrapperir.interp.layout import integer_of
 from wrapperir.interp.values import TensorValue
 from wrapperir.ir import (
@@ -46,17 +45,18 @@ def choice_at(line: MultiKernelLine, arguments: Sequence[KernelValue]) -> Kernel
             size, or a workspace is smaller than the choice needs.
     """
     if len(arguments) != len(line.parameters):
-        message = (
-            f"@{line.name} takes {len(line.parameters)} arguments, not {len(arguments)}"
-        )
-        raise _misfit(line, message)
-    choice = _choice(line, _index(line, arguments))
+        wanted = len(line.parameters)
+        raise _misfit(line, f"@{line.name} takes {wanted} arguments, not {len(arguments)}")
+    index = _index(line, arguments)
+    if not 0 <= index < len(line.choices):
+        message = f"@{line.name} has no choice {index}"
+        raise _misfit(line, message, Code.RUN_UNDEFINED_KERNEL)
+    choice = line.choices[index]
     for need in choice.workspaces:
         count = integer_of(need.count, _values(line, arguments))
         workspace = _tensor(line, arguments, need.parameter)
         if prod(workspace.layout.size) < count:
-            message = f"@{choice.kernel} needs a workspace of {count} elements"
-            raise _misfit(line, message)
+            raise _misfit(line, f"@{choice.kernel} needs a workspace of {count} elements")
     return choice
 
 
@@ -66,30 +66,19 @@ def _index(line: MultiKernelLine, arguments: Sequence[KernelValue]) -> int:
     if settled is not None:
         return settled
     if isinstance(selection, BenchmarkChoice):
-        return choose(selection, (), {})
+        return 0
     if isinstance(selection, NearestChoice):
         for hint in selection.hints:
             if len(hint.sizes) != len(line.sizes):
-                message = (
-                    f"a hint of @{line.name} has {len(hint.sizes)} sizes, "
-                    f"not {len(line.sizes)}"
-                )
-                raise FaultError(
-                    Code.RUN_UNDEFINED_KERNEL, message, subject=f"@{line.name}"
-                )
+                counts = f"{len(hint.sizes)} sizes, not {len(line.sizes)}"
+                message = f"a hint of @{line.name} has {counts}"
+                raise _misfit(line, message, Code.RUN_UNDEFINED_KERNEL)
     sizes = [_size(line, arguments, size) for size in line.sizes]
     try:
         return choose(selection, sizes, _values(line, arguments))
     except EvaluationError as error:
         message = f"the choice of @{line.name}: {error}"
-        raise FaultError(Code.RUN_EVALUATION, message, subject=f"@{line.name}") from None
-
-
-def _choice(line: MultiKernelLine, index: int) -> KernelChoice:
-    if not 0 <= index < len(line.choices):
-        message = f"@{line.name} has no choice {index}"
-        raise FaultError(Code.RUN_UNDEFINED_KERNEL, message, subject=f"@{line.name}")
-    return line.choices[index]
+        raise _misfit(line, message, Code.RUN_EVALUATION) from None
 
 
 def _values(line: MultiKernelLine, arguments: Sequence[KernelValue]) -> dict[str, Number]:
@@ -106,10 +95,8 @@ def _values(line: MultiKernelLine, arguments: Sequence[KernelValue]) -> dict[str
 def _size(line: MultiKernelLine, arguments: Sequence[KernelValue], size: KernelSize) -> int:
     extents = _tensor(line, arguments, size.parameter).layout.size
     if not 0 <= size.dim < len(extents):
-        message = (
-            f"{size.name} of @{line.name} is of dimension {size.dim} of {len(extents)}"
-        )
-        raise _misfit(line, message)
+        place = f"dimension {size.dim} of {len(extents)}"
+        raise _misfit(line, f"{size.name} of @{line.name} is of {place}")
     return extents[size.dim]
 
 
@@ -122,5 +109,7 @@ def _tensor(
     return argument
 
 
-def _misfit(line: MultiKernelLine, message: str) -> FaultError:
-    return FaultError(Code.RUN_KERNEL_ARGUMENTS, message, subject=f"@{line.name}")
+def _misfit(
+    line: MultiKernelLine, message: str, code: Code = Code.RUN_KERNEL_ARGUMENTS
+) -> FaultError:
+    return FaultError(code, message, subject=f"@{line.name}")

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 from attrs import evolve
 
-from wrapperir.diagnostics import Code
+from wrapperir.diagnostics import Code, FaultError
 from wrapperir.emit import Value
 from wrapperir.emit.input_check import (
     InputError,
@@ -19,15 +19,14 @@ from wrapperir.emit.input_check import (
 )
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.emit.torch_dtypes import torch_device, torch_dtype
-from wrapperir.interp.allocation import adopt
-from wrapperir.interp.fault import FaultError, placed
+from wrapperir.interp.fault import placed, value_fault
 from wrapperir.interp.frame import Frame
 from wrapperir.interp.layout import layout_of, number_as, same_elements
 from wrapperir.interp.pool import Pool, pool_bytes
 from wrapperir.interp.storage import Owner, require_cpu
 from wrapperir.interp.streams import Event
 from wrapperir.interp.symbols import define_symbol
-from wrapperir.interp.values import OpaqueValue, RunValue, TensorValue
+from wrapperir.interp.values import OpaqueValue, RunValue, TensorValue, adopt
 from wrapperir.ir import (
     ConstantInput,
     Device,
@@ -61,10 +60,8 @@ def enter(
     for index, constant in enumerate(program.constants):
         with placed(("constants", index)):
             if constant.name in bound or constant.name in frame.values:
-                message = f"%{constant.name} is already defined"
-                raise FaultError(
-                    Code.RUN_REDEFINED_NAME, message, subject=f"%{constant.name}"
-                )
+                problem = "is already defined"
+                raise value_fault(Code.RUN_REDEFINED_NAME, constant.name, problem)
             bound[constant.name] = _constant_value(constant, constants, frame.symbols)
     frame.constants = bound
     return frame
@@ -109,13 +106,7 @@ def _input_value(input: Input, value: Value) -> RunValue:
             )
             assert isinstance(value, torch.Tensor)
             shift = offset if isinstance(offset, int) else int(value.storage_offset())
-            return adopt(
-                value,
-                owner=Owner.INPUT,
-                writable=input.mutated,
-                type=input.type,
-                offset=shift,
-            )
+            return adopt(value, input.type, shift, Owner.INPUT, writable=input.mutated)
         case ScalarType(dtype):
             number = number_as(dtype, _CHECKS[kind_of(dtype)](value, f"%{input.name}"))
             assert number is not None  # only a float may not be whole
@@ -123,7 +114,8 @@ def _input_value(input: Input, value: Value) -> RunValue:
         case OpaqueType():
             return OpaqueValue(value)
         case _:
-            raise _fault(input, f"%{input.name} cannot be a tuple, pool or event")
+            problem = "cannot be a tuple, pool or event"
+            raise value_fault(Code.RUN_INPUT_MISMATCH, input.name, problem)
 
 
 _CHECKS: Mapping[SymbolKind, Callable[[object, str], Number]] = {
@@ -141,11 +133,8 @@ def _refusals(input: Input | None) -> Generator[None]:
     except InputError as error:
         if input is None:
             raise FaultError(Code.RUN_INPUT_COUNT, error.message) from None
-        raise _fault(input, error.message) from None
-
-
-def _fault(input: Input, message: str) -> FaultError:
-    return FaultError(Code.RUN_INPUT_MISMATCH, message, subject=f"%{input.name}")
+        code, subject = Code.RUN_INPUT_MISMATCH, f"%{input.name}"
+        raise FaultError(code, error.message, subject=subject) from None
 
 
 def _check_input(input: Input, frame: Frame) -> None:
@@ -156,7 +145,7 @@ def _check_input(input: Input, frame: Frame) -> None:
             check_layout(value.tensor, f"%{input.name}", declared.size, declared.stride)
         problem = mismatch(input.type, value, frame.symbols)
         if problem is not None:
-            raise _fault(input, f"%{input.name} {problem}")
+            raise value_fault(Code.RUN_INPUT_MISMATCH, input.name, problem)
 
 
 def _constant_value(
@@ -165,22 +154,15 @@ def _constant_value(
     symbols: Mapping[str, Number],
 ) -> RunValue:
     tensor = constants.get(constant.key)
-    subject = f"%{constant.name}"
     if tensor is None:
-        message = f"there is no constant {constant.key!r} for {subject}"
-        raise FaultError(Code.RUN_MISSING_CONSTANT, message, subject=subject)
+        message = f"there is no constant {constant.key!r} for %{constant.name}"
+        raise FaultError(Code.RUN_MISSING_CONSTANT, message, subject=f"%{constant.name}")
     require_cpu(Device(tensor.device.type, tensor.device.index))
-    value = adopt(
-        tensor,
-        owner=Owner.CONSTANT,
-        writable=constant.mutated,
-        type=constant.type,
-        offset=layout_of(constant.type, symbols).offset,
-    )
+    offset = layout_of(constant.type, symbols).offset
+    value = adopt(tensor, constant.type, offset, Owner.CONSTANT, writable=constant.mutated)
     problem = mismatch(constant.type, value, symbols)
     if problem is not None:
-        message = f"{subject} {problem}"
-        raise FaultError(Code.RUN_CONSTANT_MISMATCH, message, subject=subject)
+        raise value_fault(Code.RUN_CONSTANT_MISMATCH, constant.name, problem)
     return value
 
 

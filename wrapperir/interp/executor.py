@@ -1,17 +1,10 @@
-"""Run the lines of a program or block, one after the other."""
+"""Runs the lines of a program or block, one after the other."""
 
 from collections.abc import Sequence
 
 from attrs import define, evolve, field
 
-from wrapperir.diagnostics import Code, LinePath
-from wrapperir.interp.allocation import allocate
-from wrapperir.interp.asserts import (
-    assert_alignment,
-    assert_not_nan,
-    assert_scalar,
-    assert_size_stride,
-)
+from wrapperir.diagnostics import Code, FaultError, LinePath
 from wrapperir.interp.blocks import (
     block_results,
     check_leaks,
@@ -23,50 +16,29 @@ from wrapperir.interp.blocks import (
 from wrapperir.interp.choices import KernelValue
 from wrapperir.interp.entry import awaits_symbols, mismatch, result_mismatch
 from wrapperir.interp.extern import call_operator
-from wrapperir.interp.fault import FaultError, placed
+from wrapperir.interp.fault import placed, value_fault
 from wrapperir.interp.frame import Frame
 from wrapperir.interp.kernels import Kernels
-from wrapperir.interp.memory import (
-    Workspaces,
-    run_allocate,
-    run_allocate_pool,
-    run_free,
-    run_place,
-    run_reinterpret,
-    run_reuse,
-)
+from wrapperir.interp.memory import MemoryExecutor
 from wrapperir.interp.storage import require_cpu
-from wrapperir.interp.streams import Event, Launch, Streams
-from wrapperir.interp.symbols import define_symbol
-from wrapperir.interp.values import RunValue, TensorValue, TupleValue
+from wrapperir.interp.streams import Launch
+from wrapperir.interp.values import RunValue, TensorValue, TupleValue, allocate
 from wrapperir.ir import (
     CPU,
-    AllocateLine,
-    AllocatePoolLine,
-    AssertAlignmentLine,
-    AssertNotNanLine,
-    AssertScalarLine,
-    AssertSizeStrideLine,
     Block,
     BodyLine,
     BufferRef,
     CommentLine,
     ConditionalLine,
     ExternKernelLine,
-    FreeLine,
     KernelArgument,
     KernelCallLine,
     KernelDefinitionLine,
-    LineVisitor,
     MultiKernelLine,
     MultiOutputLine,
-    PlaceLine,
     RecordEventLine,
-    ReinterpretLine,
     Result,
-    ReuseLine,
     SubgraphCallLine,
-    SymbolDefinitionLine,
     ValueType,
     WaitEventLine,
     WhileLoopLine,
@@ -76,19 +48,15 @@ from wrapperir.ir.effects import LineEffects
 _EFFECTS = LineEffects(None)
 
 
-@define(eq=False)
-class Executor(LineVisitor[None]):
-    """Runs lines in ``frame``; ``path`` is the place of the line being run.
+@define(eq=False, kw_only=True)
+class Executor(MemoryExecutor):
+    """Runs lines of all kinds.
 
     ``awaiting`` has results, with their places, whose types mention symbols that the next
     lines define.
     """
 
     kernels: Kernels
-    workspaces: Workspaces
-    streams: Streams
-    frame: Frame
-    path: LinePath = ()
     awaiting: list[tuple[str, ValueType, RunValue, LinePath]] = field(
         factory=list[tuple[str, ValueType, RunValue, LinePath]]
     )
@@ -116,30 +84,6 @@ class Executor(LineVisitor[None]):
     def visit_multi_kernel(self, line: MultiKernelLine) -> None:
         """Do nothing: calls look kernels up by name."""
 
-    def visit_allocate(self, line: AllocateLine) -> None:
-        """Allocate, or take up the program's workspace."""
-        run_allocate(line, self.frame, self.path, self.workspaces, self.streams)
-
-    def visit_allocate_pool(self, line: AllocatePoolLine) -> None:
-        """Allocate a pool."""
-        run_allocate_pool(line, self.frame, self.path)
-
-    def visit_place(self, line: PlaceLine) -> None:
-        """Begin a storage in a pool."""
-        run_place(line, self.frame, self.path, self.streams)
-
-    def visit_free(self, line: FreeLine) -> None:
-        """Drop a name."""
-        run_free(line, self.frame, self.path)
-
-    def visit_reuse(self, line: ReuseLine) -> None:
-        """Move a name's reference to another name."""
-        run_reuse(line, self.frame, self.path)
-
-    def visit_reinterpret(self, line: ReinterpretLine) -> None:
-        """Name a view."""
-        run_reinterpret(line, self.frame, self.path)
-
     def visit_kernel_call(self, line: KernelCallLine) -> None:
         """Launch a kernel."""
         require_cpu(line.device)
@@ -159,13 +103,12 @@ class Executor(LineVisitor[None]):
         value = self.frame.value(line.source)
         for index in line.indices:
             if not isinstance(value, TupleValue) or not 0 <= index < len(value.elements):
-                message = f"%{line.source} has no element {list(line.indices)}"
-                raise FaultError(Code.RUN_VALUE_KIND, message, subject=f"%{line.source}")
+                problem = f"has no element {list(line.indices)}"
+                raise value_fault(Code.RUN_VALUE_KIND, line.source, problem)
             value = value.elements[index]
-        problem = result_mismatch(line.type, value, self.frame.symbols)
-        if problem is not None:
-            message = f"%{line.result} {problem}"
-            raise FaultError(Code.RUN_RESULT_MISMATCH, message, subject=f"%{line.result}")
+        mismatched = result_mismatch(line.type, value, self.frame.symbols)
+        if mismatched is not None:
+            raise value_fault(Code.RUN_RESULT_MISMATCH, line.result, mismatched)
         self._define(line.result, line.type, value)
 
     def visit_record_event(self, line: RecordEventLine) -> None:
@@ -177,31 +120,7 @@ class Executor(LineVisitor[None]):
     def visit_wait_event(self, line: WaitEventLine) -> None:
         """Order a stream after an event."""
         require_cpu(line.device)
-        event = self.frame.value(line.event)
-        if not isinstance(event, Event):
-            message = f"%{line.event} is not an event"
-            raise FaultError(Code.RUN_VALUE_KIND, message, subject=f"%{line.event}")
-        self.streams.wait(line.device, line.stream, event)
-
-    def visit_symbol_definition(self, line: SymbolDefinitionLine) -> None:
-        """Give a symbol its value."""
-        define_symbol(self.frame, line)
-
-    def visit_assert_size_stride(self, line: AssertSizeStrideLine) -> None:
-        """Check a size and stride."""
-        assert_size_stride(line, self.frame)
-
-    def visit_assert_alignment(self, line: AssertAlignmentLine) -> None:
-        """Check an address."""
-        assert_alignment(line, self.frame)
-
-    def visit_assert_scalar(self, line: AssertScalarLine) -> None:
-        """Check a condition."""
-        assert_scalar(line, self.frame)
-
-    def visit_assert_not_nan(self, line: AssertNotNanLine) -> None:
-        """Check that elements are finite."""
-        assert_not_nan(line, self.frame)
+        self.streams.wait(line.device, line.stream, self.frame.event(line.event))
 
     def visit_conditional(self, line: ConditionalLine) -> None:
         """Run the block that the predicate picks."""
@@ -225,8 +144,7 @@ class Executor(LineVisitor[None]):
         while True:
             test = self._run_block(line.condition, "condition", [*carried, *invariant])
             if len(line.condition.results) != 1:
-                message = "a condition returns one result"
-                raise FaultError(Code.RUN_BLOCK, message)
+                raise FaultError(Code.RUN_BLOCK, "a condition returns one result")
             if isinstance(line.condition.results[0], BufferRef):
                 self.streams.host_reads()
             proceed = holds(line.condition.results[0], test)
@@ -267,9 +185,7 @@ class Executor(LineVisitor[None]):
     def _run_block(self, block: Block, name: str, values: Sequence[RunValue]) -> Frame:
         """Run a block's lines and return its frame, which still holds its results."""
         frame = enter_block(block, values, self.frame.constants, self.frame.symbols)
-        path = (*self.path, name)
-        inner = Executor(self.kernels, self.workspaces, self.streams, frame)
-        inner.run(block.lines, path)
+        evolve(self, frame=frame, awaiting=[]).run(block.lines, (*self.path, name))
         check_leaks(frame, block.results)
         return frame
 
@@ -290,8 +206,7 @@ class Executor(LineVisitor[None]):
             with placed(path):
                 problem = mismatch(type, value, self.frame.symbols)
                 if problem is not None:
-                    message = f"%{name} {problem}"
-                    raise FaultError(Code.RUN_RESULT_MISMATCH, message, subject=f"%{name}")
+                    raise value_fault(Code.RUN_RESULT_MISMATCH, name, problem)
         self.awaiting.clear()
 
 
@@ -299,8 +214,7 @@ def _kernel_value(argument: KernelArgument, frame: Frame) -> KernelValue:
     value = operand(argument, frame)
     if isinstance(value, TensorValue | int | float):
         return value
-    message = "a kernel takes tensors and numbers only"
-    raise FaultError(Code.RUN_VALUE_KIND, message)
+    raise FaultError(Code.RUN_VALUE_KIND, "a kernel takes tensors and numbers only")
 
 
 def _copy(value: RunValue, launch: Launch) -> RunValue:

@@ -1,47 +1,63 @@
 """Operator calls: arguments to Python, results to values with the storage they share."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 import torch
 
-from wrapperir.diagnostics import Code
-from wrapperir.interp.allocation import adopt, layout_in
+from wrapperir.diagnostics import Code, FaultError, first_line
+from wrapperir.emit.torch_dtypes import element_type, torch_device, torch_dtype
 from wrapperir.interp.entry import result_mismatch
-from wrapperir.interp.fault import FaultError, first_line
 from wrapperir.interp.frame import Frame
 from wrapperir.interp.layout import integer_of
-from wrapperir.interp.operators import names_read, undeclared_writes
 from wrapperir.interp.storage import Owner, Storage, require_cpu
 from wrapperir.interp.streams import Launch
-from wrapperir.interp.torch_values import python_value
 from wrapperir.interp.values import (
     OpaqueValue,
     RunValue,
     TensorValue,
     TupleValue,
+    adopt,
+    layout_in,
     python_of,
     storages_of,
 )
 from wrapperir.ir import (
+    Argument,
+    BufferRef,
+    ComplexLiteral,
     Device,
+    DType,
     EvaluationError,
     EventType,
     ExternKernelLine,
     Number,
     OpaqueType,
+    Operation,
     PoolType,
     ScalarType,
+    Symbol,
     TensorType,
+    TorchEnum,
     TupleType,
     ValueType,
+    evaluate,
     symbols_in,
 )
 from wrapperir.ir.mentions import buffers_in
-from wrapperir.operators import UnknownOperatorError, find_overload
+from wrapperir.ir.storage_operators import reads_elements
+from wrapperir.operators import (
+    UnknownOperatorError,
+    find_overload,
+    given_arguments,
+    schema_of,
+)
 
 if TYPE_CHECKING:
     from wrapperir.operators.schema import Operator
+
+_Known = dict[int, tuple[str | None, Storage]]
+"""Storages that a result may be in, and the arguments they are of, by address."""
 
 
 def call_operator(line: ExternKernelLine, frame: Frame, launch: Launch) -> RunValue | None:
@@ -56,11 +72,10 @@ def call_operator(line: ExternKernelLine, frame: Frame, launch: Launch) -> RunVa
     try:
         operator = find_overload(line.operator)
     except UnknownOperatorError as error:
-        raise FaultError(
-            Code.RUN_UNKNOWN_OPERATOR, str(error), subject=line.operator
-        ) from None
+        code = Code.RUN_UNKNOWN_OPERATOR
+        raise FaultError(code, str(error), subject=line.operator) from None
     _check_memory(line, operator, frame)
-    _check_order(line, operator, frame, launch)
+    _check_order(line, frame, launch)
     result = _call(line, operator, frame)
     for name in line.writes:
         for value in _tensors_of(frame.value(name)):
@@ -81,22 +96,40 @@ def _check_memory(line: ExternKernelLine, operator: "Operator", frame: Frame) ->
         if any(not storage.writable for storage in storages_of(frame.value(name))):
             message = f"{line.operator} writes %{name}, which is read-only"
             raise FaultError(Code.RUN_READ_ONLY, message, subject=f"%{name}")
-    for name in undeclared_writes(line, operator):
-        message = f"{line.operator} writes %{name}, which writes(...) lacks"
-        raise FaultError(Code.RUN_UNDECLARED_WRITE, message, subject=f"%{name}")
-    for name in names_read(line):
+    given = given_arguments(schema_of(operator), line.arguments, dict(line.keywords))
+    written = (argument for parameter, argument in given if parameter.is_written)
+    for name in (name for argument in written for name in buffers_in(argument)):
+        if name not in line.writes:
+            message = f"{line.operator} writes %{name}, which writes(...) lacks"
+            raise FaultError(Code.RUN_UNDECLARED_WRITE, message, subject=f"%{name}")
+    for name in _names_read(line):
         for value in _tensors_of(frame.value(name)):
             value.require_written(name)
 
 
-def _check_order(
-    line: ExternKernelLine, operator: "Operator", frame: Frame, launch: Launch
-) -> None:
+def _names_of(line: ExternKernelLine) -> list[str]:
+    values = (*line.arguments, *(value for _, value in line.keywords))
+    return [name for value in values for name in buffers_in(value)]
+
+
+def _names_read(line: ExternKernelLine) -> tuple[str, ...]:
+    """Return the names whose bytes the call certainly reads.
+
+    An argument may be written without being read (``out``), or only viewed where the
+    result may alias it; some operators look at sizes alone.
+    """
+    if not reads_elements(line.operator):
+        return ()
+    spared = {*line.writes, *line.aliases}
+    return tuple(dict.fromkeys(name for name in _names_of(line) if name not in spared))
+
+
+def _check_order(line: ExternKernelLine, frame: Frame, launch: Launch) -> None:
     """Note what the call reads and writes on its stream.
 
-    What the result may share memory with counts as read: the operator may copy it.
+    An argument that the result may alias counts as read, because the operator may copy it.
     """
-    for name in dict.fromkeys((*names_read(line), *line.aliases)):
+    for name in dict.fromkeys((*_names_read(line), *line.aliases)):
         for storage in storages_of(frame.value(name)):
             launch.read(storage.history, f"%{name}")
     for name in line.writes:
@@ -122,22 +155,60 @@ def _call(line: ExternKernelLine, operator: "Operator", frame: Frame) -> object:
         raise
     except Exception as error:
         message = f"{line.operator} failed: {first_line(error)}"
-        raise FaultError(
-            Code.RUN_OPERATOR_FAILED, message, subject=line.operator
-        ) from error
+        code = Code.RUN_OPERATOR_FAILED
+        raise FaultError(code, message, subject=line.operator) from error
 
 
-def _known_storages(
-    line: ExternKernelLine, frame: Frame
-) -> dict[int, tuple[str | None, Storage]]:
+_ENUMS = {
+    "layout": (
+        ("strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc")
+    ),
+    "memory_format": (
+        ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
+    ),
+}
+
+
+def python_value(
+    argument: Argument, symbols: Mapping[str, Number], value_of: Callable[[str], object]
+) -> object:
+    """Return the Python object that an operator is given for ``argument``.
+
+    Names go through ``value_of``; expressions become numbers, tuples lists.
+
+    Raises:
+        EvaluationError: an expression has no value.
+        ValueError: a device or enum is unknown to PyTorch.
+    """
+    match argument:
+        case BufferRef(name):
+            return value_of(name)
+        case tuple():
+            return [python_value(item, symbols, value_of) for item in argument]
+        case DType():  # before str, of which it is a subclass
+            return torch_dtype(argument)
+        case Device():
+            return torch_device(argument)
+        case TorchEnum(kind, name):
+            if name not in _ENUMS.get(kind, ()):
+                raise ValueError(f"torch has no {kind} {name}")
+            value: object = getattr(torch, name)
+            return value
+        case ComplexLiteral(real, imaginary):
+            return complex(real, imaginary)
+        case Symbol() | Operation():
+            return evaluate(argument, symbols)
+        case None | bool() | int() | float() | str():
+            return argument
+
+
+def _known_storages(line: ExternKernelLine, frame: Frame) -> _Known:
     """Return the storages of the call's arguments by the address of PyTorch's own.
 
     Arguments that the result may alias come last, so that they win.
     """
-    values = (*line.arguments, *(value for _, value in line.keywords))
-    names = [name for value in values for name in buffers_in(value)]
-    known: dict[int, tuple[str | None, Storage]] = {}
-    for name in sorted(names, key=lambda name: name in line.aliases):
+    known: _Known = {}
+    for name in sorted(_names_of(line), key=lambda name: name in line.aliases):
         for storage in storages_of(frame.value(name)):
             if storage.nbytes:  # storages without bytes share their address
                 known[storage.memory.data_ptr()] = (name, storage)
@@ -148,7 +219,7 @@ def _value_of(
     line: ExternKernelLine,
     type: ValueType,
     result: object,
-    known: dict[int, tuple[str | None, Storage]],
+    known: _Known,
     symbols: Mapping[str, Number],
 ) -> RunValue:
     match type:
@@ -182,7 +253,7 @@ def _tensor_value(
     line: ExternKernelLine,
     type: TensorType,
     tensor: torch.Tensor,
-    known: dict[int, tuple[str | None, Storage]],
+    known: _Known,
     symbols: Mapping[str, Number],
 ) -> TensorValue:
     if tensor.layout is torch.strided:
@@ -194,13 +265,8 @@ def _tensor_value(
                 raise FaultError(Code.RUN_UNDECLARED_ALIAS, message, subject=f"%{name}")
             return _placed(type, tensor, storage, symbols)
     require_cpu(Device(tensor.device.type, tensor.device.index))
-    storage = adopt(
-        tensor,
-        owner=Owner.BLOCK,
-        writable=True,
-        type=type,
-        offset=int(tensor.storage_offset()),
-    ).storage
+    offset = int(tensor.storage_offset())
+    storage = adopt(tensor, type, offset, Owner.BLOCK, writable=True).storage
     if storage.nbytes:
         known[storage.memory.data_ptr()] = (None, storage)  # later results may share it
     return _placed(type, tensor, storage, symbols)
@@ -210,7 +276,9 @@ def _placed(
     type: TensorType, tensor: torch.Tensor, storage: Storage, symbols: Mapping[str, Number]
 ) -> TensorValue:
     """Return a result whose storage begins its type's offset before its first element."""
-    layout = layout_in(tensor, storage)
+    dtype = element_type(tensor.dtype)
+    assert dtype is not None  # otherwise it would not have been adopted
+    layout = layout_in(tensor, dtype, storage)
     if any(name not in symbols for name in symbols_in(type.offset)):
         # The lines after ask for the offset, which is that in PyTorch's storage.
         return TensorValue(tensor, layout, storage, -storage.base)

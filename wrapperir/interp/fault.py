@@ -1,11 +1,9 @@
-"""Adds the place of the running line to a fault."""
+"""Faults of values and kernels, and the place of the line that runs."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from wrapperir.diagnostics import Code, LinePath
-from wrapperir.diagnostics import FaultError as FaultError
-from wrapperir.diagnostics import first_line as first_line
+from wrapperir.diagnostics import Code, FaultError, LinePath, Note
 
 
 @contextmanager
@@ -18,3 +16,13 @@ def placed(path: LinePath) -> Generator[None]:
     except RecursionError:
         message = "nested too deep to run"
         raise FaultError(Code.RUN_NESTING, message).at(path) from None
+
+
+def value_fault(code: Code, name: str, problem: str, *notes: Note) -> FaultError:
+    """Return the fault of a value; ``problem`` follows its name in the message."""
+    return FaultError(code, f"%{name} {problem}", subject=f"%{name}", notes=notes)
+
+
+def kernel_fault(code: Code, name: str, problem: str) -> FaultError:
+    """Return the fault of a kernel; ``problem`` follows its name in the message."""
+    return FaultError(code, f"@{name} {problem}", subject=f"@{name}")

@@ -1,32 +1,28 @@
 """The names of a program or block while it runs."""
 
 from collections.abc import Mapping
+from typing import TypeVar
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from wrapperir.diagnostics import Code, LinePath, Note
-from wrapperir.interp.fault import FaultError
+from wrapperir.interp.fault import value_fault
 from wrapperir.interp.pool import Pool
 from wrapperir.interp.storage import Storage
 from wrapperir.interp.streams import Event
 from wrapperir.interp.values import RunValue, TensorValue, storages_of
 from wrapperir.ir import Number
 
-
-@frozen
-class Dropped:
-    """How and where a name was dropped."""
-
-    verb: str
-    path: LinePath
+V = TypeVar("V", bound=RunValue)
 
 
 @define(eq=False, kw_only=True)
 class Frame:
     """Names and symbols that the lines of one block see.
 
-    ``borrowed`` are names that the block does not own; ``results`` those it defined and
-    must drop or return.  Every name it holds counts in its storages.
+    ``borrowed`` are names that the block does not own; ``owned`` those that it defined and
+    must drop or return, with the places of the lines; ``dropped`` the verb and place of
+    each drop.  Every name in ``values`` counts in its storages.
     """
 
     constants: Mapping[str, RunValue]
@@ -34,7 +30,9 @@ class Frame:
     values: dict[str, RunValue] = field(factory=dict[str, RunValue])
     borrowed: set[str] = field(factory=set[str])
     owned: dict[str, LinePath] = field(factory=dict[str, LinePath])
-    dropped: dict[str, Dropped] = field(factory=dict[str, Dropped])
+    dropped: dict[str, tuple[str, LinePath]] = field(
+        factory=dict[str, tuple[str, LinePath]]
+    )
 
     def value(self, name: str) -> RunValue:
         """Return the value of a name.
@@ -47,40 +45,30 @@ class Frame:
             value = self.constants.get(name)
         if value is not None:
             return value
-        dropped = self.dropped.get(name)
-        if dropped is None:
-            message = f"%{name} is not defined here"
-            raise FaultError(Code.RUN_UNDEFINED_NAME, message, subject=f"%{name}")
-        raise FaultError(
-            Code.RUN_USE_AFTER_FREE,
-            f"%{name} is used after it was {dropped.verb}",
-            subject=f"%{name}",
-            notes=(Note(message=f"{dropped.verb} here", path=dropped.path),),
-        )
+        if name not in self.dropped:
+            raise value_fault(Code.RUN_UNDEFINED_NAME, name, "is not defined here")
+        verb, path = self.dropped[name]
+        note = Note(message=f"{verb} here", path=path)
+        problem = f"is used after it was {verb}"
+        raise value_fault(Code.RUN_USE_AFTER_FREE, name, problem, note)
 
     def tensor(self, name: str) -> TensorValue:
-        """Return the tensor that a name stands for.
-
-        Raises:
-            FaultError: as :meth:`value`, or it is not a tensor.
-        """
-        value = self.value(name)
-        if isinstance(value, TensorValue):
-            return value
-        message = f"%{name} is not a tensor"
-        raise FaultError(Code.RUN_VALUE_KIND, message, subject=f"%{name}")
+        """Return the tensor of a name; a :class:`FaultError` where it is not a tensor."""
+        return self._of_kind(name, TensorValue, "a tensor")
 
     def pool(self, name: str) -> Pool:
-        """Return the pool that a name stands for.
+        """Return the pool of a name; a :class:`FaultError` where it is not a pool."""
+        return self._of_kind(name, Pool, "a pool")
 
-        Raises:
-            FaultError: as :meth:`value`, or it is not a pool.
-        """
+    def event(self, name: str) -> Event:
+        """Return the event of a name; a :class:`FaultError` where it is not an event."""
+        return self._of_kind(name, Event, "an event")
+
+    def _of_kind(self, name: str, kind: type[V], what: str) -> V:
         value = self.value(name)
-        if isinstance(value, Pool):
+        if isinstance(value, kind):
             return value
-        message = f"%{name} is not a pool"
-        raise FaultError(Code.RUN_VALUE_KIND, message, subject=f"%{name}")
+        raise value_fault(Code.RUN_VALUE_KIND, name, f"is not {what}")
 
     def define(self, name: str, value: RunValue, path: LinePath) -> None:
         """Give a name that the block owns its value.
@@ -88,7 +76,7 @@ class Frame:
         Raises:
             FaultError: the name is taken.
         """
-        self._bind(name, value)
+        self.lend(name, value)
         if not isinstance(value, int | float | Event):  # those hold no memory
             self.owned[name] = path
 
@@ -98,7 +86,7 @@ class Frame:
         Raises:
             FaultError: the name is taken.
         """
-        self._bind(name, value)
+        self.lend(name, value)
         self.borrowed.add(name)
 
     def lend(self, name: str, value: RunValue) -> None:
@@ -107,7 +95,11 @@ class Frame:
         Raises:
             FaultError: the name is taken.
         """
-        self._bind(name, value)
+        if name in self.values or name in self.dropped or name in self.constants:
+            raise value_fault(Code.RUN_REDEFINED_NAME, name, "is already defined")
+        self.values[name] = value
+        for storage in storages_of(value):
+            storage.keep()
 
     def drop(self, name: str, verb: str, path: LinePath) -> RunValue:
         """Drop a name and return its value; its storages lose a name.
@@ -115,21 +107,18 @@ class Frame:
         Raises:
             FaultError: it was dropped, is not defined, or is not the block's to drop.
         """
-        earlier = self.dropped.get(name)
-        if earlier is not None:
-            raise FaultError(
-                Code.RUN_DOUBLE_FREE,
-                f"%{name} was already {earlier.verb}",
-                subject=f"%{name}",
-                notes=(Note(message=f"{earlier.verb} here", path=earlier.path),),
-            )
+        if name in self.dropped:
+            earlier, place = self.dropped[name]
+            note = Note(message=f"{earlier} here", path=place)
+            problem = f"was already {earlier}"
+            raise value_fault(Code.RUN_DOUBLE_FREE, name, problem, note)
         value = self.value(name)
         if name in self.borrowed or name not in self.values:
-            message = f"%{name} is borrowed: it cannot be {verb}"
-            raise FaultError(Code.RUN_BORROWED, message, subject=f"%{name}")
+            problem = f"is borrowed: it cannot be {verb}"
+            raise value_fault(Code.RUN_BORROWED, name, problem)
         del self.values[name]
         self.owned.pop(name, None)
-        self.dropped[name] = Dropped(verb, path)
+        self.dropped[name] = (verb, path)
         for storage in storages_of(value):
             storage.drop()
         return value
@@ -157,11 +146,3 @@ class Frame:
         return tuple(
             (name, path) for name, path in self.owned.items() if name not in returned
         )
-
-    def _bind(self, name: str, value: RunValue) -> None:
-        if name in self.values or name in self.dropped or name in self.constants:
-            message = f"%{name} is already defined"
-            raise FaultError(Code.RUN_REDEFINED_NAME, message, subject=f"%{name}")
-        self.values[name] = value
-        for storage in storages_of(value):
-            storage.keep()

@@ -5,12 +5,12 @@ from typing import cast
 
 import torch
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError, FaultError
 from wrapperir.emit import Value
 from wrapperir.interp.blocks import check_leaks, result
 from wrapperir.interp.entry import enter
 from wrapperir.interp.executor import Executor
-from wrapperir.interp.fault import FaultError, placed
+from wrapperir.interp.fault import placed
 from wrapperir.interp.frame import Frame
 from wrapperir.interp.kernels import Kernels
 from wrapperir.interp.memory import Workspaces
@@ -67,7 +67,13 @@ class Interpreter:
         frame = enter(program, inputs, self._constants)
         for workspace in self._workspaces.values():
             workspace.storage.history = History()  # no use of an earlier run is left
-        Executor(self._kernels, self._workspaces, Streams(), frame).run(program.lines, ())
+        executor = Executor(
+            kernels=self._kernels,
+            workspaces=self._workspaces,
+            streams=Streams(),
+            frame=frame,
+        )
+        executor.run(program.lines, ())
         outputs = tuple(
             _output(argument, frame, index)
             for index, argument in enumerate(program.outputs)

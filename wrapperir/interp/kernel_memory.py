@@ -1,14 +1,16 @@
-"""Checks of the memory that a kernel call reads and writes."""
+"""Checks of the memory that a kernel call reads and writes, before and while it runs."""
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
+import numpy as np
 import torch
-from attrs import frozen
+from attrs import define, frozen
 
-from wrapperir.diagnostics import Code
-from wrapperir.interp.fault import FaultError
+from wrapperir.diagnostics import Code, FaultError
+from wrapperir.interp.fault import kernel_fault
 from wrapperir.interp.layout import Layout, same_elements
+from wrapperir.interp.storage import Storage
 from wrapperir.interp.streams import Launch
 from wrapperir.interp.values import TensorValue
 from wrapperir.ir import (
@@ -18,6 +20,7 @@ from wrapperir.ir import (
     TensorParameter,
     runtime_parameters,
 )
+from wrapperir.kernels.triton_builder import Array
 
 
 @frozen
@@ -49,27 +52,25 @@ def check_memory(
     """
     buffers = list(_buffers(kernel, arguments))
     for buffer in buffers:
-        access = buffer.parameter.access
+        name, access = buffer.parameter.name, buffer.parameter.access
         storage = buffer.value.storage
         if access.writes and not storage.writable:
-            message = f"@{kernel.name} writes {buffer.parameter.name}, which is read-only"
-            raise FaultError(Code.RUN_READ_ONLY, message, subject=f"@{kernel.name}")
+            problem = f"writes {name}, which is read-only"
+            raise kernel_fault(Code.RUN_READ_ONLY, kernel.name, problem)
         if (
             access.reads
             and kernel.language is not Language.TRITON
             and not storage.any_written(buffer.value.layout)
             and not _writes_itself(buffers, buffer)
         ):
-            message = f"@{kernel.name} reads {buffer.parameter.name}, which nothing wrote"
-            raise FaultError(
-                Code.RUN_UNINITIALIZED_READ, message, subject=f"@{kernel.name}"
-            )
+            problem = f"reads {name}, which nothing wrote"
+            raise kernel_fault(Code.RUN_UNINITIALIZED_READ, kernel.name, problem)
         if access.reads:
-            launch.read(storage.history, f"{buffer.parameter.name} of @{kernel.name}")
+            launch.read(storage.history, f"{name} of @{kernel.name}")
         if access.writes:
-            launch.write(storage.history, f"{buffer.parameter.name} of @{kernel.name}")
+            launch.write(storage.history, f"{name} of @{kernel.name}")
     if kernel.language is Language.CPP:
-        return  # it runs as its source reads, so what an overlap means is defined
+        return  # it runs as its source says, so that an overlap has a meaning
     for one, other in combinations(buffers, 2):
         writes = one.parameter.access.writes or other.parameter.access.writes
         if writes and _partly_overlap(one.value, other.value):
@@ -91,11 +92,11 @@ def _writes_itself(buffers: Sequence[_Buffer], read: _Buffer) -> bool:
 
 
 class CppWrites:
-    """What a C++ kernel writes: each written argument, first element to last.
+    """The bytes that a C++ kernel writes: each written argument, first element to last.
 
     The kernel sees neither size nor stride, so this may note more than it wrote.  The bytes
-    just behind each written storage, of a guard or of a neighbour in a pool, are looked
-    at before and after.
+    just behind each written storage, of a guard or of a neighbour in a pool, are compared
+    before and after.
     """
 
     def __init__(self, kernel: KernelDefinitionLine, arguments: Sequence[object]) -> None:
@@ -114,9 +115,9 @@ class CppWrites:
         """
         for buffer, before in zip(self._buffers, self._behind, strict=True):
             if not torch.equal(_behind(buffer, self._buffers), before):
-                name = self._kernel.name
-                message = f"@{name} writes past the end of {buffer.parameter.name}"
-                raise FaultError(Code.RUN_ACCESS_OUT_OF_BOUNDS, message, subject=f"@{name}")
+                problem = f"writes past the end of {buffer.parameter.name}"
+                code = Code.RUN_ACCESS_OUT_OF_BOUNDS
+                raise kernel_fault(code, self._kernel.name, problem)
             buffer.value.storage.mark_extent(buffer.value.layout)
 
 
@@ -164,3 +165,72 @@ def _bytes(layout: Layout, begin: int, length: int) -> torch.Tensor:
     stride = (*(step * itemsize for step in layout.stride), 1)
     mask.as_strided((*layout.size, itemsize), stride, begin).fill_(True)
     return mask
+
+
+@define(eq=False)
+class _Region:
+    """Memory that arguments share; ``tracked`` is the storage with a map, if one has."""
+
+    start: int
+    end: int
+    writable: bool
+    tracked: Storage | None
+
+
+class AccessWatch:
+    """Checks each access of a running Triton kernel against the memory of its arguments."""
+
+    def __init__(self, kernel: KernelDefinitionLine, arguments: Sequence[object]) -> None:
+        """Admit accesses to the arguments of a call."""
+        regions: dict[int, _Region] = {}
+        for buffer in _buffers(kernel, arguments):
+            storage, writable = buffer.value.storage, buffer.parameter.access.writes
+            if storage.nbytes == 0:
+                continue  # it may be at the address of another storage
+            start = storage.address
+            end = start + storage.nbytes
+            tracked = None if storage.written is None else storage
+            region = _Region(start, end, writable, tracked)
+            region = regions.setdefault(storage.memory.data_ptr(), region)
+            region.start = min(region.start, start)
+            region.end = max(region.end, end)
+            region.writable |= writable
+        self._ordered = sorted(regions.values(), key=lambda region: region.start)
+        self._starts = np.array([r.start for r in self._ordered], dtype=np.uint64)
+        self._ends = np.array([r.end for r in self._ordered], dtype=np.uint64)
+
+    def read(self, addresses: Array, itemsize: int) -> None:
+        """Check that the bytes were written."""
+        for region, active in self._located(addresses, itemsize):
+            if region.tracked is None or region.tracked.written is None:
+                continue
+            written = region.tracked.written.numpy()
+            offsets = (active - np.uint64(region.start)).astype(np.int64)
+            if not all(written[offsets + byte].all() for byte in range(itemsize)):
+                message = "a kernel reads bytes that nothing wrote"
+                raise FaultError(Code.RUN_UNINITIALIZED_READ, message)
+
+    def write(self, addresses: Array, itemsize: int) -> None:
+        """Check that writing is declared; note it."""
+        for region, active in self._located(addresses, itemsize):
+            if not region.writable:
+                message = "a kernel writes through a parameter declared read"
+                raise FaultError(Code.RUN_READ_ONLY, message)
+            if region.tracked is None or region.tracked.written is None:
+                continue
+            written = region.tracked.written.numpy()
+            offsets = (active - np.uint64(region.start)).astype(np.int64)
+            for byte in range(itemsize):
+                written[offsets + byte] = 1
+
+    def _located(self, addresses: Array, itemsize: int) -> list[tuple[_Region, Array]]:
+        """Return each region touched, with the addresses touched in it."""
+        if addresses.size == 0:
+            return []
+        places = np.searchsorted(self._starts, addresses, side="right").astype(np.int64) - 1
+        if (places < 0).any() or (
+            addresses + np.uint64(itemsize) > self._ends[np.maximum(places, 0)]
+        ).any():
+            message = "a kernel touches memory outside the storages of its arguments"
+            raise FaultError(Code.RUN_ACCESS_OUT_OF_BOUNDS, message)
+        return [(self._ordered[p], addresses[places == p]) for p in np.unique(places)]

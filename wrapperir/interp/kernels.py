@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, cast
 
 import torch
 
-from wrapperir.diagnostics import Code
-from wrapperir.interp.access_watch import watch_of
+from wrapperir.diagnostics import Code, FaultError
 from wrapperir.interp.choices import KernelValue, choice_at, choices_of
-from wrapperir.interp.fault import FaultError
-from wrapperir.interp.kernel_memory import CppWrites, check_memory
+from wrapperir.interp.fault import kernel_fault
+from wrapperir.interp.kernel_memory import AccessWatch, CppWrites, check_memory
 from wrapperir.interp.layout import integer_of, number_as
 from wrapperir.interp.streams import Launch
 from wrapperir.interp.values import TensorValue
@@ -91,7 +90,7 @@ class Kernels:
                 constants = _constants(kernel)
                 loaded = self._triton_kernel(kernel)
                 grid = _grid(kernel, given, constants)
-                watch = watch_of(kernel, given)
+                watch = AccessWatch(kernel, given)
                 loaded.launch(_tensors(given), constants, grid, watch)
             case Language.OPAQUE:
                 message = f"@{kernel.name} is in a language that cannot be run"
@@ -113,17 +112,15 @@ class Kernels:
         if isinstance(line, KernelDefinitionLine):
             return line, arguments
         if line is None:
-            raise FaultError(
-                Code.RUN_UNDEFINED_KERNEL, f"@{name} is not defined", subject=f"@{name}"
-            )
+            raise kernel_fault(Code.RUN_UNDEFINED_KERNEL, name, "is not defined")
         choice = choice_at(line, arguments)
         kernel = self._definitions.get(choice.kernel)
         if not isinstance(kernel, KernelDefinitionLine):
-            message = f"@{name} chooses @{choice.kernel}, which is not a kernel"
-            raise FaultError(Code.RUN_UNDEFINED_KERNEL, message, subject=f"@{name}")
+            problem = f"chooses @{choice.kernel}, which is not a kernel"
+            raise kernel_fault(Code.RUN_UNDEFINED_KERNEL, name, problem)
         if any(not 0 <= position < len(arguments) for position in choice.arguments):
-            message = f"@{name} has no parameter for one of @{kernel.name}"
-            raise FaultError(Code.RUN_KERNEL_ARGUMENTS, message, subject=f"@{name}")
+            problem = f"has no parameter for one of @{kernel.name}"
+            raise kernel_fault(Code.RUN_KERNEL_ARGUMENTS, name, problem)
         return kernel, [arguments[position] for position in choice.arguments]
 
     def _cpp_kernel(self, kernel: KernelDefinitionLine) -> "CppKernel":
@@ -153,39 +150,28 @@ def _tensors(arguments: Sequence[KernelValue]) -> list[torch.Tensor | Number]:
     return [a.tensor if isinstance(a, TensorValue) else a for a in arguments]
 
 
-def _arity(name: str, wanted: int, given: int) -> FaultError:
-    message = f"@{name} takes {wanted} arguments, not {given}"
-    return FaultError(Code.RUN_KERNEL_ARGUMENTS, message, subject=f"@{name}")
-
-
 def _checked_arguments(
     kernel: KernelDefinitionLine, arguments: Sequence[KernelValue], device: Device
 ) -> list[KernelValue]:
     """Return the arguments, which fit their parameters, numbers in their types."""
     parameters = runtime_parameters(kernel.parameters)
     if len(arguments) != len(parameters):
-        raise _arity(kernel.name, len(parameters), len(arguments))
+        problem = f"takes {len(parameters)} arguments, not {len(arguments)}"
+        raise kernel_fault(Code.RUN_KERNEL_ARGUMENTS, kernel.name, problem)
+    checked: list[KernelValue] = []
     for parameter, argument in zip(parameters, arguments, strict=True):
-        problem = _problem(parameter, argument, device)
-        if (
-            problem is None
-            and isinstance(parameter, DescriptorParameter)
-            and isinstance(argument, TensorValue)
-        ):
-            problem = _descriptor_problem(kernel.language, parameter, argument)
-        if problem is not None:
-            message = f"{parameter.name} of @{kernel.name} {problem}"
+        mismatch = _mismatch(kernel.language, parameter, argument, device)
+        if mismatch is not None:
+            message = f"{parameter.name} of @{kernel.name} {mismatch}"
             raise FaultError(Code.RUN_KERNEL_ARGUMENTS, message, subject=f"@{kernel.name}")
-    return [
-        argument
-        if isinstance(argument, TensorValue)
-        else cast(Number, number_as(parameter.dtype, argument))  # it has no problem
-        for parameter, argument in zip(parameters, arguments, strict=True)
-    ]
+        if not isinstance(argument, TensorValue):
+            argument = cast(Number, number_as(parameter.dtype, argument))
+        checked.append(argument)
+    return checked
 
 
-def _problem(
-    parameter: RuntimeParameter, argument: KernelValue, device: Device
+def _mismatch(
+    language: Language, parameter: RuntimeParameter, argument: KernelValue, device: Device
 ) -> str | None:
     wanted = parameter.dtype.value
     if isinstance(parameter, TensorParameter):
@@ -195,6 +181,8 @@ def _problem(
             return f"needs elements of {wanted}, not {argument.layout.dtype.value}"
         if argument.tensor.device.type != device.kind:
             return f"is on {argument.tensor.device}, not {device}"
+        if isinstance(parameter, DescriptorParameter):
+            return _descriptor_mismatch(language, parameter, argument)
         return None
     if isinstance(argument, TensorValue):
         return "needs a number"
@@ -203,7 +191,7 @@ def _problem(
     return None
 
 
-def _descriptor_problem(
+def _descriptor_mismatch(
     language: Language, parameter: DescriptorParameter, value: TensorValue
 ) -> str | None:
     """Return why a kernel cannot take a tensor behind a descriptor, if that is so."""
@@ -242,13 +230,11 @@ def _grid(
     names: dict[str, Number] = {
         name: value for name, value in constants.items() if isinstance(value, int | float)
     }
-    for parameter, argument in zip(
-        runtime_parameters(kernel.parameters), arguments, strict=True
-    ):
+    parameters = runtime_parameters(kernel.parameters)
+    for parameter, argument in zip(parameters, arguments, strict=True):
         if not isinstance(argument, TensorValue):
             names[parameter.name] = argument
     grid = tuple(integer_of(extent, names) for extent in kernel.grid)
     if len(grid) > 3 or any(extent < 0 for extent in grid):
-        message = f"@{kernel.name} has the grid {grid}"
-        raise FaultError(Code.RUN_EVALUATION, message, subject=f"@{kernel.name}")
+        raise kernel_fault(Code.RUN_EVALUATION, kernel.name, f"has the grid {grid}")
     return (*grid, 1, 1, 1)[:3]

@@ -1,20 +1,24 @@
 """Values of expressions and types: numbers, and layouts of tensors."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from attrs import frozen
 
-from wrapperir.diagnostics import Code
-from wrapperir.interp.fault import FaultError
+from wrapperir.diagnostics import Code, FaultError
+from wrapperir.emit.number_kinds import kind_of
 from wrapperir.ir import (
     DType,
     EvaluationError,
     Expr,
     Number,
+    SymbolKind,
     TensorType,
     evaluate,
     evaluate_int,
 )
+
+N = TypeVar("N", bound=Number)
 
 _LIMIT = 2**63
 
@@ -42,6 +46,11 @@ class Layout:
         return 1 + sum((size - 1) * stride for size, stride in steps)
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of a storage that spans just this layout."""
+        return 0 if self.is_empty else self.end
+
+    @property
     def begin(self) -> int:
         """First byte, counted from the start of the storage."""
         return self.offset * self.dtype.itemsize
@@ -59,7 +68,7 @@ class Layout:
         return f"{self.dtype.value}[{size}; stride {stride}{offset}]"
 
 
-def same_elements(left: Layout, right: Layout, *, offset: bool = True) -> bool:
+def same_elements(left: Layout, right: Layout) -> bool:
     """Say whether two layouts place their elements alike.
 
     Dimensions of size 1 may have any stride; without elements all strides may differ.
@@ -68,9 +77,7 @@ def same_elements(left: Layout, right: Layout, *, offset: bool = True) -> bool:
         return False
     if left.is_empty:
         return True
-    if offset and left.offset != right.offset:
-        return False
-    return all(
+    return left.offset == right.offset and all(
         size == 1 or a == b
         for size, a, b in zip(left.size, left.stride, right.stride, strict=True)
     )
@@ -78,39 +85,42 @@ def same_elements(left: Layout, right: Layout, *, offset: bool = True) -> bool:
 
 def value_of(expr: Expr, symbols: Mapping[str, Number]) -> Number:
     """Return the value of an expression; a :class:`FaultError` where it has none."""
-    try:
-        value = evaluate(expr, symbols)
-    except EvaluationError as error:
-        raise FaultError(Code.RUN_EVALUATION, str(error)) from None
-    return _in_range(value)
+    return _computed(evaluate, expr, symbols)
 
 
 def integer_of(expr: Expr, symbols: Mapping[str, Number]) -> int:
-    """Return the whole number an expression is; a :class:`FaultError` where it is none."""
+    """Return the value of an expression; a :class:`FaultError` where it is not whole."""
+    return _computed(evaluate_int, expr, symbols)
+
+
+def _computed(
+    compute: Callable[[Expr, Mapping[str, Number]], N],
+    expr: Expr,
+    symbols: Mapping[str, Number],
+) -> N:
     try:
-        value = evaluate_int(expr, symbols)
+        value = compute(expr, symbols)
     except EvaluationError as error:
         raise FaultError(Code.RUN_EVALUATION, str(error)) from None
-    _in_range(value)
-    return int(value)
-
-
-def _in_range(value: Number) -> Number:
     if isinstance(value, int) and not -_LIMIT <= value < _LIMIT:
         raise FaultError(Code.RUN_EVALUATION, "a number does not fit 64 bits")
     return value
 
 
 def number_as(dtype: DType, value: Number) -> Number | None:
-    """Return a number as a float, bool or int, as ``dtype`` is.
+    """Return a number as a float, bool or int, as ``dtype`` is; see `number_of_kind`."""
+    return number_of_kind(kind_of(dtype), value)
 
-    ``None`` where it would be an int and is not whole.
-    """
-    if dtype.is_float:
-        return float(value)
-    if dtype is DType.BOOL:
-        return bool(value)
-    return int(value) if isinstance(value, int) or value.is_integer() else None
+
+def number_of_kind(kind: SymbolKind, value: Number) -> Number | None:
+    """Return a number as one of a kind; ``None`` for an int that would not be whole."""
+    match kind:
+        case SymbolKind.FLOAT:
+            return float(value)
+        case SymbolKind.BOOL:
+            return bool(value)
+        case SymbolKind.INT:
+            return int(value) if isinstance(value, int) or value.is_integer() else None
 
 
 def layout_of(type: TensorType, symbols: Mapping[str, Number]) -> Layout:

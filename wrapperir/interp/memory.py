@@ -1,24 +1,37 @@
-"""The lines that allocate, place, free, view and reuse storages."""
+"""Runs the lines of memory, symbols and asserts."""
 
-from attrs import evolve
+import torch
+from attrs import define, evolve
 
-from wrapperir.diagnostics import Code, LinePath
-from wrapperir.interp.allocation import allocate, nbytes_of
-from wrapperir.interp.fault import FaultError
+from wrapperir.diagnostics import Code, FaultError, LinePath
+from wrapperir.emit.assert_messages import (
+    alignment_message,
+    layout_message,
+    not_nan_message,
+    scalar_message,
+)
+from wrapperir.interp.fault import value_fault
 from wrapperir.interp.frame import Frame
-from wrapperir.interp.layout import integer_of, layout_of
+from wrapperir.interp.layout import integer_of, layout_of, same_elements, value_of
 from wrapperir.interp.pool import allocate_pool, pool_bytes
 from wrapperir.interp.storage import Owner, Storage, require_cpu
 from wrapperir.interp.streams import Streams
-from wrapperir.interp.values import TensorValue
+from wrapperir.interp.symbols import define_symbol
+from wrapperir.interp.values import RunValue, TensorValue, allocate
 from wrapperir.ir import (
     AllocateLine,
     AllocatePoolLine,
+    AssertAlignmentLine,
+    AssertNotNanLine,
+    AssertScalarLine,
+    AssertSizeStrideLine,
     FreeLine,
+    LineVisitor,
     PlaceLine,
     PoolType,
     ReinterpretLine,
     ReuseLine,
+    SymbolDefinitionLine,
     TensorType,
     ZeroMode,
 )
@@ -27,110 +40,146 @@ Workspaces = dict[LinePath, TensorValue]
 """The ``zero_per_program`` workspaces of a program, by the path of their lines."""
 
 
-def run_allocate(
-    line: AllocateLine,
-    frame: Frame,
-    path: LinePath,
-    workspaces: Workspaces,
-    streams: Streams,
-) -> None:
-    """Allocate, or take up the program's workspace; stream 0 fills it with zeros."""
-    layout = layout_of(line.type, frame.symbols)
-    if line.workspace is not ZeroMode.ZERO_PER_PROGRAM:
+@define(eq=False, kw_only=True)
+class MemoryExecutor(LineVisitor[None]):
+    """Runs lines in ``frame``; ``path`` is the place of the line being run."""
+
+    workspaces: Workspaces
+    streams: Streams
+    frame: Frame
+    path: LinePath = ()
+
+    def visit_allocate(self, line: AllocateLine) -> None:
+        """Allocate, or take the program's workspace."""
+        layout = layout_of(line.type, self.frame.symbols)
+        if line.workspace is not ZeroMode.ZERO_PER_PROGRAM:
+            zeroed = line.workspace is ZeroMode.ZERO_ON_CALL
+            fresh = allocate(line.type, layout, zeroed=zeroed)
+            self._fill(line, fresh.storage)
+            self.frame.define(line.result, fresh, self.path)
+            return
+        value = self.workspaces.get(self.path)
+        if value is None or value.layout != layout:
+            value = allocate(line.type, layout, zeroed=True)
+            value.storage.owner = Owner.PROGRAM
+            self.workspaces[self.path] = value
+        self.frame.borrow(line.result, value)  # from the program, which keeps it
+
+    def _fill(self, line: AllocateLine | PlaceLine, storage: Storage) -> None:
+        """Note that stream 0 fills a ``zero_on_call`` workspace."""
+        if line.workspace is ZeroMode.ZERO_ON_CALL:
+            launch = self.streams.launch(line.type.device, 0, self.path)
+            launch.write(storage.history, f"%{line.result}")
+
+    def visit_allocate_pool(self, line: AllocatePoolLine) -> None:
+        """Allocate a pool."""
+        nbytes = pool_bytes(line.type, self.frame.symbols)
+        self.frame.define(line.result, allocate_pool(line.type, nbytes), self.path)
+
+    def visit_place(self, line: PlaceLine) -> None:
+        """Begin a storage or a pool in a pool."""
+        pool = self.frame.pool(line.pool)
         zeroed = line.workspace is ZeroMode.ZERO_ON_CALL
-        fresh = allocate(line.type, layout, zeroed=zeroed)
-        if zeroed:
-            launch = streams.launch(line.type.device, 0, path)
-            launch.write(fresh.storage.history, f"%{line.result}")
-        frame.define(line.result, fresh, path)
-        return
-    value = workspaces.get(path)
-    if value is None or value.layout != layout:
-        value = allocate(line.type, layout, zeroed=True)
-        value.storage.owner = Owner.PROGRAM
-        workspaces[path] = value
-    frame.borrow(line.result, value)  # from the program, which keeps it
+        is_pool = isinstance(line.type, PoolType)
+        if line.workspace is ZeroMode.ZERO_PER_PROGRAM or (zeroed and is_pool):
+            problem = f"cannot be placed as {line.workspace}"
+            raise value_fault(Code.RUN_PLACEMENT_MISMATCH, line.result, problem)
+        offset = integer_of(line.offset, self.frame.symbols)
+        if isinstance(line.type, PoolType):
+            nbytes = pool_bytes(line.type, self.frame.symbols)
+            storage = pool.place(line.result, line.type, offset, nbytes, zeroed=False)
+            value: RunValue = pool.inner(line.type, storage, offset)
+        else:
+            layout = layout_of(line.type, self.frame.symbols)
+            nbytes = layout.nbytes
+            storage = pool.place(line.result, line.type, offset, nbytes, zeroed=zeroed)
+            self._fill(line, storage)
+            value = TensorValue(storage.tensor(layout), layout, storage)
+        self.frame.define(line.result, value, self.path)
+
+    def visit_free(self, line: FreeLine) -> None:
+        """Drop a name."""
+        self.frame.drop(line.buffer, "freed", self.path)
+
+    def visit_reinterpret(self, line: ReinterpretLine) -> None:
+        """Name a view of the source's storage."""
+        require_cpu(line.type.device)
+        layout = layout_of(line.type, self.frame.symbols)
+        view = self.frame.tensor(line.source).view(layout)
+        self.frame.define(line.result, view, self.path)
+
+    def visit_reuse(self, line: ReuseLine) -> None:
+        """Move a name's reference to another name, of a type that fits the storage."""
+        if line.source in self.frame.dropped:
+            self.frame.drop(line.source, "reused", self.path)  # raises
+        source = self.frame.tensor(line.source)
+        storage = source.storage
+        self._check_reuse(line, storage)
+        layout = layout_of(line.type, self.frame.symbols)
+        try:
+            value = source.view(layout)
+        except FaultError as fault:
+            subject = f"%{line.source}"
+            code = Code.RUN_REUSE_MISMATCH
+            raise FaultError(code, str(fault), subject=subject) from None
+        storage.keep()  # so that dropping the source does not poison the bytes
+        self.frame.drop(line.source, "reused", self.path)
+        self.frame.define(line.result, value, self.path)
+        storage.drop()
+        # The memory stays as aligned as it is, whatever its new name promises.
+        known = [t.alignment or 1 for t in (storage.type, line.type) if t is not None]
+        storage.type = evolve(line.type, alignment=max(known))
+        storage.history.renew()
+
+    def _check_reuse(self, line: ReuseLine, storage: Storage) -> None:
+        is_lent = storage in self.frame.borrowed_storages()
+        if is_lent or storage.owner is not Owner.BLOCK:
+            problem = "is memory that is only lent: it cannot be reused"
+            raise value_fault(Code.RUN_BORROWED, line.source, problem)
+        old = storage.type
+        mismatch = None if old is None else _reuse_mismatch(old, line.type)
+        if mismatch is not None:
+            problem = f"cannot be reused as %{line.result}: {mismatch}"
+            raise value_fault(Code.RUN_REUSE_MISMATCH, line.source, problem)
+
+    def visit_symbol_definition(self, line: SymbolDefinitionLine) -> None:
+        """Give a symbol its value."""
+        define_symbol(self.frame, line)
+
+    def visit_assert_size_stride(self, line: AssertSizeStrideLine) -> None:
+        """Check a size, and the strides that matter."""
+        actual, symbols = self.frame.tensor(line.buffer).layout, self.frame.symbols
+        size = tuple(integer_of(expr, symbols) for expr in line.size)
+        stride = tuple(integer_of(expr, symbols) for expr in line.stride)
+        wanted = evolve(actual, size=size, stride=stride)
+        if len(size) != len(stride) or not same_elements(actual, wanted):
+            given = actual.size, actual.stride
+            message = layout_message(line, given, (size, stride))
+            raise _failed(Code.RUN_ASSERT_SIZE_STRIDE, message, line.buffer)
+
+    def visit_assert_alignment(self, line: AssertAlignmentLine) -> None:
+        """Check the address of the first element."""
+        value = self.frame.tensor(line.buffer)
+        if line.bytes <= 0 or value.tensor.data_ptr() % line.bytes:
+            raise _failed(Code.RUN_ASSERT_ALIGNMENT, alignment_message(line), line.buffer)
+
+    def visit_assert_scalar(self, line: AssertScalarLine) -> None:
+        """Check that a condition is not zero."""
+        if not value_of(line.condition, self.frame.symbols):
+            raise FaultError(Code.RUN_ASSERT_SCALAR, scalar_message(line))
+
+    def visit_assert_not_nan(self, line: AssertNotNanLine) -> None:
+        """Check that every element is written and finite."""
+        value = self.frame.tensor(line.buffer)
+        value.require_written(line.buffer)
+        tensor = value.tensor
+        if tensor.is_floating_point() and tensor.element_size() == 1:
+            tensor = tensor.float()  # PyTorch tests no fp8
+        if not bool(torch.isfinite(tensor).all()):
+            raise _failed(Code.RUN_ASSERT_NOT_NAN, not_nan_message(line), line.buffer)
 
 
-def run_allocate_pool(line: AllocatePoolLine, frame: Frame, path: LinePath) -> None:
-    """Allocate memory to place buffers in."""
-    nbytes = pool_bytes(line.type, frame.symbols)
-    frame.define(line.result, allocate_pool(line.type, nbytes), path)
-
-
-def run_place(line: PlaceLine, frame: Frame, path: LinePath, streams: Streams) -> None:
-    """Begin a storage or a pool in a pool; stream 0 fills it with zeros where asked."""
-    pool = frame.pool(line.pool)
-    zeroed = line.workspace is ZeroMode.ZERO_ON_CALL
-    if line.workspace is ZeroMode.ZERO_PER_PROGRAM or (
-        zeroed and isinstance(line.type, PoolType)
-    ):
-        message = f"%{line.result} cannot be placed as {line.workspace}"
-        raise FaultError(Code.RUN_PLACEMENT_MISMATCH, message, subject=f"%{line.result}")
-    offset = integer_of(line.offset, frame.symbols)
-    if isinstance(line.type, PoolType):
-        nbytes = pool_bytes(line.type, frame.symbols)
-        storage = pool.place(line.result, line.type, offset, nbytes, zeroed=False)
-        frame.define(line.result, pool.inner(line.type, storage, offset), path)
-        return
-    layout = layout_of(line.type, frame.symbols)
-    storage = pool.place(line.result, line.type, offset, nbytes_of(layout), zeroed=zeroed)
-    if zeroed:
-        launch = streams.launch(line.type.device, 0, path)
-        launch.write(storage.history, f"%{line.result}")
-    frame.define(line.result, TensorValue(storage.tensor(layout), layout, storage), path)
-
-
-def run_free(line: FreeLine, frame: Frame, path: LinePath) -> None:
-    """Drop a name."""
-    frame.drop(line.buffer, "freed", path)
-
-
-def run_reinterpret(line: ReinterpretLine, frame: Frame, path: LinePath) -> None:
-    """Name a view of the source's storage."""
-    require_cpu(line.type.device)
-    layout = layout_of(line.type, frame.symbols)
-    frame.define(line.result, frame.tensor(line.source).view(layout), path)
-
-
-def run_reuse(line: ReuseLine, frame: Frame, path: LinePath) -> None:
-    """Move a name's reference to another name, of a type that fits the storage."""
-    if line.source in frame.dropped:
-        frame.drop(line.source, "reused", path)  # raises: it was dropped before
-    source = frame.tensor(line.source)
-    storage = source.storage
-    _check_reuse(line, storage, frame)
-    layout = layout_of(line.type, frame.symbols)
-    try:
-        value = source.view(layout)
-    except FaultError as fault:
-        raise FaultError(
-            Code.RUN_REUSE_MISMATCH, str(fault), subject=f"%{line.source}"
-        ) from None
-    storage.keep()  # so that dropping the source does not poison the bytes
-    frame.drop(line.source, "reused", path)
-    frame.define(line.result, value, path)
-    storage.drop()
-    # The memory stays as aligned as it is, whatever its new name promises.
-    known = [t.alignment or 1 for t in (storage.type, line.type) if t is not None]
-    storage.type = evolve(line.type, alignment=max(known))
-    storage.history.renew()
-
-
-def _check_reuse(line: ReuseLine, storage: Storage, frame: Frame) -> None:
-    subject = f"%{line.source}"
-    lent = storage in frame.borrowed_storages()
-    if lent or storage.owner is not Owner.BLOCK:
-        message = f"{subject} is memory that is only lent: it cannot be reused"
-        raise FaultError(Code.RUN_BORROWED, message, subject=subject)
-    if storage.type is not None:
-        problem = _reuse_problem(storage.type, line.type)
-        if problem is not None:
-            message = f"{subject} cannot be reused as %{line.result}: {problem}"
-            raise FaultError(Code.RUN_REUSE_MISMATCH, message, subject=subject)
-
-
-def _reuse_problem(old: TensorType, new: TensorType) -> str | None:
+def _reuse_mismatch(old: TensorType, new: TensorType) -> str | None:
     if old.device != new.device:
         return f"it is on {old.device}, not {new.device}"
     if old.space != new.space:
@@ -142,3 +191,7 @@ def _reuse_problem(old: TensorType, new: TensorType) -> str | None:
     if new.alignment is not None and new.alignment > (old.alignment or 1):
         return f"it promises no alignment of {new.alignment} bytes"
     return None
+
+
+def _failed(code: Code, message: str, buffer: str) -> FaultError:
+    return FaultError(code, message, subject=f"%{buffer}")

@@ -1,4 +1,4 @@
-"""Pools: memory that placements take their bytes from, really, so that overlaps corrupt."""
+"""Pools: placements share the bytes of a pool, so that overlapping ones corrupt them."""
 
 import math
 from bisect import bisect_left, bisect_right, insort
@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import torch
 from attrs import define, field, frozen
 
-from wrapperir.diagnostics import Code
-from wrapperir.interp.fault import FaultError
+from wrapperir.diagnostics import Code, FaultError
+from wrapperir.interp.fault import value_fault
 from wrapperir.interp.layout import integer_of
-from wrapperir.interp.storage import GUARD_BYTES, Owner, Storage, guarded_bytes
+from wrapperir.interp.storage import GUARD_BYTES, Storage, new_storage
 from wrapperir.interp.streams import History
 from wrapperir.ir import Number, PoolType, TensorType
 
@@ -39,12 +39,12 @@ class Pool:
     """A pool, which may itself be placed in one.
 
     Args:
-        type: the type it was allocated or placed as.
-        storage: its bytes.
-        begin: where they begin in the outermost pool's.
-        block: the bytes of the outermost pool and the guard behind them.
-        past: what was dropped from the outermost pool, disjoint and in order.
-        living: what lives in this pool, disjoint and in order; nothing of no bytes.
+        type: The type it was allocated or placed as.
+        storage: Its bytes.
+        begin: Byte offset from the outermost pool.
+        block: The bytes of the outermost pool and the guard behind them.
+        past: Past uses of the outermost pool's bytes, disjoint and in order.
+        living: Live placements in this pool that have bytes, disjoint and in order.
     """
 
     type: PoolType
@@ -73,22 +73,19 @@ class Pool:
         end = offset + nbytes
         absolute = self.begin + offset
         after = self.block[absolute + nbytes : absolute + nbytes + GUARD_BYTES]
-        # A slice through numpy is a storage of its own for PyTorch, as an allocation's.
+        # PyTorch takes a slice through numpy for a storage of its own.
         slice = self.block[absolute : absolute + nbytes].numpy()
         bytes = torch.from_numpy(slice)  # pyright: ignore[reportUnknownMemberType]
         storage = Storage(
             memory=bytes.untyped_storage(),
             base=0,
             nbytes=nbytes,
-            owner=Owner.BLOCK,
-            writable=True,
             type=type if isinstance(type, TensorType) else None,
-            written=None if zeroed else torch.zeros(nbytes, dtype=torch.uint8),
             behind=after,
             pool=self.storage,
             alignment=math.gcd(self.type.alignment, offset),
         )
-        storage.fill(zeroed=zeroed)
+        storage.begin(zeroed=zeroed)
         living = _Living(offset, end, name, storage)
         is_pool = isinstance(type, PoolType)
         if nbytes:
@@ -112,25 +109,22 @@ class Pool:
     def _check(
         self, name: str, type: TensorType | PoolType, offset: int, nbytes: int
     ) -> None:
-        subject = f"%{name}"
         end = offset + nbytes
         if offset < 0 or end > self.storage.nbytes:
-            message = (
-                f"{subject} needs bytes {offset}..{end} of a pool of {self.storage.nbytes}"
-            )
-            raise FaultError(Code.RUN_PLACEMENT_OUT_OF_BOUNDS, message, subject=subject)
-        problem = _mismatch(self.type, type, offset)
-        if problem is not None:
-            message = f"{subject} cannot be placed there: {problem}"
-            raise FaultError(Code.RUN_PLACEMENT_MISMATCH, message, subject=subject)
+            problem = f"needs bytes {offset}..{end} of a pool of {self.storage.nbytes}"
+            raise value_fault(Code.RUN_PLACEMENT_OUT_OF_BOUNDS, name, problem)
+        mismatch = _mismatch(self.type, type, offset)
+        if mismatch is not None:
+            problem = f"cannot be placed there: {mismatch}"
+            raise value_fault(Code.RUN_PLACEMENT_MISMATCH, name, problem)
         at = bisect_right(self.living, offset, key=_begin)
         for other in self.living[max(at - 1, 0) : at + 1]:
             if max(other.begin, offset) < min(other.end, end):
-                message = (
-                    f"{subject} needs bytes {offset}..{end} of the pool, "
+                problem = (
+                    f"needs bytes {offset}..{end} of the pool, "
                     f"%{other.name} lives in {other.begin}..{other.end}"
                 )
-                raise FaultError(Code.RUN_PLACEMENT_OVERLAP, message, subject=subject)
+                raise value_fault(Code.RUN_PLACEMENT_OVERLAP, name, problem)
 
     def _end(self, living: _Living, is_pool: bool) -> None:
         """Give the bytes back to the pool."""
@@ -177,17 +171,9 @@ def allocate_pool(type: PoolType, nbytes: int) -> Pool:
     Raises:
         FaultError: the device is not the CPU, or the memory cannot be had.
     """
-    block, base = guarded_bytes(type.device, nbytes, type.alignment)
-    storage = Storage(
-        memory=block.untyped_storage(),
-        base=base,
-        nbytes=nbytes,
-        owner=Owner.BLOCK,
-        writable=True,
-        type=None,
-    )
+    storage = new_storage(type.device, nbytes, type.alignment)
     storage.fill(zeroed=False)
-    return Pool(type=type, storage=storage, begin=0, block=block[base:])
+    return Pool(type=type, storage=storage, begin=0, block=storage.guarded_bytes())
 
 
 def _mismatch(pool: PoolType, type: TensorType | PoolType, offset: int) -> str | None:

@@ -6,11 +6,10 @@ from enum import StrEnum
 import torch
 from attrs import define, field
 
-from wrapperir.diagnostics import Code
-from wrapperir.interp.fault import FaultError
+from wrapperir.diagnostics import Code, FaultError
+from wrapperir.emit.torch_dtypes import torch_dtype
 from wrapperir.interp.layout import Layout
 from wrapperir.interp.streams import History
-from wrapperir.interp.torch_values import TORCH_DTYPES
 from wrapperir.ir import CPU, Device, TensorType
 
 POISON = 0xFF
@@ -38,26 +37,26 @@ class Storage:
 
     Args:
         memory: PyTorch's storage of the bytes.
-        base: bytes of ``memory`` before the storage begins for the program.
-        nbytes: bytes from ``base`` on.
-        owner: who keeps it alive; only what a block owns is poisoned when dropped.
-        writable: whether a program may write to it.
-        type: the type it was allocated as, or that of the value it came with.
-        written: a byte for each byte, 1 where something wrote it; ``None`` if all are.
-        behind: the bytes that follow, where they can be seen: guards or neighbours.
-        history: what streams did to it.
-        pool: the memory of the pool that it is placed in, if it is.
-        alignment: what its place in a pool gives it, in bytes; ``None`` outside of pools.
-        released: told when what the block owned lost its last name.
-        names: how many names refer to it.
+        base: Byte offset in ``memory`` at which the storage begins for the program.
+        nbytes: Bytes from ``base`` on.
+        owner: The owner; a storage of a block is poisoned when its last name is dropped.
+        writable: Whether a program may write to it.
+        type: The type it was allocated as, or the type of the value it came with.
+        written: A byte for each byte, 1 where it was written; ``None`` if all were.
+        behind: The bytes that follow, where they can be seen: guards or neighbours.
+        history: Uses by streams.
+        pool: The storage of the pool that it is placed in.
+        alignment: Alignment of its place in a pool, in bytes; ``None`` outside of pools.
+        released: Called when a storage of a block has lost its last name.
+        names: Number of names that refer to it.
     """
 
     memory: torch.UntypedStorage
     base: int
     nbytes: int
-    owner: Owner
-    writable: bool
-    type: TensorType | None
+    owner: Owner = Owner.BLOCK
+    writable: bool = True
+    type: TensorType | None = None
     written: torch.Tensor | None = None
     behind: torch.Tensor | None = None
     history: History = field(factory=History)
@@ -71,7 +70,7 @@ class Storage:
         self.names += 1
 
     def drop(self) -> None:
-        """Count one name less; without names, what the block owned is poisoned."""
+        """Count one name less; poison a storage of a block that has none left."""
         self.names -= 1
         if self.names == 0 and self.owner is Owner.BLOCK:
             self.fill(zeroed=False)
@@ -83,9 +82,19 @@ class Storage:
         """Fill the bytes with zeros or :data:`POISON`."""
         self.bytes().fill_(0 if zeroed else POISON)
 
+    def begin(self, *, zeroed: bool) -> None:
+        """Begin a buffer: zeroed and written, or poisoned and not written."""
+        self.written = None if zeroed else torch.zeros(self.nbytes, dtype=torch.uint8)
+        self.fill(zeroed=zeroed)
+
     def bytes(self) -> torch.Tensor:
         """Return the storage's bytes as a tensor of ``uint8``."""
         return _tensor_on(self.memory, torch.uint8, self.base, (self.nbytes,), (1,))
+
+    def guarded_bytes(self) -> torch.Tensor:
+        """Return the bytes of a new storage and of the guard behind them."""
+        size = (self.nbytes + GUARD_BYTES,)
+        return _tensor_on(self.memory, torch.uint8, self.base, size, (1,))
 
     def within(self, others: Collection["Storage"]) -> bool:
         """Say whether it is one of ``others``, or placed in one, or in a pool in one."""
@@ -98,7 +107,7 @@ class Storage:
 
     @property
     def address(self) -> int:
-        """Where its first byte lies."""
+        """The address of its first byte."""
         return self.memory.data_ptr() + self.base
 
     def tensor(self, layout: Layout) -> torch.Tensor:
@@ -115,7 +124,7 @@ class Storage:
             message = f"the storage is not aligned for elements of {layout.dtype.value}"
             raise FaultError(Code.RUN_VIEW_OUT_OF_BOUNDS, message)
         offset = 0 if layout.is_empty else layout.offset + self.base // itemsize
-        dtype = TORCH_DTYPES[layout.dtype]
+        dtype = torch_dtype(layout.dtype)
         return _tensor_on(self.memory, dtype, offset, layout.size, layout.stride)
 
     def mark(self, layout: Layout) -> None:
@@ -144,8 +153,10 @@ class Storage:
         return bool(_elements(self.written, layout).any())
 
 
-def guarded_bytes(device: Device, nbytes: int, alignment: int) -> tuple[torch.Tensor, int]:
-    """Return new bytes with guards behind them, and where the aligned ones begin.
+def new_storage(
+    device: Device, nbytes: int, alignment: int, type: TensorType | None = None
+) -> Storage:
+    """Return a storage of new bytes, aligned and followed by a guard.
 
     Raises:
         FaultError: the device is not the CPU, or the memory cannot be had.
@@ -158,9 +169,10 @@ def guarded_bytes(device: Device, nbytes: int, alignment: int) -> tuple[torch.Te
         message = f"{nbytes} bytes cannot be allocated"
         raise FaultError(Code.RUN_ALLOCATION, message) from error
     base = -block.data_ptr() % alignment if slack else 0
-    end = base + nbytes
-    block[end : end + GUARD_BYTES] = _GUARD
-    return block, base
+    behind = block[base + nbytes : base + nbytes + GUARD_BYTES]
+    behind.copy_(_GUARD)
+    memory = block.untyped_storage()
+    return Storage(memory=memory, base=base, nbytes=nbytes, type=type, behind=behind)
 
 
 def require_cpu(device: Device) -> None:

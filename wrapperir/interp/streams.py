@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from attrs import define, field, frozen
 
-from wrapperir.diagnostics import Code, LinePath, Note
-from wrapperir.interp.fault import FaultError
+from wrapperir.diagnostics import Code, FaultError, LinePath, Note
 from wrapperir.ir import Device, Stream
 
 Clock = dict[Stream, int]

@@ -2,10 +2,10 @@
 
 from typing import cast
 
-from wrapperir.diagnostics import Code
-from wrapperir.interp.fault import FaultError
+from wrapperir.diagnostics import Code, FaultError
+from wrapperir.interp.fault import value_fault
 from wrapperir.interp.frame import Frame
-from wrapperir.interp.layout import value_of
+from wrapperir.interp.layout import number_of_kind, value_of
 from wrapperir.interp.values import TensorValue
 from wrapperir.ir import (
     ItemOf,
@@ -16,7 +16,6 @@ from wrapperir.ir import (
     StrideOf,
     Symbol,
     SymbolDefinitionLine,
-    SymbolKind,
     ValueOf,
 )
 
@@ -30,7 +29,11 @@ def define_symbol(frame: Frame, line: SymbolDefinitionLine) -> None:
     if line.symbol in frame.symbols:
         message = f"symbol {line.symbol} is already defined"
         raise FaultError(Code.RUN_REDEFINED_NAME, message, subject=line.symbol)
-    value = _converted(line, _source_value(frame, line))
+    source = _source_value(frame, line)
+    value = number_of_kind(line.kind, source)
+    if value is None:
+        message = f"{line.symbol} is {source}, not a whole number"
+        raise FaultError(Code.RUN_EVALUATION, message, subject=line.symbol)
     low = line.lower is not None and value < line.lower
     high = line.upper is not None and value > line.upper
     bounded = line.lower is not None or line.upper is not None
@@ -49,8 +52,8 @@ def item_of(value: TensorValue, name: str) -> Number:
         FaultError: it has not one element, nothing wrote it, or it is not a real number.
     """
     if value.tensor.numel() != 1:
-        message = f"%{name} has {value.tensor.numel()} elements, not one"
-        raise FaultError(Code.RUN_VALUE_KIND, message, subject=f"%{name}")
+        problem = f"has {value.tensor.numel()} elements, not one"
+        raise value_fault(Code.RUN_VALUE_KIND, name, problem)
     value.require_written(name)
     item = cast(object, value.tensor.item())
     if isinstance(item, int | float):
@@ -73,8 +76,7 @@ def _source_value(frame: Frame, line: SymbolDefinitionLine) -> Number:
             value = frame.value(name)
             if isinstance(value, int | float):
                 return value
-            message = f"%{name} is not a number"
-            raise FaultError(Code.RUN_VALUE_KIND, message, subject=f"%{name}")
+            raise value_fault(Code.RUN_VALUE_KIND, name, "is not a number")
         case Symbol() | Operation() | int() | float():
             return value_of(line.source, frame.symbols)
 
@@ -82,18 +84,5 @@ def _source_value(frame: Frame, line: SymbolDefinitionLine) -> Number:
 def _entry(entries: tuple[int, ...], dim: int, name: str) -> int:
     if 0 <= dim < len(entries):
         return entries[dim]
-    message = f"%{name} has {len(entries)} dimensions, so none is number {dim}"
-    raise FaultError(Code.RUN_EVALUATION, message, subject=f"%{name}")
-
-
-def _converted(line: SymbolDefinitionLine, value: Number) -> Number:
-    match line.kind:
-        case SymbolKind.BOOL:
-            return bool(value)
-        case SymbolKind.FLOAT:
-            return float(value)
-        case SymbolKind.INT:
-            if isinstance(value, int) or value.is_integer():
-                return int(value)
-            message = f"{line.symbol} is {value}, not a whole number"
-            raise FaultError(Code.RUN_EVALUATION, message, subject=line.symbol)
+    problem = f"has {len(entries)} dimensions, so none is number {dim}"
+    raise value_fault(Code.RUN_EVALUATION, name, problem)

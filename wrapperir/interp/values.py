@@ -1,16 +1,21 @@
-"""Values of names while a program runs: tensors, tuples, pools, events, numbers."""
+"""Values of names while a program runs: tensors, tuples, pools, events, numbers.
+
+Tensors have new storages, or come from outside.
+"""
 
 from collections.abc import Iterator
 
 import torch
 from attrs import evolve, frozen
 
-from wrapperir.diagnostics import Code
-from wrapperir.interp.fault import FaultError
+from wrapperir.diagnostics import Code, FaultError
+from wrapperir.emit.torch_dtypes import element_type
+from wrapperir.interp.fault import value_fault
 from wrapperir.interp.layout import Layout
 from wrapperir.interp.pool import Pool
-from wrapperir.interp.storage import Storage
+from wrapperir.interp.storage import Owner, Storage, new_storage
 from wrapperir.interp.streams import Event
+from wrapperir.ir import DType, TensorType
 
 
 @frozen
@@ -53,8 +58,8 @@ class TensorValue:
     def require_written(self, name: str) -> None:
         """Raise a :class:`FaultError` unless every element was written."""
         if not self.storage.all_written(self.layout):
-            message = f"%{name} is read, but was not wholly written"
-            raise FaultError(Code.RUN_UNINITIALIZED_READ, message, subject=f"%{name}")
+            problem = "is read, but was not wholly written"
+            raise value_fault(Code.RUN_UNINITIALIZED_READ, name, problem)
 
 
 @frozen
@@ -102,3 +107,52 @@ def python_of(value: RunValue) -> object:
             return inner
         case _:
             return value
+
+
+def allocate(type: TensorType, layout: Layout, *, zeroed: bool) -> TensorValue:
+    """Return a new buffer: zeroed and written, or poisoned and not written.
+
+    The storage spans just the type's extent and is aligned as the type promises.
+
+    Raises:
+        FaultError: the device is not the CPU, or the memory cannot be had.
+    """
+    storage = new_storage(type.device, layout.nbytes, type.alignment or 1, type)
+    storage.begin(zeroed=zeroed)
+    return TensorValue(storage.tensor(layout), layout, storage)
+
+
+def adopt(
+    tensor: torch.Tensor, type: TensorType, offset: int, owner: Owner, *, writable: bool
+) -> TensorValue:
+    """Return a tensor that came from outside, with a storage of its own.
+
+    The storage begins ``offset`` elements before the tensor's first element.
+
+    Raises:
+        FaultError: the tensor is not strided, or its dtype has no name.
+    """
+    dtype = element_type(tensor.dtype)
+    if tensor.layout is not torch.strided or dtype is None:
+        message = f"a tensor of {tensor.dtype}, {tensor.layout} has no type here"
+        raise FaultError(Code.RUN_VALUE_KIND, message)
+    memory = tensor.untyped_storage()
+    base = (int(tensor.storage_offset()) - offset) * tensor.element_size()
+    if base < 0:
+        message = f"offset is {tensor.storage_offset()}, not {offset}"
+        raise FaultError(Code.RUN_VIEW_OUT_OF_BOUNDS, message)
+    storage = Storage(
+        memory=memory,
+        base=base,
+        nbytes=int(memory.nbytes()) - base,
+        owner=owner,
+        writable=writable,
+        type=type,
+    )
+    return TensorValue(tensor.detach(), layout_in(tensor, dtype, storage), storage)
+
+
+def layout_in(tensor: torch.Tensor, dtype: DType, storage: Storage) -> Layout:
+    """Return a tensor's layout, its offset counted from the start of ``storage``."""
+    offset = int(tensor.storage_offset()) - storage.base // dtype.itemsize
+    return Layout(dtype, tuple(tensor.size()), tuple(tensor.stride()), offset)

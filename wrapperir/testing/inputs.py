@@ -151,7 +151,7 @@ def _tensor(
 ) -> "torch.Tensor":
     import torch
 
-    from wrapperir.interp import TORCH_DTYPES
+    from wrapperir.emit.torch_dtypes import torch_dtype
 
     try:
         size = [evaluate_int(extent, values) for extent in type.size]
@@ -159,7 +159,7 @@ def _tensor(
         offset = evaluate_int(type.offset, values)
     except EvaluationError as error:
         raise ValueError(str(error)) from None
-    dtype = TORCH_DTYPES[type.dtype]
+    dtype = torch_dtype(type.dtype)
     device = str(type.device)
     count = offset + 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
     numbers = [

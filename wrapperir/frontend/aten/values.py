@@ -8,7 +8,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.interp import DTYPES
+from wrapperir.emit.torch_dtypes import element_type
 from wrapperir.symbolic import lower_size
 
 NO_VALUE = wir.OpaqueType("none")
@@ -83,9 +83,10 @@ def lower_dtype(dtype: torch.dtype, code: Code = Code.UNSUPPORTED_VALUE) -> wir.
     Raises:
         DiagnosticError: ``code``, there is none.
     """
-    if dtype not in DTYPES:
+    found = element_type(dtype)
+    if found is None:
         raise code.error(f"the dtype {dtype} has no form in a program")
-    return DTYPES[dtype]
+    return found
 
 
 @lru_cache(maxsize=64)
