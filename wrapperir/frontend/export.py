@@ -34,7 +34,7 @@ def lower_exported(exported: ExportedProgram) -> Lowered:
     gives the core ATen dialect, without mutation.
 
     The program's inputs are the leaves of ``(args, kwargs)``, in the order of
-    ``torch.utils._pytree``; its outputs are those of what the module returns.  Constants
+    ``torch.utils._pytree``; its outputs are the leaves of the result.  Constants
     keep the names of ``state_dict`` as keys, and share their memory.
 
     Raises:

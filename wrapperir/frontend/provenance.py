@@ -24,7 +24,7 @@ def user_location(stack_trace: object) -> SourceLocation | None:
     """Return the place of the innermost frame that is neither torch's nor this package's.
 
     Where there is none, as for a module of torch that is lowered by itself, it is the
-    innermost frame in torch; ``None`` if there is no frame at all.
+    innermost frame in torch; ``None`` if there are no frames.
     """
     if not isinstance(stack_trace, str):
         return None
@@ -70,10 +70,10 @@ def _module_path(node: torch.fx.Node) -> str:
 
 
 def origins_provenance(origins: Iterable[Any], known: Facts) -> Provenance | None:
-    """Return the provenance of what was made from these nodes of the traced graph.
+    """Return the provenance of a line that was made from these nodes of the traced graph.
 
-    Operator and place are those of the first node that has one: of a call to an operator
-    that is the one that was lowered, before those that were fused into it.
+    Operator and place come from the first node that has one.  For an operator call this is
+    the node that was lowered; nodes that were fused into it come later.
     """
     nodes = [node for node in origins if node.op == "call_function"]
     if not nodes:

@@ -11,7 +11,7 @@ from torch.fx.node import has_side_effect
 
 @has_side_effect
 def ran(results: object) -> None:
-    """Note that blocks ran: what they write keeps them from being dead code."""
+    """Mark that blocks ran: their writes keep them from being dead code."""
 
 
 def packed(*elements: object) -> tuple[object, ...]:
@@ -29,9 +29,8 @@ def laid_out(
 ) -> torch.Tensor:
     """Return a loop's result with its layout.
 
-    Without an iteration, PyTorch returns a copy of what the loop began with, which has
-    neither gaps between elements nor ``offset`` elements before the first.  That is copied
-    once more.
+    After no iteration, PyTorch returns a copy of the initial value, which has neither gaps
+    between elements nor ``offset`` elements before the first.  It is copied once more.
     """
     pairs = zip(size, tensor.stride(), stride, strict=True)
     same = all(extent == 1 or step == wanted for extent, step, wanted in pairs)

@@ -92,9 +92,9 @@ def check_range(number: Number, lower: int | None, upper: int | None, name: str)
 def call_operator(
     name: str, args: Sequence[object], keywords: Mapping[str, object]
 ) -> object:
-    """Call an operator: one whose overload or keywords have names that Python reserves.
+    """Call an operator whose overload or keywords have names that Python reserves.
 
-    The code of a graph can name no such, as ``from`` in ``aten.random_.from``.
+    The code of a graph cannot name these, such as ``from`` in ``aten.random_.from``.
     """
     target: Any = functools.reduce(getattr, name.split("."), torch.ops)
     return target(*args, **keywords)
@@ -108,11 +108,11 @@ def ceildiv(left: Number, right: Number) -> Number:
 def evaluate(expression: str, symbols: Mapping[str, Number]) -> Number:
     """Return the value of an expression in the syntax of programs.
 
-    It stands for expressions of which only a part may be evaluated: ``where``, ``and``
-    and ``or`` with an operand that may have no value.
+    For expressions that are evaluated in part only: ``where``, ``and`` and ``or`` with an
+    operand that may have no value.
 
     Raises:
-        EvaluationError: what decides it has no value.
+        EvaluationError: a needed operand has no value.
     """
     return evaluate_expression(_parsed(expression), symbols)
 
@@ -137,7 +137,7 @@ def aligned(
 def aligned_part(
     memory: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...], alignment: int
 ) -> torch.Tensor:
-    """Return what :func:`aligned` does, of memory that is kept from call to call."""
+    """Return an aligned view of memory that is kept from call to call."""
     if torch.compiler.is_compiling():
         return memory.as_strided(size, stride, 0)
     return _aligned(memory, size, stride, alignment)

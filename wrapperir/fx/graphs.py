@@ -20,8 +20,8 @@ _MODULE = GraphModule({}, Graph())
 class Attributes:
     """Attributes of a graph's module, by name.
 
-    ``constants`` gives each its key, ``workspaces`` the type of what is zeroed and kept,
-    ``graphs`` the nested graphs.
+    ``constants`` has the key of each constant, ``workspaces`` the type of each zeroed
+    workspace that is kept, ``graphs`` the nested graphs.
     """
 
     constants: dict[str, str] = field(factory=dict[str, str])
@@ -47,7 +47,7 @@ class Attributes:
         return attribute
 
     def _free(self, name: str) -> str:
-        # What a module has of its own, such as ``training``, is not to be hidden.
+        # Attributes of every module, such as ``training``, must not be hidden.
         while name.startswith("_") or self._is_taken(name):
             name = f"attribute_{name}" if name.startswith("_") else f"{name}_"
         return name
@@ -73,7 +73,7 @@ class GraphBuilder(Protocol):
         """Return the graph of a verified program.
 
         Raises:
-            DiagnosticError: the program holds what a graph cannot express.
+            DiagnosticError: a graph cannot express the program.
         """
         ...
 
@@ -96,7 +96,7 @@ def header_of(module: GraphModule) -> Program | None:
 def recorded_program(module: GraphModule) -> Program | None:
     """Return the program in a graph's metadata; ``None`` if it is not a valid one.
 
-    The graph may be that of another program, where it was changed.
+    A graph that was changed since may be that of another program.
     """
     header = header_of(module)
     if header is None:

@@ -76,7 +76,7 @@ def multi_kernel_key(definition: MultiKernelDefinition) -> str:
 def deciding_parameters(line: MultiKernelLine) -> tuple[int, ...]:
     """Return the positions of the scalar parameters that a multi-kernel's policy names.
 
-    A call says what these are given before it is made a number of the parameter's type.
+    A call passes their values before conversion to the parameters' types.
     """
     if not isinstance(line.selection, ComputedChoice):
         return ()

@@ -47,7 +47,7 @@ def registered_definition(key: str) -> KernelDefinitionLine | None:
 
 
 def registered_launcher(key: str) -> Launcher:
-    """Return what runs the C++ or opaque kernel of a key.
+    """Return the function that runs the C++ or opaque kernel of a key.
 
     Raises:
         KeyError: none is registered.
@@ -87,9 +87,9 @@ def register_opaque_kernel(entry: str, function: Launcher) -> None:
     """Let opaque kernels with that ``entry`` run ``function`` in this process.
 
     It is called with the kernel's arguments, tensors and numbers in the order of the
-    parameters, and writes what they say that it writes.  What it returns is dropped.  It
-    takes the place of one that was registered before.  What it raises is raised, with a
-    note that names the kernel.
+    parameters, and writes the tensors of its written parameters.  Its result is dropped.
+    It replaces an earlier function for that entry.  Its exceptions are raised with a note
+    that names the kernel.
 
     Raises:
         TypeError: ``function`` cannot be called.
@@ -103,9 +103,9 @@ def register_opaque_kernel(entry: str, function: Launcher) -> None:
 
 
 def opaque_launcher(definition: KernelDefinitionLine) -> Launcher:
-    """Return what runs the function that is registered for an opaque kernel when it runs.
+    """Return a launcher that runs the function registered for an opaque kernel.
 
-    It raises a ``DiagnosticError``, WIR712, where there is none.
+    It looks the function up in each call, and raises WIR712 if there is none.
     """
 
     def launch(*arguments: torch.Tensor | Number) -> None:

@@ -3,8 +3,8 @@
 ``call_kernel(kernel, written, read, numbers)`` runs a C++ or an opaque kernel:
 
 - ``kernel`` is its key, see :mod:`wrapperir.fx.kernel_keys`;
-- ``written`` are the tensors that it may write, and those that may share memory with one
-  of these;
+- ``written`` are the tensors that it may write, and tensors that may share memory with
+  them;
 - ``read`` are the tensors that it only reads;
 - ``numbers`` are the numbers that it is given by value.
 
@@ -83,7 +83,7 @@ _LIBRARY = cast(Any, Library)("wrapperir", "FRAGMENT")  # torch gives it no type
 
 
 def _register(schema: str, run: FunctionType) -> None:
-    # What a compiler made of a graph runs under Dynamo, which would compile this function
+    # A compiled graph runs under Dynamo, which would compile this function
     # and the launchers that it calls. Marked so, it passes over all, at no cost a call.
     skip = _DYNAMO._FrameAction.SKIP
     _DYNAMO.set_code_exec_strategy(run.__code__, _DYNAMO._FrameExecStrategy(skip, skip))

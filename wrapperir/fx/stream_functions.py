@@ -1,7 +1,7 @@
 """Functions that graphs call for streams and events.
 
-A stream is what :func:`stream` returns: PyTorch's on a GPU, ``None`` on other devices,
-where work runs in the order in which it is given and nothing is to be done.
+:func:`stream` returns a stream of PyTorch on a GPU, and ``None`` on other devices, where
+work runs in order and these functions do nothing.
 """
 
 # torch says little of its types.
@@ -17,7 +17,7 @@ from torch.fx.node import has_side_effect
 
 
 def stream(device: torch.device, number: int) -> torch.cuda.Stream | None:
-    """Return a stream of ``device``: its current one for 0, else one that is made once."""
+    """Return a stream of ``device``: the current one for 0, else one for each number."""
     if device.type != "cuda":
         return None
     if number == 0:
@@ -33,7 +33,7 @@ def _side_stream(device: torch.device, number: int) -> torch.cuda.Stream:
 
 @has_side_effect
 def enter_stream(stream: torch.cuda.Stream | None) -> ExitStack | None:
-    """Make a stream, and its device, current; return what :func:`exit_stream` takes."""
+    """Make a stream and its device current; return the argument of :func:`exit_stream`."""
     if stream is None:
         return None
     entered = ExitStack()
@@ -43,31 +43,31 @@ def enter_stream(stream: torch.cuda.Stream | None) -> ExitStack | None:
 
 @has_side_effect
 def exit_stream(entered: ExitStack | None) -> None:
-    """Make current again what was so before :func:`enter_stream`."""
+    """Restore the stream and device from before :func:`enter_stream`."""
     if entered is not None:
         entered.close()
 
 
 @has_side_effect
 def wait_stream(stream: torch.cuda.Stream, other: torch.cuda.Stream) -> None:
-    """Have what ``stream`` is given from here on wait for all that ``other`` was given."""
+    """Let later work of ``stream`` wait for all earlier work of ``other``."""
     stream.wait_stream(other)
 
 
 @has_side_effect
 def record_event(stream: torch.cuda.Stream | None) -> torch.cuda.Event | None:
-    """Return the point that a stream's work has reached."""
+    """Return an event after all earlier work of a stream."""
     return None if stream is None else cast(torch.cuda.Event, stream.record_event())
 
 
 @has_side_effect
 def wait_event(stream: torch.cuda.Stream | None, event: torch.cuda.Event | None) -> None:
-    """Have what ``stream`` is given from here on wait until an event is reached."""
+    """Let later work of ``stream`` wait for an event."""
     if stream is not None and event is not None:
         stream.wait_event(event)
 
 
 @has_side_effect
 def record_stream(tensor: torch.Tensor, stream: torch.cuda.Stream) -> None:
-    """Have the allocator give memory to no other use until ``stream`` is done with it."""
+    """Keep the memory of a tensor from other uses until ``stream`` is done with it."""
     tensor.record_stream(stream)

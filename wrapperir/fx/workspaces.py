@@ -17,7 +17,7 @@ def is_static(type: TensorType) -> bool:
 
 
 def make_workspace(type: TensorType) -> "torch.Tensor | KeptWorkspace":
-    """Return the memory of a workspace; where sizes are symbolic, what makes it."""
+    """Return the memory of a workspace, or a module that makes it for symbolic sizes."""
     if not is_static(type):
         return KeptWorkspace(type)
     size = [evaluate_int(extent, {}) for extent in type.size]

@@ -94,12 +94,12 @@ class OutOverload:
 
 @cache
 def find_out_overload(operator: str, device: str) -> OutOverload | None:
-    """Return what computes the same as ``operator`` into memory that it is given.
+    """Return the overload of ``operator`` that writes its results to given memory.
 
     ``operator`` is a name such as ``aten.cumsum.default``, ``device`` a kind such as
     ``cpu``.  Only a kernel of that device counts: the overloads that PyTorch derives
-    from functional operators compute a result of their own and copy it.  There is none
-    for random operators, for those that have effects, and where torch is not installed.
+    from functional operators compute a new result and copy it.  ``None`` for random
+    operators, for operators with effects, and if torch is not installed.
     """
     if not is_operator(operator) or not may_leave_out(operator):
         return None
@@ -126,10 +126,10 @@ def find_out_overload(operator: str, device: str) -> OutOverload | None:
 
 @cache
 def is_pointwise(operator: str, device: str) -> bool:
-    """Say whether ``operator`` may write to ``out`` what it reads from there.
+    """Say whether the ``out`` of ``operator`` may be one of its arguments.
 
-    ``operator`` is a name such as ``aten.add.out``: each element of its result is made of
-    those at the same place of its arguments, by a kernel of this kind of device.
+    ``operator`` is a name such as ``aten.add.out``: a kernel for this device computes
+    each element of its result from the elements at that position of its arguments.
     """
     if not is_operator(operator) or find_spec("torch") is None:
         return False

@@ -89,9 +89,9 @@ class Kind(StrEnum):
 
 @frozen
 class SchemaType:
-    """A type of a schema: ``element`` is that of an optional or list.
+    """A type of a schema; an optional or list has the type of its ``element``.
 
-    ``length`` is how many elements a list has, where the schema says so.
+    ``length`` is the length of a list, if the schema states one.
     """
 
     kind: Kind

@@ -66,8 +66,8 @@ def view(
 ) -> str:
     """Return the name of a view of ``source``: its own where the type is the same.
 
-    A view of what is laid out otherwise than the example would read other elements, so
-    what came from a caller or an operator is checked before it is first viewed.
+    A view of a tensor with another layout than the example's would read other elements,
+    so tensors from a caller or an operator are checked before their first view.
     """
     if scope.types[source] == type:
         return source

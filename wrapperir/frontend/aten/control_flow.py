@@ -12,7 +12,7 @@ from wrapperir import ir as wir
 from wrapperir.diagnostics import Code
 from wrapperir.frontend.aten.arguments import kernel_argument, lower_argument
 from wrapperir.frontend.aten.graph import lower_nodes
-from wrapperir.frontend.aten.scope import GraphScope, Lowering, Poison
+from wrapperir.frontend.aten.scope import GraphScope, Poison
 from wrapperir.frontend.aten.symbols import define_symbols, value_facts
 from wrapperir.frontend.aten.values import (
     SCALARS,
@@ -73,8 +73,8 @@ def _lower_while_loop(scope: GraphScope, node: torch.fx.Node) -> None:
     count = len(carried)
     graphs = (_graph_of(scope, condition), _graph_of(scope, body))
     operands = _lower_operands(scope, [*carried, *invariant], graphs)
-    # What is carried is a tensor of its own: the example's offset is that of the graph
-    # for training, which keeps all iterations in one tensor.
+    # A carried tensor has a storage of its own.  Its example may have an offset, from a
+    # graph for training, where one tensor has all iterations.
     results, definitions = _results(scope, node, at_start=True)
     types = [result.type for result in results]
     operands[:count] = [
@@ -118,21 +118,22 @@ def _lower_subgraph_call(scope: GraphScope, node: torch.fx.Node) -> None:
 def _inline(
     scope: GraphScope, node: torch.fx.Node, graph: Any, values: Sequence[Any]
 ) -> None:
-    """Lower a graph in place: what it would set for its nodes changes no value."""
+    """Lower a graph in place: the mode that it would set changes no value."""
     module = _graph_of(scope, graph)
     for placeholder, value in zip(_placeholders_of(module), values, strict=True):
         scope.values[placeholder] = lower_argument(scope, value)
     owner, scope.owner = scope.owner, module
     lower_nodes(scope, module.graph.nodes)
     scope.owner = owner
-    returned = [_returned_value(scope, item) for item in _returned_by(module)]
-    poisoned = any(isinstance(value, Poison) for value in returned)
-    single = not isinstance(_output_of(module), tuple | list)
-    if poisoned:
+    output = module.graph.output_node()
+    if _is_poisoned(scope, output):
         scope.values[node] = Poison()
     else:
-        plain = tuple(lower_argument(scope, item) for item in _returned_by(module))
-        scope.values[node] = plain[0] if single else plain
+        scope.values[node] = lower_argument(scope, output.args[0])
+
+
+def _is_poisoned(scope: GraphScope, output: torch.fx.Node) -> bool:
+    return any(isinstance(scope.values[n], Poison) for n in output.all_input_nodes)
 
 
 def _carried(
@@ -172,7 +173,7 @@ def _results(
 
 @frozen
 class _Operand:
-    """_Operand of a block; ``inside``: the block sees the value without being given it."""
+    """An operand; ``inside``: the block sees the value without being given it."""
 
     argument: wir.KernelArgument
     inside: bool
@@ -186,23 +187,7 @@ def _graph_of(scope: GraphScope, node: Any) -> torch.fx.GraphModule:
 
 
 def _placeholders_of(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
-    """Return the nodes that stand for what a graph is given."""
-    return [node for node in module.graph.nodes if node.op == "placeholder"]
-
-
-def _output_of(module: torch.fx.GraphModule) -> Any:
-    """Return the output of a graph: nested nodes and numbers."""
-    return next(iter(reversed(module.graph.nodes))).args[0]
-
-
-def _returned_by(module: torch.fx.GraphModule) -> list[Any]:
-    """Return the outputs of a graph as a flat list."""
-    return leaves_of(_output_of(module))
-
-
-def _returned_value(scope: GraphScope, item: Any) -> Lowering:
-    """Return the lowered value of a graph's output."""
-    return scope.values[item] if isinstance(item, torch.fx.Node) else item
+    return list(module.graph.find_nodes(op="placeholder"))
 
 
 def _lower_operands(
@@ -274,9 +259,10 @@ def _block_results(
 ) -> tuple[wir.Argument, ...]:
     """Return the results of the block; borrowed memory is copied."""
     results: list[wir.Argument] = []
-    for item, type in zip_longest(_returned_by(module), types):
-        if isinstance(_returned_value(scope, item), Poison):
-            return ()
+    output = module.graph.output_node()
+    if _is_poisoned(scope, output):
+        return ()
+    for item, type in zip_longest(leaves_of(output.args[0]), types):
         result = lower_argument(scope, item)
         if isinstance(result, wir.BufferRef):
             borrowed = scope.roots[result.name] or result in results

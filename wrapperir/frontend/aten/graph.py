@@ -22,8 +22,8 @@ def lower_given(
 ) -> tuple[list[tuple[str, wir.ValueType]], list[wir.SymbolDefinitionLine]]:
     """Declare the inputs that nodes stand for, once the symbols they bring are defined.
 
-    Return each input's name and type, and the definitions of the symbols.  What has no
-    type is added to the diagnostics.
+    Return each input's name and type, and the definitions of the symbols.  Inputs
+    without a type are added to the diagnostics.
     """
     names = {node: scope.new_name(node.name) for node in given}
     facts = [value_facts(name, node.meta["val"]) for node, name in names.items()]
@@ -59,8 +59,8 @@ def lower_given(
 def lower_nodes(scope: GraphScope, nodes: Iterable[torch.fx.Node]) -> None:
     """Append the lines of the nodes.
 
-    What cannot be lowered is added to the diagnostics, with the node's name; what
-    depends on it is left out.
+    Nodes that cannot be lowered are added to the diagnostics, by name; nodes that depend
+    on them are left out.
     """
     for node in nodes:
         if node.op in ("placeholder", "output"):

@@ -36,11 +36,11 @@ from wrapperir.symbolic import lower_sympy
 _ITEMS = frozenset({"aten::item", "aten::_local_scalar_dense"})
 _RANGES = frozenset({"aten::sym_constrain_range", "aten::sym_constrain_range_for_size"})
 _IDENTITIES = frozenset({"aten::detach_", "aten::requires_grad_"})
-"""These change nothing but what autograd knows."""
+"""Operators that change only state of autograd."""
 
 
 def lower_operator(scope: GraphScope, node: torch.fx.Node, operator: OpOverload) -> None:
-    """Append the lines of an operator call and note what the node became.
+    """Append the lines of an operator call and note the value of its node.
 
     Raises:
         DiagnosticError: WIR602 an operator that changes the shape of its argument, WIR603

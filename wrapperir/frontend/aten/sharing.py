@@ -1,6 +1,6 @@
 """Aliases between the results and arguments of operator calls.
 
-A schema says which results may be views, not whether they are: ``reshape`` may copy.  A
+A schema says that results may be views, not that they are: ``reshape`` may copy.  A
 composite operator such as ``dropout`` may return its argument without an alias in its
 schema.  In such cases the operator runs on the graph's fake tensors, and the storages of
 results and arguments are compared.

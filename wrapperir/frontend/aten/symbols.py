@@ -44,10 +44,10 @@ def _is_unbacked(expr: Any) -> bool:
 
 
 def define_symbols(scope: GraphScope, facts: list[Fact]) -> list[wir.SymbolDefinitionLine]:
-    """Define the symbols that the facts tell and that have no definition yet.
+    """Define the symbols that follow from the facts and have no definition yet.
 
-    A place that is just a symbol is preferred; one that is linear in one unknown symbol
-    gives it by a division.  What no fact tells stays undefined.
+    Facts that are a plain symbol are preferred; a fact that is linear in one unknown symbol
+    gives it by a division.  Other symbols stay undefined.
     """
     lines: list[wir.SymbolDefinitionLine] = []
     for source, expr in facts:

@@ -23,7 +23,7 @@ def is_symbolic(value: Any) -> bool:
 
 
 def expr_of(value: Any) -> Any:
-    """Return the sympy expression of a symbolic number, with what guards replaced."""
+    """Return the sympy expression of a symbolic number, simplified by guards."""
     return value.node.expr
 
 
@@ -41,10 +41,10 @@ def lower_type(value: Any) -> wir.ValueType:
     """Return the type of an example value: a fake tensor, a number, a list of those.
 
     Raises:
-        DiagnosticError: WIR604, a value that no type expresses.
+        DiagnosticError: WIR604, no type expresses the value, such as a sparse tensor.
     """
     if isinstance(value, torch.Tensor):
-        return lower_tensor_type(value)
+        return _lower_tensor_type(value)
     if isinstance(value, torch.SymBool | bool):
         return wir.ScalarType(wir.DType.BOOL)
     if isinstance(value, torch.SymInt | int):
@@ -58,12 +58,7 @@ def lower_type(value: Any) -> wir.ValueType:
     raise _unsupported(f"a value of type {type(value).__name__}")
 
 
-def lower_tensor_type(value: torch.Tensor) -> wir.TensorType:
-    """Return the type of a strided tensor.
-
-    Raises:
-        DiagnosticError: WIR604, a tensor that is not strided or of a dtype without name.
-    """
+def _lower_tensor_type(value: torch.Tensor) -> wir.TensorType:
     if value.layout is not torch.strided:
         raise _unsupported(f"a tensor of layout {value.layout}")
     if is_traceable_wrapper_subclass(value):

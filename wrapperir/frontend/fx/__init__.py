@@ -12,10 +12,11 @@ __all__ = ["Lowered", "lower_graph_module"]
 def lower_graph_module(module: GraphModule) -> Lowered:
     """Return the program of a graph, and the tensors that its module holds.
 
-    A graph of the FX emitter that nothing has changed gives just the program that it was
-    built of.  Any other graph is read node by node: operators as ``torch.ops`` has them,
+    An unchanged graph of the FX emitter gives exactly the program that it was built from.
+     Any other graph is read node by node: operators as ``torch.ops`` has them,
     ``torch.empty_strided`` and ``torch.as_strided``, arithmetic, Triton kernels, control
-    flow, and what the FX emitter calls.  So is what Inductor's FX backend makes.
+    flow, and the functions of ``wrapperir.fx``.  Graphs of Inductor's FX backend are read
+    in this way too.
 
     Values are of the types that ``node.meta["val"]`` has.  An input is taken to begin
     where its example begins: ``as_strided`` counts from the start of a storage.  Memory

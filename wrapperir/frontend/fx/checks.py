@@ -108,7 +108,7 @@ def _append(scope: GraphScope, line: _Check, message: str | None, added: str) ->
 
 
 def _given(node: torch.fx.Node, names: tuple[str, ...]) -> list[Any]:
-    """Return a call's arguments in order; what is left out is ``None``."""
+    """Return a call's arguments in order, ``None`` for a missing one."""
     given = dict(zip(names, node.args, strict=False)) | node.kwargs
     return [given.get(name) for name in names]
 

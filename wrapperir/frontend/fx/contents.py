@@ -18,7 +18,7 @@ def settle_accesses(program: wir.Program, inferred: Set[str]) -> wir.Program:
 
     A kernel may write only a part of its argument.  So a written argument is read_write
     where its memory has contents, and write where it has none.  Calls that differ in this
-    call two definitions.
+    have different definitions.
     """
     settled = _Settled(inferred, {line.name: line for line in program.definitions})
     for line in program.definitions:
@@ -59,7 +59,7 @@ class _Settled:
             names = {access.name for access in effects.accesses if access.writes}
             if effects.blocks:
                 names.clear()
-                # All blocks of a line are given the same.
+                # All blocks of a line have the same operands.
                 operands = effects.blocks[0].operands
                 line = rewrite_blocks(line, partial(self._block, operands, names))
             if isinstance(line, wir.KernelCallLine):
@@ -115,9 +115,9 @@ class _Settled:
 
 
 def recover_workspaces(program: wir.Program) -> wir.Program:
-    """Return a program in which memory that is zeroed after its allocation is a workspace.
+    """Return the program with memory that is zeroed after its allocation as workspaces.
 
-    Nodes do not tell which other memory is a workspace, such as a tensor that the module
+    Nodes do not tell that other memory is a workspace, such as a tensor that the module
     keeps.  Choices that are given such memory no longer ask for a workspace.
     """
     found = evolve(program, lines=_zeroed(program.lines))

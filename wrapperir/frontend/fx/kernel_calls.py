@@ -151,7 +151,7 @@ def _unreadable(message: str, hint: str) -> DiagnosticError:
 
 
 def _grid(scope: GraphScope, node: torch.fx.Node) -> tuple[wir.Expr, ...]:
-    """Return the grid of the first config, the one that a program launches."""
+    """Return the grid of the first config, which a program launches."""
     grids: Any = node.kwargs["grid"]
     if callable(grids[0]):
         raise _unreadable("a launch grid is a function", "give the grid as numbers")

@@ -20,8 +20,8 @@ def lower_launch(
 ) -> tuple[wir.KernelDefinitionLine, Mapping[str, wir.Expr]]:
     """Return a kernel with the grid of a call, and the arguments that this adds.
 
-    ``arguments`` are those of the scalar parameters.  The kernel's own grid is kept if it
-    has the same value.  Otherwise arguments in the expression are replaced by their
+    ``arguments`` has the values of the scalar parameters.  The kernel's own grid is kept if
+    it has the same value.  Otherwise arguments in the expression are replaced by their
     parameters; an extent that still has other symbols becomes a parameter itself.
     """
     own = (*definition.grid, 1, 1, 1)[:3]

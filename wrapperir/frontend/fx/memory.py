@@ -38,7 +38,7 @@ def lower_empty(scope: GraphScope, node: torch.fx.Node) -> None:
 def lower_aligned(scope: GraphScope, node: torch.fx.Node) -> None:
     """Append an allocation with an alignment.
 
-    What a module keeps is viewed where it begins, since no line looks at its address.
+    Memory that a module keeps is viewed from its start: no line depends on its address.
 
     Raises:
         DiagnosticError: WIR602, the memory is used otherwise too.
@@ -143,9 +143,9 @@ def _view(
 
 
 def lower_retyped(scope: GraphScope, node: torch.fx.Node) -> bool:
-    """Append a view in another dtype; return whether it is one of plain layout.
+    """Append a view in another dtype; return whether a view can express it.
 
-    Where elements have another number of bytes, that is a list without gaps.
+    If the size of elements changes, it can for one dimension without gaps.
     """
     source, type = tensor_argument(scope, node.args[0])
     dtype: Any = node.args[1]

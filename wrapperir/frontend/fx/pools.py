@@ -17,9 +17,9 @@ from wrapperir.verify import verify
 def recover_pools(program: wir.Program) -> wir.Program:
     """Return the program with pools for the memory that it only makes views of, and frees.
 
-    A view of a pool is then memory of its own, which other memory in the pool does not
-    depend on.  Where that is not so, as where views overlap, the memory stays as it is.
-    Frees that the program lacks come last, as other names are used after this.
+    Each view of a pool becomes a placement, whose bytes no other live placement has.  If
+    views overlap, the memory stays as it is.  Missing frees are inserted last, since the
+    rewriting changes which names are used.
 
     Before::
 
@@ -82,7 +82,7 @@ class _PoolScope:
     def _line(
         self, line: wir.BodyLine, found: Mapping[str, str], at: int
     ) -> wir.BodyLine | None:
-        """Return a line with pools; ``None`` for one that no program with pools needs.
+        """Return a line with pools; ``None`` for a line that pools make redundant.
 
         Lines of other kinds than these name no pool: :func:`_pools` saw to that.
         """
@@ -285,9 +285,7 @@ def _difference(whole: wir.Expr, part: wir.Expr) -> wir.Expr:
 
 
 def _bytes(type: wir.TensorType) -> wir.Expr:
-    if type.stride == wir.contiguous_stride(
-        type.size
-    ):  # one product, which others may equal
+    if type.stride == wir.contiguous_stride(type.size):  # one product, equal to others
         return wir.mul(wir.product(type.size), type.dtype.itemsize)
     return wir.mul(wir.storage_extent(type), type.dtype.itemsize)
 
@@ -304,8 +302,8 @@ def _is_within(begin: wir.Expr, size: wir.Expr, part: _PlacedPart) -> bool:
 def keep_last_frees(program: wir.Program) -> wir.Program:
     """Return the program without the frees that are not the last use of an owned name.
 
-    A graph may use a value after its free, where something changed it, and may have two
-    nodes of one name.  What is left without a free is for ``insert_frees``.
+    A changed graph may use a value after its free, and may have two nodes of one name.
+    ``insert_frees`` then adds the missing frees.
     """
     inputs = {input.name for input in program.inputs}
     return evolve(program, lines=_kept(program.lines, program.outputs, inputs))

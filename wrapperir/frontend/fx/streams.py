@@ -16,7 +16,7 @@ from wrapperir.fx import stream_functions
 
 
 def on_current_stream(scope: GraphScope, line: wir.BodyLine) -> wir.BodyLine:
-    """Return a line as one that is launched on the stream that is current."""
+    """Return a line with the current stream of its device."""
     if not isinstance(line, wir.ExternKernelLine | wir.KernelCallLine):
         return line
     for stream in reversed(shared_of(scope).current):

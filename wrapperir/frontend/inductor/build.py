@@ -95,7 +95,7 @@ def _finished_definitions(session: "Session") -> tuple[wir.DefinitionLine, ...]:
 
 
 def _input_type(value: Any, offset: wir.Expr) -> wir.ValueType:
-    """Return the type of a graph input, which begins at ``offset`` in its storage."""
+    """Return the type of a graph input with a storage offset."""
     if isinstance(value, ir.TensorBox):
         return layout_type(value.get_layout(), offset=offset)
     if isinstance(value, sympy.Basic | int | float):
@@ -306,8 +306,7 @@ def _lower_block(
     subgraph is a block of its own, with names of its own.
     """
     session = outer.session
-    subgraph = session.subgraphs[name]
-    graph: Any = subgraph.graph
+    lines, graph = session.subgraphs[name]
     use = session.used[name] = session.used.get(name, -1) + 1
     scope = BlockScope(session, graph, nested=True, suffix=f"_{use}" if use else "")
     scope.symbols = set(outer.symbols)
@@ -324,7 +323,7 @@ def _lower_block(
     for symbol in _input_symbols(scope, {n: v for n, v in inputs.items() if n in lent}):
         scope.append(symbol)
     with V.set_graph_handler(graph):
-        lower_lines(scope, subgraph.lines)
+        lower_lines(scope, lines)
         results = _own_results(scope, _lower_outputs(scope, graph.graph_outputs))
     _free_rest(scope, results)
     session.mutated |= scope.mutated & graph.constants.keys()

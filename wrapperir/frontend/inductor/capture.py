@@ -4,7 +4,7 @@ import contextlib
 import copy
 import functools
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -56,7 +56,7 @@ _CONFIG: dict[str, Any] = {
 
 
 def own_settings() -> contextlib.AbstractContextManager[None]:
-    """Have Inductor not do what a program leaves to passes or emitters.
+    """Turn off what passes or emitters do instead of Inductor.
 
     ``compile_fx`` reads some of these before it hands a graph on for compilation.
     """
@@ -99,7 +99,7 @@ def compile_graph(
     example_inputs: Sequence[Any],
     compile: "Callable[[Lowered, bool], Loaded]",
 ) -> Callable[..., Any]:
-    """Compile a graph that Dynamo traced; return what Dynamo calls instead.
+    """Compile a graph that Dynamo traced; return the callable that replaces it.
 
     ``compile`` turns each program into a callable; it is given whether the program is a
     backward.  A training graph gives a forward and a backward program, the backward
@@ -109,12 +109,17 @@ def compile_graph(
         DiagnosticError: the graph has something that a program cannot express, or
             ``compile`` raised it.
     """
-    with functorch_config.patch(FUNCTORCH), own_settings():
-        compiled: Any = compile_fx(
-            graph,
-            list(example_inputs),
-            inner_compile=functools.partial(compile_inner, compile),
-        )
+    return _compile(graph, example_inputs, functools.partial(compile_inner, compile), {})
+
+
+def _compile(
+    graph: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    inner: Callable[..., Any],
+    settings: dict[str, Any],
+) -> Callable[..., Any]:
+    with functorch_config.patch(FUNCTORCH), own_settings(), config.patch(settings):
+        compiled: Any = compile_fx(graph, list(inputs), inner_compile=inner)
     function: Callable[..., Any] = compiled
     return function
 
@@ -155,12 +160,12 @@ def capture(
 ) -> list[Lowered]:
     """Return the programs that Inductor makes of a function or module.
 
-    The function is run once on ``example_inputs``, by PyTorch itself, so that every
-    graph is reached: it writes what it writes.  With ``training`` the sum of its results
-    is then propagated back, which accumulates gradients.  No kernel is compiled.
+    PyTorch itself runs the function once on ``example_inputs``, with all its effects, so
+    that every graph is reached.  With ``training`` the sum of its results is then
+    propagated back, which accumulates gradients.  No kernel is compiled.
 
     Args:
-        function: what ``torch.compile`` accepts.
+        function: a function or module that ``torch.compile`` accepts.
         example_inputs: its positional arguments.
         cpu_backend: ``"triton"`` has Inductor write Triton for CPU tensors, with no GPU
             needed; the default is as Inductor is configured.
@@ -170,50 +175,28 @@ def capture(
         DiagnosticError: a graph has something that a program cannot express.
     """
     captured: list[Lowered] = []
+    # For these graphs alone: the functions that they run may compile too.
+    settings: dict[str, Any] = {} if cpu_backend is None else {"cpu_backend": cpu_backend}
+
+    def keep(lowered: Lowered, backward: bool) -> "Loaded":
+        captured.append(lowered)
+        return lambda args: ()
+
+    def inner(graph: torch.fx.GraphModule, inputs: Sequence[Any], **kwargs: Any) -> Any:
+        # Inductor's passes change the graph; its constants are real tensors.
+        with unset_fake_temporarily():
+            original = copy.deepcopy(graph)
+        with config.patch(settings):
+            compile_inner(keep, graph, inputs, **kwargs)
+        return MockFXGraphCacheOutput(lambda args: original(*args))
 
     def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        return compile_captured(graph, inputs, captured.append, settings)
+        return _compile(graph, inputs, inner, settings)
 
-    settings = {} if cpu_backend is None else {"cpu_backend": cpu_backend}
     compiled: Callable[..., Any] = torch.compile(function, backend=backend)
     with contextlib.nullcontext() if training else torch.no_grad():
         _run(compiled, example_inputs)
     return captured
-
-
-def compile_captured(
-    graph: torch.fx.GraphModule,
-    example_inputs: list[Any],
-    found: Callable[[Lowered], None],
-    settings: Mapping[str, object],
-) -> Callable[..., Any]:
-    """Compile as :func:`compile_graph` does, but run the traced graphs themselves.
-
-    ``settings`` are Inductor's, for these graphs alone: what they run may compile too.
-    """
-
-    def inner(gm: torch.fx.GraphModule, inputs: Sequence[Any], **kwargs: Any) -> Any:
-        # Inductor's passes change the graph; its constants are real tensors.
-        with unset_fake_temporarily():
-            original = copy.deepcopy(gm)
-
-        def keep(lowered: Lowered, backward: bool) -> "Loaded":
-            found(lowered)
-            return lambda args: ()
-
-        with config.patch(chosen):
-            compile_inner(keep, gm, inputs, **kwargs)
-
-        def run(args: list[Any]) -> Any:
-            return original(*args)
-
-        return MockFXGraphCacheOutput(run)
-
-    chosen = dict(settings)
-    with functorch_config.patch(FUNCTORCH), own_settings(), config.patch(chosen):
-        compiled: Any = compile_fx(graph, example_inputs, inner_compile=inner)
-    function: Callable[..., Any] = compiled
-    return function
 
 
 def _run(compiled: Callable[..., Any], inputs: Sequence[Any]) -> None:

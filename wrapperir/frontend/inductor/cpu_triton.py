@@ -18,8 +18,7 @@ from wrapperir.ir import Access
 def triton_for_cpu() -> Generator[None]:
     """Let Inductor write Triton for CPU tensors, where it is configured to.
 
-    Only where no GPU is there does it set a driver of Triton's, and then it puts the
-    one that was active back.
+    Without a GPU it sets a driver of Triton's, and restores the active one at the end.
     """
     if config.cpu_backend != "triton" or torch.cuda.is_available():
         yield
@@ -28,7 +27,7 @@ def triton_for_cpu() -> Generator[None]:
     from triton.runtime import driver
 
     active = driver._active
-    # It answers what Inductor asks while it writes Triton; it cannot launch anything.
+    # Enough for Inductor to write Triton kernels; it cannot launch them.
     stand_in: Any = SimpleNamespace(
         # The target that Inductor itself has most tests for.
         get_current_target=lambda: GPUTarget("cuda", 90, 32),
@@ -44,7 +43,7 @@ def triton_for_cpu() -> Generator[None]:
 
 
 _FIND_ACCESSES: Any = getattr(triton_kernel_wrap, "identify_accessed_tensors", None)
-_FIND_WRITTEN = "identify_mutated_tensors"  # what torch 2.11 has instead
+_FIND_WRITTEN = "identify_mutated_tensors"  # in torch 2.11
 
 
 def written_tensors(
@@ -52,9 +51,9 @@ def written_tensors(
 ) -> dict[str, Access]:
     """Return the access mode of each parameter that a kernel writes.
 
-    ``arguments`` are what a call gives it, with fake tensors; ``descriptors`` is what the
-    call says of tensor descriptors.  No GPU is needed.  Where PyTorch cannot tell, all
-    tensors are read and written.
+    ``arguments`` are those of a call, with fake tensors; ``descriptors`` is the call's
+    metadata of tensor descriptors.  No GPU is needed.  If PyTorch cannot tell, all tensors
+    are read and written.
     """
     # Without a GPU, PyTorch would not know the descriptors among the arguments.
     knows_descriptors = mock.patch.object(

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 def lower_exported(exported: ExportedProgram) -> Lowered:
     """Return the program that Inductor makes of an exported module, and its constants.
 
-    Inputs and outputs are those of the exported module, also the unused ones: the leaves
-    of ``(args, kwargs)`` and of what it returns.  Parameters, buffers and tensors of the
+    Inputs and outputs are those of the exported module, unused ones included: the leaves
+    of ``(args, kwargs)`` and of its result.  Parameters, buffers and tensors of the
     module are constants, with the names of ``state_dict`` as keys; they share its memory.
 
     Raises:
@@ -79,7 +79,7 @@ def _fake_mode(graph: torch.fx.GraphModule) -> FakeTensorMode:
 
 @contextlib.contextmanager
 def _inference(mode: FakeTensorMode) -> Generator[None]:
-    """Enter what ``compile_fx`` sets where it compiles an exported graph."""
+    """Enter the contexts in which ``compile_fx`` compiles an exported graph."""
     settings = functorch_config.patch({**FUNCTORCH, "unlift_effect_tokens": True})
     with contextlib.ExitStack() as stack:
         for scope in (
@@ -114,7 +114,7 @@ def _write_back(traced: torch.fx.GraphModule, mutated: Mapping[str, str]) -> Non
 
 
 def _name_inputs(traced: torch.fx.GraphModule, names: Sequence[str]) -> None:
-    # Inductor names its buffers by target; node names stay, which are the graph's own.
+    # Inductor names its buffers by target; the names of nodes stay.
     placeholders = traced.graph.find_nodes(op="placeholder")
     for node, name in zip(placeholders, names, strict=True):
         node.target = name
@@ -144,7 +144,7 @@ def with_guards(lowered: Lowered, shapes: ShapeEnv | None) -> Lowered:
     known = {line.symbol for line in lowered.program.symbols}
     checks: dict[Any, None] = {}
     for guard in shapes.guards:
-        # Not simplified with what the guards themselves say.
+        # Not simplified by the guards themselves.
         expr: Any = guard.expr.xreplace(shapes.replacements)
         if expr.free_symbols and not shapes.bound_sympy(expr).is_singleton():
             checks[expr] = None

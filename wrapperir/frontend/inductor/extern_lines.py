@@ -36,7 +36,7 @@ def lower_extern_out(scope: BlockScope, line: inductor.ExternKernelOutLine) -> N
 
 
 def lower_extern_alloc(scope: BlockScope, line: inductor.ExternKernelAllocLine) -> None:
-    """Lower a call that returns what it computes.
+    """Lower a call that returns its result.
 
     An operator that returns one tensor defines the name of that tensor, so the call and
     Inductor's line that takes the result out of it become one.
@@ -97,7 +97,7 @@ def lower_multi_output(scope: BlockScope, line: inductor.MultiOutputLine) -> Non
 def lower_node(scope: BlockScope, node: Any) -> None:
     """Lower an operation that Inductor writes as text: a copy, an assert, a mutation."""
     if isinstance(node, ir.AssertScalar):
-        # Not simplified: what it asserts counts as known from here on.
+        # Not simplified: the asserted condition is known to hold from here on.
         condition = scope.resolve(lower_sympy(node.scalar))
         scope.append(wir.AssertScalarLine(condition=condition, message=node.msg))
     elif isinstance(node, ir.DeviceCopy | ir.InplaceCopyFallback):

@@ -71,7 +71,7 @@ _CPP_DTYPES = {name: lower_dtype(dtype) for dtype, name in DTYPE_TO_CPP.items()}
 _ENTRY_HEAD = re.compile(r'extern "C"[^(;{]*\bvoid\b[^(;{]*\bkernel\s*\(')
 _PARAMETER = re.compile(r"(const\s+)?([\w:<>]+)\s*(\*?)\s*(\w+)")
 _PREFIX = re.compile(r'#include\s+"[^"]*/[^"/]*\.h"')
-# No \b before it: the engine then looks for the word itself, which is far faster.
+# Without \b at the start the search is far faster.
 _UPDATED = re.compile(r"atomic_add\w*\(\s*&?\s*(\w+)")
 PREFIX = "#include <torch/csrc/inductor/cpp_prefix.h>"
 
@@ -190,7 +190,7 @@ def _note_access(
         # The kernel may leave a part as it was.
         scope.session.accesses[kernel, position] = wir.Access.READ_WRITE
     elif parameter.access is wir.Access.READ_WRITE and not scope.is_initialized(buffer):
-        # It reads only what it wrote itself.
+        # It reads only elements that it wrote itself.
         scope.session.accesses[kernel, position] = wir.Access.WRITE
 
 

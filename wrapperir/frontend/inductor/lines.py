@@ -72,7 +72,7 @@ def lower_lines(scope: BlockScope, lines: list[Any]) -> None:
     """Lower the lines of one block.
 
     Raises:
-        DiagnosticError: WIR65x names what has no form in a program.
+        DiagnosticError: WIR65x, a line has no form in a program.
     """
     calls: dict[str, Any] = {}
     known = scope.session.multi_kernels.defined

@@ -139,7 +139,7 @@ def lower_multi_call(
 
     Raises:
         DiagnosticError: WIR654, its kernels do not take the same arguments, the
-            configuration picks one that is not there, or a kernel has no definition.
+            configuration picks a missing one, or a kernel has no definition.
     """
     calls = multi.calls(line)
     kernels = [launched(scope, call) for call in calls]
@@ -159,10 +159,10 @@ def lower_multi_call(
 def united_parameters(
     line: wir.MultiKernelLine, definitions: Mapping[str, wir.DefinitionLine]
 ) -> tuple[wir.RuntimeParameter, ...]:
-    """Return the parameters of a multi-kernel: they do what those of any choice do.
+    """Return the parameters of a multi-kernel, with the accesses of all its choices.
 
     Raises:
-        DiagnosticError: WIR654, two choices have other kinds of parameters in one place.
+        DiagnosticError: WIR654, parameters of two choices differ in kind.
     """
     kernels: list[wir.KernelDefinitionLine] = []
     for choice in line.choices:
@@ -183,7 +183,7 @@ def _defined(
 ) -> str:
     """Return the name of the multi-kernel of these kernels; define it if it is new.
 
-    A call of the same multi-kernel may launch them on other grids, which are others'.
+    Calls that launch the kernels on other grids call another multi-kernel.
     """
     names = tuple(dict.fromkeys(kernel.name for kernel in kernels))
     definitions, name = scope.session.definitions, multi.name
@@ -213,9 +213,9 @@ def _defined(
 def _needs(
     multi: CapturedMultiKernel, values: Sequence[Any]
 ) -> Iterator[wir.WorkspaceNeed]:
-    """Yield what all choices need of workspaces, where their counts are numbers.
+    """Yield the workspaces that each choice needs, if their counts are numbers.
 
-    Inductor has merged them: each kernel takes what the greediest of them needs.
+    Inductor has merged them: each kernel is given the largest need of all.
     """
     for workspace in multi.workspaces:
         name = workspace.get_name()

@@ -48,7 +48,7 @@ class BlockScope:
         self._initialized: set[str] = set()
 
     def enter(self, node: Any) -> None:
-        """Give the lines that follow the provenance of one of Inductor's nodes."""
+        """Set the provenance of the following lines to that of an Inductor node."""
         self.at = origins_provenance(node.origins, self.session.facts)
 
     def finish_line(self) -> None:
@@ -59,7 +59,7 @@ class BlockScope:
         self.at = None
 
     def name(self, inductor: str) -> str:
-        """Return the program's name for one of Inductor's."""
+        """Return the program's name for a name of Inductor's."""
         known = self.names.get(inductor)
         return f"{inductor}{self._suffix}" if known is None else known
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
-from attrs import define, field, frozen
+from attrs import define, field
 from torch._inductor import config
 from torch._inductor.codegen.common import FileBackedGraphModule
 
@@ -37,7 +37,7 @@ class CapturedModule(FileBackedGraphModule):
 
     @property
     def __file__(self) -> str:
-        """Path of the program's text, which is written only where it will be copied."""
+        """Path of the program's text, which is written only if Inductor copies it."""
         if not config.trace.enabled:
             return f"<wrapperir program {self.program.name}>"
         if self._file is None:
@@ -58,25 +58,18 @@ class CapturedModule(FileBackedGraphModule):
         return self._loaded(args)
 
 
-@frozen
-class Subgraph:
-    """A subgraph that Inductor has generated: its lines, and the graph they are of."""
-
-    lines: list[Any]
-    graph: "GraphLowering"
-
-
 @define
 class Session:
     """One graph with its subgraphs, from Inductor's lines to a callable.
 
-    ``compile`` turns the program into what Inductor then calls.
+    ``compile`` turns the program into the callable that Inductor uses.
     """
 
     compile: "Callable[[Lowered], Loaded]"
     alignment_asserts: bool
     definitions: dict[str, DefinitionLine] = field(factory=dict[str, DefinitionLine])
-    subgraphs: dict[str, Subgraph] = field(factory=dict[str, Subgraph])
+    subgraphs: "dict[str, tuple[list[Any], GraphLowering]]" = field(factory=dict[str, Any])
+    """Lines of each subgraph that Inductor has generated, and their graph."""
     used: dict[str, int] = field(factory=dict[str, int])
     """Number of blocks made from each subgraph."""
     constants: dict[str, torch.Tensor] = field(factory=dict[str, torch.Tensor])

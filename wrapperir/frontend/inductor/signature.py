@@ -33,9 +33,12 @@ _FIXED = (bool, int, float, str, type(None))
 class ExportedSignature:
     """Inputs and outputs in order, and the tensors that the module holds.
 
-    ``placeholders`` name the graph's, held tensors among them; ``keys`` has the held.
-    An input has the value that the graph was specialised for, else ``None``.  An output
-    is a value that the graph need not return, or ``...`` for one that it returns.
+    Attributes:
+        placeholders: names of the graph's inputs, held tensors included.
+        keys: key of each held tensor, by the name of its input.
+        tensors: held tensors by key.
+        inputs: name and example of each input of the exported module.
+        outputs: a fixed value, or ``...`` for one that the graph computes.
     """
 
     placeholders: list[str] = field(factory=list[str])
@@ -52,18 +55,16 @@ class ExportedSignature:
         """
         own, tensors = _beside(lowered, self.tensors)
         program = bind_constants(own, self.keys)
-        taken = {input.name: input for input in program.inputs}
-        fixed = [(name, value) for name, value in self.inputs if name not in taken]
+        inputs = {input.name: input for input in program.inputs}
+        fixed = [(name, value) for name, value in self.inputs if name not in inputs]
+        for name, value in fixed:
+            type = NO_VALUE if isinstance(value, str) else lower_type(value)
+            inputs[name] = wir.Input(name=name, type=type)
         returned = iter(program.outputs)
         outputs = [next(returned) if value is ... else value for value in self.outputs]
         program = evolve(
             program,
-            inputs=tuple(
-                taken[name]
-                if name in taken
-                else wir.Input(name=name, type=_fixed_type(value))
-                for name, value in self.inputs
-            ),
+            inputs=tuple(inputs[name] for name, _ in self.inputs),
             symbols=(*program.symbols, *_fixed_symbols(fixed)),
             lines=(*_float_checks(fixed), *program.lines),
             outputs=cast(tuple[wir.Argument, ...], tuple(outputs)),
@@ -94,10 +95,6 @@ def _float_checks(fixed: list[tuple[str, Any]]) -> Iterator[wir.AssertScalarLine
             yield wir.AssertScalarLine(condition=condition, message=message)
 
 
-def _fixed_type(value: Any) -> Any:
-    return NO_VALUE if isinstance(value, str) else lower_type(value)
-
-
 def _beside(
     lowered: Lowered, held: dict[str, torch.Tensor]
 ) -> tuple[Any, dict[str, torch.Tensor]]:
@@ -115,13 +112,13 @@ def _beside(
 def plain_graph(
     exported: ExportedProgram,
 ) -> tuple[torch.fx.GraphModule, ExportedSignature]:
-    """Return the graph with all it needs as inputs, and what to make of its program.
+    """Return the graph with held tensors as inputs, and the signature of its program.
 
-    Values that it was specialised for are neither taken nor returned, and what it says it
-    has mutated is written.
+    The graph neither takes nor returns values that it was specialised for, and it writes
+    the new values of inputs itself.
 
     Raises:
-        DiagnosticError: WIR605, the signature has what a program cannot carry.
+        DiagnosticError: WIR605, the signature has a part that a program cannot have.
     """
     signature = ExportedSignature()
     graph = torch.fx.Graph()
@@ -152,7 +149,7 @@ def plain_graph(
 
 
 def _place(tensor: torch.Tensor) -> tuple[object, ...]:
-    """Return what tensors have in common that are one, such as weights that are tied."""
+    """Return a key that tensors with the same memory share, such as tied weights."""
     if tensor.layout is not torch.strided or tensor.numel() == 0:
         return (id(tensor),)
     return (tensor.data_ptr(), tensor.dtype, tensor.size(), tensor.stride(), tensor.device)
@@ -175,7 +172,8 @@ def _take(
 def _new_name(name: str, signature: ExportedSignature) -> str:
     """Return a name that neither an input nor anything of Inductor's has.
 
-    Inductor numbers what it names; what is exported begins names of held tensors so.
+    Inductor's names have numbers, except that exported names of held tensors have
+    prefixes such as ``p_``.
     """
     taken = {*signature.placeholders, *(given for given, _ in signature.inputs)}
     if re.search(r"\d|^_", name) and not re.match(r"[pbc]_|(kw)?args_", name):
@@ -217,9 +215,9 @@ _FOR_INPUTS = (wir.FreeLine, wir.AssertSizeStrideLine)
 def bind_constants(program: wir.Program, keys: Mapping[str, str]) -> wir.Program:
     """Return the program with the inputs that ``keys`` names as constants of those keys.
 
-    They are constants in the order of ``keys``, before those that the program has.  An
-    input that is written is a constant that is.  Lines that free them go, and those that
-    check their size and stride: constants are checked where they are loaded.
+    They come first among the constants, in the order of ``keys``.  A mutated input becomes
+    a mutated constant.  Lines that free them or check their size and stride are removed:
+    constants are checked where they are loaded.
 
     Raises:
         DiagnosticError: WIR605, a size or place of such an input is not fixed.

@@ -122,7 +122,7 @@ def input_places(graph: Any) -> dict[str, Place]:
             continue
         offset: wir.Expr = lower_size(offsets[name])
         known = places.get(name)
-        # What is only returned, AOTAutograd makes anew from what the caller gave.
+        # AOTAutograd remakes returned views from the caller's tensors.
         read = any(user.op != "output" for user in node.users)
         if not isinstance(offset, int):
             places[name] = Place(offset)

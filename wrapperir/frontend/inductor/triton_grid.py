@@ -50,7 +50,7 @@ def lower_grid(meta: Mapping[str, Any], blocks: frozenset[str]) -> Grid:
 def _folded(rows: wir.Expr) -> tuple[wir.Expr, wir.Expr]:
     """Return y and z for more rows than y can count."""
     layers = wir.ceildiv(rows, get_max_y_grid())
-    # Without rows there are no layers, and a division by zero is to be avoided.
+    # Without rows there are no layers: the divisor must not be zero.
     return wir.ceildiv(rows, wir.maximum(layers, 1)), layers
 
 
@@ -136,7 +136,7 @@ _STRATEGIES: dict[str, Callable[[_Sizes], Grid]] = {
 def given_grid(values: Sequence[Any], sizes: Mapping[str, wir.Expr]) -> Grid:
     """Return a grid that a call gives, as numbers, sympy's expressions or their text.
 
-    ``sizes`` has what stands in the kernel for the sizes that the numbers are made of.
+    ``sizes`` has the parameter of the kernel for each symbol of the numbers.
 
     Raises:
         DiagnosticError: WIR654, the kernel is not given a size that its grid depends on.
@@ -161,7 +161,7 @@ def grid_of_configs(
     """Return the grid of a kernel that has one for each of its configs.
 
     Each of ``grids`` has the numbers as :func:`given_grid` takes them (``python``) and the
-    values of the config that they are for; which config it is, the values tell.
+    values of their config.  The values tell the configs apart.
 
     Raises:
         DiagnosticError: WIR654, the kernel is not given a size that a grid depends on, or

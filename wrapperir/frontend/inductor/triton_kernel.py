@@ -170,7 +170,7 @@ def launch_grid(
 
 
 def grid_arguments(call: KernelCallLine) -> Sequence[str]:
-    """Return the names of a call's last arguments, those that are the launch grid's."""
+    """Return the names of a call's last arguments, the launch grid."""
     names: Sequence[str] = (call.inductor_meta or {}).get("extra_launcher_args", ())
     return names
 
@@ -180,7 +180,7 @@ def runtime_values(
 ) -> list[Any]:
     """Return a call's arguments for runtime parameters, without the grid's.
 
-    Inductor leaves out constexpr parameters but passes a number for one that is None.
+    Inductor leaves out constexpr parameters, but passes a number for a None.
     """
     values = list(call.call_args)
     values = values[: len(values) - len(grid_arguments(call))]
@@ -299,7 +299,7 @@ _SIGNATURE = re.compile(r"tensordesc<(\w+)\[(\d+(?:, ?\d+)*)\]>")
 def descriptor_signature(kind: str) -> tuple[str, tuple[int, ...]] | None:
     """Return Triton's name of the dtype and the block, of a parameter's type for Triton.
 
-    ``None`` where the type is that of no descriptor.
+    ``None`` for another type.
     """
     found = _SIGNATURE.fullmatch(kind)
     if found is None:

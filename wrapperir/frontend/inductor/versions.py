@@ -1,8 +1,8 @@
 """Differences between the releases of Inductor that the adapter supports.
 
-It is tested with 2.13.  2.11 writes checks of sizes as text, those of inputs before
-everything else, has no call that writes several outputs and no results that are objects,
-and does not know where in its storage an input begins.
+It is tested with 2.13.  2.11 writes checks of sizes as text, and those of inputs before
+all other lines.  It has no call that writes several outputs, no results that are objects,
+and no storage offsets of inputs.
 """
 
 import inspect

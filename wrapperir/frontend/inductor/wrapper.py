@@ -1,8 +1,8 @@
 """Inductor's wrapper code generator, with text replaced by structured lines.
 
-Inductor schedules and plans as ever and leaves its lines in ``lines``; what it would
-write as text instead is recorded with the node it comes from.  Text that no record
-stands for is refused: it is neither pasted nor dropped.
+Inductor schedules and plans as always and leaves its lines in ``lines``.  Where it would
+write text instead, a record of the node is appended.  Text without a record is refused: it
+is neither pasted nor dropped.
 """
 
 import re
@@ -22,7 +22,6 @@ from wrapperir.frontend.inductor import versions
 from wrapperir.frontend.inductor.build import lower_branch, lower_invoke, lower_loop
 from wrapperir.frontend.inductor.extern_lines import lower_node
 from wrapperir.frontend.inductor.lines import RecordLine
-from wrapperir.frontend.inductor.session import Subgraph
 from wrapperir.frontend.inductor.symbol_lines import (
     lower_alignment,
     lower_not_nan,
@@ -91,10 +90,10 @@ class CaptureWrapper(inductor.PythonWrapperCodegen):
     # Text that records replace.
 
     def writeline(self, line: Any) -> None:
-        """Append a line; text becomes the record of the node that writes it.
+        """Append a line; for text, append a record of the current node.
 
         Raises:
-            DiagnosticError: WIR650, text that no record stands for.
+            DiagnosticError: WIR650, there is no record for the text.
         """
         if isinstance(line, inductor.WrapperLine | LineContext):
             lines: list[Any] = self.lines
@@ -219,8 +218,7 @@ class CaptureWrapper(inductor.PythonWrapperCodegen):
         """Record nothing: a kernel's parameter says that it takes a descriptor.
 
         Raises:
-            DiagnosticError: WIR651, it is one of the API that came before
-                ``TensorDescriptor``.
+            DiagnosticError: WIR651, it belongs to the API before ``TensorDescriptor``.
         """
         if not isinstance(desc, ir.TMADescriptorStable):
             message = (
@@ -229,7 +227,7 @@ class CaptureWrapper(inductor.PythonWrapperCodegen):
             raise Code.INDUCTOR_LINE.error(message)
 
     def define_user_defined_triton_kernel(self, *args: Any, **kwargs: Any) -> Any:
-        """Define a kernel of the user's, and note which parameters it writes."""
+        """Define a kernel of the user's, and note the parameters that it writes."""
         defined = super().define_user_defined_triton_kernel(*args, **kwargs)
         node = _current_node()
         written = {buffer.get_name() for buffer in node.mutable_args}
@@ -279,7 +277,7 @@ class CaptureWrapper(inductor.PythonWrapperCodegen):
     def _generate(self, is_inference: bool) -> Any:
         self.run_wrapper_ir_passes(is_inference)
         if isinstance(self, inductor.SubgraphPythonWrapperCodegen):
-            self.session.subgraphs[str(V.graph.name)] = Subgraph(self.lines, V.graph)
+            self.session.subgraphs[str(V.graph.name)] = self.lines, V.graph
             return None, None
         return self.session.finish(self), None
 
