@@ -3,7 +3,6 @@
 from typing import Any
 
 import torch
-from attrs import evolve
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
@@ -11,7 +10,12 @@ from wrapperir import ir as wir
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.aten.arguments import lower_argument
-from wrapperir.frontend.aten.graph import add_constant, lower_given, lower_nodes
+from wrapperir.frontend.aten.graph import (
+    add_constant,
+    finished_program,
+    lower_given,
+    lower_nodes,
+)
 from wrapperir.frontend.aten.scope import GraphScope, Poison, Shared
 from wrapperir.frontend.aten.signature import (
     HELD,
@@ -42,30 +46,14 @@ def lower_exported(exported: ExportedProgram) -> Lowered:
     """
     shared = Shared(exported.range_constraints)  # pyright: ignore
     scope = GraphScope(shared, exported.graph_module)
-    inputs, symbols = _lower_inputs(scope, exported)
+    _lower_inputs(scope, exported)
     lower_nodes(scope, exported.graph.nodes)
     outputs = _lower_outputs(scope, exported)
-    if shared.diagnostics:
-        raise DiagnosticError(*shared.diagnostics)
-    program = wir.Program(
-        inputs=tuple(
-            wir.Input(name=name, type=type, mutated=name in scope.written)
-            for name, type in inputs
-        ),
-        symbols=tuple(symbols),
-        constants=tuple(
-            evolve(constant, mutated=constant.name in scope.written)
-            for constant in shared.constants
-        ),
-        lines=tuple(scope.lines),
-        outputs=outputs,
-    )
+    program = finished_program(scope, outputs)
     return Lowered(insert_frees(program), shared.tensors)
 
 
-def _lower_inputs(
-    scope: GraphScope, exported: ExportedProgram
-) -> tuple[list[tuple[str, wir.ValueType]], list[wir.SymbolDefinitionLine]]:
+def _lower_inputs(scope: GraphScope, exported: ExportedProgram) -> None:
     placeholders = exported.graph.find_nodes(op="placeholder")
     specs = exported.graph_signature.input_specs
     given: list[torch.fx.Node] = []
@@ -81,7 +69,7 @@ def _lower_inputs(
                 raise unsupported(f"input {node.name} is a {spec.kind.name}")
         except DiagnosticError as error:
             scope.poison(node, *error.diagnostics)
-    return lower_given(scope, given)
+    lower_given(scope, given)
 
 
 def _lower_outputs(

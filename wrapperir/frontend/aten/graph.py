@@ -17,18 +17,14 @@ from wrapperir.frontend.aten.symbols import define_symbols, value_facts
 from wrapperir.frontend.aten.values import NO_VALUE, SCALARS
 
 
-def lower_given(
-    scope: GraphScope, given: list[torch.fx.Node]
-) -> tuple[list[tuple[str, wir.ValueType]], list[wir.SymbolDefinitionLine]]:
+def lower_given(scope: GraphScope, given: list[torch.fx.Node]) -> None:
     """Declare the inputs that nodes stand for, once the symbols they bring are defined.
 
-    Return each input's name and type, and the definitions of the symbols.  Inputs
-    without a type are added to the diagnostics.
+    Inputs without a type are added to the diagnostics.
     """
     names = {node: scope.new_name(node.name) for node in given}
     facts = [value_facts(name, node.meta["val"]) for node, name in names.items()]
     symbols = define_symbols(scope, list(itertools.chain.from_iterable(facts)))
-    inputs: list[tuple[str, wir.ValueType]] = []
     for node, name in names.items():
         value = node.meta["val"]
         try:
@@ -36,7 +32,7 @@ def lower_given(
         except DiagnosticError as error:
             scope.poison(node, *error.diagnostics)
             continue
-        inputs.append((name, type))
+        scope.shared.inputs.append(wir.Input(name=name, type=type))
         scope.declare_root(name, type)
         if isinstance(value, bool | int):
             # The graph was specialised for this value.
@@ -53,7 +49,7 @@ def lower_given(
             scope.values[node] = value
         else:
             scope.values[node] = wir.BufferRef(name)
-    return inputs, symbols
+    scope.shared.input_symbols.extend(symbols)
 
 
 def lower_nodes(scope: GraphScope, nodes: Iterable[torch.fx.Node]) -> None:
@@ -138,3 +134,21 @@ def add_constant(scope: GraphScope, key: str, name: str, tensor: torch.Tensor) -
     scope.shared.constants.append(wir.ConstantInput(name=chosen, type=type, key=unique))
     scope.shared.tensors[unique] = tensor.detach()
     return chosen
+
+
+def finished_program(scope: GraphScope, outputs: tuple[wir.Argument, ...]) -> wir.Program:
+    """Return the program of a graph whose nodes have been lowered.
+
+    Raises:
+        DiagnosticError: all that was reported of inputs and nodes.
+    """
+    shared, written = scope.shared, scope.written
+    if shared.diagnostics:
+        raise DiagnosticError(*shared.diagnostics)
+    return wir.Program(
+        inputs=tuple(evolve(x, mutated=x.name in written) for x in shared.inputs),
+        symbols=tuple(shared.input_symbols),
+        constants=tuple(evolve(x, mutated=x.name in written) for x in shared.constants),
+        lines=tuple(scope.lines),
+        outputs=outputs,
+    )

@@ -39,7 +39,7 @@ Lowering: TypeAlias = Union[wir.Argument, Elements, Poison]
 
 @define(eq=False)
 class Shared:
-    """State that all graphs of a program share: names, constants, ranges, diagnostics.
+    """State that all graphs of a program share: names, inputs, constants, diagnostics.
 
     ``ranges`` maps sympy symbols to torch's value ranges.  ``dialect``, where there is
     one, is asked first for each node, and says whether it lowered it.
@@ -49,6 +49,10 @@ class Shared:
     dialect: "Callable[[GraphScope, torch.fx.Node], bool] | None" = None
     names: set[str] = field(factory=set[str])
     symbols: set[str] = field(factory=set[str])
+    inputs: list[wir.Input] = field(factory=list[wir.Input])
+    input_symbols: list[wir.SymbolDefinitionLine] = field(
+        factory=list[wir.SymbolDefinitionLine]
+    )
     constants: list[wir.ConstantInput] = field(factory=list[wir.ConstantInput])
     tensors: dict[str, torch.Tensor] = field(factory=dict[str, torch.Tensor])
     diagnostics: list[Diagnostic] = field(factory=list[Diagnostic])

@@ -12,7 +12,7 @@ from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.aten.arguments import lower_argument
-from wrapperir.frontend.aten.graph import lower_given, lower_nodes
+from wrapperir.frontend.aten.graph import finished_program, lower_given, lower_nodes
 from wrapperir.frontend.aten.scope import GraphScope, Poison
 from wrapperir.frontend.aten.values import is_symbolic
 from wrapperir.frontend.fx.contents import recover_workspaces, settle_accesses
@@ -33,26 +33,13 @@ def lower_structure(module: GraphModule) -> Lowered:
     keys = {} if header is None else {held.name: held.key for held in header.constants}
     shared = FxShared(_ranges(module), lower_in_dialect, known=known, keys=keys)
     scope = GraphScope(shared, module)
-    given = _placeholders(scope, module)
-    inputs, symbols = lower_given(scope, given)
+    lower_given(scope, _placeholders(scope, module))
     lower_nodes(scope, module.graph.nodes)
     outputs = _outputs(scope, module)
-    if shared.diagnostics:
-        raise DiagnosticError(*shared.diagnostics)
-    program = wir.Program(
+    program = evolve(
+        finished_program(scope, outputs),
         name="main" if header is None else header.name,
-        inputs=tuple(
-            wir.Input(name=name, type=type, mutated=name in scope.written)
-            for name, type in inputs
-        ),
-        symbols=tuple(symbols),
-        constants=tuple(
-            evolve(constant, mutated=constant.name in scope.written)
-            for constant in shared.constants
-        ),
         definitions=tuple(shared.definitions.values()),
-        lines=tuple(scope.lines),
-        outputs=outputs,
     )
     settled = settle_accesses(keep_last_frees(program), shared.inferred)
     return Lowered(recover_workspaces(recover_pools(settled)), shared.tensors)
