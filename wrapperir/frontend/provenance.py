@@ -21,9 +21,9 @@ _WRAPPERIR, _TORCH = (
 
 
 def user_location(stack_trace: object) -> SourceLocation | None:
-    """Return the place of the innermost frame that is neither torch's nor this package's.
+    """Return the place of the innermost frame outside torch and this package.
 
-    Where there is none, as for a module of torch that is lowered by itself, it is the
+    Without such a frame, as for a module of torch that is lowered by itself, it is the
     innermost frame in torch; ``None`` if there are no frames.
     """
     if not isinstance(stack_trace, str):
@@ -47,7 +47,7 @@ def node_provenance(node: torch.fx.Node) -> Provenance:
     """Return the node's name, original operator and place in the user's source.
 
     The name is preceded by the path of the module it ran in, as in ``layers.0.fc/mm``.
-    A node that the FX emitter made came from where its line came from.
+    A node of the FX emitter has the provenance of its line.
     """
     known = node.meta.get("provenance")
     if isinstance(known, Provenance):

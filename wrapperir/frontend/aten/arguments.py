@@ -64,7 +64,7 @@ def view(
     type: wir.TensorType,
     provenance: wir.Provenance,
 ) -> str:
-    """Return the name of a view of ``source``: its own where the type is the same.
+    """Return the name of a view of ``source``, or ``source`` if the type is the same.
 
     A view of a tensor with another layout than the example's would read other elements,
     so tensors from a caller or an operator are checked before their first view.
@@ -82,7 +82,7 @@ def append_view(
     type: wir.TensorType,
     provenance: wir.Provenance,
 ) -> str:
-    """Append a view of a laid out tensor, and return its name."""
+    """Append a view of a tensor of known layout, and return its name."""
     result = scope.new_name(name)
     scope.declare(result, type, (source,))
     scope.laid_out.add(result)

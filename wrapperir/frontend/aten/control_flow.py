@@ -139,7 +139,7 @@ def _is_poisoned(scope: GraphScope, output: torch.fx.Node) -> bool:
 def _carried(
     scope: GraphScope, node: Any, argument: wir.KernelArgument, type: wir.ValueType
 ) -> wir.KernelArgument:
-    """Return a carried operand, copied where it does not start its storage."""
+    """Return a carried operand, copied if it has a storage offset."""
     if isinstance(argument, wir.BufferRef) and _is_moved(scope, argument, type):
         return _append_copy(scope, node, argument.name)
     return argument
@@ -150,7 +150,7 @@ def _results(
 ) -> tuple[tuple[wir.Result, ...], list[wir.BodyLine]]:
     """Name the results; return them and the definitions of the symbols they bring.
 
-    With ``at_start``, they begin at the start of their storages.
+    With ``at_start``, they have no storage offset.
     """
     value = node.meta["val"]
     leaves = leaves_of(value)
@@ -193,7 +193,7 @@ def _placeholders_of(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
 def _lower_operands(
     scope: GraphScope, values: Any, graphs: Sequence[torch.fx.GraphModule]
 ) -> list[_Operand]:
-    """Return the operands of graphs; numbers that the graphs see anyway are marked."""
+    """Return the operands of graphs; mark numbers that the graphs see anyway."""
     parameters = [_placeholders_of(graph) for graph in graphs]
     operands: list[_Operand] = []
     for index, value in enumerate(values):
@@ -223,7 +223,7 @@ def _lower_block(
     operands: Sequence[_Operand],
     types: Sequence[wir.ValueType] = (),
 ) -> wir.Block:
-    """Lower a graph; results that differ from ``types`` are copied to be of those."""
+    """Lower a graph; copy results whose types differ from ``types``."""
     scope = outer.nested(module)
     parameters: list[wir.BlockParameter] = []
     given: dict[str, str] = {}
@@ -273,7 +273,7 @@ def _block_results(
 
 
 def _is_moved(scope: GraphScope, value: wir.BufferRef, type: wir.ValueType | None) -> bool:
-    """Say whether a tensor has another offset than a type."""
+    """Say whether the storage offsets of a tensor and a type differ."""
     own = scope.types[value.name]
     if not isinstance(own, wir.TensorType) or not isinstance(type, wir.TensorType):
         return False
@@ -281,7 +281,7 @@ def _is_moved(scope: GraphScope, value: wir.BufferRef, type: wir.ValueType | Non
 
 
 def _append_copy(scope: GraphScope, node: torch.fx.Node, source: str) -> wir.BufferRef:
-    """Append a copy of a tensor, which then starts a storage of its own."""
+    """Append a copy of a tensor, with a storage of its own."""
     value = node.meta["val"]
     with value.fake_mode:
         type = scope.lower_type(value.clone())

@@ -18,7 +18,7 @@ from wrapperir.frontend.aten.values import NO_VALUE, SCALARS
 
 
 def lower_given(scope: GraphScope, given: list[torch.fx.Node]) -> None:
-    """Declare the inputs that nodes stand for, once the symbols they bring are defined.
+    """Define the symbols of input nodes, then declare the inputs.
 
     Inputs without a type are added to the diagnostics.
     """
@@ -108,7 +108,7 @@ def _is_scalar(node: torch.fx.Node) -> bool:
 
 
 def _lower_attribute(scope: GraphScope, node: torch.fx.Node) -> None:
-    """Lower the use of a tensor that the graph's module holds; graphs are left."""
+    """Lower the use of a tensor that the graph's module holds; ignore graphs."""
     held = scope.held(node)
     if isinstance(held, torch.nn.Module):
         return
@@ -140,7 +140,7 @@ def finished_program(scope: GraphScope, outputs: tuple[wir.Argument, ...]) -> wi
     """Return the program of a graph whose nodes have been lowered.
 
     Raises:
-        DiagnosticError: all that was reported of inputs and nodes.
+        DiagnosticError: inputs or nodes were reported.
     """
     shared, written = scope.shared, scope.written
     if shared.diagnostics:

@@ -100,7 +100,7 @@ def _condition(scope: GraphScope, value: Any) -> wir.Expr:
 
 
 def _lower_range(scope: GraphScope, node: torch.fx.Node) -> None:
-    """Check the bounds that the symbol's own range does not have."""
+    """Append checks of the bounds of a size."""
     scope.values[node] = None
     value = lower_argument(scope, node.args[0])
     assert value is not None
@@ -151,10 +151,10 @@ def _lower_views(scope: GraphScope, node: torch.fx.Node, operator: OpOverload) -
 def _view_type(
     scope: GraphScope, name: str, source: torch.Tensor, result: torch.Tensor, leaf: Any
 ) -> wir.TensorType:
-    """Return the type of ``leaf``, a view of ``name``, that begins where ``result`` does.
+    """Return the type of ``leaf``, a view of ``name``, with the offset of ``result``.
 
-    ``result`` is the view of the example ``source``, which may begin elsewhere in its
-    storage than ``name`` does in its own.
+    ``result`` is the view of the example ``source``, whose storage offset may differ from
+    that of ``name``.
     """
     type, own = scope.lower_type(leaf), scope.types[name]
     assert isinstance(type, wir.TensorType)
@@ -246,7 +246,7 @@ def append_results(
     line: wir.ExternKernelLine,
     sources: tuple[str, ...],
 ) -> None:
-    """Append a call that returns a value, and definitions of the symbols it brings."""
+    """Append a call that returns a value, and definitions of the symbols in its type."""
     value = node.meta["val"]
     result = scope.new_name(node.name)
     leaves = leaves_of(value)

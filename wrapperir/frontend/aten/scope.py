@@ -41,8 +41,8 @@ Lowering: TypeAlias = Union[wir.Argument, Elements, Poison]
 class Shared:
     """State that all graphs of a program share: names, inputs, constants, diagnostics.
 
-    ``ranges`` maps sympy symbols to torch's value ranges.  ``dialect``, where there is
-    one, is asked first for each node, and says whether it lowered it.
+    ``ranges`` maps sympy symbols to torch's value ranges.  ``dialect``, if
+    given, is asked first to lower each node, and returns whether it did.
     """
 
     ranges: Mapping[Any, Any]
@@ -79,7 +79,7 @@ class GraphScope:
         written: roots that are written.
         laid_out: names whose size and stride are known to be as declared.
         visible: symbols that are defined.
-        renamed: expression of each symbol that the graph calls by another name.
+        renamed: expression of each symbol that has another name in the graph.
     """
 
     shared: Shared
@@ -94,13 +94,13 @@ class GraphScope:
     renamed: dict[str, wir.Expr] = field(factory=dict[str, wir.Expr])
 
     def nested(self, owner: torch.nn.Module) -> "GraphScope":
-        """Return the scope of a block: it sees the symbols, and no name."""
+        """Return the scope of a block, which sees the symbols but no names."""
         return GraphScope(
             self.shared, owner, visible=set(self.visible), renamed=dict(self.renamed)
         )
 
     def declare(self, name: str, type: wir.ValueType, sources: Iterable[str] = ()) -> None:
-        """Note a value's type and that it may have the memory of ``sources``."""
+        """Note a value's type, and that it may alias ``sources``."""
         self.types[name] = type
         self.roots[name] = frozenset().union(*(self.roots[s] for s in sources))
 
@@ -122,7 +122,7 @@ class GraphScope:
         self.values[node] = Poison()
 
     def new_name(self, name: str) -> str:
-        """Return a name for a value that no other value of the program has."""
+        """Return a new name for a value."""
         return take(self.shared.names, name)
 
     def write(self, name: str) -> None:
@@ -144,7 +144,7 @@ class GraphScope:
         return type
 
     def lower_scalar(self, value: Any) -> wir.Expr:
-        """Return a number or a symbolic one.
+        """Return the expression of a plain or symbolic number.
 
         Raises:
             DiagnosticError: WIR604, a symbol is not defined; WIR600.

@@ -31,9 +31,9 @@ def written_arguments(operator: OpOverload, node: torch.fx.Node) -> list[Any]:
 
 
 def returned_arguments(operator: OpOverload, node: torch.fx.Node) -> list[Any]:
-    """Return for each result the node it is identical to, as ``add_`` returns its self.
+    """Return the argument that each result is, as ``add_`` returns its self.
 
-    The list is empty where some result is not a written argument.
+    The list is empty if a result is not a written argument.
     """
     schema = schema_of(operator)
     given = given_arguments(schema, node.args, node.kwargs)

@@ -1,4 +1,4 @@
-"""Definitions of the symbols that inputs and results bring."""
+"""Definitions of the symbols in the types of inputs and results."""
 
 from typing import Any, TypeAlias
 
@@ -62,7 +62,7 @@ def define_symbols(scope: GraphScope, facts: list[Fact]) -> list[wir.SymbolDefin
 
 
 def _plain_symbol(expr: Any) -> Any:
-    """Return the symbol that ``expr`` is, or that is 1 where the condition holds."""
+    """Return the symbol that ``expr`` is, or that ``expr`` compares with 1."""
     if expr.is_Symbol:
         return expr
     if expr.func.__name__ == "Equality" and expr.lhs.is_Symbol and expr.rhs == 1:

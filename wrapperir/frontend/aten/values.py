@@ -33,7 +33,7 @@ def original_expr_of(value: Any) -> Any:
 
 
 def leaves_of(value: Any) -> list[Any]:
-    """Return the elements of a list or tuple, or the one value that is neither."""
+    """Return the elements of a list or tuple; of another value, the value alone."""
     return list(value) if isinstance(value, tuple | list) else [value]  # pyright: ignore
 
 
@@ -93,7 +93,7 @@ def lower_device(device: torch.device | None) -> wir.Device:
 
 
 def lower_constant(value: Any, code: Code = Code.UNSUPPORTED_ARGUMENT) -> wir.Argument:
-    """Return the argument for a value that no graph computes.
+    """Return the argument for a constant.
 
     Raises:
         DiagnosticError: ``code``, the value has no form as an argument.

@@ -1,4 +1,4 @@
-"""Lowering of FX graphs: the FX emitter's, Inductor's, and any of ATen operators."""
+"""Lowering of FX graphs: of the FX emitter, of Inductor, and of ATen operators."""
 
 from torch.fx import GraphModule
 
@@ -18,8 +18,8 @@ def lower_graph_module(module: GraphModule) -> Lowered:
     flow, and the functions of ``wrapperir.fx``.  Graphs of Inductor's FX backend are read
     in this way too.
 
-    Values are of the types that ``node.meta["val"]`` has.  An input is taken to begin
-    where its example begins: ``as_strided`` counts from the start of a storage.  Memory
+    Values have the types of ``node.meta["val"]``.  An input has the storage offset of its
+    example: ``as_strided`` counts from the start of a storage.  Memory
     that the graph does not free is freed after its last use.
 
     Raises:

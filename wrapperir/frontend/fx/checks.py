@@ -1,4 +1,4 @@
-"""Asserts of a graph."""
+"""Lowering of asserts."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Lowering of the nodes that exported graphs do not have."""
+"""Lowering of the nodes that only FX graphs have, not exported ones."""
 
 import functools
 import operator
@@ -52,7 +52,7 @@ Handler = Callable[[GraphScope, torch.fx.Node], None]
 
 
 def _lower_nothing(scope: GraphScope, node: torch.fx.Node) -> None:
-    """Append nothing: the node only keeps other nodes from being removed as dead."""
+    """Append nothing: the node only keeps others from being removed as dead."""
 
 
 _FUNCTIONS: Mapping[Any, Handler] = {
@@ -78,7 +78,7 @@ _OPERATORS: Mapping[str, Handler] = {
 
 
 def lower_in_dialect(scope: GraphScope, node: torch.fx.Node) -> bool:
-    """Lower a node that exported graphs do not have; return whether it is one.
+    """Lower a node that only FX graphs have; return whether it is such a node.
 
     Raises:
         DiagnosticError: WIR602 to WIR607, the node has no form in a program.

@@ -1,4 +1,4 @@
-"""Graphs that nothing has changed since the FX emitter built them."""
+"""Unchanged graphs of the FX emitter."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,10 +18,10 @@ from wrapperir.fx import GraphBuilder, GraphParts, recorded_program, triton_defi
 
 
 def lower_exactly(module: GraphModule) -> Lowered | None:
-    """Return the program that a graph was built from; ``None`` if the graph was changed.
+    """Return the program that a graph was built from; ``None`` for a changed graph.
 
-    The FX emitter builds the graph of the program in the metadata once more; both graphs
-    must be the same.
+    The FX emitter builds the graph of the program in the metadata again, and both graphs
+    are compared.
     """
     program = recorded_program(module)
     parts = None if program is None else _built_graph(program)
@@ -102,7 +102,7 @@ def _is_same_kernel(
 
 
 def _same(own: Any, theirs: Any, twins: dict[Node, Node]) -> bool:
-    """Compare arguments: a number is another of the same type, a node its twin."""
+    """Compare arguments: numbers by type and value, nodes as twins."""
     if isinstance(own, Node):
         return twins.get(own) is theirs
     if isinstance(own, list | tuple) and isinstance(theirs, list | tuple):

@@ -1,4 +1,4 @@
-"""Calls of kernels and multi-kernels: ``torch.ops.wrapperir`` and Triton's operator."""
+"""Lowering of calls of kernels and multi-kernels, Triton kernels included."""
 
 # Triton and PyTorch's wrapper of it carry no types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -107,7 +107,7 @@ def _unknown(key: str) -> DiagnosticError:
 
 
 def lower_triton_call(scope: GraphScope, node: torch.fx.Node) -> None:
-    """Append the call of a Triton kernel, and the kernel's definition where it is new.
+    """Append the call of a Triton kernel, and the kernel's definition if it is new.
 
     Raises:
         DiagnosticError: WIR607, the kernel has no form in a program.

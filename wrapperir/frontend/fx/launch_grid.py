@@ -18,7 +18,7 @@ def lower_launch(
     arguments: Mapping[str, wir.Expr],
     grid: tuple[wir.Expr, ...],
 ) -> tuple[wir.KernelDefinitionLine, Mapping[str, wir.Expr]]:
-    """Return a kernel with the grid of a call, and the arguments that this adds.
+    """Return a kernel with the grid of a call, and the arguments for new parameters.
 
     ``arguments`` has the values of the scalar parameters.  The kernel's own grid is kept if
     it has the same value.  Otherwise arguments in the expression are replaced by their

@@ -1,4 +1,4 @@
-"""Memory: allocations, views and frees."""
+"""Lowering of allocations, views and frees."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +24,7 @@ _GIVEN = frozenset({"dtype", "device", "pin_memory"})
 
 
 def lower_empty(scope: GraphScope, node: torch.fx.Node) -> None:
-    """Append an allocation; memory that is only aligned is allocated with that alignment.
+    """Append an allocation, unless the only user aligns it and so allocates it.
 
     Raises:
         DiagnosticError: WIR603, an argument; WIR604, a dtype that cannot be expressed.

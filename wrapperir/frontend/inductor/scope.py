@@ -102,7 +102,7 @@ class BlockScope:
         return name
 
     def reuse(self, result: str, source: str, type: wir.TensorType) -> None:
-        """Append a reuse; a view and a free if the source is borrowed."""
+        """Append a reuse, or a view and a free if the source is borrowed."""
         if source in self.borrowed:
             self.reinterpret(result, source, type)
             self.mutated.add(source)

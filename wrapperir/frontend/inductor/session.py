@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 class CapturedModule(FileBackedGraphModule):
-    """Stand-in for the Python module that Inductor would generate: ``call`` and a file.
+    """Replacement of the Python module that Inductor generates: ``call`` and a file.
 
-    Inductor accepts only its own classes here, hence the base class, which is not used.
+    Inductor accepts only its own classes here, hence the unused base class.
     """
 
     def __init__(self, program: Program, loaded: "Loaded") -> None:
@@ -85,7 +85,7 @@ class Session:
     temporaries: int = 0
 
     def temporary(self, prefix: str) -> str:
-        """Return a name that no line of Inductor's has."""
+        """Return a new name, which no line of Inductor has."""
         self.temporaries += 1
         return f"{prefix}{self.temporaries - 1}"
 

@@ -1,5 +1,5 @@
 # fx says little of its types.
-"""Signature of an exported program, where it differs from the graph Inductor compiles."""
+"""Signatures of exported programs: held tensors, fixed inputs, returned constants."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -51,7 +51,7 @@ class ExportedSignature:
         """Return the program of the graph with the inputs and outputs of the signature.
 
         Raises:
-            DiagnosticError: WIR605, the place of a held tensor is not fixed.
+            DiagnosticError: WIR605, the offset of a held tensor is not fixed.
         """
         own, tensors = _beside(lowered, self.tensors)
         program = bind_constants(own, self.keys)
@@ -73,7 +73,7 @@ class ExportedSignature:
 
 
 def _fixed_symbols(fixed: list[tuple[str, Any]]) -> Iterator[wir.SymbolDefinitionLine]:
-    """Yield a symbol for each number; the range of a whole one is the number itself."""
+    """Yield a symbol for each number; the range of an int is that int."""
     for name, value in fixed:
         source, symbol = wir.ValueOf(name), f"{name}_value"
         if isinstance(value, float):
@@ -170,7 +170,7 @@ def _take(
 
 
 def _new_name(name: str, signature: ExportedSignature) -> str:
-    """Return a name that neither an input nor anything of Inductor's has.
+    """Return a name that no input has and that Inductor does not use.
 
     Inductor's names have numbers, except that exported names of held tensors have
     prefixes such as ``p_``.
@@ -213,14 +213,14 @@ _FOR_INPUTS = (wir.FreeLine, wir.AssertSizeStrideLine)
 
 
 def bind_constants(program: wir.Program, keys: Mapping[str, str]) -> wir.Program:
-    """Return the program with the inputs that ``keys`` names as constants of those keys.
+    """Return the program with inputs as constants; ``keys`` has the key of each.
 
     They come first among the constants, in the order of ``keys``.  A mutated input becomes
     a mutated constant.  Lines that free them or check their size and stride are removed:
     constants are checked where they are loaded.
 
     Raises:
-        DiagnosticError: WIR605, a size or place of such an input is not fixed.
+        DiagnosticError: WIR605, a size or offset of such an input is not fixed.
     """
     inputs = {input.name: input for input in program.inputs}
     fixed = {

@@ -1,8 +1,8 @@
-"""Offsets of ``as_strided``, which count from a storage's start, also in torch 2.11.
+"""Offsets of ``as_strided`` from the start of a storage, also in torch 2.11.
 
-That release's Inductor counts them from the first element of the graph's input, so that
-views of an input that begins within its storage are of the wrong memory.  Later ones know
-where each input begins; for it, the FX graph is asked.
+Inductor of that release counts them from the first element of the graph's input, so views
+of an input with a storage offset have the wrong memory.  Later releases record the storage
+offset of each input; for 2.11 the FX graph has it.
 """
 
 import contextlib
@@ -73,7 +73,7 @@ def _counting(stock: Callable[..., Any], thread: int) -> Callable[..., Any]:
 
 
 def _within_input(x: Any, offset: Any) -> Any:
-    """Return an offset into ``x``'s storage as one from the start of the input it views."""
+    """Return an offset in ``x``'s storage, counted from the start of the viewed input."""
     if offset is None:
         # Where x itself begins.
         is_view = isinstance(x.data, ir.BaseView) and x.maybe_get_layout() is not None
@@ -133,7 +133,7 @@ def input_places(graph: Any) -> dict[str, Place]:
 
 
 def _viewed_input(node: torch.fx.Node) -> str | None:
-    """Return the input that a chain of views begins with; ``None`` if none does."""
+    """Return the input at the start of a chain of views, or ``None``."""
     source: Any = node
     while source.op == "call_function":
         if not getattr(source.target, "is_view", False):
@@ -147,8 +147,8 @@ def place_symbols(
 ) -> list[wir.SymbolDefinitionLine]:
     """Return the symbols that name storage offsets of inputs, unless an input gives them.
 
-    Nothing guards an offset that Inductor assumed: if views are read at it, the range of
-    its symbol does.
+    No guard checks an offset that Inductor assumed.  If views are read at it, the range of
+    its symbol checks it.
     """
     found: list[wir.SymbolDefinitionLine] = []
     for name, place in places.items():

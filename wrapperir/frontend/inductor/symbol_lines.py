@@ -43,7 +43,7 @@ def define_symbol(
 
 
 def lower_dynamic_scalar(scope: BlockScope, line: inductor.DynamicScalarLine) -> None:
-    """Lower ``.item()``; an item that a size divides is checked to be a multiple."""
+    """Lower ``.item()``; check that a divided item is a multiple of its divisor."""
     node = line.node
     item = wir.ItemOf(lower_buffer(scope, node.inputs[0]))
     match tuple(node.keypath):
@@ -68,9 +68,9 @@ def lower_dynamic_scalar(scope: BlockScope, line: inductor.DynamicScalarLine) ->
 def lower_symbolic_argument(scope: BlockScope, line: inductor.SymbolicCallArgLine) -> None:
     """Lower a size that is computed once and passed to kernels.
 
-    A launch extent is put in where it is used: each launch has its own.  A precomputed
-    size is a symbol of the program; a nested block, whose numbering is its own, has the
-    expression put in.
+    A launch extent is substituted where it is used: each launch has its own.  A precomputed
+    size is a symbol of the program.  Nested blocks number sizes anew, so there the
+    expression is substituted.
     """
     symbol = line.arg.inner
     expr = scope.resolve(lower_sympy(line.arg.inner_expr))

@@ -20,7 +20,7 @@ Grid: TypeAlias = tuple[wir.Expr, wir.Expr, wir.Expr]
 
 
 class _Sizes:
-    """The names that a grid may use: block sizes that the kernel takes, else one."""
+    """The sizes in a grid: a block size that the kernel does not take is 1."""
 
     def __init__(self, meta: Mapping[str, Any], blocks: frozenset[str]) -> None:
         self.meta = meta
@@ -134,7 +134,7 @@ _STRATEGIES: dict[str, Callable[[_Sizes], Grid]] = {
 
 
 def given_grid(values: Sequence[Any], sizes: Mapping[str, wir.Expr]) -> Grid:
-    """Return a grid that a call gives, as numbers, sympy's expressions or their text.
+    """Return the grid of a call, given as numbers, sympy expressions or their text.
 
     ``sizes`` has the parameter of the kernel for each symbol of the numbers.
 

@@ -42,9 +42,9 @@ def lower_triton_kernel(
 ) -> wir.KernelDefinitionLine:
     """Return the definition of a Triton kernel.
 
-    Inductor's decorator that picks configs, and the imports that it needs, are taken off
-    the source.  ``written`` are the parameters that a kernel of the user's writes; those
-    of Inductor's have names that say so.
+    The source is without Inductor's decorator that picks configs, and its imports.
+    ``written`` are the parameters that a user's kernel writes; for Inductor's kernels, the
+    names of parameters tell.
 
     Raises:
         DiagnosticError: WIR654, the kernel is not as Inductor writes them.
@@ -297,7 +297,7 @@ _SIGNATURE = re.compile(r"tensordesc<(\w+)\[(\d+(?:, ?\d+)*)\]>")
 
 
 def descriptor_signature(kind: str) -> tuple[str, tuple[int, ...]] | None:
-    """Return Triton's name of the dtype and the block, of a parameter's type for Triton.
+    """Return the dtype, by Triton's name, and the block of a descriptor type.
 
     ``None`` for another type.
     """

@@ -1,4 +1,4 @@
-"""Types and arguments: Inductor's layouts, nodes and constants as the program's."""
+"""Types and arguments of a program, from Inductor's layouts, nodes and constants."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -147,5 +147,5 @@ def lower_argument(scope: BlockScope, value: Any) -> wir.Argument:
 
 
 def described(node: Any) -> Any:
-    """Return the tensor that a descriptor is of; any other node as it is."""
+    """Return the tensor of a descriptor node; any other node unchanged."""
     return node.get_tensor() if isinstance(node, ir.TMADescriptorStable) else node

@@ -136,7 +136,7 @@ class CaptureWrapper(inductor.PythonWrapperCodegen):
     def write_assert_size_stride(
         self, name: str, size: Any, stride: Any, op_name: str
     ) -> None:
-        """Record a check; an operator's gives text, so its buffer is asked instead."""
+        """Record a check; for an operator, with the layout of its buffer, not text."""
         if isinstance(size, str):
             self._record_size(name, V.graph.get_buffer(name), op_name)
         else:
@@ -175,7 +175,7 @@ class CaptureWrapper(inductor.PythonWrapperCodegen):
         self._record_node(node)
 
     def codegen_dynamic_select_index(self, node: Any, clamp: bool) -> None:
-        """Record the offset that a select with an unbacked index begins at."""
+        """Record the offset of a select with an unbacked index."""
         index, size = lower_size(node.index), lower_size(node.size)
         position = _where(compare(ExprOp.LT, index, 0), index + size, index)
         if clamp:
@@ -263,7 +263,7 @@ class CaptureWrapper(inductor.PythonWrapperCodegen):
         self._record(lower_loop, while_loop, stack_output)
 
     def codegen_invoke_subgraph(self, invoke_subgraph: ir.InvokeSubgraph) -> None:
-        """Generate the block, unless an earlier call has, then record the call."""
+        """Generate the block, unless an earlier call did, then record the call."""
         self.codegen_subgraph_common(invoke_subgraph.subgraph)
         self._record(lower_invoke, invoke_subgraph)
 
