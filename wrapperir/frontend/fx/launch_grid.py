@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import reduce
 
 from attrs import evolve
 
@@ -89,7 +90,7 @@ def _over_parameters(expr: wir.Expr, parameters: Mapping[wir.Expr, str]) -> wir.
     return wir.Operation(expr.op, tuple(_over_parameters(a, parameters) for a in expr.args))
 
 
-_PAIRED = (wir.ExprOp.ADD, wir.ExprOp.MUL)
+_PAIRED = {wir.ExprOp.ADD: wir.add, wir.ExprOp.MUL: wir.mul}
 
 
 def _folded(expr: wir.Expr) -> wir.Expr:
@@ -97,18 +98,8 @@ def _folded(expr: wir.Expr) -> wir.Expr:
     if not isinstance(expr, wir.Operation):
         return expr
     args = [_folded(arg) for arg in expr.args]
-    if expr.op in _PAIRED and len(args) > 2:
-        total = args[0]
-        for arg in args[1:]:
-            total = _applied(expr.op, (total, arg))
-        return total
-    return _applied(expr.op, tuple(args))
-
-
-def _applied(op: wir.ExprOp, args: tuple[wir.Expr, ...]) -> wir.Expr:
-    if op in _PAIRED and args[-1] == (0 if op is wir.ExprOp.ADD else 1):
-        return args[0]
-    return apply_operation(op, args)
+    paired = _PAIRED.get(expr.op)
+    return reduce(paired, args) if paired else apply_operation(expr.op, args)
 
 
 def _with_parameters(definition: wir.KernelDefinitionLine, names: tuple[str, ...]) -> str:
