@@ -12,10 +12,11 @@ import pytest
 
 from tests.cli.files import SUMS, invoke
 from tests.tuning.costs import Pretended, calling, constant
+from wrapperir import tuning
 from wrapperir.emit import read_artifact
 from wrapperir.ir import MultiKernelLine, Number, Program, RecordedChoice, Symbol
 from wrapperir.text import format_program, parse_json, parse_program
-from wrapperir.tuning import limits, tune
+from wrapperir.tuning import tune
 from wrapperir.tuning.choice_cache import SETTING, fresh_choice_cache
 from wrapperir.tuning.measure import Times
 from wrapperir.tuning.record import parse_record
@@ -236,7 +237,7 @@ def test_ctrl_c_is_status_130_and_keeps_what_was_timed(
     result = invoke("tune", "dynamic.wir", "--samples", "4", "-o", "tuned.wir")
     assert result.exit_code == 130
     assert not Path("tuned.wir").exists()
-    kept = "wrapperir: the times of 2 finished cases are kept for the next run\n"
+    kept = "wrapperir: kept for the next run: the times of 2 finished cases\n"
     assert result.stderr.endswith(f"{kept}wrapperir: interrupted\n")
     asked.clear()
     for arguments in (("--no-cache",), ("--seed", "5", "--symbol", "s0=99999,99998,99997")):
@@ -343,7 +344,7 @@ def test_help_has_examples_and_statuses() -> None:
     assert "Exit status: 0 also where" in text
     said = " ".join(text.split())
     assert "[default: python]" in said
-    assert f"[default: {limits.SAMPLES};" in said
-    assert f"[default: {limits.SECONDS};" in said
+    assert f"[default: {tuning.SAMPLES};" in said
+    assert f"[default: {tuning.SECONDS};" in said
     assert "Times that are kept are taken whatever it is" in said
     assert "tune" in invoke("--help").stdout

@@ -17,9 +17,11 @@ from wrapperir.tuning.report import (
     FailureReport,
     KernelReport,
     TuningReport,
+    chosen_score,
+    score,
+    single_scores,
     totals,
 )
-from wrapperir.tuning.scores import chosen_score, score, single_scores
 
 names = st.text(max_size=12)
 seconds = st.floats(0, 1e6)
@@ -124,8 +126,8 @@ def kernel(data: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "it is no JSON"),
-        ("[" * 100_000, "it is no JSON"),
+        ("", "it is not JSON"),
+        ("[" * 100_000, "it is not JSON"),
         ("[]", r"\[\] is not an object"),
         ("{}", "it lacks 'wrapperir_tuning'"),
         ('{"facts": {}, "kernels": {}}', "it lacks 'wrapperir_tuning'"),
@@ -145,7 +147,7 @@ def kernel(data: dict[str, Any]) -> dict[str, Any]:
         (damaged(lambda d: kernel(d).update(chosen="M")), "not one of the 2 choices"),
         (
             damaged(lambda d: kernel(d).update(chosen="where(K <= 4, 0, 1)")),
-            "it goes by K, of which a case has no value",
+            "it uses K, which a case lacks",
         ),
         (
             damaged(lambda d: kernel(d)["cases"][0].update(microseconds=[1.0])),

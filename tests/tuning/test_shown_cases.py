@@ -6,8 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wrapperir.ir import Expr, ExprOp, Operation, Symbol
-from wrapperir.tuning.report import CaseReport, KernelReport, TuningReport
-from wrapperir.tuning.shown_cases import MOST_CASES, shown_cases
+from wrapperir.tuning.report import (
+    MOST_CASES,
+    CaseReport,
+    KernelReport,
+    TuningReport,
+    shown_cases,
+)
 from wrapperir.tuning.text import format_tuning
 
 

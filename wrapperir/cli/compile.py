@@ -91,6 +91,7 @@ def compile_command(
     """
     from wrapperir.emit.pipeline import find_emitter, prepare_program
     from wrapperir.passes import run_passes
+    from wrapperir.report import counted
 
     chosen = find_emitter(emitter)
     run_passes(Program(), passes)  # refuses a name that is not a pass
@@ -120,14 +121,10 @@ def compile_command(
     lowered = evolve(lowered, program=program)
     write_compiled(lowered, chosen, target, Path(output))
     click.echo(
-        f"{output}: {program.name}: {_counted(len(program.lines), 'line')}, "
-        f"{_counted(len(program.definitions), 'kernel')}, "
-        f"{_counted(len(program.constants), 'constant')}"
+        f"{output}: {program.name}: {counted(len(program.lines), 'line')}, "
+        f"{counted(len(program.definitions), 'kernel')}, "
+        f"{counted(len(program.constants), 'constant')}"
     )
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def check_directory(directory: Path) -> None:

@@ -22,7 +22,7 @@ from wrapperir.cli.progress import Show, counted_stage, stage
 from wrapperir.cli.report import notice, reporting, working_on
 from wrapperir.cli.source import STANDARD_INPUT, format_as, printed, read_source
 from wrapperir.cli.writing import check_output, check_output_directory, write_output
-from wrapperir.tuning.limits import SAMPLES, SECONDS
+from wrapperir.tuning import SAMPLES, SECONDS
 
 if TYPE_CHECKING:
     from wrapperir.tuning.tune import Progress
@@ -137,7 +137,7 @@ def tune_command(
     with stage("loading torch ..."):
         from wrapperir.caching import CacheRefusedError
         from wrapperir.cli.lowering import read_program
-        from wrapperir.report import SymbolValueError
+        from wrapperir.report import SymbolValueError, counted
         from wrapperir.tuning.choice_cache import default_cache
         from wrapperir.tuning.record import RECORD, format_record
         from wrapperir.tuning.text import format_tuning
@@ -175,10 +175,8 @@ def tune_command(
             )
     except KeyboardInterrupt:
         if reached and reached[-1].kept:
-            count = reached[-1].kept
-            cases = "1 finished case" if count == 1 else f"{count} finished cases"
-            are = "is" if count == 1 else "are"
-            notice(f"the times of {cases} {are} kept for the next run")
+            cases = counted(reached[-1].kept, "finished case")
+            notice(f"kept for the next run: the times of {cases}")
         raise
     except SymbolValueError as error:
         raise click.UsageError(str(error)) from None

@@ -4,7 +4,7 @@ from wrapperir.report.build_timeline import build_timeline
 from wrapperir.report.html import format_html
 from wrapperir.report.perfetto import format_perfetto
 from wrapperir.report.symbol_values import SymbolValueError, check_values, choose_values
-from wrapperir.report.text import format_report, visible
+from wrapperir.report.text import counted, format_report, visible
 from wrapperir.report.timeline import MemoryReport
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "build_timeline",
     "check_values",
     "choose_values",
+    "counted",
     "format_html",
     "format_perfetto",
     "format_report",

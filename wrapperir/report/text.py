@@ -32,6 +32,11 @@ def visible(text: str) -> str:
     return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: ``1 case``, ``2 cases``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def format_bytes(count: int) -> str:
     """Return bytes in the largest unit of 1024s that leaves at least one: ``1.5 MiB``.
 
@@ -39,7 +44,7 @@ def format_bytes(count: int) -> str:
     """
     unit = min(max(0, (abs(count).bit_length() - 1) // 10), len(_UNITS) - 1)
     if unit == 0:
-        return "1 byte" if count == 1 else f"{count} bytes"
+        return counted(count, "byte")
     value = count / 1024**unit
     digits = 2 if value < 10 else 1 if value < 100 else 0
     text = f"{value:.{digits}f}"
@@ -72,28 +77,27 @@ def _summary(version: ProgramTimeline, memory: MemoryTimeline) -> Iterator[str]:
 def summary(version: ProgramTimeline, memory: MemoryTimeline) -> list[tuple[str, str]]:
     """Return the figures of one memory, each with its name."""
     bound = memory.lower_bound
+    pieces = counted(memory.allocations, "piece")
     ratio = f", {memory.peak / bound:.3f} of the lower bound" if bound else ""
     where = place(version, memory.peak_line)
     rows = [
         ("peak", f"{_exact(memory.peak)} at {where}{ratio}"),
         ("lower bound", f"{_exact(bound)}, the most that is live at a line"),
-        ("allocations", f"{_pieces(memory.allocations)} of memory from an allocator"),
+        (
+            "allocations",
+            f"{pieces} of memory from an allocator",
+        ),
     ]
     if memory.pools:
         height = memory.pool_height
         count = sum(pool.pool is None for pool in memory.pools)
-        pools = "1 pool" if count == 1 else f"{count} pools"
-        rows.append(("pools", f"{_exact(height)} at most, in {pools}"))
+        rows.append(("pools", f"{_exact(height)} at most, in {counted(count, 'pool')}"))
         rows.append(("in pools", _share(memory)))
     else:
         rows.append(("in pools", "nothing, for there are none"))
     if uncounted := max(memory.uncounted, default=0):
         rows.append(("not counted", f"{_exact(uncounted)} of {UNCOUNTED}"))
     return rows
-
-
-def _pieces(count: int) -> str:
-    return "1 piece" if count == 1 else f"{count} pieces"
 
 
 def _share(memory: MemoryTimeline) -> str:

@@ -1,4 +1,4 @@
-"""The kernel calls of a program, and programs that make one call each."""
+"""The kernel calls of a program, programs of one call each, and the sizes of calls."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
@@ -9,6 +9,7 @@ from wrapperir.ir import (
     Block,
     BodyLine,
     BufferRef,
+    ComputedChoice,
     DefinitionLine,
     Device,
     DType,
@@ -17,11 +18,14 @@ from wrapperir.ir import (
     KernelArgument,
     KernelCallLine,
     KernelDefinitionLine,
+    KernelSize,
     MultiKernelLine,
     Names,
+    Number,
     Operation,
     PlaceLine,
     Program,
+    ScalarParameter,
     ScalarType,
     Symbol,
     SymbolDefinitionLine,
@@ -31,10 +35,11 @@ from wrapperir.ir import (
     ValueOf,
     ValueType,
     ZeroMode,
+    evaluate_int,
     runtime_parameters,
     symbols_in,
 )
-from wrapperir.ir.blocks import blocks_of
+from wrapperir.ir.blocks import blocks_of, walk_lines
 from wrapperir.ir.effects import definitions
 from wrapperir.ir.mentions import type_symbols
 
@@ -79,7 +84,7 @@ def calls_of(program: Program) -> dict[str, tuple[Call, ...]]:
         call = _call(line, known, zeroed)
         if call is not None:
             found.setdefault(line.kernel, {})[call] = None
-    symbols = tuple(symbol_lines(program))
+    symbols = symbol_lines(program)
     return {
         kernel: tuple(_with_symbols(call, symbols) for call in calls)
         for kernel, calls in found.items()
@@ -229,20 +234,10 @@ def _call(
     return Call(line.kernel, tuple(arguments), line.device, zeroed=begin_zero)
 
 
-def symbol_lines(program: Program) -> Iterator[SymbolDefinitionLine]:
-    """Yield the definitions of all symbols, including those in nested blocks."""
-    yield from program.symbols
-    stack = [iter(program.lines)]
-    while stack:
-        for line in stack[-1]:
-            if isinstance(line, SymbolDefinitionLine):
-                yield line
-            blocks = blocks_of(line)
-            if blocks:
-                stack.extend(iter(block.lines) for block in reversed(blocks))
-                break
-        else:
-            stack.pop()
+def symbol_lines(program: Program) -> list[SymbolDefinitionLine]:
+    """Return the definitions of all symbols, including those in nested blocks."""
+    lines = walk_lines((*program.symbols, *program.lines))
+    return [line for line in lines if isinstance(line, SymbolDefinitionLine)]
 
 
 def _with_symbols(call: Call, symbols: Sequence[SymbolDefinitionLine]) -> Call:
@@ -262,3 +257,86 @@ def _mentioned(arguments: Iterable[TensorType | Expr]) -> Iterator[str]:
             yield from type_symbols(argument)
         else:
             yield from symbols_in(argument)
+
+
+def with_sizes(line: MultiKernelLine, calls: Sequence[Call]) -> MultiKernelLine:
+    """Return the multi-kernel with names for all sizes that distinguish its calls.
+
+    These are sizes of tensor arguments that differ between the calls or are known only
+    when the program runs.  A size that always equals a named one gets no name.
+    """
+    named = set(_named(line, calls))
+    taken = {item.name for item in (*line.parameters, *line.sizes)}
+    sizes = list(line.sizes)
+    for at, parameter in enumerate(line.parameters):
+        for dim in range(_rank(calls, at)):
+            column = tuple(_size(call, at, dim) for call in calls)
+            varies = len(set(column)) > 1 or not isinstance(column[0], int)
+            if varies and column not in named:
+                named.add(column)
+                name = f"{parameter.name}_size{dim}"
+                while name in taken:
+                    name += "_"
+                taken.add(name)
+                sizes.append(KernelSize(name, at, dim))
+    return evolve(line, sizes=tuple(sizes))
+
+
+def with_used_sizes(line: MultiKernelLine, tuned: MultiKernelLine) -> MultiKernelLine:
+    """Return a multi-kernel with the policy of ``tuned``, and the sizes that it uses.
+
+    ``tuned`` is the same multi-kernel after :func:`with_sizes`.
+    """
+    used: frozenset[str] = frozenset()
+    if isinstance(tuned.selection, ComputedChoice):
+        used = frozenset(symbols_in(tuned.selection.index))
+    added = (size for size in tuned.sizes[len(line.sizes) :] if size.name in used)
+    return evolve(line, sizes=(*line.sizes, *added), selection=tuned.selection)
+
+
+def values_at(
+    line: MultiKernelLine, call: Call, symbols: Mapping[str, Number]
+) -> dict[str, int]:
+    """Return the sizes and integer scalars of a call, by the multi-kernel's names for them.
+
+    Raises:
+        EvaluationError: one has no value, or not an integer one.
+    """
+    values: dict[str, int] = {}
+    for size in line.sizes:
+        values[size.name] = evaluate_int(_size(call, size.parameter, size.dim), symbols)
+    for parameter, argument in zip(line.parameters, call.arguments, strict=True):
+        if isinstance(parameter, ScalarParameter) and not parameter.dtype.is_float:
+            assert not isinstance(argument, TensorType)
+            values[parameter.name] = evaluate_int(argument, symbols)
+    return values
+
+
+def _named(line: MultiKernelLine, calls: Sequence[Call]) -> Iterator[tuple[Expr, ...]]:
+    """Yield, for each name, its value at each call."""
+    for at, parameter in enumerate(line.parameters):
+        if isinstance(parameter, ScalarParameter) and not parameter.dtype.is_float:
+            yield tuple(_scalar(call, at) for call in calls)
+    for size in line.sizes:
+        yield tuple(_size(call, size.parameter, size.dim) for call in calls)
+
+
+def _rank(calls: Sequence[Call], at: int) -> int:
+    """Return the least rank of an argument over the calls; 0 for a scalar."""
+    ranks = [
+        len(argument.size) if isinstance(argument, TensorType) else 0
+        for argument in (call.arguments[at] for call in calls)
+    ]
+    return min(ranks, default=0)
+
+
+def _size(call: Call, at: int, dim: int) -> Expr:
+    argument = call.arguments[at]
+    assert isinstance(argument, TensorType)
+    return argument.size[dim]
+
+
+def _scalar(call: Call, at: int) -> Expr:
+    argument = call.arguments[at]
+    assert not isinstance(argument, TensorType)
+    return argument

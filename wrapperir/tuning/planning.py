@@ -21,8 +21,8 @@ from wrapperir.ir import (
     TensorType,
     evaluate,
 )
-from wrapperir.tuning.calls import Call, call_program, calls_of
-from wrapperir.tuning.features import values_at, with_sizes
+from wrapperir.passes.split_configs import split_configs_but
+from wrapperir.tuning.calls import Call, call_program, calls_of, values_at, with_sizes
 from wrapperir.tuning.shapes import NotTunableError, Sampling, Values, samples_of
 
 MOST_CALLS = 16
@@ -83,6 +83,69 @@ def plan_kernels(
         for line in program.definitions
         if isinstance(line, MultiKernelLine) and (names is None or line.name in names)
     )
+
+
+@frozen
+class TuningPlan:
+    """The kernels to time, of a program whose kernels are split except ``whole``."""
+
+    kernels: tuple[PlannedKernel, ...]
+    whole: frozenset[str]
+
+    @classmethod
+    def of(
+        cls, program: Program, rules: Rules, names: Collection[str] | None
+    ) -> "TuningPlan":
+        """Plan the kernels; those that need not be split for timing stay whole."""
+        after = split_configs_but(program, ())
+        planned = plan_kernels(after, rules, names)
+        timed = {kernel.line.name for kernel in planned if kernel.calls}
+        whole = kept_whole(program, after, timed)
+        if not whole:
+            return cls(planned, whole)
+        again = {
+            kernel.line.name: kernel
+            for kernel in plan_kernels(split_configs_but(program, whole), rules, names)
+        }
+        # kernels that are whole now stay in the report, which says why
+        return cls(tuple(again.get(k.line.name, k) for k in planned), whole)
+
+
+def _origins(program: Program, after: Program) -> Mapping[str, frozenset[str]]:
+    """Return, for each multi-kernel, the kernels whose configs are its choices, by name.
+
+    ``after`` is the result of :func:`split_configs_but` for the program.
+    """
+    kernels: dict[KernelDefinitionLine, set[str]] = {}
+    for line in program.definitions:
+        if isinstance(line, KernelDefinitionLine) and len(line.configs) > 1:
+            kernels.setdefault(_bare(line), set()).add(line.name)
+    known = {line.name for line in program.definitions}
+    made = {
+        line.name: kernels.get(_bare(line), set[str]())
+        for line in after.definitions
+        if isinstance(line, KernelDefinitionLine) and line.name not in known
+    }
+    return {
+        line.name: frozenset(
+            name for choice in line.choices for name in made.get(choice.kernel, ())
+        )
+        for line in after.definitions
+        if isinstance(line, MultiKernelLine)
+    }
+
+
+def kept_whole(program: Program, after: Program, tuned: Collection[str]) -> frozenset[str]:
+    """Return the kernels that were split for multi-kernels none of which is tuned."""
+    needed: set[str] = set()
+    left: set[str] = set()
+    for name, kernels in _origins(program, after).items():
+        (needed if name in tuned else left).update(kernels)
+    return frozenset(left - needed)
+
+
+def _bare(line: KernelDefinitionLine) -> KernelDefinitionLine:
+    return evolve(line, name="", configs=())
 
 
 def _plan(

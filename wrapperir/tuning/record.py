@@ -1,12 +1,18 @@
-"""The record of tuning as JSON, ``tuning.json`` in artifacts."""
+"""The record of tuning as JSON, ``tuning.json`` in artifacts.
+
+Its objects have the fields of the classes of :mod:`~wrapperir.tuning.report`.
+"""
 
 import json
 import math
 from collections.abc import Callable, Mapping
-from typing import TypeAlias, TypeVar, cast
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeVar, cast
+
+from attrs import asdict, fields_dict
 
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.ir import Expr, ExprOp, Number, Operation, symbols_in
+from wrapperir.ir import Expr, ExprOp, Operation, symbols_in
 from wrapperir.text import format_expr, parse_expr
 from wrapperir.tuning.report import (
     CaseReport,
@@ -20,22 +26,25 @@ RECORD = "tuning.json"
 
 VERSION = 1
 
+_HEADER: Final = "wrapperir_tuning"
+
 T = TypeVar("T")
 
-_Object: TypeAlias = Mapping[str, object]
+_Read: TypeAlias = Callable[[str, object], object]
+"""Returns the value of a field; takes its place in the record, for errors, and its JSON."""
 
 
 def format_record(report: TuningReport) -> str:
     """Return the JSON of a report; equal reports have equal text."""
-    record = {
-        "wrapperir_tuning": VERSION,
-        "program": report.program,
-        "emitter": report.emitter,
-        "seconds": report.seconds,
-        "cache_problem": report.cache_problem,
-        "kernels": [_kernel_form(kernel) for kernel in report.kernels],
-    }
+    record = {_HEADER: VERSION, **asdict(report, value_serializer=_serialized)}
     return json.dumps(record, indent=1, allow_nan=False) + "\n"
+
+
+def _serialized(_owner: object, field: Any, value: Any) -> Any:
+    name = None if field is None else field.name
+    if name == "chosen" and value is not None:
+        return format_expr(value)
+    return dict(value) if name in ("symbols", "values") else value
 
 
 def parse_record(text: str | bytes) -> TuningReport:
@@ -47,188 +56,146 @@ def parse_record(text: str | bytes) -> TuningReport:
     try:
         data: object = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _malformed("", f"it is no JSON: {error}") from None
-    reader = _Reader("", data)
-    version = reader.version()
+        raise _malformed("", f"it is not JSON: {error}") from None
+    found = dict(_object("", data))
+    if _HEADER not in found:
+        raise _malformed("", f"it lacks {_HEADER!r}")
+    version = _whole(_HEADER, found.pop(_HEADER))
     if version != VERSION:
         raise _malformed("", f"its version is {version!r:.50}, not {VERSION}")
-    record = reader.record(
-        "wrapperir_tuning", "program", "emitter", "seconds", "cache_problem", "kernels"
-    )
-    return TuningReport(
-        program=record["program"].text(),
-        emitter=record["emitter"].text(),
-        kernels=record["kernels"].items(_read_kernel),
-        seconds=record["seconds"].seconds(),
-        cache_problem=record["cache_problem"].text(),
-    )
+    return _report(TuningReport, "", found)
 
 
-def _kernel_form(kernel: KernelReport) -> dict[str, object]:
-    return {
-        "kernel": kernel.kernel,
-        "device": kernel.device,
-        "choices": list(kernel.choices),
-        "chosen": None if kernel.chosen is None else format_expr(kernel.chosen),
-        "reason": kernel.reason,
-        "seconds": kernel.seconds,
-        "failures": [
-            {"choice": failure.choice, "reason": failure.reason}
-            for failure in kernel.failures
-        ],
-        "cases": [
-            {
-                "call": case.call,
-                "symbols": dict(case.symbols),
-                "values": dict(case.values),
-                "microseconds": list(case.microseconds),
-                "cached": case.cached,
-            }
-            for case in kernel.cases
-        ],
-    }
+def _report(kind: type[T], place: str, value: object) -> T:
+    """Return a report of a class from an object that has exactly its fields."""
+    found, names = _object(place, value), fields_dict(cast(Any, kind))
+    for name in names:
+        if name not in found:
+            raise _malformed(place, f"it lacks {name!r}")
+    for key in found:
+        if key not in names:
+            raise _malformed(place, f"it has a field {key!r:.50} that is unknown")
+    return kind(**{name: _FIELDS[name](_at(place, name), found[name]) for name in names})
 
 
-class _Reader:
-    """A value of the record, and its place."""
-
-    def __init__(self, place: str, value: object) -> None:
-        self.place = place
-        self.value = value
-
-    def record(self, *keys: str) -> "dict[str, _Reader]":
-        """Return the fields of an object that has exactly these."""
-        found = self._mapping()
-        for key in keys:
-            if key not in found:
-                raise _malformed(self.place, f"it lacks {key!r}")
-        for key in found:
-            if key not in keys:
-                raise _malformed(self.place, f"it has a field {key!r:.50} that is unknown")
-        return {key: self._inner(key, found[key]) for key in keys}
-
-    def version(self) -> int:
-        """Return the version of a record, whatever else it holds."""
-        found = self._mapping()
-        if "wrapperir_tuning" not in found:
-            raise _malformed(self.place, "it lacks 'wrapperir_tuning'")
-        return self._inner("wrapperir_tuning", found["wrapperir_tuning"]).whole()
-
-    def fields(self, read: "Callable[[_Reader], T]") -> tuple[tuple[str, T], ...]:
-        """Return all fields of an object, in order."""
-        return tuple(
-            (key, read(self._inner(key, value))) for key, value in self._mapping().items()
-        )
-
-    def items(self, read: "Callable[[_Reader], T]") -> tuple[T, ...]:
-        """Return the items of an array."""
-        value = self.value
-        if not isinstance(value, list):
-            raise self.wrong("an array")
-        items = cast("list[object]", value)
-        return tuple(read(self._inner(str(at), item)) for at, item in enumerate(items))
-
-    def text(self) -> str:
-        if not isinstance(self.value, str):
-            raise self.wrong("a string")
-        return self.value
-
-    def flag(self) -> bool:
-        if not isinstance(self.value, bool):
-            raise self.wrong("true or false")
-        return self.value
-
-    def whole(self) -> int:
-        if not isinstance(self.value, int) or isinstance(self.value, bool):
-            raise self.wrong("a whole number")
-        return self.value
-
-    def number(self) -> Number:
-        if not isinstance(self.value, int | float) or not math.isfinite(self.value):
-            raise self.wrong("a number")
-        return self.value
-
-    def seconds(self) -> float:
-        if isinstance(self.value, bool) or self.number() < 0:
-            raise self.wrong("a length of time")
-        return float(self.number())
-
-    def time(self) -> float | None:
-        return None if self.value is None else self.seconds()
-
-    def wrong(self, wanted: str) -> DiagnosticError:
-        return _malformed(self.place, f"{self.value!r:.50} is not {wanted}")
-
-    def _mapping(self) -> _Object:
-        value = self.value
-        if not isinstance(value, dict):
-            raise self.wrong("an object")
-        return cast(_Object, value)
-
-    def _inner(self, key: str, value: object) -> "_Reader":
-        return _Reader(f"{self.place}/{key}" if self.place else key, value)
+def _kernel(place: str, value: object) -> KernelReport:
+    kernel = _report(KernelReport, place, value)
+    choices = len(kernel.choices)
+    for at, case in enumerate(kernel.cases):
+        if len(case.microseconds) != choices:
+            problem = f"it has {len(case.microseconds)} times of {choices} choices"
+            raise _malformed(f"{place}/cases/{at}/microseconds", problem)
+    if kernel.chosen is not None:
+        _check_chosen(f"{place}/chosen", kernel.chosen, kernel)
+    return kernel
 
 
-def _read_kernel(reader: _Reader) -> KernelReport:
-    fields = reader.record(
-        *("kernel", "device", "choices", "chosen", "reason", "seconds", "failures"),
-        "cases",
-    )
-    choices = fields["choices"].items(_Reader.text)
-    cases = fields["cases"].items(lambda case: _read_case(case, len(choices)))
-    chosen = fields["chosen"]
-    return KernelReport(
-        kernel=fields["kernel"].text(),
-        choices=choices,
-        chosen=None if chosen.value is None else _read_chosen(chosen, len(choices), cases),
-        device=fields["device"].text(),
-        reason=fields["reason"].text(),
-        cases=cases,
-        failures=fields["failures"].items(_read_failure),
-        seconds=fields["seconds"].seconds(),
-    )
-
-
-def _read_case(reader: _Reader, choices: int) -> CaseReport:
-    fields = reader.record("call", "symbols", "values", "microseconds", "cached")
-    times = fields["microseconds"].items(_Reader.time)
-    if len(times) != choices:
-        place = fields["microseconds"].place
-        raise _malformed(place, f"it has {len(times)} times of {choices} choices")
-    return CaseReport(
-        call=fields["call"].whole(),
-        symbols=fields["symbols"].fields(_Reader.number),
-        values=fields["values"].fields(_Reader.whole),
-        microseconds=times,
-        cached=fields["cached"].flag(),
-    )
-
-
-def _read_failure(reader: _Reader) -> FailureReport:
-    fields = reader.record("choice", "reason")
-    return FailureReport(choice=fields["choice"].text(), reason=fields["reason"].text())
-
-
-def _read_chosen(reader: _Reader, choices: int, cases: tuple[CaseReport, ...]) -> Expr:
-    try:
-        chosen = parse_expr(reader.text())
-    except DiagnosticError as error:
-        raise _malformed(reader.place, error.diagnostics[0].message) from None
+def _check_chosen(place: str, chosen: Expr, kernel: KernelReport) -> None:
+    choices = len(kernel.choices)
     if not _leads_to_choices(chosen, choices):
-        message = f"it is not one of the {choices} choices, or where(...) of two such"
-        raise _malformed(reader.place, message)
-    for case in cases:
+        problem = f"it is not one of the {choices} choices, or where(...) of two such"
+        raise _malformed(place, problem)
+    for case in kernel.cases:
         unknown = set(symbols_in(chosen)) - {name for name, _ in case.values}
         if unknown:
-            message = f"it goes by {min(unknown)}, of which a case has no value"
-            raise _malformed(reader.place, message)
-    return chosen
+            raise _malformed(place, f"it uses {min(unknown)}, which a case lacks")
 
 
 def _leads_to_choices(tree: Expr, choices: int) -> bool:
     if isinstance(tree, Operation) and tree.op is ExprOp.WHERE:
         return all(_leads_to_choices(branch, choices) for branch in tree.args[1:])
     return isinstance(tree, int) and 0 <= tree < choices
+
+
+def _exactly(kind: type[T], wanted: str) -> Callable[[str, object], T]:
+    def read(place: str, value: object) -> T:
+        if type(value) is not kind:
+            raise _wrong(place, value, wanted)
+        return value
+
+    return read
+
+
+_text = _exactly(str, "a string")
+_flag = _exactly(bool, "true or false")
+_whole = _exactly(int, "a whole number")
+
+
+def _number(place: str, value: object) -> int | float:
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        raise _wrong(place, value, "a number")
+    return value
+
+
+def _seconds(place: str, value: object) -> float:
+    if isinstance(value, bool) or _number(place, value) < 0:
+        raise _wrong(place, value, "a length of time")
+    return float(_number(place, value))
+
+
+def _time(place: str, value: object) -> float | None:
+    return None if value is None else _seconds(place, value)
+
+
+def _expression(place: str, value: object) -> Expr | None:
+    if value is None:
+        return None
+    try:
+        return parse_expr(_text(place, value))
+    except DiagnosticError as error:
+        if error.diagnostics[0].code is Code.INVALID_TUNING:
+            raise
+        raise _malformed(place, error.diagnostics[0].message) from None
+
+
+def _object(place: str, value: object) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise _wrong(place, value, "an object")
+    return cast(Mapping[str, object], value)
+
+
+def _array(read: _Read) -> _Read:
+    def read_all(place: str, value: object) -> tuple[object, ...]:
+        if not isinstance(value, list):
+            raise _wrong(place, value, "an array")
+        items = cast(list[object], value)
+        return tuple(read(_at(place, str(at)), item) for at, item in enumerate(items))
+
+    return read_all
+
+
+def _pairs(read: _Read) -> _Read:
+    def read_all(place: str, value: object) -> tuple[tuple[str, object], ...]:
+        found = _object(place, value)
+        return tuple((key, read(_at(place, key), item)) for key, item in found.items())
+
+    return read_all
+
+
+_FIELDS: Mapping[str, _Read] = {
+    **dict.fromkeys(("program", "emitter", "cache_problem", "kernel", "device"), _text),
+    **dict.fromkeys(("reason", "choice"), _text),
+    "cached": _flag,
+    "call": _whole,
+    "seconds": _seconds,
+    "chosen": _expression,
+    "choices": _array(_text),
+    "microseconds": _array(_time),
+    "kernels": _array(_kernel),
+    "cases": _array(partial(_report, CaseReport)),
+    "failures": _array(partial(_report, FailureReport)),
+    "symbols": _pairs(_number),
+    "values": _pairs(_whole),
+}
+"""How each field is read; a name has one meaning in all classes."""
+
+
+def _at(place: str, key: str) -> str:
+    return f"{place}/{key}" if place else key
+
+
+def _wrong(place: str, value: object, wanted: str) -> DiagnosticError:
+    return _malformed(place, f"{value!r:.50} is not {wanted}")
 
 
 def _malformed(place: str, problem: str) -> DiagnosticError:

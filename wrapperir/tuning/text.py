@@ -4,11 +4,17 @@ import math
 from collections.abc import Iterator, Sequence
 
 from wrapperir.ir import Expr, ExprOp, Operation
-from wrapperir.report import visible
+from wrapperir.report import counted, visible
 from wrapperir.text import format_expr
-from wrapperir.tuning.report import CaseReport, KernelReport, TuningReport
-from wrapperir.tuning.scores import Score, chosen_score, single_scores
-from wrapperir.tuning.shown_cases import shown_cases
+from wrapperir.tuning.report import (
+    CaseReport,
+    KernelReport,
+    Score,
+    TuningReport,
+    chosen_score,
+    shown_cases,
+    single_scores,
+)
 
 
 def format_tuning(report: TuningReport) -> str:
@@ -26,7 +32,7 @@ def _lines(report: TuningReport) -> Iterator[str]:
         yield from _kernel(kernel)
     yield ""
     known = f", {report.cached} of them known before" if report.cached else ""
-    yield f"in all {_counted(report.cases, 'case')}{known}; {report.seconds:.2f} s"
+    yield f"in all {counted(report.cases, 'case')}{known}; {report.seconds:.2f} s"
 
 
 def _kernel(kernel: KernelReport) -> Iterator[str]:
@@ -50,7 +56,7 @@ def _kernel(kernel: KernelReport) -> Iterator[str]:
     cached = sum(case.cached for case in kernel.cases)
     if kernel.cases:
         known = f", {cached} of them known before" if cached else ""
-        yield f"  {_counted(len(kernel.cases), 'case')}{known}; {kernel.seconds:.2f} s"
+        yield f"  {counted(len(kernel.cases), 'case')}{known}; {kernel.seconds:.2f} s"
 
 
 def _tree(tree: Expr, names: Sequence[str], indent: str) -> Iterator[str]:
@@ -82,7 +88,7 @@ def _ratios(kernel: KernelReport, names: Sequence[str]) -> Iterator[str]:
     if isinstance(kernel.chosen, Operation):
         rows.append(("as chosen", *_scored(chosen), ""))
     for at, (name, single) in enumerate(zip(names, singles, strict=True)):
-        rows.append((f"{at} {name}", *_scored(single), _counted(best[at], "case")))
+        rows.append((f"{at} {name}", *_scored(single), counted(best[at], "case")))
     yield from _table(rows, named=True)
     if chosen is None:
         return
@@ -140,7 +146,3 @@ def _table(rows: Sequence[tuple[str, ...]], *, named: bool) -> Iterator[str]:
         if named:
             cells[0] = row[0].ljust(widths[0])
         yield f"    {'  '.join(cells)}".rstrip()
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

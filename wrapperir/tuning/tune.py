@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from attrs import evolve, frozen
+from attrs import define, evolve, frozen
 
 from wrapperir.diagnostics import Severity
 from wrapperir.emit import Emitter
@@ -11,23 +11,25 @@ from wrapperir.emit.pipeline import find_emitter
 from wrapperir.emit.torch_dtypes import torch_device
 from wrapperir.ir import Device, MultiKernelLine, Program
 from wrapperir.passes.split_configs import split_configs_but
-from wrapperir.tuning.calls import symbol_lines
-from wrapperir.tuning.cases import CaseStore, case_facts, kernel_facts
-from wrapperir.tuning.choice_cache import ChoiceCache
-from wrapperir.tuning.choice_facts import Fact, machine_facts
-from wrapperir.tuning.deciding import decide, selection_of
-from wrapperir.tuning.features import values_at, with_used_sizes
-from wrapperir.tuning.limits import LARGEST_BYTES, SAMPLES, SECONDS
+from wrapperir.tuning import LARGEST_BYTES, SAMPLES, SECONDS
+from wrapperir.tuning.calls import symbol_lines, values_at, with_used_sizes
+from wrapperir.tuning.choice_cache import (
+    CaseStore,
+    ChoiceCache,
+    case_facts,
+    kernel_facts,
+)
+from wrapperir.tuning.choice_facts import machine_facts
+from wrapperir.tuning.decision import decide, selection_of
 from wrapperir.tuning.measure import CallTimer, Timer
-from wrapperir.tuning.planning import PlannedCall, PlannedKernel, Rules, plan_kernels
+from wrapperir.tuning.planning import PlannedKernel, Rules, TuningPlan, kept_whole
 from wrapperir.tuning.report import (
     CaseReport,
     FailureReport,
     KernelReport,
     TuningReport,
 )
-from wrapperir.tuning.shapes import Sampling, Values, check_given
-from wrapperir.tuning.splitting import kept_whole
+from wrapperir.tuning.shapes import Sampling, check_given
 from wrapperir.verify import verify
 
 _HOPELESS = 2
@@ -98,17 +100,17 @@ def tune_program(
     """
     chosen = find_emitter(emitter) if isinstance(emitter, str) else emitter
     given = dict(symbols or {})
-    check_given(tuple(symbol_lines(program)), given)
+    check_given(symbol_lines(program), given)
     begin = time.perf_counter()
     rules = Rules(chosen, Sampling(given, samples, seed, LARGEST_BYTES), interpreted)
-    plan = _Plan.of(program, rules, kernels)
+    plan = TuningPlan.of(program, rules, kernels)
     store = CaseStore(cache)
     total = sum(len(call.samples) for kernel in plan.kernels for call in kernel.calls)
-    reporter = _ProgressReporter(progress, store, total)
-    timing = CallTimer(chosen, seconds, reporter.begin) if timer is None else timer
-    run = _Run(timing, store, chosen.name, reporter)
-    tuned = {kernel.line.name: run.tune(kernel) for kernel in plan.kernels}
-    reporter.at("")
+    run = _Run(store, chosen.name, progress, total)
+    timing = CallTimer(chosen, seconds, run.begin) if timer is None else timer
+    tuned = {kernel.line.name: run.tune(kernel, timing) for kernel in plan.kernels}
+    run.kernel = ""
+    run.begin("")
     report = TuningReport(
         program=program.name,
         emitter=chosen.name,
@@ -119,71 +121,26 @@ def tune_program(
     return Tuned(_recorded(program, plan, tuned), report)
 
 
-@frozen
-class _Plan:
-    """The kernels to time, of a program whose kernels are split except ``whole``."""
+@define
+class _Run:
+    """Times the cases of one program's multi-kernels, and reports progress."""
 
-    kernels: tuple[PlannedKernel, ...]
-    whole: frozenset[str]
-
-    @classmethod
-    def of(cls, program: Program, rules: Rules, names: Collection[str] | None) -> "_Plan":
-        """Plan the kernels; those that need not be split for timing stay whole."""
-        after = split_configs_but(program, ())
-        planned = plan_kernels(after, rules, names)
-        timed = {kernel.line.name for kernel in planned if kernel.calls}
-        whole = kept_whole(program, after, timed)
-        if not whole:
-            return cls(planned, whole)
-        again = {
-            kernel.line.name: kernel
-            for kernel in plan_kernels(split_configs_but(program, whole), rules, names)
-        }
-        # kernels that are whole now stay in the report, which says why
-        return cls(tuple(again.get(k.line.name, k) for k in planned), whole)
-
-
-class _ProgressReporter:
-    """Calls the progress function."""
-
-    def __init__(
-        self, progress: Callable[[Progress], None] | None, store: CaseStore, total: int
-    ) -> None:
-        self._progress = progress
-        self._store = store
-        self._total = total
-        self._done = 0
-        self._kernel = ""
-
-    def at(self, kernel: str) -> None:
-        """Report that a case of a kernel is next; an empty name is the end."""
-        self._kernel = kernel
-        self.begin("")
+    store: CaseStore
+    emitter: str
+    progress: Callable[[Progress], None] | None
+    total: int
+    done: int = 0
+    kernel: str = ""
 
     def begin(self, choice: str) -> None:
         """Report that a choice runs next; an empty name is the beginning of a case."""
-        if self._progress is not None:
-            kept = self._store.kept
-            at = Progress(self._kernel, self._done, self._total, choice, kept)
-            self._progress(at)
+        if self.progress is not None:
+            kept = self.store.kept
+            self.progress(Progress(self.kernel, self.done, self.total, choice, kept))
 
-    def count(self) -> None:
-        """Count a finished case."""
-        self._done += 1
-
-
-class _Run:
-    """Times the cases of one program's multi-kernels."""
-
-    def __init__(
-        self, timer: Timer, store: CaseStore, emitter: str, reporter: _ProgressReporter
-    ) -> None:
-        self._timer = timer
-        self._store = store
-        self._emitter = emitter
-        self._reporter = reporter
-
-    def tune(self, kernel: PlannedKernel) -> tuple[MultiKernelLine, KernelReport]:
+    def tune(
+        self, kernel: PlannedKernel, timer: Timer
+    ) -> tuple[MultiKernelLine, KernelReport]:
         """Return a multi-kernel with its new policy, and its report."""
         begin = time.perf_counter()
         line = kernel.line
@@ -196,8 +153,24 @@ class _Run:
             for tried, values in enumerate(planned.samples):
                 if tried >= _HOPELESS and all(c.best is None for c in cases[-tried:]):
                     break  # it would fail at every size
-                facts = case_facts(timed, planned.call, values, self._emitter)
-                case = self._case(line, at, planned, values, facts, failures)
+                facts = case_facts(timed, planned.call, values, self.emitter)
+                self.kernel = line.name
+                self.begin("")
+                known = self.store.load(facts, len(line.choices))
+                times = timer(planned.programs, values) if known is None else known
+                if known is None:
+                    self.store.store(facts, times)
+                for choice, failure in zip(line.choices, times.failures, strict=True):
+                    if failure is not None:
+                        failures[FailureReport(choice=choice.kernel, reason=failure)] = None
+                self.done += 1
+                case = CaseReport(
+                    call=at,
+                    symbols=tuple(values.items()),
+                    values=tuple(values_at(line, planned.call, values).items()),
+                    microseconds=times.microseconds,
+                    cached=known is not None,
+                )
                 cases.append(case)
         chosen = decide(cases)
         reason = kernel.reason
@@ -218,32 +191,6 @@ class _Run:
         selection = selection_of(chosen, cases, device)
         return evolve(line, selection=selection), report
 
-    def _case(
-        self,
-        line: MultiKernelLine,
-        call: int,
-        planned: PlannedCall,
-        values: Values,
-        facts: Mapping[str, Fact],
-        failures: dict[FailureReport, None],
-    ) -> CaseReport:
-        self._reporter.at(line.name)
-        known = self._store.load(facts, len(line.choices))
-        times = self._timer(planned.programs, values) if known is None else known
-        if known is None:
-            self._store.store(facts, times)
-        for choice, failure in zip(line.choices, times.failures, strict=True):
-            if failure is not None:
-                failures[FailureReport(choice=choice.kernel, reason=failure)] = None
-        self._reporter.count()
-        return CaseReport(
-            call=call,
-            symbols=tuple(values.items()),
-            values=tuple(values_at(line, planned.call, values).items()),
-            microseconds=times.microseconds,
-            cached=known is not None,
-        )
-
 
 def _device_name(device: Device) -> str:
     """Return a description of the device that times were taken on.
@@ -261,7 +208,7 @@ def _device_name(device: Device) -> str:
 
 def _recorded(
     program: Program,
-    plan: _Plan,
+    plan: TuningPlan,
     tuned: Mapping[str, tuple[MultiKernelLine, KernelReport]],
 ) -> Program:
     """Return the program with the decisions; kernels without one stay unchanged.
