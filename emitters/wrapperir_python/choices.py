@@ -39,8 +39,11 @@ from wrapperir.ir import (
 from wrapperir_python.context import PythonContext
 
 _CORE = Path(wrapperir.__file__).parent
+CACHE = _CORE / "caching" / "private_cache.py"
+"""The user's caches, for emitted modules that keep times or a compiled library."""
+
 _FOR_BENCHMARKS = (
-    _CORE / "caching" / "private_cache.py",
+    CACHE,
     _CORE / "tuning" / "kernel_times.py",
     _CORE / "tuning" / "choice_facts.py",
 )

@@ -21,6 +21,7 @@ from wrapperir.ir import (
     ExternKernelLine,
     TensorType,
 )
+from wrapperir_python.choices import CACHE
 from wrapperir_python.context import PythonContext
 
 _EMITTED = Path(__file__).with_name("emitted")
@@ -88,6 +89,7 @@ def _bind(module: ModuleText, direct: _Direct) -> Fragment:
     key = "direct", function
     if key not in module.made:
         operators = module.import_file("operators", _EMITTED, *_FILES)
+        module.files[CACHE.name] = CACHE.read_text("utf-8")
         module.made[key] = module.names.claim(function)
         module.operators.emit_line("{} = {}.{}", module.made[key], operators, function)
     return module.made[key]

@@ -5,8 +5,7 @@ A *record* is a small JSON object; each process writes it whole and without a lo
 exactly as it was written counts as missing.
 
 The text of this module is copied beside emitted Python, so it imports the standard library
-only; ``filelock`` is imported by :meth:`PrivateCache.locked`, which emitted code does not
-use.
+only; :meth:`PrivateCache.locked` imports ``filelock``, which torch depends on, too.
 """
 
 import contextlib

@@ -4,14 +4,12 @@ They are PyTorch's own; where there is a compiler, they are called through opera
 which is compiled once for this torch and Python and kept in the user's cache.
 """
 
-import hashlib
 import importlib.util
 import os
 import shlex
 import subprocess
 import sys
 import sysconfig
-import tempfile
 from pathlib import Path
 from types import ModuleType
 
@@ -55,37 +53,34 @@ def baddbmm_out(
 def build() -> ModuleType | None:
     """Return the compiled functions; ``None`` where they cannot be had."""
     try:
-        source = Path(__file__).with_name("operators.cpp")
+        text = Path(__file__).with_name("operators.cpp").read_bytes()
         home = Path(torch.__file__).parent
         command = [
             *shlex.split(os.environ.get("CXX") or "c++"),
             *("-std=c++17", "-O1", "-shared", "-fPIC"),
             *(f"-I{sysconfig.get_path('include')}", f"-I{home / 'include'}"),
+            *("-x", "c++", "-", f"-L{home / 'lib'}", "-ltorch_cpu"),
         ]
-        facts = source.read_text(), torch.__version__, sys.version, str(home), command
-        name = hashlib.sha256(repr(facts).encode()).hexdigest()
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-        cache = cache / "wrapperir" / "operators"
-        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if cache.is_symlink() or cache.stat().st_uid != os.getuid():
-            return None  # it may hold another user's code
-        cache.chmod(0o700)
-        library = cache / f"{name}.so"
-        if not library.exists():
-            with tempfile.TemporaryDirectory(dir=cache) as scratch:
-                built = Path(scratch, "operators.so")
-                command += [str(source), "-o", str(built)]
-                command += [f"-L{home / 'lib'}", "-ltorch_cpu"]
-                subprocess.run(command, check=True, capture_output=True)  # noqa: S603
-                built.replace(library)
-        return import_library(library)
+
+        def compile(library: Path) -> None:
+            subprocess.run(  # noqa: S603
+                [*command, "-o", str(library)], check=True, capture_output=True, input=text
+            )
+
+        caching = import_file(Path(__file__).with_name("private_cache.py"))
+        cache = caching.user_cache("operators")
+        if cache is None:
+            return None
+        facts = (text.decode(), torch.__version__, sys.version, command)
+        key = caching.digest_of(facts)
+        return import_file(cache.built(f"{key}.so", compile), "operators")
     except (OSError, ValueError, ImportError, subprocess.CalledProcessError):
         return None
 
 
-def import_library(path: Path) -> ModuleType:
-    """Import a module that was compiled."""
-    spec = importlib.util.spec_from_file_location("operators", path)
+def import_file(path: Path, name: str | None = None) -> ModuleType:
+    """Import a Python file or a compiled module, which has its name built in."""
+    spec = importlib.util.spec_from_file_location(name or path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
