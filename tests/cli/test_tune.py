@@ -243,7 +243,7 @@ def test_ctrl_c_is_status_130_and_keeps_what_was_timed(
     for arguments in (("--no-cache",), ("--seed", "5", "--symbol", "s0=99999,99998,99997")):
         alone = invoke("tune", "dynamic.wir", *arguments)
         assert alone.exit_code == 130
-        assert ("are kept" in alone.stderr) is (arguments != ("--no-cache",))
+        assert ("kept for the next run" in alone.stderr) is (arguments != ("--no-cache",))
         asked.clear()
     again = invoke("tune", "dynamic.wir", "--samples", "4")
     assert "4 cases, 2 of them known before" in again.stdout

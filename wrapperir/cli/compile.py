@@ -9,22 +9,18 @@ import click
 from attrs import evolve
 
 from wrapperir import __version__
-from wrapperir.cli.options import (
-    EMITTER,
-    diagnostics_format_option,
-    emitter_option,
-    examples,
-    pass_option,
-)
+from wrapperir.cli import options
 from wrapperir.cli.progress import stage
-from wrapperir.cli.report import notice, reporting, working_on
 from wrapperir.cli.source import (
     NOWHERE,
     PROGRAM_JSON,
     PROGRAM_TEXT,
     format_as,
+    notice,
     printed,
     read_source,
+    reporting,
+    working_on,
 )
 from wrapperir.diagnostics import Code
 from wrapperir.ir import Program
@@ -37,7 +33,7 @@ if TYPE_CHECKING:
 
 @click.command(
     name="compile",
-    epilog=examples(
+    epilog=options.examples(
         "wrapperir compile model.py:Model -o model_compiled",
         "wrapperir compile model.py:Model --emitter cpp -o model_library",
         "wrapperir compile model.py:Model --emitter fx -o model_graph",
@@ -63,9 +59,9 @@ if TYPE_CHECKING:
     help="For a program: take its constants from a dict by key.  Otherwise those that"
     " compile wrote beside it are used.",
 )
-@emitter_option("python", EMITTER)
-@pass_option
-@diagnostics_format_option
+@options.emitter_option("python", options.EMITTER)
+@options.pass_option
+@options.diagnostics_format_option
 @reporting
 def compile_command(
     target: str,

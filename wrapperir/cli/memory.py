@@ -6,10 +6,16 @@ from typing import TYPE_CHECKING
 import click
 from attrs import frozen
 
-from wrapperir.cli.options import examples, pass_option, program_argument, symbol_option
+from wrapperir.cli import options
 from wrapperir.cli.programs import errors_of, exit_with_errors, run_named_passes
-from wrapperir.cli.report import notice, open_program, reporting
-from wrapperir.cli.source import STANDARD_INPUT, Source, printed
+from wrapperir.cli.source import (
+    STANDARD_INPUT,
+    Source,
+    notice,
+    open_program,
+    printed,
+    reporting,
+)
 from wrapperir.cli.writing import write_output
 from wrapperir.ir import AllocatePoolLine, Program
 
@@ -19,21 +25,21 @@ if TYPE_CHECKING:
 
 @click.command(
     name="memory",
-    epilog=examples(
+    epilog=options.examples(
         "wrapperir memory add.wir",
         "wrapperir memory --size s0=32 --html add.html add.wir",
         "wrapperir memory --pass remove_dead_lines --perfetto add.trace.json add.wir",
     ),
 )
-@program_argument
-@symbol_option(
+@options.program_argument
+@options.symbol_option(
     "--size",
     "sizes",
     "SYMBOL=NUMBER",
     "Take a symbol to be this; repeat for several. Others are 64, or the nearest value"
     " in their range.",
 )
-@pass_option
+@options.pass_option
 @click.option("--html", metavar="FILE", help="Also write a page that needs no network.")
 @click.option("--perfetto", metavar="FILE", help="Also write a trace for ui.perfetto.dev.")
 @reporting

@@ -9,6 +9,31 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+program_argument = click.argument("program", metavar="PROGRAM")
+"""Takes the program's file."""
+
+pass_option = click.option(
+    "--pass",
+    "passes",
+    metavar="NAME",
+    multiple=True,
+    help="Run this pass; repeat for several, which run in the order given."
+    "  wrapperir opt --help lists them.",
+)
+"""Takes the names of passes, in the order to run them."""
+
+check_memory_option = click.option(
+    "--check-memory",
+    is_flag=True,
+    help="Have emitted code check, as it runs, that its memory is as the program says.",
+)
+"""Takes whether emitted code checks its memory."""
+
+output_option = click.option(
+    "-o", "--output", metavar="FILE", help="Write here, not to standard output."
+)
+"""Takes the file to write."""
+
 EMITTER = (
     "The emitter: python, cpp, fx or another that wrapperir plugins lists."
     "  [default: python]"
@@ -16,26 +41,21 @@ EMITTER = (
 """The help of ``--emitter`` where files are emitted."""
 
 
-def program_argument(function: F) -> F:
-    """Take the program's file."""
-    return click.argument("program", metavar="PROGRAM")(function)
-
-
 def emitter_option(default: str | None, help: str) -> Callable[[F], F]:
     """Take the name of an emitter."""
     return click.option("--emitter", metavar="NAME", default=default, help=help)
 
 
-def pass_option(function: F) -> F:
-    """Take the names of passes, in the order to run them."""
+def _format_option(name: str, help: str) -> Callable[[F], F]:
+    forms = click.Choice(["text", "json"])
     return click.option(
-        "--pass",
-        "passes",
-        metavar="NAME",
-        multiple=True,
-        help="Run this pass; repeat for several, which run in the order given."
-        "  wrapperir opt --help lists them.",
-    )(function)
+        "--format", name, type=forms, default="text", show_default=True, help=help
+    )
+
+
+diagnostics_format_option = _format_option("form", "How to show diagnostics.")
+
+spelling_option = _format_option("to", "The spelling to write.")
 
 
 class CommandWithPasses(click.Command):
@@ -60,39 +80,6 @@ def seed_option(help: str) -> Callable[[F], F]:
     return click.option(
         "--seed", type=numbers, metavar="N", default=0, show_default=True, help=help
     )
-
-
-def check_memory_option(function: F) -> F:
-    """Take whether emitted code checks its memory."""
-    return click.option(
-        "--check-memory",
-        is_flag=True,
-        help="Have emitted code check, as it runs, that its memory is as the program says.",
-    )(function)
-
-
-def _format_option(name: str, help: str) -> Callable[[F], F]:
-    forms = click.Choice(["text", "json"])
-    return click.option(
-        "--format", name, type=forms, default="text", show_default=True, help=help
-    )
-
-
-def diagnostics_format_option(function: F) -> F:
-    """Take the form of diagnostics."""
-    return _format_option("form", "How to show diagnostics.")(function)
-
-
-def spelling_option(function: F) -> F:
-    """Take the spelling of a program to write."""
-    return _format_option("to", "The spelling to write.")(function)
-
-
-def output_option(function: F) -> F:
-    """Take the file to write."""
-    return click.option(
-        "-o", "--output", metavar="FILE", help="Write here, not to standard output."
-    )(function)
 
 
 def symbol_option(flag: str, name: str, metavar: str, help: str) -> Callable[[F], F]:

@@ -7,34 +7,21 @@ from typing import Literal
 
 import click
 
-from wrapperir.cli.options import (
-    EMITTER,
-    CommandWithPasses,
-    check_memory_option,
-    diagnostics_format_option,
-    emitter_option,
-    examples,
-    output_option,
-    pass_option,
-    program_argument,
-    spelling_option,
-)
+from wrapperir.cli import options
 from wrapperir.cli.progress import stage
-from wrapperir.cli.report import (
-    ERRORS,
-    notice,
-    open_program,
-    report,
-    reporting,
-    working_on,
-)
 from wrapperir.cli.source import (
+    ERRORS,
     NOWHERE,
     Source,
     format_as,
+    notice,
+    open_program,
     parse_source,
     printed,
     read_source,
+    report,
+    reporting,
+    working_on,
 )
 from wrapperir.cli.writing import write_output
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Severity
@@ -43,15 +30,15 @@ from wrapperir.ir import Program
 
 @click.command(
     name="print",
-    epilog=examples(
+    epilog=options.examples(
         "wrapperir print add.wir",
         "wrapperir print --format json add.wir -o add.json",
         "wrapperir print add.json",
     ),
 )
-@program_argument
-@spelling_option
-@output_option
+@options.program_argument
+@options.spelling_option
+@options.output_option
 @reporting
 def print_command(program: str, to: str, output: str | None) -> None:
     """Write PROGRAM as text or JSON.
@@ -65,14 +52,14 @@ def print_command(program: str, to: str, output: str | None) -> None:
 
 @click.command(
     name="verify",
-    epilog=examples(
+    epilog=options.examples(
         "wrapperir verify add.wir",
         "wrapperir verify --format json add.wir",
         "wrapperir print add.wir | wrapperir verify -",
     ),
 )
-@program_argument
-@diagnostics_format_option
+@options.program_argument
+@options.diagnostics_format_option
 @reporting
 def verify_command(program: str, form: Literal["text", "json"]) -> None:
     """Report every fault of PROGRAM that is certain without running it.
@@ -98,21 +85,21 @@ def verify_command(program: str, form: Literal["text", "json"]) -> None:
 
 @click.command(
     name="opt",
-    cls=CommandWithPasses,
-    epilog=examples(
+    cls=options.CommandWithPasses,
+    epilog=options.examples(
         "wrapperir opt --pass simplify_expressions --pass remove_dead_lines add.wir",
         "wrapperir opt --pass insert_frees --print-after-all add.wir -o add.wir",
     ),
 )
-@program_argument
-@pass_option
+@options.program_argument
+@options.pass_option
 @click.option(
     "--print-after-all",
     is_flag=True,
     help="Show on standard error what each pass changed.",
 )
-@spelling_option
-@output_option
+@options.spelling_option
+@options.output_option
 @reporting
 def opt_command(
     program: str,
@@ -182,24 +169,24 @@ def _show_changes(name: str, before: Program, after: Program) -> None:
 
 @click.command(
     name="emit",
-    epilog=examples(
+    epilog=options.examples(
         "wrapperir emit add.wir",
         "wrapperir emit --emitter python --pass remove_dead_lines add.wir -o add_python",
         "wrapperir emit --emitter fx add.wir -o add_graph",
         "wrapperir emit --check-memory add.wir -o add_checked",
     ),
 )
-@program_argument
-@emitter_option("python", EMITTER)
-@pass_option
-@check_memory_option
+@options.program_argument
+@options.emitter_option("python", options.EMITTER)
+@options.pass_option
+@options.check_memory_option
 @click.option(
     "-o",
     "--output",
     metavar="DIR",
     help="Write the files to this directory; else the entry goes to standard output.",
 )
-@diagnostics_format_option
+@options.diagnostics_format_option
 @reporting
 def emit_command(
     program: str,
@@ -238,14 +225,14 @@ def emit_command(
 
 @click.command(
     name="package",
-    epilog=examples(
+    epilog=options.examples(
         "wrapperir compile model.py:Model --emitter cpp -o model_library",
         "wrapperir package model_library model.pt2",
     ),
 )
 @click.argument("directory", metavar="DIR")
 @click.argument("file", metavar="FILE")
-@diagnostics_format_option
+@options.diagnostics_format_option
 @reporting
 def package_command(directory: str, file: str, form: Literal["text", "json"]) -> None:
     """Write the program that compile wrote to DIR to the single FILE.
@@ -272,7 +259,7 @@ def package_command(directory: str, file: str, form: Literal["text", "json"]) ->
     click.echo(f"{file}: {target.stat().st_size} bytes")
 
 
-@click.command(name="plugins", epilog=examples("wrapperir plugins"))
+@click.command(name="plugins", epilog=options.examples("wrapperir plugins"))
 @reporting
 def plugins_command() -> None:
     """List the installed plugins and their emitters.

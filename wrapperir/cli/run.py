@@ -7,18 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from wrapperir.cli.options import (
-    check_memory_option,
-    diagnostics_format_option,
-    emitter_option,
-    examples,
-    pass_option,
-    program_argument,
-    seed_option,
-)
+from wrapperir.cli import options
 from wrapperir.cli.progress import stage
-from wrapperir.cli.report import notice, open_program, reporting, working_on
-from wrapperir.cli.source import printed
+from wrapperir.cli.source import notice, open_program, printed, reporting, working_on
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Note
 
 if TYPE_CHECKING:
@@ -30,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.command(
     name="run",
-    epilog=examples(
+    epilog=options.examples(
         "wrapperir run add.wir",
         "wrapperir run --seed 7 --emitter python add.wir",
         "wrapperir run --emitter python --pass plan_memory --check-memory add.wir",
@@ -38,7 +29,7 @@ if TYPE_CHECKING:
         "wrapperir run --inputs inputs.pt --constants weights.pt add.wir",
     ),
 )
-@program_argument
+@options.program_argument
 @click.option(
     "--inputs",
     metavar="FILE",
@@ -51,14 +42,14 @@ if TYPE_CHECKING:
     help="Take the constants from a dict by key.  Otherwise those that compile wrote "
     "beside PROGRAM are used, or random ones.",
 )
-@seed_option("Seed of what is random, from 0 to 2**63 - 1.")
-@emitter_option(
+@options.seed_option("Seed of what is random, from 0 to 2**63 - 1.")
+@options.emitter_option(
     None,
     "Run what this emitter makes (python, cpp, fx or another); otherwise the interpreter.",
 )
-@pass_option
-@check_memory_option
-@diagnostics_format_option
+@options.pass_option
+@options.check_memory_option
+@options.diagnostics_format_option
 @reporting
 def run_command(
     program: str,

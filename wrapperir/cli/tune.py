@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING, Literal
 import click
 from attrs import evolve
 
+from wrapperir.cli import options
 from wrapperir.cli.compile import check_directory, write_compiled
-from wrapperir.cli.options import (
-    EMITTER,
-    diagnostics_format_option,
-    emitter_option,
-    examples,
-    pass_option,
-    program_argument,
-    seed_option,
-    symbol_option,
-)
 from wrapperir.cli.progress import Show, counted_stage, stage
-from wrapperir.cli.report import notice, reporting, working_on
-from wrapperir.cli.source import STANDARD_INPUT, format_as, printed, read_source
+from wrapperir.cli.source import (
+    STANDARD_INPUT,
+    format_as,
+    notice,
+    printed,
+    read_source,
+    reporting,
+    working_on,
+)
 from wrapperir.cli.writing import check_output, check_output_directory, write_output
 from wrapperir.tuning import SAMPLES, SECONDS
 
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
 
 @click.command(
     name="tune",
-    epilog=examples(
+    epilog=options.examples(
         "wrapperir tune sums.wir",
         "wrapperir tune sums.wir -o tuned.wir",
         "wrapperir tune --symbol s0=16,64 sums.wir -o sums_tuned",
@@ -45,7 +43,7 @@ if TYPE_CHECKING:
     "\n\nExit status: 0 also where some kernels could not be timed, which the report"
     " says; the others are those of wrapperir --help.",
 )
-@program_argument
+@options.program_argument
 @click.option(
     "-o",
     "--output",
@@ -54,9 +52,9 @@ if TYPE_CHECKING:
     " another name, to a directory what compile makes of it.",
 )
 @click.option("--record", metavar="FILE", help="Also write the record of it as JSON.")
-@emitter_option("python", EMITTER)
-@pass_option
-@symbol_option(
+@options.emitter_option("python", options.EMITTER)
+@options.pass_option
+@options.symbol_option(
     "--symbol",
     "symbols",
     "SYMBOL=NUMBER,...",
@@ -71,7 +69,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="How many values of symbols each kernel is timed at.",
 )
-@seed_option("Where drawing values begins.")
+@options.seed_option("Where drawing values begins.")
 @click.option(
     "--seconds",
     type=click.FloatRange(0.001, 3600),
@@ -97,7 +95,7 @@ if TYPE_CHECKING:
     help="For a directory: take constants from a dict by key.  Otherwise they are those"
     " that compile wrote beside PROGRAM.",
 )
-@diagnostics_format_option
+@options.diagnostics_format_option
 @reporting
 def tune_command(
     program: str,

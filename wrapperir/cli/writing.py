@@ -2,6 +2,8 @@
 
 import errno
 import os
+import secrets
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -74,25 +76,16 @@ def _try_directory(directory: Path, path: str) -> None:
 def _replace(target: Path, content: bytes) -> None:
     # A link is written through, not replaced.
     target = target.resolve() if target.is_symlink() else target
-    descriptor, scratch = tempfile.mkstemp(
-        prefix=f".{target.name[:100]}-", dir=target.parent
-    )
+    scratch = target.parent / f".{target.name[:100]}-{secrets.token_hex(8)}"
+    file = scratch.open("xb")
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(scratch, _mode(target))
+        if target.exists():
+            shutil.copymode(target, scratch)
         os.replace(scratch, target)
     except BaseException:
-        Path(scratch).unlink(missing_ok=True)
+        scratch.unlink(missing_ok=True)
         raise
-
-
-def _mode(target: Path) -> int:
-    """Return the permissions of the file that is replaced, or of a new file."""
-    if target.exists():
-        return target.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask

@@ -15,7 +15,7 @@ import shlex
 import shutil
 import subprocess
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -59,32 +59,16 @@ class TreeSearch(Protocol):
 
 def compile_first_fit(sections: Sections) -> FirstFit | None:
     """Return compiled first fit; ``None`` without a core, or for huge sizes."""
-    library = load_core("first_fit_core.cpp")
-    if isinstance(library, NoCore) or not _fits_words(sections):
+    call = _core_function("first_fit", (_NUMBERS, _NUMBER, _NUMBERS, _NUMBERS), sections)
+    if call is None:
         return None
-    function = library.wrapperir_first_fit
-    function.restype = _NUMBER
-    function.argtypes = (
-        *(_NUMBER, _NUMBER, _NUMBERS, _NUMBERS, _NUMBERS, _NUMBERS),
-        *(_NUMBERS, _NUMBER, _NUMBERS, _NUMBERS),
-    )
-    columns = _columns(sections)
 
     def place(
         order: Sequence[int], *, below: int | None, probes: int
     ) -> tuple[Sequence[int] | None, int]:
         offsets, left = _zeros(len(order)), _NUMBER(probes)
-        height = function(
-            len(order),
-            sections.count,
-            *columns,
-            _numbers(order),
-            _MOST if below is None else below,
-            ctypes.byref(left),
-            offsets,
-        )
-        if height == _NO_MEMORY:
-            raise MemoryError("too little memory to place the buffers")
+        most = _MOST if below is None else below
+        height = call(_numbers(order), most, ctypes.byref(left), offsets)
         return None if height < 0 else offsets[:], probes - left.value
 
     return place
@@ -94,34 +78,19 @@ def compile_tree_search(
     sections: Sections, orders: Sequence[Sequence[int]]
 ) -> TreeSearch | None:
     """Return compiled tree search; ``None`` without a core, or for huge sizes."""
-    library = load_core("tree_search_core.cpp")
-    if isinstance(library, NoCore) or not _fits_words(sections):
+    limits = (_NUMBER, _NUMBER, _NUMBER, ctypes.c_double)
+    call = _core_function("tree_search", (_NUMBERS, *limits, _NUMBERS, _NUMBERS), sections)
+    if call is None:
         return None
-    function = library.wrapperir_tree_search
-    function.restype = _NUMBER
-    function.argtypes = (
-        *(_NUMBER, _NUMBER, _NUMBERS, _NUMBERS, _NUMBERS, _NUMBERS, _NUMBERS),
-        *(_NUMBER, _NUMBER, _NUMBER, ctypes.c_double, _NUMBERS, _NUMBERS),
-    )
-    columns = _columns(sections)
     ranks = _numbers([rank for order in orders for rank in order])
 
     def search(*, capacity: int, steps: int, seconds: float) -> Attempt:
         done, offsets = _NUMBER(), _zeros(len(sections.sizes))
-        status = function(
-            len(sections.sizes),
-            sections.count,
-            *columns,
-            ranks,
-            len(orders),
-            min(capacity, _MOST),
-            min(steps, _MOST),
-            min(max(seconds, 0.0), _LONGEST),
-            ctypes.byref(done),
-            offsets,
+        capacity, steps = min(capacity, _MOST), min(steps, _MOST)
+        seconds = min(max(seconds, 0.0), _LONGEST)
+        status = call(
+            ranks, len(orders), capacity, steps, seconds, ctypes.byref(done), offsets
         )
-        if status == _NO_MEMORY:
-            raise MemoryError("too little memory to search for a plan")
         outcome = Outcome(status)
         found = offsets[:] if outcome is Outcome.FOUND else ()
         return Attempt(outcome, found, done.value)
@@ -129,13 +98,27 @@ def compile_tree_search(
     return search
 
 
-def _fits_words(sections: Sections) -> bool:
-    return sum(sections.sizes) + sum(sections.alignments) <= _MOST
-
-
-def _columns(sections: Sections) -> "tuple[ctypes.Array[ctypes.c_int64], ...]":
+def _core_function(
+    name: str, types: Sequence[type], sections: Sections
+) -> Callable[..., int] | None:
+    """Return a core's function of the sections, which takes arguments of these types."""
+    library = load_core(f"{name}_core.cpp")
+    total = sum(sections.sizes) + sum(sections.alignments)
+    if isinstance(library, NoCore) or total > _MOST:
+        return None
+    function = library[f"wrapperir_{name}"]
+    function.restype = _NUMBER
+    function.argtypes = (_NUMBER, _NUMBER, *[_NUMBERS] * 4, *types)
     columns = (sections.first, sections.stop, sections.sizes, sections.alignments)
-    return tuple(map(_numbers, columns))
+    problem = (len(sections.sizes), sections.count, *map(_numbers, columns))
+
+    def call(*arguments: object) -> int:
+        result = int(function(*problem, *arguments))
+        if result == _NO_MEMORY:
+            raise MemoryError("too little memory to plan the buffers")
+        return result
+
+    return call
 
 
 def _numbers(values: Sequence[int]) -> "ctypes.Array[ctypes.c_int64]":

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import TypeAlias
 
 import torch
 from attrs import define, frozen
@@ -42,12 +42,8 @@ class Times:
     failures: tuple[str | None, ...]
 
 
-class Timer(Protocol):
-    """Times the programs of a call's choices at values of its symbols."""
-
-    def __call__(self, programs: Sequence[Program], values: Mapping[str, Number]) -> Times:
-        """Return the times of programs that take the same inputs, one a choice."""
-        ...
+Timer: TypeAlias = Callable[[Sequence[Program], Mapping[str, Number]], Times]
+"""Times programs that take the same inputs, one a choice, at values of their symbols."""
 
 
 class CallTimer:
