@@ -1,5 +1,7 @@
 """The sweep of generated programs finds where an emitter differs."""
 
+from collections import Counter
+
 import pytest
 from attrs import evolve
 
@@ -40,7 +42,7 @@ class FailingEmitter(CppEmitter):
 
 
 def test_what_emitters_agree_on_is_no_fault() -> None:
-    assert find_fault(PROGRAM, 0) is None
+    assert find_fault(PROGRAM, Counter()) is None
 
 
 @pytest.mark.parametrize(
@@ -51,7 +53,7 @@ def test_what_is_wrong_is_found(
     emitter: type[CppEmitter], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cpp_programs, "CppEmitter", emitter)
-    found = find_fault(PROGRAM, 0)
+    found = find_fault(PROGRAM, Counter())
     assert found is not None
     assert message in found
     assert found.endswith(format_program(PROGRAM))

@@ -7,7 +7,7 @@ import pytest
 from attrs import evolve
 
 from bench.sweep import memory_passes
-from bench.sweep.memory_passes import STEPS, find_fault, format_table
+from bench.sweep.memory_passes import TRANSFORMS, find_fault, format_table
 from wrapperir import format_program, parse_program
 from wrapperir.ir import ExternKernelLine, FreeLine, Program
 
@@ -54,7 +54,7 @@ def nothing(program: Program) -> Program:
 
 def fault_of(run: Callable[[Program], Program], monkeypatch: pytest.MonkeyPatch) -> str:
     """Return what is found of a pass, which names it and shows the program."""
-    monkeypatch.setattr(memory_passes, "STEPS", {"broken": run})
+    monkeypatch.setattr(memory_passes, "TRANSFORMS", {"broken": run})
     monkeypatch.setattr(memory_passes, "PIPELINES", (("broken",),))
     found = find_fault(PROGRAM, Counter())
     assert found is not None
@@ -88,5 +88,5 @@ def test_the_table_adds_batches_up() -> None:
     )
     assert "300 generated programs" in page
     assert "0 faults" in page
-    assert all(f"| `{name}` |" in page for name in STEPS)
+    assert all(f"| `{name}` |" in page for name in TRANSFORMS)
     assert "| `free_early` | 7 |" in page
