@@ -11,7 +11,7 @@ from wrapperir.ir import BodyLine
 from wrapperir.testing.arbitrary import body_lines
 from wrapperir.text import format_line
 from wrapperir.text.cursor import Cursor, Memo
-from wrapperir.text.malformed import Malformed
+from wrapperir.text.limits import Malformed
 from wrapperir.text.statements import parse_statement
 
 from .test_grammar import PIECES

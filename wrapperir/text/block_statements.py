@@ -19,8 +19,8 @@ from wrapperir.ir import (
 )
 from wrapperir.text.arguments import parse_kernel_argument, parse_kernel_arguments
 from wrapperir.text.cursor import Cursor
+from wrapperir.text.limits import Malformed
 from wrapperir.text.line_source import opens_block
-from wrapperir.text.malformed import Malformed
 from wrapperir.text.provenance import parse_opening
 from wrapperir.text.type_syntax import parse_value_type
 

@@ -9,8 +9,7 @@ from attrs import define, field
 
 from wrapperir.diagnostics import Code
 from wrapperir.ir import Device, DType, Provenance, TensorType
-from wrapperir.text.limits import MAX_LIST_DEPTH, MAX_NESTING
-from wrapperir.text.malformed import Malformed, quoted
+from wrapperir.text.limits import MAX_LIST_DEPTH, MAX_NESTING, Malformed, quoted
 
 T = TypeVar("T")
 

@@ -4,8 +4,8 @@ from wrapperir.diagnostics import Code
 from wrapperir.ir import DefinitionLine
 from wrapperir.text.cursor import Cursor
 from wrapperir.text.definitions import KernelParts, MultiKernelParts
+from wrapperir.text.limits import Malformed
 from wrapperir.text.line_source import LineSource
-from wrapperir.text.malformed import Malformed
 from wrapperir.text.positions import ProgramPlaces
 
 _AFTER = ("kernel_definition", "multi_kernel", "program")

@@ -21,8 +21,8 @@ from wrapperir.ir import (
     accepts_arity,
 )
 from wrapperir.text.cursor import Cursor, suggestion
+from wrapperir.text.limits import Malformed, quoted
 from wrapperir.text.literals import SPECIAL_FLOATS, format_number, parse_number
-from wrapperir.text.malformed import Malformed, quoted
 
 _NOT, _COMPARISON, _SUM, _TERM, _UNARY, _POWER, _ATOM = 3, 4, 5, 6, 7, 8, 9
 

@@ -1,277 +1,354 @@
-"""The JSON forms of the IR's classes, derived from the annotations of their fields."""
+"""The JSON forms of the IR's classes, derived from the annotations of their fields.
 
+Numbers, booleans, strings and ``null`` are JSON's own; ``{"symbol": "s0"}`` is a symbol,
+``{"op": "add", "args": [...]}`` an operation, ``{"buffer": "buf0"}`` a value,
+``{"dtype": "f32"}``, ``{"device": {...}}``, ``{"complex": [1.0, 2.0]}`` and
+``{"memory_format": "channels_last"}`` are the calls of the text form, and an array is a
+list.
+"""
+
+import re
 from collections.abc import Callable
 from enum import StrEnum
-from functools import cache
 from operator import attrgetter
 from types import UnionType
 from typing import Union, get_args, get_origin
 
 import attrs
 
-from wrapperir.ir import (
-    KEYWORDS,
-    Argument,
-    BenchmarkChoice,
-    Block,
-    BodyLine,
-    BufferParameter,
-    ComputedChoice,
-    ConfigValue,
-    Constant,
-    ConstantInput,
-    ConstexprParameter,
-    DescriptorParameter,
-    Device,
-    EventType,
-    Expr,
-    ExternKernelLine,
-    FirstChoice,
-    ForcedChoice,
-    ItemOf,
-    KernelArgument,
-    KernelDefinitionLine,
-    LayoutValue,
-    NearestChoice,
-    OffsetOf,
-    OpaqueType,
-    PoolType,
-    Provenance,
-    RecordedChoice,
-    ScalarParameter,
-    ScalarType,
-    SizeOf,
-    SourceLocation,
-    StrideOf,
-    SymbolDefinitionLine,
-    SymbolSource,
-    TensorType,
-    TupleType,
-    ValueOf,
-    ValueType,
-    VendorLayout,
-)
-from wrapperir.text.json_arguments import (
-    CONFIG_VALUE,
-    CONSTANT,
-    EXPRESSION,
-    KERNEL_ARGUMENT,
-    LAYOUT_VALUE,
-    TIME,
-    argument_form,
-    symbol_source_form,
-)
+from wrapperir import ir
+from wrapperir.diagnostics import Code
+from wrapperir.ir import Expr, Operation, Program, Symbol, TorchEnum
+from wrapperir.text.arguments import TORCH_ENUMS
 from wrapperir.text.json_forms import (
+    Form,
+    JsonObject,
+    Schema,
+    Tables,
+    array,
+    check_keys,
+    get,
+    is_array,
+    is_object,
+    nested,
+    object_schema,
+    one_of,
+    pair,
+    shared,
+    tagged,
+    wrong_type,
+)
+from wrapperir.text.json_records import Record, RecordField, constant
+from wrapperir.text.json_scalars import (
     BOOLEAN,
     DEVICE_INDEX,
     DOTTED,
     IDENTIFIER,
     INTEGER,
+    NULL,
     NUMBER,
     SYMBOL,
     TEXT,
-    Form,
-    Schema,
-    array,
+    TIME,
     choice,
-    optional,
-    pair,
 )
-from wrapperir.text.json_records import Record, RecordField, nested, one_kind_of, shared
-from wrapperir.text.limits import MAX_BLOCK_DEPTH, MAX_LIST_DEPTH, MAX_RANK
+from wrapperir.text.limits import (
+    MAX_BLOCK_DEPTH,
+    MAX_LIST_DEPTH,
+    MAX_RANK,
+    Malformed,
+    quoted,
+    unwritable,
+)
 
+HEADER = "wrapperir"
+"""The key of the schema's version."""
+
+_UNIONS = (*get_args(ir.ValueType), *get_args(ir.Parameter), *get_args(ir.Selection))
+_SOURCES = tuple(k for k in get_args(ir.SymbolSource) if k not in get_args(Expr))
 KINDS: dict[type, str] = {
-    **KEYWORDS,
-    TensorType: "tensor",
-    ScalarType: "scalar",
-    TupleType: "tuple",
-    OpaqueType: "opaque",
-    PoolType: "pool",
-    EventType: "event",
-    BufferParameter: "buffer",
-    DescriptorParameter: "descriptor",
-    ScalarParameter: "scalar",
-    ConstexprParameter: "constexpr",
-    FirstChoice: "first",
-    ForcedChoice: "forced",
-    RecordedChoice: "recorded",
-    BenchmarkChoice: "benchmark",
-    NearestChoice: "nearest_shape",
-    ComputedChoice: "computed",
-    SizeOf: "size",
-    StrideOf: "stride",
-    OffsetOf: "offset",
-    ValueOf: "value",
-    ItemOf: "item",
+    **ir.KEYWORDS,
+    **{
+        kind: re.sub("(Type|Parameter|Choice|Of)$", "", kind.__name__).lower()
+        for kind in (*_UNIONS, *_SOURCES)
+    },
+    ir.NearestChoice: "nearest_shape",
 }
-"""The ``kind`` of each class that has one."""
+"""The ``kind`` of each class that has one: the class name in short."""
 
 _FREE_TEXT = {
-    (Provenance, "nodes"),
-    (Provenance, "operator"),
-    (SourceLocation, "file"),
-    (OpaqueType, "description"),
-    (KernelDefinitionLine, "metadata"),
-    (KernelDefinitionLine, "source"),
-    (ConstantInput, "key"),
-    (RecordedChoice, "device"),
-    (ComputedChoice, "device"),
+    (ir.Provenance, "nodes"),
+    (ir.Provenance, "operator"),
+    (ir.SourceLocation, "file"),
+    (ir.OpaqueType, "description"),
+    (ir.KernelDefinitionLine, "metadata"),
+    (ir.KernelDefinitionLine, "source"),
+    (ir.ConstantInput, "key"),
+    (ir.RecordedChoice, "device"),
+    (ir.ComputedChoice, "device"),
 }
 _FREE_TEXT_FIELDS = {"message", "text"}
-_DOTTED = {(ExternKernelLine, "operator"), (VendorLayout, "name")}
-_RENAMED: dict[tuple[type, str], str] = {(SymbolDefinitionLine, "kind"): "symbol_kind"}
-_SYMBOLS = {(SymbolDefinitionLine, "symbol")}
+_SPECIAL_FIELDS: dict[tuple[type, str], Form] = {
+    (ir.Device, "index"): DEVICE_INDEX,
+    (ir.RecordedChoice, "microseconds"): TIME,
+    (ir.ExternKernelLine, "operator"): DOTTED,
+    (ir.VendorLayout, "name"): DOTTED,
+    (ir.SymbolDefinitionLine, "symbol"): SYMBOL,
+}
+"""The forms of scalars in fields whose annotations do not say all."""
 
-# Shared by many lines, so written once per program.
-_SHARED = (
-    TensorType,
-    ScalarType,
-    TupleType,
-    OpaqueType,
-    PoolType,
-    EventType,
-    Provenance,
-    Device,
-)
-_NESTING = {TupleType: MAX_LIST_DEPTH, Block: MAX_BLOCK_DEPTH}
+# Parts that many lines share, so they are written once per program.
+_SHARED = {*get_args(ir.ValueType), ir.Provenance, ir.Device}
+_NESTING = {
+    ir.TupleType: ("tuple type", MAX_LIST_DEPTH),
+    ir.Block: ("block", MAX_BLOCK_DEPTH),
+}
 
-_SOURCES = (SizeOf, StrideOf, OffsetOf, ValueOf, ItemOf)
+
+# Classes
 
 _forms: dict[type, Form] = {}
-_definitions: dict[str, Callable[[], Schema]] = {}
+_records: dict[type, Record] = {}
 
 
 def record(kind: type) -> Form:
     """Return the form of an attrs class."""
     form = _forms.get(kind)
     if form is None:
-        made = Record(kind, KINDS.get(kind), lambda: _fields_of(kind))
-        _definitions[kind.__name__] = made.schema
-        form = made.form()
+        name = kind.__name__
+        tag = KINDS.get(kind)
+        made = _records[kind] = Record(
+            kind, tag or name, lambda: _fields_of(kind), in_lines=kind is Program
+        )
+        reference = {"$ref": f"#/$defs/{name}"}
+        heads = (tuple,) if tag is None else (("kind", tag),)
+        form = Form((kind,), heads, f"a {tag or name}", reference, made.write, made.read)
         if kind in _NESTING:
-            form = nested(form, kind.__name__, _NESTING[kind])
+            form = nested(form, *_NESTING[kind])
         if kind in _SHARED:
-            form = shared(form, kind.__name__)
+            form = shared(form, name)
         _forms[kind] = form
     return form
 
 
 def definitions() -> dict[str, Schema]:
-    """Return the schemas of the classes whose forms exist, by class name."""
-    found: dict[str, Schema] = {}
-    while len(found) < len(_definitions):  # a description may create further forms
-        for name, describe in list(_definitions.items()):
-            if name not in found:
-                found[name] = describe()
-    return found
+    """Return the schemas of the classes of programs, by class name."""
+    record(Program)
+    found: dict[type, Schema] = {}
+    while len(found) < len(_records):  # a schema may create further forms
+        for kind, made in list(_records.items()):
+            if kind not in found:
+                found[kind] = made.schema()
+    by_name = {kind.__name__: schema for kind, schema in found.items()}
+    return {**_DEFINITIONS, **dict(sorted(by_name.items()))}
 
 
-def field_form(owner: type, name: str) -> Form:
-    """Return the form of a field."""
-    form = _fields.get((owner, name))
-    if form is None:
-        annotation: object = getattr(attrs.fields(owner), name).type
-        form = _fields[owner, name] = _form_of(annotation, owner, name)
-    return form
-
-
-def item_form(owner: type, name: str) -> Form:
-    """Return the form of the items of a field that holds a tuple."""
-    form = _items.get((owner, name))
-    if form is None:
-        annotation: object = getattr(attrs.fields(owner), name).type
-        form = _items[owner, name] = _form_of(get_args(annotation)[0], owner, name)
-    return form
-
-
-_fields: dict[tuple[type, str], Form] = {}
-_items: dict[tuple[type, str], Form] = {}
-
-
-def _fields_of(owner: type) -> tuple[RecordField, ...]:
-    """Return the fields of a class, its provenance last."""
+def _fields_of(owner: type) -> list[RecordField]:
+    """Return the fields of a class, its kind first and its provenance last."""
     attributes: tuple[attrs.Attribute[object], ...] = attrs.fields(owner)
     ordered = sorted(attributes, key=lambda attribute: attribute.name == "provenance")
-    return tuple(_field_of(owner, attribute) for attribute in ordered)
+    found = [_field_of(owner, attribute) for attribute in ordered]
+    if owner is Program:
+        return [constant(HEADER, ir.SCHEMA_VERSION), *found]
+    return [constant("kind", KINDS[owner]), *found] if owner in KINDS else found
 
 
 def _field_of(owner: type, attribute: "attrs.Attribute[object]") -> RecordField:
+    name = attribute.name
     default: object = attribute.default
     make: Callable[[], object] | None = getattr(default, "factory", None)
-    if make is not None:
-        default = make()
+    default = default if make is None else make()
+    key = "symbol_kind" if (owner, name) == (ir.SymbolDefinitionLine, "kind") else name
+    form = _form_of(attribute.type, owner, name)
     return RecordField(
-        name=attribute.name,
-        key=_RENAMED.get((owner, attribute.name), attribute.name),
-        get=attrgetter(attribute.name),
-        form=_form_of(attribute.type, owner, attribute.name),
-        required=default is attrs.NOTHING,
-        default=default,
+        name, key, attrgetter(name), form, attrs.NOTHING if owner is Program else default
     )
-
-
-def _union(kinds: tuple[type, ...]) -> Form:
-    return one_kind_of({kind: (KINDS[kind], record(kind)) for kind in kinds})
-
-
-_FORWARD: dict[str, object] = {
-    "Argument": Argument,
-    "BodyLine": BodyLine,
-    "Expr": Expr,
-    "ValueType": ValueType,
-}
 
 
 def _form_of(annotation: object, owner: type, name: str) -> Form:
-    """Return the form of a field's annotation."""
+    """Return the form of a field's annotation, or of a part of it."""
     if isinstance(annotation, str):
-        annotation = _FORWARD[annotation]
+        annotation = vars(ir)[annotation]
+    if annotation in (int, float, str) and (owner, name) in _SPECIAL_FIELDS:
+        return _SPECIAL_FIELDS[owner, name]
     if annotation is str:
-        return _string_form(owner, name)
-    if (owner, name) == (Device, "index"):
-        return optional(DEVICE_INDEX)
-    if annotation is float and (owner, name) == (RecordedChoice, "microseconds"):
-        return TIME
-    for kind, form in _simple_forms():
-        if annotation == kind:
-            return form
-    if isinstance(annotation, type) and issubclass(annotation, StrEnum):
-        return choice(annotation)
+        is_text = (owner, name) in _FREE_TEXT or name in _FREE_TEXT_FIELDS
+        return TEXT if is_text else IDENTIFIER
+    if annotation == ir.Argument:
+        return ARGUMENT
+    if annotation in _FORMS:
+        return _FORMS[annotation]
     args = get_args(annotation)
     if get_origin(annotation) is tuple:
         if args[1:] == (...,):
-            most = MAX_RANK if owner is TensorType else None
-            return array(_form_of(args[0], owner, name), most)
-        key = TEXT if (owner, name) in _FREE_TEXT else IDENTIFIER
-        return pair(key, _form_of(args[1], owner, name))
+            most = MAX_RANK if owner is ir.TensorType else None
+            field = name if owner is Program else None
+            return array(_form_of(args[0], owner, name), most, field)
+        first, second = (_form_of(arg, owner, name) for arg in args)
+        return pair(first, second, "an array of a name and a value")
     if get_origin(annotation) in (Union, UnionType):
-        if type(None) in args:
-            rest = tuple(arg for arg in args if arg is not type(None))
-            return optional(_form_of(Union[rest], owner, name))
-        return _union(args)
+        return _union_form(args, owner, name)
     assert isinstance(annotation, type), annotation
-    return record(annotation)
+    return choice(annotation) if issubclass(annotation, StrEnum) else record(annotation)
 
 
-def _string_form(owner: type, name: str) -> Form:
-    if (owner, name) in _FREE_TEXT or name in _FREE_TEXT_FIELDS:
-        return TEXT
-    if (owner, name) in _DOTTED:
-        return DOTTED
-    return SYMBOL if (owner, name) in _SYMBOLS else IDENTIFIER
+def _union_form(members: tuple[object, ...], owner: type, name: str) -> Form:
+    forms: list[Form] = []
+    if Symbol in members:
+        forms.append(EXPRESSION)
+        members = tuple(m for m in members if m not in get_args(Expr))
+    if float in members:
+        members = tuple(m for m in members if m is not int)
+    is_text = len([m for m in members if m is not type(None)]) > 1
+    forms += [TEXT if m is str and is_text else _form_of(m, owner, name) for m in members]
+    return forms[0] if len(forms) == 1 else one_of(*forms)
 
 
-@cache
-def _simple_forms() -> tuple[tuple[object, Form], ...]:
-    return (
-        (bool, BOOLEAN),
-        (int, INTEGER),
-        (float, NUMBER),
-        (Expr, EXPRESSION),
-        (KernelArgument, KERNEL_ARGUMENT),
-        (Argument, argument_form(record(Device))),
-        (SymbolSource, symbol_source_form(_union(_SOURCES))),
-        (Constant, CONSTANT),
-        (ConfigValue, CONFIG_VALUE),
-        (LayoutValue, LAYOUT_VALUE),
+# Expressions
+
+_OPS = {op.value: op for op in ir.ExprOp}
+
+
+def _check_operation(op: ir.ExprOp, count: int, depth: int) -> None:
+    if depth == 0:
+        raise Malformed(
+            Code.TOO_DEEP, f"an expression more than {ir.MAX_DEPTH} operations deep"
+        )
+    if not ir.accepts_arity(op, count):
+        raise Malformed(Code.BAD_ARITY, f"`{op.value}` does not take {count} operands")
+
+
+def _write_expression(value: object, tables: Tables, depth: int = ir.MAX_DEPTH) -> str:
+    if isinstance(value, Symbol):
+        return f'{{"symbol":"{tables.symbol(value.name)}"}}'
+    if isinstance(value, bool):
+        return BOOLEAN.write(value, tables)
+    if isinstance(value, int | float):
+        return NUMBER.write(value, tables)
+    if not isinstance(value, Operation):
+        raise unwritable(value, "an expression")
+    _check_operation(value.op, len(value.args), depth)
+    args = ",".join([_write_expression(arg, tables, depth - 1) for arg in value.args])
+    return f'{{"op":"{value.op.value}","args":[{args}]}}'
+
+
+def _read_expression(value: object, tables: Tables, depth: int = ir.MAX_DEPTH) -> Expr:
+    if is_object(value):
+        if len(value) == 1 and value[0][0] == "symbol":
+            return Symbol(str(SYMBOL.read(value[0][1], tables)))
+        if len(value) == 2:
+            return _read_operation(value, tables, depth)
+    elif type(value) is bool:
+        return value
+    number = NUMBER.read(value, tables)
+    assert isinstance(number, int | float)
+    return number
+
+
+def _read_operation(value: JsonObject, tables: Tables, depth: int) -> Operation:
+    fields = ("op", "args")
+    check_keys([key for key, _ in value], fields, fields, "operation")
+    op, args = get(value, "op"), get(value, "args")
+    if type(op) is not str or op not in _OPS:
+        raise Malformed(Code.UNKNOWN_WORD, "`op` is not an operator of expressions")
+    if not is_array(args):
+        raise wrong_type(args, "an array, the `args` of an operation")
+    _check_operation(_OPS[op], len(args), depth)
+    return Operation(
+        _OPS[op], tuple([_read_expression(arg, tables, depth - 1) for arg in args])
     )
+
+
+EXPRESSION = Form(
+    (Symbol, Operation, *NUMBER.classes, bool),
+    (tuple, int, float, bool),
+    "an expression",
+    {"$ref": "#/$defs/expression"},
+    _write_expression,
+    _read_expression,
+)
+
+
+# Arguments
+
+
+def _write_torch_enum(value: object, tables: Tables) -> str:
+    assert isinstance(value, TorchEnum)
+    if value.kind not in TORCH_ENUMS:
+        raise Malformed(
+            Code.BAD_NAME, f"{quoted(value.kind)} is not a kind of torch constant"
+        )
+    return f'{{"{value.kind}":{IDENTIFIER.write(value.name, tables)}}}'
+
+
+def _read_torch_enum(value: object, tables: Tables) -> object:
+    assert is_object(value)
+    kind, name = value[0]
+    return TorchEnum(kind, str(IDENTIFIER.read(name, tables)))
+
+
+_BUFFER = tagged(ir.BufferRef, "buffer", IDENTIFIER, lambda ref: ref.name, ir.BufferRef)
+_TORCH_ENUM = Form(
+    (TorchEnum,),
+    TORCH_ENUMS,
+    "a constant of torch",
+    {"anyOf": [object_schema({kind: IDENTIFIER.schema}) for kind in TORCH_ENUMS]},
+    _write_torch_enum,
+    _read_torch_enum,
+)
+_ARGUMENT_SCHEMA = {"$ref": "#/$defs/argument"}
+_LIST = array(
+    Form(
+        (),
+        (),
+        "an argument",
+        _ARGUMENT_SCHEMA,
+        lambda value, tables: ARGUMENT.write(value, tables),
+        lambda value, tables: ARGUMENT.read(value, tables),
+    )
+)
+_ANY_ARGUMENT = one_of(
+    EXPRESSION,
+    TEXT,
+    NULL,
+    _BUFFER,
+    tagged(ir.DType, "dtype", choice(ir.DType)),
+    tagged(ir.Device, "device", record(ir.Device)),
+    tagged(
+        ir.ComplexLiteral,
+        "complex",
+        pair(NUMBER, NUMBER, "an array of the real and the imaginary part"),
+        lambda value: (value.real, value.imaginary),
+        lambda parts: ir.ComplexLiteral(*parts),
+    ),
+    _TORCH_ENUM,
+    nested(_LIST, "list", MAX_LIST_DEPTH),
+    wanted="an argument",
+)
+ARGUMENT: Form = attrs.evolve(_ANY_ARGUMENT, schema=_ARGUMENT_SCHEMA)
+
+_DEFINITIONS: dict[str, Schema] = {
+    "expression": {
+        "anyOf": [
+            BOOLEAN.schema,
+            NUMBER.schema,
+            object_schema({"symbol": SYMBOL.schema}),
+            object_schema(
+                {
+                    "op": {"enum": list(_OPS)},
+                    "args": {"type": "array", "items": EXPRESSION.schema, "minItems": 1},
+                }
+            ),
+        ]
+    },
+    "argument": _ANY_ARGUMENT.schema,
+}
+
+_FORMS: dict[object, Form] = {
+    bool: BOOLEAN,
+    int: INTEGER,
+    float: NUMBER,
+    type(None): NULL,
+    ir.BufferRef: _BUFFER,
+}
+"""The forms of the classes that are not records."""

@@ -1,27 +1,28 @@
-"""The JSON forms of scalars, names and lists.
+"""JSON forms: how the values of a type are written, read and described by a schema.
 
-A form is a writer, a reader and a JSON Schema of one type.  Written values read back
-exactly: an integer has no point or exponent, a float has one, and the floats that JSON
-lacks are ``{"float": "inf"}``, ``"-inf"``, ``"nan"``.
+Written values read back exactly: an integer has no point or exponent, a float has one, and
+the floats that JSON lacks are ``{"float": "inf"}``, ``"-inf"``, ``"nan"``.
 """
 
 import json
-import math
-import re
-from collections.abc import Callable, Iterable, Mapping
-from enum import StrEnum
-from typing import TypeAlias, TypeGuard
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeGuard, TypeVar, cast
 
-from attrs import field, frozen
+from attrs import evolve, frozen
 
 from wrapperir.diagnostics import Code
-from wrapperir.text.limits import MAX_DEVICE_INDEX, MAX_DIGITS, MAX_INTEGER
-from wrapperir.text.literals import format_integer, format_string
-from wrapperir.text.malformed import Malformed, quoted
-from wrapperir.text.names import Names, device_index
+from wrapperir.text.limits import (
+    WRITE_ERRORS,
+    Malformed,
+    Names,
+    placed,
+    quoted,
+    unwritable,
+)
+
+T = TypeVar("T")
 
 Schema: TypeAlias = Mapping[str, object]
-
 
 JsonObject: TypeAlias = tuple[tuple[str, object], ...]
 """An object of a loaded document: its keys and values in the order of the file.
@@ -30,63 +31,50 @@ Nothing else loads as a tuple.  Unlike a dictionary it keeps duplicate keys.
 """
 
 
-@frozen
-class Tables:
+class Tables(Names):
     """The state of writing or reading one program.
 
     ``texts`` maps the identity of an object of the program to its JSON.  ``objects`` maps
-    the name of a class and the JSON read to the object.  ``depths`` maps the name of a
-    class to the number of its objects that are open.
+    the name of a class and the ``repr`` of loaded JSON to the object read from it.
+    ``depths`` counts the open objects of each kind that nests.  ``errors`` are those of
+    arrays in which a malformed item is left out.
     """
 
-    names: Names = field(factory=Names)
-    texts: dict[int, str] = field(factory=dict[int, str])
-    objects: dict[tuple[str, object], object] = field(
-        factory=dict[tuple[str, object], object]
-    )
-    depths: dict[str, int] = field(factory=dict[str, int])
+    def __init__(self) -> None:
+        """Start empty."""
+        super().__init__()
+        self.texts: dict[int, str] = {}
+        self.objects: dict[tuple[str, str], object] = {}
+        self.depths: dict[str, int] = {}
+        self.errors: list[Malformed] = []
 
 
 Write: TypeAlias = Callable[[object, Tables], str]
 Read: TypeAlias = Callable[[object, Tables], object]
+Head: TypeAlias = type | str | tuple[str, str]
 
 
 @frozen
 class Form:
-    """Writer, reader and schema of a type.  ``read`` raises :class:`Malformed`."""
+    """The writer, reader and schema of a type.
 
+    A union of forms chooses by ``classes``, those of the values, and by ``heads``, which
+    are what :func:`head` returns for their JSON or the class as which it loads.
+    ``wanted`` describes the JSON in errors.
+    ``write`` and ``read`` raise :class:`Malformed`.
+    """
+
+    classes: tuple[type, ...]
+    heads: tuple[Head, ...]
+    wanted: str
+    schema: Schema
     write: Write
     read: Read
-    schema: Schema
 
 
 def is_object(value: object) -> TypeGuard[JsonObject]:
     """Return whether a value of a loaded document is an object."""
     return type(value) is tuple
-
-
-def get(value: JsonObject, key: str) -> object:
-    """Return the value of a key, or ``None`` where the key is missing."""
-    for found, content in value:
-        if found == key:
-            return content
-    return None
-
-
-def unknown_field(key: str, known: Iterable[str]) -> Malformed:
-    """Return the error that an object has an unknown field."""
-    return Malformed(
-        Code.UNKNOWN_FIELD,
-        f"unknown field {quoted(key)}",
-        hint="the fields are " + ", ".join(f"`{name}`" for name in known),
-    )
-
-
-def duplicate_key(value: JsonObject) -> Malformed:
-    """Return the error for an object with a duplicate key."""
-    keys = [key for key, _ in value]
-    twice = next(key for index, key in enumerate(keys) if key in keys[:index])
-    return Malformed(Code.DUPLICATE_KEY, f"the key {quoted(twice)} is given twice")
 
 
 def is_array(value: object) -> TypeGuard[list[object]]:
@@ -99,6 +87,29 @@ def is_tuple(value: object) -> TypeGuard[tuple[object, ...]]:
     return isinstance(value, tuple)
 
 
+def get(value: JsonObject, key: str) -> object:
+    """Return the value of a key, or ``None`` where the key is missing."""
+    for found, content in value:
+        if found == key:
+            return content
+    return None
+
+
+def head(value: object) -> Head:
+    """Return the part of a loaded value that a union of forms chooses by.
+
+    It is ``("kind", kind)`` for an object that has a kind, the key of an object with one
+    key, and the class as which any other value loads.
+    """
+    if is_object(value):
+        for key, content in value:
+            if key == "kind" and type(content) is str:
+                return key, content
+        if len(value) == 1:
+            return value[0][0]
+    return type(value)
+
+
 def wrong_type(value: object, wanted: str) -> Malformed:
     """Return the error that ``value`` has the wrong type."""
     if is_object(value) or is_array(value):
@@ -108,269 +119,224 @@ def wrong_type(value: object, wanted: str) -> Malformed:
     return Malformed(Code.WRONG_TYPE, f"expected {wanted}, found {shown}")
 
 
-def read_integer(value: object, tables: Tables) -> int:
-    """Read an integer that text could spell."""
-    if type(value) is not int:
-        raise wrong_type(value, "an integer")
-    if not -MAX_INTEGER <= value <= MAX_INTEGER:
-        raise Malformed(Code.BAD_NUMBER, f"an integer of more than {MAX_DIGITS} digits")
-    return value
+def check_keys(
+    keys: Sequence[str], known: Iterable[str], required: Iterable[str], name: str
+) -> None:
+    """Check the keys of an object; ``name`` describes the object in errors.
+
+    Raises:
+        Malformed: a key is unknown, missing or given twice.
+    """
+    known = list(known)
+    for key in keys:
+        if key not in known:
+            raise Malformed(
+                Code.UNKNOWN_FIELD,
+                f"unknown field {quoted(key)}",
+                hint="the fields are " + ", ".join(f"`{name}`" for name in known),
+            )
+    for index, key in enumerate(keys):
+        if key in keys[:index]:
+            raise Malformed(Code.DUPLICATE_KEY, f"the key {quoted(key)} is given twice")
+    for key in required:
+        if key not in keys:
+            raise Malformed(Code.MISSING_FIELD, f"the {name} lacks the field `{key}`")
 
 
-def _write_integer(value: object, tables: Tables) -> str:
-    assert isinstance(value, int)
-    return format_integer(value)
+# Objects with one key, arrays and unions
 
 
-INTEGER = Form(_write_integer, read_integer, {"type": "integer"})
+def tagged(
+    kind: type[T],
+    key: str,
+    item: Form,
+    get: Callable[[T], object] = lambda value: value,
+    make: Callable[[Any], object] = lambda content: content,
+) -> Form:
+    """Return the form of an object with one key; a union must have found the key.
 
-
-def _write_device_index(value: object, tables: Tables) -> str:
-    assert isinstance(value, int)
-    return format_integer(device_index(value))
-
-
-def _read_device_index(value: object, tables: Tables) -> int:
-    return device_index(read_integer(value, tables))
-
-
-DEVICE_INDEX = Form(
-    _write_device_index,
-    _read_device_index,
-    {"type": "integer", "minimum": 0, "maximum": MAX_DEVICE_INDEX},
-)
-
-
-def write_number(value: object, tables: Tables) -> str:
-    """Write a boolean, integer or float."""
-    if value is True:
-        return "true"
-    if value is False:
-        return "false"
-    if isinstance(value, int):
-        return format_integer(value)
-    assert isinstance(value, float)
-    text = float.__repr__(value)
-    return text if math.isfinite(value) else f'{{"float":"{text}"}}'
-
-
-_SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
-
-
-def read_number(value: object, tables: Tables) -> int | float:
-    """Read an integer or float."""
-    if type(value) is float:
-        if math.isinf(value):
-            raise Malformed(Code.BAD_NUMBER, "a float too large for 64 bits")
-        return value
-    if is_object(value) and len(value) == 1:
-        key, special = value[0]
-        if key == "float" and isinstance(special, str) and special in _SPECIAL:
-            return _SPECIAL[special]
-    if type(value) is not int:
-        raise wrong_type(value, "a number")
-    return read_integer(value, tables)
-
-
-_SPECIAL_SCHEMA: Schema = {
-    "type": "object",
-    "properties": {"float": {"enum": list(_SPECIAL)}},
-    "required": ["float"],
-    "additionalProperties": False,
-}
-NUMBER_SCHEMAS: tuple[Schema, ...] = ({"type": "number"}, _SPECIAL_SCHEMA)
-NUMBER = Form(write_number, read_number, {"anyOf": list(NUMBER_SCHEMAS)})
-
-
-def _write_boolean(value: object, tables: Tables) -> str:
-    return "true" if value else "false"
-
-
-def _read_boolean(value: object, tables: Tables) -> bool:
-    if type(value) is not bool:
-        raise wrong_type(value, "true or false")
-    return value
-
-
-BOOLEAN = Form(_write_boolean, _read_boolean, {"type": "boolean"})
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-def write_text(value: object, tables: Tables) -> str:
-    """Write any string."""
-    assert isinstance(value, str)
-    return format_string(value)
-
-
-def read_text(value: object, tables: Tables) -> str:
-    """Read any string that UTF-8 can hold."""
-    if type(value) is not str:
-        raise wrong_type(value, "a string")
-    if not value.isascii() and _SURROGATE.search(value):
-        raise Malformed(Code.BAD_STRING, "a string with a lone surrogate")
-    return value
-
-
-TEXT = Form(write_text, read_text, {"type": "string"})
-
-
-def _write_identifier(value: object, tables: Tables) -> str:
-    assert isinstance(value, str)
-    return f'"{tables.names.identifier(value)}"'
-
-
-def read_identifier(value: object, tables: Tables) -> str:
-    """Read the name of a value, kernel or parameter."""
-    if type(value) is not str:
-        raise wrong_type(value, "a name")
-    return tables.names.identifier(value)
-
-
-_IDENTIFIER_PATTERN = "^[A-Za-z_][A-Za-z0-9_]{0,254}$"
-IDENTIFIER = Form(
-    _write_identifier, read_identifier, {"type": "string", "pattern": _IDENTIFIER_PATTERN}
-)
-
-
-def _write_symbol(value: object, tables: Tables) -> str:
-    assert isinstance(value, str)
-    return f'"{tables.names.symbol(value)}"'
-
-
-def read_symbol(value: object, tables: Tables) -> str:
-    """Read the name of a symbol."""
-    if type(value) is not str:
-        raise wrong_type(value, "a symbol's name")
-    return tables.names.symbol(value)
-
-
-SYMBOL = Form(
-    _write_symbol, read_symbol, {"type": "string", "pattern": _IDENTIFIER_PATTERN}
-)
-
-
-def _write_dotted(value: object, tables: Tables) -> str:
-    assert isinstance(value, str)
-    return f'"{tables.names.dotted(value)}"'
-
-
-def _read_dotted(value: object, tables: Tables) -> str:
-    if type(value) is not str:
-        raise wrong_type(value, "a name such as `aten.mm.out`")
-    return tables.names.dotted(value)
-
-
-DOTTED = Form(
-    _write_dotted,
-    _read_dotted,
-    {
-        "type": "string",
-        "pattern": r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+$",
-        "maxLength": 1000,
-    },
-)
-
-
-def choice(kind: type[StrEnum]) -> Form:
-    """Return the form of an enumeration: its values, as strings."""
-    members: dict[object, StrEnum] = {member.value: member for member in kind}
-    wanted = "one of " + ", ".join(f"`{member.value}`" for member in kind)
+    ``get`` returns the content of a value, and ``make`` the value of a content.
+    """
 
     def write(value: object, tables: Tables) -> str:
-        assert isinstance(value, StrEnum)
-        return f'"{value.value}"'
+        return f'{{"{key}":{item.write(get(cast(T, value)), tables)}}}'
 
     def read(value: object, tables: Tables) -> object:
-        found = members.get(value) if type(value) is str else None
-        if found is None:
-            if type(value) is not str:
-                raise wrong_type(value, wanted)
-            raise Malformed(Code.UNKNOWN_WORD, f"{quoted(value)} is not {wanted}")
-        return found
+        assert is_object(value)
+        return make(item.read(value[0][1], tables))
 
-    return Form(write, read, {"enum": [member.value for member in kind]})
+    return Form((kind,), (key,), f"`{key}`", object_schema({key: item.schema}), write, read)
 
 
-def array(item: Form, most: int | None = None) -> Form:
-    """Return the form of a tuple of any length, or of at most ``most`` items."""
+def object_schema(
+    properties: Mapping[str, object], required: Iterable[str] | None = None
+) -> Schema:
+    """Return the schema of an object; by default every field is required."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties if required is None else required),
+        "additionalProperties": False,
+    }
+
+
+def array(item: Form, most: int | None = None, field: str | None = None) -> Form:
+    """Return the form of a tuple of any length, or of at most ``most`` items.
+
+    Items of a program's ``field`` are each on a line of their own.  Malformed ones are
+    left out, with their errors in :attr:`Tables.errors`.
+    """
+    separator, opening, closing = ",[]" if field is None else (",\n", "[\n", "\n]")
     write_item, read_item = item.write, item.read
+
+    def check_rank(values: Sequence[object]) -> None:
+        if most is not None and len(values) > most:
+            raise Malformed(Code.TOO_DEEP, f"more than {most} dimensions")
 
     def write(value: object, tables: Tables) -> str:
         assert is_tuple(value)
-        if most is not None and len(value) > most:
-            raise Malformed(Code.TOO_DEEP, f"more than {most} dimensions")
+        check_rank(value)
         texts: list[str] = []
         try:
             for element in value:
                 texts.append(write_item(element, tables))
-        except Malformed as error:
-            raise error.within(len(texts)) from None
-        return f"[{','.join(texts)}]"
+        except WRITE_ERRORS as error:
+            raise placed(error, len(texts)) from None
+        return f"{opening}{separator.join(texts)}{closing}" if texts else "[]"
 
     def read(value: object, tables: Tables) -> object:
         if not is_array(value):
             raise wrong_type(value, "an array")
-        if most is not None and len(value) > most:
-            raise Malformed(Code.TOO_DEEP, f"more than {most} dimensions")
+        check_rank(value)
         items: list[object] = []
-        try:
-            for element in value:
+        for index, element in enumerate(value):
+            try:
                 items.append(read_item(element, tables))
-        except Malformed as error:
-            raise error.within(len(items)) from None
+            except Malformed as error:
+                if field is None:
+                    raise error.within(index) from None
+                tables.errors.append(error.within(field, index))
         return tuple(items)
 
     schema: dict[str, object] = {"type": "array", "items": item.schema}
     if most is not None:
         schema["maxItems"] = most
-    return Form(write, read, schema)
+    return Form((tuple,), (list,), "an array", schema, write, read)
 
 
-def pair(key: Form, item: Form) -> Form:
-    """Return the form of a name and a value: an array of two."""
+def pair(first: Form, second: Form, wanted: str) -> Form:
+    """Return the form of a tuple of two: an array."""
 
     def write(value: object, tables: Tables) -> str:
         assert is_tuple(value)
-        name, content = value
-        return f"[{key.write(name, tables)},{item.write(content, tables)}]"
+        left, right = value
+        return f"[{first.write(left, tables)},{second.write(right, tables)}]"
 
     def read(value: object, tables: Tables) -> object:
         if not is_array(value) or len(value) != 2:
-            raise wrong_type(value, "an array of a name and a value")
-        return key.read(value[0], tables), item.read(value[1], tables)
+            raise wrong_type(value, wanted)
+        return first.read(value[0], tables), second.read(value[1], tables)
 
-    schema = {
-        "type": "array",
-        "prefixItems": [key.schema, item.schema],
-        "minItems": 2,
-        "maxItems": 2,
-    }
-    return Form(write, read, schema)
+    items = [first.schema, second.schema]
+    schema = {"type": "array", "prefixItems": items, "minItems": 2, "maxItems": 2}
+    return Form((tuple,), (list,), wanted, schema, write, read)
 
 
-def optional(item: Form) -> Form:
-    """Return the form of a value that may be ``null``."""
+class _Writers(dict[type, Write]):
+    """Writers by class; a subclass has the writer of its first base that has one."""
+
+    def __missing__(self, kind: type) -> Write:
+        found = next((self[base] for base in kind.__mro__ if base in self), _refuse)
+        self[kind] = found
+        return found
+
+
+def _refuse(value: object, tables: Tables) -> str:
+    raise unwritable(value, "another value")
+
+
+def one_of(*forms: Form, wanted: str | None = None) -> Form:
+    """Return the form of values that fit one of ``forms``."""
+    writers = _Writers({kind: form.write for form in forms for kind in form.classes})
+    readers = {head: form.read for form in forms for head in form.heads}
+    kinds = [head[1] for head in readers if isinstance(head, tuple)]
+    wanted = wanted or " or ".join(form.wanted for form in forms)
+    if kinds:
+        names = ", ".join(f"`{kind}`" for kind in kinds)
+        wanted = f"an object whose `kind` is one of {names}"
 
     def write(value: object, tables: Tables) -> str:
-        return "null" if value is None else item.write(value, tables)
+        return writers[type(value)](value, tables)
 
     def read(value: object, tables: Tables) -> object:
-        return None if value is None else item.read(value, tables)
+        reader = readers.get(head(value))
+        if reader is None:
+            kind = get(value, "kind") if kinds and is_object(value) else None
+            if kind is not None:
+                raise _unknown_kind(kind, wanted)
+            reader = readers.get(type(value))
+        if reader is None:
+            if kinds and is_object(value):
+                raise Malformed(Code.MISSING_FIELD, "the object lacks the field `kind`")
+            raise wrong_type(value, wanted)
+        return reader(value, tables)
 
-    return Form(write, read, {"anyOf": [item.schema, {"type": "null"}]})
+    classes = tuple(kind for form in forms for kind in form.classes)
+    schema = {"anyOf": [form.schema for form in forms]}
+    return Form(classes, tuple(readers), wanted, schema, write, read)
 
 
-def one_of(*schemas: Schema) -> Schema:
-    """Return the schema of a value that fits one of ``schemas``."""
-    return {"anyOf": list(schemas)}
+def _unknown_kind(kind: object, wanted: str) -> Malformed:
+    if type(kind) is not str:
+        return wrong_type(kind, "a string, the `kind`").within("kind")
+    message = f"{quoted(kind)} is not a kind here"
+    return Malformed(Code.UNKNOWN_WORD, message, hint=f"expected {wanted}").within("kind")
 
 
-def tagged(key: str, content: Schema) -> Schema:
-    """Return the schema of an object of one field."""
-    return {
-        "type": "object",
-        "properties": {key: content},
-        "required": [key],
-        "additionalProperties": False,
-    }
+def shared(form: Form, name: str) -> Form:
+    """Return a form that writes and reads repeated values once, such as types.
+
+    Written values are found by identity, read values by the ``repr`` of their JSON, since
+    equality does not distinguish 1, 1.0 and true.  ``name`` is the name of the class.
+    """
+
+    def write(value: object, tables: Tables) -> str:
+        text = tables.texts.get(id(value))
+        if text is None:
+            text = tables.texts[id(value)] = form.write(value, tables)
+        return text
+
+    def read(value: object, tables: Tables) -> object:
+        key = name, repr(value)
+        found = tables.objects.get(key)
+        if found is None:
+            found = tables.objects[key] = form.read(value, tables)
+        return found
+
+    return evolve(form, write=write, read=read)
+
+
+def nested(form: Form, name: str, most: int) -> Form:
+    """Return a form that refuses values nested more than ``most`` deep."""
+
+    def enter(tables: Tables) -> None:
+        depth = tables.depths.get(name, 0)
+        if depth == most:
+            raise Malformed(Code.TOO_DEEP, f"more than {most} {name}s within one another")
+        tables.depths[name] = depth + 1
+
+    def write(value: object, tables: Tables) -> str:
+        enter(tables)
+        try:
+            return form.write(value, tables)
+        finally:
+            tables.depths[name] -= 1
+
+    def read(value: object, tables: Tables) -> object:
+        enter(tables)
+        try:
+            return form.read(value, tables)
+        finally:
+            tables.depths[name] -= 1
+
+    return evolve(form, write=write, read=read)

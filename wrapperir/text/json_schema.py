@@ -7,29 +7,19 @@ many operands an operator takes, and the limits on nesting.
 
 import json
 
-import attrs
-
-from wrapperir.ir import SCHEMA_VERSION, Program
-from wrapperir.text.json_arguments import DEFINITIONS
-from wrapperir.text.json_classes import definitions, field_form
-from wrapperir.text.json_codec import HEADER
+from wrapperir.ir import SCHEMA_VERSION
+from wrapperir.text.json_classes import definitions
 from wrapperir.text.json_forms import Schema
 
 
 def json_schema() -> Schema:
     """Return the schema, of draft 2020-12."""
-    keys = [attribute.name for attribute in attrs.fields(Program)]
-    properties: dict[str, object] = {HEADER: {"const": SCHEMA_VERSION}}
-    for key in keys:
-        properties[key] = field_form(Program, key).schema
+    found = definitions()
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"wrapperir program, version {SCHEMA_VERSION}",
-        "type": "object",
-        "properties": properties,
-        "required": [HEADER, *keys],
-        "additionalProperties": False,
-        "$defs": {**DEFINITIONS, **dict(sorted(definitions().items()))},
+        **found.pop("Program"),
+        "$defs": found,
     }
 
 

@@ -7,8 +7,7 @@ from attrs import evolve
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Note, Position
 from wrapperir.text.cursor import Cursor, Memo
-from wrapperir.text.limits import MAX_DIAGNOSTICS
-from wrapperir.text.malformed import Malformed
+from wrapperir.text.limits import MAX_DIAGNOSTICS, Malformed
 
 
 class LineSource:

@@ -13,8 +13,7 @@ from collections.abc import Callable
 
 from wrapperir.diagnostics import Code
 from wrapperir.text.cursor import Cursor
-from wrapperir.text.limits import MAX_DIGITS, MAX_INTEGER
-from wrapperir.text.malformed import Malformed, quoted
+from wrapperir.text.limits import MAX_DIGITS, MAX_INTEGER, Malformed, quoted
 
 SPECIAL_FLOATS = {"inf": math.inf, "nan": math.nan}
 
@@ -23,7 +22,7 @@ SPECIAL_FLOATS = {"inf": math.inf, "nan": math.nan}
 _HIDDEN = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]", re.UNICODE)
 _PLAIN = re.compile(r'"[^"\\\x00-\x1f]*"')  # no escapes
 _encode: Callable[[str], str] = json.encoder.encode_basestring
-_SURROGATE = re.compile("[\ud800-\udfff]")
+SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def format_string(text: str) -> str:
@@ -35,7 +34,7 @@ def format_string(text: str) -> str:
     literal = _encode(text)
     if literal.isascii():
         return literal.replace("\x7f", "\\u007f")
-    if _SURROGATE.search(literal):
+    if SURROGATE.search(literal):
         raise Malformed(Code.BAD_STRING, "a string with a lone surrogate")
     return _HIDDEN.sub(lambda match: f"\\u{ord(match[0]):04x}", literal)
 
@@ -59,7 +58,7 @@ def parse_string(cursor: Cursor) -> str:
         message = f"a wrong escape or character in a string: {error.msg.lower()}"
         raise Malformed(Code.BAD_STRING, message, at, at + 1) from None
     assert isinstance(text, str)
-    if "\\u" in cursor.next and _SURROGATE.search(text):
+    if "\\u" in cursor.next and SURROGATE.search(text):
         raise cursor.malformed(Code.BAD_STRING, "the string has a lone surrogate")
     cursor.advance()
     return text

@@ -11,7 +11,7 @@ from wrapperir.diagnostics import Code, DiagnosticError, LinePath, Position
 from wrapperir.ir import Expr, Program, ValueType
 from wrapperir.text.cursor import Cursor
 from wrapperir.text.expressions import parse_expression
-from wrapperir.text.malformed import Malformed
+from wrapperir.text.limits import Malformed
 from wrapperir.text.positions import Positions
 from wrapperir.text.reader import Reader
 from wrapperir.text.type_syntax import parse_value_type

@@ -36,10 +36,15 @@ from wrapperir.ir import (
 )
 from wrapperir.text.arguments import TORCH_ENUMS
 from wrapperir.text.expressions import format_expression
-from wrapperir.text.limits import MAX_LIST_DEPTH, MAX_RANK
+from wrapperir.text.limits import (
+    MAX_LIST_DEPTH,
+    MAX_RANK,
+    Malformed,
+    Names,
+    device_index,
+    quoted,
+)
 from wrapperir.text.literals import format_integer, format_number, format_string
-from wrapperir.text.malformed import Malformed, quoted
-from wrapperir.text.names import Names, device_index
 
 _SHORT = 10**18
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from wrapperir.diagnostics import Code, DiagnosticError, LinePath, Position
 from wrapperir.ir import AnyLine, Expr, Program, ValueType
-from wrapperir.text.malformed import ILL_TYPED, Malformed, ill_typed
+from wrapperir.text.limits import WRITE_ERRORS, Malformed, placed
 from wrapperir.text.parse import parse_with_positions
 from wrapperir.text.part_printer import PartPrinter
 from wrapperir.text.printer import Printer
@@ -89,7 +89,5 @@ def format_type(type: ValueType) -> str:
 def _checked(write: Callable[[], str]) -> str:
     try:
         return write()
-    except Malformed as error:
-        raise DiagnosticError(error.written()) from None
-    except ILL_TYPED as error:
-        raise DiagnosticError(ill_typed(error).written()) from None
+    except WRITE_ERRORS as error:
+        raise DiagnosticError(placed(error).written()) from None

@@ -34,9 +34,8 @@ from wrapperir.ir import (
     WhileLoopLine,
 )
 from wrapperir.text.definition_printer import format_kernel_definition, format_multi_kernel
-from wrapperir.text.limits import MAX_BLOCK_DEPTH
+from wrapperir.text.limits import MAX_BLOCK_DEPTH, WRITE_ERRORS, Malformed, placed
 from wrapperir.text.literals import format_integer, format_string
-from wrapperir.text.malformed import ILL_TYPED, Malformed, ill_typed
 from wrapperir.text.part_printer import PartPrinter
 
 
@@ -95,10 +94,8 @@ class Printer(LineVisitor[None]):
     def _within(self, path: tuple[str, int], line: AnyLine) -> None:
         try:
             self.visit(line)
-        except Malformed as error:
-            raise error.within(*path) from None
-        except ILL_TYPED as error:
-            raise ill_typed(error).within(*path) from None
+        except WRITE_ERRORS as error:
+            raise placed(error, *path) from None
 
     def _body(self, lines: tuple[BodyLine, ...]) -> None:
         index = 0
@@ -106,10 +103,8 @@ class Printer(LineVisitor[None]):
         try:
             for index, line in enumerate(lines):  # noqa: B007 - the handler reads it
                 dispatch[type(line)](line)
-        except Malformed as error:
-            raise error.within("lines", index) from None
-        except ILL_TYPED as error:
-            raise ill_typed(error).within("lines", index) from None
+        except WRITE_ERRORS as error:
+            raise placed(error, "lines", index) from None
 
     def _block(self, word: str, role: str, block: Block) -> None:
         part, indent = self._part, self._indent

@@ -25,10 +25,9 @@ from wrapperir.text.block_statements import (
 )
 from wrapperir.text.cursor import Cursor
 from wrapperir.text.definition_reader import read_definition
-from wrapperir.text.limits import MAX_BLOCK_DEPTH
+from wrapperir.text.limits import MAX_BLOCK_DEPTH, Malformed
 from wrapperir.text.line_source import LineSource
 from wrapperir.text.literals import parse_string
-from wrapperir.text.malformed import Malformed
 from wrapperir.text.positions import BlockPlaces, ProgramPlaces, Span
 from wrapperir.text.statements import parse_statement, parse_symbol, unknown_statement
 from wrapperir.text.type_syntax import parse_tensor_type, parse_value_type

@@ -22,6 +22,7 @@ from wrapperir.ir import (
 )
 from wrapperir.text.cursor import Cursor, suggestion
 from wrapperir.text.expressions import parse_expression
+from wrapperir.text.limits import Malformed, quoted
 from wrapperir.text.literals import (
     checked_time,
     format_integer,
@@ -31,7 +32,6 @@ from wrapperir.text.literals import (
     parse_signed_number,
     parse_string,
 )
-from wrapperir.text.malformed import Malformed, quoted
 from wrapperir.text.part_printer import PartPrinter
 from wrapperir.text.statements import ZERO_MODES
 

@@ -41,8 +41,8 @@ from wrapperir.text.arguments import parse_arguments, parse_kernel_arguments
 from wrapperir.text.block_statements import BLOCK_STATEMENTS, BlockStatement
 from wrapperir.text.cursor import Cursor, suggestion
 from wrapperir.text.expressions import parse_expression
+from wrapperir.text.limits import Malformed, quoted
 from wrapperir.text.literals import parse_integer, parse_string
-from wrapperir.text.malformed import Malformed, quoted
 from wrapperir.text.provenance import parse_ending
 from wrapperir.text.type_syntax import (
     parse_device,

@@ -37,9 +37,8 @@ from wrapperir.ir import (
 )
 from wrapperir.text.cursor import Cursor
 from wrapperir.text.expressions import parse_expression
-from wrapperir.text.limits import MAX_DEVICE_INDEX, MAX_INTEGER, MAX_RANK
+from wrapperir.text.limits import MAX_DEVICE_INDEX, MAX_INTEGER, MAX_RANK, Malformed
 from wrapperir.text.literals import parse_integer, parse_string
-from wrapperir.text.malformed import Malformed
 
 DTYPES = {dtype.value: dtype for dtype in DType}
 
