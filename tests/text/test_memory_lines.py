@@ -91,7 +91,7 @@ def program(line: str) -> str:
     ("line", "code", "at", "said"),
     [
         ("%a = allocate_pol pool[4]", Code.UNKNOWN_STATEMENT, "alloc", "`allocate_pool`"),
-        ("%a = allocate pool[4]", Code.UNKNOWN_WORD, "pool", "`%a = allocate_pool"),
+        ("%a = allocate pool[4]", Code.UNKNOWN_WORD, "pool", "`%name = allocate_pool"),
         ("%a = allocate_pool 4096", Code.UNEXPECTED, "4096", "`pool[4096]`"),
         ("%a = allocate_pool f32[4]", Code.UNKNOWN_WORD, "f32", "`pool[4096]`"),
         ("%a = allocate_pool f32[4]", Code.UNKNOWN_WORD, "f32", "(write `pool`)"),

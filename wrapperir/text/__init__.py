@@ -7,19 +7,19 @@ printing execute nothing that a file says.
 
 from typing import TYPE_CHECKING
 
-from wrapperir.text.parse import (
-    ParsedText,
-    parse_expr,
-    parse_program,
-    parse_type,
-    parse_with_positions,
-)
-from wrapperir.text.print import (
+from wrapperir.text.printer import (
     format_expr,
     format_line,
     format_program,
     format_type,
     format_with_positions,
+)
+from wrapperir.text.reader import (
+    ParsedText,
+    parse_expr,
+    parse_program,
+    parse_type,
+    parse_with_positions,
 )
 
 if TYPE_CHECKING:

@@ -158,7 +158,8 @@ class Cursor:
         items: list[T] = []
         if self.next != close:
             items.append(item(self))
-            while self.accept(","):
+            while self.next == ",":
+                self.advance()
                 items.append(item(self))
         self.expect(close)
         return tuple(items)

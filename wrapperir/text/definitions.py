@@ -1,6 +1,9 @@
-"""Parsers of kernel definitions, line by line."""
+"""The syntax of kernel definitions, from which they are parsed and printed."""
 
-from attrs import field, frozen
+from collections.abc import Callable
+from typing import Any
+
+from attrs import frozen
 
 from wrapperir.diagnostics import Code
 from wrapperir.ir import (
@@ -8,26 +11,28 @@ from wrapperir.ir import (
     BufferParameter,
     Constant,
     ConstexprParameter,
+    DefinitionLine,
     DescriptorParameter,
-    Expr,
-    KernelChoice,
     KernelConfig,
     KernelDefinitionLine,
-    KernelSize,
     Language,
     MultiKernelLine,
     Parameter,
-    Provenance,
     ScalarParameter,
-    Selection,
 )
-from wrapperir.text.arguments import parse_constant
+from wrapperir.text.arguments import parse_constant, parse_opening
 from wrapperir.text.cursor import Cursor
 from wrapperir.text.expressions import parse_expression
-from wrapperir.text.literals import parse_integer, parse_string
-from wrapperir.text.provenance import parse_opening
+from wrapperir.text.limits import Malformed
+from wrapperir.text.line_source import LineSource
+from wrapperir.text.literals import checked_text, format_string, parse_integer, parse_string
+from wrapperir.text.part_printer import PartPrinter
+from wrapperir.text.positions import ProgramPlaces
 from wrapperir.text.selections import (
     ParameterNames,
+    format_choice,
+    format_selection,
+    format_size,
     parse_choice,
     parse_selection,
     parse_size,
@@ -37,12 +42,23 @@ from wrapperir.text.type_syntax import DTYPES
 
 _LANGUAGES = {language.value: language for language in Language}
 _ACCESSES = {access.value: access for access in Access}
-_KERNEL_PARTS = ("grid", "constant", "config", "entry", "metadata", "source")
-_MULTI_KERNEL_PARTS = ("size", "choice", "select")
-_ONCE = frozenset({"grid", "entry", "source", "select"})
 
 
-def parse_parameter(cursor: Cursor) -> Parameter:
+@frozen
+class DefinitionPart:
+    """A field of a definition, on a line of its own after a word.
+
+    A repeated part has a line for each item.  ``parse`` takes a cursor and the parameters
+    by name, ``format`` a :class:`PartPrinter`, these parameters and the value.
+    """
+
+    field: str
+    parse: Callable[[Cursor, ParameterNames], object]
+    format: Callable[[PartPrinter, ParameterNames, Any], str]
+    repeated: bool = True
+
+
+def _parse_parameter(cursor: Cursor) -> Parameter:
     """Take ``name: read f32*``, ``name: i32`` or ``name: constexpr``.
 
     A descriptor is ``name: read descriptor f32[16, 32]``.
@@ -65,20 +81,31 @@ def parse_parameter(cursor: Cursor) -> Parameter:
     return BufferParameter(name, dtype, access)
 
 
-def _binding(cursor: Cursor) -> tuple[str, Constant]:
+def _parse_binding(cursor: Cursor) -> tuple[str, Constant]:
     name = cursor.name("a name")
     cursor.expect("=")
     return name, parse_constant(cursor)
 
 
-def _config(cursor: Cursor) -> KernelConfig:
+def _format_binding(part: PartPrinter, binding: tuple[str, Constant]) -> str:
+    name, value = binding
+    return f"{part.name(name)} = {part.constant(value)}"
+
+
+def _parse_metadata(cursor: Cursor, _: ParameterNames) -> tuple[str, Constant]:
+    key = parse_string(cursor)
+    cursor.expect("=")
+    return key, parse_constant(cursor)
+
+
+def _parse_config(cursor: Cursor, _: ParameterNames) -> KernelConfig:
     values: list[tuple[str, int | float | bool | str]] = []
     while cursor.kind != "end":
         start, end = cursor.start, cursor.end
-        name, value = _binding(cursor)
+        name, value = _parse_binding(cursor)
         if value is None:
-            cursor.start, cursor.end = start, end
-            raise cursor.malformed(Code.UNEXPECTED, "a config value must not be `none`")
+            message = "a config value must not be `none`"
+            raise Malformed(Code.UNEXPECTED, message, start, end)
         values.append((name, value))
         if not cursor.accept(","):
             break
@@ -87,155 +114,242 @@ def _config(cursor: Cursor) -> KernelConfig:
     return KernelConfig(tuple(values))
 
 
-@frozen
-class _Order:
-    """Checks the order of a definition's parts, and that some occur once."""
+def _parse_grid(cursor: Cursor, _: ParameterNames) -> object:
+    cursor.expect("=")
+    cursor.expect("(")
+    return cursor.listed(parse_expression, ")")
 
-    parts: tuple[str, ...]
-    seen: list[str] = field(factory=list[str])
 
-    def check(self, cursor: Cursor) -> str:
-        part = cursor.next
-        if cursor.kind != "name" or part not in self.parts:
-            raise unknown_statement(cursor, self.parts)
-        last = self.seen[-1] if self.seen else part
-        if part == last and self.seen and part in _ONCE:
-            raise cursor.malformed(Code.MISPLACED_STATEMENT, f"`{part}` is given twice")
-        if self.parts.index(part) < self.parts.index(last):
-            raise cursor.malformed(
-                Code.MISPLACED_STATEMENT,
-                f"`{part}` comes before `{last}`",
-                "the order is " + ", ".join(f"`{p}`" for p in self.parts),
-            )
-        self.seen.append(part)
+def _parse_entry(cursor: Cursor, _: ParameterNames) -> str:
+    cursor.expect("=")
+    return cursor.name("the name of a function")
+
+
+def _parse_source(cursor: Cursor, _: ParameterNames) -> str:
+    cursor.expect("{")
+    return ""
+
+
+def _format_source(part: PartPrinter, _: ParameterNames, source: str) -> str:
+    texts = [
+        f"    | {text}" if text else "    |" for text in checked_text(source).split("\n")
+    ]
+    return "\n".join(["{", *texts, "  }"])
+
+
+_KERNEL_PARTS = {
+    "grid": DefinitionPart(
+        "grid", _parse_grid, lambda part, _, grid: f"= ({part.expressions(grid)})", False
+    ),
+    "constant": DefinitionPart(
+        "constants",
+        lambda cursor, _: _parse_binding(cursor),
+        lambda part, _, binding: _format_binding(part, binding),
+    ),
+    "config": DefinitionPart(
+        "configs",
+        _parse_config,
+        lambda part, _, config: ", ".join(
+            [_format_binding(part, binding) for binding in config.values]
+        ),
+    ),
+    "entry": DefinitionPart(
+        "entry", _parse_entry, lambda part, _, entry: f"= {part.name(entry)}", False
+    ),
+    "metadata": DefinitionPart(
+        "metadata",
+        _parse_metadata,
+        lambda part, _, item: f"{format_string(item[0])} = {part.constant(item[1])}",
+    ),
+    "source": DefinitionPart("source", _parse_source, _format_source, False),
+}
+_MULTI_KERNEL_PARTS = {
+    "size": DefinitionPart("sizes", parse_size, format_size),
+    "choice": DefinitionPart("choices", parse_choice, format_choice),
+    "select": DefinitionPart(
+        "selection",
+        lambda cursor, _: parse_selection(cursor),
+        lambda part, _, selection: format_selection(selection, part),
+        False,
+    ),
+}
+
+_REQUIRED = ("entry", "source", "select")
+_AFTER = ("kernel_definition", "multi_kernel", "program")
+"""Words that begin a line after a definition."""
+
+
+def format_definition(line: DefinitionLine, part: PartPrinter) -> list[str]:
+    """Return the lines of a definition, at the left margin.
+
+    Raises:
+        Malformed: no text can spell this definition.
+    """
+    language, parts = "", _MULTI_KERNEL_PARTS
+    if isinstance(line, KernelDefinitionLine):
+        language, parts = f" {line.language.value}", _KERNEL_PARTS
+    keyword = "kernel_definition" if language else "multi_kernel"
+    shown = ", ".join([part.parameter(parameter) for parameter in line.parameters])
+    origin = part.origin(line.provenance)
+    out = [f"{keyword} @{part.name(line.name)}{language}({shown}){origin} {{"]
+    names = ParameterNames(line.parameters)
+    for word, item in parts.items():
+        value = getattr(line, item.field)
+        if word == "grid" and not value:
+            continue
+        for content in value if item.repeated else [value]:
+            out.append(f"  {word} {item.format(part, names, content)}".rstrip(" "))
+    return [*out, "}"]
+
+
+class _Definition:
+    """A definition while its lines are read."""
+
+    def __init__(self, cursor: Cursor, is_known: bool = True) -> None:
+        """Take the line that opens it; ``is_known`` is false for a placeholder."""
+        self.is_kernel = cursor.next == "kernel_definition"
         cursor.advance()
-        return part
-
-
-class KernelParts:
-    """A kernel definition while its lines are read."""
-
-    def __init__(self, cursor: Cursor) -> None:
-        """Take the line that opens it, after its keyword."""
-        self.name = cursor.kernel()
-        self.language = cursor.word(_LANGUAGES, "a kernel language")
+        self.parts = _KERNEL_PARTS if self.is_kernel else _MULTI_KERNEL_PARTS
+        self.fields: dict[str, Any] = {"name": cursor.kernel()}
+        if self.is_kernel:
+            self.fields["language"] = cursor.word(_LANGUAGES, "a kernel language")
         cursor.expect("(")
-        self.parameters = cursor.listed(parse_parameter, ")")
-        self.provenance = parse_opening(cursor)
-        self.grid: tuple[Expr, ...] = ()
-        self.constants: list[tuple[str, Constant]] = []
-        self.configs: list[KernelConfig] = []
-        self.entry: str | None = None
-        self.metadata: list[tuple[str, Constant]] = []
-        self.source: list[str] | None = None
-        self._order = _Order(_KERNEL_PARTS)
+        parameters = cursor.listed(_parse_parameter, ")")
+        self.fields |= {"parameters": parameters, "provenance": parse_opening(cursor)}
+        self._names = ParameterNames(parameters, is_known)
+        self.items: dict[str, list[object]] = {
+            part.field: [] for part in self.parts.values() if part.repeated
+        }
+        self._last: str | None = None
 
     def take(self, cursor: Cursor) -> tuple[str | int, ...]:
         """Take a line; return the path of the field that it sets.
 
         After ``("source",)`` the lines of the source follow, up to a brace.
         """
-        part = self._order.check(cursor)
-        path: tuple[str | int, ...] = (part,)
-        if part == "grid":
-            cursor.expect("=")
-            cursor.expect("(")
-            self.grid = cursor.listed(parse_expression, ")")
-        elif part == "constant":
-            path = ("constants", len(self.constants))
-            self.constants.append(_binding(cursor))
-        elif part == "config":
-            path = ("configs", len(self.configs))
-            self.configs.append(_config(cursor))
-        elif part == "entry":
-            cursor.expect("=")
-            self.entry = cursor.name("the name of a function")
-        elif part == "metadata":
-            path = ("metadata", len(self.metadata))
-            key = parse_string(cursor)
-            cursor.expect("=")
-            self.metadata.append((key, parse_constant(cursor)))
-        else:
-            self.source = []
-            cursor.expect("{")
+        self._check_order(cursor)
+        part = self.parts[cursor.next]
+        cursor.advance()
+        value = part.parse(cursor, self._names)
         cursor.expect_end()
-        return path
+        if not part.repeated:
+            self.fields[part.field] = value
+            return (part.field,)
+        items = self.items[part.field]
+        items.append(value)
+        return (part.field, len(items) - 1)
 
-    def finish(self, cursor: Cursor) -> KernelDefinitionLine:
+    def _check_order(self, cursor: Cursor) -> None:
+        word, order = cursor.next, list(self.parts)
+        if word not in self.parts:
+            raise unknown_statement(cursor, order)
+        last = self._last
+        if word == last and not self.parts[word].repeated:
+            raise cursor.malformed(Code.MISPLACED_STATEMENT, f"`{word}` is given twice")
+        if last is not None and order.index(word) < order.index(last):
+            raise cursor.malformed(
+                Code.MISPLACED_STATEMENT,
+                f"`{word}` comes before `{last}`",
+                "the order is " + ", ".join(f"`{part}`" for part in order),
+            )
+        self._last = word
+
+    def finish(self, cursor: Cursor) -> DefinitionLine:
         """Return the definition; ``cursor`` is at the brace that closes it.
 
         Raises:
             Malformed: a part is missing.
         """
-        if self.entry is None or self.source is None:
-            missing = "entry" if self.entry is None else "source"
-            raise cursor.malformed(
-                Code.MISPLACED_STATEMENT, f"kernel `@{self.name}` has no `{missing}`"
-            )
-        return KernelDefinitionLine(
-            name=self.name,
-            language=self.language,
-            parameters=self.parameters,
-            grid=self.grid,
-            constants=tuple(self.constants),
-            configs=tuple(self.configs),
-            entry=self.entry,
-            metadata=tuple(self.metadata),
-            source="\n".join(self.source),
-            provenance=self.provenance,
-        )
+        for word, part in self.parts.items():
+            if word in _REQUIRED and part.field not in self.fields:
+                kind = "kernel" if self.is_kernel else "multi-kernel"
+                raise cursor.malformed(
+                    Code.MISPLACED_STATEMENT,
+                    f"{kind} `@{self.fields['name']}` has no `{word}`",
+                    "write `select first`" if word == "select" else None,
+                )
+        fields = self.fields | {name: tuple(items) for name, items in self.items.items()}
+        if self.is_kernel:
+            return KernelDefinitionLine(**fields)
+        return MultiKernelLine(**fields)
 
 
-class MultiKernelParts:
-    """A multi-kernel while its lines are read."""
+def read_definition(
+    cursor: Cursor, lines: LineSource, places: ProgramPlaces
+) -> DefinitionLine | None:
+    """Take a definition, up to its brace; ``None`` after an error has been reported.
 
-    def __init__(self, cursor: Cursor, known: bool = True) -> None:
-        """Take the line that opens it, after its keyword.
+    ``cursor`` is at its keyword.
 
-        ``known`` is false for a placeholder of a line that did not parse.
-        """
-        self.name = cursor.kernel()
-        cursor.expect("(")
-        self.parameters = cursor.listed(parse_parameter, ")")
-        self.provenance: Provenance | None = parse_opening(cursor)
-        self.sizes: list[KernelSize] = []
-        self.choices: list[KernelChoice] = []
-        self.selection: Selection | None = None
-        self._names = ParameterNames(self.parameters, known)
-        self._order = _Order(_MULTI_KERNEL_PARTS)
+    Raises:
+        Malformed: its first line does not parse, and opens no block.
+    """
+    opened = lines.at - 1
+    before = len(lines.diagnostics)
+    keyword = cursor.next
+    try:
+        definition = _Definition(cursor)
+    except Malformed as error:
+        if not lines.opens_block(opened):
+            raise
+        lines.report(error, opened)
+        # A placeholder, so that the errors of its parts are reported too.
+        language = " opaque" if keyword == "kernel_definition" else ""
+        definition = _Definition(Cursor(f"{keyword} @_{language}() {{"), is_known=False)
+    placed: dict[tuple[int | str, ...], int] = {}
+    while True:
+        inner = lines.next()
+        line = lines.at - 1
+        if inner is None:
+            lines.unclosed(opened)
+        if inner.next in _AFTER:
+            lines.cut_short(inner, opened)
+            return None
+        try:
+            if inner.next == "}":
+                if len(lines.diagnostics) > before:
+                    return None  # a missing part may be one that did not parse
+                found = definition.finish(inner)
+                inner.advance()
+                inner.expect_end()
+                places.definitions.append((opened, placed))
+                return found
+            path = definition.take(inner)
+            placed[path] = line
+            if path == ("source",):
+                definition.fields["source"] = _read_source(line, lines)
+        except Malformed as error:
+            lines.report(error, line)
+            if inner.next == "}":
+                return None
+            lines.skip_opened(line)
 
-    def take(self, cursor: Cursor) -> tuple[str | int, ...]:
-        """Take a line; return the path of the field that it sets."""
-        part = self._order.check(cursor)
-        path: tuple[str | int, ...] = ("selection",)
-        if part == "size":
-            path = ("sizes", len(self.sizes))
-            self.sizes.append(parse_size(cursor, self._names))
-        elif part == "choice":
-            path = ("choices", len(self.choices))
-            self.choices.append(parse_choice(cursor, self._names))
-        else:
-            self.selection = parse_selection(cursor)
-        cursor.expect_end()
-        return path
 
-    def finish(self, cursor: Cursor) -> MultiKernelLine:
-        """Return the definition; ``cursor`` is at the brace that closes it.
-
-        Raises:
-            Malformed: it has no selection policy.
-        """
-        if self.selection is None:
-            raise cursor.malformed(
-                Code.MISPLACED_STATEMENT,
-                f"multi-kernel `@{self.name}` has no `select`",
-                "write `select first`",
-            )
-        return MultiKernelLine(
-            name=self.name,
-            parameters=self.parameters,
-            sizes=tuple(self.sizes),
-            choices=tuple(self.choices),
-            selection=self.selection,
-            provenance=self.provenance,
-        )
+def _read_source(opened: int, lines: LineSource) -> str:
+    source: list[str] = []
+    while True:
+        if lines.at >= len(lines.texts):
+            lines.unclosed(opened)
+        line = lines.at
+        text = lines.texts[line].lstrip(" \t")
+        lines.at += 1
+        if text.startswith("|"):
+            source.append(text[2:])
+            if len(text) > 1 and text[1] != " ":
+                at = len(lines.texts[line]) - len(text) + 1
+                message = "expected a space after `|`"
+                lines.report(Malformed(Code.UNEXPECTED, message, at, at + 1), line)
+            continue
+        cursor = Cursor(lines.texts[line])
+        if cursor.kind == "end":
+            continue
+        if cursor.next == "}" and not lines.opens_block(line):
+            lines.close(cursor)
+            break
+        if cursor.next in _AFTER:
+            lines.at = line
+            break  # the definition is not closed either
+        message = "expected `|` or the end of the source"
+        hint = "each line of a kernel's source begins with `| `"
+        lines.report(cursor.malformed(Code.UNEXPECTED, message, hint), line)
+    return "\n".join(source)

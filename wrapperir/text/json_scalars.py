@@ -26,7 +26,12 @@ from wrapperir.text.limits import (
     device_index,
     quoted,
 )
-from wrapperir.text.literals import SURROGATE, checked_time, format_integer, format_string
+from wrapperir.text.literals import (
+    checked_text,
+    checked_time,
+    format_integer,
+    format_string,
+)
 
 T = TypeVar("T")
 
@@ -51,12 +56,6 @@ def _scalar(
 def _check_integer(value: int, tables: Tables) -> int:
     if not -MAX_INTEGER <= value <= MAX_INTEGER:
         raise Malformed(Code.BAD_NUMBER, f"an integer of more than {MAX_DIGITS} digits")
-    return value
-
-
-def _check_text(value: str, tables: Tables) -> str:
-    if not value.isascii() and SURROGATE.search(value):
-        raise Malformed(Code.BAD_STRING, "a string with a lone surrogate")
     return value
 
 
@@ -86,7 +85,7 @@ TEXT = _scalar(
     "a string",
     {"type": "string"},
     lambda value, tables: format_string(value),
-    _check_text,
+    lambda value, tables: checked_text(value),
 )
 
 
@@ -115,11 +114,8 @@ DOTTED = _name("a name such as `aten.mm.out`", _DOTTED, Tables.dotted)
 def choice(kind: type[StrEnum]) -> Form:
     """Return the form of an enumeration: its values, as strings."""
     members = {member.value: member for member in kind}
+    texts: dict[object, str] = {member: f'"{value}"' for value, member in members.items()}
     wanted = "one of " + ", ".join(f"`{value}`" for value in members)
-
-    def write(value: object, tables: Tables) -> str:
-        assert isinstance(value, StrEnum)
-        return f'"{value.value}"'
 
     def read(value: object, tables: Tables) -> object:
         if type(value) is not str:
@@ -128,7 +124,8 @@ def choice(kind: type[StrEnum]) -> Form:
             raise Malformed(Code.UNKNOWN_WORD, f"{quoted(value)} is not {wanted}")
         return members[value]
 
-    return Form((kind,), (str,), wanted, {"enum": list(members)}, write, read)
+    schema = {"enum": list(members)}
+    return Form((kind,), (str,), wanted, schema, lambda value, _: texts[value], read)
 
 
 _SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}

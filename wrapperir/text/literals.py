@@ -22,21 +22,30 @@ SPECIAL_FLOATS = {"inf": math.inf, "nan": math.nan}
 _HIDDEN = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]", re.UNICODE)
 _PLAIN = re.compile(r'"[^"\\\x00-\x1f]*"')  # no escapes
 _encode: Callable[[str], str] = json.encoder.encode_basestring
-SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def format_string(text: str) -> str:
     """Return ``text`` as a string literal on one line.
 
     Raises:
-        Malformed: a lone surrogate, which no UTF-8 file can hold.
+        Malformed: as :func:`checked_text`.
     """
     literal = _encode(text)
     if literal.isascii():
         return literal.replace("\x7f", "\\u007f")
-    if SURROGATE.search(literal):
+    return _HIDDEN.sub(lambda match: f"\\u{ord(match[0]):04x}", checked_text(literal))
+
+
+def checked_text(text: str) -> str:
+    """Return ``text`` after a check.
+
+    Raises:
+        Malformed: a lone surrogate, which no UTF-8 file can hold.
+    """
+    if not text.isascii() and _SURROGATE.search(text):
         raise Malformed(Code.BAD_STRING, "a string with a lone surrogate")
-    return _HIDDEN.sub(lambda match: f"\\u{ord(match[0]):04x}", literal)
+    return text
 
 
 def parse_string(cursor: Cursor) -> str:
@@ -58,7 +67,7 @@ def parse_string(cursor: Cursor) -> str:
         message = f"a wrong escape or character in a string: {error.msg.lower()}"
         raise Malformed(Code.BAD_STRING, message, at, at + 1) from None
     assert isinstance(text, str)
-    if "\\u" in cursor.next and SURROGATE.search(text):
+    if "\\u" in cursor.next and _SURROGATE.search(text):
         raise cursor.malformed(Code.BAD_STRING, "the string has a lone surrogate")
     cursor.advance()
     return text

@@ -2,6 +2,7 @@
 
 from wrapperir.diagnostics import Code
 from wrapperir.ir import (
+    CPU,
     DEFAULT_SPACE,
     POOL_ALIGNMENT,
     Argument,
@@ -15,22 +16,17 @@ from wrapperir.ir import (
     DType,
     EventType,
     Expr,
-    ItemOf,
-    OffsetOf,
     OpaqueType,
     Operation,
     Parameter,
     PoolType,
     Provenance,
+    Result,
     ScalarType,
-    SizeOf,
-    StrideOf,
     Symbol,
-    SymbolSource,
     TensorType,
     TorchEnum,
     TupleType,
-    ValueOf,
     ValueType,
     contiguous_stride,
 )
@@ -43,13 +39,15 @@ from wrapperir.text.limits import (
     Names,
     device_index,
     quoted,
+    unwritable,
 )
 from wrapperir.text.literals import format_integer, format_number, format_string
 
 _SHORT = 10**18
+_DTYPES = {dtype: dtype.value for dtype in DType}
 
 
-class PartPrinter:
+class PartPrinter(Names):
     """Formats parts of one program.
 
     Types and provenance that lines share are formatted once.  The tables are keyed by
@@ -59,14 +57,23 @@ class PartPrinter:
 
     def __init__(self) -> None:
         """Start with empty tables."""
-        names = Names()
-        self.name = names.identifier
-        self.symbol = names.symbol
-        self.dotted = names.dotted
+        super().__init__()
         self._types: dict[int, str] = {}
-        self._tensors: dict[int, str] = {}
+        self._devices: dict[int, str] = {}
         self._origins: dict[int, str] = {id(None): ""}
         self._lists = 0
+
+    name = Names.identifier
+
+    def values(self, names: tuple[str, ...]) -> str:
+        """Return names of values with commas between them."""
+        return ", ".join([f"%{self.name(name)}" for name in names])
+
+    def defined(self, result: str | tuple[Result, ...] | None) -> str:
+        """Return the names that a line defines and an equals sign; empty for none."""
+        if isinstance(result, str):
+            return f"%{self.name(result)} = "
+        return f"{self.values(tuple(r.name for r in result))} = " if result else ""
 
     # Expressions and types
 
@@ -97,18 +104,14 @@ class PartPrinter:
 
     def tensor(self, type: TensorType) -> str:
         """Return a tensor's type."""
-        key = id(type)
-        text = self._tensors.get(key)
-        if text is None:
-            if not isinstance(type, TensorType):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise _unwritable(type, "a tensor's type")
-            text = self._tensors[key] = self.type(type)
-        return text
+        if not isinstance(type, TensorType):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise unwritable(type, "a tensor's type")
+        return self._types.get(id(type)) or self.type(type)
 
     def pool(self, type: PoolType) -> str:
         """Return a pool's type."""
         if not isinstance(type, PoolType):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise _unwritable(type, "a pool's type")
+            raise unwritable(type, "a pool's type")
         return self.type(type)
 
     def placed(self, type: TensorType | PoolType) -> str:
@@ -131,8 +134,8 @@ class PartPrinter:
         if isinstance(type, PoolType):
             return self._format_pool(type)
         if isinstance(type, EventType):  # pyright: ignore[reportUnnecessaryIsInstance]
-            return "event" + self._at(type.device)
-        raise _unwritable(type, "a type")
+            return "event" + self.spaced_device(type.device)[1:]
+        raise unwritable(type, "a type")
 
     def _format_tensor(self, type: TensorType) -> str:
         size, stride = type.size, type.stride
@@ -146,7 +149,7 @@ class PartPrinter:
         offset = self.expression(type.offset)
         if offset != "0":
             inner += f"; offset {offset}"
-        text = f"{type.dtype.value}[{inner}]{self._at(type.device)}"
+        text = f"{_DTYPES[type.dtype]}[{inner}]{self.spaced_device(type.device)[1:]}"
         if (
             type.layout is None
             and type.alignment is None
@@ -167,7 +170,7 @@ class PartPrinter:
         return f"{text} {{{', '.join(attributes)}}}"
 
     def _format_pool(self, type: PoolType) -> str:
-        text = f"pool[{self.expression(type.size)}]{self._at(type.device)}"
+        text = f"pool[{self.expression(type.size)}]{self.spaced_device(type.device)[1:]}"
         attributes = self._attributes(type, POOL_ALIGNMENT)
         return f"{text} {{{', '.join(attributes)}}}" if attributes else text
 
@@ -189,25 +192,20 @@ class PartPrinter:
         except Malformed:
             return None
 
-    def _at(self, device: Device) -> str:
-        """Return the device of a type; empty for the CPU."""
-        if device.kind == "cpu" and device.index is None:
-            return ""
-        return "@" + self.bare_device(device)
+    def spaced_device(self, device: Device) -> str:
+        """Return the device of a call after a space; empty for the CPU."""
+        key = id(device)
+        text = self._devices.get(key)
+        if text is None:
+            text = "" if device == CPU else " @" + self._bare_device(device)
+            self._devices[key] = text
+        return text
 
-    def bare_device(self, device: Device) -> str:
-        """Return ``kind`` or ``kind:index``."""
+    def _bare_device(self, device: Device) -> str:
         kind = self.name(device.kind)
         if device.index is None:
             return kind
         return f"{kind}:{device_index(device.index):d}"
-
-    def on(self, device: Device, stream: int) -> str:
-        """Return the device and stream of a call, each after a space, without defaults."""
-        text = ""
-        if device.kind != "cpu" or device.index is not None:
-            text = " @" + self.bare_device(device)
-        return f"{text} stream({format_integer(stream)})" if stream != 0 else text
 
     # Arguments
 
@@ -234,7 +232,7 @@ class PartPrinter:
 
     def _special_operand(self, argument: Device | TorchEnum | ComplexLiteral) -> str:
         if isinstance(argument, Device):
-            return f"device({self.bare_device(argument)})"
+            return f"device({self._bare_device(argument)})"
         if isinstance(argument, TorchEnum):
             if argument.kind not in TORCH_ENUMS:
                 raise Malformed(
@@ -246,11 +244,15 @@ class PartPrinter:
         if isinstance(argument, ComplexLiteral):  # pyright: ignore[reportUnnecessaryIsInstance]
             real = format_number(argument.real)
             return f"complex({real}, {format_number(argument.imaginary)})"
-        raise _unwritable(argument, "an argument")
+        raise unwritable(argument, "an argument")
 
     def operands(self, arguments: tuple[Argument, ...]) -> str:
         """Return arguments with commas between them."""
         return ", ".join([self.operand(argument) for argument in arguments])
+
+    def closed_operands(self, arguments: tuple[Argument, ...]) -> str:
+        """Return arguments with commas between them and a parenthesis at the end."""
+        return f"{', '.join([self.operand(argument) for argument in arguments])})"
 
     def _enter_list(self) -> None:
         self._lists += 1
@@ -279,18 +281,6 @@ class PartPrinter:
             text = self._origins[key] = f" from({', '.join(parts)})"
         return text
 
-    def source(self, source: SymbolSource) -> str:
-        """Return the source of a symbol."""
-        if isinstance(source, SizeOf | StrideOf):
-            word = "size" if isinstance(source, SizeOf) else "stride"
-            return f"{word}(%{self.name(source.buffer)}, {format_integer(source.dim)})"
-        if isinstance(source, ValueOf):
-            return f"value(%{self.name(source.name)})"
-        if isinstance(source, OffsetOf | ItemOf):
-            word = "offset" if isinstance(source, OffsetOf) else "item"
-            return f"{word}(%{self.name(source.buffer)})"
-        return self.expression(source)
-
     def parameter(self, parameter: Parameter) -> str:
         """Return a kernel's parameter."""
         name = self.name(parameter.name)
@@ -306,13 +296,9 @@ class PartPrinter:
 
     def constant(self, constant: Constant) -> str:
         """Return a number, boolean, string or ``none``."""
-        if constant is None:
-            return "none"
-        return (
-            format_string(constant)
-            if isinstance(constant, str)
-            else format_number(constant)
-        )
+        if isinstance(constant, str):
+            return format_string(constant)
+        return "none" if constant is None else format_number(constant)
 
 
 def _is_dense(size: tuple[Expr, ...], stride: tuple[Expr, ...]) -> bool:
@@ -328,9 +314,3 @@ def _is_dense(size: tuple[Expr, ...], stride: tuple[Expr, ...]) -> bool:
             return False
         step *= extent
     return True
-
-
-def _unwritable(value: object, what: str) -> Malformed:
-    return Malformed(
-        Code.UNWRITABLE_VALUE, f"{quoted(repr(value)[:200])} where {what} belongs"
-    )

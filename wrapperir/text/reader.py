@@ -1,10 +1,13 @@
-"""Reader of a whole program: its nesting, and recovery from errors."""
+"""Parsing of programs, expressions and types from text, with recovery from errors."""
 
-from collections.abc import Iterator
+import gc
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TypeVar
 
-from attrs import evolve
+from attrs import evolve, frozen
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError, LinePath, Position
 from wrapperir.ir import (
     SCHEMA_VERSION,
     Argument,
@@ -13,27 +16,123 @@ from wrapperir.ir import (
     BodyLine,
     ConstantInput,
     DefinitionLine,
+    Expr,
     Input,
     Program,
     SymbolDefinitionLine,
+    ValueType,
 )
 from wrapperir.text.arguments import parse_operand
-from wrapperir.text.block_statements import (
-    BlockStatement,
-    parse_block_parameter,
-    roles_opened_by,
-)
 from wrapperir.text.cursor import Cursor
-from wrapperir.text.definition_reader import read_definition
+from wrapperir.text.definitions import read_definition
+from wrapperir.text.expressions import parse_expression
 from wrapperir.text.limits import MAX_BLOCK_DEPTH, Malformed
 from wrapperir.text.line_source import LineSource
 from wrapperir.text.literals import parse_string
-from wrapperir.text.positions import BlockPlaces, ProgramPlaces, Span
-from wrapperir.text.statements import parse_statement, parse_symbol, unknown_statement
+from wrapperir.text.positions import BlockPlaces, Positions, ProgramPlaces
+from wrapperir.text.statements import (
+    BlockStatement,
+    blocks_opened_by,
+    parse_statement,
+    parse_symbol,
+    unknown_statement,
+)
 from wrapperir.text.type_syntax import parse_tensor_type, parse_value_type
 
+T = TypeVar("T")
 
-class Reader:
+
+@frozen
+class ParsedText:
+    """A program and the positions of its parts in its text."""
+
+    program: Program
+    positions: Mapping[LinePath, Position]
+
+
+def parse_program(text: str) -> Program:
+    """Return the program that ``text`` spells; the time is linear in its length.
+
+    Raises:
+        DiagnosticError: ``text`` is malformed.  Every malformed line is reported, up to
+            100 of them, except lines in a block that no known statement opens.
+    """
+    return _read(text).program
+
+
+def parse_with_positions(text: str) -> ParsedText:
+    """Return the program that ``text`` spells, with the positions of its parts.
+
+    Raises:
+        DiagnosticError: as :func:`parse_program`.
+    """
+    return _read(text)
+
+
+@contextmanager
+def paused_collector() -> Generator[None]:
+    """Pause the cyclic garbage collector; leave it as it was found.
+
+    Parsing allocates millions of objects that stay and form no cycles.  The collector would
+    traverse them repeatedly, for two thirds of the time.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _read(text: str) -> ParsedText:
+    _check_encoding(text)
+    with paused_collector():
+        reader = _Reader(text)
+        program = reader.read()
+    return ParsedText(program, Positions(reader.lines.texts, reader.places))
+
+
+def _check_encoding(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        line = text.count("\n", 0, error.start)
+        column = error.start - (text.rfind("\n", 0, error.start) + 1)
+        found = Malformed(Code.BAD_ENCODING, "a lone surrogate", column, column + 1)
+        raise DiagnosticError(found.read(line)) from None
+
+
+def parse_expr(text: str) -> Expr:
+    """Return the expression that ``text`` spells.
+
+    Raises:
+        DiagnosticError: ``text`` is not an expression.
+    """
+    return _parse_all(parse_expression, text)
+
+
+def parse_type(text: str) -> ValueType:
+    """Return the type that ``text`` spells.
+
+    Raises:
+        DiagnosticError: ``text`` is not a type.
+    """
+    return _parse_all(parse_value_type, text)
+
+
+def _parse_all(parse: Callable[[Cursor], T], text: str) -> T:
+    cursor = Cursor(text)
+    try:
+        found = parse(cursor)
+        cursor.expect_end()
+    except Malformed as error:
+        raise DiagnosticError(error.read(0)) from None
+    return found
+
+
+class _Reader:
     """Reads one text.
 
     A line that does not parse is reported and left out; the lines after it are read, and
@@ -106,11 +205,9 @@ class Reader:
             line = self.lines.at - 1
             try:
                 if inner.next == "symbol":
-                    inner.advance()
                     symbols.append(parse_symbol(inner))
                     places.symbols.append(line)
                 else:
-                    inner.advance()
                     constants.append(_parse_constant_input(inner))
                     places.constants.append(line)
             except Malformed as error:
@@ -232,25 +329,21 @@ class Reader:
                 if cursor.next == "symbol"
                 else None,
             )
-        statement: BodyLine | BlockStatement | None = None
         try:
             statement = parse_statement(cursor)
-            roles = statement.roles if isinstance(statement, BlockStatement) else ()
         except Malformed as error:
-            roles = roles_opened_by(self.lines.texts[line])
+            roles = blocks_opened_by(self.lines.texts[line])
             if not roles:
                 raise
             self.lines.report(error, line)
-        if not roles:
-            assert not isinstance(statement, BlockStatement)
-            return statement
+            statement = None
+        else:
+            if not isinstance(statement, BlockStatement):
+                return statement
+            roles = statement.blocks
         if depth == MAX_BLOCK_DEPTH:
-            raise Malformed(
-                Code.TOO_DEEP,
-                f"more than {MAX_BLOCK_DEPTH} blocks within blocks",
-                cursor.start - 1,
-                cursor.start,
-            )
+            message = f"more than {MAX_BLOCK_DEPTH} blocks within blocks"
+            raise Malformed(Code.TOO_DEEP, message, cursor.start - 1, cursor.start)
         nested: dict[str, BlockPlaces] = {}
         blocks: list[Block] = []
         for word, role in roles:
@@ -260,7 +353,7 @@ class Reader:
             blocks.append(block)
         self._read_closing(line)
         places.nested[index] = nested
-        return statement.finish(*blocks) if isinstance(statement, BlockStatement) else None
+        return None if statement is None else statement.finish(blocks)
 
     def _read_block(
         self, word: str, role: str, nested: dict[str, BlockPlaces], opened: int, depth: int
@@ -271,12 +364,13 @@ class Reader:
             self.lines.unclosed(opened)
         line = self.lines.at - 1
         places = nested[role] = BlockPlaces(line)
-        spans: list[Span] = places.parameters
 
         def parse_parameter(cursor: Cursor) -> BlockParameter:
             start = cursor.start
-            parameter = parse_block_parameter(cursor)
-            spans.append((line, start, cursor.start))
+            name = cursor.value()
+            cursor.expect(":")
+            parameter = BlockParameter(name, parse_value_type(cursor))
+            places.parameters.append((line, start, cursor.start))
             return parameter
 
         parameters: tuple[BlockParameter, ...] = ()
@@ -320,6 +414,7 @@ def _parse_header(cursor: Cursor) -> None:
 
 
 def _parse_constant_input(cursor: Cursor) -> ConstantInput:
+    cursor.advance()
     name = cursor.value()
     cursor.expect(":")
     mutated = cursor.accept("mutated")

@@ -23,6 +23,7 @@ from wrapperir.ir import (
 from wrapperir.text.cursor import Cursor, suggestion
 from wrapperir.text.expressions import parse_expression
 from wrapperir.text.limits import Malformed, quoted
+from wrapperir.text.line_syntax import ZERO_MODES
 from wrapperir.text.literals import (
     checked_time,
     format_integer,
@@ -33,7 +34,6 @@ from wrapperir.text.literals import (
     parse_string,
 )
 from wrapperir.text.part_printer import PartPrinter
-from wrapperir.text.statements import ZERO_MODES
 
 
 class ParameterNames:
@@ -87,7 +87,7 @@ def parse_size(cursor: Cursor, parameters: ParameterNames) -> KernelSize:
     return KernelSize(name, parameter, dim)
 
 
-def format_size(size: KernelSize, parameters: ParameterNames, part: PartPrinter) -> str:
+def format_size(part: PartPrinter, parameters: ParameterNames, size: KernelSize) -> str:
     """Return ``M = size(a, 0)``."""
     parameter = parameters.format(size.parameter, part)
     return f"{part.name(size.name)} = size({parameter}, {format_integer(size.dim)})"
@@ -115,7 +115,7 @@ def parse_choice(cursor: Cursor, parameters: ParameterNames) -> KernelChoice:
 
 
 def format_choice(
-    choice: KernelChoice, parameters: ParameterNames, part: PartPrinter
+    part: PartPrinter, parameters: ParameterNames, choice: KernelChoice
 ) -> str:
     """Return ``@mm_split(0, 1, 2)`` and the workspaces it needs."""
     text = f"@{part.name(choice.kernel)}({_integers(choice.arguments)})"
