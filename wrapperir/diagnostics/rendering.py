@@ -17,7 +17,9 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 
-from wrapperir.diagnostics.diagnostic import Diagnostic, LinePath, Note, Position
+from attrs import asdict
+
+from wrapperir.diagnostics.diagnostic import Diagnostic, LinePath, Position
 
 _WIDTH = 100
 _NAME_PART = "[A-Za-z0-9_%@.]"
@@ -78,13 +80,7 @@ def format_diagnostics_json(
 def _place(path: LinePath | None, position: Position | None) -> dict[str, object]:
     return {
         "path": None if path is None else list(path),
-        "position": None
-        if position is None
-        else {
-            "line": position.line,
-            "column": position.column,
-            "length": position.length,
-        },
+        "position": None if position is None else asdict(position),
     }
 
 
@@ -130,14 +126,11 @@ class _Source:
         yield f"{self._at(position)}: {severity} {code}: {message}"
         yield from self._excerpt(position)
         for note in diagnostic.notes:
-            yield from self._format_note(note)
+            position = self.position(note.path, note.position)
+            yield f"{self._at(position)}: note: {_escaped(note.message)}"
+            yield from self._excerpt(position)
         if diagnostic.hint is not None:
             yield f"  = hint: {_escaped(diagnostic.hint)}"
-
-    def _format_note(self, note: Note) -> Iterator[str]:
-        position = self.position(note.path, note.position)
-        yield f"{self._at(position)}: note: {_escaped(note.message)}"
-        yield from self._excerpt(position)
 
     def _at(self, position: Position | None) -> str:
         if position is None:

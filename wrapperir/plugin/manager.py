@@ -35,13 +35,6 @@ class BrokenPlugin:
     traceback: str
 
 
-@frozen
-class _Provided:
-    emitter: Emitter
-    plugin: str
-    distribution: str
-
-
 class PluginManager:
     """The installed plugins and what they provide.
 
@@ -57,7 +50,7 @@ class PluginManager:
         self._loaded = False
         self._plugins: list[Plugin] = []
         self._broken: list[BrokenPlugin] = []
-        self._provided: dict[str, list[_Provided]] = {}
+        self._provided: dict[str, list[tuple[Emitter, Plugin]]] = {}
 
     def register(self, plugin: ModuleType | object, name: str) -> None:
         """Add a plugin that is not installed, such as one made by a test."""
@@ -80,7 +73,7 @@ class PluginManager:
         """The emitters by name, without names that two plugins claim."""
         self._load()
         return MappingProxyType(
-            {n: given[0].emitter for n, given in self._provided.items() if len(given) == 1}
+            {n: given[0][0] for n, given in self._provided.items() if len(given) == 1}
         )
 
     @property
@@ -102,7 +95,7 @@ class PluginManager:
         self._load()
         given = self._provided.get(name, [])
         if len(given) == 1:
-            return given[0].emitter
+            return given[0][0]
         if given:
             raise DiagnosticError(_duplicate(name, given))
         failed = ", ".join(f"{b.name} of {b.distribution}" for b in self._broken)
@@ -123,7 +116,8 @@ class PluginManager:
             self._load_entry_point(entry_point)
 
     def _load_entry_point(self, entry_point: metadata.EntryPoint) -> None:
-        distribution, version = _distribution(entry_point), _version(entry_point)
+        distribution = _distribution(entry_point)
+        version = entry_point.dist.version if entry_point.dist is not None else ""
         try:
             plugin = cast(object, entry_point.load())
         # A plugin that exits at import must not end the compiler that asked.
@@ -136,23 +130,19 @@ class PluginManager:
         unique = f"{distribution}:{name}"
         try:
             self._pluggy.register(plugin, unique)
-            # Each plugin's hook is called alone, so that one that fails is known.
-            implementations = [
-                implementation
-                for implementation in self._pluggy.hook.wrapperir_emitters.get_hookimpls()
-                if implementation.plugin_name == unique
-            ]
+            # The hooks of each plugin are called alone, to know which plugin fails.
             emitters: list[Emitter] = []
-            for implementation in implementations:
-                emitters.extend(_check_emitters(implementation.function()))
+            for implementation in self._pluggy.hook.wrapperir_emitters.get_hookimpls():
+                if implementation.plugin_name == unique:
+                    emitters.extend(_check_emitters(implementation.function()))
         except (Exception, SystemExit):
             self._report(name, distribution)
             return
         names = tuple(emitter.name for emitter in emitters)
-        self._plugins.append(Plugin(name, distribution, version, names))
+        found = Plugin(name, distribution, version, names)
+        self._plugins.append(found)
         for emitter in emitters:
-            provided = _Provided(emitter, name, distribution)
-            self._provided.setdefault(emitter.name, []).append(provided)
+            self._provided.setdefault(emitter.name, []).append((emitter, found))
 
     def _report(self, name: str, distribution: str) -> None:
         self._broken.append(BrokenPlugin(name, distribution, traceback.format_exc()))
@@ -189,12 +179,8 @@ def _distribution(entry_point: metadata.EntryPoint) -> str:
     return entry_point.dist.name if entry_point.dist is not None else "unknown"
 
 
-def _version(entry_point: metadata.EntryPoint) -> str:
-    return entry_point.dist.version if entry_point.dist is not None else ""
-
-
-def _duplicate(name: str, given: Sequence[_Provided]) -> Diagnostic:
-    places = " and ".join(f"{p.plugin} of {p.distribution}" for p in given)
+def _duplicate(name: str, given: Sequence[tuple[Emitter, Plugin]]) -> Diagnostic:
+    places = " and ".join(f"{plugin.name} of {plugin.distribution}" for _, plugin in given)
     return Diagnostic(
         Code.DUPLICATE_EMITTER,
         f"the emitter name {name!a} is provided by {places}",

@@ -210,7 +210,8 @@ def _parse_source(cursor: Cursor) -> SymbolSource:
         cursor.expect(",")
         given.append(parse_integer(cursor))
     cursor.expect(")")
-    return kind(*given)
+    source: SymbolSource = kind(*given)
+    return source
 
 
 def _format_source(part: PartPrinter, source: Any) -> str:

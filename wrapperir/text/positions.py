@@ -1,6 +1,8 @@
 """The positions of a program's parts in its text."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TypeAlias
 
 from wrapperir.diagnostics import LinePath, Position
 
@@ -39,7 +41,7 @@ class ProgramPlaces(BlockPlaces):
 class Positions(Mapping[LinePath, Position]):
     """Maps the path of each line, input, output and block to its position in the text.
 
-    Positions are computed on demand.  ``()`` is the program's first line.
+    Positions are computed at the first use.  ``()`` is the program's first line.
     """
 
     def __init__(self, lines: Sequence[str], places: ProgramPlaces) -> None:
@@ -47,105 +49,60 @@ class Positions(Mapping[LinePath, Position]):
         self._lines = lines
         self._places = places
 
+    @cached_property
+    def _spans(self) -> dict[LinePath, int | Span]:
+        """A line, or a part of a line, by path, in the order of the fields."""
+        return dict(_spans_of_program(self._places))
+
     def __getitem__(self, path: LinePath) -> Position:
         """Return the position of a path.
 
         Raises:
             KeyError: the program has no such part, or it has no position of its own.
         """
-        try:
-            span = self._find(path)
-        except (IndexError, TypeError):
-            span = None
-        if span is None:
-            raise KeyError(path)
+        span = self._spans[path]
+        if isinstance(span, int):
+            text = self._lines[span]
+            span = span, len(text) - len(text.lstrip()), len(text.rstrip())
         line, start, end = span
         return Position(line + 1, start + 1, max(1, end - start))
 
     def __iter__(self) -> Iterator[LinePath]:
         """Yield every path that has a position, in the order of the fields."""
-        places = self._places
-        yield ()
-        for index, (_, parts) in enumerate(places.definitions):
-            yield ("definitions", index)
-            for part in parts:
-                yield ("definitions", index, *part)
-        for name, items in (
-            ("inputs", places.parameters),
-            ("symbols", places.symbols),
-            ("constants", places.constants),
-        ):
-            for index in range(len(items)):
-                yield (name, index)
-        yield from _paths(places, (), "outputs")
+        return iter(self._spans)
 
     def __len__(self) -> int:
         """Return the number of paths that have a position."""
-        return sum(1 for _ in self)
-
-    def _find(self, path: LinePath) -> Span | None:
-        places = self._places
-        if not path:
-            return self._whole(places.header)
-        kind = path[0]
-        if kind in ("lines", "outputs"):
-            return self._find_in_block(places, path, "outputs")
-        if kind == "definitions" and len(path) > 1:
-            header, parts = places.definitions[_index(path[1])]
-            return self._whole(parts[path[2:]] if len(path) > 2 else header)
-        if len(path) != 2:
-            return None
-        if kind == "inputs":
-            return places.parameters[_index(path[1])]
-        if kind in ("symbols", "constants"):
-            items = places.symbols if kind == "symbols" else places.constants
-            return self._whole(items[_index(path[1])])
-        return None
-
-    def _find_in_block(
-        self, block: BlockPlaces, path: LinePath, results: str
-    ) -> Span | None:
-        if path[0] == results:
-            if len(path) == 1:
-                return self._whole(block.ending)
-            return block.results[_index(path[1])] if len(path) == 2 else None
-        if path[0] == "parameters" and len(path) == 2:
-            return block.parameters[_index(path[1])]
-        if path[0] != "lines" or len(path) < 2:
-            return None
-        index = _index(path[1])
-        if len(path) == 2:
-            return self._whole(block.lines[index])
-        role = path[2]
-        if not isinstance(role, str):
-            return None
-        inner = block.nested.get(index, {}).get(role)
-        if inner is None:
-            return None
-        if len(path) == 3:
-            return self._whole(inner.header)
-        return self._find_in_block(inner, path[3:], "results")
-
-    def _whole(self, line: int) -> Span:
-        text = self._lines[line]
-        return line, len(text) - len(text.lstrip()), len(text.rstrip())
+        return len(self._spans)
 
 
-def _index(part: int | str) -> int:
-    if not isinstance(part, int) or part < 0:
-        raise IndexError
-    return part
+_Spans: TypeAlias = Iterator[tuple[LinePath, int | Span]]
 
 
-def _paths(block: BlockPlaces, prefix: LinePath, results: str) -> Iterator[LinePath]:
-    for index in range(len(block.lines)):
-        yield (*prefix, "lines", index)
+def _spans_of_program(places: ProgramPlaces) -> _Spans:
+    yield (), places.header
+    for index, (header, parts) in enumerate(places.definitions):
+        yield ("definitions", index), header
+        for part, line in parts.items():
+            yield ("definitions", index, *part), line
+    yield from _spans_of_items(("inputs",), places.parameters)
+    yield from _spans_of_items(("symbols",), places.symbols)
+    yield from _spans_of_items(("constants",), places.constants)
+    yield from _spans_of_block(places, (), "outputs")
+
+
+def _spans_of_items(path: LinePath, items: Sequence[int | Span]) -> _Spans:
+    for index, item in enumerate(items):
+        yield (*path, index), item
+
+
+def _spans_of_block(block: BlockPlaces, path: LinePath, results: str) -> _Spans:
+    for index, line in enumerate(block.lines):
+        yield (*path, "lines", index), line
         for role, inner in block.nested.get(index, {}).items():
-            path = (*prefix, "lines", index, role)
-            yield path
-            for number in range(len(inner.parameters)):
-                yield (*path, "parameters", number)
-            yield from _paths(inner, path, "results")
-    yield (*prefix, results)
-    for index in range(len(block.results)):
-        yield (*prefix, results, index)
+            nested = (*path, "lines", index, role)
+            yield nested, inner.header
+            yield from _spans_of_items((*nested, "parameters"), inner.parameters)
+            yield from _spans_of_block(inner, nested, "results")
+    yield (*path, results), block.ending
+    yield from _spans_of_items((*path, results), block.results)

@@ -1,12 +1,13 @@
-"""Lowering of sympy expressions to ours, by structure.
+"""Lowering of sympy expressions to ours by structure, and the reverse.
 
 Functions are told apart by class name, so that lowering needs neither sympy nor torch
 to be imported: it works on sympy's own and on those of ``torch.utils._sympy.functions``.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wrapperir.diagnostics import Code
@@ -106,10 +107,6 @@ def _rational(expr: _Basic) -> Expr:
     return Operation(ExprOp.TRUEDIV, (int(numerator), int(denominator)))
 
 
-def _float(expr: _Basic) -> Expr:
-    return float(expr)
-
-
 def _add(expr: _Basic) -> Expr:
     """Lower a sum: terms with a negative coefficient are subtracted, a number is last."""
     plus: list[Expr] = []
@@ -205,8 +202,50 @@ def _trunc_to_float(expr: _Basic) -> Expr:
     return Operation(ExprOp.TO_FLOAT, (Operation(ExprOp.TRUNC, _args(expr)),))
 
 
+_OPERATIONS = {
+    "FloorDiv": ExprOp.FLOORDIV,
+    "PowByNatural": ExprOp.POW,
+    "FloatPow": ExprOp.POW,
+    "CeilDiv": ExprOp.CEILDIV,
+    "Mod": ExprOp.MOD,
+    "PythonMod": ExprOp.MOD,
+    "IntTrueDiv": ExprOp.TRUEDIV,
+    "FloatTrueDiv": ExprOp.TRUEDIV,
+    "Min": ExprOp.MIN,
+    "Max": ExprOp.MAX,
+    "Abs": ExprOp.ABS,
+    "ToFloat": ExprOp.TO_FLOAT,
+    "TruncToInt": ExprOp.TRUNC,
+    "FloorToInt": ExprOp.FLOOR,
+    "CeilToInt": ExprOp.CEIL,
+    "RoundToInt": ExprOp.ROUND,
+    "floor": ExprOp.FLOOR,
+    "ceiling": ExprOp.CEIL,
+    "OpaqueUnaryFn_sqrt": ExprOp.SQRT,
+    "OpaqueUnaryFn_log2": ExprOp.LOG2,
+    "LShift": ExprOp.SHL,
+    "RShift": ExprOp.SHR,
+    "BitwiseFn_bitwise_and": ExprOp.BITAND,
+    "BitwiseFn_bitwise_or": ExprOp.BITOR,
+    "BitwiseFn_bitwise_xor": ExprOp.BITXOR,
+    "Equality": ExprOp.EQ,
+    "Unequality": ExprOp.NE,
+    "StrictLessThan": ExprOp.LT,
+    "LessThan": ExprOp.LE,
+    "StrictGreaterThan": ExprOp.GT,
+    "GreaterThan": ExprOp.GE,
+    "And": ExprOp.AND,
+    "Or": ExprOp.OR,
+    "Not": ExprOp.NOT,
+    "Where": ExprOp.WHERE,
+    "ITE": ExprOp.WHERE,
+}
+"""The operators of functions that are lowered argument by argument; the first name of an
+operator is that of :func:`to_sympy`."""
+
 _LOWER: dict[str, Callable[[_Basic], Expr]] = {
-    "Integer": lambda expr: int(expr),
+    **{name: _operation(op) for name, op in _OPERATIONS.items()},
+    "Integer": int,
     "IntInfinity": _unsupported,
     "NegativeIntInfinity": _unsupported,
     "ComplexInfinity": _unsupported,
@@ -214,8 +253,8 @@ _LOWER: dict[str, Callable[[_Basic], Expr]] = {
     "Infinity": lambda expr: math.inf,
     "NegativeInfinity": lambda expr: -math.inf,
     "Rational": _rational,
-    "Float": _float,
-    "NumberSymbol": _float,
+    "Float": float,
+    "NumberSymbol": float,
     "BooleanTrue": lambda expr: True,
     "BooleanFalse": lambda expr: False,
     "Symbol": _symbol,
@@ -223,43 +262,110 @@ _LOWER: dict[str, Callable[[_Basic], Expr]] = {
     "Add": _add,
     "Mul": _mul,
     "Pow": _pow,
-    "PowByNatural": _operation(ExprOp.POW),
-    "FloatPow": _operation(ExprOp.POW),
     "FloorDiv": _floordiv,
-    "CeilDiv": _operation(ExprOp.CEILDIV),
     "ModularIndexing": _modular_indexing,
-    "Mod": _operation(ExprOp.MOD),
-    "PythonMod": _operation(ExprOp.MOD),
-    "IntTrueDiv": _operation(ExprOp.TRUEDIV),
-    "FloatTrueDiv": _operation(ExprOp.TRUEDIV),
-    "Min": _operation(ExprOp.MIN),
-    "Max": _operation(ExprOp.MAX),
-    "Abs": _operation(ExprOp.ABS),
-    "ToFloat": _operation(ExprOp.TO_FLOAT),
-    "TruncToInt": _operation(ExprOp.TRUNC),
     "TruncToFloat": _trunc_to_float,
-    "FloorToInt": _operation(ExprOp.FLOOR),
-    "CeilToInt": _operation(ExprOp.CEIL),
-    "RoundToInt": _operation(ExprOp.ROUND),
-    "floor": _operation(ExprOp.FLOOR),
-    "ceiling": _operation(ExprOp.CEIL),
-    "OpaqueUnaryFn_sqrt": _operation(ExprOp.SQRT),
-    "OpaqueUnaryFn_log2": _operation(ExprOp.LOG2),
-    "LShift": _operation(ExprOp.SHL),
-    "RShift": _operation(ExprOp.SHR),
-    "BitwiseFn_bitwise_and": _operation(ExprOp.BITAND),
-    "BitwiseFn_bitwise_or": _operation(ExprOp.BITOR),
-    "BitwiseFn_bitwise_xor": _operation(ExprOp.BITXOR),
-    "Equality": _operation(ExprOp.EQ),
-    "Unequality": _operation(ExprOp.NE),
-    "StrictLessThan": _operation(ExprOp.LT),
-    "LessThan": _operation(ExprOp.LE),
-    "StrictGreaterThan": _operation(ExprOp.GT),
-    "GreaterThan": _operation(ExprOp.GE),
-    "And": _operation(ExprOp.AND),
-    "Or": _operation(ExprOp.OR),
-    "Not": _operation(ExprOp.NOT),
     "Piecewise": _piecewise,
-    "Where": _operation(ExprOp.WHERE),
-    "ITE": _operation(ExprOp.WHERE),
 }
+
+
+def to_sympy(
+    expr: Expr,
+    symbols: "Mapping[str, sympy.Symbol] | None" = None,
+    functions: ModuleType | None = None,
+) -> "sympy.Basic":
+    """Return ``expr`` as a sympy expression of the same value.
+
+    What :func:`lower_sympy` spells alike comes back in one form: ``CleanDiv`` as
+    ``FloorDiv``, ``ModularIndexing`` as ``Mod`` of ``FloorDiv``, a fraction as
+    ``IntTrueDiv``, sympy's own ``Max`` as torch's; all else equals what was lowered.
+
+    Args:
+        expr: what to convert.
+        symbols: the sympy symbol of each name; others are integers.  Give those of
+            torch here, since sympy tells symbols with other assumptions apart.
+        functions: where to find ``FloorDiv`` and its like; ``None`` is
+            ``torch.utils._sympy.functions``, which is then imported.
+
+    Raises:
+        ZeroDivisionError: a division by a constant zero.
+        ValueError: a shift by a negative constant.
+    """
+    if functions is None:
+        from torch.utils._sympy import functions as torch_functions
+
+        functions = torch_functions
+    return _Builder(symbols or {}, functions).build(expr)
+
+
+class _Builder:
+    def __init__(
+        self, symbols: "Mapping[str, sympy.Symbol]", functions: ModuleType
+    ) -> None:
+        import sympy  # pyright: ignore[reportMissingTypeStubs]
+
+        self._sympy: Any = sympy
+        self._symbols = symbols
+        self._functions: Any = functions
+
+    def build(self, expr: Expr) -> _Basic:
+        if isinstance(expr, int):
+            return self._sympy.Integer(expr)
+        if isinstance(expr, float):
+            return self._sympy.Float(expr)
+        if isinstance(expr, Symbol):
+            known = self._symbols.get(expr.name)
+            return known or self._sympy.Symbol(expr.name, integer=True)
+        if expr.op in (ExprOp.AND, ExprOp.OR, ExprOp.NOT):
+            parts = [self._condition(self.build(arg)) for arg in expr.args]
+            return getattr(self._sympy, _FUNCTIONS[expr.op])(*parts)
+        if expr.op is ExprOp.WHERE:
+            condition, yes, no = (self.build(arg) for arg in expr.args)
+            return self._functions.Where(
+                self._condition(condition), self._number(yes), self._number(no)
+            )
+        return self._apply(expr.op, [self._number(self.build(arg)) for arg in expr.args])
+
+    def _condition(self, value: _Basic) -> _Basic:
+        return value if _is_condition(value) else self._sympy.Ne(value, 0)
+
+    def _number(self, value: _Basic) -> _Basic:
+        if not _is_condition(value):
+            return value
+        return self._functions.Where(value, self._sympy.S.One, self._sympy.S.Zero)
+
+    def _apply(self, op: ExprOp, args: list[_Basic]) -> _Basic:
+        sympy = self._sympy
+        match op:
+            case ExprOp.ADD:
+                return sympy.Add(*args)
+            case ExprOp.SUB:
+                return args[0] - args[1]
+            case ExprOp.MUL:
+                return sympy.Mul(*args)
+            case ExprOp.NEG:
+                return -args[0]
+            case ExprOp.ABS:
+                return sympy.Abs(args[0])
+            case ExprOp.EQ | ExprOp.NE | ExprOp.LT | ExprOp.LE | ExprOp.GT | ExprOp.GE:
+                return getattr(sympy, op.value.capitalize())(*args)
+            case _:
+                return getattr(self._functions, _function(op, args))(*args)
+
+
+def _is_condition(value: _Basic) -> bool:
+    return bool(value.is_Relational or value.is_Boolean)
+
+
+def _function(op: ExprOp, args: list[_Basic]) -> str:
+    """Name the function for ``op``, by what is known of its arguments, as torch does."""
+    if op is ExprOp.TRUEDIV:
+        return "IntTrueDiv" if all(arg.is_integer for arg in args) else "FloatTrueDiv"
+    if op is ExprOp.POW:
+        return "PowByNatural" if args[1].is_integer else "FloatPow"
+    if op is ExprOp.MOD:
+        return "Mod" if all(arg.is_nonnegative for arg in args) else "PythonMod"
+    return _FUNCTIONS[op]
+
+
+_FUNCTIONS = {op: name for name, op in reversed(_OPERATIONS.items())}
