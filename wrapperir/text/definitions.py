@@ -24,7 +24,7 @@ from wrapperir.text.arguments import parse_constant, parse_opening
 from wrapperir.text.cursor import Cursor
 from wrapperir.text.expressions import parse_expression
 from wrapperir.text.limits import Malformed
-from wrapperir.text.line_source import LineSource
+from wrapperir.text.line_source import LineSource, opens_block
 from wrapperir.text.literals import checked_text, format_string, parse_integer, parse_string
 from wrapperir.text.part_printer import PartPrinter
 from wrapperir.text.positions import ProgramPlaces
@@ -290,7 +290,7 @@ def read_definition(
     try:
         definition = _Definition(cursor)
     except Malformed as error:
-        if not lines.opens_block(opened):
+        if not opens_block(lines.texts[opened]):
             raise
         lines.report(error, opened)
         # A placeholder, so that the errors of its parts are reported too.
@@ -343,7 +343,7 @@ def _read_source(opened: int, lines: LineSource) -> str:
         cursor = Cursor(lines.texts[line])
         if cursor.kind == "end":
             continue
-        if cursor.next == "}" and not lines.opens_block(line):
+        if cursor.next == "}" and not opens_block(lines.texts[line]):
             lines.close(cursor)
             break
         if cursor.next in _AFTER:

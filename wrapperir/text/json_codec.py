@@ -10,7 +10,7 @@ from wrapperir.ir import SCHEMA_VERSION, Program
 from wrapperir.text.json_classes import HEADER, record
 from wrapperir.text.json_forms import Tables, get, is_object, wrong_type
 from wrapperir.text.limits import MAX_DIAGNOSTICS, MAX_DIGITS, Malformed
-from wrapperir.text.reader import paused_collector
+from wrapperir.text.line_source import paused_collector
 
 
 def format_json(program: Program) -> str:

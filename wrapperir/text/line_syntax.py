@@ -34,7 +34,7 @@ from wrapperir.text.type_syntax import (
 
 T = TypeVar("T")
 
-ZERO_MODES = {mode.value: mode for mode in ZeroMode}
+_ZERO_MODES = {mode.value: mode for mode in ZeroMode}
 _SYMBOL_KINDS = {kind.value: kind for kind in SymbolKind}
 
 
@@ -56,6 +56,41 @@ class Part:
 Step: TypeAlias = tuple[str | None, tuple[str, ...], list[str], Callable[[Cursor], object]]
 """A part's only field or none, all its fields, the tokens before it, and its parser."""
 
+
+def steps_of(parts: tuple[Part, ...]) -> tuple[Step, ...]:
+    """Return how to parse the parts."""
+    return tuple(
+        (
+            part.fields[0] if len(part.fields) == 1 else None,
+            part.fields,
+            part.prefix.strip("%@ ").split(),
+            part.parse,
+        )
+        for part in parts
+    )
+
+
+def parse_steps(cursor: Cursor, steps: tuple[Step, ...]) -> dict[str, Any]:
+    """Take parts; return the values of their fields."""
+    found: dict[str, Any] = {}
+    for name, fields, words, parse in steps:
+        for word in words:
+            cursor.expect(word)
+        value: Any = parse(cursor)
+        if name is not None:
+            found[name] = value
+        else:
+            found.update(zip(fields, value, strict=True))
+    return found
+
+
+def closed(cursor: Cursor, item: Callable[[Cursor], T]) -> T:
+    """Take an item and a parenthesis after it."""
+    found = item(cursor)
+    cursor.expect(")")
+    return found
+
+
 Blocks: TypeAlias = tuple[tuple[str, str], ...]
 """The words that begin a line's blocks, each with the line's field for the block."""
 
@@ -75,17 +110,16 @@ class LineSyntax:
     blocks: Blocks
 
 
-def _in_parentheses(cursor: Cursor, item: Callable[[Cursor], T]) -> T:
-    cursor.expect("(")
-    found = item(cursor)
-    cursor.expect(")")
-    return found
-
-
 def _parse_workspace(cursor: Cursor) -> ZeroMode | None:
     if not cursor.accept("workspace"):
         return None
-    return _in_parentheses(cursor, lambda cursor: cursor.word(ZERO_MODES, "a zero mode"))
+    cursor.expect("(")
+    return closed(cursor, parse_zero_mode)
+
+
+def parse_zero_mode(cursor: Cursor) -> ZeroMode:
+    """Take the zero mode of a workspace."""
+    return cursor.word(_ZERO_MODES, "a zero mode")
 
 
 def _format_workspace(_: PartPrinter, mode: ZeroMode) -> str:
@@ -95,7 +129,8 @@ def _format_workspace(_: PartPrinter, mode: ZeroMode) -> str:
 def _parse_stream(cursor: Cursor) -> int:
     if not cursor.accept("stream"):
         return 0
-    return _in_parentheses(cursor, parse_integer)
+    cursor.expect("(")
+    return closed(cursor, parse_integer)
 
 
 def _values(word: str) -> Part:
@@ -331,16 +366,7 @@ def _syntax_of(kind: type[BodyLine]) -> LineSyntax:
     names = BLOCK_FIELDS.get(kind, ())
     blocks = tuple((name.removeprefix("on_"), name) for name in names)
     parts = _PARTS[kind]
-    steps = tuple(
-        (
-            p.fields[0] if len(p.fields) == 1 else None,
-            p.fields,
-            p.prefix.strip("%@ ").split(),
-            p.parse,
-        )
-        for p in parts
-    )
-    return LineSyntax(kind, least, most, parts, steps, blocks)
+    return LineSyntax(kind, least, most, parts, steps_of(parts), blocks)
 
 
 SYNTAX = {kind: _syntax_of(kind) for kind in ir.BODY_LINES}

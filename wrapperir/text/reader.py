@@ -1,8 +1,6 @@
 """Parsing of programs, expressions and types from text, with recovery from errors."""
 
-import gc
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from attrs import evolve, frozen
@@ -27,7 +25,7 @@ from wrapperir.text.cursor import Cursor
 from wrapperir.text.definitions import read_definition
 from wrapperir.text.expressions import parse_expression
 from wrapperir.text.limits import MAX_BLOCK_DEPTH, Malformed
-from wrapperir.text.line_source import LineSource
+from wrapperir.text.line_source import LineSource, opens_block, paused_collector
 from wrapperir.text.literals import parse_string
 from wrapperir.text.positions import BlockPlaces, Positions, ProgramPlaces
 from wrapperir.text.statements import (
@@ -67,23 +65,6 @@ def parse_with_positions(text: str) -> ParsedText:
         DiagnosticError: as :func:`parse_program`.
     """
     return _read(text)
-
-
-@contextmanager
-def paused_collector() -> Generator[None]:
-    """Pause the cyclic garbage collector; leave it as it was found.
-
-    Parsing allocates millions of objects that stay and form no cycles.  The collector would
-    traverse them repeatedly, for two thirds of the time.
-    """
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def _read(text: str) -> ParsedText:
@@ -201,15 +182,18 @@ class _Reader:
             self.lines.report(error, opened)
         symbols: list[SymbolDefinitionLine] = []
         constants: list[ConstantInput] = []
-        for inner in self._prelude(opened):
+        while (inner := self.lines.next()) is not None:
             line = self.lines.at - 1
             try:
                 if inner.next == "symbol":
                     symbols.append(parse_symbol(inner))
                     places.symbols.append(line)
-                else:
+                elif inner.next == "constant":
                     constants.append(_parse_constant_input(inner))
                     places.constants.append(line)
+                else:
+                    self.lines.at -= 1
+                    break
             except Malformed as error:
                 self.lines.report(error, line)
         lines, outputs = self._read_body(places, 0)
@@ -241,17 +225,6 @@ class _Reader:
         cursor.expect("{")
         cursor.expect_end()
         return name, inputs
-
-    def _prelude(self, opened: int) -> Iterator[Cursor]:
-        """Yield the lines before the body."""
-        while True:
-            cursor = self.lines.next()
-            if cursor is None:
-                self.lines.unclosed(opened)
-            if cursor.next not in ("symbol", "constant"):
-                self.lines.at -= 1
-                return
-            yield cursor
 
     # Bodies and blocks
 
@@ -383,7 +356,7 @@ class _Reader:
             cursor.expect_end()
         except Malformed as error:
             self.lines.report(error, line)
-            if not (is_role and self.lines.opens_block(line)):
+            if not (is_role and opens_block(self.lines.texts[line])):
                 self.lines.at = line
                 self.lines.skip_block(opened)
                 return None

@@ -4,6 +4,7 @@ A parameter is written as its name, or as its position where an earlier one has 
 """
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 from wrapperir.diagnostics import Code
 from wrapperir.ir import (
@@ -23,7 +24,7 @@ from wrapperir.ir import (
 from wrapperir.text.cursor import Cursor, suggestion
 from wrapperir.text.expressions import parse_expression
 from wrapperir.text.limits import Malformed, quoted
-from wrapperir.text.line_syntax import ZERO_MODES
+from wrapperir.text.line_syntax import Part, closed, parse_steps, parse_zero_mode, steps_of
 from wrapperir.text.literals import (
     checked_time,
     format_integer,
@@ -108,8 +109,7 @@ def parse_choice(cursor: Cursor, parameters: ParameterNames) -> KernelChoice:
         cursor.expect(",")
         count = parse_expression(cursor)
         cursor.expect(",")
-        mode = cursor.word(ZERO_MODES, "a zero mode")
-        cursor.expect(")")
+        mode = closed(cursor, parse_zero_mode)
         needs.append(WorkspaceNeed(parameter, count, mode))
     return KernelChoice(kernel, arguments, tuple(needs))
 
@@ -118,7 +118,7 @@ def format_choice(
     part: PartPrinter, parameters: ParameterNames, choice: KernelChoice
 ) -> str:
     """Return ``@mm_split(0, 1, 2)`` and the workspaces it needs."""
-    text = f"@{part.name(choice.kernel)}({_integers(choice.arguments)})"
+    text = f"@{part.name(choice.kernel)}({_format_integers(choice.arguments)})"
     for need in choice.workspaces:
         parameter = parameters.format(need.parameter, part)
         count = part.expression(need.count)
@@ -128,49 +128,34 @@ def format_choice(
 
 def parse_selection(cursor: Cursor) -> Selection:
     """Take what follows ``select``."""
-    return cursor.word(_PARSERS, "a selection policy")(cursor)
+    kind, parts = cursor.word(_BY_WORD, "a selection policy")
+    selection: Selection = kind(**parse_steps(cursor, steps_of(parts)))
+    return selection
 
 
-def format_selection(selection: Selection, part: PartPrinter) -> str:
+def format_selection(selection: Selection, printer: PartPrinter) -> str:
     """Return what follows ``select``.
 
     Raises:
         Malformed: no text can spell this selection.
     """
-    match selection:
-        case FirstChoice():
-            return "first"
-        case BenchmarkChoice():
-            return "benchmark"
-        case ForcedChoice(index):
-            return f"forced({format_integer(index)})"
-        case RecordedChoice(index, microseconds, device):
-            text = f"recorded({format_integer(index)})"
-            if microseconds:
-                text += f" microseconds({', '.join([_time(t) for t in microseconds])})"
-            return text + _on(device)
-        case NearestChoice(hints):
-            shown = [f"{format_integer(h.choice)}: ({_integers(h.sizes)})" for h in hints]
-            return f"nearest_shape({', '.join(shown)})"
-        case ComputedChoice(index, device):
-            return f"computed({part.expression(index)}){_on(device)}"
-        case _:  # pyright: ignore[reportUnnecessaryComparison]
-            raise Malformed(
-                Code.UNWRITABLE_VALUE,
-                f"{quoted(repr(selection)[:200])} where a selection belongs",
-            )
+    text, parts = _SELECTIONS[type(selection)]
+    for part in parts:
+        value = attrgetter(*part.fields)(selection)
+        if value or part.prefix:
+            text += part.prefix + part.format(printer, value)
+    return text
 
 
-def _integers(values: tuple[int, ...]) -> str:
+def _format_integers(values: tuple[int, ...]) -> str:
     return ", ".join([format_integer(value) for value in values])
 
 
-def _time(value: float | None) -> str:
-    return "none" if value is None else format_number(checked_time(value))
-
-
-def _on(device: str) -> str:
-    return f" on {format_string(device)}" if device else ""
+def _parse_times(cursor: Cursor) -> tuple[float | None, ...]:
+    if not cursor.accept("microseconds"):
+        return ()
+    cursor.expect("(")
+    return cursor.listed(_parse_time, ")")
 
 
 def _parse_time(cursor: Cursor) -> float | None:
@@ -185,33 +170,9 @@ def _parse_time(cursor: Cursor) -> float | None:
         raise Malformed(error.code, error.message, start, end, error.hint) from None
 
 
-def _parse_on(cursor: Cursor) -> str:
-    return parse_string(cursor) if cursor.accept("on") else ""
-
-
-def _parse_forced(cursor: Cursor) -> Selection:
-    return ForcedChoice(_parse_index(cursor))
-
-
-def _parse_index(cursor: Cursor) -> int:
-    cursor.expect("(")
-    index = parse_integer(cursor)
-    cursor.expect(")")
-    return index
-
-
-def _parse_recorded(cursor: Cursor) -> Selection:
-    index = _parse_index(cursor)
-    times: tuple[float | None, ...] = ()
-    if cursor.accept("microseconds"):
-        cursor.expect("(")
-        times = cursor.listed(_parse_time, ")")
-    return RecordedChoice(index, times, _parse_on(cursor))
-
-
-def _parse_nearest(cursor: Cursor) -> Selection:
-    cursor.expect("(")
-    return NearestChoice(cursor.listed(_parse_hint, ")"))
+def _format_times(_: PartPrinter, times: tuple[float | None, ...]) -> str:
+    shown = ["none" if t is None else format_number(checked_time(t)) for t in times]
+    return f" microseconds({', '.join(shown)})"
 
 
 def _parse_hint(cursor: Cursor) -> Hint:
@@ -221,18 +182,49 @@ def _parse_hint(cursor: Cursor) -> Hint:
     return Hint(choice, cursor.listed(parse_integer, ")"))
 
 
-def _parse_computed(cursor: Cursor) -> Selection:
-    cursor.expect("(")
-    index = parse_expression(cursor)
-    cursor.expect(")")
-    return ComputedChoice(index, _parse_on(cursor))
+def _format_hints(_: PartPrinter, hints: tuple[Hint, ...]) -> str:
+    shown = [f"{format_integer(h.choice)}: ({_format_integers(h.sizes)})" for h in hints]
+    return f"{', '.join(shown)})"
 
 
-_PARSERS: dict[str, Callable[[Cursor], Selection]] = {
-    "first": lambda _: FirstChoice(),
-    "forced": _parse_forced,
-    "benchmark": lambda _: BenchmarkChoice(),
-    "recorded": _parse_recorded,
-    "nearest_shape": _parse_nearest,
-    "computed": _parse_computed,
+_INDEX = Part(
+    ("index",),
+    "(",
+    lambda cursor: closed(cursor, parse_integer),
+    lambda _, index: f"{format_integer(index)})",
+)
+_ON = Part(
+    ("device",),
+    "",
+    lambda cursor: parse_string(cursor) if cursor.accept("on") else "",
+    lambda _, device: f" on {format_string(device)}",
+)
+_SELECTIONS: dict[type[Selection], tuple[str, tuple[Part, ...]]] = {
+    FirstChoice: ("first", ()),
+    ForcedChoice: ("forced", (_INDEX,)),
+    BenchmarkChoice: ("benchmark", ()),
+    RecordedChoice: (
+        "recorded",
+        (_INDEX, Part(("microseconds",), "", _parse_times, _format_times), _ON),
+    ),
+    NearestChoice: (
+        "nearest_shape",
+        (Part(("hints",), "(", lambda c: c.listed(_parse_hint, ")"), _format_hints),),
+    ),
+    ComputedChoice: (
+        "computed",
+        (
+            Part(
+                ("index",),
+                "(",
+                lambda cursor: closed(cursor, parse_expression),
+                lambda part, index: f"{part.expression(index)})",
+            ),
+            _ON,
+        ),
+    ),
+}
+"""The word and the parts of each selection policy."""
+_BY_WORD: dict[str, tuple[Callable[..., Selection], tuple[Part, ...]]] = {
+    word: (kind, parts) for kind, (word, parts) in _SELECTIONS.items()
 }

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from attrs import frozen
 
@@ -20,7 +19,7 @@ from wrapperir.text.arguments import parse_ending, parse_opening
 from wrapperir.text.cursor import Cursor, suggestion
 from wrapperir.text.limits import Malformed, quoted
 from wrapperir.text.line_source import opens_block
-from wrapperir.text.line_syntax import SYNTAX, Blocks, LineSyntax, Step
+from wrapperir.text.line_syntax import SYNTAX, Blocks, LineSyntax, parse_steps
 from wrapperir.text.type_syntax import parse_value_type
 
 
@@ -58,7 +57,7 @@ def parse_statement(cursor: Cursor) -> BodyLine | BlockStatement:
     if count < syntax.least or (syntax.most is not None and count > syntax.most):
         raise _wrong_count(cursor, syntax, count, start)
     cursor.advance()
-    fields = _parse_steps(cursor, syntax.steps)
+    fields = parse_steps(cursor, syntax.steps)
     if syntax.most == 1 and results:
         fields["result"] = results[0]
     if not syntax.blocks:
@@ -71,21 +70,8 @@ def parse_statement(cursor: Cursor) -> BodyLine | BlockStatement:
 def parse_symbol(cursor: Cursor) -> SymbolDefinitionLine:
     """Take ``symbol`` and what follows it, as after ``symbol_definition``."""
     cursor.advance()
-    fields: Any = _parse_steps(cursor, SYNTAX[SymbolDefinitionLine].steps)
+    fields = parse_steps(cursor, SYNTAX[SymbolDefinitionLine].steps)
     return SymbolDefinitionLine(**fields, provenance=parse_ending(cursor))
-
-
-def _parse_steps(cursor: Cursor, steps: tuple[Step, ...]) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for name, fields, words, parse in steps:
-        for word in words:
-            cursor.expect(word)
-        value: Any = parse(cursor)
-        if name is not None:
-            found[name] = value
-        else:
-            found.update(zip(fields, value, strict=True))
-    return found
 
 
 def _wrong_count(cursor: Cursor, syntax: LineSyntax, count: int, start: int) -> Malformed:

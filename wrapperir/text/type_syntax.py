@@ -10,15 +10,12 @@ a pool's alignment of 64.
 
 import re
 from collections.abc import Callable
-
-from attrs import define
+from typing import Any
 
 from wrapperir.diagnostics import Code
 from wrapperir.ir import (
     CPU,
-    DEFAULT_SPACE,
     MAX_DEPTH,
-    POOL_ALIGNMENT,
     Device,
     DType,
     EventType,
@@ -108,16 +105,7 @@ def _parse_pool(cursor: Cursor) -> PoolType:
     size = parse_expression(cursor)
     cursor.expect("]")
     device = parse_device(cursor)
-    if cursor.next != "{" or cursor.opens_block():
-        return PoolType(size=size, device=device)
-    found = _parse_attributes(cursor, "`pinned`, `align` or `space`")
-    return PoolType(
-        size=size,
-        device=device,
-        space=found.space,
-        pinned=found.pinned,
-        alignment=POOL_ALIGNMENT if found.alignment is None else found.alignment,
-    )
+    return PoolType(size=size, device=device, **_parse_attributes(cursor, _POOL_WORDS))
 
 
 def _parse_tensor(cursor: Cursor, dtype: DType) -> TensorType:
@@ -156,22 +144,13 @@ def _parse_shape(cursor: Cursor, dtype: DType) -> TensorType:
         stride = contiguous_stride(size)
         _check_derived(cursor, stride, start)
     cursor.expect("]")
-    device = parse_device(cursor)
-    if cursor.next != "{" or cursor.opens_block():
-        return TensorType(
-            dtype=dtype, size=size, stride=stride, offset=offset, device=device
-        )
-    found = _parse_attributes(cursor, "`pinned`, `align`, `space` or `layout`")
     return TensorType(
         dtype=dtype,
         size=size,
         stride=stride,
         offset=offset,
-        device=device,
-        space=found.space,
-        pinned=found.pinned,
-        alignment=found.alignment,
-        layout=found.layout,
+        device=parse_device(cursor),
+        **_parse_attributes(cursor, _TENSOR_WORDS),
     )
 
 
@@ -247,41 +226,32 @@ _TYPES: dict[str, DType | Callable[[Cursor], ValueType]] = {
 }
 
 
-@define
-class _Attributes:
-    space: str = DEFAULT_SPACE
-    pinned: bool = False
-    alignment: int | None = None
-    layout: VendorLayout | None = None
-
-
-def _parse_attributes(cursor: Cursor, known: str) -> _Attributes:
-    """Take the attributes in braces after a type; ``known`` names the accepted ones."""
-    found = _Attributes()
-    seen: set[str] = set()
-    cursor.expect("{")
-    while True:
+def _parse_attributes(cursor: Cursor, known: tuple[str, ...]) -> dict[str, Any]:
+    """Take the attributes in braces after a type, if any; return them by field."""
+    found: dict[str, Any] = {}
+    if cursor.next != "{" or cursor.opens_block():
+        return found
+    while not found or cursor.next == ",":
+        cursor.advance()
         word = cursor.next
-        if word in seen:
+        if word not in known:
+            *most, last = [f"`{word}`" for word in known]
+            raise cursor.unexpected(f"{', '.join(most)} or {last}")
+        name, parse = _ATTRIBUTES[word]
+        if name in found:
             raise cursor.malformed(Code.MISPLACED_STATEMENT, f"`{word}` is given twice")
-        seen.add(word)
-        if cursor.accept("pinned"):
-            found.pinned = True
-        elif cursor.accept("align"):
-            cursor.expect("=")
-            found.alignment = parse_integer(cursor)
-        elif cursor.accept("space"):
-            cursor.expect("=")
-            found.space = cursor.name("a memory space")
-        elif "`layout`" in known and cursor.accept("layout"):
-            cursor.expect("=")
-            found.layout = _parse_layout(cursor)
-        else:
-            raise cursor.unexpected(known)
-        if not cursor.accept(","):
-            break
+        cursor.advance()
+        found[name] = parse(cursor)
     cursor.expect("}")
     return found
+
+
+def _assigned(parse: Callable[[Cursor], object]) -> Callable[[Cursor], object]:
+    def parse_assigned(cursor: Cursor) -> object:
+        cursor.expect("=")
+        return parse(cursor)
+
+    return parse_assigned
 
 
 def parse_dotted(cursor: Cursor, what: str) -> str:
@@ -304,3 +274,14 @@ def _parse_layout(cursor: Cursor) -> VendorLayout:
 
 def _parse_layout_value(cursor: Cursor) -> LayoutValue:
     return parse_string(cursor) if cursor.kind == "string" else parse_integer(cursor)
+
+
+_ATTRIBUTES: dict[str, tuple[str, Callable[[Cursor], object]]] = {
+    "pinned": ("pinned", lambda _: True),
+    "align": ("alignment", _assigned(parse_integer)),
+    "space": ("space", _assigned(lambda cursor: cursor.name("a memory space"))),
+    "layout": ("layout", _assigned(_parse_layout)),
+}
+"""The words of attributes, each with its field and the parser of what follows."""
+_TENSOR_WORDS = tuple(_ATTRIBUTES)
+_POOL_WORDS = _TENSOR_WORDS[:-1]
