@@ -45,7 +45,7 @@ def parse_operand(cursor: Cursor) -> Argument:
         return parse_string(cursor)
     word = cursor.next
     if word == "[":
-        return _parse_list(cursor)
+        return cursor.nested(parse_operand, "[]")
     if word == "none":
         cursor.advance()
         return None
@@ -58,14 +58,6 @@ def parse_operand(cursor: Cursor) -> Argument:
             cursor.expect(")")
             return argument
     return parse_expression(cursor)
-
-
-def _parse_list(cursor: Cursor) -> Argument:
-    cursor.enter_list()
-    cursor.expect("[")
-    items = cursor.listed(parse_operand, "]")
-    cursor.leave_list()
-    return items
 
 
 def _parse_complex(cursor: Cursor) -> ComplexLiteral:

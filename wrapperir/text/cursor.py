@@ -137,22 +137,6 @@ class Cursor:
         """Count a closed parenthesis or bracket."""
         self.nesting -= 1
 
-    def enter_list(self) -> None:
-        """Count an opened list or tuple type.
-
-        Raises:
-            Malformed: too many are open.
-        """
-        self.lists += 1
-        if self.lists > MAX_LIST_DEPTH:
-            raise self.malformed(
-                Code.TOO_DEEP, f"more than {MAX_LIST_DEPTH} lists or tuples within others"
-            )
-
-    def leave_list(self) -> None:
-        """Count a closed list or tuple type."""
-        self.lists -= 1
-
     def listed(self, item: Callable[["Cursor"], T], close: str) -> tuple[T, ...]:
         """Take items separated by commas, and the mark ``close`` after them."""
         items: list[T] = []
@@ -163,6 +147,22 @@ class Cursor:
                 items.append(item(self))
         self.expect(close)
         return tuple(items)
+
+    def nested(self, item: Callable[["Cursor"], T], marks: str) -> tuple[T, ...]:
+        """Take a list or tuple type: items between the two ``marks``.
+
+        Raises:
+            Malformed: too many are open, or an item does not parse.
+        """
+        self.lists += 1
+        if self.lists > MAX_LIST_DEPTH:
+            raise self.malformed(
+                Code.TOO_DEEP, f"more than {MAX_LIST_DEPTH} lists or tuples within others"
+            )
+        self.expect(marks[0])
+        items = self.listed(item, marks[1])
+        self.lists -= 1
+        return items
 
     def name(self, what: str) -> str:
         """Take an identifier; ``what`` describes its use in errors."""

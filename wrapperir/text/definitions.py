@@ -1,9 +1,6 @@
 """The syntax of kernel definitions, from which they are parsed and printed."""
 
-from collections.abc import Callable
 from typing import Any
-
-from attrs import frozen
 
 from wrapperir.diagnostics import Code
 from wrapperir.ir import (
@@ -19,12 +16,14 @@ from wrapperir.ir import (
     MultiKernelLine,
     Parameter,
     ScalarParameter,
+    keyword,
 )
 from wrapperir.text.arguments import parse_constant, parse_opening
 from wrapperir.text.cursor import Cursor
 from wrapperir.text.expressions import parse_expression
 from wrapperir.text.limits import Malformed
 from wrapperir.text.line_source import LineSource, opens_block
+from wrapperir.text.line_syntax import Part, parse_steps, steps_of
 from wrapperir.text.literals import checked_text, format_string, parse_integer, parse_string
 from wrapperir.text.part_printer import PartPrinter
 from wrapperir.text.positions import ProgramPlaces
@@ -42,20 +41,6 @@ from wrapperir.text.type_syntax import DTYPES
 
 _LANGUAGES = {language.value: language for language in Language}
 _ACCESSES = {access.value: access for access in Access}
-
-
-@frozen
-class DefinitionPart:
-    """A field of a definition, on a line of its own after a word.
-
-    A repeated part has a line for each item.  ``parse`` takes a cursor and the parameters
-    by name, ``format`` a :class:`PartPrinter`, these parameters and the value.
-    """
-
-    field: str
-    parse: Callable[[Cursor, ParameterNames], object]
-    format: Callable[[PartPrinter, ParameterNames, Any], str]
-    repeated: bool = True
 
 
 def _parse_parameter(cursor: Cursor) -> Parameter:
@@ -92,13 +77,13 @@ def _format_binding(part: PartPrinter, binding: tuple[str, Constant]) -> str:
     return f"{part.name(name)} = {part.constant(value)}"
 
 
-def _parse_metadata(cursor: Cursor, _: ParameterNames) -> tuple[str, Constant]:
+def _parse_metadata(cursor: Cursor) -> tuple[str, Constant]:
     key = parse_string(cursor)
     cursor.expect("=")
     return key, parse_constant(cursor)
 
 
-def _parse_config(cursor: Cursor, _: ParameterNames) -> KernelConfig:
+def _parse_config(cursor: Cursor) -> KernelConfig:
     values: list[tuple[str, int | float | bool | str]] = []
     while cursor.kind != "end":
         start, end = cursor.start, cursor.end
@@ -114,66 +99,65 @@ def _parse_config(cursor: Cursor, _: ParameterNames) -> KernelConfig:
     return KernelConfig(tuple(values))
 
 
-def _parse_grid(cursor: Cursor, _: ParameterNames) -> object:
-    cursor.expect("=")
-    cursor.expect("(")
-    return cursor.listed(parse_expression, ")")
+def _format_config(part: PartPrinter, config: KernelConfig) -> str:
+    return ", ".join([_format_binding(part, binding) for binding in config.values])
 
 
-def _parse_entry(cursor: Cursor, _: ParameterNames) -> str:
-    cursor.expect("=")
-    return cursor.name("the name of a function")
-
-
-def _parse_source(cursor: Cursor, _: ParameterNames) -> str:
-    cursor.expect("{")
-    return ""
-
-
-def _format_source(part: PartPrinter, _: ParameterNames, source: str) -> str:
-    texts = [
-        f"    | {text}" if text else "    |" for text in checked_text(source).split("\n")
-    ]
-    return "\n".join(["{", *texts, "  }"])
+def _format_source(_: PartPrinter, source: str) -> str:
+    lines = checked_text(source).split("\n")
+    return "\n".join(["", *[f"    | {x}" if x else "    |" for x in lines], "  }"])
 
 
 _KERNEL_PARTS = {
-    "grid": DefinitionPart(
-        "grid", _parse_grid, lambda part, _, grid: f"= ({part.expressions(grid)})", False
+    "grid": Part(
+        ("grid",),
+        " = (",
+        lambda cursor: cursor.listed(parse_expression, ")"),
+        lambda part, grid: f"{part.expressions(grid)})",
     ),
-    "constant": DefinitionPart(
-        "constants",
-        lambda cursor, _: _parse_binding(cursor),
-        lambda part, _, binding: _format_binding(part, binding),
+    "constant": Part(("constants",), " ", _parse_binding, _format_binding),
+    "config": Part(("configs",), " ", _parse_config, _format_config),
+    "entry": Part(
+        ("entry",),
+        " = ",
+        lambda cursor: cursor.name("the name of a function"),
+        PartPrinter.name,
     ),
-    "config": DefinitionPart(
-        "configs",
-        _parse_config,
-        lambda part, _, config: ", ".join(
-            [_format_binding(part, binding) for binding in config.values]
-        ),
-    ),
-    "entry": DefinitionPart(
-        "entry", _parse_entry, lambda part, _, entry: f"= {part.name(entry)}", False
-    ),
-    "metadata": DefinitionPart(
-        "metadata",
+    "metadata": Part(
+        ("metadata",),
+        " ",
         _parse_metadata,
-        lambda part, _, item: f"{format_string(item[0])} = {part.constant(item[1])}",
+        lambda part, item: f"{format_string(item[0])} = {part.constant(item[1])}",
     ),
-    "source": DefinitionPart("source", _parse_source, _format_source, False),
+    "source": Part(("source",), " {", lambda _: "", _format_source),
 }
-_MULTI_KERNEL_PARTS = {
-    "size": DefinitionPart("sizes", parse_size, format_size),
-    "choice": DefinitionPart("choices", parse_choice, format_choice),
-    "select": DefinitionPart(
-        "selection",
-        lambda cursor, _: parse_selection(cursor),
-        lambda part, _, selection: format_selection(selection, part),
-        False,
-    ),
-}
+"""The lines of a kernel definition in their order: each sets a field or adds an item."""
 
+
+def _multi_kernel_parts(names: ParameterNames) -> dict[str, Part]:
+    return {
+        "size": Part(
+            ("sizes",),
+            " ",
+            lambda cursor: parse_size(cursor, names),
+            lambda part, size: format_size(size, names, part),
+        ),
+        "choice": Part(
+            ("choices",),
+            " ",
+            lambda cursor: parse_choice(cursor, names),
+            lambda part, choice: format_choice(choice, names, part),
+        ),
+        "select": Part(
+            ("selection",),
+            " ",
+            parse_selection,
+            lambda part, selection: format_selection(selection, part),
+        ),
+    }
+
+
+_REPEATED = ("constant", "config", "metadata", "size", "choice")
 _REQUIRED = ("entry", "source", "select")
 _AFTER = ("kernel_definition", "multi_kernel", "program")
 """Words that begin a line after a definition."""
@@ -185,20 +169,17 @@ def format_definition(line: DefinitionLine, part: PartPrinter) -> list[str]:
     Raises:
         Malformed: no text can spell this definition.
     """
-    language, parts = "", _MULTI_KERNEL_PARTS
     if isinstance(line, KernelDefinitionLine):
         language, parts = f" {line.language.value}", _KERNEL_PARTS
-    keyword = "kernel_definition" if language else "multi_kernel"
+    else:
+        language, parts = "", _multi_kernel_parts(ParameterNames(line.parameters))
     shown = ", ".join([part.parameter(parameter) for parameter in line.parameters])
     origin = part.origin(line.provenance)
-    out = [f"{keyword} @{part.name(line.name)}{language}({shown}){origin} {{"]
-    names = ParameterNames(line.parameters)
+    out = [f"{keyword(line)} @{part.name(line.name)}{language}({shown}){origin} {{"]
     for word, item in parts.items():
-        value = getattr(line, item.field)
-        if word == "grid" and not value:
-            continue
-        for content in value if item.repeated else [value]:
-            out.append(f"  {word} {item.format(part, names, content)}".rstrip(" "))
+        value = getattr(line, item.fields[0])
+        for content in value if word in _REPEATED else [value] if value != () else []:
+            out.append(f"  {word}{item.prefix}{item.format(part, content)}".rstrip(" "))
     return [*out, "}"]
 
 
@@ -209,16 +190,16 @@ class _Definition:
         """Take the line that opens it; ``is_known`` is false for a placeholder."""
         self.is_kernel = cursor.next == "kernel_definition"
         cursor.advance()
-        self.parts = _KERNEL_PARTS if self.is_kernel else _MULTI_KERNEL_PARTS
         self.fields: dict[str, Any] = {"name": cursor.kernel()}
         if self.is_kernel:
             self.fields["language"] = cursor.word(_LANGUAGES, "a kernel language")
         cursor.expect("(")
         parameters = cursor.listed(_parse_parameter, ")")
         self.fields |= {"parameters": parameters, "provenance": parse_opening(cursor)}
-        self._names = ParameterNames(parameters, is_known)
+        names = ParameterNames(parameters, is_known)
+        self.parts = _KERNEL_PARTS if self.is_kernel else _multi_kernel_parts(names)
         self.items: dict[str, list[object]] = {
-            part.field: [] for part in self.parts.values() if part.repeated
+            part.fields[0]: [] for word, part in self.parts.items() if word in _REPEATED
         }
         self._last: str | None = None
 
@@ -229,22 +210,22 @@ class _Definition:
         """
         self._check_order(cursor)
         part = self.parts[cursor.next]
+        (field,) = part.fields
         cursor.advance()
-        value = part.parse(cursor, self._names)
+        found = parse_steps(cursor, steps_of((part,)))
         cursor.expect_end()
-        if not part.repeated:
-            self.fields[part.field] = value
-            return (part.field,)
-        items = self.items[part.field]
-        items.append(value)
-        return (part.field, len(items) - 1)
+        if field not in self.items:
+            self.fields |= found
+            return (field,)
+        self.items[field].append(found[field])
+        return (field, len(self.items[field]) - 1)
 
     def _check_order(self, cursor: Cursor) -> None:
         word, order = cursor.next, list(self.parts)
         if word not in self.parts:
             raise unknown_statement(cursor, order)
         last = self._last
-        if word == last and not self.parts[word].repeated:
+        if word == last and word not in _REPEATED:
             raise cursor.malformed(Code.MISPLACED_STATEMENT, f"`{word}` is given twice")
         if last is not None and order.index(word) < order.index(last):
             raise cursor.malformed(
@@ -261,7 +242,7 @@ class _Definition:
             Malformed: a part is missing.
         """
         for word, part in self.parts.items():
-            if word in _REQUIRED and part.field not in self.fields:
+            if word in _REQUIRED and part.fields[0] not in self.fields:
                 kind = "kernel" if self.is_kernel else "multi-kernel"
                 raise cursor.malformed(
                     Code.MISPLACED_STATEMENT,
@@ -286,7 +267,7 @@ def read_definition(
     """
     opened = lines.at - 1
     before = len(lines.diagnostics)
-    keyword = cursor.next
+    word = cursor.next
     try:
         definition = _Definition(cursor)
     except Malformed as error:
@@ -294,8 +275,8 @@ def read_definition(
             raise
         lines.report(error, opened)
         # A placeholder, so that the errors of its parts are reported too.
-        language = " opaque" if keyword == "kernel_definition" else ""
-        definition = _Definition(Cursor(f"{keyword} @_{language}() {{"), is_known=False)
+        language = " opaque" if word == "kernel_definition" else ""
+        definition = _Definition(Cursor(f"{word} @_{language}() {{"), is_known=False)
     placed: dict[tuple[int | str, ...], int] = {}
     while True:
         inner = lines.next()

@@ -88,7 +88,7 @@ def parse_size(cursor: Cursor, parameters: ParameterNames) -> KernelSize:
     return KernelSize(name, parameter, dim)
 
 
-def format_size(part: PartPrinter, parameters: ParameterNames, size: KernelSize) -> str:
+def format_size(size: KernelSize, parameters: ParameterNames, part: PartPrinter) -> str:
     """Return ``M = size(a, 0)``."""
     parameter = parameters.format(size.parameter, part)
     return f"{part.name(size.name)} = size({parameter}, {format_integer(size.dim)})"
@@ -115,7 +115,7 @@ def parse_choice(cursor: Cursor, parameters: ParameterNames) -> KernelChoice:
 
 
 def format_choice(
-    part: PartPrinter, parameters: ParameterNames, choice: KernelChoice
+    choice: KernelChoice, parameters: ParameterNames, part: PartPrinter
 ) -> str:
     """Return ``@mm_split(0, 1, 2)`` and the workspaces it needs."""
     text = f"@{part.name(choice.kernel)}({_format_integers(choice.arguments)})"

@@ -52,7 +52,7 @@ def parse_value_type(cursor: Cursor) -> ValueType:
         Malformed: no type follows.
     """
     if cursor.next == "(":
-        return TupleType(parse_types(cursor))
+        return TupleType(cursor.nested(parse_value_type, "()"))
     word = cursor.word(_TYPES, "a type")
     if not isinstance(word, DType):
         return word(cursor)
@@ -65,15 +65,6 @@ def _parse_opaque(cursor: Cursor) -> OpaqueType:
     description = parse_string(cursor)
     cursor.expect(")")
     return OpaqueType(description)
-
-
-def parse_types(cursor: Cursor) -> tuple[ValueType, ...]:
-    """Take types between parentheses."""
-    cursor.enter_list()
-    cursor.expect("(")
-    types = cursor.listed(parse_value_type, ")")
-    cursor.leave_list()
-    return types
 
 
 def parse_tensor_type(cursor: Cursor) -> TensorType:
