@@ -3,33 +3,19 @@
 from wrapperir.diagnostics import Code, Diagnostic, LinePath, Position
 from wrapperir.ir import RESERVED_SYMBOLS, is_identifier, is_operator
 
-MAX_DIGITS = 300
-"""Digits of an integer; Python's conversion is quadratic and stops at 4,300."""
-
-MAX_INTEGER = 10**MAX_DIGITS - 1
-"""The largest magnitude of an integer."""
-
+MAX_DIGITS = 300  # of an integer; Python's conversion is quadratic and stops at 4,300
+MAX_INTEGER = 10**MAX_DIGITS - 1  # the largest magnitude
 MAX_DEVICE_INDEX = 10**9 - 1
-"""The largest index of a device."""
-
-MAX_RANK = 64
-"""Dimensions of a tensor, as in PyTorch."""
-
-MAX_BLOCK_DEPTH = 64
-"""Blocks within blocks, so that recursion over a program is always safe."""
-
+MAX_RANK = 64  # dimensions of a tensor, as in PyTorch
+MAX_BLOCK_DEPTH = 64  # blocks within blocks, so that recursion over a program is safe
+MAX_LIST_DEPTH = 32  # lists of arguments within lists, and tuple types within tuple types
+MAX_DIAGNOSTICS = 100  # diagnostics reported for one file
 MAX_NESTING = 210
 """Steps of recursion within a line.
 
 An expression of height ``MAX_DEPTH`` takes at most two for each level, so only redundant
 parentheses are refused.
 """
-
-MAX_LIST_DEPTH = 32
-"""Lists of arguments within lists, and tuple types within tuple types."""
-
-MAX_DIAGNOSTICS = 100
-"""Diagnostics reported for one file."""
 
 
 class Malformed(Exception):  # noqa: N818 - it becomes a Diagnostic before it leaves
