@@ -64,7 +64,13 @@ class _IntegerFunction(sympy.Function):
     is_integer = True
 
 
-class FloorDiv(_IntegerFunction):
+class _Division(_IntegerFunction):
+    def _eval_is_nonnegative(self) -> bool | None:
+        base, divisor = self.args
+        return True if base.is_nonnegative and divisor.is_positive else None
+
+
+class FloorDiv(_Division):
     """Division rounded toward minus infinity."""
 
     @classmethod
@@ -83,12 +89,8 @@ class FloorDiv(_IntegerFunction):
             return sympy.Mul(*others)
         return sympy.S.One if base == divisor and divisor.is_nonzero else None
 
-    def _eval_is_nonnegative(self) -> bool | None:
-        base, divisor = self.args
-        return True if base.is_nonnegative and divisor.is_positive else None
 
-
-class CeilDiv(_IntegerFunction):
+class CeilDiv(_Division):
     """Division rounded up."""
 
     @classmethod
@@ -101,10 +103,6 @@ class CeilDiv(_IntegerFunction):
             if rest != base:
                 return CeilDiv(rest, divisor) + quotient
         return sympy.S.One if base == divisor and divisor.is_nonzero else None
-
-    def _eval_is_nonnegative(self) -> bool | None:
-        base, divisor = self.args
-        return True if base.is_nonnegative and divisor.is_positive else None
 
 
 class PythonMod(_IntegerFunction):

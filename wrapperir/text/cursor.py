@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import TypeVar
 
-from attrs import define, field
-
 from wrapperir.diagnostics import Code
 from wrapperir.ir import Device, DType, Provenance, TensorType
 from wrapperir.text.limits import MAX_LIST_DEPTH, MAX_NESTING, Malformed, quoted
@@ -30,7 +28,6 @@ _TOKEN = re.compile(
 )
 
 
-@define
 class Memo:
     """Parts that the lines of one file share, by their spelling.
 
@@ -38,11 +35,11 @@ class Memo:
     are one object.
     """
 
-    types: dict[tuple[DType, str], TensorType] = field(
-        factory=dict[tuple[DType, str], TensorType]
-    )
-    devices: dict[str, Device] = field(factory=dict[str, Device])
-    provenances: dict[str, Provenance] = field(factory=dict[str, Provenance])
+    def __init__(self) -> None:
+        """Start empty."""
+        self.types: dict[tuple[DType, str], TensorType] = {}
+        self.devices: dict[str, Device] = {}
+        self.provenances: dict[str, Provenance] = {}
 
 
 class Cursor:

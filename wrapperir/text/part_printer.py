@@ -228,9 +228,6 @@ class PartPrinter(Names):
             text = f"[{self.operands(argument)}]"
             self._lists -= 1
             return text
-        return self._special_operand(argument)
-
-    def _special_operand(self, argument: Device | TorchEnum | ComplexLiteral) -> str:
         if isinstance(argument, Device):
             return f"device({self._bare_device(argument)})"
         if isinstance(argument, TorchEnum):
