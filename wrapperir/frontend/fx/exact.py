@@ -97,7 +97,8 @@ def _is_same_kernel(
         return False
     if given or known is None:
         return False
-    definition = definitions[theirs["kernel_idx"]]
+    place: int = theirs["kernel_idx"]
+    definition = definitions[place]
     return bool(evolve(known, provenance=None) == evolve(definition, provenance=None))
 
 

@@ -116,7 +116,9 @@ _FUNCTIONS: Mapping[wir.ExprOp, tuple[Any, ...]] = {
     wir.ExprOp.LOG2: (math.log2,),
     wir.ExprOp.WHERE: (torch.sym_ite, functions.choose),
 }
-_OPERATIONS = {each: op for op, group in _FUNCTIONS.items() for each in group}
+_OPERATIONS: Mapping[Any, wir.ExprOp] = {
+    function: op for op, group in _FUNCTIONS.items() for function in group
+}
 
 _FOLDED: Mapping[Any, Callable[[wir.Expr, wir.Expr], wir.Expr]] = {
     operator.add: wir.add,

@@ -186,9 +186,13 @@ def capture(
         # Inductor's passes change the graph; its constants are real tensors.
         with unset_fake_temporarily():
             original = copy.deepcopy(graph)
+
+        def run(args: list[Any]) -> Any:
+            return original(*args)
+
         with config.patch(settings):
             compile_inner(keep, graph, inputs, **kwargs)
-        return MockFXGraphCacheOutput(lambda args: original(*args))
+        return MockFXGraphCacheOutput(run)
 
     def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
         return _compile(graph, inputs, inner, settings)
