@@ -8,7 +8,6 @@ from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._dynamo.exc import BackendCompilerFailed
 from torch._functorch import config as functorch_config
 from torch._inductor import config
 from torch._inductor.codegen import common
@@ -138,7 +137,7 @@ def compile_inner(
 
 @contextlib.contextmanager
 def _diagnostics_unwrapped() -> Any:
-    """Raise the diagnostics themselves where Inductor wraps exceptions in its own."""
+    """Raise the diagnostics themselves if PyTorch wraps exceptions in its own."""
     try:
         yield
     except DiagnosticError:
@@ -204,13 +203,9 @@ def capture(
 
 
 def _run(compiled: Callable[..., Any], inputs: Sequence[Any]) -> None:
-    """Run forward and, where anything wants a gradient, backward."""
-    try:
+    """Run forward and, if a result requires a gradient, backward."""
+    with _diagnostics_unwrapped():
         outputs = pytree.tree_leaves(compiled(*inputs))
         leaves = [o for o in outputs if isinstance(o, torch.Tensor) and o.requires_grad]
         if leaves:
             torch.autograd.backward([leaf.sum() for leaf in leaves])
-    except BackendCompilerFailed as error:
-        if isinstance(error.inner_exception, DiagnosticError):
-            raise error.inner_exception from error.inner_exception.__cause__
-        raise

@@ -2,7 +2,7 @@
 """Signatures of exported programs: held tensors, fixed inputs, returned constants."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 import torch
@@ -56,43 +56,37 @@ class ExportedSignature:
         own, tensors = _beside(lowered, self.tensors)
         program = bind_constants(own, self.keys)
         inputs = {input.name: input for input in program.inputs}
-        fixed = [(name, value) for name, value in self.inputs if name not in inputs]
-        for name, value in fixed:
+        symbols, checks = list(program.symbols), list[wir.BodyLine]()
+        for name, value in self.inputs:
+            if name in inputs:
+                continue
             type = NO_VALUE if isinstance(value, str) else lower_type(value)
             inputs[name] = wir.Input(name=name, type=type)
+            symbol, source = f"{name}_value", wir.ValueOf(name)
+            if isinstance(value, float):
+                kind = wir.SymbolKind.FLOAT
+                line = wir.SymbolDefinitionLine(symbol=symbol, kind=kind, source=source)
+                symbols.append(line)
+                condition = wir.compare(wir.ExprOp.EQ, wir.Symbol(symbol), value)
+                message = f"compiled for {value} as %{name}"
+                checks.append(wir.AssertScalarLine(condition=condition, message=message))
+            elif isinstance(value, int):
+                fixed = int(value)
+                symbols.append(
+                    wir.SymbolDefinitionLine(
+                        symbol=symbol, lower=fixed, upper=fixed, source=source
+                    )
+                )
         returned = iter(program.outputs)
         outputs = [next(returned) if value is ... else value for value in self.outputs]
         program = evolve(
             program,
             inputs=tuple(inputs[name] for name, _ in self.inputs),
-            symbols=(*program.symbols, *_fixed_symbols(fixed)),
-            lines=(*_float_checks(fixed), *program.lines),
+            symbols=tuple(symbols),
+            lines=(*checks, *program.lines),
             outputs=cast(tuple[wir.Argument, ...], tuple(outputs)),
         )
         return Lowered(program, tensors)
-
-
-def _fixed_symbols(fixed: list[tuple[str, Any]]) -> Iterator[wir.SymbolDefinitionLine]:
-    """Yield a symbol for each number; the range of an int is that int."""
-    for name, value in fixed:
-        source, symbol = wir.ValueOf(name), f"{name}_value"
-        if isinstance(value, float):
-            yield wir.SymbolDefinitionLine(
-                symbol=symbol, kind=wir.SymbolKind.FLOAT, source=source
-            )
-        elif isinstance(value, int):
-            whole = int(value)
-            yield wir.SymbolDefinitionLine(
-                symbol=symbol, lower=whole, upper=whole, source=source
-            )
-
-
-def _float_checks(fixed: list[tuple[str, Any]]) -> Iterator[wir.AssertScalarLine]:
-    for name, value in fixed:
-        if isinstance(value, float):
-            condition = wir.compare(wir.ExprOp.EQ, wir.Symbol(f"{name}_value"), value)
-            message = f"compiled for {value} as %{name}"
-            yield wir.AssertScalarLine(condition=condition, message=message)
 
 
 def _beside(
