@@ -247,11 +247,7 @@ class LineEffects(LineVisitor[Effects]):
         if line.workspace is not None and line.workspace is ZeroMode.ZERO_PER_PROGRAM:
             origin = Origin.PROGRAM
         made = ValueDefinition(line.result, line.type, origin, workspace=line.workspace)
-        return Effects(
-            definitions=(made,),
-            accesses=_zeroed(line),
-            device=line.type.device,
-        )
+        return Effects(definitions=(made,), accesses=_zeroed(line), device=line.type.device)
 
     def visit_allocate_pool(self, line: AllocatePoolLine) -> Effects:
         """New raw memory."""

@@ -117,16 +117,8 @@ VARIADIC = frozenset(
 )
 _UNARY = frozenset(
     {
-        ExprOp.NEG,
-        ExprOp.ABS,
-        ExprOp.NOT,
-        ExprOp.TO_FLOAT,
-        ExprOp.FLOOR,
-        ExprOp.CEIL,
-        ExprOp.TRUNC,
-        ExprOp.ROUND,
-        ExprOp.SQRT,
-        ExprOp.LOG2,
+        *(ExprOp.NEG, ExprOp.ABS, ExprOp.NOT, ExprOp.TO_FLOAT, ExprOp.FLOOR, ExprOp.CEIL),
+        *(ExprOp.TRUNC, ExprOp.ROUND, ExprOp.SQRT, ExprOp.LOG2),
     }
 )
 

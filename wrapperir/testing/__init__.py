@@ -11,16 +11,16 @@ from wrapperir.testing.conformance import (
     Outcome,
     check_case,
 )
-from wrapperir.testing.faults import FaultKind, Faulty, inject
+from wrapperir.testing.faults import FAULTS, Faulty, inject
 from wrapperir.testing.inputs import example_constants, example_inputs, example_symbols
 from wrapperir.testing.memory_check import MemoryConflict, memory_conflicts, peak_bytes
 from wrapperir.testing.programs import programs
 
 __all__ = [
     "CASES",
+    "FAULTS",
     "Case",
     "ConformanceError",
-    "FaultKind",
     "Faulty",
     "MemoryConflict",
     "Outcome",

@@ -35,6 +35,7 @@ from wrapperir.ir import (
 from wrapperir.ir.blocks import nested_blocks
 from wrapperir.testing.injection import (
     Faulty,
+    Injector,
     added_definition,
     at_line,
     at_start,
@@ -131,12 +132,14 @@ unbound_constexpr = definition_fault(
 """Drop a kernel's configs."""
 
 
+@Injector
 def duplicate_kernel(program: Program, rng: Random) -> Faulty:
     """Define a kernel twice."""
     line = choose(program.definitions, rng)
     return added_definition(program, Code.REDEFINITION, line)
 
 
+@Injector
 def wrong_dtype(program: Program, rng: Random) -> Faulty:
     """Give a buffer another dtype of the same width, where a kernel is given it."""
     calls = {
@@ -153,6 +156,7 @@ def wrong_dtype(program: Program, rng: Random) -> Faulty:
     )
 
 
+@Injector
 def uninitialized_read(program: Program, rng: Random) -> Faulty:
     """Launch a kernel on buffers that nothing has written."""
     _, kernel = choose(definitions_of(program, KernelDefinitionLine), rng)
@@ -192,6 +196,7 @@ def _descriptors(
                 yield index, line, parameter
 
 
+@Injector
 def odd_descriptor(program: Program, rng: Random) -> Faulty:
     """Give a descriptor blocks of three rows."""
     index, line, parameter = choose(_descriptors(program), rng)
@@ -201,6 +206,7 @@ def odd_descriptor(program: Program, rng: Random) -> Faulty:
     return Faulty(changed, Code.INVALID_DESCRIPTOR, ("definitions", index))
 
 
+@Injector
 def misaligned_descriptor(program: Program, rng: Random) -> Faulty:
     """Launch a kernel with a tensor behind a descriptor that begins one element late."""
     _, kernel, guilty = choose(_descriptors(program), rng)
@@ -217,6 +223,7 @@ def misaligned_descriptor(program: Program, rng: Random) -> Faulty:
     return _launched(program, kernel, Code.DESCRIPTOR_ARGUMENT, zeroed)
 
 
+@Injector
 def outer_name(program: Program, rng: Random) -> Faulty:
     """Use an input in a block that was not given it."""
     kinds = (ConditionalLine, SubgraphCallLine)

@@ -119,6 +119,7 @@ need_of_read = definition_fault(
 """Need a workspace that is only read."""
 
 
+@Injector
 def same_multi_kernel(program: Program, rng: Random) -> Faulty:
     """Define a multi-kernel under another name, too."""
     _, line = choose(definitions_of(program, MultiKernelLine), rng)
@@ -155,6 +156,7 @@ _CLASHING = {
 }
 
 
+@Injector
 def clashing_modes(program: Program, rng: Random) -> Faulty:
     """Add a choice that needs a workspace in a mode that does not combine."""
     needs = (
@@ -170,6 +172,7 @@ def clashing_modes(program: Program, rng: Random) -> Faulty:
     return _with_kernel(program, index, kernel, clashing, Code.WORKSPACE_MODES)
 
 
+@Injector
 def unwritten_by_choice(program: Program, rng: Random) -> Faulty:
     """Add a choice that writes nothing."""
     index, line = choose(definitions_of(program, MultiKernelLine), rng)
@@ -213,7 +216,7 @@ def _call_fault(
         at, index, changed = choose(options, rng)
         return at_line(with_definition(program, index, changed), code, at)
 
-    return inject
+    return Injector(inject)
 
 
 def _by_missing_dimension(line: MultiKernelLine, rng: Random) -> MultiKernelLine:

@@ -7,7 +7,6 @@ The author of an emitter runs every case in their own tests::
         check_case(MyEmitter(), case)
 """
 
-from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -16,18 +15,16 @@ from wrapperir.emit import Emitter, Loaded, Value, check_support
 from wrapperir.emit.runnable_kernels import resolve_multi_kernels
 from wrapperir.testing.conformance_case import Case
 from wrapperir.testing.conformance_cases import CASES
-from wrapperir.testing.inputs import example_constants, example_inputs
+from wrapperir.testing.inputs import difference, example_constants, example_inputs
 
 if TYPE_CHECKING:
-    import torch
-
     from wrapperir.interp import Interpreter
 
 __all__ = ["CASES", "Case", "ConformanceError", "Outcome", "check_case"]
 
 
 class ConformanceError(AssertionError):
-    """An emitter's program does something else than the interpreter's."""
+    """An emitter's program behaves differently from the interpreter."""
 
 
 class Outcome(Enum):
@@ -111,38 +108,6 @@ def _check_fault(
 
 
 def _check_equal(where: str, got: Value, wanted: Value) -> None:
-    import torch
-
-    if not isinstance(wanted, torch.Tensor):
-        if type(got) is not type(wanted) or got != wanted:
-            raise ConformanceError(f"{where} is {got!r}, not {wanted!r}")
-        return
-    if not isinstance(got, torch.Tensor):
-        raise ConformanceError(f"{where} is a {type(got).__name__}, not a tensor")
-    facts = _facts(got), _facts(wanted)
-    if facts[0] != facts[1]:
-        raise ConformanceError(f"{where} is {facts[0]}, not {facts[1]}")
-    if not torch.equal(_bytes(got), _bytes(wanted)):
-        raise ConformanceError(f"{where} has other values:\n{got}\nnot\n{wanted}")
-
-
-def _facts(tensor: "torch.Tensor") -> Mapping[str, object]:
-    """Return what two equal tensors agree on; a dimension of size 1 has any stride."""
-    size: Sequence[int] = tuple(tensor.shape)
-    stride = tuple(
-        step if n != 1 else None for n, step in zip(size, tensor.stride(), strict=True)
-    )
-    if 0 in size:
-        stride = ()
-    return {
-        "dtype": tensor.dtype,
-        "size": size,
-        "stride": stride,
-        "device": tensor.device.type,
-    }
-
-
-def _bytes(tensor: "torch.Tensor") -> "torch.Tensor":
-    import torch
-
-    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+    found = difference(got, wanted)
+    if found is not None:
+        raise ConformanceError(f"{where} {found}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from attrs import evolve, frozen
 
@@ -23,8 +23,14 @@ class Faulty:
     path: LinePath
 
 
-Injector: TypeAlias = Callable[[Program, Random], Faulty]
-"""Puts a fault in a place that is drawn; a :class:`NoPlaceError` where there is none."""
+@frozen
+class Injector:
+    """A kind of fault.
+
+    ``inject`` puts it in a place that is drawn, or raises a :class:`NoPlaceError`.
+    """
+
+    inject: Callable[[Program, Random], Faulty]
 
 
 class NoPlaceError(Exception):
@@ -110,7 +116,7 @@ def line_fault(
         changed = with_lines(program, index, *change(line, rng))
         return at_line(changed, code, index + at)
 
-    return inject
+    return Injector(inject)
 
 
 def definition_fault(
@@ -128,7 +134,7 @@ def definition_fault(
         changed = with_definition(program, index, change(line))
         return Faulty(changed, code, ("definitions", index, *part))
 
-    return inject
+    return Injector(inject)
 
 
 def added_definition(program: Program, code: Code, line: DefinitionLine) -> Faulty:

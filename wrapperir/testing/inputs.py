@@ -1,4 +1,4 @@
-"""Concrete inputs and constants for a program, chosen by a seed.
+"""Concrete inputs and constants for a program, chosen by a seed, and runs on them.
 
 Values are small whole numbers, so that sums of them are exact in every dtype.
 """
@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from wrapperir.ir import (
     BodyLine,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _SMALLEST, _LARGEST = -3, 3
 _UNBOUNDED_RANGE = 4
-"""How far above its lower bound a symbol without an upper one may be."""
+"""Values above its lower bound of a symbol without an upper bound."""
 
 
 def example_inputs(program: Program, seed: int = 0) -> "list[Value]":
@@ -86,6 +86,29 @@ def example_symbols(program: Program, seed: int = 0) -> dict[str, Number]:
         DiagnosticError: the program faults.
         ValueError: as :func:`example_inputs`.
     """
+    return run_example(program, seed).symbols
+
+
+@frozen(eq=False)
+class ExampleRun:
+    """The outputs of a run on example inputs, and what it left behind.
+
+    ``symbols`` are the values of the symbols outside of nested blocks.
+    """
+
+    outputs: "tuple[Value, ...]"
+    inputs: "list[Value]"
+    constants: "dict[str, torch.Tensor]"
+    symbols: dict[str, Number]
+
+
+def run_example(program: Program, seed: int) -> ExampleRun:
+    """Run a program on the example inputs of ``seed``, kernels included.
+
+    Raises:
+        DiagnosticError: the program faults.
+        ValueError: as :func:`example_inputs`.
+    """
     from wrapperir.interp import interpret
 
     lines = (*program.symbols, *program.lines)
@@ -93,11 +116,40 @@ def example_symbols(program: Program, seed: int = 0) -> dict[str, Number]:
     outputs = (*program.outputs, *(Symbol(name) for name in names))
     inputs, constants = example_inputs(program, seed), example_constants(program, seed)
     returned = interpret(evolve(program, outputs=outputs), inputs, constants)
-    values = returned[len(program.outputs) :]
+    count = len(program.outputs)
+    named = zip(names, returned[count:], strict=True)
+    symbols = {name: value for name, value in named if isinstance(value, int | float)}
+    return ExampleRun(returned[:count], inputs, constants, symbols)
+
+
+def difference(got: object, wanted: object) -> str | None:
+    """Return how two values differ in a bit, dtype, size or stride; else ``None``.
+
+    Dimensions of size 1 may have any stride; without elements all strides may differ.
+    """
+    import torch
+
+    if not isinstance(wanted, torch.Tensor):
+        is_same = type(got) is type(wanted) and repr(got) == repr(wanted)
+        return None if is_same else f"is {got!r}, not {wanted!r}"
+    if not isinstance(got, torch.Tensor):
+        return f"is a {type(got).__name__}, not a tensor"
+    facts = _facts(got), _facts(wanted)
+    if facts[0] != facts[1]:
+        return f"is {facts[0]}, not {facts[1]}"
+    left, right = (t.detach().cpu().contiguous().flatten() for t in (got, wanted))
+    is_same = torch.equal(left.view(torch.uint8), right.view(torch.uint8))
+    return None if is_same else f"has other values:\n{got}\nnot\n{wanted}"
+
+
+def _facts(tensor: "torch.Tensor") -> Mapping[str, object]:
+    size, steps = tuple(tensor.shape), tensor.stride()
+    stride = [step for n, step in zip(size, steps, strict=True) if n != 1]
     return {
-        name: value
-        for name, value in zip(names, values, strict=True)
-        if isinstance(value, int | float)
+        "dtype": tensor.dtype,
+        "size": size,
+        "stride": [] if 0 in size else stride,
+        "device": tensor.device.type,
     }
 
 

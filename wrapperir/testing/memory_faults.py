@@ -23,6 +23,7 @@ from wrapperir.ir import (
 from wrapperir.ir.effects import LineEffects, Origin, definitions, uses
 from wrapperir.testing.injection import (
     Faulty,
+    Injector,
     NoPlaceError,
     at_line,
     choose,
@@ -73,6 +74,7 @@ view_out_of_bounds = line_fault(
 """Add a view far beyond a buffer."""
 
 
+@Injector
 def drop_free(program: Program, rng: Random) -> Faulty:
     """Drop a ``free``, so that its name leaks."""
     defined = {
@@ -85,6 +87,7 @@ def drop_free(program: Program, rng: Random) -> Faulty:
     return at_line(with_lines(program, index), Code.LEAK, defined[line.buffer])
 
 
+@Injector
 def return_after_free(program: Program, rng: Random) -> Faulty:
     """Return a name that was freed."""
     _, line = choose(places_of(program, FreeLine), rng)
@@ -93,12 +96,14 @@ def return_after_free(program: Program, rng: Random) -> Faulty:
     return Faulty(evolve(program, outputs=outputs), Code.USE_AFTER_FREE, path)
 
 
+@Injector
 def free_constant(program: Program, rng: Random) -> Faulty:
     """Free a constant."""
     line = FreeLine(buffer=choose(program.constants, rng).name)
     return at_line(with_lines(program, 0, line, replacing=0), Code.CONSTANT_FREED, 0)
 
 
+@Injector
 def drop_allocation(program: Program, rng: Random) -> Faulty:
     """Drop an allocation that is used."""
     index, line = choose(places_of(program, AllocateLine), rng)
@@ -112,6 +117,7 @@ _REPEATABLE = (Origin.ALLOCATED, Origin.VIEW, Origin.ELEMENT)
 """Definitions whose only fault, where the line is repeated, is the name."""
 
 
+@Injector
 def duplicate_definition(program: Program, rng: Random) -> Faulty:
     """Define a name twice."""
     effects = LineEffects.of_program(program)
@@ -124,6 +130,7 @@ def duplicate_definition(program: Program, rng: Random) -> Faulty:
     return at_line(with_lines(program, index, line, line), Code.REDEFINITION, index + 1)
 
 
+@Injector
 def shrink_buffer(program: Program, rng: Random) -> Faulty:
     """Make a buffer one byte long, where its memory is given to a larger one."""
     needed = {
@@ -139,6 +146,7 @@ def shrink_buffer(program: Program, rng: Random) -> Faulty:
     return at_line(with_lines(program, index, evolve(line, type=small)), code, later)
 
 
+@Injector
 def forbidden_write(program: Program, rng: Random) -> Faulty:
     """Write an input or constant that is not mutated."""
     borrowed: list[Input | ConstantInput] = [*program.inputs, *program.constants]

@@ -13,7 +13,7 @@ from wrapperir.ir import Device, ValueType
 
 @frozen
 class TracedUse:
-    """Launch number ``node`` reads or writes a memory under its owner number ``owner``."""
+    """A use of a memory by a launch, with the owner of the memory at that time."""
 
     node: int
     writes: bool
@@ -22,11 +22,11 @@ class TracedUse:
 
 @define(eq=False)
 class TracedMemory:
-    """Memory that began at ``path``: where, for how long, and who used it.
+    """A memory that the line at ``path`` begins: its place, live range and uses.
 
-    ``begin`` and ``end`` count the memory-changing steps of the trace; ``owner`` how often
-    it was given to ``reuse``.  ``pool`` is what it is placed in, ``offset`` the bytes from
-    the start of the outermost pool.
+    ``begin`` and ``end`` are times of the trace, ``owner`` counts the reuses until now.
+    ``pool`` is the memory that it is placed in, ``offset`` its byte offset from the
+    outermost pool.
     """
 
     path: LinePath
@@ -58,6 +58,10 @@ class TracedValue:
     type: ValueType | None = None
     event: int = 0
 
+    def typed(self, type: ValueType) -> "TracedValue":
+        """Return the value with another type."""
+        return TracedValue(self.memories, self.elements, type)
+
     def all(self) -> Iterator[TracedMemory]:
         """Yield the memories, elements included."""
         yield from self.memories
@@ -69,9 +73,9 @@ class TracedValue:
 class Trace:
     """One way through a program.
 
-    ``before`` has a bit mask for each launch, wait or read by the host: what is surely done
-    by then.  ``live`` is how many bytes are allocated, each memory rounded up to ``unit``,
-    and ``peak`` the most there ever were.
+    ``before`` has a bit mask for each launch, wait or read by the host: the launches that
+    are certainly done by then.  ``live`` counts the bytes that are allocated, each memory
+    rounded up to ``unit``; ``peak`` is its maximum.
     """
 
     choices: Sequence[bool]
@@ -89,7 +93,7 @@ class Trace:
     peak: int = 0
 
     def choose(self) -> bool:
-        """Return which way the next predicate or loop goes."""
+        """Return whether the next predicate holds, or the next loop iterates."""
         self.asked += 1
         return self.choices[(self.asked - 1) % len(self.choices)] if self.choices else True
 
@@ -125,6 +129,11 @@ class Trace:
     def rounded(self, nbytes: int) -> int:
         """Return bytes rounded up to the unit."""
         return -(-nbytes // self.unit) * self.unit
+
+    def use(self, value: TracedValue, node: int, *, writes: bool) -> None:
+        """Note that a launch uses a value's memories."""
+        for memory in value.all():
+            memory.uses.append(TracedUse(node, writes, memory.owner))
 
     def keep(self, value: TracedValue) -> None:
         """Count a name of a value's memories."""

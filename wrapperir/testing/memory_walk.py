@@ -72,26 +72,19 @@ def traces(program: Program, symbols: Mapping[str, Number], unit: int) -> Iterat
 def _walk(program: Program, given: Mapping[str, Number], trace: Trace) -> Trace:
     """Walk a program and return the trace that was filled."""
     symbols = dict(given)
-    names = {
-        item.name: _outside(trace, ("inputs", index), item.type)
-        for index, item in enumerate(program.inputs)
-    }
-    constants = {
-        item.name: _outside(trace, ("constants", index), item.type)
-        for index, item in enumerate(program.constants)
-    }
+    outside: dict[str, Names] = {}
+    for field_name, items in (("inputs", program.inputs), ("constants", program.constants)):
+        names = outside[field_name] = Names()
+        for index, item in enumerate(items):
+            memory = trace.begin((field_name, index), 0, counted=False)
+            names[item.name] = TracedValue((memory,), type=item.type)
+            trace.keep(names[item.name])
+    names, constants = outside["inputs"], outside["constants"]
     for line in program.symbols:
         _define_symbol(line, names, symbols)
-    _Walk(LineEffects.of_program(program), trace, constants, names, symbols).lines(
-        program.lines, ()
-    )
+    walk = _Walk(LineEffects.of_program(program), trace, constants, names, symbols)
+    walk.lines(program.lines, ())
     return trace
-
-
-def _outside(trace: Trace, path: LinePath, type: ValueType) -> TracedValue:
-    value = TracedValue((trace.begin(path, 0, counted=False),), type=type)
-    trace.keep(value)
-    return value
 
 
 @frozen(eq=False)
@@ -118,9 +111,7 @@ class _Walk:
         if effects.blocks:
             returned = self._run_blocks(effects, path)
             for made, value in zip(effects.definitions, returned, strict=True):
-                self._name(
-                    made.name, TracedValue(value.memories, value.elements, made.type)
-                )
+                self._name(made.name, value.typed(made.type))
             return
         if isinstance(line, SymbolDefinitionLine):
             _define_symbol(line, self.names | self.constants, self.symbols)
@@ -132,8 +123,7 @@ class _Walk:
         own = {made.name for made in effects.definitions}
         for access in effects.accesses:
             if access.name not in own and access.by is not Actor.HOST:
-                for memory in self._value(access.name).all():
-                    memory.uses.append(TracedUse(node, access.writes, memory.owner))
+                self.trace.use(self._value(access.name), node, writes=access.writes)
         for made in effects.definitions:
             self._make(made, node, path)
         if effects.drops is not None and effects.drops in self.names:
@@ -143,33 +133,30 @@ class _Walk:
         """Name a value that a line without blocks defines."""
         match made.origin:
             case Origin.ALLOCATED | Origin.POOL | Origin.PLACED:
-                self._define(
-                    made.name, TracedValue((self._begun(made, path),), type=made.type)
-                )
+                memory = self._begun(made, path)
+                self._define(made.name, TracedValue((memory,), type=made.type))
             case Origin.PROGRAM:
                 memory = self.trace.kept.get(path)
-                if memory is None:  # it is there in the next call, from the beginning on
+                if memory is None:  # it lives from one call to the next
                     nbytes = self._nbytes(made.type)
                     memory = self.trace.begin(path, nbytes, counted=False)
                     self.trace.kept[path] = memory
                     memory.names = 1
                 self.names[made.name] = TracedValue((memory,), type=made.type)
             case Origin.OPERATOR:
-                shared = tuple(
-                    m for name in made.may_alias for m in self._value(name).all()
-                )
+                aliased = (m for n in made.may_alias for m in self._value(n).all())
+                shared = tuple(aliased)
                 value = self._result(made.type, shared, path)
-                for memory in () if shared else value.all():
-                    memory.uses.append(TracedUse(node, True, memory.owner))
+                if not shared:
+                    self.trace.use(value, node, writes=True)
                 self._define(made.name, value)
             case Origin.VIEW:
-                memories = self._source(made).memories
-                self._define(made.name, TracedValue(memories, type=made.type))
+                self._define(made.name, self._source(made).typed(made.type))
             case Origin.MOVED:
-                memories = self._take(made.source or "").memories
-                for memory in memories:
+                value = self._take(made.source or "")
+                for memory in value.memories:
                     memory.owner += 1
-                self._name(made.name, TracedValue(memories, type=made.type))
+                self._name(made.name, value.typed(made.type))
             case Origin.ELEMENT:
                 value = self._source(made)
                 for index in made.indices:
@@ -247,13 +234,11 @@ class _Walk:
         node = self.trace.node(path, CPU, 0)
         copies: list[TracedValue] = []
         for value in values:
-            for memory in value.all():
-                memory.uses.append(TracedUse(node, False, memory.owner))
+            self.trace.use(value, node, writes=False)
             copy = TracedValue(type=value.type)
             if isinstance(value.type, TensorType):
                 copy = self._result(value.type, (), path)
-            for memory in copy.all():
-                memory.uses.append(TracedUse(node, True, memory.owner))
+            self.trace.use(copy, node, writes=True)
             self.trace.keep(copy)
             copies.append(copy)
         return copies
@@ -264,7 +249,7 @@ class _Walk:
         """Walk a block and return its results, each with one more name."""
         block = nested.block
         names = {
-            parameter.name: TracedValue(value.memories, value.elements, parameter.type)
+            parameter.name: value.typed(parameter.type)
             for parameter, value in zip(block.parameters, values, strict=True)
         }
         inner = _Walk(self.effects, self.trace, self.constants, names, dict(self.symbols))
@@ -292,7 +277,7 @@ class _Walk:
         return self._value(made.source or "")
 
     def _define(self, name: str, value: TracedValue) -> None:
-        """Name a value that has a reference less than names."""
+        """Name a value and count that name."""
         self._name(name, value)
         self.trace.keep(value)
 
@@ -304,7 +289,10 @@ class _Walk:
         return self.names.pop(name)
 
     def _integer(self, expr: Expr) -> int:
-        return _integer(expr, self.symbols)
+        try:
+            return evaluate_int(expr, self.symbols)
+        except EvaluationError as error:
+            raise ValueError(str(error)) from None
 
     def _nbytes(self, type: ValueType) -> int:
         if isinstance(type, PoolType):
@@ -318,17 +306,10 @@ class _Walk:
         return (self._integer(type.offset) + last + 1) * type.dtype.itemsize
 
 
-def _integer(expr: Expr, symbols: Mapping[str, Number]) -> int:
-    try:
-        return evaluate_int(expr, symbols)
-    except EvaluationError as error:
-        raise ValueError(str(error)) from None
-
-
 def _define_symbol(
     line: SymbolDefinitionLine, names: Names, symbols: dict[str, Number]
 ) -> None:
-    """Give a symbol its value, unless it has one or that cannot be told."""
+    """Give a symbol its value, unless it has one or the value is not known."""
     if line.symbol in symbols:
         return
     expr = _source_expr(line, names)

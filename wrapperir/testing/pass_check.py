@@ -6,33 +6,28 @@ the analysis of :mod:`wrapperir.analysis` and the brute-force checker see it.
 
 from collections.abc import Iterable, Mapping
 from random import Random
-from typing import TYPE_CHECKING
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from wrapperir.analysis import analyze_memory
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.interp import interpret
-from wrapperir.ir import BodyLine, ItemOf, Number, Program, Symbol, SymbolDefinitionLine
+from wrapperir.ir import BodyLine, ItemOf, Number, Program, SymbolDefinitionLine
 from wrapperir.ir.blocks import walk_lines
-from wrapperir.testing.inputs import example_constants, example_inputs
+from wrapperir.testing.inputs import difference, run_example
 from wrapperir.testing.memory_check import memory_conflicts, peak_bytes
 from wrapperir.verify import verify
 
-if TYPE_CHECKING:
-    from wrapperir.emit import Value
-
 _MOST = 8
-"""How far a symbol that a block reads from data is taken to be above its lower bound."""
+"""Values above its lower bound of a symbol that a block reads from data."""
 
 
 @frozen
 class Behaviour:
-    """What a program does on the example inputs of a seed.
+    """The behaviour of a program on the example inputs of a seed.
 
     ``values`` are its outputs, its inputs as it left them, and its constants; ``symbols``
-    those of its sizes; ``peaks`` the bytes that the analysis and the checker find.
-    ``faults`` say what is wrong with the program itself.
+    the values of its symbols; ``peaks`` the peak bytes by the analysis and by the checker.
+    ``faults`` are the messages of faults of the program itself.
     """
 
     values: tuple[object, ...]
@@ -46,25 +41,18 @@ def behaviour(
 ) -> Behaviour:
     """Verify, run and analyze a program.
 
-    ``symbols`` are the sizes that peaks are of; by default those it has when it runs, and
-    some in their ranges for those that a block reads from data.
+    Peaks are for the values ``symbols``; by default the values of the run, and values in
+    their ranges for symbols that a block reads from data.
     """
     faults = tuple(f"{d.code.value}: {d.message}" for d in verify(program))
-    names = _defined((*program.symbols, *program.lines))
-    inputs = [_copied(value) for value in example_inputs(program, seed)]
-    constants = example_constants(program, seed)
-    outputs = (*program.outputs, *(Symbol(name) for name in names))
     try:
-        returned = interpret(evolve(program, outputs=outputs), inputs, constants)
+        run = run_example(program, seed)
     except DiagnosticError as error:
         return Behaviour((), symbols or {}, (0, 0), (*faults, str(error)))
-    count = len(program.outputs)
     if symbols is None:
-        own = zip(names, returned[count:], strict=True)
-        numbers = {name: n for name, n in own if isinstance(n, int | float)}
-        symbols = {**_nested_symbols(program.lines, Random(seed)), **numbers}  # noqa: S311
+        symbols = {**_nested_symbols(program.lines, Random(seed)), **run.symbols}  # noqa: S311
     return Behaviour(
-        (*returned[:count], *inputs, *constants.values()),
+        (*run.outputs, *run.inputs, *run.constants.values()),
         symbols,
         (analyze_memory(program, symbols).peak, peak_bytes(program, symbols)),
         (*faults, *map(str, memory_conflicts(program, symbols))),
@@ -72,16 +60,16 @@ def behaviour(
 
 
 def pass_faults(before: Behaviour, after: Behaviour) -> tuple[str, ...]:
-    """Return what a pass did wrong, in words.
+    """Return messages about the faults of a pass.
 
-    ``after`` is the behaviour of what the pass made, with the symbols of ``before``.
+    ``after`` is the behaviour of the pass's result, with the symbols of ``before``.
     """
     if after.faults:
         return after.faults
     faults = [
-        f"value {number} is {new}, not {old}"
+        f"value {number} {found}"
         for number, (old, new) in enumerate(zip(before.values, after.values, strict=True))
-        if not _same(old, new)
+        if (found := difference(new, old)) is not None
     ]
     for what, old, new in zip(PEAKS, before.peaks, after.peaks, strict=True):
         if new > old:
@@ -90,31 +78,6 @@ def pass_faults(before: Behaviour, after: Behaviour) -> tuple[str, ...]:
 
 
 PEAKS = ("of the analysis", "of the checker")
-
-
-def _copied(value: "Value") -> "Value":
-    import torch
-
-    return value.clone() if isinstance(value, torch.Tensor) else value
-
-
-def _same(left: object, right: object) -> bool:
-    """Say whether two values have the same bits."""
-    import torch
-
-    if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor):
-        return type(left) is type(right) and repr(left) == repr(right)
-    if left.dtype != right.dtype or left.shape != right.shape:
-        return False
-    steps = zip(left.shape, left.stride(), right.stride(), strict=True)
-    if left.numel() and any(n != 1 and a != b for n, a, b in steps):
-        return False
-    bits = [t.contiguous().flatten().view(torch.uint8) for t in (left, right)]
-    return torch.equal(*bits)
-
-
-def _defined(lines: Iterable[SymbolDefinitionLine | BodyLine]) -> list[str]:
-    return [line.symbol for line in lines if isinstance(line, SymbolDefinitionLine)]
 
 
 def _nested_symbols(lines: Iterable[BodyLine], rng: Random) -> dict[str, Number]:

@@ -33,7 +33,7 @@ from wrapperir.ir import (
     ZeroMode,
     tensor,
 )
-from wrapperir.testing.injection import Faulty, at_start, line_fault
+from wrapperir.testing.injection import Faulty, Injector, at_start, line_fault
 
 _POOL = "faulty_pool"
 _UNIT = 64
@@ -53,6 +53,7 @@ def _in_pool(program: Program, code: Code, *lines: BodyLine, units: int = 4) -> 
     return at_start(program, code, pool, *lines)
 
 
+@Injector
 def overlapping_placement(program: Program, rng: Random) -> Faulty:
     """Place a buffer over another that is alive by the name of a view."""
     first, second = rng.randint(1, 4), rng.randint(1, 4)
@@ -66,6 +67,7 @@ def overlapping_placement(program: Program, rng: Random) -> Faulty:
     return _in_pool(program, Code.PLACEMENT_OVERLAP, *lines, units=8)
 
 
+@Injector
 def placement_outside(program: Program, rng: Random) -> Faulty:
     """Place a buffer so that it ends after its pool does."""
     units = rng.randint(1, 4)
@@ -73,6 +75,7 @@ def placement_outside(program: Program, rng: Random) -> Faulty:
     return _in_pool(program, Code.OUTSIDE_POOL, _place("faulty_a", offset, units))
 
 
+@Injector
 def misaligned_placement(program: Program, rng: Random) -> Faulty:
     """Place a buffer where its elements are not aligned, or not as it promises."""
     line = _place("faulty_a", rng.choice((1, 2, 3, 5)))
@@ -82,6 +85,7 @@ def misaligned_placement(program: Program, rng: Random) -> Faulty:
     return _in_pool(program, Code.PLACEMENT_ALIGNMENT, line)
 
 
+@Injector
 def foreign_placement(program: Program, rng: Random) -> Faulty:
     """Place a buffer of another device, space or pinning than its pool's."""
     type = _type_of(1)
@@ -94,24 +98,28 @@ def foreign_placement(program: Program, rng: Random) -> Faulty:
     return _in_pool(program, Code.PLACEMENT_INCOMPATIBLE, line)
 
 
+@Injector
 def placed_program_workspace(program: Program, rng: Random) -> Faulty:
     """Place a workspace that the program keeps."""
     line = evolve(_place("faulty_a", 0), workspace=ZeroMode.ZERO_PER_PROGRAM)
     return _in_pool(program, Code.UNPLACEABLE, line)
 
 
+@Injector
 def placed_in_buffer(program: Program, rng: Random) -> Faulty:
     """Place a buffer in a value that is not a pool."""
     line = evolve(_place("faulty_b", 0), pool="faulty_a")
     return _in_pool(program, Code.NOT_A_POOL, _place("faulty_a", 0), line)
 
 
+@Injector
 def pool_as_argument(program: Program, rng: Random) -> Faulty:
     """Give a pool to an operator."""
     call = ExternKernelLine(operator="aten.sum.default", arguments=(BufferRef(_POOL),))
     return _in_pool(program, Code.MISPLACED_RESOURCE, call)
 
 
+@Injector
 def returned_placement(program: Program, rng: Random) -> Faulty:
     """Return a buffer that a block placed in a pool among its parameters."""
     inner = evolve(_place("faulty_a", rng.randrange(4) * _UNIT), pool="faulty_lent")
@@ -130,12 +138,14 @@ def returned_placement(program: Program, rng: Random) -> Faulty:
     return evolve(faulty, path=(*faulty.path, "body", "results", 0))
 
 
+@Injector
 def wait_for_buffer(program: Program, rng: Random) -> Faulty:
     """Wait for a value that is not an event."""
     wait = WaitEventLine(event="faulty_a", stream=1)
     return _in_pool(program, Code.NOT_AN_EVENT, _place("faulty_a", 0), wait)
 
 
+@Injector
 def wait_elsewhere(program: Program, rng: Random) -> Faulty:
     """Wait for an event of another kind of device."""
     record = RecordEventLine(result="faulty_event", device=Device("cuda", 0))
@@ -172,6 +182,7 @@ def _fill(name: str, stream: int) -> ExternKernelLine:
     )
 
 
+@Injector
 def unordered_reuse(program: Program, rng: Random) -> Faulty:
     """Use memory anew, by ``reuse`` or ``place``, that another stream was using.
 
@@ -192,6 +203,7 @@ def unordered_reuse(program: Program, rng: Random) -> Faulty:
     return _in_pool(program, Code.UNORDERED_REUSE, *lines, _place("faulty_b", 0), last)
 
 
+@Injector
 def nested_stream(program: Program, rng: Random) -> Faulty:
     """Launch from a block on another stream than 0."""
     call = ExternKernelLine(

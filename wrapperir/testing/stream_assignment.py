@@ -1,4 +1,4 @@
-"""Puts the calls of a program on several streams, and adds the events that these need.
+"""Assigns streams to the calls of a program, and adds the events that these need.
 
 The stream of each call in the program's own block is drawn.  A stream waits for another
 where a call needs its work.  Names that may share a storage are one group.
@@ -51,7 +51,13 @@ def assign_streams(draw: st.DrawFn, program: Program) -> Program:
     """
     if not draw(st.booleans()):
         return program
-    assigner = _Assigner(draw, program)
+    outside = (*program.inputs, *program.constants)
+    assigner = _Assigner(
+        draw,
+        LineEffects.of_program(program),
+        Names(value_names(program)),
+        {item.name: _Group(names=1) for item in outside},
+    )
     for line in program.lines:
         assigner.add(line)
     return evolve(program, lines=tuple(assigner.lines))
@@ -60,24 +66,12 @@ def assign_streams(draw: st.DrawFn, program: Program) -> Program:
 @define(eq=False)
 class _Assigner:
     draw: st.DrawFn
-    program: Program
+    effects: LineEffects
+    names: Names
+    groups: dict[str, _Group]
     lines: list[BodyLine] = field(factory=list[BodyLine])
-    groups: dict[str, _Group] = field(factory=dict[str, _Group])
     counts: Clock = field(factory=lambda: [0] * _STREAMS)
     clocks: list[Clock] = field(factory=lambda: [[0] * _STREAMS for _ in range(_STREAMS)])
-    effects: LineEffects = field(init=False)
-    names: Names = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        """Start with the inputs and constants, and with every name taken."""
-        program = self.program
-        for name in (
-            *(item.name for item in program.inputs),
-            *(item.name for item in program.constants),
-        ):
-            self.groups[name] = _Group(names=1)
-        self.names = Names(value_names(program))
-        self.effects = LineEffects.of_program(program)
 
     def add(self, line: BodyLine) -> None:
         """Add a line, on a stream, after what it has to wait for."""
@@ -137,12 +131,9 @@ class _Assigner:
             group.pool = group.pool or other.pool
             for root in {id(g): g.root() for g in self.groups.values()}.values():
                 root.placed = [group if g is other else g for g in root.placed]
-            for clock, more in (
-                (group.reads, other.reads),
-                (group.writes, other.writes),
-                (group.before, other.before),
-            ):
-                _raise_to(clock, more)
+            _raise_to(group.reads, other.reads)
+            _raise_to(group.writes, other.writes)
+            _raise_to(group.before, other.before)
             for name, found in self.groups.items():
                 if found is other:
                     self.groups[name] = group
@@ -182,7 +173,7 @@ class _Assigner:
             group.writes[stream] = self.counts[stream]
 
     def _wait(self, stream: int, other: int) -> None:
-        if stream == other:  # what a stream was given is done before what it is given now
+        if stream == other:  # a stream runs its work in order
             return
         event = self.names.new(None, "event")
         self.lines.append(RecordEventLine(result=event, stream=other))
