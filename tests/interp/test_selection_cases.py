@@ -9,8 +9,8 @@ import torch
 from attrs import evolve
 
 from wrapperir.emit import Value
-from wrapperir.interp import Interpreter, choices, kernels
-from wrapperir.interp.choices import KernelValue
+from wrapperir.interp import Interpreter, kernels
+from wrapperir.interp.kernels import KernelValue
 from wrapperir.ir import (
     BenchmarkChoice,
     FirstChoice,
@@ -73,9 +73,10 @@ def test_every_choice_that_is_not_settled_is_reached(
     case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: Counter[tuple[str, int]] = Counter()
+    choice_at = kernels.choice_at
 
     def note(line: MultiKernelLine, given: Sequence[KernelValue]) -> KernelChoice:
-        choice = choices.choice_at(line, given)
+        choice = choice_at(line, given)
         taken[line.name, line.choices.index(choice)] += 1
         return choice
 

@@ -5,12 +5,11 @@ from collections.abc import Mapping, Sequence
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, FaultError
 from wrapperir.interp.entry import mismatch, result_mismatch
 from wrapperir.interp.fault import value_fault
-from wrapperir.interp.frame import Frame
+from wrapperir.interp.frame import Frame, item_of
 from wrapperir.interp.layout import number_as, value_of
 from wrapperir.interp.pool import Pool
 from wrapperir.interp.storage import Owner
 from wrapperir.interp.streams import Event
-from wrapperir.interp.symbols import item_of
 from wrapperir.interp.values import OpaqueValue, RunValue, TensorValue, storages_of
 from wrapperir.ir import (
     Argument,

@@ -20,12 +20,11 @@ from wrapperir.emit.input_check import (
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.emit.torch_dtypes import torch_device, torch_dtype
 from wrapperir.interp.fault import placed, value_fault
-from wrapperir.interp.frame import Frame
+from wrapperir.interp.frame import Frame, define_symbol
 from wrapperir.interp.layout import layout_of, number_as, same_elements
 from wrapperir.interp.pool import Pool, pool_bytes
 from wrapperir.interp.storage import Owner, require_cpu
 from wrapperir.interp.streams import Event
-from wrapperir.interp.symbols import define_symbol
 from wrapperir.interp.values import OpaqueValue, RunValue, TensorValue, adopt
 from wrapperir.ir import (
     ConstantInput,

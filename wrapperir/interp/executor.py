@@ -13,12 +13,11 @@ from wrapperir.interp.blocks import (
     operand,
     typed_results,
 )
-from wrapperir.interp.choices import KernelValue
 from wrapperir.interp.entry import awaits_symbols, mismatch, result_mismatch
 from wrapperir.interp.extern import call_operator
 from wrapperir.interp.fault import placed, value_fault
 from wrapperir.interp.frame import Frame
-from wrapperir.interp.kernels import Kernels
+from wrapperir.interp.kernels import Kernels, KernelValue
 from wrapperir.interp.memory import MemoryExecutor
 from wrapperir.interp.storage import require_cpu
 from wrapperir.interp.streams import Launch

@@ -1,12 +1,12 @@
-"""Kernel calls: which kernel runs, whether its arguments fit, and the launch."""
+"""Kernel calls: the choice of a multi-kernel, checks of the arguments, the launch."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import prod
 from typing import TYPE_CHECKING, cast
 
 import torch
 
 from wrapperir.diagnostics import Code, FaultError
-from wrapperir.interp.choices import KernelValue, choice_at, choices_of
 from wrapperir.interp.fault import kernel_fault
 from wrapperir.interp.kernel_memory import AccessWatch, CppWrites, check_memory
 from wrapperir.interp.layout import integer_of, number_as
@@ -14,23 +14,34 @@ from wrapperir.interp.streams import Launch
 from wrapperir.interp.values import TensorValue
 from wrapperir.ir import (
     DESCRIPTOR_ALIGNMENT,
+    BenchmarkChoice,
+    ComputedChoice,
     DefinitionLine,
     DescriptorParameter,
     Device,
+    EvaluationError,
+    KernelChoice,
     KernelDefinitionLine,
+    KernelSize,
     Language,
     MultiKernelLine,
+    NearestChoice,
     Number,
     RuntimeParameter,
     TensorParameter,
     block_fault,
+    choose,
     layout_fault,
     runtime_parameters,
+    settled_choice,
 )
 
 if TYPE_CHECKING:
     from wrapperir.kernels import CppKernel
     from wrapperir.kernels.triton_kernel import TritonKernel
+
+KernelValue = TensorValue | int | float
+"""An argument of a kernel."""
 
 
 class Kernels:
@@ -100,7 +111,7 @@ class Kernels:
         """Return the kernels that a call of ``name`` may launch, those that there are."""
         line = self._definitions.get(name)
         if isinstance(line, MultiKernelLine):
-            named = [self._definitions.get(c.kernel) for c in choices_of(line)]
+            named = [self._definitions.get(c.kernel) for c in _choices_of(line)]
         else:
             named = [line]
         return [kernel for kernel in named if isinstance(kernel, KernelDefinitionLine)]
@@ -238,3 +249,95 @@ def _grid(
     if len(grid) > 3 or any(extent < 0 for extent in grid):
         raise kernel_fault(Code.RUN_EVALUATION, kernel.name, f"has the grid {grid}")
     return (*grid, 1, 1, 1)[:3]
+
+
+def _choices_of(line: MultiKernelLine) -> tuple[KernelChoice, ...]:
+    """Return the choices that calls of a multi-kernel may run here, in order."""
+    selection = line.selection
+    if isinstance(selection, ComputedChoice) and settled_choice(selection) is None:
+        return line.choices
+    if isinstance(selection, NearestChoice):
+        wanted = {hint.choice for hint in selection.hints}
+    else:
+        wanted = {settled_choice(selection) or 0}
+    return tuple(c for index, c in enumerate(line.choices) if index in wanted)
+
+
+def choice_at(line: MultiKernelLine, arguments: Sequence[KernelValue]) -> KernelChoice:
+    """Return the choice of a call with these arguments.
+
+    A choice by benchmark is the first choice.
+
+    Raises:
+        FaultError: there is no such choice, an expression has no value, a tensor lacks a
+            size, or a workspace is smaller than the choice needs.
+    """
+    if len(arguments) != len(line.parameters):
+        wanted = len(line.parameters)
+        raise _misfit(line, f"@{line.name} takes {wanted} arguments, not {len(arguments)}")
+    index = _index(line, arguments)
+    if not 0 <= index < len(line.choices):
+        message = f"@{line.name} has no choice {index}"
+        raise _misfit(line, message, Code.RUN_UNDEFINED_KERNEL)
+    choice = line.choices[index]
+    for need in choice.workspaces:
+        count = integer_of(need.count, _values(line, arguments))
+        workspace = _tensor(line, arguments, need.parameter)
+        if prod(workspace.layout.size) < count:
+            raise _misfit(line, f"@{choice.kernel} needs a workspace of {count} elements")
+    return choice
+
+
+def _index(line: MultiKernelLine, arguments: Sequence[KernelValue]) -> int:
+    selection = line.selection
+    settled = settled_choice(selection)
+    if settled is not None:
+        return settled
+    if isinstance(selection, BenchmarkChoice):
+        return 0
+    if isinstance(selection, NearestChoice):
+        for hint in selection.hints:
+            if len(hint.sizes) != len(line.sizes):
+                counts = f"{len(hint.sizes)} sizes, not {len(line.sizes)}"
+                message = f"a hint of @{line.name} has {counts}"
+                raise _misfit(line, message, Code.RUN_UNDEFINED_KERNEL)
+    sizes = [_size(line, arguments, size) for size in line.sizes]
+    try:
+        return choose(selection, sizes, _values(line, arguments))
+    except EvaluationError as error:
+        message = f"the choice of @{line.name}: {error}"
+        raise _misfit(line, message, Code.RUN_EVALUATION) from None
+
+
+def _values(line: MultiKernelLine, arguments: Sequence[KernelValue]) -> dict[str, Number]:
+    """Return the values of scalar parameters and sizes by name."""
+    values: dict[str, Number] = {
+        parameter.name: argument
+        for parameter, argument in zip(line.parameters, arguments, strict=True)
+        if not isinstance(argument, TensorValue)
+    }
+    values.update({size.name: _size(line, arguments, size) for size in line.sizes})
+    return values
+
+
+def _size(line: MultiKernelLine, arguments: Sequence[KernelValue], size: KernelSize) -> int:
+    extents = _tensor(line, arguments, size.parameter).layout.size
+    if not 0 <= size.dim < len(extents):
+        place = f"dimension {size.dim} of {len(extents)}"
+        raise _misfit(line, f"{size.name} of @{line.name} is of {place}")
+    return extents[size.dim]
+
+
+def _tensor(
+    line: MultiKernelLine, arguments: Sequence[KernelValue], position: int
+) -> TensorValue:
+    argument = arguments[position] if 0 <= position < len(arguments) else None
+    if not isinstance(argument, TensorValue):
+        raise _misfit(line, f"argument {position} of @{line.name} is not a tensor")
+    return argument
+
+
+def _misfit(
+    line: MultiKernelLine, message: str, code: Code = Code.RUN_KERNEL_ARGUMENTS
+) -> FaultError:
+    return FaultError(code, message, subject=f"@{line.name}")

@@ -11,12 +11,11 @@ from wrapperir.emit.assert_messages import (
     scalar_message,
 )
 from wrapperir.interp.fault import value_fault
-from wrapperir.interp.frame import Frame
+from wrapperir.interp.frame import Frame, define_symbol
 from wrapperir.interp.layout import integer_of, layout_of, same_elements, value_of
 from wrapperir.interp.pool import allocate_pool, pool_bytes
 from wrapperir.interp.storage import Owner, Storage, require_cpu
 from wrapperir.interp.streams import Streams
-from wrapperir.interp.symbols import define_symbol
 from wrapperir.interp.values import RunValue, TensorValue, allocate
 from wrapperir.ir import (
     AllocateLine,

@@ -1,279 +1,140 @@
-"""The IR: expressions, types, kernels, lines, programs, visitor, builder."""
+"""The IR: expressions, types, kernels, lines, programs and the visitor.
 
-from wrapperir.ir.expr import (
-    MAX_DEPTH,
-    VARIADIC,
-    EvaluationError,
-    Expr,
-    ExprOp,
-    Number,
-    Operation,
-    Symbol,
-    accepts_arity,
-    add,
-    ceildiv,
-    compare,
-    depth,
-    divided,
-    evaluate,
-    evaluate_int,
-    floordiv,
-    maximum,
-    minimum,
-    mod,
-    mul,
-    product,
-    quotient,
-    sub,
-    substitute,
-    symbols_in,
-)
-from wrapperir.ir.kernel import (
-    DESCRIPTOR_ALIGNMENT,
-    Access,
-    BufferParameter,
-    ConfigValue,
-    Constant,
-    ConstexprParameter,
-    DescriptorParameter,
-    KernelChoice,
-    KernelConfig,
-    KernelSize,
-    Language,
-    Parameter,
-    RuntimeParameter,
-    ScalarParameter,
-    TensorParameter,
-    WorkspaceNeed,
-    ZeroMode,
-    block_fault,
-    combined_mode,
-    layout_fault,
-    runtime_parameters,
-)
-from wrapperir.ir.line import (
-    BODY_LINES,
-    DEFINITION_LINES,
-    KEYWORDS,
-    LINES,
-    AllocateLine,
-    AllocatePoolLine,
-    AnyLine,
-    Argument,
-    AssertAlignmentLine,
-    AssertNotNanLine,
-    AssertScalarLine,
-    AssertSizeStrideLine,
-    Block,
-    BlockParameter,
-    BodyLine,
-    BufferRef,
-    CommentLine,
-    ComplexLiteral,
-    ConditionalLine,
-    DefinitionLine,
-    ExternKernelLine,
-    FreeLine,
-    ItemOf,
-    KernelArgument,
-    KernelCallLine,
-    KernelDefinitionLine,
-    Line,
-    MultiKernelLine,
-    MultiOutputLine,
-    OffsetOf,
-    PlaceLine,
-    Provenance,
-    RecordEventLine,
-    ReinterpretLine,
-    Result,
-    ReuseLine,
-    SizeOf,
-    SourceLocation,
-    StrideOf,
-    SubgraphCallLine,
-    SymbolDefinitionLine,
-    SymbolKind,
-    SymbolSource,
-    TorchEnum,
-    ValueOf,
-    WaitEventLine,
-    WhileLoopLine,
-    keyword,
-)
-from wrapperir.ir.names import RESERVED_SYMBOLS, Names, is_identifier, is_operator
-from wrapperir.ir.program import SCHEMA_VERSION, ConstantInput, Input, Program
-from wrapperir.ir.selection import (
-    BenchmarkChoice,
-    ComputedChoice,
-    FirstChoice,
-    ForcedChoice,
-    Hint,
-    NearestChoice,
-    RecordedChoice,
-    Selection,
-    choose,
-    nearest,
-    settled_choice,
-    settled_where,
-)
-from wrapperir.ir.types import (
-    CPU,
-    DEFAULT_SPACE,
-    POOL_ALIGNMENT,
-    Device,
-    DType,
-    EventType,
-    LayoutValue,
-    OpaqueType,
-    PoolType,
-    ScalarType,
-    Stream,
-    TensorType,
-    TupleType,
-    ValueType,
-    VendorLayout,
-    contiguous_stride,
-    pool_bytes,
-    storage_extent,
-    tensor,
-)
-from wrapperir.ir.visitor import LineVisitor
+Each public name is listed once; ``as`` marks it as public for type checkers.
+"""
 
-__all__ = [
-    "BODY_LINES",
-    "CPU",
-    "DEFAULT_SPACE",
-    "DEFINITION_LINES",
-    "DESCRIPTOR_ALIGNMENT",
-    "KEYWORDS",
-    "LINES",
-    "MAX_DEPTH",
-    "POOL_ALIGNMENT",
-    "RESERVED_SYMBOLS",
-    "SCHEMA_VERSION",
-    "VARIADIC",
-    "Access",
-    "AllocateLine",
-    "AllocatePoolLine",
-    "AnyLine",
-    "Argument",
-    "AssertAlignmentLine",
-    "AssertNotNanLine",
-    "AssertScalarLine",
-    "AssertSizeStrideLine",
-    "BenchmarkChoice",
-    "Block",
-    "BlockParameter",
-    "BodyLine",
-    "BufferParameter",
-    "BufferRef",
-    "CommentLine",
-    "ComplexLiteral",
-    "ComputedChoice",
-    "ConditionalLine",
-    "ConfigValue",
-    "Constant",
-    "ConstantInput",
-    "ConstexprParameter",
-    "DType",
-    "DefinitionLine",
-    "DescriptorParameter",
-    "Device",
-    "EvaluationError",
-    "EventType",
-    "Expr",
-    "ExprOp",
-    "ExternKernelLine",
-    "FirstChoice",
-    "ForcedChoice",
-    "FreeLine",
-    "Hint",
-    "Input",
-    "ItemOf",
-    "KernelArgument",
-    "KernelCallLine",
-    "KernelChoice",
-    "KernelConfig",
-    "KernelDefinitionLine",
-    "KernelSize",
-    "Language",
-    "LayoutValue",
-    "Line",
-    "LineVisitor",
-    "MultiKernelLine",
-    "MultiOutputLine",
-    "Names",
-    "NearestChoice",
-    "Number",
-    "OffsetOf",
-    "OpaqueType",
-    "Operation",
-    "Parameter",
-    "PlaceLine",
-    "PoolType",
-    "Program",
-    "Provenance",
-    "RecordEventLine",
-    "RecordedChoice",
-    "ReinterpretLine",
-    "Result",
-    "ReuseLine",
-    "RuntimeParameter",
-    "ScalarParameter",
-    "ScalarType",
-    "Selection",
-    "SizeOf",
-    "SourceLocation",
-    "Stream",
-    "StrideOf",
-    "SubgraphCallLine",
-    "Symbol",
-    "SymbolDefinitionLine",
-    "SymbolKind",
-    "SymbolSource",
-    "TensorParameter",
-    "TensorType",
-    "TorchEnum",
-    "TupleType",
-    "ValueOf",
-    "ValueType",
-    "VendorLayout",
-    "WaitEventLine",
-    "WhileLoopLine",
-    "WorkspaceNeed",
-    "ZeroMode",
-    "accepts_arity",
-    "add",
-    "block_fault",
-    "ceildiv",
-    "choose",
-    "combined_mode",
-    "compare",
-    "contiguous_stride",
-    "depth",
-    "divided",
-    "evaluate",
-    "evaluate_int",
-    "floordiv",
-    "is_identifier",
-    "is_operator",
-    "keyword",
-    "layout_fault",
-    "maximum",
-    "minimum",
-    "mod",
-    "mul",
-    "nearest",
-    "pool_bytes",
-    "product",
-    "quotient",
-    "runtime_parameters",
-    "settled_choice",
-    "settled_where",
-    "storage_extent",
-    "sub",
-    "substitute",
-    "symbols_in",
-    "tensor",
-]
+from wrapperir.ir.expr import MAX_DEPTH as MAX_DEPTH
+from wrapperir.ir.expr import VARIADIC as VARIADIC
+from wrapperir.ir.expr import EvaluationError as EvaluationError
+from wrapperir.ir.expr import Expr as Expr
+from wrapperir.ir.expr import ExprOp as ExprOp
+from wrapperir.ir.expr import Number as Number
+from wrapperir.ir.expr import Operation as Operation
+from wrapperir.ir.expr import Symbol as Symbol
+from wrapperir.ir.expr import accepts_arity as accepts_arity
+from wrapperir.ir.expr import add as add
+from wrapperir.ir.expr import ceildiv as ceildiv
+from wrapperir.ir.expr import compare as compare
+from wrapperir.ir.expr import depth as depth
+from wrapperir.ir.expr import divided as divided
+from wrapperir.ir.expr import evaluate as evaluate
+from wrapperir.ir.expr import evaluate_int as evaluate_int
+from wrapperir.ir.expr import floordiv as floordiv
+from wrapperir.ir.expr import maximum as maximum
+from wrapperir.ir.expr import minimum as minimum
+from wrapperir.ir.expr import mod as mod
+from wrapperir.ir.expr import mul as mul
+from wrapperir.ir.expr import product as product
+from wrapperir.ir.expr import quotient as quotient
+from wrapperir.ir.expr import sub as sub
+from wrapperir.ir.expr import substitute as substitute
+from wrapperir.ir.expr import symbols_in as symbols_in
+from wrapperir.ir.kernel import DESCRIPTOR_ALIGNMENT as DESCRIPTOR_ALIGNMENT
+from wrapperir.ir.kernel import Access as Access
+from wrapperir.ir.kernel import BufferParameter as BufferParameter
+from wrapperir.ir.kernel import ConfigValue as ConfigValue
+from wrapperir.ir.kernel import Constant as Constant
+from wrapperir.ir.kernel import ConstexprParameter as ConstexprParameter
+from wrapperir.ir.kernel import DescriptorParameter as DescriptorParameter
+from wrapperir.ir.kernel import KernelChoice as KernelChoice
+from wrapperir.ir.kernel import KernelConfig as KernelConfig
+from wrapperir.ir.kernel import KernelSize as KernelSize
+from wrapperir.ir.kernel import Language as Language
+from wrapperir.ir.kernel import Parameter as Parameter
+from wrapperir.ir.kernel import RuntimeParameter as RuntimeParameter
+from wrapperir.ir.kernel import ScalarParameter as ScalarParameter
+from wrapperir.ir.kernel import TensorParameter as TensorParameter
+from wrapperir.ir.kernel import WorkspaceNeed as WorkspaceNeed
+from wrapperir.ir.kernel import ZeroMode as ZeroMode
+from wrapperir.ir.kernel import block_fault as block_fault
+from wrapperir.ir.kernel import combined_mode as combined_mode
+from wrapperir.ir.kernel import layout_fault as layout_fault
+from wrapperir.ir.kernel import runtime_parameters as runtime_parameters
+from wrapperir.ir.line import BODY_LINES as BODY_LINES
+from wrapperir.ir.line import DEFINITION_LINES as DEFINITION_LINES
+from wrapperir.ir.line import KEYWORDS as KEYWORDS
+from wrapperir.ir.line import LINES as LINES
+from wrapperir.ir.line import SCHEMA_VERSION as SCHEMA_VERSION
+from wrapperir.ir.line import AllocateLine as AllocateLine
+from wrapperir.ir.line import AllocatePoolLine as AllocatePoolLine
+from wrapperir.ir.line import AnyLine as AnyLine
+from wrapperir.ir.line import Argument as Argument
+from wrapperir.ir.line import AssertAlignmentLine as AssertAlignmentLine
+from wrapperir.ir.line import AssertNotNanLine as AssertNotNanLine
+from wrapperir.ir.line import AssertScalarLine as AssertScalarLine
+from wrapperir.ir.line import AssertSizeStrideLine as AssertSizeStrideLine
+from wrapperir.ir.line import Block as Block
+from wrapperir.ir.line import BlockParameter as BlockParameter
+from wrapperir.ir.line import BodyLine as BodyLine
+from wrapperir.ir.line import BufferRef as BufferRef
+from wrapperir.ir.line import CommentLine as CommentLine
+from wrapperir.ir.line import ComplexLiteral as ComplexLiteral
+from wrapperir.ir.line import ConditionalLine as ConditionalLine
+from wrapperir.ir.line import ConstantInput as ConstantInput
+from wrapperir.ir.line import DefinitionLine as DefinitionLine
+from wrapperir.ir.line import ExternKernelLine as ExternKernelLine
+from wrapperir.ir.line import FreeLine as FreeLine
+from wrapperir.ir.line import Input as Input
+from wrapperir.ir.line import ItemOf as ItemOf
+from wrapperir.ir.line import KernelArgument as KernelArgument
+from wrapperir.ir.line import KernelCallLine as KernelCallLine
+from wrapperir.ir.line import KernelDefinitionLine as KernelDefinitionLine
+from wrapperir.ir.line import Line as Line
+from wrapperir.ir.line import MultiKernelLine as MultiKernelLine
+from wrapperir.ir.line import MultiOutputLine as MultiOutputLine
+from wrapperir.ir.line import OffsetOf as OffsetOf
+from wrapperir.ir.line import PlaceLine as PlaceLine
+from wrapperir.ir.line import Program as Program
+from wrapperir.ir.line import Provenance as Provenance
+from wrapperir.ir.line import RecordEventLine as RecordEventLine
+from wrapperir.ir.line import ReinterpretLine as ReinterpretLine
+from wrapperir.ir.line import Result as Result
+from wrapperir.ir.line import ReuseLine as ReuseLine
+from wrapperir.ir.line import SizeOf as SizeOf
+from wrapperir.ir.line import SourceLocation as SourceLocation
+from wrapperir.ir.line import StrideOf as StrideOf
+from wrapperir.ir.line import SubgraphCallLine as SubgraphCallLine
+from wrapperir.ir.line import SymbolDefinitionLine as SymbolDefinitionLine
+from wrapperir.ir.line import SymbolKind as SymbolKind
+from wrapperir.ir.line import SymbolSource as SymbolSource
+from wrapperir.ir.line import TorchEnum as TorchEnum
+from wrapperir.ir.line import ValueOf as ValueOf
+from wrapperir.ir.line import WaitEventLine as WaitEventLine
+from wrapperir.ir.line import WhileLoopLine as WhileLoopLine
+from wrapperir.ir.line import keyword as keyword
+from wrapperir.ir.names import RESERVED_SYMBOLS as RESERVED_SYMBOLS
+from wrapperir.ir.names import Names as Names
+from wrapperir.ir.names import is_identifier as is_identifier
+from wrapperir.ir.names import is_operator as is_operator
+from wrapperir.ir.selection import BenchmarkChoice as BenchmarkChoice
+from wrapperir.ir.selection import ComputedChoice as ComputedChoice
+from wrapperir.ir.selection import FirstChoice as FirstChoice
+from wrapperir.ir.selection import ForcedChoice as ForcedChoice
+from wrapperir.ir.selection import Hint as Hint
+from wrapperir.ir.selection import NearestChoice as NearestChoice
+from wrapperir.ir.selection import RecordedChoice as RecordedChoice
+from wrapperir.ir.selection import Selection as Selection
+from wrapperir.ir.selection import choose as choose
+from wrapperir.ir.selection import nearest as nearest
+from wrapperir.ir.selection import settled_choice as settled_choice
+from wrapperir.ir.selection import settled_where as settled_where
+from wrapperir.ir.types import CPU as CPU
+from wrapperir.ir.types import DEFAULT_SPACE as DEFAULT_SPACE
+from wrapperir.ir.types import POOL_ALIGNMENT as POOL_ALIGNMENT
+from wrapperir.ir.types import Device as Device
+from wrapperir.ir.types import DType as DType
+from wrapperir.ir.types import EventType as EventType
+from wrapperir.ir.types import LayoutValue as LayoutValue
+from wrapperir.ir.types import OpaqueType as OpaqueType
+from wrapperir.ir.types import PoolType as PoolType
+from wrapperir.ir.types import ScalarType as ScalarType
+from wrapperir.ir.types import Stream as Stream
+from wrapperir.ir.types import TensorType as TensorType
+from wrapperir.ir.types import TupleType as TupleType
+from wrapperir.ir.types import ValueType as ValueType
+from wrapperir.ir.types import VendorLayout as VendorLayout
+from wrapperir.ir.types import contiguous_stride as contiguous_stride
+from wrapperir.ir.types import pool_bytes as pool_bytes
+from wrapperir.ir.types import storage_extent as storage_extent
+from wrapperir.ir.types import tensor as tensor
+from wrapperir.ir.visitor import LineVisitor as LineVisitor

@@ -36,6 +36,7 @@ from wrapperir.ir.line import (
     MultiKernelLine,
     MultiOutputLine,
     PlaceLine,
+    Program,
     RecordEventLine,
     ReinterpretLine,
     Result,
@@ -46,7 +47,6 @@ from wrapperir.ir.line import (
     WhileLoopLine,
 )
 from wrapperir.ir.mentions import add_buffers, source_buffer
-from wrapperir.ir.program import Program
 from wrapperir.ir.types import Device, EventType, Stream, ValueType
 from wrapperir.ir.visitor import LineVisitor
 

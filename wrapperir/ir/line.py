@@ -1,4 +1,4 @@
-"""The line kinds of a program: plain frozen data, one class a kind.
+"""The line kinds of a program, one class a kind, and programs: plain frozen data.
 
 A name in a line is the bare name; text writes it ``%name`` (values) or ``@name``
 (kernels).  Each kind's text keyword, JSON kind and visitor method come from the class
@@ -468,3 +468,45 @@ KEYWORDS: dict[type[Line], str] = {kind: _keyword_of(kind) for kind in LINES}
 def keyword(line: Line | type[Line]) -> str:
     """Return the keyword of a line or line kind: ``KernelCallLine`` → ``kernel_call``."""
     return KEYWORDS[line if isinstance(line, type) else type(line)]
+
+
+SCHEMA_VERSION = 1
+
+
+@frozen(kw_only=True)
+class Input:
+    """A value the caller passes; ``mutated`` says that the program may write to it."""
+
+    name: str
+    type: ValueType
+    mutated: bool = False
+
+
+@frozen(kw_only=True)
+class ConstantInput:
+    """A parameter or constant, kept outside the program under the name ``key``.
+
+    It is borrowed, and read only unless ``mutated``.
+    """
+
+    name: str
+    type: TensorType
+    key: str
+    mutated: bool = False
+
+
+@frozen(kw_only=True)
+class Program:
+    """Inputs, symbols, constants, kernel definitions, lines and outputs.
+
+    ``symbols`` are known on entry; their sources are inputs and earlier symbols.
+    Outputs are names, scalar expressions or ``None``.
+    """
+
+    name: str = "main"
+    inputs: tuple[Input, ...] = ()
+    symbols: tuple[SymbolDefinitionLine, ...] = ()
+    constants: tuple[ConstantInput, ...] = ()
+    definitions: tuple[DefinitionLine, ...] = ()
+    lines: tuple[BodyLine, ...] = ()
+    outputs: tuple[Argument, ...] = ()
