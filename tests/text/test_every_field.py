@@ -11,7 +11,6 @@ from wrapperir.ir import (
     WorkspaceNeed,
     kernel,
     line,
-    program,
     selection,
     types,
 )
@@ -33,7 +32,7 @@ def objects(value: object) -> Iterator[object]:
 
 
 def ir_classes() -> list[type]:
-    modules = (kernel, line, program, selection, types)
+    modules = (kernel, line, selection, types)
     found = [
         kind
         for module in modules

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, FaultError
 from wrapperir.interp.entry import mismatch, result_mismatch
 from wrapperir.interp.fault import value_fault
@@ -11,28 +12,15 @@ from wrapperir.interp.pool import Pool
 from wrapperir.interp.storage import Owner
 from wrapperir.interp.streams import Event
 from wrapperir.interp.values import OpaqueValue, RunValue, TensorValue, storages_of
-from wrapperir.ir import (
-    Argument,
-    Block,
-    BlockParameter,
-    BufferRef,
-    DType,
-    KernelArgument,
-    Number,
-    Operation,
-    Result,
-    ScalarType,
-    Symbol,
-)
 
 
-def operand(argument: KernelArgument, frame: Frame) -> RunValue:
+def operand(argument: wir.KernelArgument, frame: Frame) -> RunValue:
     """Return the value of a name or expression.
 
     Raises:
         FaultError: it has none.
     """
-    if not isinstance(argument, BufferRef):
+    if not isinstance(argument, wir.BufferRef):
         return value_of(argument, frame.symbols)
     value = frame.value(argument.name)
     if isinstance(value, Event):
@@ -41,7 +29,7 @@ def operand(argument: KernelArgument, frame: Frame) -> RunValue:
     return value
 
 
-def result(argument: Argument, frame: Frame) -> RunValue:
+def result(argument: wir.Argument, frame: Frame) -> RunValue:
     """Return the value of a block's result or a program's output.
 
     Raises:
@@ -49,7 +37,7 @@ def result(argument: Argument, frame: Frame) -> RunValue:
             the program (a ``zero_per_program`` workspace).
     """
     match argument:
-        case BufferRef(name):
+        case wir.BufferRef(name):
             value = frame.value(name)
             if isinstance(value, Pool | Event):
                 kind = "a pool" if isinstance(value, Pool) else "an event"
@@ -63,14 +51,14 @@ def result(argument: Argument, frame: Frame) -> RunValue:
             return OpaqueValue(None)
         case bool():
             return argument
-        case int() | float() | Symbol() | Operation():
+        case int() | float() | wir.Symbol() | wir.Operation():
             return value_of(argument, frame.symbols)
         case _:
             message = f"a {type(argument).__name__} cannot be returned"
             raise FaultError(Code.RUN_VALUE_KIND, message)
 
 
-def holds(argument: KernelArgument | Argument, frame: Frame) -> bool:
+def holds(argument: wir.KernelArgument | wir.Argument, frame: Frame) -> bool:
     """Return the truth of a predicate: a one-element bool tensor or a condition.
 
     Raises:
@@ -79,17 +67,17 @@ def holds(argument: KernelArgument | Argument, frame: Frame) -> bool:
     value = result(argument, frame)
     if isinstance(value, int | float):
         return bool(value)
-    boolean = isinstance(value, TensorValue) and value.layout.dtype is DType.BOOL
-    if boolean and isinstance(argument, BufferRef):
+    boolean = isinstance(value, TensorValue) and value.layout.dtype is wir.DType.BOOL
+    if boolean and isinstance(argument, wir.BufferRef):
         return bool(item_of(frame.tensor(argument.name), argument.name))
     raise FaultError(Code.RUN_VALUE_KIND, "a predicate is a bool tensor or a condition")
 
 
 def enter_block(
-    block: Block,
+    block: wir.Block,
     arguments: Sequence[RunValue],
     constants: Mapping[str, RunValue],
-    symbols: Mapping[str, Number],
+    symbols: Mapping[str, wir.Number],
 ) -> Frame:
     """Return the frame that a block's lines begin with; its parameters are borrowed.
 
@@ -109,7 +97,7 @@ def enter_block(
     return frame
 
 
-def block_results(block: Block, frame: Frame) -> tuple[RunValue, ...]:
+def block_results(block: wir.Block, frame: Frame) -> tuple[RunValue, ...]:
     """Return the values of a block's results once its lines have run.
 
     Raises:
@@ -119,14 +107,16 @@ def block_results(block: Block, frame: Frame) -> tuple[RunValue, ...]:
     borrowed = frozenset(frame.borrowed_storages())
     for argument, value in zip(block.results, values, strict=True):
         if any(storage.within(borrowed) for storage in storages_of(value)):
-            assert isinstance(argument, BufferRef)
+            assert isinstance(argument, wir.BufferRef)
             problem = "is memory that the block was lent"
             raise value_fault(Code.RUN_BORROWED, argument.name, problem)
     return values
 
 
 def typed_results(
-    results: Sequence[Result], values: Sequence[RunValue], symbols: Mapping[str, Number]
+    results: Sequence[wir.Result],
+    values: Sequence[RunValue],
+    symbols: Mapping[str, wir.Number],
 ) -> list[RunValue]:
     """Return a block's values as the results of its line, numbers in their types.
 
@@ -146,8 +136,8 @@ def typed_results(
     return typed
 
 
-def _typed(named: BlockParameter | Result, value: RunValue) -> RunValue:
-    if not isinstance(named.type, ScalarType) or not isinstance(value, int | float):
+def _typed(named: wir.BlockParameter | wir.Result, value: RunValue) -> RunValue:
+    if not isinstance(named.type, wir.ScalarType) or not isinstance(value, int | float):
         return value
     number = number_as(named.type.dtype, value)
     if number is None:
@@ -156,13 +146,13 @@ def _typed(named: BlockParameter | Result, value: RunValue) -> RunValue:
     return number
 
 
-def check_leaks(frame: Frame, returned: Sequence[Argument]) -> None:
+def check_leaks(frame: Frame, returned: Sequence[wir.Argument]) -> None:
     """Check that every name that a block defined was dropped or is returned.
 
     Raises:
         DiagnosticError: a diagnostic for each leaked name, at the line that defined it.
     """
-    names = frozenset(r.name for r in returned if isinstance(r, BufferRef))
+    names = frozenset(r.name for r in returned if isinstance(r, wir.BufferRef))
     leaks = [
         Diagnostic(
             Code.RUN_LEAK,

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import torch
 from attrs import evolve
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, FaultError
 from wrapperir.emit import Value
 from wrapperir.emit.input_check import (
@@ -26,24 +27,11 @@ from wrapperir.interp.pool import Pool, pool_bytes
 from wrapperir.interp.storage import Owner, require_cpu
 from wrapperir.interp.streams import Event
 from wrapperir.interp.values import OpaqueValue, RunValue, TensorValue, adopt
-from wrapperir.ir import (
-    ConstantInput,
-    Device,
-    Input,
-    Number,
-    OpaqueType,
-    PoolType,
-    Program,
-    ScalarType,
-    SymbolKind,
-    TensorType,
-    ValueType,
-)
 from wrapperir.ir.mentions import type_symbols
 
 
 def enter(
-    program: Program, inputs: Sequence[Value], constants: Mapping[str, torch.Tensor]
+    program: wir.Program, inputs: Sequence[Value], constants: Mapping[str, torch.Tensor]
 ) -> Frame:
     """Return the frame that a program's lines begin with.
 
@@ -52,7 +40,7 @@ def enter(
     """
     frame = _lend_inputs(program, inputs)
     for index, input in enumerate(program.inputs):
-        if isinstance(input.type, TensorType):
+        if isinstance(input.type, wir.TensorType):
             with placed(("inputs", index)):
                 require_cpu(input.type.device)
     bound: dict[str, RunValue] = {}
@@ -66,7 +54,7 @@ def enter(
     return frame
 
 
-def check_inputs(program: Program, inputs: Sequence[Value]) -> None:
+def check_inputs(program: wir.Program, inputs: Sequence[Value]) -> None:
     """Hold inputs, on any device, against the types that a program declares for them.
 
     Raises:
@@ -76,7 +64,7 @@ def check_inputs(program: Program, inputs: Sequence[Value]) -> None:
     _lend_inputs(program, inputs)
 
 
-def _lend_inputs(program: Program, inputs: Sequence[Value]) -> Frame:
+def _lend_inputs(program: wir.Program, inputs: Sequence[Value]) -> Frame:
     """Return a frame with the inputs and symbols, which are as their types say."""
     with placed(("inputs",)), _refusals(None):
         check_count(inputs, len(program.inputs))
@@ -95,9 +83,9 @@ def _lend_inputs(program: Program, inputs: Sequence[Value]) -> Frame:
     return frame
 
 
-def _input_value(input: Input, value: Value) -> RunValue:
+def _input_value(input: wir.Input, value: Value) -> RunValue:
     match input.type:
-        case TensorType(offset=offset):
+        case wir.TensorType(offset=offset):
             check_tensor(
                 *(value, f"%{input.name}", torch_dtype(input.type.dtype)),
                 *(torch_device(input.type.device), len(input.type.size)),
@@ -106,26 +94,26 @@ def _input_value(input: Input, value: Value) -> RunValue:
             assert isinstance(value, torch.Tensor)
             shift = offset if isinstance(offset, int) else int(value.storage_offset())
             return adopt(value, input.type, shift, Owner.INPUT, writable=input.mutated)
-        case ScalarType(dtype):
+        case wir.ScalarType(dtype):
             number = number_as(dtype, _CHECKS[kind_of(dtype)](value, f"%{input.name}"))
             assert number is not None  # only a float may not be whole
             return number
-        case OpaqueType():
+        case wir.OpaqueType():
             return OpaqueValue(value)
         case _:
             problem = "cannot be a tuple, pool or event"
             raise value_fault(Code.RUN_INPUT_MISMATCH, input.name, problem)
 
 
-_CHECKS: Mapping[SymbolKind, Callable[[object, str], Number]] = {
-    SymbolKind.INT: check_int,
-    SymbolKind.FLOAT: check_float,
-    SymbolKind.BOOL: check_bool,
+_CHECKS: Mapping[wir.SymbolKind, Callable[[object, str], wir.Number]] = {
+    wir.SymbolKind.INT: check_int,
+    wir.SymbolKind.FLOAT: check_float,
+    wir.SymbolKind.BOOL: check_bool,
 }
 
 
 @contextmanager
-def _refusals(input: Input | None) -> Generator[None]:
+def _refusals(input: wir.Input | None) -> Generator[None]:
     """Turn an input's refusal, whose message emitted code shares, into a fault."""
     try:
         yield
@@ -136,9 +124,9 @@ def _refusals(input: Input | None) -> Generator[None]:
         raise FaultError(code, error.message, subject=subject) from None
 
 
-def _check_input(input: Input, frame: Frame) -> None:
+def _check_input(input: wir.Input, frame: Frame) -> None:
     value = frame.values[input.name]
-    if isinstance(input.type, TensorType) and isinstance(value, TensorValue):
+    if isinstance(input.type, wir.TensorType) and isinstance(value, TensorValue):
         declared = layout_of(input.type, frame.symbols)
         with _refusals(input):
             check_layout(value.tensor, f"%{input.name}", declared.size, declared.stride)
@@ -148,15 +136,15 @@ def _check_input(input: Input, frame: Frame) -> None:
 
 
 def _constant_value(
-    constant: ConstantInput,
+    constant: wir.ConstantInput,
     constants: Mapping[str, torch.Tensor],
-    symbols: Mapping[str, Number],
+    symbols: Mapping[str, wir.Number],
 ) -> RunValue:
     tensor = constants.get(constant.key)
     if tensor is None:
         message = f"there is no constant {constant.key!r} for %{constant.name}"
         raise FaultError(Code.RUN_MISSING_CONSTANT, message, subject=f"%{constant.name}")
-    require_cpu(Device(tensor.device.type, tensor.device.index))
+    require_cpu(wir.Device(tensor.device.type, tensor.device.index))
     offset = layout_of(constant.type, symbols).offset
     value = adopt(tensor, constant.type, offset, Owner.CONSTANT, writable=constant.mutated)
     problem = mismatch(constant.type, value, symbols)
@@ -165,15 +153,17 @@ def _constant_value(
     return value
 
 
-def mismatch(type: ValueType, value: RunValue, symbols: Mapping[str, Number]) -> str | None:
+def mismatch(
+    type: wir.ValueType, value: RunValue, symbols: Mapping[str, wir.Number]
+) -> str | None:
     """Return how a value differs from its declared type; ``None`` where it does not."""
-    if isinstance(type, ScalarType):
+    if isinstance(type, wir.ScalarType):
         return None if isinstance(value, int | float) else f"needs a number of {type.dtype}"
-    if isinstance(type, PoolType):
+    if isinstance(type, wir.PoolType):
         return _pool_mismatch(type, value, symbols)
     if isinstance(value, Pool | Event):
         return "cannot be a pool or an event"
-    if not isinstance(type, TensorType):
+    if not isinstance(type, wir.TensorType):
         return None
     if not isinstance(value, TensorValue):
         return "needs a tensor"
@@ -184,7 +174,7 @@ def mismatch(type: ValueType, value: RunValue, symbols: Mapping[str, Number]) ->
 
 
 def _pool_mismatch(
-    type: PoolType, value: RunValue, symbols: Mapping[str, Number]
+    type: wir.PoolType, value: RunValue, symbols: Mapping[str, wir.Number]
 ) -> str | None:
     if not isinstance(value, Pool):
         return "needs a pool"
@@ -196,15 +186,15 @@ def _pool_mismatch(
     return None
 
 
-def _device_mismatch(type: TensorType, tensor: torch.Tensor) -> str | None:
-    actual, wanted = Device(tensor.device.type, tensor.device.index), type.device
+def _device_mismatch(type: wir.TensorType, tensor: torch.Tensor) -> str | None:
+    actual, wanted = wir.Device(tensor.device.type, tensor.device.index), type.device
     if wanted.kind != actual.kind or (wanted.index or 0) != (actual.index or 0):
         return f"needs to be on {wanted}, not on {actual}"
     return None
 
 
 def result_mismatch(
-    type: ValueType, value: RunValue, symbols: Mapping[str, Number]
+    type: wir.ValueType, value: RunValue, symbols: Mapping[str, wir.Number]
 ) -> str | None:
     """Return :func:`mismatch`; ``None`` while the type awaits symbols.
 
@@ -213,6 +203,6 @@ def result_mismatch(
     return None if awaits_symbols(type, symbols) else mismatch(type, value, symbols)
 
 
-def awaits_symbols(type: ValueType, symbols: Mapping[str, Number]) -> bool:
+def awaits_symbols(type: wir.ValueType, symbols: Mapping[str, wir.Number]) -> bool:
     """Say whether a type mentions symbols that are not defined yet."""
     return any(name not in symbols for name in type_symbols(type))

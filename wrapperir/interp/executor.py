@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from attrs import define, evolve, field
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, FaultError, LinePath
 from wrapperir.interp.blocks import (
     block_results,
@@ -22,26 +23,6 @@ from wrapperir.interp.memory import MemoryExecutor
 from wrapperir.interp.storage import require_cpu
 from wrapperir.interp.streams import Launch
 from wrapperir.interp.values import RunValue, TensorValue, TupleValue, allocate
-from wrapperir.ir import (
-    CPU,
-    Block,
-    BodyLine,
-    BufferRef,
-    CommentLine,
-    ConditionalLine,
-    ExternKernelLine,
-    KernelArgument,
-    KernelCallLine,
-    KernelDefinitionLine,
-    MultiKernelLine,
-    MultiOutputLine,
-    RecordEventLine,
-    Result,
-    SubgraphCallLine,
-    ValueType,
-    WaitEventLine,
-    WhileLoopLine,
-)
 from wrapperir.ir.effects import LineEffects
 
 _EFFECTS = LineEffects(None)
@@ -56,11 +37,11 @@ class Executor(MemoryExecutor):
     """
 
     kernels: Kernels
-    awaiting: list[tuple[str, ValueType, RunValue, LinePath]] = field(
-        factory=list[tuple[str, ValueType, RunValue, LinePath]]
+    awaiting: list[tuple[str, wir.ValueType, RunValue, LinePath]] = field(
+        factory=list[tuple[str, wir.ValueType, RunValue, LinePath]]
     )
 
-    def run(self, lines: Sequence[BodyLine], prefix: LinePath) -> None:
+    def run(self, lines: Sequence[wir.BodyLine], prefix: LinePath) -> None:
         """Run the lines of the program or block at ``prefix``.
 
         Raises:
@@ -77,27 +58,27 @@ class Executor(MemoryExecutor):
                 self.visit(line)
         self._check_awaiting()
 
-    def visit_kernel_definition(self, line: KernelDefinitionLine) -> None:
+    def visit_kernel_definition(self, line: wir.KernelDefinitionLine) -> None:
         """Do nothing: calls look kernels up by name."""
 
-    def visit_multi_kernel(self, line: MultiKernelLine) -> None:
+    def visit_multi_kernel(self, line: wir.MultiKernelLine) -> None:
         """Do nothing: calls look kernels up by name."""
 
-    def visit_kernel_call(self, line: KernelCallLine) -> None:
+    def visit_kernel_call(self, line: wir.KernelCallLine) -> None:
         """Launch a kernel."""
         require_cpu(line.device)
         arguments = [_kernel_value(a, self.frame) for a in line.arguments]
         launch = self.streams.launch(line.device, line.stream, self.path)
         self.kernels.call(line.kernel, arguments, launch)
 
-    def visit_extern_kernel(self, line: ExternKernelLine) -> None:
+    def visit_extern_kernel(self, line: wir.ExternKernelLine) -> None:
         """Call an operator."""
         launch = self.streams.launch(line.device, line.stream, self.path)
         value = call_operator(line, self.frame, launch)
         if line.result is not None and value is not None:
             self._define(line.result, line.type, value)
 
-    def visit_multi_output(self, line: MultiOutputLine) -> None:
+    def visit_multi_output(self, line: wir.MultiOutputLine) -> None:
         """Name an element of a tuple."""
         value = self.frame.value(line.source)
         for index in line.indices:
@@ -110,28 +91,28 @@ class Executor(MemoryExecutor):
             raise value_fault(Code.RUN_RESULT_MISMATCH, line.result, mismatched)
         self._define(line.result, line.type, value)
 
-    def visit_record_event(self, line: RecordEventLine) -> None:
+    def visit_record_event(self, line: wir.RecordEventLine) -> None:
         """Name the point that a stream has reached."""
         require_cpu(line.device)
         event = self.streams.record(line.device, line.stream)
         self._define(line.result, None, event)
 
-    def visit_wait_event(self, line: WaitEventLine) -> None:
+    def visit_wait_event(self, line: wir.WaitEventLine) -> None:
         """Order a stream after an event."""
         require_cpu(line.device)
         self.streams.wait(line.device, line.stream, self.frame.event(line.event))
 
-    def visit_conditional(self, line: ConditionalLine) -> None:
+    def visit_conditional(self, line: wir.ConditionalLine) -> None:
         """Run the block that the predicate picks."""
         taken = holds(line.predicate, self.frame)
         block, name = (line.on_true, "on_true") if taken else (line.on_false, "on_false")
         self._call(block, name, line.operands, line.results)
 
-    def visit_subgraph_call(self, line: SubgraphCallLine) -> None:
+    def visit_subgraph_call(self, line: wir.SubgraphCallLine) -> None:
         """Run the block."""
         self._call(line.body, "body", line.operands, line.results)
 
-    def visit_while_loop(self, line: WhileLoopLine) -> None:
+    def visit_while_loop(self, line: wir.WhileLoopLine) -> None:
         """Run the body while the condition holds.
 
         The values of an iteration are dropped when the next one has replaced them.  With
@@ -144,7 +125,7 @@ class Executor(MemoryExecutor):
             test = self._run_block(line.condition, "condition", [*carried, *invariant])
             if len(line.condition.results) != 1:
                 raise FaultError(Code.RUN_BLOCK, "a condition returns one result")
-            if isinstance(line.condition.results[0], BufferRef):
+            if isinstance(line.condition.results[0], wir.BufferRef):
                 self.streams.host_reads()
             proceed = holds(line.condition.results[0], test)
             test.release()
@@ -158,22 +139,22 @@ class Executor(MemoryExecutor):
                 previous.release()
             previous = frame
         if previous is None:
-            launch = self.streams.launch(CPU, 0, self.path)
+            launch = self.streams.launch(wir.CPU, 0, self.path)
             copies = [_copy(value, launch) for value in carried]
             carried = typed_results(line.results, copies, self.frame.symbols)
         self._define_results(line.results, carried)
         if previous is not None:
             previous.release()
 
-    def visit_comment(self, line: CommentLine) -> None:
+    def visit_comment(self, line: wir.CommentLine) -> None:
         """Do nothing."""
 
     def _call(
         self,
-        block: Block,
+        block: wir.Block,
         name: str,
-        operands: Sequence[KernelArgument],
-        results: Sequence[Result],
+        operands: Sequence[wir.KernelArgument],
+        results: Sequence[wir.Result],
     ) -> None:
         values = [operand(argument, self.frame) for argument in operands]
         frame = self._run_block(block, name, values)
@@ -181,7 +162,7 @@ class Executor(MemoryExecutor):
         self._define_results(results, returned)
         frame.release()
 
-    def _run_block(self, block: Block, name: str, values: Sequence[RunValue]) -> Frame:
+    def _run_block(self, block: wir.Block, name: str, values: Sequence[RunValue]) -> Frame:
         """Run a block's lines and return its frame, which still holds its results."""
         frame = enter_block(block, values, self.frame.constants, self.frame.symbols)
         evolve(self, frame=frame, awaiting=[]).run(block.lines, (*self.path, name))
@@ -189,12 +170,12 @@ class Executor(MemoryExecutor):
         return frame
 
     def _define_results(
-        self, results: Sequence[Result], values: Sequence[RunValue]
+        self, results: Sequence[wir.Result], values: Sequence[RunValue]
     ) -> None:
         for named, value in zip(results, values, strict=True):
             self._define(named.name, named.type, value)
 
-    def _define(self, name: str, type: ValueType | None, value: RunValue) -> None:
+    def _define(self, name: str, type: wir.ValueType | None, value: RunValue) -> None:
         self.frame.define(name, value, self.path)
         if type is not None and awaits_symbols(type, self.frame.symbols):
             self.awaiting.append((name, type, value, self.path))
@@ -209,7 +190,7 @@ class Executor(MemoryExecutor):
         self.awaiting.clear()
 
 
-def _kernel_value(argument: KernelArgument, frame: Frame) -> KernelValue:
+def _kernel_value(argument: wir.KernelArgument, frame: Frame) -> KernelValue:
     value = operand(argument, frame)
     if isinstance(value, TensorValue | int | float):
         return value

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, cast
 
 import torch
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, FaultError, first_line
 from wrapperir.emit.torch_dtypes import element_type, torch_device, torch_dtype
 from wrapperir.interp.entry import result_mismatch
@@ -22,28 +23,6 @@ from wrapperir.interp.values import (
     python_of,
     storages_of,
 )
-from wrapperir.ir import (
-    Argument,
-    BufferRef,
-    ComplexLiteral,
-    Device,
-    DType,
-    EvaluationError,
-    EventType,
-    ExternKernelLine,
-    Number,
-    OpaqueType,
-    Operation,
-    PoolType,
-    ScalarType,
-    Symbol,
-    TensorType,
-    TorchEnum,
-    TupleType,
-    ValueType,
-    evaluate,
-    symbols_in,
-)
 from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.storage_operators import reads_elements
 from wrapperir.operators import (
@@ -60,7 +39,9 @@ _Known = dict[int, tuple[str | None, Storage]]
 """Storages that a result may be in, and the arguments they are of, by address."""
 
 
-def call_operator(line: ExternKernelLine, frame: Frame, launch: Launch) -> RunValue | None:
+def call_operator(
+    line: wir.ExternKernelLine, frame: Frame, launch: Launch
+) -> RunValue | None:
     """Run an operator call and return its result; ``None`` where it names none.
 
     Raises:
@@ -91,7 +72,7 @@ def call_operator(line: ExternKernelLine, frame: Frame, launch: Launch) -> RunVa
     return returned
 
 
-def _check_memory(line: ExternKernelLine, operator: "Operator", frame: Frame) -> None:
+def _check_memory(line: wir.ExternKernelLine, operator: "Operator", frame: Frame) -> None:
     for name in line.writes:
         if any(not storage.writable for storage in storages_of(frame.value(name))):
             message = f"{line.operator} writes %{name}, which is read-only"
@@ -107,12 +88,12 @@ def _check_memory(line: ExternKernelLine, operator: "Operator", frame: Frame) ->
             value.require_written(name)
 
 
-def _names_of(line: ExternKernelLine) -> list[str]:
+def _names_of(line: wir.ExternKernelLine) -> list[str]:
     values = (*line.arguments, *(value for _, value in line.keywords))
     return [name for value in values for name in buffers_in(value)]
 
 
-def _names_read(line: ExternKernelLine) -> tuple[str, ...]:
+def _names_read(line: wir.ExternKernelLine) -> tuple[str, ...]:
     """Return the names whose bytes the call certainly reads.
 
     An argument may be written without being read (``out``), or only viewed where the
@@ -124,7 +105,7 @@ def _names_read(line: ExternKernelLine) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in _names_of(line) if name not in spared))
 
 
-def _check_order(line: ExternKernelLine, frame: Frame, launch: Launch) -> None:
+def _check_order(line: wir.ExternKernelLine, frame: Frame, launch: Launch) -> None:
     """Note what the call reads and writes on its stream.
 
     An argument that the result may alias counts as read, because the operator may copy it.
@@ -137,14 +118,14 @@ def _check_order(line: ExternKernelLine, frame: Frame, launch: Launch) -> None:
             launch.write(storage.history, f"%{name}")
 
 
-def _call(line: ExternKernelLine, operator: "Operator", frame: Frame) -> object:
+def _call(line: wir.ExternKernelLine, operator: "Operator", frame: Frame) -> object:
     def value_of(name: str) -> object:
         return python_of(frame.value(name))
 
     try:
         arguments = [python_value(a, frame.symbols, value_of) for a in line.arguments]
         keywords = {k: python_value(a, frame.symbols, value_of) for k, a in line.keywords}
-    except EvaluationError as error:
+    except wir.EvaluationError as error:
         raise FaultError(Code.RUN_EVALUATION, str(error), subject=line.operator) from None
     except ValueError as error:
         raise FaultError(Code.RUN_VALUE_KIND, str(error), subject=line.operator) from None
@@ -170,7 +151,9 @@ _ENUMS = {
 
 
 def python_value(
-    argument: Argument, symbols: Mapping[str, Number], value_of: Callable[[str], object]
+    argument: wir.Argument,
+    symbols: Mapping[str, wir.Number],
+    value_of: Callable[[str], object],
 ) -> object:
     """Return the Python object that an operator is given for ``argument``.
 
@@ -181,28 +164,28 @@ def python_value(
         ValueError: a device or enum is unknown to PyTorch.
     """
     match argument:
-        case BufferRef(name):
+        case wir.BufferRef(name):
             return value_of(name)
         case tuple():
             return [python_value(item, symbols, value_of) for item in argument]
-        case DType():  # before str, of which it is a subclass
+        case wir.DType():  # before str, of which it is a subclass
             return torch_dtype(argument)
-        case Device():
+        case wir.Device():
             return torch_device(argument)
-        case TorchEnum(kind, name):
+        case wir.TorchEnum(kind, name):
             if name not in _ENUMS.get(kind, ()):
                 raise ValueError(f"torch has no {kind} {name}")
             value: object = getattr(torch, name)
             return value
-        case ComplexLiteral(real, imaginary):
+        case wir.ComplexLiteral(real, imaginary):
             return complex(real, imaginary)
-        case Symbol() | Operation():
-            return evaluate(argument, symbols)
+        case wir.Symbol() | wir.Operation():
+            return wir.evaluate(argument, symbols)
         case None | bool() | int() | float() | str():
             return argument
 
 
-def _known_storages(line: ExternKernelLine, frame: Frame) -> _Known:
+def _known_storages(line: wir.ExternKernelLine, frame: Frame) -> _Known:
     """Return the storages of the call's arguments by the address of PyTorch's own.
 
     Arguments that the result may alias come last, so that they win.
@@ -216,22 +199,22 @@ def _known_storages(line: ExternKernelLine, frame: Frame) -> _Known:
 
 
 def _value_of(
-    line: ExternKernelLine,
-    type: ValueType,
+    line: wir.ExternKernelLine,
+    type: wir.ValueType,
     result: object,
     known: _Known,
-    symbols: Mapping[str, Number],
+    symbols: Mapping[str, wir.Number],
 ) -> RunValue:
     match type:
-        case TensorType():
+        case wir.TensorType():
             if not isinstance(result, torch.Tensor):
                 raise _unexpected(line, f"a {_kind(result)}, not a tensor")
             value: RunValue = _tensor_value(line, type, result, known, symbols)
-        case ScalarType():
+        case wir.ScalarType():
             if not isinstance(result, int | float):
                 raise _unexpected(line, f"a {_kind(result)}, not a number")
             return result
-        case TupleType(elements):
+        case wir.TupleType(elements):
             found = _sequence(result)
             if found is None or len(found) != len(elements):
                 raise _unexpected(line, f"{_kind(result)}, not a tuple of {len(elements)}")
@@ -239,9 +222,9 @@ def _value_of(
             return TupleValue(
                 tuple(_value_of(line, t, part, known, symbols) for t, part in parts)
             )
-        case OpaqueType():
+        case wir.OpaqueType():
             return OpaqueValue(result)
-        case PoolType() | EventType():
+        case wir.PoolType() | wir.EventType():
             raise _unexpected(line, "a value that no operator returns")
     problem = result_mismatch(type, value, symbols)
     if problem is not None:
@@ -250,11 +233,11 @@ def _value_of(
 
 
 def _tensor_value(
-    line: ExternKernelLine,
-    type: TensorType,
+    line: wir.ExternKernelLine,
+    type: wir.TensorType,
     tensor: torch.Tensor,
     known: _Known,
-    symbols: Mapping[str, Number],
+    symbols: Mapping[str, wir.Number],
 ) -> TensorValue:
     if tensor.layout is torch.strided:
         found = known.get(tensor.untyped_storage().data_ptr())
@@ -264,7 +247,7 @@ def _tensor_value(
                 message = f"the result shares memory with %{name}, which aliases(...) lacks"
                 raise FaultError(Code.RUN_UNDECLARED_ALIAS, message, subject=f"%{name}")
             return _placed(type, tensor, storage, symbols)
-    require_cpu(Device(tensor.device.type, tensor.device.index))
+    require_cpu(wir.Device(tensor.device.type, tensor.device.index))
     offset = int(tensor.storage_offset())
     storage = adopt(tensor, type, offset, Owner.BLOCK, writable=True).storage
     if storage.nbytes:
@@ -273,13 +256,16 @@ def _tensor_value(
 
 
 def _placed(
-    type: TensorType, tensor: torch.Tensor, storage: Storage, symbols: Mapping[str, Number]
+    type: wir.TensorType,
+    tensor: torch.Tensor,
+    storage: Storage,
+    symbols: Mapping[str, wir.Number],
 ) -> TensorValue:
     """Return a result whose storage begins its type's offset before its first element."""
     dtype = element_type(tensor.dtype)
     assert dtype is not None  # otherwise it would not have been adopted
     layout = layout_in(tensor, dtype, storage)
-    if any(name not in symbols for name in symbols_in(type.offset)):
+    if any(name not in symbols for name in wir.symbols_in(type.offset)):
         # The lines after ask for the offset, which is that in PyTorch's storage.
         return TensorValue(tensor, layout, storage, -storage.base)
     before = layout.offset - integer_of(type.offset, symbols)
@@ -296,7 +282,7 @@ def _kind(result: object) -> str:
     return kind if found is None else f"{kind} of {len(found)}"
 
 
-def _unexpected(line: ExternKernelLine, what: str) -> FaultError:
+def _unexpected(line: wir.ExternKernelLine, what: str) -> FaultError:
     message = f"{line.operator} returned {what}"
     return FaultError(Code.RUN_RESULT_MISMATCH, message, subject=f"%{line.result}")
 

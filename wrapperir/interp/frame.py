@@ -5,6 +5,7 @@ from typing import TypeVar, cast
 
 from attrs import define, field
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, FaultError, LinePath, Note
 from wrapperir.interp.fault import value_fault
 from wrapperir.interp.layout import number_of_kind, value_of
@@ -12,17 +13,6 @@ from wrapperir.interp.pool import Pool
 from wrapperir.interp.storage import Storage
 from wrapperir.interp.streams import Event
 from wrapperir.interp.values import RunValue, TensorValue, storages_of
-from wrapperir.ir import (
-    ItemOf,
-    Number,
-    OffsetOf,
-    Operation,
-    SizeOf,
-    StrideOf,
-    Symbol,
-    SymbolDefinitionLine,
-    ValueOf,
-)
 
 V = TypeVar("V", bound=RunValue)
 
@@ -37,7 +27,7 @@ class Frame:
     """
 
     constants: Mapping[str, RunValue]
-    symbols: dict[str, Number]
+    symbols: dict[str, wir.Number]
     values: dict[str, RunValue] = field(factory=dict[str, RunValue])
     borrowed: set[str] = field(factory=set[str])
     owned: dict[str, LinePath] = field(factory=dict[str, LinePath])
@@ -159,7 +149,7 @@ class Frame:
         )
 
 
-def define_symbol(frame: Frame, line: SymbolDefinitionLine) -> None:
+def define_symbol(frame: Frame, line: wir.SymbolDefinitionLine) -> None:
     """Give a symbol its value.
 
     Raises:
@@ -184,7 +174,7 @@ def define_symbol(frame: Frame, line: SymbolDefinitionLine) -> None:
     frame.symbols[line.symbol] = value
 
 
-def item_of(value: TensorValue, name: str) -> Number:
+def item_of(value: TensorValue, name: str) -> wir.Number:
     """Return the one element of a tensor.
 
     Raises:
@@ -201,22 +191,22 @@ def item_of(value: TensorValue, name: str) -> Number:
     raise FaultError(Code.RUN_VALUE_KIND, message, subject=f"%{name}")
 
 
-def _source_value(frame: Frame, line: SymbolDefinitionLine) -> Number:
+def _source_value(frame: Frame, line: wir.SymbolDefinitionLine) -> wir.Number:
     match line.source:
-        case SizeOf(buffer, dim):
+        case wir.SizeOf(buffer, dim):
             return _entry(frame.tensor(buffer).layout.size, dim, buffer)
-        case StrideOf(buffer, dim):
+        case wir.StrideOf(buffer, dim):
             return _entry(frame.tensor(buffer).layout.stride, dim, buffer)
-        case OffsetOf(buffer):
+        case wir.OffsetOf(buffer):
             return frame.tensor(buffer).own_layout.offset
-        case ItemOf(buffer):
+        case wir.ItemOf(buffer):
             return item_of(frame.tensor(buffer), buffer)
-        case ValueOf(name):
+        case wir.ValueOf(name):
             value = frame.value(name)
             if isinstance(value, int | float):
                 return value
             raise value_fault(Code.RUN_VALUE_KIND, name, "is not a number")
-        case Symbol() | Operation() | int() | float():
+        case wir.Symbol() | wir.Operation() | int() | float():
             return value_of(line.source, frame.symbols)
 
 

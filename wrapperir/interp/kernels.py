@@ -6,35 +6,13 @@ from typing import TYPE_CHECKING, cast
 
 import torch
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, FaultError
 from wrapperir.interp.fault import kernel_fault
 from wrapperir.interp.kernel_memory import AccessWatch, CppWrites, check_memory
 from wrapperir.interp.layout import integer_of, number_as
 from wrapperir.interp.streams import Launch
 from wrapperir.interp.values import TensorValue
-from wrapperir.ir import (
-    DESCRIPTOR_ALIGNMENT,
-    BenchmarkChoice,
-    ComputedChoice,
-    DefinitionLine,
-    DescriptorParameter,
-    Device,
-    EvaluationError,
-    KernelChoice,
-    KernelDefinitionLine,
-    KernelSize,
-    Language,
-    MultiKernelLine,
-    NearestChoice,
-    Number,
-    RuntimeParameter,
-    TensorParameter,
-    block_fault,
-    choose,
-    layout_fault,
-    runtime_parameters,
-    settled_choice,
-)
 
 if TYPE_CHECKING:
     from wrapperir.kernels import CppKernel
@@ -47,7 +25,7 @@ KernelValue = TensorValue | int | float
 class Kernels:
     """The kernels of a program; each is built when it is first called for."""
 
-    def __init__(self, definitions: Iterable[DefinitionLine]) -> None:
+    def __init__(self, definitions: Iterable[wir.DefinitionLine]) -> None:
         """Take the definitions; nothing is built yet."""
         self._definitions = {line.name: line for line in definitions}
         self._cpp: dict[str, CppKernel | FaultError] = {}
@@ -64,7 +42,7 @@ class Kernels:
         wanted = [
             kernel
             for kernel in found.values()
-            if kernel.language is Language.CPP and kernel.name not in self._cpp
+            if kernel.language is wir.Language.CPP and kernel.name not in self._cpp
         ]
         if not wanted:
             return
@@ -92,41 +70,41 @@ class Kernels:
         given = _checked_arguments(kernel, given, launch.device)
         check_memory(kernel, given, launch)
         match kernel.language:
-            case Language.CPP:
+            case wir.Language.CPP:
                 built = self._cpp_kernel(kernel)
                 writes = CppWrites(kernel, given)
                 built.launch(_tensors(given))
                 writes.note()
-            case Language.TRITON:
+            case wir.Language.TRITON:
                 constants = _constants(kernel)
                 loaded = self._triton_kernel(kernel)
                 grid = _grid(kernel, given, constants)
                 watch = AccessWatch(kernel, given)
                 loaded.launch(_tensors(given), constants, grid, watch)
-            case Language.OPAQUE:
+            case wir.Language.OPAQUE:
                 message = f"@{kernel.name} is in a language that cannot be run"
                 raise FaultError(Code.RUN_OPAQUE_KERNEL, message)
 
-    def _candidates(self, name: str) -> list[KernelDefinitionLine]:
+    def _candidates(self, name: str) -> list[wir.KernelDefinitionLine]:
         """Return the kernels that a call of ``name`` may launch, those that there are."""
         line = self._definitions.get(name)
-        if isinstance(line, MultiKernelLine):
+        if isinstance(line, wir.MultiKernelLine):
             named = [self._definitions.get(c.kernel) for c in _choices_of(line)]
         else:
             named = [line]
-        return [kernel for kernel in named if isinstance(kernel, KernelDefinitionLine)]
+        return [kernel for kernel in named if isinstance(kernel, wir.KernelDefinitionLine)]
 
     def _chosen(
         self, name: str, arguments: Sequence[KernelValue]
-    ) -> tuple[KernelDefinitionLine, Sequence[KernelValue]]:
+    ) -> tuple[wir.KernelDefinitionLine, Sequence[KernelValue]]:
         line = self._definitions.get(name)
-        if isinstance(line, KernelDefinitionLine):
+        if isinstance(line, wir.KernelDefinitionLine):
             return line, arguments
         if line is None:
             raise kernel_fault(Code.RUN_UNDEFINED_KERNEL, name, "is not defined")
         choice = choice_at(line, arguments)
         kernel = self._definitions.get(choice.kernel)
-        if not isinstance(kernel, KernelDefinitionLine):
+        if not isinstance(kernel, wir.KernelDefinitionLine):
             problem = f"chooses @{choice.kernel}, which is not a kernel"
             raise kernel_fault(Code.RUN_UNDEFINED_KERNEL, name, problem)
         if any(not 0 <= position < len(arguments) for position in choice.arguments):
@@ -134,7 +112,7 @@ class Kernels:
             raise kernel_fault(Code.RUN_KERNEL_ARGUMENTS, name, problem)
         return kernel, [arguments[position] for position in choice.arguments]
 
-    def _cpp_kernel(self, kernel: KernelDefinitionLine) -> "CppKernel":
+    def _cpp_kernel(self, kernel: wir.KernelDefinitionLine) -> "CppKernel":
         if kernel.name not in self._cpp:
             self.build_cpp((kernel.name,))
         built = self._cpp[kernel.name]
@@ -142,7 +120,7 @@ class Kernels:
             raise built
         return built
 
-    def _triton_kernel(self, kernel: KernelDefinitionLine) -> "TritonKernel":
+    def _triton_kernel(self, kernel: wir.KernelDefinitionLine) -> "TritonKernel":
         from wrapperir.kernels.triton_kernel import TritonKernel
 
         loaded = self._triton.get(kernel.name)
@@ -157,15 +135,15 @@ class Kernels:
         return loaded
 
 
-def _tensors(arguments: Sequence[KernelValue]) -> list[torch.Tensor | Number]:
+def _tensors(arguments: Sequence[KernelValue]) -> list[torch.Tensor | wir.Number]:
     return [a.tensor if isinstance(a, TensorValue) else a for a in arguments]
 
 
 def _checked_arguments(
-    kernel: KernelDefinitionLine, arguments: Sequence[KernelValue], device: Device
+    kernel: wir.KernelDefinitionLine, arguments: Sequence[KernelValue], device: wir.Device
 ) -> list[KernelValue]:
     """Return the arguments, which fit their parameters, numbers in their types."""
-    parameters = runtime_parameters(kernel.parameters)
+    parameters = wir.runtime_parameters(kernel.parameters)
     if len(arguments) != len(parameters):
         problem = f"takes {len(parameters)} arguments, not {len(arguments)}"
         raise kernel_fault(Code.RUN_KERNEL_ARGUMENTS, kernel.name, problem)
@@ -176,23 +154,26 @@ def _checked_arguments(
             message = f"{parameter.name} of @{kernel.name} {mismatch}"
             raise FaultError(Code.RUN_KERNEL_ARGUMENTS, message, subject=f"@{kernel.name}")
         if not isinstance(argument, TensorValue):
-            argument = cast(Number, number_as(parameter.dtype, argument))
+            argument = cast(wir.Number, number_as(parameter.dtype, argument))
         checked.append(argument)
     return checked
 
 
 def _mismatch(
-    language: Language, parameter: RuntimeParameter, argument: KernelValue, device: Device
+    language: wir.Language,
+    parameter: wir.RuntimeParameter,
+    argument: KernelValue,
+    device: wir.Device,
 ) -> str | None:
     wanted = parameter.dtype.value
-    if isinstance(parameter, TensorParameter):
+    if isinstance(parameter, wir.TensorParameter):
         if not isinstance(argument, TensorValue):
             return "needs a tensor"
         if argument.layout.dtype is not parameter.dtype:
             return f"needs elements of {wanted}, not {argument.layout.dtype.value}"
         if argument.tensor.device.type != device.kind:
             return f"is on {argument.tensor.device}, not {device}"
-        if isinstance(parameter, DescriptorParameter):
+        if isinstance(parameter, wir.DescriptorParameter):
             return _descriptor_mismatch(language, parameter, argument)
         return None
     if isinstance(argument, TensorValue):
@@ -203,45 +184,44 @@ def _mismatch(
 
 
 def _descriptor_mismatch(
-    language: Language, parameter: DescriptorParameter, value: TensorValue
+    language: wir.Language, parameter: wir.DescriptorParameter, value: TensorValue
 ) -> str | None:
     """Return why a kernel cannot take a tensor behind a descriptor, if that is so."""
-    if language is not Language.TRITON:
+    if language is not wir.Language.TRITON:
         return f"is a descriptor, which no kernel in {language.value} takes"
-    fault = block_fault(parameter)
+    fault = wir.block_fault(parameter)
     if fault is not None:
         return f"has a block that no descriptor has: {fault}"
-    fault = layout_fault(parameter, value.layout.size, value.layout.stride)
+    fault = wir.layout_fault(parameter, value.layout.size, value.layout.stride)
     if fault is not None:
         return f"is given a tensor that {fault}"
-    if value.tensor.data_ptr() % DESCRIPTOR_ALIGNMENT:
-        return (
-            f"is given a tensor whose address is not a multiple of {DESCRIPTOR_ALIGNMENT}"
-        )
+    aligned = wir.DESCRIPTOR_ALIGNMENT
+    if value.tensor.data_ptr() % aligned:
+        return f"is given a tensor whose address is not a multiple of {aligned}"
     placed = value.storage.alignment
-    if placed is not None and placed % DESCRIPTOR_ALIGNMENT:
+    if placed is not None and placed % aligned:
         return (
             f"is given a tensor whose place in a pool is aligned to {placed} bytes, "
-            f"not {DESCRIPTOR_ALIGNMENT}"
+            f"not {aligned}"
         )
     return None
 
 
-def _constants(kernel: KernelDefinitionLine) -> Mapping[str, object]:
+def _constants(kernel: wir.KernelDefinitionLine) -> Mapping[str, object]:
     """Return the constants and the first config's values: what tuning would vary."""
     first = kernel.configs[0].values if kernel.configs else ()
     return {**dict(kernel.constants), **dict(first)}
 
 
 def _grid(
-    kernel: KernelDefinitionLine,
+    kernel: wir.KernelDefinitionLine,
     arguments: Sequence[KernelValue],
     constants: Mapping[str, object],
 ) -> tuple[int, ...]:
-    names: dict[str, Number] = {
+    names: dict[str, wir.Number] = {
         name: value for name, value in constants.items() if isinstance(value, int | float)
     }
-    parameters = runtime_parameters(kernel.parameters)
+    parameters = wir.runtime_parameters(kernel.parameters)
     for parameter, argument in zip(parameters, arguments, strict=True):
         if not isinstance(argument, TensorValue):
             names[parameter.name] = argument
@@ -251,19 +231,21 @@ def _grid(
     return (*grid, 1, 1, 1)[:3]
 
 
-def _choices_of(line: MultiKernelLine) -> tuple[KernelChoice, ...]:
+def _choices_of(line: wir.MultiKernelLine) -> tuple[wir.KernelChoice, ...]:
     """Return the choices that calls of a multi-kernel may run here, in order."""
     selection = line.selection
-    if isinstance(selection, ComputedChoice) and settled_choice(selection) is None:
+    if isinstance(selection, wir.ComputedChoice) and wir.settled_choice(selection) is None:
         return line.choices
-    if isinstance(selection, NearestChoice):
+    if isinstance(selection, wir.NearestChoice):
         wanted = {hint.choice for hint in selection.hints}
     else:
-        wanted = {settled_choice(selection) or 0}
+        wanted = {wir.settled_choice(selection) or 0}
     return tuple(c for index, c in enumerate(line.choices) if index in wanted)
 
 
-def choice_at(line: MultiKernelLine, arguments: Sequence[KernelValue]) -> KernelChoice:
+def choice_at(
+    line: wir.MultiKernelLine, arguments: Sequence[KernelValue]
+) -> wir.KernelChoice:
     """Return the choice of a call with these arguments.
 
     A choice by benchmark is the first choice.
@@ -288,14 +270,14 @@ def choice_at(line: MultiKernelLine, arguments: Sequence[KernelValue]) -> Kernel
     return choice
 
 
-def _index(line: MultiKernelLine, arguments: Sequence[KernelValue]) -> int:
+def _index(line: wir.MultiKernelLine, arguments: Sequence[KernelValue]) -> int:
     selection = line.selection
-    settled = settled_choice(selection)
+    settled = wir.settled_choice(selection)
     if settled is not None:
         return settled
-    if isinstance(selection, BenchmarkChoice):
+    if isinstance(selection, wir.BenchmarkChoice):
         return 0
-    if isinstance(selection, NearestChoice):
+    if isinstance(selection, wir.NearestChoice):
         for hint in selection.hints:
             if len(hint.sizes) != len(line.sizes):
                 counts = f"{len(hint.sizes)} sizes, not {len(line.sizes)}"
@@ -303,15 +285,17 @@ def _index(line: MultiKernelLine, arguments: Sequence[KernelValue]) -> int:
                 raise _misfit(line, message, Code.RUN_UNDEFINED_KERNEL)
     sizes = [_size(line, arguments, size) for size in line.sizes]
     try:
-        return choose(selection, sizes, _values(line, arguments))
-    except EvaluationError as error:
+        return wir.choose(selection, sizes, _values(line, arguments))
+    except wir.EvaluationError as error:
         message = f"the choice of @{line.name}: {error}"
         raise _misfit(line, message, Code.RUN_EVALUATION) from None
 
 
-def _values(line: MultiKernelLine, arguments: Sequence[KernelValue]) -> dict[str, Number]:
+def _values(
+    line: wir.MultiKernelLine, arguments: Sequence[KernelValue]
+) -> dict[str, wir.Number]:
     """Return the values of scalar parameters and sizes by name."""
-    values: dict[str, Number] = {
+    values: dict[str, wir.Number] = {
         parameter.name: argument
         for parameter, argument in zip(line.parameters, arguments, strict=True)
         if not isinstance(argument, TensorValue)
@@ -320,7 +304,9 @@ def _values(line: MultiKernelLine, arguments: Sequence[KernelValue]) -> dict[str
     return values
 
 
-def _size(line: MultiKernelLine, arguments: Sequence[KernelValue], size: KernelSize) -> int:
+def _size(
+    line: wir.MultiKernelLine, arguments: Sequence[KernelValue], size: wir.KernelSize
+) -> int:
     extents = _tensor(line, arguments, size.parameter).layout.size
     if not 0 <= size.dim < len(extents):
         place = f"dimension {size.dim} of {len(extents)}"
@@ -329,7 +315,7 @@ def _size(line: MultiKernelLine, arguments: Sequence[KernelValue], size: KernelS
 
 
 def _tensor(
-    line: MultiKernelLine, arguments: Sequence[KernelValue], position: int
+    line: wir.MultiKernelLine, arguments: Sequence[KernelValue], position: int
 ) -> TensorValue:
     argument = arguments[position] if 0 <= position < len(arguments) else None
     if not isinstance(argument, TensorValue):
@@ -338,6 +324,6 @@ def _tensor(
 
 
 def _misfit(
-    line: MultiKernelLine, message: str, code: Code = Code.RUN_KERNEL_ARGUMENTS
+    line: wir.MultiKernelLine, message: str, code: Code = Code.RUN_KERNEL_ARGUMENTS
 ) -> FaultError:
     return FaultError(code, message, subject=f"@{line.name}")

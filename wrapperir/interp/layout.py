@@ -5,20 +5,11 @@ from typing import TypeVar
 
 from attrs import frozen
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, FaultError
 from wrapperir.emit.number_kinds import kind_of
-from wrapperir.ir import (
-    DType,
-    EvaluationError,
-    Expr,
-    Number,
-    SymbolKind,
-    TensorType,
-    evaluate,
-    evaluate_int,
-)
 
-N = TypeVar("N", bound=Number)
+N = TypeVar("N", bound=wir.Number)
 
 _LIMIT = 2**63
 
@@ -27,7 +18,7 @@ _LIMIT = 2**63
 class Layout:
     """Sizes, strides and offset of a tensor, in elements of ``dtype``."""
 
-    dtype: DType
+    dtype: wir.DType
     size: tuple[int, ...]
     stride: tuple[int, ...]
     offset: int
@@ -83,47 +74,47 @@ def same_elements(left: Layout, right: Layout) -> bool:
     )
 
 
-def value_of(expr: Expr, symbols: Mapping[str, Number]) -> Number:
+def value_of(expr: wir.Expr, symbols: Mapping[str, wir.Number]) -> wir.Number:
     """Return the value of an expression; a :class:`FaultError` where it has none."""
-    return _computed(evaluate, expr, symbols)
+    return _computed(wir.evaluate, expr, symbols)
 
 
-def integer_of(expr: Expr, symbols: Mapping[str, Number]) -> int:
+def integer_of(expr: wir.Expr, symbols: Mapping[str, wir.Number]) -> int:
     """Return the value of an expression; a :class:`FaultError` where it is not whole."""
-    return _computed(evaluate_int, expr, symbols)
+    return _computed(wir.evaluate_int, expr, symbols)
 
 
 def _computed(
-    compute: Callable[[Expr, Mapping[str, Number]], N],
-    expr: Expr,
-    symbols: Mapping[str, Number],
+    compute: Callable[[wir.Expr, Mapping[str, wir.Number]], N],
+    expr: wir.Expr,
+    symbols: Mapping[str, wir.Number],
 ) -> N:
     try:
         value = compute(expr, symbols)
-    except EvaluationError as error:
+    except wir.EvaluationError as error:
         raise FaultError(Code.RUN_EVALUATION, str(error)) from None
     if isinstance(value, int) and not -_LIMIT <= value < _LIMIT:
         raise FaultError(Code.RUN_EVALUATION, "a number does not fit 64 bits")
     return value
 
 
-def number_as(dtype: DType, value: Number) -> Number | None:
+def number_as(dtype: wir.DType, value: wir.Number) -> wir.Number | None:
     """Return a number as a float, bool or int, as ``dtype`` is; see `number_of_kind`."""
     return number_of_kind(kind_of(dtype), value)
 
 
-def number_of_kind(kind: SymbolKind, value: Number) -> Number | None:
+def number_of_kind(kind: wir.SymbolKind, value: wir.Number) -> wir.Number | None:
     """Return a number as one of a kind; ``None`` for an int that would not be whole."""
     match kind:
-        case SymbolKind.FLOAT:
+        case wir.SymbolKind.FLOAT:
             return float(value)
-        case SymbolKind.BOOL:
+        case wir.SymbolKind.BOOL:
             return bool(value)
-        case SymbolKind.INT:
+        case wir.SymbolKind.INT:
             return int(value) if isinstance(value, int) or value.is_integer() else None
 
 
-def layout_of(type: TensorType, symbols: Mapping[str, Number]) -> Layout:
+def layout_of(type: wir.TensorType, symbols: Mapping[str, wir.Number]) -> Layout:
     """Return the layout of a type.
 
     Raises:

@@ -3,6 +3,7 @@
 import torch
 from attrs import define, evolve
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, FaultError, LinePath
 from wrapperir.emit.assert_messages import (
     alignment_message,
@@ -17,30 +18,13 @@ from wrapperir.interp.pool import allocate_pool, pool_bytes
 from wrapperir.interp.storage import Owner, Storage, require_cpu
 from wrapperir.interp.streams import Streams
 from wrapperir.interp.values import RunValue, TensorValue, allocate
-from wrapperir.ir import (
-    AllocateLine,
-    AllocatePoolLine,
-    AssertAlignmentLine,
-    AssertNotNanLine,
-    AssertScalarLine,
-    AssertSizeStrideLine,
-    FreeLine,
-    LineVisitor,
-    PlaceLine,
-    PoolType,
-    ReinterpretLine,
-    ReuseLine,
-    SymbolDefinitionLine,
-    TensorType,
-    ZeroMode,
-)
 
 Workspaces = dict[LinePath, TensorValue]
 """The ``zero_per_program`` workspaces of a program, by the path of their lines."""
 
 
 @define(eq=False, kw_only=True)
-class MemoryExecutor(LineVisitor[None]):
+class MemoryExecutor(wir.LineVisitor[None]):
     """Runs lines in ``frame``; ``path`` is the place of the line being run."""
 
     workspaces: Workspaces
@@ -48,11 +32,11 @@ class MemoryExecutor(LineVisitor[None]):
     frame: Frame
     path: LinePath = ()
 
-    def visit_allocate(self, line: AllocateLine) -> None:
+    def visit_allocate(self, line: wir.AllocateLine) -> None:
         """Allocate, or take the program's workspace."""
         layout = layout_of(line.type, self.frame.symbols)
-        if line.workspace is not ZeroMode.ZERO_PER_PROGRAM:
-            zeroed = line.workspace is ZeroMode.ZERO_ON_CALL
+        if line.workspace is not wir.ZeroMode.ZERO_PER_PROGRAM:
+            zeroed = line.workspace is wir.ZeroMode.ZERO_ON_CALL
             fresh = allocate(line.type, layout, zeroed=zeroed)
             self._fill(line, fresh.storage)
             self.frame.define(line.result, fresh, self.path)
@@ -64,27 +48,27 @@ class MemoryExecutor(LineVisitor[None]):
             self.workspaces[self.path] = value
         self.frame.borrow(line.result, value)  # from the program, which keeps it
 
-    def _fill(self, line: AllocateLine | PlaceLine, storage: Storage) -> None:
+    def _fill(self, line: wir.AllocateLine | wir.PlaceLine, storage: Storage) -> None:
         """Note that stream 0 fills a ``zero_on_call`` workspace."""
-        if line.workspace is ZeroMode.ZERO_ON_CALL:
+        if line.workspace is wir.ZeroMode.ZERO_ON_CALL:
             launch = self.streams.launch(line.type.device, 0, self.path)
             launch.write(storage.history, f"%{line.result}")
 
-    def visit_allocate_pool(self, line: AllocatePoolLine) -> None:
+    def visit_allocate_pool(self, line: wir.AllocatePoolLine) -> None:
         """Allocate a pool."""
         nbytes = pool_bytes(line.type, self.frame.symbols)
         self.frame.define(line.result, allocate_pool(line.type, nbytes), self.path)
 
-    def visit_place(self, line: PlaceLine) -> None:
+    def visit_place(self, line: wir.PlaceLine) -> None:
         """Begin a storage or a pool in a pool."""
         pool = self.frame.pool(line.pool)
-        zeroed = line.workspace is ZeroMode.ZERO_ON_CALL
-        is_pool = isinstance(line.type, PoolType)
-        if line.workspace is ZeroMode.ZERO_PER_PROGRAM or (zeroed and is_pool):
+        zeroed = line.workspace is wir.ZeroMode.ZERO_ON_CALL
+        is_pool = isinstance(line.type, wir.PoolType)
+        if line.workspace is wir.ZeroMode.ZERO_PER_PROGRAM or (zeroed and is_pool):
             problem = f"cannot be placed as {line.workspace}"
             raise value_fault(Code.RUN_PLACEMENT_MISMATCH, line.result, problem)
         offset = integer_of(line.offset, self.frame.symbols)
-        if isinstance(line.type, PoolType):
+        if isinstance(line.type, wir.PoolType):
             nbytes = pool_bytes(line.type, self.frame.symbols)
             storage = pool.place(line.result, line.type, offset, nbytes, zeroed=False)
             value: RunValue = pool.inner(line.type, storage, offset)
@@ -96,18 +80,18 @@ class MemoryExecutor(LineVisitor[None]):
             value = TensorValue(storage.tensor(layout), layout, storage)
         self.frame.define(line.result, value, self.path)
 
-    def visit_free(self, line: FreeLine) -> None:
+    def visit_free(self, line: wir.FreeLine) -> None:
         """Drop a name."""
         self.frame.drop(line.buffer, "freed", self.path)
 
-    def visit_reinterpret(self, line: ReinterpretLine) -> None:
+    def visit_reinterpret(self, line: wir.ReinterpretLine) -> None:
         """Name a view of the source's storage."""
         require_cpu(line.type.device)
         layout = layout_of(line.type, self.frame.symbols)
         view = self.frame.tensor(line.source).view(layout)
         self.frame.define(line.result, view, self.path)
 
-    def visit_reuse(self, line: ReuseLine) -> None:
+    def visit_reuse(self, line: wir.ReuseLine) -> None:
         """Move a name's reference to another name, of a type that fits the storage."""
         if line.source in self.frame.dropped:
             self.frame.drop(line.source, "reused", self.path)  # raises
@@ -130,7 +114,7 @@ class MemoryExecutor(LineVisitor[None]):
         storage.type = evolve(line.type, alignment=max(known))
         storage.history.renew()
 
-    def _check_reuse(self, line: ReuseLine, storage: Storage) -> None:
+    def _check_reuse(self, line: wir.ReuseLine, storage: Storage) -> None:
         is_lent = storage in self.frame.borrowed_storages()
         if is_lent or storage.owner is not Owner.BLOCK:
             problem = "is memory that is only lent: it cannot be reused"
@@ -141,11 +125,11 @@ class MemoryExecutor(LineVisitor[None]):
             problem = f"cannot be reused as %{line.result}: {mismatch}"
             raise value_fault(Code.RUN_REUSE_MISMATCH, line.source, problem)
 
-    def visit_symbol_definition(self, line: SymbolDefinitionLine) -> None:
+    def visit_symbol_definition(self, line: wir.SymbolDefinitionLine) -> None:
         """Give a symbol its value."""
         define_symbol(self.frame, line)
 
-    def visit_assert_size_stride(self, line: AssertSizeStrideLine) -> None:
+    def visit_assert_size_stride(self, line: wir.AssertSizeStrideLine) -> None:
         """Check a size, and the strides that matter."""
         actual, symbols = self.frame.tensor(line.buffer).layout, self.frame.symbols
         size = tuple(integer_of(expr, symbols) for expr in line.size)
@@ -156,18 +140,18 @@ class MemoryExecutor(LineVisitor[None]):
             message = layout_message(line, given, (size, stride))
             raise _failed(Code.RUN_ASSERT_SIZE_STRIDE, message, line.buffer)
 
-    def visit_assert_alignment(self, line: AssertAlignmentLine) -> None:
+    def visit_assert_alignment(self, line: wir.AssertAlignmentLine) -> None:
         """Check the address of the first element."""
         value = self.frame.tensor(line.buffer)
         if line.bytes <= 0 or value.tensor.data_ptr() % line.bytes:
             raise _failed(Code.RUN_ASSERT_ALIGNMENT, alignment_message(line), line.buffer)
 
-    def visit_assert_scalar(self, line: AssertScalarLine) -> None:
+    def visit_assert_scalar(self, line: wir.AssertScalarLine) -> None:
         """Check that a condition is not zero."""
         if not value_of(line.condition, self.frame.symbols):
             raise FaultError(Code.RUN_ASSERT_SCALAR, scalar_message(line))
 
-    def visit_assert_not_nan(self, line: AssertNotNanLine) -> None:
+    def visit_assert_not_nan(self, line: wir.AssertNotNanLine) -> None:
         """Check that every element is written and finite."""
         value = self.frame.tensor(line.buffer)
         value.require_written(line.buffer)
@@ -178,7 +162,7 @@ class MemoryExecutor(LineVisitor[None]):
             raise _failed(Code.RUN_ASSERT_NOT_NAN, not_nan_message(line), line.buffer)
 
 
-def _reuse_mismatch(old: TensorType, new: TensorType) -> str | None:
+def _reuse_mismatch(old: wir.TensorType, new: wir.TensorType) -> str | None:
     if old.device != new.device:
         return f"it is on {old.device}, not {new.device}"
     if old.space != new.space:

@@ -41,11 +41,7 @@ def add_buffers(argument: Argument, names: list[str]) -> None:
 
 def argument_symbols(argument: Argument) -> Iterator[str]:
     """Yield the names of the symbols in an argument, nested ones included."""
-    if isinstance(argument, Symbol | Operation):
-        yield from symbols_in(argument)
-    elif isinstance(argument, tuple):
-        for item in argument:
-            yield from argument_symbols(item)
+    return _symbols(argument)
 
 
 def type_symbols(type: ValueType) -> Iterator[str]:

@@ -3,133 +3,87 @@
 from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
-from wrapperir.ir.line import (
-    KEYWORDS,
-    AllocateLine,
-    AllocatePoolLine,
-    AnyLine,
-    AssertAlignmentLine,
-    AssertNotNanLine,
-    AssertScalarLine,
-    AssertSizeStrideLine,
-    CommentLine,
-    ConditionalLine,
-    ExternKernelLine,
-    FreeLine,
-    KernelCallLine,
-    KernelDefinitionLine,
-    MultiKernelLine,
-    MultiOutputLine,
-    PlaceLine,
-    RecordEventLine,
-    ReinterpretLine,
-    ReuseLine,
-    SubgraphCallLine,
-    SymbolDefinitionLine,
-    WaitEventLine,
-    WhileLoopLine,
-)
+from wrapperir.ir import line as lines
 
 T = TypeVar("T")
 
-_METHODS = {kind: f"visit_{keyword}" for kind, keyword in KEYWORDS.items()}
+_METHODS = {kind: f"visit_{keyword}" for kind, keyword in lines.KEYWORDS.items()}
 
 
 class LineVisitor(ABC, Generic[T]):
-    """One method a line kind; a subclass that lacks one cannot be instantiated.
+    """One method for each line kind: ``visit_`` and the keyword of the kind.
 
-    A type checker names the missing method where the subclass is instantiated.
+    A subclass that lacks a method cannot be instantiated, and a type checker names the
+    method there.
     """
 
-    def visit(self, line: AnyLine) -> T:
+    def visit(self, line: lines.AnyLine) -> T:
         """Return the result of the method for the kind of ``line``."""
         result: T = getattr(self, _METHODS[type(line)])(line)
         return result
 
     @abstractmethod
-    def visit_kernel_definition(self, line: KernelDefinitionLine) -> T:
-        """Visit a ``kernel_definition`` line."""
+    def visit_kernel_definition(self, line: lines.KernelDefinitionLine) -> T: ...
 
     @abstractmethod
-    def visit_multi_kernel(self, line: MultiKernelLine) -> T:
-        """Visit a ``multi_kernel`` line."""
+    def visit_multi_kernel(self, line: lines.MultiKernelLine) -> T: ...
 
     @abstractmethod
-    def visit_allocate(self, line: AllocateLine) -> T:
-        """Visit a ``allocate`` line."""
+    def visit_allocate(self, line: lines.AllocateLine) -> T: ...
 
     @abstractmethod
-    def visit_allocate_pool(self, line: AllocatePoolLine) -> T:
-        """Visit a ``allocate_pool`` line."""
+    def visit_allocate_pool(self, line: lines.AllocatePoolLine) -> T: ...
 
     @abstractmethod
-    def visit_place(self, line: PlaceLine) -> T:
-        """Visit a ``place`` line."""
+    def visit_place(self, line: lines.PlaceLine) -> T: ...
 
     @abstractmethod
-    def visit_free(self, line: FreeLine) -> T:
-        """Visit a ``free`` line."""
+    def visit_free(self, line: lines.FreeLine) -> T: ...
 
     @abstractmethod
-    def visit_reuse(self, line: ReuseLine) -> T:
-        """Visit a ``reuse`` line."""
+    def visit_reuse(self, line: lines.ReuseLine) -> T: ...
 
     @abstractmethod
-    def visit_reinterpret(self, line: ReinterpretLine) -> T:
-        """Visit a ``reinterpret`` line."""
+    def visit_reinterpret(self, line: lines.ReinterpretLine) -> T: ...
 
     @abstractmethod
-    def visit_kernel_call(self, line: KernelCallLine) -> T:
-        """Visit a ``kernel_call`` line."""
+    def visit_kernel_call(self, line: lines.KernelCallLine) -> T: ...
 
     @abstractmethod
-    def visit_extern_kernel(self, line: ExternKernelLine) -> T:
-        """Visit a ``extern_kernel`` line."""
+    def visit_extern_kernel(self, line: lines.ExternKernelLine) -> T: ...
 
     @abstractmethod
-    def visit_multi_output(self, line: MultiOutputLine) -> T:
-        """Visit a ``multi_output`` line."""
+    def visit_multi_output(self, line: lines.MultiOutputLine) -> T: ...
 
     @abstractmethod
-    def visit_record_event(self, line: RecordEventLine) -> T:
-        """Visit a ``record_event`` line."""
+    def visit_record_event(self, line: lines.RecordEventLine) -> T: ...
 
     @abstractmethod
-    def visit_wait_event(self, line: WaitEventLine) -> T:
-        """Visit a ``wait_event`` line."""
+    def visit_wait_event(self, line: lines.WaitEventLine) -> T: ...
 
     @abstractmethod
-    def visit_symbol_definition(self, line: SymbolDefinitionLine) -> T:
-        """Visit a ``symbol_definition`` line."""
+    def visit_symbol_definition(self, line: lines.SymbolDefinitionLine) -> T: ...
 
     @abstractmethod
-    def visit_assert_size_stride(self, line: AssertSizeStrideLine) -> T:
-        """Visit a ``assert_size_stride`` line."""
+    def visit_assert_size_stride(self, line: lines.AssertSizeStrideLine) -> T: ...
 
     @abstractmethod
-    def visit_assert_alignment(self, line: AssertAlignmentLine) -> T:
-        """Visit a ``assert_alignment`` line."""
+    def visit_assert_alignment(self, line: lines.AssertAlignmentLine) -> T: ...
 
     @abstractmethod
-    def visit_assert_scalar(self, line: AssertScalarLine) -> T:
-        """Visit a ``assert_scalar`` line."""
+    def visit_assert_scalar(self, line: lines.AssertScalarLine) -> T: ...
 
     @abstractmethod
-    def visit_assert_not_nan(self, line: AssertNotNanLine) -> T:
-        """Visit a ``assert_not_nan`` line."""
+    def visit_assert_not_nan(self, line: lines.AssertNotNanLine) -> T: ...
 
     @abstractmethod
-    def visit_conditional(self, line: ConditionalLine) -> T:
-        """Visit a ``conditional`` line."""
+    def visit_conditional(self, line: lines.ConditionalLine) -> T: ...
 
     @abstractmethod
-    def visit_while_loop(self, line: WhileLoopLine) -> T:
-        """Visit a ``while_loop`` line."""
+    def visit_while_loop(self, line: lines.WhileLoopLine) -> T: ...
 
     @abstractmethod
-    def visit_subgraph_call(self, line: SubgraphCallLine) -> T:
-        """Visit a ``subgraph_call`` line."""
+    def visit_subgraph_call(self, line: lines.SubgraphCallLine) -> T: ...
 
     @abstractmethod
-    def visit_comment(self, line: CommentLine) -> T:
-        """Visit a ``comment`` line."""
+    def visit_comment(self, line: lines.CommentLine) -> T: ...

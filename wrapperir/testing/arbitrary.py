@@ -14,60 +14,14 @@ from typing import Any, Union, get_args, get_origin
 import attrs
 from hypothesis import strategies as st
 
-from wrapperir.ir import (
-    BODY_LINES,
-    CPU,
-    DEFINITION_LINES,
-    POOL_ALIGNMENT,
-    RESERVED_SYMBOLS,
-    VARIADIC,
-    Argument,
-    Block,
-    BodyLine,
-    BufferRef,
-    ComplexLiteral,
-    ComputedChoice,
-    ConfigValue,
-    Constant,
-    ConstantInput,
-    DefinitionLine,
-    Device,
-    DType,
-    EventType,
-    Expr,
-    ExprOp,
-    ExternKernelLine,
-    KernelArgument,
-    KernelDefinitionLine,
-    KernelSize,
-    OpaqueType,
-    Operation,
-    PlaceLine,
-    PoolType,
-    Program,
-    Provenance,
-    RecordedChoice,
-    ScalarType,
-    Selection,
-    SourceLocation,
-    Symbol,
-    SymbolDefinitionLine,
-    TensorType,
-    TorchEnum,
-    TupleType,
-    ValueType,
-    VendorLayout,
-    WorkspaceNeed,
-    accepts_arity,
-    contiguous_stride,
-)
+from wrapperir import ir as wir
 from wrapperir.ir.blocks import BLOCK_FIELDS
 
 _WORDS = "allocate from size stride min f32 nodes kind as in at e5 true none"
 names = st.sampled_from(("buf0", "x", "_", "A1", "q" * 255, *_WORDS.split(" ")))
 """Identifiers, keywords of the text form among them."""
 
-symbol_names = names.filter(lambda name: name not in RESERVED_SYMBOLS)
+symbol_names = names.filter(lambda name: name not in wir.RESERVED_SYMBOLS)
 dotted_names = st.lists(names, min_size=2, max_size=3).map(".".join)
 # The map keeps Hypothesis from replaying a dtype, which is a str, as a drawn text.
 texts = st.text(
@@ -84,46 +38,46 @@ integers = st.integers(-(2**70), 2**70) | st.integers(-3, 3)
 numbers = integers | floats
 
 
-symbols = symbol_names.map(Symbol)
+symbols = symbol_names.map(wir.Symbol)
 
 
-def _count(op: ExprOp) -> tuple[int, int]:
-    fewest = next(count for count in (1, 2, 3) if accepts_arity(op, count))
-    return fewest, 3 if op in VARIADIC else fewest
+def _count(op: wir.ExprOp) -> tuple[int, int]:
+    fewest = next(count for count in (1, 2, 3) if wir.accepts_arity(op, count))
+    return fewest, 3 if op in wir.VARIADIC else fewest
 
 
-_COUNTS = {op: _count(op) for op in ExprOp}
+_COUNTS = {op: _count(op) for op in wir.ExprOp}
 _leaves = symbols | integers | floats | st.booleans()
 
 
 @st.composite
-def _exprs(draw: st.DrawFn, depth: int = 3) -> Expr:
+def _exprs(draw: st.DrawFn, depth: int = 3) -> wir.Expr:
     if depth == 0 or draw(st.booleans()):
         return draw(_leaves)
-    op = draw(st.sampled_from(ExprOp))
+    op = draw(st.sampled_from(wir.ExprOp))
     count = draw(st.integers(*_COUNTS[op]))
-    return Operation(op, tuple(draw(_exprs(depth - 1)) for _ in range(count)))
+    return wir.Operation(op, tuple(draw(_exprs(depth - 1)) for _ in range(count)))
 
 
-exprs: st.SearchStrategy[Expr] = _exprs()
+exprs: st.SearchStrategy[wir.Expr] = _exprs()
 """Expressions of every operator, unfolded."""
 
 sizes = st.lists(st.integers(0, 9) | exprs, max_size=3).map(tuple)
-devices = st.just(CPU) | st.builds(
-    Device, st.sampled_from(("cpu", "cuda")) | names, st.none() | st.integers(0, 9)
+devices = st.just(wir.CPU) | st.builds(
+    wir.Device, st.sampled_from(("cpu", "cuda")) | names, st.none() | st.integers(0, 9)
 )
 layouts = st.builds(
-    VendorLayout, dotted_names, st.lists(integers | texts, max_size=2).map(tuple)
+    wir.VendorLayout, dotted_names, st.lists(integers | texts, max_size=2).map(tuple)
 )
 
 
 @st.composite
-def tensor_types(draw: st.DrawFn) -> TensorType:
+def tensor_types(draw: st.DrawFn) -> wir.TensorType:
     """Draw a tensor's type; its strides are often row-major."""
     size = draw(sizes)
-    stride = contiguous_stride(size) if draw(st.booleans()) else draw(sizes)
-    return TensorType(
-        dtype=draw(st.sampled_from(DType)),
+    stride = wir.contiguous_stride(size) if draw(st.booleans()) else draw(sizes)
+    return wir.TensorType(
+        dtype=draw(st.sampled_from(wir.DType)),
         size=size,
         stride=stride,
         offset=draw(st.just(0) | exprs),
@@ -136,36 +90,36 @@ def tensor_types(draw: st.DrawFn) -> TensorType:
 
 
 pool_types = st.builds(
-    PoolType,
+    wir.PoolType,
     size=exprs,
     device=devices,
     space=st.just("global") | names,
     pinned=st.booleans(),
-    alignment=st.just(POOL_ALIGNMENT) | integers,
+    alignment=st.just(wir.POOL_ALIGNMENT) | integers,
 )
 
-value_types: st.SearchStrategy[ValueType] = st.recursive(
+value_types: st.SearchStrategy[wir.ValueType] = st.recursive(
     tensor_types()
-    | st.builds(ScalarType, st.sampled_from(DType))
-    | st.builds(OpaqueType, texts)
+    | st.builds(wir.ScalarType, st.sampled_from(wir.DType))
+    | st.builds(wir.OpaqueType, texts)
     | pool_types
-    | st.builds(EventType, devices),
-    lambda children: st.lists(children, max_size=3).map(tuple).map(TupleType),
+    | st.builds(wir.EventType, devices),
+    lambda children: st.lists(children, max_size=3).map(tuple).map(wir.TupleType),
     max_leaves=3,
 )
 
 _constants = st.none() | st.booleans() | numbers | texts
-_buffers = names.map(BufferRef)
-_arguments: st.SearchStrategy[Argument] = st.recursive(
+_buffers = names.map(wir.BufferRef)
+_arguments: st.SearchStrategy[wir.Argument] = st.recursive(
     st.none()
     | st.booleans()
     | texts
     | exprs
     | _buffers
-    | st.sampled_from(DType)
+    | st.sampled_from(wir.DType)
     | devices
-    | st.builds(TorchEnum, st.sampled_from(("layout", "memory_format")), names)
-    | st.builds(ComplexLiteral, floats, floats),
+    | st.builds(wir.TorchEnum, st.sampled_from(("layout", "memory_format")), names)
+    | st.builds(wir.ComplexLiteral, floats, floats),
     lambda children: st.lists(children, max_size=3).map(tuple),
     max_leaves=4,
 )
@@ -178,18 +132,18 @@ _OF_TYPES: dict[Any, st.SearchStrategy[Any]] = {
     float: floats,
     bool: st.booleans(),
     NoneType: st.none(),
-    Expr: exprs,
-    Symbol: symbols,
-    Operation: exprs,
-    Argument: _arguments,
-    KernelArgument: _buffers | exprs,
-    Constant: _constants,
-    ConfigValue: st.booleans() | numbers | texts,
-    Device: devices,
-    TensorType: tensor_types(),
-    PoolType: pool_types,
-    TupleType: st.lists(value_types, max_size=2).map(tuple).map(TupleType),
-    ValueType: value_types,
+    wir.Expr: exprs,
+    wir.Symbol: symbols,
+    wir.Operation: exprs,
+    wir.Argument: _arguments,
+    wir.KernelArgument: _buffers | exprs,
+    wir.Constant: _constants,
+    wir.ConfigValue: st.booleans() | numbers | texts,
+    wir.Device: devices,
+    wir.TensorType: tensor_types(),
+    wir.PoolType: pool_types,
+    wir.TupleType: st.lists(value_types, max_size=2).map(tuple).map(wir.TupleType),
+    wir.ValueType: value_types,
 }
 """What is drawn for an annotation, unless its parts say it."""
 
@@ -199,21 +153,22 @@ def _tuples(elements: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 _OF_FIELDS: dict[tuple[type, str], st.SearchStrategy[Any]] = {
-    (KernelDefinitionLine, "source"): texts | st.lists(texts, max_size=3).map("\n".join),
-    (KernelDefinitionLine, "metadata"): _tuples(st.tuples(texts, _constants)),
-    (ExternKernelLine, "operator"): dotted_names,
-    (SymbolDefinitionLine, "symbol"): symbol_names,
-    (PlaceLine, "offset"): st.integers(0, 4096) | exprs,
-    (ConstantInput, "key"): texts,
-    (OpaqueType, "description"): texts,
-    (Provenance, "nodes"): _tuples(texts),
-    (Provenance, "operator"): st.none() | texts,
-    (SourceLocation, "file"): texts,
-    (KernelSize, "parameter"): _positions,
-    (WorkspaceNeed, "parameter"): _positions,
-    (RecordedChoice, "microseconds"): _tuples(_times),
-    (RecordedChoice, "device"): texts,
-    (ComputedChoice, "device"): texts,
+    (wir.KernelDefinitionLine, "source"): texts
+    | st.lists(texts, max_size=3).map("\n".join),
+    (wir.KernelDefinitionLine, "metadata"): _tuples(st.tuples(texts, _constants)),
+    (wir.ExternKernelLine, "operator"): dotted_names,
+    (wir.SymbolDefinitionLine, "symbol"): symbol_names,
+    (wir.PlaceLine, "offset"): st.integers(0, 4096) | exprs,
+    (wir.ConstantInput, "key"): texts,
+    (wir.OpaqueType, "description"): texts,
+    (wir.Provenance, "nodes"): _tuples(texts),
+    (wir.Provenance, "operator"): st.none() | texts,
+    (wir.SourceLocation, "file"): texts,
+    (wir.KernelSize, "parameter"): _positions,
+    (wir.WorkspaceNeed, "parameter"): _positions,
+    (wir.RecordedChoice, "microseconds"): _tuples(_times),
+    (wir.RecordedChoice, "device"): texts,
+    (wir.ComputedChoice, "device"): texts,
 }
 _TEXTS = ("message", "text")
 """Fields of any line that hold any text."""
@@ -251,14 +206,16 @@ def _of_field(kind: Any, field: "attrs.Attribute[Any]") -> st.SearchStrategy[Any
     return st.just(0) | integers if field.name == "stream" else _of(field.type)
 
 
-_simple_lines = st.one_of([_built(kind) for kind in BODY_LINES if kind not in BLOCK_FIELDS])
+_simple_lines = st.one_of(
+    [_built(kind) for kind in wir.BODY_LINES if kind not in BLOCK_FIELDS]
+)
 
 
-def _lines(depth: int) -> st.SearchStrategy[BodyLine]:
+def _lines(depth: int) -> st.SearchStrategy[wir.BodyLine]:
     """Return lines whose blocks nest up to ``depth``."""
     if depth == 0:
         return _simple_lines
-    blocks = _built(Block, lines=st.lists(_lines(depth - 1), max_size=2).map(tuple))
+    blocks = _built(wir.Block, lines=st.lists(_lines(depth - 1), max_size=2).map(tuple))
     nesting = st.one_of(
         [
             _built(kind, **dict.fromkeys(names, blocks))
@@ -268,18 +225,18 @@ def _lines(depth: int) -> st.SearchStrategy[BodyLine]:
     return st.integers(0, 15).flatmap(lambda n: nesting if n < 3 else _simple_lines)
 
 
-body_lines: st.SearchStrategy[BodyLine] = _lines(2)
+body_lines: st.SearchStrategy[wir.BodyLine] = _lines(2)
 """Lines of every kind that a body holds."""
 
-selections: st.SearchStrategy[Selection] = _of(Selection)
+selections: st.SearchStrategy[wir.Selection] = _of(wir.Selection)
 """Every selection policy; few pick a choice that exists."""
 
-_definitions: st.SearchStrategy[DefinitionLine] = st.one_of(
-    [_built(kind) for kind in DEFINITION_LINES]
+_definitions: st.SearchStrategy[wir.DefinitionLine] = st.one_of(
+    [_built(kind) for kind in wir.DEFINITION_LINES]
 )
 
-programs: st.SearchStrategy[Program] = _built(
-    Program,
+programs: st.SearchStrategy[wir.Program] = _built(
+    wir.Program,
     lines=st.lists(body_lines, max_size=4).map(tuple),
     definitions=st.lists(_definitions, max_size=2).map(tuple),
 )

@@ -2,21 +2,12 @@
 
 from attrs import evolve
 
-from wrapperir.ir import (
-    DType,
-    PoolType,
-    TensorType,
-    VendorLayout,
-    ZeroMode,
-    ceildiv,
-    mul,
-    tensor,
-)
+from wrapperir import ir as wir
 from wrapperir.testing.generator import BlockGenerator, NothingToUseError, Tracked
 from wrapperir.testing.kernels import KernelKind
 from wrapperir.testing.pool_space import PoolSpace
 
-_DTYPES = (DType.F32, DType.I64, DType.F64)
+_DTYPES = (wir.DType.F32, wir.DType.I64, wir.DType.F64)
 
 _WORKSPACE_ELEMENTS = (64, 48)
 """Of a workspace that is kept between calls: enough for every size of a matrix."""
@@ -36,11 +27,11 @@ def allocate(generator: BlockGenerator) -> Tracked:
 def allocate_special(generator: BlockGenerator) -> None:
     """Allocate a matrix in memory that is not of the ordinary kind."""
     if generator.world.special_memory:
-        matrix = generator.world.matrix(DType.F32)
+        matrix = generator.world.matrix(wir.DType.F32)
         options = [
             evolve(matrix, pinned=True),
             evolve(matrix, space="comm"),
-            evolve(matrix, layout=VendorLayout("acme.tiled", (16, "row"))),
+            evolve(matrix, layout=wir.VendorLayout("acme.tiled", (16, "row"))),
         ]
         generator.buffer(generator.choose(options))
 
@@ -83,18 +74,18 @@ def reinterpret(generator: BlockGenerator) -> None:
     source = generator.pick(generator.is_matrix)
     world, dtype = generator.world, source.type.dtype
     rows, columns = world.rows, world.columns
-    options: list[TensorType] = [
+    options: list[wir.TensorType] = [
         world.flat(dtype),
         world.matrix(dtype),
-        tensor(dtype, (columns, rows), (1, columns)),
-        tensor(dtype, (columns,)),
-        tensor(dtype, (), offset=mul(rows, columns) - 1),
+        wir.tensor(dtype, (columns, rows), (1, columns)),
+        wir.tensor(dtype, (columns,)),
+        wir.tensor(dtype, (), offset=wir.mul(rows, columns) - 1),
     ]
     type = _like(source, generator.choose(options))
     generator.add(generator.block.reinterpret(source.value, type), source.memory)
 
 
-def _like(source: Tracked, type: TensorType) -> TensorType:
+def _like(source: Tracked, type: wir.TensorType) -> wir.TensorType:
     """Return a type in memory of the kind that ``source`` is in."""
     kind = source.type
     return evolve(type, space=kind.space, pinned=kind.pinned, layout=kind.layout)
@@ -111,7 +102,7 @@ def write_halves(generator: BlockGenerator) -> None:
     dtype, half = target.type.dtype, world.columns // 2
     for begin, end in ((0, half), (half, world.columns)):
         size, stride = (world.rows, end - begin), (world.columns, 1)
-        type = _like(target, tensor(dtype, size, stride, offset=begin))
+        type = _like(target, wir.tensor(dtype, size, stride, offset=begin))
         view = generator.block.reinterpret(target.value, type)
         generator.block.extern_out("aten.fill_.Scalar", view, end, writes=(view,))
         generator.add(view, target.memory)
@@ -123,7 +114,7 @@ def change_view(generator: BlockGenerator) -> None:
     target = generator.pick(
         lambda t: t.memory.writable and t.memory.certain and t.memory.written
     )
-    if target.type.dtype is not DType.BOOL:
+    if target.type.dtype is not wir.DType.BOOL:
         view = target.value
         generator.block.extern_out("aten.neg_.default", view, writes=(view,))
 
@@ -135,23 +126,23 @@ def use_workspaces(generator: BlockGenerator) -> None:
         _use_workspace(generator, mode)
 
 
-def _use_workspace(generator: BlockGenerator, mode: ZeroMode) -> None:
+def _use_workspace(generator: BlockGenerator, mode: wir.ZeroMode) -> None:
     world = generator.world
-    source = generator.pick_matrix(DType.F32)
-    is_clean = mode is not ZeroMode.UNINITIALIZED
+    source = generator.pick_matrix(wir.DType.F32)
+    is_clean = mode is not wir.ZeroMode.UNINITIALIZED
     kernel = generator.kernel(
         KernelKind.SCRATCH_ADD if is_clean else KernelKind.SCRATCH_WRITE
     )
-    if mode is not ZeroMode.ZERO_PER_PROGRAM:
-        tracked = generator.buffer(world.flat(DType.F32), workspace=mode)
+    if mode is not wir.ZeroMode.ZERO_PER_PROGRAM:
+        tracked = generator.buffer(world.flat(wir.DType.F32), workspace=mode)
         workspace, tracked.memory.written = tracked.value, True
     elif world.program_workspaces and generator.flip():
         workspace = generator.choose(world.program_workspaces)
     else:
-        type = tensor("f32", (generator.choose(_WORKSPACE_ELEMENTS),))
+        type = wir.tensor("f32", (generator.choose(_WORKSPACE_ELEMENTS),))
         workspace = generator.block.allocate(type, workspace=mode)
         world.program_workspaces.append(workspace)
-    target = generator.buffer(world.matrix(DType.F32))
+    target = generator.buffer(world.matrix(wir.DType.F32))
     generator.block.call(kernel, source.value, workspace, target.value, world.numel)
     target.memory.written = True
 
@@ -169,16 +160,16 @@ def allocate_pool(generator: BlockGenerator) -> None:
         unit = generator.choose(_CONSTANT_UNITS)
         largest = world.most(world.numel) * 8
         count = -(-largest * generator.choose((2, 4, 8)) // unit)
-        type = PoolType(size=unit * count, alignment=generator.choose(_ALIGNMENTS))
+        type = wir.PoolType(size=unit * count, alignment=generator.choose(_ALIGNMENTS))
         pool = PoolSpace(block.allocate_pool(type), unit, count, alignment=unit)
     else:
         numel = generator.choose([world.numel, world.rows, *generator.sizes])
         is_aligned = generator.flip()
-        nbytes = mul(numel, 8)  # elements have at most 8 bytes
-        unit_bytes = mul(ceildiv(nbytes, 64), 64) if is_aligned else nbytes
+        nbytes = wir.mul(numel, 8)  # elements have at most 8 bytes
+        unit_bytes = wir.mul(wir.ceildiv(nbytes, 64), 64) if is_aligned else nbytes
         count = generator.choose((2, 4, 8))
         pool = PoolSpace(
-            block.allocate_pool(PoolType(size=mul(unit_bytes, count))),
+            block.allocate_pool(wir.PoolType(size=wir.mul(unit_bytes, count))),
             unit_bytes,
             count,
             alignment=64 if is_aligned else 8,
@@ -198,7 +189,7 @@ def place_pool(generator: BlockGenerator) -> None:
     inner = evolve(outer, count=count, owned=True, taken=[])
     first = generator.take(outer, count, inner)
     if first is not None:
-        offset = mul(outer.unit, first)
+        offset = wir.mul(outer.unit, first)
         inner.value = generator.block.place(outer.value, offset, outer.type_of(count))
         generator.pools.append(inner)
 

@@ -1,17 +1,6 @@
 """Steps that add calls: operators of every shape, kernels and multi-kernels."""
 
-from wrapperir.ir import (
-    DefinitionLine,
-    DType,
-    Expr,
-    ItemOf,
-    Language,
-    SizeOf,
-    Symbol,
-    TupleType,
-    mul,
-    tensor,
-)
+from wrapperir import ir as wir
 from wrapperir.testing.choice_steps import choose_adder
 from wrapperir.testing.generator import BlockGenerator, Tracked, TrackedTuple
 from wrapperir.testing.kernels import BLOCK, KernelKind, descriptor_kernel
@@ -67,17 +56,17 @@ def operator(generator: BlockGenerator) -> None:
     elif name == "mul" and world.may_multiply():
         generator.call("aten.mul.Tensor", x, other, type=matrix)
     elif name == "scale":
-        factors: list[Expr] = [-1, 2]
+        factors: list[wir.Expr] = [-1, 2]
         if world.counts["product"] < 2:
             # a fraction would make a matrix of integers one of floats
             factors += [s for s in generator.symbols if s.name != "scale"][:1]
         factor = generator.choose(factors)
-        world.counts["product"] += isinstance(factor, Symbol)
+        world.counts["product"] += isinstance(factor, wir.Symbol)
         generator.call("aten.mul.Scalar", x, factor, type=matrix)
     elif name == "sum":
         generator.call("aten.sum.dim_IntList", x, (1,), type=world.vector(dtype))
     elif name == "total":
-        generator.call("aten.sum.default", x, type=tensor(dtype, ()))
+        generator.call("aten.sum.default", x, type=wir.tensor(dtype, ()))
     else:
         generator.call("aten.relu.default", x, type=matrix)
 
@@ -100,7 +89,7 @@ def transposed(generator: BlockGenerator) -> None:
     """Call an operator whose result shares its argument's memory."""
     source = generator.pick_matrix()
     rows, columns = source.type.size
-    type = tensor(source.type.dtype, (columns, rows), (1, columns))
+    type = wir.tensor(source.type.dtype, (columns, rows), (1, columns))
     x = source.value
     value = generator.block.extern("aten.t.default", x, type=type, aliases=(x,))
     generator.add(value, _shared(source))
@@ -121,14 +110,14 @@ def several_results(generator: BlockGenerator) -> None:
     half = world.columns // 2
     if world.columns % 2 == 0 and generator.flip():
         size, stride = (world.rows, half), (world.columns, 1)
-        parts = (tensor(dtype, size, stride, offset=begin) for begin in (0, half))
-        type = TupleType(tuple(parts))
+        parts = (wir.tensor(dtype, size, stride, offset=begin) for begin in (0, half))
+        type = wir.TupleType(tuple(parts))
         value = generator.block.extern(
             "aten.split.Tensor", x, half, 1, type=type, aliases=(x,)
         )
         memories, shares = [_shared(source), _shared(source)], source.memory
     else:
-        type = TupleType((world.vector(dtype), world.vector(DType.I64)))
+        type = wir.TupleType((world.vector(dtype), world.vector(wir.DType.I64)))
         value = generator.block.extern("aten.max.dim", x, 1, type=type)
         memories, shares = [TrackedMemory(world.rows), TrackedMemory(world.rows)], None
     generator.tuples.append(TrackedTuple(value, shares))
@@ -141,23 +130,23 @@ def several_results(generator: BlockGenerator) -> None:
 def matrix_product(generator: BlockGenerator) -> None:
     """Multiply a matrix by a square constant."""
     world = generator.world
-    source = generator.pick_matrix(DType.F32)
-    square = tensor(DType.F32, (world.columns, world.columns))
+    source = generator.pick_matrix(wir.DType.F32)
+    square = wir.tensor(wir.DType.F32, (world.columns, world.columns))
     weight = generator.pick(lambda t: t.type == square and t.memory.written)
     if world.may_multiply():
-        type = world.matrix(DType.F32)
+        type = world.matrix(wir.DType.F32)
         generator.call("aten.mm.default", source.value, weight.value, type=type)
 
 
 def kernel_add(generator: BlockGenerator) -> None:
     """Launch a kernel, or one of several that agree, that adds two matrices."""
-    left, right = generator.pick_matrix(DType.F32), generator.pick_matrix(DType.F32)
+    left, right = generator.pick_matrix(wir.DType.F32), generator.pick_matrix(wir.DType.F32)
     language = generator.language()
     target = _target(generator, left, right)
     if generator.flip():
         kinds = [KernelKind.ADD, KernelKind.ADD_REVERSED]
         kind = generator.choose(kinds)
-        kernel: DefinitionLine = generator.world.kernel(kind, language)
+        kernel: wir.DefinitionLine = generator.world.kernel(kind, language)
     else:
         kernel = choose_adder(generator, language)
     arguments = (left.value, right.value, target.value, generator.world.numel)
@@ -168,12 +157,12 @@ def kernel_add(generator: BlockGenerator) -> None:
 def kernel_add_blocks(generator: BlockGenerator) -> None:
     """Launch a kernel that adds two matrices behind tensor descriptors."""
     world = generator.world
-    if Language.TRITON not in world.languages or world.columns % BLOCK[1]:
+    if wir.Language.TRITON not in world.languages or world.columns % BLOCK[1]:
         return  # its rows would not be aligned
-    left, right = generator.pick_matrix(DType.F32), generator.pick_matrix(DType.F32)
+    left, right = generator.pick_matrix(wir.DType.F32), generator.pick_matrix(wir.DType.F32)
     if not (left.memory.aligned and right.memory.aligned):
         return
-    target = generator.buffer(world.matrix(DType.F32))
+    target = generator.buffer(world.matrix(wir.DType.F32))
     if not target.memory.aligned:
         return
     kernel = world.define(descriptor_kernel())
@@ -185,7 +174,7 @@ def kernel_add_blocks(generator: BlockGenerator) -> None:
 def kernel_in_place(generator: BlockGenerator) -> None:
     """Launch a kernel that changes a buffer."""
     target = generator.pick(
-        lambda t: generator.fills(t) and t.memory.written and t.type.dtype is DType.F32
+        lambda t: generator.fills(t) and t.memory.written and t.type.dtype is wir.DType.F32
     )
     kernel = generator.kernel(KernelKind.RELU_INPLACE)
     generator.block.call(kernel, target.value, generator.world.numel)
@@ -194,9 +183,9 @@ def kernel_in_place(generator: BlockGenerator) -> None:
 def kernel_row_sum(generator: BlockGenerator) -> None:
     """Launch a kernel that reduces each row."""
     world = generator.world
-    source = generator.pick_matrix(DType.F32)
+    source = generator.pick_matrix(wir.DType.F32)
     kernel = generator.kernel(KernelKind.ROW_SUM)
-    target = generator.buffer(world.vector(DType.F32))
+    target = generator.buffer(world.vector(wir.DType.F32))
     generator.block.call(kernel, source.value, target.value, world.rows, world.columns)
     target.memory.written = True
 
@@ -206,7 +195,7 @@ def widen(generator: BlockGenerator) -> None:
     world = generator.world
     left = generator.pick_matrix()
     right = generator.pick_matrix(left.type.dtype)
-    type = tensor(left.type.dtype, (world.rows, world.columns * 2))
+    type = wir.tensor(left.type.dtype, (world.rows, world.columns * 2))
     operands = (left.value, right.value)
     if generator.flip():
         generator.call("aten.cat.default", operands, 1, type=type)
@@ -217,7 +206,7 @@ def widen(generator: BlockGenerator) -> None:
 def elementwise(generator: BlockGenerator) -> None:
     """Call an operator on all elements of a tensor of any size."""
     source = generator.pick(_is_computable)
-    type = tensor(source.type.dtype, source.type.size)
+    type = wir.tensor(source.type.dtype, source.type.size)
     name = generator.choose(["neg", "relu", "abs"])
     if generator.flip():
         generator.call(f"aten.{name}.default", source.value, type=type)
@@ -226,23 +215,23 @@ def elementwise(generator: BlockGenerator) -> None:
 
 
 def _is_computable(tracked: Tracked) -> bool:
-    is_known = tracked.type.dtype in (DType.F32, DType.F64, DType.I64)
+    is_known = tracked.type.dtype in (wir.DType.F32, wir.DType.F64, wir.DType.I64)
     return tracked.memory.written and tracked.dense and tracked.plain and is_known
 
 
 def sized_by_item(generator: BlockGenerator) -> None:
     """Make a vector as long as an element of an input says."""
     if not generator.sizes or generator.flip():
-        source = ItemOf(generator.pick_input_cell().value.name)
+        source = wir.ItemOf(generator.pick_input_cell().value.name)
         symbol = generator.define_symbol(source, lower=0, upper=_LARGEST_ITEM)
         generator.world.largest[symbol.name] = _LARGEST_ITEM
         generator.sizes.append(symbol)
     symbol = generator.choose(generator.sizes)
-    numel = generator.choose([symbol, mul(symbol, generator.world.columns)])
-    type = tensor("f32", (numel,))
+    numel = generator.choose([symbol, wir.mul(symbol, generator.world.columns)])
+    type = wir.tensor("f32", (numel,))
     if generator.flip():
         full = generator.block.extern(
-            "aten.full.default", (numel,), 2, dtype=DType.F32, type=type
+            "aten.full.default", (numel,), 2, dtype=wir.DType.F32, type=type
         )
         generator.add(full)
         return
@@ -257,9 +246,9 @@ def nonzero(generator: BlockGenerator) -> None:
     if generator.depth:  # a block's own sizes have no name outside
         return
     world, symbol = generator.world, generator.world.new_symbol()
-    type = tensor("i64", (symbol, 2), (1, symbol))
+    type = wir.tensor("i64", (symbol, 2), (1, symbol))
     indices = generator.call("aten.nonzero.default", source.value, type=type)
-    rows = SizeOf(indices.value.name, 0)
+    rows = wir.SizeOf(indices.value.name, 0)
     generator.block.define_symbol(symbol.name, rows, lower=0, upper=_LARGEST_MATRIX)
     world.largest[symbol.name] = _LARGEST_MATRIX
     generator.symbols.append(symbol)

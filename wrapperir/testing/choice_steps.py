@@ -2,28 +2,7 @@
 
 from hypothesis import strategies as st
 
-from wrapperir.ir import (
-    BenchmarkChoice,
-    ComputedChoice,
-    DType,
-    Expr,
-    ExprOp,
-    FirstChoice,
-    ForcedChoice,
-    Hint,
-    Language,
-    MultiKernelLine,
-    NearestChoice,
-    Operation,
-    RecordedChoice,
-    Selection,
-    Symbol,
-    ZeroMode,
-    compare,
-    mod,
-    mul,
-    tensor,
-)
+from wrapperir import ir as wir
 from wrapperir.ir.builder import Value
 from wrapperir.testing.generator import BlockGenerator, Tracked
 from wrapperir.testing.kernels import KernelKind
@@ -44,7 +23,7 @@ ADDING = (
 """Kernels that add the first two of four arguments; their order makes no difference."""
 
 
-def selections(sizes: tuple[str, ...], count: int) -> st.SearchStrategy[Selection]:
+def selections(sizes: tuple[str, ...], count: int) -> st.SearchStrategy[wir.Selection]:
     """Draw a policy that picks one of ``count`` choices by the sizes of these names."""
     indices = st.integers(0, count - 1)
     times = st.lists(
@@ -52,38 +31,45 @@ def selections(sizes: tuple[str, ...], count: int) -> st.SearchStrategy[Selectio
     )
     devices = st.sampled_from(["", "cpu", 'an "odd" device'])
     lengths = st.tuples(*(st.integers(0, _LARGEST_SIZE) for _ in sizes))
-    hints = st.lists(st.builds(Hint, indices, lengths), min_size=1, max_size=4)
+    hints = st.lists(st.builds(wir.Hint, indices, lengths), min_size=1, max_size=4)
     return st.one_of(
-        st.just(FirstChoice()),
-        st.builds(ForcedChoice, indices),
-        st.builds(RecordedChoice, indices, st.just(()) | times.map(tuple), devices),
-        st.just(BenchmarkChoice()),
-        st.builds(NearestChoice, hints.map(tuple)),
-        st.builds(ComputedChoice, _trees(sizes, indices), devices),
+        st.just(wir.FirstChoice()),
+        st.builds(wir.ForcedChoice, indices),
+        st.builds(wir.RecordedChoice, indices, st.just(()) | times.map(tuple), devices),
+        st.just(wir.BenchmarkChoice()),
+        st.builds(wir.NearestChoice, hints.map(tuple)),
+        st.builds(wir.ComputedChoice, _trees(sizes, indices), devices),
     )
 
 
 def _trees(
     sizes: tuple[str, ...], indices: st.SearchStrategy[int]
-) -> st.SearchStrategy[Expr]:
-    names = st.sampled_from([*sizes, COUNT]).map(Symbol)
+) -> st.SearchStrategy[wir.Expr]:
+    names = st.sampled_from([*sizes, COUNT]).map(wir.Symbol)
     values = st.one_of(
-        names, st.builds(mul, names, names), st.builds(mod, names, st.integers(1, 4))
+        names,
+        st.builds(wir.mul, names, names),
+        st.builds(wir.mod, names, st.integers(1, 4)),
     )
     bounds = st.integers(0, _LARGEST_SIZE**2)
-    order = st.sampled_from([ExprOp.LT, ExprOp.LE, ExprOp.GE, ExprOp.NE])
-    tests = st.builds(compare, order, values, st.one_of(bounds, values))
-    conditions = tests | st.builds(lambda *each: Operation(ExprOp.AND, each), tests, tests)
+    order = st.sampled_from([wir.ExprOp.LT, wir.ExprOp.LE, wir.ExprOp.GE, wir.ExprOp.NE])
+    tests = st.builds(wir.compare, order, values, st.one_of(bounds, values))
+    conditions = tests | st.builds(
+        lambda *each: wir.Operation(wir.ExprOp.AND, each), tests, tests
+    )
 
-    def where(branches: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
+    def where(branches: st.SearchStrategy[wir.Expr]) -> st.SearchStrategy[wir.Expr]:
         return st.builds(
-            lambda *parts: Operation(ExprOp.WHERE, parts), conditions, branches, branches
+            lambda *parts: wir.Operation(wir.ExprOp.WHERE, parts),
+            conditions,
+            branches,
+            branches,
         )
 
     return st.recursive(indices, where, max_leaves=4)
 
 
-def choose_adder(generator: BlockGenerator, language: Language) -> MultiKernelLine:
+def choose_adder(generator: BlockGenerator, language: wir.Language) -> wir.MultiKernelLine:
     """Return a multi-kernel that adds two matrices; its choices take them in any order."""
     world = generator.world
     choices = generator.draw(
@@ -103,13 +89,13 @@ def copy_with_choices(generator: BlockGenerator) -> None:
     world = generator.world
     source = generator.pick(lambda t: _is_row_of_elements(generator, t))
     mode = generator.workspace_mode()
-    is_clean = mode is not ZeroMode.UNINITIALIZED
+    is_clean = mode is not wir.ZeroMode.UNINITIALIZED
     kernel = generator.kernel(
         KernelKind.SCRATCH_ADD if is_clean else KernelKind.SCRATCH_WRITE
     )
     by_size = generator.flip()
     elements = generator.numel(source.type)
-    count = Symbol(COUNT)
+    count = wir.Symbol(COUNT)
     line = world.builder.multi_kernel(
         [kernel, kernel],
         positions=[(0, 1, 2, 3), (0, 4, 2, 3)],
@@ -118,7 +104,7 @@ def copy_with_choices(generator: BlockGenerator) -> None:
         selection=generator.draw(selections(("length",) if by_size else (), 2)),
     )
     workspaces = [_workspace(generator, elements, mode) for _ in range(2)]
-    target = generator.buffer(tensor(DType.F32, source.type.size))
+    target = generator.buffer(wir.tensor(wir.DType.F32, source.type.size))
     generator.block.call(
         line, source.value, workspaces[0], target.value, elements, workspaces[1]
     )
@@ -133,19 +119,19 @@ def _is_row_of_elements(generator: BlockGenerator, tracked: Tracked) -> bool:
         tracked.plain
         and tracked.dense
         and tracked.memory.written
-        and type.dtype is DType.F32
+        and type.dtype is wir.DType.F32
         and type.size in [shape.size for shape in known]
     )
 
 
-def _workspace(generator: BlockGenerator, elements: Expr, mode: ZeroMode) -> Value:
-    if mode is not ZeroMode.ZERO_PER_PROGRAM:
-        tracked = generator.buffer(tensor(DType.F32, (elements,)), workspace=mode)
+def _workspace(generator: BlockGenerator, elements: wir.Expr, mode: wir.ZeroMode) -> Value:
+    if mode is not wir.ZeroMode.ZERO_PER_PROGRAM:
+        tracked = generator.buffer(wir.tensor(wir.DType.F32, (elements,)), workspace=mode)
         # a choice that is not taken leaves its workspace as it was
-        tracked.memory.written = mode is ZeroMode.ZERO_ON_CALL
+        tracked.memory.written = mode is wir.ZeroMode.ZERO_ON_CALL
         tracked.memory.writable = False
         return tracked.value
-    type = tensor(DType.F32, (_KEPT_ELEMENTS,))
+    type = wir.tensor(wir.DType.F32, (_KEPT_ELEMENTS,))
     value = generator.block.allocate(type, workspace=mode)
     generator.world.program_workspaces.append(value)
     return value

@@ -2,35 +2,7 @@
 
 from collections.abc import Callable
 
-from wrapperir.ir import (
-    CPU,
-    DType,
-    Expr,
-    ExprOp,
-    FirstChoice,
-    ForcedChoice,
-    ItemOf,
-    Language,
-    OffsetOf,
-    Operation,
-    Program,
-    Provenance,
-    ScalarType,
-    SizeOf,
-    SourceLocation,
-    StrideOf,
-    Symbol,
-    SymbolKind,
-    TorchEnum,
-    TupleType,
-    ValueOf,
-    ZeroMode,
-    ceildiv,
-    compare,
-    maximum,
-    minimum,
-    tensor,
-)
+from wrapperir import ir as wir
 from wrapperir.ir.builder import ProgramBuilder, Value
 from wrapperir.testing.conformance_case import CELL, FLAT, MATRIX, Case, built
 from wrapperir.testing.conformance_memory import MEMORY_CASES
@@ -38,83 +10,90 @@ from wrapperir.testing.conformance_selection import selection_cases
 from wrapperir.testing.kernels import BLOCK, KernelKind, descriptor_kernel, library_kernel
 
 
-def _allocate_and_free(b: ProgramBuilder) -> Program:
+def _allocate_and_free(b: ProgramBuilder) -> wir.Program:
     x = b.input(MATRIX)
     first = b.allocate(MATRIX)
     b.extern_out("aten.neg.out", x, out=first)
     b.free(x)
-    second = b.allocate(tensor("f32", (8, 4), (1, 8)))
+    second = b.allocate(wir.tensor("f32", (8, 4), (1, 8)))
     view = b.extern("aten.t.default", first, type=second.type, aliases=(first,))
     b.extern_out("aten.abs.out", view, out=second)
     b.free(view, first)
     return b.build(second)
 
 
-def _view_outlives_its_source(b: ProgramBuilder) -> Program:
+def _view_outlives_its_source(b: ProgramBuilder) -> wir.Program:
     x = b.input(MATRIX)
     base = b.extern("aten.neg.default", x, type=MATRIX)
-    column = b.reinterpret(base, tensor("f32", (4,), (8,), offset=3))
+    column = b.reinterpret(base, wir.tensor("f32", (4,), (8,), offset=3))
     b.free(base)
-    total = b.extern("aten.sum.default", column, type=tensor("f32", ()))
+    total = b.extern("aten.sum.default", column, type=wir.tensor("f32", ()))
     return b.build(total, column)
 
 
-def _reuse(b: ProgramBuilder) -> Program:
+def _reuse(b: ProgramBuilder) -> wir.Program:
     x = b.input(MATRIX)
     first = b.extern("aten.neg.default", x, type=MATRIX)
     view = b.reinterpret(first, FLAT)
-    second = b.reuse(first, tensor("f32", (2, 8)))
+    second = b.reuse(first, wir.tensor("f32", (2, 8)))
     b.extern_out("aten.mul_.Scalar", second, 2, writes=(second,))
-    third = b.reuse(second, tensor("i32", (8,)))
+    third = b.reuse(second, wir.tensor("i32", (8,)))
     b.free(third)
     return b.build(view)
 
 
-def _multiple_outputs(b: ProgramBuilder) -> Program:
+def _multiple_outputs(b: ProgramBuilder) -> wir.Program:
     x = b.input(MATRIX)
-    half = [tensor("f32", (4, 4), (8, 1), offset=4 * i) for i in range(2)]
-    parts = b.extern("aten.split.Tensor", x, 4, 1, type=TupleType((*half,)), aliases=(x,))
+    half = [wir.tensor("f32", (4, 4), (8, 1), offset=4 * i) for i in range(2)]
+    parts = b.extern(
+        "aten.split.Tensor", x, 4, 1, type=wir.TupleType((*half,)), aliases=(x,)
+    )
     second = b.multi_output(parts, 1, type=half[1])
     b.free(parts, x)
-    row, index = tensor("f32", (4,)), tensor("i64", (4,))
-    best = b.extern("aten.max.dim", second, 1, type=TupleType((row, index)))
+    row, index = wir.tensor("f32", (4,)), wir.tensor("i64", (4,))
+    best = b.extern("aten.max.dim", second, 1, type=wir.TupleType((row, index)))
     values = b.multi_output(best, 0, type=row)
     indices = b.multi_output(best, 1, type=index)
     b.free(best)
     return b.build(values, indices, second)
 
 
-def _arguments(b: ProgramBuilder) -> Program:
+def _arguments(b: ProgramBuilder) -> wir.Program:
     x = b.input(MATRIX)
-    n = b.input(ScalarType(DType.I64), name="n")
-    symbol = b.symbol("n", ValueOf(n.name), lower=1, upper=4)
+    n = b.input(wir.ScalarType(wir.DType.I64), name="n")
+    symbol = b.symbol("n", wir.ValueOf(n.name), lower=1, upper=4)
     ones = b.extern(
         "aten.full.default",
         (symbol, 3),
         1.5,
-        dtype=DType.F64,
-        type=tensor("f64", (symbol, 3)),
+        dtype=wir.DType.F64,
+        type=wir.tensor("f64", (symbol, 3)),
     )
     copy = b.extern(
         "aten.clone.default",
         x,
-        memory_format=TorchEnum("memory_format", "contiguous_format"),
+        memory_format=wir.TorchEnum("memory_format", "contiguous_format"),
         type=MATRIX,
     )
     total = b.extern(
-        "aten.sum.dim_IntList", x, (0,), True, dtype=DType.F64, type=tensor("f64", (1, 8))
+        "aten.sum.dim_IntList",
+        x,
+        (0,),
+        True,
+        dtype=wir.DType.F64,
+        type=wir.tensor("f64", (1, 8)),
     )
     clamped = b.extern("aten.clamp.default", x, None, 1, type=MATRIX)
-    joined = b.extern("aten.cat.default", (x, copy), 1, type=tensor("f32", (4, 16)))
+    joined = b.extern("aten.cat.default", (x, copy), 1, type=wir.tensor("f32", (4, 16)))
     b.free(copy)
     return b.build(ones, total, clamped, joined)
 
 
-def _mutation(b: ProgramBuilder) -> Program:
+def _mutation(b: ProgramBuilder) -> wir.Program:
     x = b.input(MATRIX, mutated=True)
     y = b.input(MATRIX)
-    count = b.constant(tensor("f32", (8,)), "stats.count", mutated=True)
-    weight = b.constant(tensor("f32", (8, 8)), "layer.weight")
+    count = b.constant(wir.tensor("f32", (8,)), "stats.count", mutated=True)
+    weight = b.constant(wir.tensor("f32", (8, 8)), "layer.weight")
     product = b.extern("aten.mm.default", y, weight, type=MATRIX)
     b.extern_out("aten.add_.Tensor", x, product, writes=(x,))
     b.extern_out("aten.add_.Scalar", count, 1, writes=(count,))
@@ -122,53 +101,57 @@ def _mutation(b: ProgramBuilder) -> Program:
     return b.build(x, count)
 
 
-def _symbols(b: ProgramBuilder) -> Program:
-    rows = Symbol("s0")
-    x = b.input(tensor("f32", (rows, 8)))
+def _symbols(b: ProgramBuilder) -> wir.Program:
+    rows = wir.Symbol("s0")
+    x = b.input(wir.tensor("f32", (rows, 8)))
     cell = b.input(CELL)
-    scale = b.input(ScalarType(DType.F64))
-    b.symbol("s0", SizeOf(x.name, 0), lower=1, upper=9)
-    b.symbol("f0", ValueOf(scale.name), kind=SymbolKind.FLOAT)
-    b.define_symbol("u0", ItemOf(cell.name), lower=0, upper=9)
-    flat = b.reinterpret(x, tensor("f32", (rows * 8,)))
-    b.define_symbol("u1", SizeOf(flat.name, 0), lower=0)
-    b.define_symbol("u2", StrideOf(x.name, 0))
-    b.define_symbol("u3", OffsetOf(x.name))
-    u0, u1 = Symbol("u0"), Symbol("u1")
-    b.define_symbol("u4", ceildiv(u1, 3) + u0 % 4 - (u1 - 100) // 7)
-    b.define_symbol("u5", minimum(u0, rows) + maximum(u0, rows))
-    b.define_symbol("u6", compare(ExprOp.LT, u0, rows), kind=SymbolKind.BOOL)
-    b.define_symbol("u7", Operation(ExprOp.WHERE, (Symbol("u6"), u0, 1 - u1)))
+    scale = b.input(wir.ScalarType(wir.DType.F64))
+    b.symbol("s0", wir.SizeOf(x.name, 0), lower=1, upper=9)
+    b.symbol("f0", wir.ValueOf(scale.name), kind=wir.SymbolKind.FLOAT)
+    b.define_symbol("u0", wir.ItemOf(cell.name), lower=0, upper=9)
+    flat = b.reinterpret(x, wir.tensor("f32", (rows * 8,)))
+    b.define_symbol("u1", wir.SizeOf(flat.name, 0), lower=0)
+    b.define_symbol("u2", wir.StrideOf(x.name, 0))
+    b.define_symbol("u3", wir.OffsetOf(x.name))
+    u0, u1 = wir.Symbol("u0"), wir.Symbol("u1")
+    b.define_symbol("u4", wir.ceildiv(u1, 3) + u0 % 4 - (u1 - 100) // 7)
+    b.define_symbol("u5", wir.minimum(u0, rows) + wir.maximum(u0, rows))
+    b.define_symbol("u6", wir.compare(wir.ExprOp.LT, u0, rows), kind=wir.SymbolKind.BOOL)
+    b.define_symbol("u7", wir.Operation(wir.ExprOp.WHERE, (wir.Symbol("u6"), u0, 1 - u1)))
     padded = b.extern(
         "aten.constant_pad_nd.default",
         flat,
         (0, u0),
         0,
-        type=tensor("f32", (rows * 8 + u0,)),
+        type=wir.tensor("f32", (rows * 8 + u0,)),
     )
     b.free(flat)
-    return b.build(padded, *(Symbol(f"u{i}") for i in range(6)), Symbol("u7"), Symbol("f0"))
+    return b.build(
+        padded, *(wir.Symbol(f"u{i}") for i in range(6)), wir.Symbol("u7"), wir.Symbol("f0")
+    )
 
 
-def _asserts(b: ProgramBuilder) -> Program:
+def _asserts(b: ProgramBuilder) -> wir.Program:
     x = b.input(MATRIX)
     cell = b.input(CELL)
-    b.define_symbol("u0", ItemOf(cell.name), lower=0, upper=9)
-    one = b.reinterpret(x, tensor("f32", (1, 32)))
+    b.define_symbol("u0", wir.ItemOf(cell.name), lower=0, upper=9)
+    one = b.reinterpret(x, wir.tensor("f32", (1, 32)))
     b.assert_size_stride(x, (4, 8), (8, 1), 'it\'s "x"')
     b.assert_size_stride(one, (1, 32), (99, 1))
     b.assert_alignment(x, 4, "aligned")
-    b.assert_scalar(compare(ExprOp.GE, Symbol("u0"), 0), "back\\slash {braces} %s")
+    b.assert_scalar(
+        wir.compare(wir.ExprOp.GE, wir.Symbol("u0"), 0), "back\\slash {braces} %s"
+    )
     b.assert_not_nan(x)
     b.free(one)
     return b.build()
 
 
-def _false_assert(add: Callable[[ProgramBuilder, Value], object]) -> Program:
+def _false_assert(add: Callable[[ProgramBuilder, Value], object]) -> wir.Program:
     b = ProgramBuilder()
     x = b.input(MATRIX)
     cell = b.input(CELL)
-    b.symbol("u0", ItemOf(cell.name))
+    b.symbol("u0", wir.ItemOf(cell.name))
     add(b, x)
     return b.build(x)
 
@@ -180,63 +163,63 @@ def _not_finite(b: ProgramBuilder, x: Value) -> None:
 
 
 def _other_size(b: ProgramBuilder, x: Value) -> None:
-    size = Symbol("u0") + 5
+    size = wir.Symbol("u0") + 5
     b.assert_size_stride(x, (size, 8), (8, 1), "not five rows")
 
 
 def _misaligned(b: ProgramBuilder, x: Value) -> None:
-    view = b.reinterpret(x, tensor("f32", (1,), offset=1))
+    view = b.reinterpret(x, wir.tensor("f32", (1,), offset=1))
     b.assert_alignment(view, 8).free(view)
 
 
-def _comments(b: ProgramBuilder) -> Program:
+def _comments(b: ProgramBuilder) -> wir.Program:
     x = b.input(MATRIX)
-    b.at(Provenance(nodes=('a "b"', "c'd"), operator="aten.neg.default"))
+    b.at(wir.Provenance(nodes=('a "b"', "c'd"), operator="aten.neg.default"))
     for text in ("plain", "", '"""', "'''\\", "*/ // #", "line\nbreak\rreturn\u2028sep"):
         b.comment(text)
-    b.at(Provenance(location=SourceLocation('odd "file"\n.py', 3)))
+    b.at(wir.Provenance(location=wir.SourceLocation('odd "file"\n.py', 3)))
     y = b.extern("aten.neg.default", x, type=MATRIX)
     return b.build(y)
 
 
-def _outputs(b: ProgramBuilder) -> Program:
-    rows = Symbol("s0")
-    x = b.input(tensor("f32", (rows, 8)))
+def _outputs(b: ProgramBuilder) -> wir.Program:
+    rows = wir.Symbol("s0")
+    x = b.input(wir.tensor("f32", (rows, 8)))
     unused = b.input(CELL)
-    b.symbol("s0", SizeOf(x.name, 0), lower=1, upper=9)
-    y = b.extern("aten.neg.default", x, type=tensor("f32", (rows, 8)))
+    b.symbol("s0", wir.SizeOf(x.name, 0), lower=1, upper=9)
+    y = b.extern("aten.neg.default", x, type=wir.tensor("f32", (rows, 8)))
     b.free(unused)
     return b.build(y, None, rows * 2 + 1, x, y, 7, 0.5)
 
 
-def _kernels(language: Language) -> Program:
-    rows = Symbol("s0")
-    matrix = tensor("f32", (rows, 8))
+def _kernels(language: wir.Language) -> wir.Program:
+    rows = wir.Symbol("s0")
+    matrix = wir.tensor("f32", (rows, 8))
     b = ProgramBuilder()
     x, y = b.input(matrix), b.input(matrix)
-    b.symbol("s0", SizeOf(x.name, 0), lower=1, upper=9)
+    b.symbol("s0", wir.SizeOf(x.name, 0), lower=1, upper=9)
     add = b.kernel(library_kernel(KernelKind.ADD, language))
     relu = b.kernel(library_kernel(KernelKind.RELU_INPLACE, language))
     row_sum = b.kernel(library_kernel(KernelKind.ROW_SUM, language))
     total = b.allocate(matrix)
     b.call(add, x, y, total, rows * 8)
     b.free(x)
-    tail = b.reinterpret(total, tensor("f32", (4,), offset=4))
+    tail = b.reinterpret(total, wir.tensor("f32", (4,), offset=4))
     b.call(relu, tail, 4)
-    sums = b.allocate(tensor("f32", (rows,)))
+    sums = b.allocate(wir.tensor("f32", (rows,)))
     b.call(row_sum, total, sums, rows, 8)
     b.free(tail)
     return b.build(total, sums)
 
 
-def _workspaces(language: Language) -> Program:
+def _workspaces(language: wir.Language) -> wir.Program:
     b = ProgramBuilder()
     x = b.input(MATRIX)
     outputs: list[Value] = []
-    for mode in ZeroMode:
+    for mode in wir.ZeroMode:
         kind = (
             KernelKind.SCRATCH_WRITE
-            if mode is ZeroMode.UNINITIALIZED
+            if mode is wir.ZeroMode.UNINITIALIZED
             else KernelKind.SCRATCH_ADD
         )
         kernel = library_kernel(kind, language)
@@ -247,48 +230,51 @@ def _workspaces(language: Language) -> Program:
             out = b.allocate(MATRIX)
             b.call(kernel, x, workspace, out, 32)
             outputs.append(out)
-        if mode is not ZeroMode.ZERO_PER_PROGRAM:
+        if mode is not wir.ZeroMode.ZERO_PER_PROGRAM:
             b.free(workspace)
     return b.build(*outputs)
 
 
-def _multi_kernel(language: Language, choice: int | None) -> Program:
+def _multi_kernel(language: wir.Language, choice: int | None) -> wir.Program:
     b = ProgramBuilder()
     x, y = b.input(MATRIX), b.input(MATRIX)
     kinds = (KernelKind.ADD, KernelKind.ADD_REVERSED)
     kernels = [b.kernel(library_kernel(kind, language)) for kind in kinds]
-    selection = FirstChoice() if choice is None else ForcedChoice(choice)
+    selection = wir.FirstChoice() if choice is None else wir.ForcedChoice(choice)
     either = b.multi_kernel(kernels, selection=selection)
     out = b.allocate(MATRIX)
-    b.call(either, x, y, out, 32, device=CPU)
+    b.call(either, x, y, out, 32, device=wir.CPU)
     return b.build(out)
 
 
-def _descriptors(rows: Expr) -> Program:
+def _descriptors(rows: wir.Expr) -> wir.Program:
     """Add matrices behind descriptors: a whole input, rows of one, a buffer."""
     columns = 3 * BLOCK[1]
     b = ProgramBuilder()
-    x, y = b.input(tensor("f32", (rows, columns))), b.input(tensor("f32", (rows, 16)))
+    x, y = (
+        b.input(wir.tensor("f32", (rows, columns))),
+        b.input(wir.tensor("f32", (rows, 16))),
+    )
     if not isinstance(rows, int):
-        b.symbol("s0", SizeOf(x.name, 0), lower=1, upper=9)
+        b.symbol("s0", wir.SizeOf(x.name, 0), lower=1, upper=9)
     add = b.kernel(descriptor_kernel())
-    total = b.allocate(tensor("f32", (rows, columns)))
-    part = b.reinterpret(y, tensor("f32", (rows, columns), (16, 1), offset=4))
+    total = b.allocate(wir.tensor("f32", (rows, columns)))
+    part = b.reinterpret(y, wir.tensor("f32", (rows, columns), (16, 1), offset=4))
     b.call(add, x, part, total, rows, columns)
     b.free(part)
-    twice = b.allocate(tensor("f32", (rows, columns)))
+    twice = b.allocate(wir.tensor("f32", (rows, columns)))
     b.call(add, total, total, twice, rows, columns)
     return b.build(total, twice)
 
 
-def _misaligned_descriptor() -> Program:
+def _misaligned_descriptor() -> wir.Program:
     b = ProgramBuilder()
-    x, cell = b.input(tensor("f32", (4, 16))), b.input(CELL)
-    b.symbol("u0", ItemOf(cell.name), lower=-9, upper=9)
+    x, cell = b.input(wir.tensor("f32", (4, 16))), b.input(CELL)
+    b.symbol("u0", wir.ItemOf(cell.name), lower=-9, upper=9)
     add = b.kernel(descriptor_kernel())
-    late = Symbol("u0") - Symbol("u0") + 1
-    part = b.reinterpret(x, tensor("f32", (4, 8), (16, 1), offset=late))
-    out = b.allocate(tensor("f32", (4, 8)))
+    late = wir.Symbol("u0") - wir.Symbol("u0") + 1
+    part = b.reinterpret(x, wir.tensor("f32", (4, 8), (16, 1), offset=late))
+    out = b.allocate(wir.tensor("f32", (4, 8)))
     b.call(add, part, part, out, 4, 8)
     b.free(part)
     return b.build(out)
@@ -296,13 +282,13 @@ def _misaligned_descriptor() -> Program:
 
 DESCRIPTOR_CASES = (
     Case("descriptors", _descriptors(7)),
-    Case("descriptors_of_dynamic_size", _descriptors(Symbol("s0")), seeds=(0, 1, 2)),
+    Case("descriptors_of_dynamic_size", _descriptors(wir.Symbol("s0")), seeds=(0, 1, 2)),
     Case("misaligned_descriptor", _misaligned_descriptor(), faults=True),
 )
 """Programs whose kernels take tensors behind descriptors."""
 
 
-def _kernel_cases(language: Language) -> tuple[Case, ...]:
+def _kernel_cases(language: wir.Language) -> tuple[Case, ...]:
     of = language.value
     return (
         Case(f"kernels_{of}", _kernels(language), seeds=(0, 1, 2)),
@@ -324,7 +310,9 @@ CASES: tuple[Case, ...] = (
     Case(
         "false_assert_scalar",
         _false_assert(
-            lambda b, _: b.assert_scalar(compare(ExprOp.GT, Symbol("u0"), 100), "too small")
+            lambda b, _: b.assert_scalar(
+                wir.compare(wir.ExprOp.GT, wir.Symbol("u0"), 100), "too small"
+            )
         ),
         faults=True,
     ),
@@ -333,16 +321,16 @@ CASES: tuple[Case, ...] = (
     Case("false_assert_alignment", _false_assert(_misaligned), faults=True),
     Case(
         "symbol_outside_its_range",
-        _false_assert(lambda b, _: b.define_symbol("u1", Symbol("u0") + 1, lower=100)),
+        _false_assert(lambda b, _: b.define_symbol("u1", wir.Symbol("u0") + 1, lower=100)),
         faults=True,
     ),
     built(_comments),
     built(_outputs),
     *MEMORY_CASES,
-    *_kernel_cases(Language.TRITON),
-    *_kernel_cases(Language.CPP),
-    *selection_cases(Language.TRITON),
-    *selection_cases(Language.CPP),
+    *_kernel_cases(wir.Language.TRITON),
+    *_kernel_cases(wir.Language.CPP),
+    *selection_cases(wir.Language.TRITON),
+    *selection_cases(wir.Language.CPP),
     *DESCRIPTOR_CASES,
 )
 """Every case, for CPU tensors."""

@@ -1,22 +1,6 @@
 """Conformance programs with nested blocks, with pools and with streams."""
 
-from wrapperir.ir import (
-    CPU,
-    DType,
-    ExprOp,
-    ItemOf,
-    Language,
-    Operation,
-    PoolType,
-    Program,
-    SizeOf,
-    Symbol,
-    ZeroMode,
-    ceildiv,
-    compare,
-    mul,
-    tensor,
-)
+from wrapperir import ir as wir
 from wrapperir.ir.builder import BlockBuilder, Operand, ProgramBuilder, Value
 from wrapperir.testing.conformance_case import BOOL, CELL, MATRIX, Case, built
 from wrapperir.testing.kernels import KernelKind, library_kernel
@@ -29,14 +13,14 @@ def _negated(block: BlockBuilder, x: Value) -> Value:
     return block.extern("aten.neg.default", x, type=MATRIX)
 
 
-def _conditional(on_tensor: bool) -> Program:
+def _conditional(on_tensor: bool) -> wir.Program:
     b = ProgramBuilder()
     x = b.input(MATRIX)
     flag = b.input(BOOL)
     cell = b.input(CELL)
-    weight = b.constant(tensor("f32", (8, 8)), "weight")
-    u0 = b.define_symbol("u0", ItemOf(cell.name), lower=0, upper=3)
-    predicate = flag if on_tensor else compare(ExprOp.GT, u0, 1)
+    weight = b.constant(wir.tensor("f32", (8, 8)), "weight")
+    u0 = b.define_symbol("u0", wir.ItemOf(cell.name), lower=0, upper=3)
+    predicate = flag if on_tensor else wir.compare(wir.ExprOp.GT, u0, 1)
 
     def on_true(block: BlockBuilder, p: Value) -> Value:
         product = block.extern("aten.mm.default", p, weight, type=MATRIX)
@@ -54,11 +38,11 @@ def _conditional(on_tensor: bool) -> Program:
     return b.build(y)
 
 
-def _while_loop(begin: int) -> Program:
+def _while_loop(begin: int) -> wir.Program:
     b = ProgramBuilder()
     x = b.input(MATRIX)
     step = b.input(MATRIX)
-    count = b.extern("aten.full.default", (), begin, dtype=DType.I64, type=CELL)
+    count = b.extern("aten.full.default", (), begin, dtype=wir.DType.I64, type=CELL)
 
     def condition(block: BlockBuilder, i: Value, p: Value, q: Value) -> Value:
         return block.extern("aten.lt.Scalar", i, 3, type=BOOL)
@@ -72,14 +56,14 @@ def _while_loop(begin: int) -> Program:
     return b.build(i, y, x)
 
 
-def _while_on_symbol() -> Program:
+def _while_on_symbol() -> wir.Program:
     b = ProgramBuilder()
     x = b.input(MATRIX)
-    count = b.extern("aten.full.default", (), 0, dtype=DType.I64, type=CELL)
+    count = b.extern("aten.full.default", (), 0, dtype=wir.DType.I64, type=CELL)
 
-    def condition(block: BlockBuilder, i: Value, p: Value) -> Operation:
-        block.define_symbol("u0", ItemOf(i.name), lower=0)
-        return Operation(ExprOp.LT, (Symbol("u0"), 2))
+    def condition(block: BlockBuilder, i: Value, p: Value) -> wir.Operation:
+        block.define_symbol("u0", wir.ItemOf(i.name), lower=0)
+        return wir.Operation(wir.ExprOp.LT, (wir.Symbol("u0"), 2))
 
     def body(block: BlockBuilder, i: Value, p: Value) -> list[Value]:
         following = block.extern("aten.add.Scalar", i, 1, type=CELL)
@@ -90,7 +74,7 @@ def _while_on_symbol() -> Program:
     return b.build(y)
 
 
-def _subgraph_calls() -> Program:
+def _subgraph_calls() -> wir.Program:
     b = ProgramBuilder()
     x = b.input(MATRIX, mutated=True)
 
@@ -118,72 +102,72 @@ BLOCK_CASES: tuple[Case, ...] = (
 )
 
 
-def _pool(b: ProgramBuilder) -> Program:
+def _pool(b: ProgramBuilder) -> wir.Program:
     """Two buffers share bytes, one after the other; an output outlives the pool's name."""
     x = b.input(MATRIX)
-    pool = b.allocate_pool(PoolType(size=2 * _BYTES, alignment=256))
-    first = b.place(pool, _BYTES, tensor("f32", (4, 8), alignment=128))
+    pool = b.allocate_pool(wir.PoolType(size=2 * _BYTES, alignment=256))
+    first = b.place(pool, _BYTES, wir.tensor("f32", (4, 8), alignment=128))
     b.assert_alignment(first, 128)
     b.extern_out("aten.neg.out", x, out=first)
-    view = b.reinterpret(first, tensor("f32", (8,), (4,), offset=2))
+    view = b.reinterpret(first, wir.tensor("f32", (8,), (4,), offset=2))
     b.free(first)
-    total = b.place(pool, 0, tensor("f32", ()))
+    total = b.place(pool, 0, wir.tensor("f32", ()))
     b.extern_out("aten.sum.IntList_out", view, (0,), out=total)
     b.free(view)
-    second = b.place(pool, 64, tensor("f32", (4, 8), offset=8))
+    second = b.place(pool, 64, wir.tensor("f32", (4, 8), offset=8))
     b.free(pool)
     b.extern_out("aten.add.out", x, total, out=second)
     return b.build(second, total)
 
 
-def _placed_views(b: ProgramBuilder) -> Program:
+def _placed_views(b: ProgramBuilder) -> wir.Program:
     """Views of a placement are written, reused and returned as those of an allocation."""
     x = b.input(MATRIX)
-    pool = b.allocate_pool(PoolType(size=_BYTES + 64))
+    pool = b.allocate_pool(wir.PoolType(size=_BYTES + 64))
     base = b.place(pool, 64, MATRIX)
     for begin in (0, 3):
         size = (4, 3 if begin == 0 else 5)
-        half = b.reinterpret(base, tensor("f32", size, (8, 1), offset=begin))
+        half = b.reinterpret(base, wir.tensor("f32", size, (8, 1), offset=begin))
         b.extern_out("aten.fill_.Scalar", half, begin + 1, writes=(half,)).free(half)
     b.extern_out("aten.add_.Tensor", base, x, writes=(base,))
-    flat = b.reuse(base, tensor("f32", (30,)))
-    tail = b.reinterpret(flat, tensor("f32", (6,), (5,), offset=4))
-    none = b.place(pool, 64, tensor("f32", (0, 9)))
-    joined = b.extern("aten.cat.default", (tail, tail), type=tensor("f32", (12,)))
+    flat = b.reuse(base, wir.tensor("f32", (30,)))
+    tail = b.reinterpret(flat, wir.tensor("f32", (6,), (5,), offset=4))
+    none = b.place(pool, 64, wir.tensor("f32", (0, 9)))
+    joined = b.extern("aten.cat.default", (tail, tail), type=wir.tensor("f32", (12,)))
     b.free(flat, pool)
     return b.build(tail, joined, none)
 
 
-def _placed_zeros(b: ProgramBuilder) -> Program:
+def _placed_zeros(b: ProgramBuilder) -> wir.Program:
     """A placed workspace begins with zeros whatever its bytes held before."""
     x = b.input(MATRIX)
-    pool = b.allocate_pool(PoolType(size=_BYTES))
+    pool = b.allocate_pool(wir.PoolType(size=_BYTES))
     first = b.place(pool, 0, MATRIX)
     b.extern_out("aten.add.Scalar_out", x, 1, out=first).free(first)
-    zeros = b.place(pool, 0, MATRIX, workspace=ZeroMode.ZERO_ON_CALL)
+    zeros = b.place(pool, 0, MATRIX, workspace=wir.ZeroMode.ZERO_ON_CALL)
     y = b.extern("aten.add.Tensor", x, zeros, type=MATRIX)
     b.free(zeros)
-    dirty = b.place(pool, 0, MATRIX, workspace=ZeroMode.UNINITIALIZED)
+    dirty = b.place(pool, 0, MATRIX, workspace=wir.ZeroMode.UNINITIALIZED)
     b.extern_out("aten.neg.out", x, out=dirty)
     b.free(pool)
     return b.build(y, dirty)
 
 
-def _symbolic_pool(b: ProgramBuilder) -> Program:
+def _symbolic_pool(b: ProgramBuilder) -> wir.Program:
     """Offsets and sizes follow the symbols, also those that the data decides."""
-    rows, u0 = Symbol("s0"), Symbol("u0")
-    matrix = tensor("f64", (rows, 3))
+    rows, u0 = wir.Symbol("s0"), wir.Symbol("u0")
+    matrix = wir.tensor("f64", (rows, 3))
     x = b.input(matrix)
     cell = b.input(CELL)
-    b.symbol("s0", SizeOf(x.name, 0), lower=1, upper=9)
-    b.define_symbol("u0", ItemOf(cell.name), lower=0, upper=8)
-    step = mul(ceildiv(mul(rows, 24), 64), 64)
-    pool = b.allocate_pool(PoolType(size=step + mul(u0, 8)))
-    counted = b.place(pool, step, tensor("f64", (u0,)))
+    b.symbol("s0", wir.SizeOf(x.name, 0), lower=1, upper=9)
+    b.define_symbol("u0", wir.ItemOf(cell.name), lower=0, upper=8)
+    step = wir.mul(wir.ceildiv(wir.mul(rows, 24), 64), 64)
+    pool = b.allocate_pool(wir.PoolType(size=step + wir.mul(u0, 8)))
+    counted = b.place(pool, step, wir.tensor("f64", (u0,)))
     y = b.place(pool, 0, matrix)
     b.extern_out("aten.neg.out", x, out=y)
     b.extern_out("aten.fill_.Scalar", counted, 2, writes=(counted,))
-    constant = b.allocate_pool(PoolType(size=9 * 24))
+    constant = b.allocate_pool(wir.PoolType(size=9 * 24))
     z = b.place(constant, 0, matrix)
     b.extern_out("aten.abs.out", x, out=z)
     b.free(pool, constant)
@@ -199,23 +183,23 @@ def _work(block: BlockBuilder, p: Value, pool: Value) -> Value:
 
 
 def _other_work(block: BlockBuilder, p: Value, pool: Value) -> Value:
-    own = block.allocate_pool(PoolType(size=_BYTES))
-    inner = block.place(pool, 64, tensor("f32", (4,)))
+    own = block.allocate_pool(wir.PoolType(size=_BYTES))
+    inner = block.place(pool, 64, wir.tensor("f32", (4,)))
     result = block.place(own, 0, MATRIX)
     block.extern_out("aten.sum.IntList_out", p, (1,), out=inner)
-    column = block.reinterpret(inner, tensor("f32", (4, 1)))
+    column = block.reinterpret(inner, wir.tensor("f32", (4, 1)))
     block.free(inner).extern_out("aten.mul.out", p, column, out=result)
     block.free(own, column)
     return result
 
 
-def _pools_in_blocks(b: ProgramBuilder) -> Program:
+def _pools_in_blocks(b: ProgramBuilder) -> wir.Program:
     """Blocks place their buffers in a pool of the caller's, and in their own."""
     x, flag = b.input(MATRIX), b.input(BOOL)
-    pool = b.allocate_pool(PoolType(size=3 * _BYTES))
+    pool = b.allocate_pool(wir.PoolType(size=3 * _BYTES))
     kept = b.place(pool, 0, MATRIX)
     b.extern_out("aten.abs.out", x, out=kept)
-    lent = b.place(pool, _BYTES, PoolType(size=2 * _BYTES))
+    lent = b.place(pool, _BYTES, wir.PoolType(size=2 * _BYTES))
     types = [MATRIX]
     (y,) = b.conditional(flag, [kept, lent], _work, _other_work, results=types)
     (z,) = b.subgraph_call("again", [y, lent], _other_work, results=types)
@@ -226,15 +210,15 @@ def _pools_in_blocks(b: ProgramBuilder) -> Program:
     return b.build(y, after)
 
 
-def _pool_in_loop(b: ProgramBuilder) -> Program:
+def _pool_in_loop(b: ProgramBuilder) -> wir.Program:
     """A loop's body places in one pool each time, and a result in a pool of its own."""
     x = b.input(MATRIX)
-    pool = b.allocate_pool(PoolType(size=_BYTES))
-    count = b.extern("aten.full.default", (), 0, dtype=DType.I64, type=CELL)
+    pool = b.allocate_pool(wir.PoolType(size=_BYTES))
+    count = b.extern("aten.full.default", (), 0, dtype=wir.DType.I64, type=CELL)
 
     def condition(block: BlockBuilder, i: Value, p: Value, lent: Value) -> Operand:
-        symbol = block.define_symbol("u0", ItemOf(i.name), lower=0)
-        return compare(ExprOp.LT, symbol, 3)
+        symbol = block.define_symbol("u0", wir.ItemOf(i.name), lower=0)
+        return wir.compare(wir.ExprOp.LT, symbol, 3)
 
     def body(block: BlockBuilder, i: Value, p: Value, lent: Value) -> list[Value]:
         following = block.extern("aten.add.Scalar", i, 1, type=CELL)
@@ -245,13 +229,13 @@ def _pool_in_loop(b: ProgramBuilder) -> Program:
     return b.build(y)
 
 
-def _streams(b: ProgramBuilder) -> Program:
+def _streams(b: ProgramBuilder) -> wir.Program:
     """Two streams share buffers, and the bytes of a pool, after they have met.
 
     One of the events is freed, which is neither needed nor forbidden.
     """
     x = b.input(MATRIX, mutated=True)
-    pool = b.allocate_pool(PoolType(size=2 * _BYTES))
+    pool = b.allocate_pool(wir.PoolType(size=2 * _BYTES))
     first = b.place(pool, 0, MATRIX)
     side = b.place(pool, _BYTES, MATRIX)
     b.extern_out("aten.neg.out", x, out=first, stream=1)
@@ -261,32 +245,32 @@ def _streams(b: ProgramBuilder) -> Program:
     total = b.extern("aten.add.Tensor", first, side, type=MATRIX)
     b.free(first, side)
     later = b.record_event()
-    b.wait_event(later, CPU, stream=1).wait_event(done, stream=1).free(done)
+    b.wait_event(later, wir.CPU, stream=1).wait_event(done, stream=1).free(done)
     again = b.place(pool, 64, MATRIX)
     b.extern_out("aten.mul.Scalar_out", total, 2, out=again, stream=1)
-    reused = b.reuse(total, tensor("f32", (32,)))
+    reused = b.reuse(total, wir.tensor("f32", (32,)))
     b.extern_out("aten.fill_.Scalar", reused, 3, writes=(reused,), stream=1)
     b.extern_out("aten.zero_.default", x, writes=(x,), stream=1)
     b.free(pool)
     return b.build(again, reused)
 
 
-def _pools_and_kernels(language: Language) -> Program:
-    rows = Symbol("s0")
-    matrix = tensor("f32", (rows, 8))
+def _pools_and_kernels(language: wir.Language) -> wir.Program:
+    rows = wir.Symbol("s0")
+    matrix = wir.tensor("f32", (rows, 8))
     b = ProgramBuilder()
     x = b.input(matrix)
-    b.symbol("s0", SizeOf(x.name, 0), lower=1, upper=9)
+    b.symbol("s0", wir.SizeOf(x.name, 0), lower=1, upper=9)
     add = b.kernel(library_kernel(KernelKind.ADD, language))
     scratch = b.kernel(library_kernel(KernelKind.SCRATCH_ADD, language))
-    nbytes = mul(rows, 32)
-    pool = b.allocate_pool(PoolType(size=mul(nbytes, 2)))
+    nbytes = wir.mul(rows, 32)
+    pool = b.allocate_pool(wir.PoolType(size=wir.mul(nbytes, 2)))
     total, again = b.place(pool, nbytes, matrix), b.place(pool, 0, matrix)
     b.call(add, x, x, total, rows * 8)
     b.call(add, total, x, again, rows * 8, stream=0)
     b.free(total)
-    flat = tensor("f32", (rows * 8,))
-    workspace = b.place(pool, nbytes, flat, workspace=ZeroMode.ZERO_ON_CALL)
+    flat = wir.tensor("f32", (rows * 8,))
+    workspace = b.place(pool, nbytes, flat, workspace=wir.ZeroMode.ZERO_ON_CALL)
     out = b.allocate(matrix)
     b.call(scratch, again, workspace, out, rows * 8)
     b.free(workspace, pool)
@@ -304,6 +288,6 @@ MEMORY_CASES: tuple[Case, ...] = (
     built(_streams),
     *(
         Case(f"pools_and_kernels_{language.value}", _pools_and_kernels(language))
-        for language in (Language.TRITON, Language.CPP)
+        for language in (wir.Language.TRITON, wir.Language.CPP)
     ),
 )

@@ -9,22 +9,7 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 
-from wrapperir.ir import (
-    BodyLine,
-    DType,
-    EvaluationError,
-    ItemOf,
-    Number,
-    Program,
-    ScalarType,
-    SizeOf,
-    Symbol,
-    SymbolDefinitionLine,
-    SymbolKind,
-    TensorType,
-    ValueOf,
-    evaluate_int,
-)
+from wrapperir import ir as wir
 
 if TYPE_CHECKING:
     import torch
@@ -36,7 +21,7 @@ _UNBOUNDED_RANGE = 4
 """Values above its lower bound of a symbol without an upper bound."""
 
 
-def example_inputs(program: Program, seed: int = 0) -> "list[Value]":
+def example_inputs(program: wir.Program, seed: int = 0) -> "list[Value]":
     """Return inputs that fit the program's types and the ranges of its symbols.
 
     A symbol read from the size of an input gets a value in its range; a one-element
@@ -51,14 +36,14 @@ def example_inputs(program: Program, seed: int = 0) -> "list[Value]":
     read = {
         line.source.name: values[line.symbol]
         for line in reversed(program.symbols)
-        if isinstance(line.source, ValueOf)
+        if isinstance(line.source, wir.ValueOf)
     }
     inputs: list[Value] = []
     for item in program.inputs:
         type = item.type
-        if isinstance(type, TensorType):
+        if isinstance(type, wir.TensorType):
             inputs.append(_tensor(type, values, rng, ranges.get(item.name)))
-        elif isinstance(type, ScalarType):
+        elif isinstance(type, wir.ScalarType):
             known = read.get(item.name)
             inputs.append(_number(type.dtype, rng) if known is None else known)
         else:
@@ -66,7 +51,7 @@ def example_inputs(program: Program, seed: int = 0) -> "list[Value]":
     return inputs
 
 
-def example_constants(program: Program, seed: int = 0) -> "dict[str, torch.Tensor]":
+def example_constants(program: wir.Program, seed: int = 0) -> "dict[str, torch.Tensor]":
     """Return a tensor for the key of each constant.
 
     Raises:
@@ -77,7 +62,7 @@ def example_constants(program: Program, seed: int = 0) -> "dict[str, torch.Tenso
     return {c.key: _tensor(c.type, values, rng, None) for c in program.constants}
 
 
-def example_symbols(program: Program, seed: int = 0) -> dict[str, Number]:
+def example_symbols(program: wir.Program, seed: int = 0) -> dict[str, wir.Number]:
     """Return the values of symbols when a program runs on the example inputs of ``seed``.
 
     Those of nested blocks are left out.  This executes the program's kernels.
@@ -99,10 +84,10 @@ class ExampleRun:
     outputs: "tuple[Value, ...]"
     inputs: "list[Value]"
     constants: "dict[str, torch.Tensor]"
-    symbols: dict[str, Number]
+    symbols: dict[str, wir.Number]
 
 
-def run_example(program: Program, seed: int) -> ExampleRun:
+def run_example(program: wir.Program, seed: int) -> ExampleRun:
     """Run a program on the example inputs of ``seed``, kernels included.
 
     Raises:
@@ -112,8 +97,8 @@ def run_example(program: Program, seed: int) -> ExampleRun:
     from wrapperir.interp import interpret
 
     lines = (*program.symbols, *program.lines)
-    names = [line.symbol for line in lines if isinstance(line, SymbolDefinitionLine)]
-    outputs = (*program.outputs, *(Symbol(name) for name in names))
+    names = [line.symbol for line in lines if isinstance(line, wir.SymbolDefinitionLine)]
+    outputs = (*program.outputs, *(wir.Symbol(name) for name in names))
     inputs, constants = example_inputs(program, seed), example_constants(program, seed)
     returned = interpret(evolve(program, outputs=outputs), inputs, constants)
     count = len(program.outputs)
@@ -153,63 +138,64 @@ def _facts(tensor: "torch.Tensor") -> Mapping[str, object]:
     }
 
 
-def _symbol_values(program: Program, rng: random.Random) -> dict[str, Number]:
+def _symbol_values(program: wir.Program, rng: random.Random) -> dict[str, wir.Number]:
     """Choose a value in its range for each symbol of an input's size or value."""
-    values: dict[str, Number] = {}
+    values: dict[str, wir.Number] = {}
     sizes = {item.name: item.type for item in program.inputs}
     for line in program.symbols:
-        if isinstance(line.source, SizeOf):
+        if isinstance(line.source, wir.SizeOf):
             type = sizes.get(line.source.buffer)
-            declared = type.size[line.source.dim] if isinstance(type, TensorType) else 0
-            if declared == Symbol(line.symbol):
+            declared = type.size[line.source.dim] if isinstance(type, wir.TensorType) else 0
+            if declared == wir.Symbol(line.symbol):
                 values[line.symbol] = _in_range(line, rng)
-        elif isinstance(line.source, ValueOf):
+        elif isinstance(line.source, wir.ValueOf):
             values[line.symbol] = (
                 _in_range(line, rng)
-                if line.kind is SymbolKind.INT
+                if line.kind is wir.SymbolKind.INT
                 else rng.choice((0.5, 1.0, 2.0))
             )
     return values
 
 
-def _in_range(line: SymbolDefinitionLine, rng: random.Random) -> int:
+def _in_range(line: wir.SymbolDefinitionLine, rng: random.Random) -> int:
     lower = 0 if line.lower is None else line.lower
     upper = lower + _UNBOUNDED_RANGE if line.upper is None else line.upper
     return rng.randint(lower, max(lower, min(upper, lower + 8)))
 
 
 def _item_ranges(
-    lines: Iterable[SymbolDefinitionLine | BodyLine],
-) -> Mapping[str, SymbolDefinitionLine]:
+    lines: Iterable[wir.SymbolDefinitionLine | wir.BodyLine],
+) -> Mapping[str, wir.SymbolDefinitionLine]:
     return {
         line.source.buffer: line
         for line in lines
-        if isinstance(line, SymbolDefinitionLine) and isinstance(line.source, ItemOf)
+        if isinstance(line, wir.SymbolDefinitionLine)
+        and isinstance(line.source, wir.ItemOf)
     }
 
 
-def _number(dtype: DType, rng: random.Random) -> int | float | bool:
+def _number(dtype: wir.DType, rng: random.Random) -> int | float | bool:
     number = rng.randint(_SMALLEST, _LARGEST)
-    if dtype is DType.BOOL:
+    if dtype is wir.DType.BOOL:
         return number > 0
     return float(number) if dtype.is_float else number
 
 
 def _tensor(
-    type: TensorType,
-    values: Mapping[str, Number],
+    type: wir.TensorType,
+    values: Mapping[str, wir.Number],
     rng: random.Random,
-    item: SymbolDefinitionLine | None,
+    item: wir.SymbolDefinitionLine | None,
 ) -> "torch.Tensor":
     import torch
 
     from wrapperir.emit.torch_dtypes import torch_dtype
 
     try:
-        size = [evaluate_int(extent, values) for extent in type.size]
-        stride = [evaluate_int(step, values) for step in type.stride]
-        offset = evaluate_int(type.offset, values)
-    except EvaluationError as error:
+        size = [wir.evaluate_int(extent, values) for extent in type.size]
+        stride = [wir.evaluate_int(step, values) for step in type.stride]
+        offset = wir.evaluate_int(type.offset, values)
+    except wir.EvaluationError as error:
         raise ValueError(str(error)) from None
     dtype = torch_dtype(type.dtype)
     device = str(type.device)

@@ -7,20 +7,7 @@ The sources are fixed, so that each is compiled once.  Every kernel but the last
 from collections.abc import Mapping
 from enum import Enum
 
-from wrapperir.ir import (
-    Access,
-    BufferParameter,
-    ConstexprParameter,
-    DescriptorParameter,
-    DType,
-    KernelConfig,
-    KernelDefinitionLine,
-    Language,
-    Parameter,
-    ScalarParameter,
-    Symbol,
-    ceildiv,
-)
+from wrapperir import ir as wir
 
 
 class KernelKind(Enum):
@@ -40,20 +27,20 @@ class KernelKind(Enum):
     """``out = in + ws``, then ``ws = 0``: the workspace begins, and is left, zero"""
 
 
-def _buffer(name: str, access: Access) -> BufferParameter:
-    return BufferParameter(name, DType.F32, access)
+def _buffer(name: str, access: wir.Access) -> wir.BufferParameter:
+    return wir.BufferParameter(name, wir.DType.F32, access)
 
 
-_LEFT, _RIGHT = _buffer("in_ptr0", Access.READ), _buffer("in_ptr1", Access.READ)
-_OUT = _buffer("out_ptr0", Access.WRITE)
+_LEFT, _RIGHT = _buffer("in_ptr0", wir.Access.READ), _buffer("in_ptr1", wir.Access.READ)
+_OUT = _buffer("out_ptr0", wir.Access.WRITE)
 
-_BUFFERS: Mapping[KernelKind, tuple[BufferParameter, ...]] = {
+_BUFFERS: Mapping[KernelKind, tuple[wir.BufferParameter, ...]] = {
     KernelKind.ADD: (_LEFT, _RIGHT, _OUT),
     KernelKind.ADD_REVERSED: (_LEFT, _RIGHT, _OUT),
-    KernelKind.RELU_INPLACE: (_buffer("in_out_ptr0", Access.READ_WRITE),),
+    KernelKind.RELU_INPLACE: (_buffer("in_out_ptr0", wir.Access.READ_WRITE),),
     KernelKind.ROW_SUM: (_LEFT, _OUT),
-    KernelKind.SCRATCH_WRITE: (_LEFT, _buffer("ws_ptr", Access.WRITE), _OUT),
-    KernelKind.SCRATCH_ADD: (_LEFT, _buffer("ws_ptr", Access.READ_WRITE), _OUT),
+    KernelKind.SCRATCH_WRITE: (_LEFT, _buffer("ws_ptr", wir.Access.WRITE), _OUT),
+    KernelKind.SCRATCH_ADD: (_LEFT, _buffer("ws_ptr", wir.Access.READ_WRITE), _OUT),
 }
 
 _TRITON_BODIES: Mapping[KernelKind, str] = {
@@ -127,7 +114,7 @@ def _scalars(kind: KernelKind) -> tuple[str, ...]:
     return ("xnumel", "rnumel") if kind is KernelKind.ROW_SUM else ("xnumel",)
 
 
-def triton_kernel(kind: KernelKind) -> KernelDefinitionLine:
+def triton_kernel(kind: KernelKind) -> wir.KernelDefinitionLine:
     """Return the kernel in Triton, with two configs of equal results."""
     buffers, scalars = _BUFFERS[kind], _scalars(kind)
     names = [*(buffer.name for buffer in buffers), *scalars]
@@ -142,19 +129,19 @@ def triton_kernel(kind: KernelKind) -> KernelDefinitionLine:
         "    mask = x < xnumel\n"
         f"{_TRITON_BODIES[kind]}"
     )
-    parameters: tuple[Parameter, ...] = (
+    parameters: tuple[wir.Parameter, ...] = (
         *buffers,
-        *(ScalarParameter(name, DType.I32) for name in scalars),
-        ConstexprParameter("XBLOCK"),
+        *(wir.ScalarParameter(name, wir.DType.I32) for name in scalars),
+        wir.ConstexprParameter("XBLOCK"),
     )
-    return KernelDefinitionLine(
+    return wir.KernelDefinitionLine(
         name=f"triton_{kind.value}",
-        language=Language.TRITON,
+        language=wir.Language.TRITON,
         parameters=parameters,
-        grid=(ceildiv(Symbol("xnumel"), Symbol("XBLOCK")), 1, 1),
+        grid=(wir.ceildiv(wir.Symbol("xnumel"), wir.Symbol("XBLOCK")), 1, 1),
         configs=(
-            KernelConfig((("XBLOCK", 16), ("num_warps", 1))),
-            KernelConfig((("XBLOCK", 8), ("num_warps", 1), ("num_stages", 2))),
+            wir.KernelConfig((("XBLOCK", 16), ("num_warps", 1))),
+            wir.KernelConfig((("XBLOCK", 8), ("num_warps", 1), ("num_stages", 2))),
         ),
         entry=kind.value,
         metadata=(("wrapperir.kind", kind.value),),
@@ -162,7 +149,7 @@ def triton_kernel(kind: KernelKind) -> KernelDefinitionLine:
     )
 
 
-def cpp_kernel(kind: KernelKind) -> KernelDefinitionLine:
+def cpp_kernel(kind: KernelKind) -> wir.KernelDefinitionLine:
     """Return the kernel in C++: one function with C linkage."""
     buffers, scalars = _BUFFERS[kind], _scalars(kind)
     arguments = [
@@ -176,12 +163,12 @@ def cpp_kernel(kind: KernelKind) -> KernelDefinitionLine:
         f"{_CPP_BODIES[kind]}"
         "}\n"
     )
-    return KernelDefinitionLine(
+    return wir.KernelDefinitionLine(
         name=f"cpp_{kind.value}",
-        language=Language.CPP,
+        language=wir.Language.CPP,
         parameters=(
             *buffers,
-            *(ScalarParameter(name, DType.I64) for name in scalars),
+            *(wir.ScalarParameter(name, wir.DType.I64) for name in scalars),
         ),
         entry=kind.value,
         metadata=(("wrapperir.kind", kind.value),),
@@ -189,15 +176,15 @@ def cpp_kernel(kind: KernelKind) -> KernelDefinitionLine:
     )
 
 
-def library_kernel(kind: KernelKind, language: Language) -> KernelDefinitionLine:
+def library_kernel(kind: KernelKind, language: wir.Language) -> wir.KernelDefinitionLine:
     """Return a kernel of the library in a language.
 
     Raises:
         ValueError: the library has none in ``language``.
     """
-    if language is Language.TRITON:
+    if language is wir.Language.TRITON:
         return triton_kernel(kind)
-    if language is Language.CPP:
+    if language is wir.Language.CPP:
         return cpp_kernel(kind)
     raise ValueError(f"no kernels in {language.value}")
 
@@ -219,24 +206,24 @@ def add_blocks(left, right, out, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.
 """
 
 
-def descriptor_kernel() -> KernelDefinitionLine:
+def descriptor_kernel() -> wir.KernelDefinitionLine:
     """Return ``out = left + right`` for f32 matrices, a block of rows in each program."""
     rows, columns = BLOCK
-    return KernelDefinitionLine(
+    return wir.KernelDefinitionLine(
         name="triton_add_blocks",
-        language=Language.TRITON,
+        language=wir.Language.TRITON,
         parameters=(
-            DescriptorParameter("left", DType.F32, BLOCK, Access.READ),
-            DescriptorParameter("right", DType.F32, BLOCK, Access.READ),
-            DescriptorParameter("out", DType.F32, BLOCK, Access.WRITE),
-            ScalarParameter("rows", DType.I32),
-            ScalarParameter("columns", DType.I32),
-            ConstexprParameter("ROWS"),
-            ConstexprParameter("COLUMNS"),
+            wir.DescriptorParameter("left", wir.DType.F32, BLOCK, wir.Access.READ),
+            wir.DescriptorParameter("right", wir.DType.F32, BLOCK, wir.Access.READ),
+            wir.DescriptorParameter("out", wir.DType.F32, BLOCK, wir.Access.WRITE),
+            wir.ScalarParameter("rows", wir.DType.I32),
+            wir.ScalarParameter("columns", wir.DType.I32),
+            wir.ConstexprParameter("ROWS"),
+            wir.ConstexprParameter("COLUMNS"),
         ),
-        grid=(ceildiv(Symbol("rows"), Symbol("ROWS")), 1, 1),
+        grid=(wir.ceildiv(wir.Symbol("rows"), wir.Symbol("ROWS")), 1, 1),
         constants=(("COLUMNS", columns),),
-        configs=(KernelConfig((("ROWS", rows), ("num_warps", 1))),),
+        configs=(wir.KernelConfig((("ROWS", rows), ("num_warps", 1))),),
         entry="add_blocks",
         metadata=(("wrapperir.kind", "add_blocks"),),
         source=_DESCRIPTOR_SOURCE,

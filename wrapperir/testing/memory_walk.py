@@ -11,35 +11,8 @@ from math import prod
 
 from attrs import field, frozen
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import LinePath
-from wrapperir.ir import (
-    CPU,
-    BodyLine,
-    BufferRef,
-    EvaluationError,
-    EventType,
-    Expr,
-    ItemOf,
-    KernelArgument,
-    Number,
-    OffsetOf,
-    OpaqueType,
-    Operation,
-    PoolType,
-    Program,
-    ScalarType,
-    SizeOf,
-    StrideOf,
-    Symbol,
-    SymbolDefinitionLine,
-    TensorType,
-    TupleType,
-    ValueOf,
-    ValueType,
-    ZeroMode,
-    evaluate,
-    evaluate_int,
-)
 from wrapperir.ir.effects import (
     Actor,
     Effects,
@@ -56,7 +29,9 @@ MOST_CHOICES = 6
 Names = dict[str, TracedValue]
 
 
-def traces(program: Program, symbols: Mapping[str, Number], unit: int) -> Iterator[Trace]:
+def traces(
+    program: wir.Program, symbols: Mapping[str, wir.Number], unit: int
+) -> Iterator[Trace]:
     """Yield the ways through a program; bytes are rounded up to ``unit``.
 
     Raises:
@@ -69,17 +44,23 @@ def traces(program: Program, symbols: Mapping[str, Number], unit: int) -> Iterat
             yield _walk(program, symbols, Trace(choices, unit))
 
 
-def _walk(program: Program, given: Mapping[str, Number], trace: Trace) -> Trace:
+def _walk(program: wir.Program, given: Mapping[str, wir.Number], trace: Trace) -> Trace:
     """Walk a program and return the trace that was filled."""
     symbols = dict(given)
-    outside: dict[str, Names] = {}
-    for field_name, items in (("inputs", program.inputs), ("constants", program.constants)):
-        names = outside[field_name] = Names()
-        for index, item in enumerate(items):
-            memory = trace.begin((field_name, index), 0, counted=False)
-            names[item.name] = TracedValue((memory,), type=item.type)
-            trace.keep(names[item.name])
-    names, constants = outside["inputs"], outside["constants"]
+
+    def outside(path: LinePath, type: wir.ValueType) -> TracedValue:
+        value = TracedValue((trace.begin(path, 0, counted=False),), type=type)
+        trace.keep(value)
+        return value
+
+    names = {
+        item.name: outside(("inputs", index), item.type)
+        for index, item in enumerate(program.inputs)
+    }
+    constants = {
+        item.name: outside(("constants", index), item.type)
+        for index, item in enumerate(program.constants)
+    }
     for line in program.symbols:
         _define_symbol(line, names, symbols)
     walk = _Walk(LineEffects.of_program(program), trace, constants, names, symbols)
@@ -95,16 +76,16 @@ class _Walk:
     trace: Trace
     constants: Names
     names: Names
-    symbols: dict[str, Number]
+    symbols: dict[str, wir.Number]
     owned: dict[str, TracedValue] = field(factory=dict[str, TracedValue])
 
-    def lines(self, lines: Sequence[BodyLine], prefix: LinePath) -> None:
+    def lines(self, lines: Sequence[wir.BodyLine], prefix: LinePath) -> None:
         """Walk lines."""
         for index, line in enumerate(lines):
             self.trace.time += 1
             self._line(line, (*prefix, "lines", index))
 
-    def _line(self, line: BodyLine, path: LinePath) -> None:
+    def _line(self, line: wir.BodyLine, path: LinePath) -> None:
         effects = self.effects.visit(line)
         if effects.host_waits:
             self.trace.host_reads()
@@ -113,7 +94,7 @@ class _Walk:
             for made, value in zip(effects.definitions, returned, strict=True):
                 self._name(made.name, value.typed(made.type))
             return
-        if isinstance(line, SymbolDefinitionLine):
+        if isinstance(line, wir.SymbolDefinitionLine):
             _define_symbol(line, self.names | self.constants, self.symbols)
         node = 0
         if effects.stream is not None:
@@ -133,8 +114,8 @@ class _Walk:
         """Name a value that a line without blocks defines."""
         match made.origin:
             case Origin.ALLOCATED | Origin.POOL | Origin.PLACED:
-                memory = self._begun(made, path)
-                self._define(made.name, TracedValue((memory,), type=made.type))
+                begun = self._begun(made, path)
+                self._define(made.name, TracedValue((begun,), type=made.type))
             case Origin.PROGRAM:
                 memory = self.trace.kept.get(path)
                 if memory is None:  # it lives from one call to the next
@@ -172,30 +153,30 @@ class _Walk:
         is_placed = made.origin is Origin.PLACED
         nbytes = self._nbytes(made.type)
         memory = self.trace.begin(path, nbytes, counted=not is_placed)
-        memory.is_pool = isinstance(made.type, PoolType)
+        memory.is_pool = isinstance(made.type, wir.PoolType)
         if is_placed:
             (pool,) = self._source(made).memories
             memory.pool = pool
             memory.offset = pool.offset + self._integer(made.offset)
             pool.names += 1
-        if made.workspace is ZeroMode.ZERO_ON_CALL:
-            assert isinstance(made.type, TensorType)
+        if made.workspace is wir.ZeroMode.ZERO_ON_CALL:
+            assert isinstance(made.type, wir.TensorType)
             node = self.trace.node(path, made.type.device, 0)
             memory.uses.append(TracedUse(node, True, memory.owner))
         return memory
 
     def _result(
-        self, type: ValueType, shared: tuple[TracedMemory, ...], path: LinePath
+        self, type: wir.ValueType, shared: tuple[TracedMemory, ...], path: LinePath
     ) -> TracedValue:
         """Return an operator's result: of the memory that it may share, else of its own."""
         match type:
-            case TensorType():
+            case wir.TensorType():
                 own = shared or (self.trace.begin(path, self._nbytes(type)),)
                 return TracedValue(own, type=type)
-            case TupleType(elements):
+            case wir.TupleType(elements):
                 parts = tuple(self._result(t, shared, path) for t in elements)
                 return TracedValue(elements=parts, type=type)
-            case ScalarType() | OpaqueType() | PoolType() | EventType():
+            case wir.ScalarType() | wir.OpaqueType() | wir.PoolType() | wir.EventType():
                 return TracedValue(type=type)
 
     def _run_blocks(self, effects: Effects, path: LinePath) -> list[TracedValue]:
@@ -231,12 +212,12 @@ class _Walk:
         return self._copies(values[:count], path) if previous is None else previous
 
     def _copies(self, values: Sequence[TracedValue], path: LinePath) -> list[TracedValue]:
-        node = self.trace.node(path, CPU, 0)
+        node = self.trace.node(path, wir.CPU, 0)
         copies: list[TracedValue] = []
         for value in values:
             self.trace.use(value, node, writes=False)
             copy = TracedValue(type=value.type)
-            if isinstance(value.type, TensorType):
+            if isinstance(value.type, wir.TensorType):
                 copy = self._result(value.type, (), path)
             self.trace.use(copy, node, writes=True)
             self.trace.keep(copy)
@@ -255,7 +236,9 @@ class _Walk:
         inner = _Walk(self.effects, self.trace, self.constants, names, dict(self.symbols))
         inner.lines(block.lines, (*path, nested.field))
         returned = [
-            inner._value(result.name) if isinstance(result, BufferRef) else TracedValue()
+            inner._value(result.name)
+            if isinstance(result, wir.BufferRef)
+            else TracedValue()
             for result in block.results
         ]
         for value in returned:
@@ -264,9 +247,11 @@ class _Walk:
             self.trace.drop(value)
         return returned
 
-    def _operand(self, argument: KernelArgument) -> TracedValue:
+    def _operand(self, argument: wir.KernelArgument) -> TracedValue:
         return (
-            self._value(argument.name) if isinstance(argument, BufferRef) else TracedValue()
+            self._value(argument.name)
+            if isinstance(argument, wir.BufferRef)
+            else TracedValue()
         )
 
     def _value(self, name: str) -> TracedValue:
@@ -288,16 +273,16 @@ class _Walk:
         self.owned.pop(name, None)
         return self.names.pop(name)
 
-    def _integer(self, expr: Expr) -> int:
+    def _integer(self, expr: wir.Expr) -> int:
         try:
-            return evaluate_int(expr, self.symbols)
-        except EvaluationError as error:
+            return wir.evaluate_int(expr, self.symbols)
+        except wir.EvaluationError as error:
             raise ValueError(str(error)) from None
 
-    def _nbytes(self, type: ValueType) -> int:
-        if isinstance(type, PoolType):
+    def _nbytes(self, type: wir.ValueType) -> int:
+        if isinstance(type, wir.PoolType):
             return self._integer(type.size)
-        assert isinstance(type, TensorType)
+        assert isinstance(type, wir.TensorType)
         size = [self._integer(extent) for extent in type.size]
         if prod(size) == 0:
             return 0
@@ -307,7 +292,7 @@ class _Walk:
 
 
 def _define_symbol(
-    line: SymbolDefinitionLine, names: Names, symbols: dict[str, Number]
+    line: wir.SymbolDefinitionLine, names: Names, symbols: dict[str, wir.Number]
 ) -> None:
     """Give a symbol its value, unless it has one or the value is not known."""
     if line.symbol in symbols:
@@ -315,22 +300,22 @@ def _define_symbol(
     expr = _source_expr(line, names)
     if expr is not None:
         try:
-            symbols[line.symbol] = evaluate(expr, symbols)
-        except EvaluationError:
+            symbols[line.symbol] = wir.evaluate(expr, symbols)
+        except wir.EvaluationError:
             return  # a size that needs it says so
 
 
-def _source_expr(line: SymbolDefinitionLine, names: Names) -> Expr | None:
+def _source_expr(line: wir.SymbolDefinitionLine, names: Names) -> wir.Expr | None:
     source = line.source
     match source:
-        case ItemOf() | ValueOf():
+        case wir.ItemOf() | wir.ValueOf():
             return None
-        case int() | float() | Symbol() | Operation():
+        case int() | float() | wir.Symbol() | wir.Operation():
             return source
-        case SizeOf() | StrideOf() | OffsetOf():
+        case wir.SizeOf() | wir.StrideOf() | wir.OffsetOf():
             type = names[source.buffer].type
-            assert isinstance(type, TensorType)
-            if isinstance(source, OffsetOf):
+            assert isinstance(type, wir.TensorType)
+            if isinstance(source, wir.OffsetOf):
                 return type.offset
-            entries = type.size if isinstance(source, SizeOf) else type.stride
+            entries = type.size if isinstance(source, wir.SizeOf) else type.stride
             return entries[source.dim]

@@ -2,19 +2,7 @@
 
 from hypothesis import strategies as st
 
-from wrapperir.ir import (
-    ExprOp,
-    ItemOf,
-    OffsetOf,
-    Provenance,
-    SizeOf,
-    SourceLocation,
-    StrideOf,
-    SymbolSource,
-    compare,
-    minimum,
-    mul,
-)
+from wrapperir import ir as wir
 from wrapperir.testing.generator import BlockGenerator
 
 _TEXTS = st.sampled_from(
@@ -27,20 +15,24 @@ def symbol_of_tensor(generator: BlockGenerator) -> None:
     tracked = generator.pick(lambda t: len(t.type.size) > 0)
     name = tracked.value.name
     dim = generator.choose(range(len(tracked.type.size)))
-    sources: list[SymbolSource] = [SizeOf(name, dim), StrideOf(name, dim), OffsetOf(name)]
+    sources: list[wir.SymbolSource] = [
+        wir.SizeOf(name, dim),
+        wir.StrideOf(name, dim),
+        wir.OffsetOf(name),
+    ]
     generator.define_symbol(generator.choose(sources), lower=0)
 
 
 def symbol_computed(generator: BlockGenerator) -> None:
     """Define a symbol from others."""
     numel = generator.world.numel
-    options = [mul(numel, 2), numel + 1, minimum(numel, 7), numel // 2, numel % 3]
+    options = [wir.mul(numel, 2), numel + 1, wir.minimum(numel, 7), numel // 2, numel % 3]
     generator.define_symbol(generator.choose(options))
 
 
 def symbol_of_item(generator: BlockGenerator) -> None:
     """Define a symbol from an input of one integer."""
-    source = ItemOf(generator.pick_input_cell().value.name)
+    source = wir.ItemOf(generator.pick_input_cell().value.name)
     generator.define_symbol(source, lower=0, upper=100)
 
 
@@ -61,7 +53,7 @@ def assert_condition(generator: BlockGenerator) -> None:
     """Check a condition on symbols."""
     if generator.symbols:
         symbol = generator.choose(generator.symbols)
-        condition = compare(ExprOp.GE, symbol, 0)
+        condition = wir.compare(wir.ExprOp.GE, symbol, 0)
         generator.block.assert_scalar(condition, generator.draw(_TEXTS))
 
 
@@ -79,8 +71,10 @@ def provenance(generator: BlockGenerator) -> None:
     """Give the lines that follow a provenance, or none."""
     options = [
         None,
-        Provenance(nodes=("add", "relu"), operator="aten.add.Tensor"),
-        Provenance(nodes=('odd "name"',), location=SourceLocation("dir/model.py", 12)),
+        wir.Provenance(nodes=("add", "relu"), operator="aten.add.Tensor"),
+        wir.Provenance(
+            nodes=('odd "name"',), location=wir.SourceLocation("dir/model.py", 12)
+        ),
     ]
     generator.block.at(generator.choose(options))
 

@@ -12,18 +12,7 @@ from functools import partial
 
 from hypothesis import strategies as st
 
-from wrapperir.ir import (
-    DType,
-    Expr,
-    Language,
-    Program,
-    ScalarType,
-    SizeOf,
-    Symbol,
-    SymbolKind,
-    ValueOf,
-    tensor,
-)
+from wrapperir import ir as wir
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.testing import block_steps, buffer_steps, call_steps, metadata_steps
 from wrapperir.testing.choice_steps import copy_with_choices
@@ -52,12 +41,12 @@ def _grow(generator: BlockGenerator, most: int) -> None:
 def programs(
     draw: st.DrawFn,
     *,
-    languages: tuple[Language, ...] = (Language.TRITON, Language.CPP),
+    languages: tuple[wir.Language, ...] = (wir.Language.TRITON, wir.Language.CPP),
     max_steps: int = 16,
     pools: bool = True,
     streams: bool = True,
     special_memory: bool = False,
-) -> Program:
+) -> wir.Program:
     """Draw a valid program for the CPU.
 
     Sizes are small, and values small enough for exact arithmetic, so that results do not
@@ -75,7 +64,7 @@ def programs(
     builder = ProgramBuilder(draw(st.sampled_from(["main", "forward"])))
     columns = draw(st.integers(1, 8))
     dynamic = draw(st.booleans())
-    rows: Expr = Symbol("s0") if dynamic else draw(st.integers(1, 6))
+    rows: wir.Expr = wir.Symbol("s0") if dynamic else draw(st.integers(1, 6))
     world = World(builder, languages, rows, columns, pools, special_memory)
     generator = BlockGenerator(draw, world, builder)
     _add_entry(generator, dynamic)
@@ -97,33 +86,35 @@ def programs(
 def _add_entry(generator: BlockGenerator, dynamic: bool) -> None:
     """Add inputs, the symbols read from them, and constants."""
     world, builder, draw = generator.world, generator.world.builder, generator.draw
-    dtypes = draw(st.lists(st.sampled_from([DType.F32, DType.I64, DType.F64]), max_size=2))
-    for index, dtype in enumerate([DType.F32, *dtypes]):
+    dtypes = draw(
+        st.lists(st.sampled_from([wir.DType.F32, wir.DType.I64, wir.DType.F64]), max_size=2)
+    )
+    for index, dtype in enumerate([wir.DType.F32, *dtypes]):
         mutated = generator.flip()
         value = builder.input(world.matrix(dtype), mutated=mutated)
         memory = TrackedMemory(world.numel, lent=True, writable=mutated)
         generator.add(value, memory, owned=False).is_input = True
         if dynamic and index == 0:
             generator.symbols.append(
-                builder.symbol("s0", SizeOf(value.name, 0), lower=2, upper=6)
+                builder.symbol("s0", wir.SizeOf(value.name, 0), lower=2, upper=6)
             )
             world.largest["s0"] = 6
-    for dtype in (DType.I64, DType.BOOL):
+    for dtype in (wir.DType.I64, wir.DType.BOOL):
         if generator.flip():
-            value = builder.input(tensor(dtype, ()))
+            value = builder.input(wir.tensor(dtype, ()))
             memory = TrackedMemory(1, lent=True, writable=False)
             generator.add(value, memory, owned=False).is_input = True
     if generator.flip():
-        value = builder.input(ScalarType(DType.I64), name="n")
-        generator.symbols.append(builder.symbol("n", ValueOf("n"), lower=0, upper=9))
+        value = builder.input(wir.ScalarType(wir.DType.I64), name="n")
+        generator.symbols.append(builder.symbol("n", wir.ValueOf("n"), lower=0, upper=9))
     if generator.flip():
-        value = builder.input(ScalarType(DType.F64), name="scale")
+        value = builder.input(wir.ScalarType(wir.DType.F64), name="scale")
         generator.symbols.append(
-            builder.symbol("scale", ValueOf(value.name), kind=SymbolKind.FLOAT)
+            builder.symbol("scale", wir.ValueOf(value.name), kind=wir.SymbolKind.FLOAT)
         )
     for index in range(draw(st.integers(0, 2))):
         mutated = generator.flip()
-        type = tensor("f32", (world.columns, world.columns))
+        type = wir.tensor("f32", (world.columns, world.columns))
         value = builder.constant(type, f"layers.{index}.weight", mutated=mutated)
         memory = TrackedMemory(world.columns**2, lent=True, writable=mutated)
         generator.add(value, memory, owned=False)

@@ -10,15 +10,7 @@ from typing import Any
 from attrs import define, evolve, field
 from hypothesis import strategies as st
 
-from wrapperir.ir import (
-    BodyLine,
-    Names,
-    PoolType,
-    Program,
-    RecordEventLine,
-    WaitEventLine,
-    ZeroMode,
-)
+from wrapperir import ir as wir
 from wrapperir.ir.blocks import blocks_of, walk_lines
 from wrapperir.ir.effects import LineEffects, Origin, ValueDefinition, uses, value_names
 
@@ -44,18 +36,18 @@ class _Group:
         return self if self.pool is None else self.pool.root()
 
 
-def assign_streams(draw: st.DrawFn, program: Program) -> Program:
+def assign_streams(draw: st.DrawFn, program: wir.Program) -> wir.Program:
     """Return the program, its calls on one stream or on several that events order.
 
     A program that has streams already is returned as it is.
     """
     if not draw(st.booleans()):
         return program
-    outside = (*program.inputs, *program.constants)
+    outside: list[wir.Input | wir.ConstantInput] = [*program.inputs, *program.constants]
     assigner = _Assigner(
         draw,
         LineEffects.of_program(program),
-        Names(value_names(program)),
+        wir.Names(value_names(program)),
         {item.name: _Group(names=1) for item in outside},
     )
     for line in program.lines:
@@ -67,13 +59,13 @@ def assign_streams(draw: st.DrawFn, program: Program) -> Program:
 class _Assigner:
     draw: st.DrawFn
     effects: LineEffects
-    names: Names
+    names: wir.Names
     groups: dict[str, _Group]
-    lines: list[BodyLine] = field(factory=list[BodyLine])
+    lines: list[wir.BodyLine] = field(factory=list[wir.BodyLine])
     counts: Clock = field(factory=lambda: [0] * _STREAMS)
     clocks: list[Clock] = field(factory=lambda: [[0] * _STREAMS for _ in range(_STREAMS)])
 
-    def add(self, line: BodyLine) -> None:
+    def add(self, line: wir.BodyLine) -> None:
         """Add a line, on a stream, after what it has to wait for."""
         effects = self.effects.visit(line)
         if effects.launches:
@@ -95,7 +87,7 @@ class _Assigner:
             self._launch(effects.stream.number, reads, writes)
         for made in effects.definitions:
             self._define(made, 0 if effects.stream is None else effects.stream.number)
-            if made.workspace is ZeroMode.ZERO_ON_CALL:
+            if made.workspace is wir.ZeroMode.ZERO_ON_CALL:
                 self._launch(0, [], [self.groups[made.name]])
         self.lines.append(line)
         if effects.drops is not None and effects.drops in self.groups:
@@ -147,7 +139,7 @@ class _Assigner:
             if other.names <= 0:
                 for clock in (other.before, other.reads, other.writes):
                     _raise_to(group.before, clock)
-        if not isinstance(made.type, PoolType):
+        if not isinstance(made.type, wir.PoolType):
             root.placed.append(group)
         return group
 
@@ -176,8 +168,8 @@ class _Assigner:
         if stream == other:  # a stream runs its work in order
             return
         event = self.names.new(None, "event")
-        self.lines.append(RecordEventLine(result=event, stream=other))
-        self.lines.append(WaitEventLine(event=event, stream=stream))
+        self.lines.append(wir.RecordEventLine(result=event, stream=other))
+        self.lines.append(wir.WaitEventLine(event=event, stream=stream))
         _raise_to(self.clocks[stream], self.clocks[other])
 
     def _host_reads(self) -> None:
@@ -190,7 +182,7 @@ def _raise_to(clock: Clock, other: Clock) -> None:
         clock[stream] = max(clock[stream], count)
 
 
-def _constants_in(line: BodyLine) -> Iterator[str]:
+def _constants_in(line: wir.BodyLine) -> Iterator[str]:
     """Yield the names that nested blocks use; constants are among them."""
     for inner in walk_lines(lines for block in blocks_of(line) for lines in block.lines):
         yield from uses(inner)
