@@ -1,8 +1,5 @@
 """Asserts as nodes."""
 
-# torch says little of its types.
-# pyright: reportUnknownMemberType=false, reportPrivateUsage=false
-
 from collections.abc import Callable, Mapping
 
 import torch
@@ -32,6 +29,7 @@ from wrapperir.ir import (
     symbols_in,
 )
 from wrapperir_fx.context import GraphContext
+from wrapperir_fx.streams import wait_for_all
 
 _aten = torch.ops.aten
 _WithoutModes = torch._C._DisableTorchDispatch  # the caller may be under a mode
@@ -59,7 +57,7 @@ def emit_assert_scalar(graph: GraphContext, line: AssertScalarLine) -> None:
 
 def emit_assert_not_nan(graph: GraphContext, line: AssertNotNanLine) -> None:
     """Append a check of every element; the host reads its outcome."""
-    graph.streams.wait_for_all()
+    wait_for_all(graph)
     value = graph.values[line.buffer]
     node, type = value.node, value.tensor_type
     names = {name for entry in (*type.size, *type.stride) for name in symbols_in(entry)}

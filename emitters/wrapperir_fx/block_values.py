@@ -4,9 +4,6 @@ They take and return tensors and ints, called leaves here.  A float becomes a te
 one double, a tuple becomes its elements; an opaque value is returned and never taken.
 """
 
-# torch says little of its types.
-# pyright: reportUnknownMemberType=false
-
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
@@ -50,7 +47,7 @@ Take: TypeAlias = Callable[[str | None, object], Node]
 
 
 @frozen(eq=False)
-class Operand:
+class BlockOperand:
     """An operand of a block: its leaves, and the type of the whole.
 
     ``roots`` are the roots of a named value; a number has none.
@@ -63,7 +60,7 @@ class Operand:
 
 def pass_operand(
     graph: GraphContext, argument: Argument, types: Sequence[ValueType]
-) -> Operand:
+) -> BlockOperand:
     """Append nodes that split an operand into leaves; ``types`` are what blocks declare.
 
     A number is converted to the declared kind, where all blocks declare the same.
@@ -74,12 +71,12 @@ def pass_operand(
             graph.report(
                 "a block is given a value that is neither tensor nor number", argument.name
             )
-        return Operand(leaves_of(graph, argument, value.type), value.type, value.roots)
+        return BlockOperand(leaves_of(graph, argument, value.type), value.type, value.roots)
     assert isinstance(argument, int | float | Symbol | Operation)  # verified
     kinds = {kind_of(type.dtype) for type in types if isinstance(type, ScalarType)}
     kind = kinds.pop() if len(kinds) == 1 else _natural_kind(graph.facts.kinds, argument)
     type = ScalarType(_DTYPES[kind])
-    return Operand(leaves_of(graph, argument, type), type)
+    return BlockOperand(leaves_of(graph, argument, type), type)
 
 
 def leaves_of(

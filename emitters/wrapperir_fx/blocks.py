@@ -4,13 +4,11 @@ Each block is a graph of its own.  It is given the line's operands, then the con
 the symbols of its surroundings that any block of the line uses.
 """
 
-# torch says little of its types.
-# pyright: reportUnknownMemberType=false
-
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from attrs import evolve
+import torch
+from attrs import evolve, frozen
 from torch._higher_order_ops.cond import cond_op
 from torch._higher_order_ops.invoke_subgraph import invoke_subgraph
 from torch._higher_order_ops.while_loop import while_loop_op
@@ -18,23 +16,161 @@ from torch.fx import Node
 from torch.fx.node import Argument as FxArgument
 
 from wrapperir.emit.blocks import is_too_deep
-from wrapperir.fx import block_functions
+from wrapperir.fx import GraphParts, block_functions
 from wrapperir.ir import (
     Argument,
     Block,
     BufferRef,
     ConditionalLine,
+    Operation,
     Result,
     ScalarType,
     SubgraphCallLine,
+    Symbol,
     WhileLoopLine,
 )
 from wrapperir.ir.effects import uses
 from wrapperir_fx.block_facts import carried_roots
-from wrapperir_fx.block_values import Operand, gather, pass_operand
-from wrapperir_fx.context import GraphContext
-from wrapperir_fx.nested_graphs import Nested, give, nest, result_roots
-from wrapperir_fx.values import Value
+from wrapperir_fx.block_values import (
+    BlockOperand,
+    gather,
+    leaves_of,
+    pass_operand,
+    pass_symbol,
+    take_symbol,
+)
+from wrapperir_fx.context import GraphContext, GraphValue
+from wrapperir_fx.nodes import Number
+from wrapperir_fx.streams import use_on_stream_0, wait_for_all
+
+_view = torch.ops.aten.view.default
+
+
+@frozen(eq=False)
+class BlockInputs:
+    """The inputs of a line's blocks: operands, constants and symbols.
+
+    ``lifted`` are the leaves of the constants and symbols; ``numbers`` are the symbols
+    whose values are known.
+    """
+
+    operands: tuple[BlockOperand, ...]
+    constants: tuple[str, ...]
+    symbols: tuple[str, ...]
+    lifted: tuple[FxArgument, ...]
+    numbers: Mapping[str, Number]
+
+    def leaves(self, begin: int = 0, end: int | None = None) -> tuple[FxArgument, ...]:
+        """Return the leaves of some operands."""
+        return tuple([leaf for item in self.operands[begin:end] for leaf in item.leaves])
+
+
+@frozen(eq=False)
+class NestedGraph:
+    """The node of a nested graph, and the roots of its results."""
+
+    node: Node
+    roots: tuple[frozenset[str], ...]
+
+
+def give(
+    graph: GraphContext, operands: Sequence[BlockOperand], blocks: Sequence[Block]
+) -> BlockInputs:
+    """Append nodes that make the inputs of all blocks of one line."""
+    needs, known = graph.context.needs, graph.numbers.symbols
+    constants = needs.constants(blocks)
+    used = [name for name in needs.symbols(blocks) if name in known]
+    symbols = [name for name in used if isinstance(known[name], Node)]
+    lifted = (
+        *(graph.values[name].node for name in constants),
+        *(pass_symbol(graph, name) for name in symbols),
+    )
+    # Known numbers are constants of the nested graph.
+    numbers = {name: known[name] for name in used if not isinstance(known[name], Node)}
+    return BlockInputs(tuple(operands), tuple(constants), tuple(symbols), lifted, numbers)
+
+
+def nest(
+    graph: GraphContext,
+    attribute: str,
+    block: Block,
+    field: str,
+    given: BlockInputs,
+    results: Sequence[Result] | None,
+) -> NestedGraph:
+    """Append a read of the graph of a block, the attribute ``field`` of the current line.
+
+    ``results`` are the line's; ``None`` has the block return one truth, for a loop to end.
+    """
+    inner = type(graph)(graph.context)
+    take = _Placeholders(inner)
+    for parameter, operand in zip(block.parameters, given.operands, strict=True):
+        node = gather(inner, parameter.name, parameter.type, take, operand.type)
+        roots = operand.roots or frozenset((parameter.name,))
+        inner.values[parameter.name] = GraphValue(node, parameter.type, roots)
+    for name in given.constants:
+        outer = graph.values[name]
+        node = take(name, graph.fakes.of(outer.type))
+        inner.values[name] = GraphValue(node, outer.type, outer.roots)
+    inner.numbers.symbols.update(given.numbers)
+    for name in given.symbols:
+        inner.numbers.symbols[name] = take_symbol(inner, name, take)
+    inner.emit_lines(block.lines, (*graph.path, field, "lines"))
+    if results is None:
+        inner.nodes.output(_truth(inner, block.results[0]))
+    else:
+        pairs = zip(block.results, results, strict=True)
+        leaves = [leaves_of(inner, value, result.type) for value, result in pairs]
+        inner.nodes.output(tuple([leaf for several in leaves for leaf in several]))
+    parts = GraphParts(inner.nodes.graph, inner.attributes)
+    node = graph.nodes.get_attr(graph.attributes.nest(attribute, parts))
+    return NestedGraph(node, tuple([_roots(inner, value) for value in block.results]))
+
+
+def result_roots(
+    results: Sequence[Result], nested: Sequence[NestedGraph]
+) -> list[frozenset[str]]:
+    """Return the roots of a line's results: some may be views of one memory."""
+    return [
+        frozenset((result.name,)).union(
+            other.name
+            for place, other in enumerate(results)
+            if any(block.roots[index] & block.roots[place] for block in nested)
+        )
+        for index, result in enumerate(results)
+    ]
+
+
+class _Placeholders:
+    """Adds inputs to a graph, before all its other nodes."""
+
+    def __init__(self, graph: GraphContext) -> None:
+        self._nodes = graph.nodes
+        self._last: Node | None = None
+
+    def __call__(self, name: str | None, val: object) -> Node:
+        assert name is not None
+        if self._last is None:
+            self._last = self._nodes.placeholder(name, val)
+        else:
+            with self._nodes.graph.inserting_after(self._last):
+                self._last = self._nodes.placeholder(name, val)
+        return self._last
+
+
+def _roots(graph: GraphContext, result: Argument) -> frozenset[str]:
+    return graph.values[result.name].roots if isinstance(result, BufferRef) else frozenset()
+
+
+def _truth(graph: GraphContext, result: Argument) -> FxArgument:
+    """Return a loop's condition as ``while_loop`` takes it: a tensor without dimensions."""
+    if not isinstance(result, BufferRef):
+        assert isinstance(result, int | float | Symbol | Operation)  # verified
+        return graph.numbers.condition(result)
+    value = graph.values[result.name]
+    if not value.tensor_type.size:
+        return value.node
+    return graph.nodes.call(_view, (value.node, []))
 
 
 def emit_conditional(graph: GraphContext, line: ConditionalLine) -> None:
@@ -43,11 +179,11 @@ def emit_conditional(graph: GraphContext, line: ConditionalLine) -> None:
         return
     predicate: FxArgument
     if isinstance(line.predicate, BufferRef):
-        graph.streams.wait_for_all()
+        wait_for_all(graph)
         predicate = graph.values[line.predicate.name].node
     else:
         predicate = graph.numbers.condition(line.predicate)
-    graph.streams.use_on_stream_0(uses(line))
+    use_on_stream_0(graph, uses(line))
     blocks = (line.on_true, line.on_false)
     given = give(graph, _operands(graph, line.operands, 0, blocks), blocks)
     number = len(graph.attributes.graphs)
@@ -64,8 +200,8 @@ def emit_while_loop(graph: GraphContext, line: WhileLoopLine) -> None:
     """Append ``while_loop`` and its two graphs."""
     if _too_deep(graph, line.results):
         return
-    graph.streams.wait_for_all()  # the host reads the condition
-    graph.streams.use_on_stream_0(uses(line))
+    wait_for_all(graph)  # the host reads the condition
+    use_on_stream_0(graph, uses(line))
     blocks = (line.condition, line.body)
     count = len(line.carried)
     carried = [
@@ -97,7 +233,7 @@ def emit_subgraph_call(graph: GraphContext, line: SubgraphCallLine) -> None:
     """Append ``invoke_subgraph`` and its graph."""
     if _too_deep(graph, line.results):
         return
-    graph.streams.use_on_stream_0(uses(line))
+    use_on_stream_0(graph, uses(line))
     blocks = (line.body,)
     given = give(graph, _operands(graph, line.operands, 0, blocks), blocks)
     # PyTorch takes graphs of one identifier for the same graph.
@@ -110,7 +246,7 @@ def emit_subgraph_call(graph: GraphContext, line: SubgraphCallLine) -> None:
 
 def _operands(
     graph: GraphContext, arguments: Sequence[Argument], begin: int, blocks: Sequence[Block]
-) -> list[Operand]:
+) -> list[BlockOperand]:
     return [
         pass_operand(graph, argument, [block.parameters[index].type for block in blocks])
         for index, argument in enumerate(arguments, start=begin)
@@ -121,7 +257,7 @@ def _take_results(
     graph: GraphContext,
     node: Node,
     results: Sequence[Result],
-    nested: Sequence[Nested],
+    nested: Sequence[NestedGraph],
     *,
     lay_out: bool = False,
 ) -> None:
@@ -136,7 +272,7 @@ def _take_results(
     roots = result_roots(results, nested)
     for result, shared in zip(results, roots, strict=True):
         value = gather(graph, result.name, result.type, take, lay_out=lay_out)
-        graph.values[result.name] = Value(value, result.type, shared)
+        graph.values[result.name] = GraphValue(value, result.type, shared)
     node.meta["val"] = tuple(vals)
     # What holds memory is freed or returned, and so keeps the operator in the graph.
     if all(isinstance(result.type, ScalarType) for result in results):

@@ -1,26 +1,36 @@
-"""Decides at run time which choice of a multi-kernel a call runs.
+"""Runs multi-kernels: decides at run time which choice each call runs.
 
 Decisions are made by the same code as in emitted Python.  Each is logged at INFO by the
 logger ``wrapperir.choices`` and returned by :func:`choices`; times are kept in the user's
 cache.
 """
 
-# torch says little of its types.
-# pyright: reportUnknownMemberType=false
-
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 import torch
 
-from wrapperir.emit.runnable_kernels import kernel_digest, updated_arguments
-from wrapperir.fx import MultiKernelDefinition, deciding_parameters
+from wrapperir.emit.runnable_kernels import (
+    choice_reason,
+    kernel_digest,
+    updated_arguments,
+)
+from wrapperir.fx import (
+    Launcher,
+    MultiKernelDefinition,
+    MultiKernelRunner,
+    Number,
+    deciding_parameters,
+    multi_kernel_key,
+    register_multi_kernel,
+    registered_multi_kernel,
+)
 from wrapperir.ir import (
     BenchmarkChoice,
-    ComputedChoice,
+    KernelDefinitionLine,
+    Language,
     MultiKernelLine,
-    NearestChoice,
-    Number,
     choose,
 )
 from wrapperir.tuning.kernel_choices import (
@@ -30,61 +40,78 @@ from wrapperir.tuning.kernel_choices import (
     Decision,
     choices,
 )
+from wrapperir_fx.kernel_functions import kernel_launcher
 
-__all__ = ["Decision", "choices", "deciding_runner"]
+__all__ = ["Decision", "choices", "register_multi_kernels"]
 
-Given: TypeAlias = Sequence[torch.Tensor | Number]
+CallArguments: TypeAlias = Sequence[torch.Tensor | Number]
 """The arguments of a call, in the order of the multi-kernel's parameters."""
-Launcher: TypeAlias = Callable[..., object]
-"""Runs a choice; takes all arguments of a call."""
-Runner: TypeAlias = Callable[[Given, Sequence[Number]], object]
+DeviceRunner: TypeAlias = Callable[[CallArguments, Sequence[Number]], object]
 """Runs a call; takes its arguments, and the numbers that the policy names."""
 
-_EMITTER = "fx"
 _RUN = "run"
 
 
-def deciding_runner(
-    definition: MultiKernelDefinition, launchers: Sequence[Launcher]
-) -> Runner:
+def register_multi_kernels(definitions: Iterable[MultiKernelDefinition]) -> None:
+    """Let calls of multi-kernels run in the whole process.
+
+    A choice that is not built yet is built when it first runs.  Each device has its own
+    decisions.
+    """
+    for definition in definitions:
+        key = multi_kernel_key(definition)
+        if registered_multi_kernel(key) is None:  # whose decisions are kept
+            register_multi_kernel(key, definition, _choosing_by_device(definition))
+
+
+def _choosing_by_device(definition: MultiKernelDefinition) -> MultiKernelRunner:
+    runners: dict[torch.device, DeviceRunner] = {}
+
+    def run(given: CallArguments, deciding: Sequence[Number], device: torch.device) -> None:
+        runner = runners.get(device)
+        if runner is None:
+            # Another thread may have come first, and may be timing.
+            runner = runners.setdefault(device, _choosing_on(definition, device))
+        runner(given, deciding)
+
+    return run
+
+
+def _choosing_on(definition: MultiKernelDefinition, device: torch.device) -> DeviceRunner:
     """Return a function that runs the calls of a multi-kernel on one device.
 
-    ``launchers`` run its choices, in order.  A decision is kept: that of a benchmark for
-    all calls, any other for calls with the same sizes and the same numbers and types.
+    A decision is kept: that of a benchmark for all calls, any other for calls with the same
+    sizes and the same numbers and types.
     """
     line = definition.line
     found = [
-        Choice(kernel.name, launcher, kernel_digest(kernel), choice.arguments)
-        for kernel, launcher, choice in zip(
-            definition.kernels, launchers, line.choices, strict=True
+        Choice(
+            *(kernel.name, _launching(kernel, choice.arguments, device)),
+            *(kernel_digest(kernel), choice.arguments),
         )
+        for kernel, choice in zip(definition.kernels, line.choices, strict=True)
     ]
     if isinstance(line.selection, BenchmarkChoice):
         return _timed(definition, found)
     return _by_rule(line, found)
 
 
-def _timed(definition: MultiKernelDefinition, found: Sequence[Choice]) -> Runner:
+def _timed(definition: MultiKernelDefinition, found: Sequence[Choice]) -> DeviceRunner:
     line = definition.line
     positions = [choice.arguments for choice in line.choices]
     updated = updated_arguments(zip(definition.kernels, positions, strict=True))
     bound: dict[str, Launcher] = {}
     bound[_RUN] = Benchmarked(
-        line.name,
-        found,
+        *(line.name, found),
         updated=sorted(updated),
-        emitter=_EMITTER,
+        emitter="fx",
         namespace=bound,
         bound=_RUN,
     )
-
-    def run(given: Given, deciding: Sequence[Number]) -> object:
-        return bound[_RUN](*given)
-
-    return run
+    return lambda given, deciding: bound[_RUN](*given)
 
 
-def _by_rule(line: MultiKernelLine, found: Sequence[Choice]) -> Runner:
+def _by_rule(line: MultiKernelLine, found: Sequence[Choice]) -> DeviceRunner:
     sizes = tuple([(size.parameter, size.dim) for size in line.sizes])
     names = [size.name for size in line.sizes]
     names += [line.parameters[place].name for place in deciding_parameters(line)]
@@ -93,18 +120,16 @@ def _by_rule(line: MultiKernelLine, found: Sequence[Choice]) -> Runner:
         values = dict(zip(names, case, strict=True))
         return choose(line.selection, [int(size) for size in case[: len(sizes)]], values)
 
-    nearest = isinstance(line.selection, NearestChoice)
-    reason = "the nearest hint" if nearest else _reason(line)
     # One table for each combination of types: 1, 1.0 and True are equal as keys, but an
     # expression may have different values for them.
     chosen: dict[tuple[type, ...], ByShape] = {}
 
-    def run(given: Given, deciding: Sequence[Number]) -> object:
+    def run(given: CallArguments, deciding: Sequence[Number]) -> object:
         extents = [_size(given[place], dim) for place, dim in sizes]
         types = tuple([type(number) for number in deciding])
         table = chosen.get(types)
         if table is None:
-            made = ByShape(line.name, dict(enumerate(found)), rule, reason)
+            made = ByShape(line.name, dict(enumerate(found)), rule, choice_reason(line))
             table = chosen.setdefault(types, made)
         return table[(*extents, *deciding)](*given)
 
@@ -116,6 +141,22 @@ def _size(given: torch.Tensor | Number, dim: int) -> int:
     return given.shape[dim]
 
 
-def _reason(line: MultiKernelLine) -> str:
-    device = line.selection.device if isinstance(line.selection, ComputedChoice) else ""
-    return f"computed from times on {device}" if device else "computed"
+def _launching(
+    kernel: KernelDefinitionLine, positions: tuple[int, ...], device: torch.device
+) -> Launcher:
+    """Return a function that launches a choice; it takes all arguments of a call."""
+    # Triton launches on the current device.
+    is_current = kernel.language is not Language.TRITON or device.type != "cuda"
+
+    @functools.cache
+    def launcher() -> Launcher:
+        return kernel_launcher(kernel, interpreted=device.type == "cpu")
+
+    def launch(*given: torch.Tensor | Number) -> object:
+        arguments = [given[position] for position in positions]
+        if is_current or device.index == torch.cuda.current_device():
+            return launcher()(*arguments)
+        with torch.cuda.device(device):
+            return launcher()(*arguments)
+
+    return launch

@@ -8,11 +8,6 @@ the *meta* device is wrapped as ``FakeTensor`` does it, and the other attributes
 from a fake tensor that PyTorch made for that device.
 """
 
-# torch says little of its types, and what wraps a tensor is its own.
-# pyright: reportUnknownMemberType=false, reportPrivateUsage=false
-# pyright: reportPrivateImportUsage=false
-
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -20,14 +15,11 @@ from attrs import frozen
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from wrapperir.emit.context import ProgramFacts
-from wrapperir.emit.torch_dtypes import torch_dtype
+from wrapperir.emit.torch_dtypes import torch_device, torch_dtype
 from wrapperir.ir import (
     Device,
-    Expr,
-    ExprOp,
     PoolType,
     ScalarType,
-    SymbolKind,
     TensorType,
     TupleType,
     ValueType,
@@ -63,32 +55,19 @@ class _Look:
     device: _DeviceLook
 
 
-def _torch_device(device: Device) -> torch.device:
-    """Return the torch device; *meta* for a device that torch does not know.
-
-    No graph runs there, but it can be built, printed and read.
-    """
-    try:
-        return torch.device(str(device))
-    except RuntimeError:
-        return _META
-
-
 def _present(place: torch.device) -> torch.device:
     """Return an existing GPU in place of a missing one: PyTorch allocates on it."""
     count = torch.cuda.device_count() if place.type == "cuda" else 0
     return torch.device("cuda", 0) if 0 < count <= (place.index or 0) else place
 
 
-class FakeValues:
+class FakeValues(SymbolicNumbers):
     """Makes the fake tensors and numbers of one program."""
 
     def __init__(self, facts: ProgramFacts) -> None:
         """Prepare a fake mode for one program."""
-        self._numbers = SymbolicNumbers(facts)
-        self.mode = FakeTensorMode(
-            shape_env=self._numbers.shape_env, allow_non_fake_inputs=True
-        )
+        super().__init__(facts)
+        self.mode = FakeTensorMode(shape_env=self.shape_env, allow_non_fake_inputs=True)
         self._looks: dict[ValueType, _Look] = {}
         self._devices: dict[Device, _DeviceLook] = {}
         # The meta tensor of each fake tensor, which is kept so that its id stays unique.
@@ -115,7 +94,7 @@ class FakeValues:
             case TupleType():
                 return tuple(self.of(element) for element in type.elements)
             case ScalarType():
-                return self._numbers.scalar(name, type.dtype)
+                return self.scalar(name, type.dtype)
             case _:
                 return None
 
@@ -144,32 +123,12 @@ class FakeValues:
             meta = torch.as_strided(meta, look.size, look.stride, begin)
             return self._wrapped(meta, look.device)
 
-    def number(self, expr: Expr) -> SymbolicNumber:
-        """Return the symbolic value of an expression."""
-        return self._numbers.number(expr)
-
-    def computed(self, op: ExprOp, args: Sequence[SymbolicNumber]) -> SymbolicNumber:
-        """Return the result of an operator; a variadic one is given two numbers."""
-        return self._numbers.computed(op, args)
-
-    def converted(self, number: SymbolicNumber, kind: SymbolKind) -> SymbolicNumber:
-        """Return a number converted to a kind."""
-        return self._numbers.converted(number, kind)
-
-    def sample(self, symbol: str) -> int:
-        """Return a possible value of an int symbol."""
-        return self._numbers.sample(symbol)
-
-    def unknown(self, kind: SymbolKind = SymbolKind.INT) -> SymbolicNumber:
-        """Return a new number that is known at run time only."""
-        return self._numbers.unknown(kind)
-
     def _look(self, type: TensorType) -> _Look:
-        number = self._numbers.number
-        size: tuple[Any, ...] = tuple([number(entry) for entry in type.size])
-        stride: tuple[Any, ...] = tuple([number(entry) for entry in type.stride])
-        offset: Any = number(type.offset)
-        bytes = number(mul(add(type.offset, storage_extent(type)), type.dtype.itemsize))
+        size: tuple[Any, ...] = tuple([self.number(entry) for entry in type.size])
+        stride: tuple[Any, ...] = tuple([self.number(entry) for entry in type.stride])
+        offset: Any = self.number(type.offset)
+        extent = add(type.offset, storage_extent(type))
+        bytes = self.number(mul(extent, type.dtype.itemsize))
         dtype = torch_dtype(type.dtype)
         with _WithoutModes():
             meta = torch.empty(0, dtype=dtype, device=_META)
@@ -182,9 +141,12 @@ class FakeValues:
 
     def _device(self, device: Device) -> _DeviceLook:
         """Return the attributes of fake tensors on a device, as PyTorch makes them."""
+        try:
+            place = torch_device(device)
+        except ValueError:  # no graph runs there, but it can be built, printed and read
+            place = _META
         with _WithoutModes():
             meta = torch.empty(0, device=_META)
-            place = _torch_device(device)
             made = FakeTensor(self.mode, meta, _present(place))
         state: dict[str, object] = dict(vars(made))
         if _present(place) is place:

@@ -1,13 +1,89 @@
-"""Builds the graph of a program, and formats it as code."""
+"""Builds the graph of a program, one function a line kind, and formats it as code."""
 
-from wrapperir.diagnostics import DiagnosticError
+import operator
+from collections.abc import Sequence
+from typing import cast
+
+from wrapperir.diagnostics import DiagnosticError, LinePath
 from wrapperir.emit.context import ProgramFacts
-from wrapperir.fx import GraphParts
-from wrapperir.ir import Program, ScalarType
-from wrapperir_fx.context import GraphContext, ProgramContext
-from wrapperir_fx.lines import FxLines, emit_lines
-from wrapperir_fx.streams import find_gpu_streams
-from wrapperir_fx.symbols import convert_input
+from wrapperir.fx import GraphParts, functions
+from wrapperir.ir import (
+    BodyLine,
+    CommentLine,
+    FreeLine,
+    KernelDefinitionLine,
+    LineVisitor,
+    MultiKernelLine,
+    MultiOutputLine,
+    Program,
+    ScalarType,
+)
+from wrapperir_fx import asserts, blocks, memory
+from wrapperir_fx.context import GraphContext, GraphValue, ProgramContext
+from wrapperir_fx.kernel_calls import emit_kernel_call
+from wrapperir_fx.operator_calls import emit_extern_kernel, fx_argument
+from wrapperir_fx.streams import (
+    emit_record_event,
+    emit_wait_event,
+    find_gpu_streams,
+    streams_of_call,
+)
+from wrapperir_fx.symbols import convert_input, emit_symbol
+
+
+class LineGraph(GraphContext, LineVisitor[None]):
+    """Appends each line's nodes to one graph."""
+
+    visit_allocate = memory.emit_allocate
+    visit_allocate_pool = memory.emit_allocate_pool
+    visit_place = memory.emit_place
+    visit_reuse = memory.emit_view
+    visit_reinterpret = memory.emit_view
+    visit_kernel_call = emit_kernel_call
+    visit_extern_kernel = emit_extern_kernel
+    visit_record_event = emit_record_event
+    visit_wait_event = emit_wait_event
+    visit_symbol_definition = emit_symbol
+    visit_assert_size_stride = asserts.emit_assert_size_stride
+    visit_assert_alignment = asserts.emit_assert_alignment
+    visit_assert_scalar = asserts.emit_assert_scalar
+    visit_assert_not_nan = asserts.emit_assert_not_nan
+    visit_conditional = blocks.emit_conditional
+    visit_while_loop = blocks.emit_while_loop
+    visit_subgraph_call = blocks.emit_subgraph_call
+
+    def visit_free(self, line: FreeLine) -> None:
+        """Append ``free``, the last use of a value."""
+        self.nodes.call(functions.free, (self.values[line.buffer].node,))
+
+    def visit_multi_output(self, line: MultiOutputLine) -> None:
+        """Append ``operator.getitem``, one for each step into nested tuples."""
+        source = self.values[line.source]
+        node, val = source.node, cast(object, source.node.meta.get("val"))
+        for depth, index in enumerate(line.indices, start=1):
+            name = line.result if depth == len(line.indices) else None
+            val = cast(tuple[object, ...], val)[index] if isinstance(val, tuple) else None
+            node = self.nodes.call(operator.getitem, (node, index), name=name, val=val)
+        self.streams.alias(line.result, line.source)
+        roots = source.roots | {line.result}
+        self.values[line.result] = GraphValue(node, line.type, roots)
+
+    def visit_kernel_definition(self, line: KernelDefinitionLine) -> None:
+        """Append nothing: calls name the kernel."""
+        if line.name in self.facts.kernel_devices:
+            self.check_source(line)
+
+    def visit_multi_kernel(self, line: MultiKernelLine) -> None:
+        """Append nothing: calls go to the choice, or name the multi-kernel."""
+
+    def visit_comment(self, line: CommentLine) -> None:
+        """Append nothing: the remark stays with the node that comes next."""
+
+    def emit_lines(self, lines: Sequence[BodyLine], path: LinePath) -> None:
+        """Append lines; ``path`` is the place of their tuple."""
+        for _, line in self.walk(lines, path):
+            self.nodes.begin(line)
+            self.visit(line)
 
 
 def build_graph(program: Program) -> GraphParts:
@@ -19,8 +95,10 @@ def build_graph(program: Program) -> GraphParts:
         DiagnosticError: the program holds what a graph cannot express; all such places
             are named.
     """
-    context = ProgramContext(ProgramFacts(program), find_gpu_streams(program), emit_lines)
-    graph = GraphContext(context)
+    context = ProgramContext(ProgramFacts(program), *find_gpu_streams(program))
+    graph = LineGraph(context)
+    for _, definition in graph.walk(program.definitions, ("definitions",)):
+        graph.visit(definition)
     for given in program.inputs:
         val = graph.fakes.of(given.type, given.name)
         node = graph.nodes.placeholder(given.name, val)
@@ -33,13 +111,11 @@ def build_graph(program: Program) -> GraphParts:
     for given in program.inputs:
         if isinstance(given.type, ScalarType):
             convert_input(graph, given.name, given.type)
-    visitor = FxLines(graph)
     for symbol in program.symbols:
-        visitor.visit(symbol)
-    graph.streams.begin()
-    emit_lines(graph, program.lines, ("lines",))
-    outputs = tuple([graph.arguments.of(output) for output in program.outputs])
-    graph.streams.end(program.outputs)
+        graph.visit(symbol)
+    with streams_of_call(graph):
+        graph.emit_lines(program.lines, ("lines",))
+        outputs = tuple([fx_argument(graph, output) for output in program.outputs])
     graph.nodes.output(outputs)
     if context.problems:
         raise DiagnosticError(*context.problems)

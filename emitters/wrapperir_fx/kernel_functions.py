@@ -3,12 +3,9 @@
 They are built in a generated Python module, as emitted Python builds them.
 """
 
-# PyTorch's Triton kernels carry no types.
-# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
-
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 from attrs import evolve
@@ -29,6 +26,9 @@ from wrapperir.fx import (
 )
 from wrapperir.ir import KernelDefinitionLine, Language
 
+if TYPE_CHECKING:
+    from wrapperir.kernels.triton_cpu import InterpretedKernel
+
 _ENTRY = "kernels.py"
 _LOCK = threading.RLock()
 # The function and the launcher of each Triton kernel.
@@ -37,22 +37,16 @@ _TRITON: dict[tuple[str, bool], tuple[object, Launcher]] = {}
 _untraced = cast(Callable[[Launcher], object], torch.compiler.disable)
 
 
-class _Kernel(Protocol):
-    arg_names: Sequence[str]
-
-    def __getitem__(self, grid: object) -> Launcher: ...
-
-
-class InterpretedKernel:
+class UntracedKernel:
     """A Triton kernel that runs in the interpreter and is launched like a jitted one.
 
     ``arg_names`` are the kernel's parameters, the only attribute that PyTorch needs to
     launch it.
     """
 
-    def __init__(self, kernel: _Kernel) -> None:
+    def __init__(self, kernel: "InterpretedKernel") -> None:
         """Wrap a kernel that was loaded to be interpreted."""
-        self.arg_names = list(kernel.arg_names)
+        self.arg_names = kernel.arg_names
         self._kernel = kernel
 
     def __getitem__(self, grid: object) -> Launcher:
@@ -93,7 +87,7 @@ def register_kernels(
                 register_kernel(key, definition, launcher)
                 continue
             if interpreted:
-                function = InterpretedKernel(cast(_Kernel, function))
+                function = UntracedKernel(cast("InterpretedKernel", function))
             _TRITON[key, interpreted] = function, launcher
             register_triton_function(function, definition)
 

@@ -1,8 +1,5 @@
 """Memory as nodes: allocations, pools, buffers placed in pools, and views."""
 
-# torch says little of its types.
-# pyright: reportUnknownMemberType=false
-
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TypeAlias
@@ -12,6 +9,7 @@ from attrs import evolve
 from torch.fx import Node
 from torch.fx.node import Argument
 
+from wrapperir.emit.pools import PoolUse
 from wrapperir.emit.support import natural_alignment, unsupported_memory
 from wrapperir.emit.torch_dtypes import torch_device, torch_dtype
 from wrapperir.fx import functions, is_static
@@ -29,11 +27,11 @@ from wrapperir.ir import (
     add,
     divided,
     pool_bytes,
+    quotient,
 )
-from wrapperir_fx.context import GraphContext
-from wrapperir_fx.layouts import extent_of, flat
-from wrapperir_fx.values import Root, Value
-from wrapperir_fx.views import layout_of, view_of
+from wrapperir_fx.context import GraphContext, GraphValue, Root
+from wrapperir_fx.streams import allocating, emit_zero
+from wrapperir_fx.views import extent_of, flat, layout_of, run_of, view_of
 
 COMM_SPACE = "comm"
 """The space of symmetric memory, which all GPUs of a group can read."""
@@ -43,24 +41,38 @@ _SPACES = frozenset({DEFAULT_SPACE, COMM_SPACE})
 def emit_allocate(graph: GraphContext, line: AllocateLine) -> None:
     """Append ``empty_strided``; a workspace is zeroed in each call, or once."""
     kept = line.workspace is ZeroMode.ZERO_PER_PROGRAM
-    with nullcontext() if kept else graph.streams.allocating(line):
+    with nullcontext() if kept else allocating(graph, line):
         value = _allocate(graph, line.result, line.type, _kept if kept else _empty)
         value.roots = frozenset((line.result,))
         graph.values[line.result] = value
     if line.workspace is ZeroMode.ZERO_ON_CALL:
-        graph.streams.zero(line.result)
+        emit_zero(graph, line.result)
 
 
 def emit_allocate_pool(graph: GraphContext, line: AllocatePoolLine) -> None:
     """Append ``empty_strided`` of the pool's bytes."""
     type = pool_bytes(line.type)
-    dtype = graph.pools.dtype(line.result)
+    dtype = _pool_dtype(graph.facts.pool_uses[line.result])
     if dtype is not DType.U8:
         type = flat(evolve(type, dtype=dtype), divided(line.type.size, dtype.itemsize))
-    with graph.streams.allocating(line):
+    with allocating(graph, line):
         value = _allocate(graph, line.result, type, _empty)
         value.type, value.roots = line.type, frozenset((line.result,))
         graph.values[line.result] = value
+
+
+def _pool_dtype(use: PoolUse) -> DType:
+    """Return the commonest dtype in a pool, so that most places are one view.
+
+    It is one whose elements fill all places whole; bytes where blocks use the pool.
+    """
+    for dtype, _ in () if use.is_lent else use.dtypes.most_common():
+        if quotient(use.type.size, dtype.itemsize) is not None and all(
+            layout[1].itemsize >= dtype.itemsize or run_of(layout, dtype.itemsize)
+            for layout in use.layouts
+        ):
+            return dtype
+    return DType.U8
 
 
 def emit_place(graph: GraphContext, line: PlaceLine) -> None:
@@ -79,7 +91,7 @@ def emit_place(graph: GraphContext, line: PlaceLine) -> None:
     value.roots = pool.roots
     graph.values[line.result] = value
     if line.workspace is ZeroMode.ZERO_ON_CALL:
-        graph.streams.zero(line.result)
+        emit_zero(graph, line.result)
 
 
 def emit_view(graph: GraphContext, line: ReuseLine | ReinterpretLine) -> None:
@@ -94,7 +106,7 @@ _Make: TypeAlias = Callable[[GraphContext, str, TensorType, bool], Node]
 """Appends memory of a type for a line's result; the flag gives the node its name."""
 
 
-def _allocate(graph: GraphContext, name: str, type: TensorType, make: _Make) -> Value:
+def _allocate(graph: GraphContext, name: str, type: TensorType, make: _Make) -> GraphValue:
     """Append memory for a type, its offset included, and return the value in it."""
     for message, subject in unsupported_memory(type, _SPACES):
         graph.report(message, subject)
@@ -114,7 +126,7 @@ def _allocate(graph: GraphContext, name: str, type: TensorType, make: _Make) -> 
         root = Root(make(graph, name, layout, False), layout, origin=0)
     else:
         root = Root(make(graph, name, type, True), type, origin=0)
-    value = Value(root.node, root.type, root=root)
+    value = GraphValue(root.node, root.type, root=root)
     return value if root.type is type else view_of(graph, name, value, type)
 
 

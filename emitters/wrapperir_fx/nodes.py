@@ -1,8 +1,5 @@
 """Nodes of one graph, each with its fake value, its line and the line's provenance."""
 
-# FX says little of its types.
-# pyright: reportUnknownMemberType=false, reportPrivateUsage=false
-
 import copyreg
 from collections.abc import Callable
 from typing import NoReturn, TypeAlias

@@ -1,8 +1,5 @@
 """Scalar expressions as nodes, one for each distinct operation."""
 
-# torch says little of its types.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence

@@ -1,9 +1,5 @@
 """Calls of operators as nodes."""
 
-# torch says little of its types.
-# pyright: reportUnknownMemberType=false, reportPrivateUsage=false
-# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
-
 import functools
 import keyword
 from collections.abc import Callable, Mapping
@@ -12,17 +8,65 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 from torch.fx import Node
-from torch.fx.node import Argument
+from torch.fx.node import Argument as FxArgument
 
+from wrapperir.emit.torch_dtypes import torch_device, torch_dtype
 from wrapperir.fx import functions
-from wrapperir.ir import ExternKernelLine, TensorType, TupleType, ValueType, sub
+from wrapperir.ir import (
+    Argument,
+    BufferRef,
+    ComplexLiteral,
+    Device,
+    DType,
+    ExternKernelLine,
+    TensorType,
+    TorchEnum,
+    TupleType,
+    ValueType,
+    sub,
+)
 from wrapperir.operators import (
     UnknownOperatorError,
     find_overload,
     schema_of,
 )
-from wrapperir_fx.context import GraphContext
-from wrapperir_fx.values import Value
+from wrapperir_fx.context import GraphContext, GraphValue
+from wrapperir_fx.streams import launching
+
+
+def fx_argument(graph: GraphContext, argument: Argument) -> FxArgument:
+    """Return an argument of an operator, or an output of a program, as FX takes it."""
+    match argument:
+        case BufferRef():
+            return graph.values[argument.name].node
+        case None | int() | float():
+            return argument
+        case DType():  # before str, of which it is a subclass
+            return torch_dtype(argument)
+        case str():
+            return argument
+        case tuple():
+            return [fx_argument(graph, item) for item in argument]
+        case Device():
+            return torch_device(argument)
+        case TorchEnum():
+            return _torch_enum(graph, argument)
+        case ComplexLiteral(real, imaginary):
+            return graph.numbers.complex(real, imaginary)
+        case _:
+            return graph.numbers.value(argument)
+
+
+def _torch_enum(graph: GraphContext, value: TorchEnum) -> FxArgument:
+    found: object = getattr(torch, value.name, None)
+    if value.kind == "layout" and isinstance(found, torch.layout):
+        return found
+    if value.kind == "memory_format" and isinstance(found, torch.memory_format):
+        return found
+    name = value.name[:80]
+    graph.report(f"torch has no {value.kind[:80]!a} named {name!a}", name)
+    return None
+
 
 _KEYWORDS = frozenset(keyword.kwlist)
 _find_overload = functools.lru_cache(maxsize=1024)(find_overload)
@@ -31,7 +75,7 @@ _find_overload = functools.lru_cache(maxsize=1024)(find_overload)
 def emit_extern_kernel(graph: GraphContext, line: ExternKernelLine) -> None:
     """Append a call of an operator on the line's stream."""
     target, args, keywords = _call(graph, line)
-    with graph.streams.launching(line):
+    with launching(graph, line):
         if line.result is None or line.type is None:
             val = _look_of_written(target, args, keywords)
             graph.nodes.call(target, args, keywords, val=val)
@@ -40,15 +84,15 @@ def emit_extern_kernel(graph: GraphContext, line: ExternKernelLine) -> None:
         node = graph.nodes.call(target, args, keywords, name=line.result, val=val)
     shared = [graph.values[source].roots for source in line.aliases]
     roots = frozenset((line.result,)).union(*shared)
-    graph.values[line.result] = Value(node, line.type, roots)
+    graph.values[line.result] = GraphValue(node, line.type, roots)
 
 
 def _call(
     graph: GraphContext, line: ExternKernelLine
-) -> tuple[Callable[..., object], tuple[Argument, ...], dict[str, Argument]]:
+) -> tuple[Callable[..., object], tuple[FxArgument, ...], dict[str, FxArgument]]:
     """Return the target of a call, its arguments and its keywords."""
-    args = [graph.arguments.of(argument) for argument in line.arguments]
-    keywords = {key: graph.arguments.of(value) for key, value in line.keywords}
+    args = [fx_argument(graph, argument) for argument in line.arguments]
+    keywords = {key: fx_argument(graph, value) for key, value in line.keywords}
     try:
         operator = _find_overload(line.operator)
     except UnknownOperatorError:
@@ -81,7 +125,7 @@ def _look_of_result(
 
 
 def _look_of_written(
-    operator: object, args: tuple[Argument, ...], keywords: Mapping[str, Argument]
+    operator: object, args: tuple[FxArgument, ...], keywords: Mapping[str, FxArgument]
 ) -> object:
     """Return what a call looks like that returns the tensors it wrote, if it does."""
     if not isinstance(operator, OpOverload):

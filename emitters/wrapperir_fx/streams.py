@@ -7,14 +7,12 @@ the whole call.  On other devices than GPUs, work runs in the order in which it 
 submitted: streams have names and do nothing.
 """
 
-from collections.abc import Callable, Generator, Iterable
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Generator, Iterable
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
-from attrs import frozen
 from torch.fx import Node
 
-from wrapperir.emit.context import ProgramFacts
 from wrapperir.emit.stream_actions import (
     RecordUse,
     StreamPlanner,
@@ -27,7 +25,6 @@ from wrapperir.fx import stream_functions
 from wrapperir.ir import (
     AllocateLine,
     AllocatePoolLine,
-    Argument,
     Device,
     EventType,
     ExternKernelLine,
@@ -39,26 +36,18 @@ from wrapperir.ir import (
 )
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.mentions import buffers_in
-from wrapperir_fx.nodes import GraphNodes
-from wrapperir_fx.values import Value
+from wrapperir_fx.context import GraphContext, GraphValue
 
 _ZERO = torch.ops.aten.zero_.default
+_UNCHANGED = nullcontext()
 
 
-@frozen
-class GpuStreams:
-    """The streams of GPUs that a program uses, and the GPU that is current meanwhile.
+def find_gpu_streams(program: Program) -> tuple[StreamUses, int | None]:
+    """Return the uses of side streams, and the GPU to make current during a call.
 
-    ``current`` is ``None`` where any GPU may be current: no kernel is launched on a GPU,
-    or only on one without an index.
+    That is ``None`` where any GPU may be current: no kernel is launched on a GPU, or only
+    on one without an index.
     """
-
-    uses: StreamUses
-    current: int | None
-
-
-def find_gpu_streams(program: Program) -> GpuStreams:
-    """Return the streams of GPUs that a program uses."""
     current: int | None = None
     unnamed = side = False
     for line in walk_lines(program.lines):
@@ -72,148 +61,133 @@ def find_gpu_streams(program: Program) -> GpuStreams:
     if unnamed and side:  # whose streams are those of the first GPU
         current = 0
     # Without side streams, nobody asks for the uses, which take time to find.
-    return GpuStreams(stream_uses(program) if side else StreamUses(), current)
+    return stream_uses(program) if side else StreamUses(), current
 
 
 def _on_gpu(device: Device) -> bool:
     return device.kind == "cuda"
 
 
-class Streams:
-    """Appends what streams need to one graph; nearly nothing without side streams."""
-
-    def __init__(
-        self,
-        nodes: GraphNodes,
-        values: dict[str, Value],
-        facts: ProgramFacts,
-        found: GpuStreams,
-        report: Callable[[str, str | None], None],
-    ) -> None:
-        """Begin without side streams, as nested graphs do."""
-        self._graph_nodes = nodes
-        self._values = values
-        self._facts = facts
-        self._found = found
-        self._report = report
-        self._planner = StreamPlanner(facts, StreamUses())
-        self._nodes: dict[tuple[Device, int], Node] = {}
-        self._entered: Node | None = None
-
-    def begin(self) -> None:
-        """Append what a call does before its lines."""
-        self._planner = StreamPlanner(self._facts, self._found.uses)
-        if self._found.current is not None:
-            current = Stream(Device("cuda", self._found.current))
-            self._entered = self._enter(self._gpu(current))
-        self._act(self._planner.fork())
-
-    def end(self, outputs: tuple[Argument, ...]) -> None:
-        """Append what a call does after its lines."""
-        self.use_on_stream_0(buffers_in(outputs))
-        self._act(self._planner.join())
-        if self._entered is not None:
-            self._exit(self._entered)
-
-    def wait_for_all(self) -> None:
-        """Append that the host, which is about to read, waits for all streams."""
-        self._act(self._planner.join())
-        self._act(self._planner.fork())
-
-    def zero(self, name: str) -> None:
-        """Append the zeroing of a workspace, on stream 0."""
-        self._act(self._planner.join())
-        self._graph_nodes.call(_ZERO, (self._values[name].node,))
-        self.use_on_stream_0((name,))
-        self._act(self._planner.fork())
-
-    def alias(self, name: str, source: str) -> None:
-        """Let a name stand for the memory of another."""
-        self._planner.alias(name, source)
-
-    @contextmanager
-    def allocating(self, line: AllocateLine | AllocatePoolLine) -> Generator[None]:
-        """Put what is appended meanwhile on the home stream of an allocation."""
-        if not self._planner.side:
-            yield
-            return
-        home = self._planner.allocate(line)
-        with self._on(self._gpu(home) if home is not None and home.number else None):
-            yield
-        self._act(self._planner.after_allocation(line))
-
-    def launching(
-        self, line: KernelCallLine | ExternKernelLine
-    ) -> AbstractContextManager[None]:
-        """Put what is appended meanwhile on the line's stream."""
-        if _on_gpu(line.device):
-            return self._launching(line)
-        named = self._stream(line.device, line.stream) if line.stream else None
-        return self._on(named)
-
-    @contextmanager
-    def _launching(self, line: KernelCallLine | ExternKernelLine) -> Generator[None]:
-        stream = Stream(line.device, line.stream)
-        index = line.device.index  # of a GPU that may not be the current one
-        elsewhere = index not in (None, self._found.current)
-        enters = stream.number or (elsewhere and isinstance(line, KernelCallLine))
-        with self._on(self._gpu(stream) if enters else None):
-            yield
-        self._act(self._planner.after_launch(line))
-
-    def record(self, line: RecordEventLine) -> None:
-        """Append ``record_event``."""
-        args = (self._stream(line.device, line.stream),)
-        target = stream_functions.record_event
-        node = self._graph_nodes.call(target, args, name=line.result)
-        self._values[line.result] = Value(node, EventType(line.device))
-
-    def wait(self, line: WaitEventLine) -> None:
-        """Append ``wait_event``."""
-        args = (self._stream(line.device, line.stream), self._values[line.event].node)
-        self._graph_nodes.call(stream_functions.wait_event, args)
-
-    def use_on_stream_0(self, names: Iterable[str]) -> None:
-        """Tell the allocator of memory that stream 0 uses, for blocks or the caller."""
-        self._act(self._planner.use_on_main(names))
-
-    def _act(self, actions: Iterable[WaitStream | RecordUse]) -> None:
-        for action in actions:
-            stream = self._gpu(action.stream)
-            if isinstance(action, WaitStream):
-                args = (stream, self._gpu(action.other))
-                self._graph_nodes.call(stream_functions.wait_stream, args)
-            else:
-                args = (self._values[action.name].node, stream)
-                self._graph_nodes.call(stream_functions.record_stream, args)
-
-    @contextmanager
-    def _on(self, stream: Node | None) -> Generator[None]:
-        entered = None if stream is None else self._enter(stream)
+@contextmanager
+def streams_of_call(graph: GraphContext) -> Generator[None]:
+    """Append the actions of a call on streams before and after what is appended."""
+    graph.streams = StreamPlanner(graph.facts, graph.context.stream_uses)
+    current = graph.context.current_gpu
+    gpu = None if current is None else _stream_node(graph, Device("cuda", current), 0)
+    with _entered(graph, gpu):
+        _emit_actions(graph, graph.streams.fork())
         yield
-        if entered is not None:
-            self._exit(entered)
+        use_on_stream_0(graph, buffers_in(graph.facts.program.outputs))
+        _emit_actions(graph, graph.streams.join())
 
-    def _enter(self, stream: Node) -> Node:
-        return self._graph_nodes.call(stream_functions.enter_stream, (stream,))
 
-    def _exit(self, entered: Node) -> None:
-        self._graph_nodes.call(stream_functions.exit_stream, (entered,))
+def wait_for_all(graph: GraphContext) -> None:
+    """Append that the host, which is about to read, waits for all streams."""
+    _emit_actions(graph, graph.streams.join())
+    _emit_actions(graph, graph.streams.fork())
 
-    def _gpu(self, stream: Stream) -> Node:
-        return self._stream(stream.device, stream.number)
 
-    def _stream(self, device: Device, number: int) -> Node:
-        kind = device.kind
-        if number and kind not in ("cpu", "cuda"):
-            self._report(f"{device} has no stream {number}", "stream")
-        if kind == "cuda" and device.index is None:
-            device = Device(kind, 0)
-        node = self._nodes.get((device, number))
-        if node is None:
-            place = kind if device.index is None else f"{kind}_{device.index}"
-            args = (torch_device(device), number)
-            name = f"{place}_stream_{number}"
-            node = self._graph_nodes.call(stream_functions.stream, args, name=name)
-            self._nodes[device, number] = node
-        return node
+def emit_zero(graph: GraphContext, name: str) -> None:
+    """Append the zeroing of a workspace, on stream 0."""
+    _emit_actions(graph, graph.streams.join())
+    graph.nodes.call(_ZERO, (graph.values[name].node,))
+    use_on_stream_0(graph, (name,))
+    _emit_actions(graph, graph.streams.fork())
+
+
+def allocating(
+    graph: GraphContext, line: AllocateLine | AllocatePoolLine
+) -> AbstractContextManager[None]:
+    """Put what is appended meanwhile on the home stream of an allocation."""
+    return _allocating(graph, line) if graph.streams.side else _UNCHANGED
+
+
+@contextmanager
+def _allocating(
+    graph: GraphContext, line: AllocateLine | AllocatePoolLine
+) -> Generator[None]:
+    home = graph.streams.allocate(line)
+    with _entered(graph, _gpu_node(graph, home) if home and home.number else None):
+        yield
+    _emit_actions(graph, graph.streams.after_allocation(line))
+
+
+def launching(
+    graph: GraphContext, line: KernelCallLine | ExternKernelLine
+) -> AbstractContextManager[None]:
+    """Put what is appended meanwhile on the line's stream."""
+    gpu = _on_gpu(line.device)
+    return _launching(graph, line) if gpu or line.stream else _UNCHANGED
+
+
+@contextmanager
+def _launching(
+    graph: GraphContext, line: KernelCallLine | ExternKernelLine
+) -> Generator[None]:
+    device, number = line.device, line.stream
+    # A GPU that may not be the current one.
+    elsewhere = _on_gpu(device) and device.index not in (None, graph.context.current_gpu)
+    enters = number or (elsewhere and isinstance(line, KernelCallLine))
+    with _entered(graph, _stream_node(graph, device, number) if enters else None):
+        yield
+    _emit_actions(graph, graph.streams.after_launch(line))
+
+
+def emit_record_event(graph: GraphContext, line: RecordEventLine) -> None:
+    """Append ``record_event``."""
+    args = (_stream_node(graph, line.device, line.stream),)
+    node = graph.nodes.call(stream_functions.record_event, args, name=line.result)
+    graph.values[line.result] = GraphValue(node, EventType(line.device))
+
+
+def emit_wait_event(graph: GraphContext, line: WaitEventLine) -> None:
+    """Append ``wait_event``."""
+    stream = _stream_node(graph, line.device, line.stream)
+    args = (stream, graph.values[line.event].node)
+    graph.nodes.call(stream_functions.wait_event, args)
+
+
+def use_on_stream_0(graph: GraphContext, names: Iterable[str]) -> None:
+    """Tell the allocator of memory that stream 0 uses, for blocks or the caller."""
+    _emit_actions(graph, graph.streams.use_on_main(names))
+
+
+def _emit_actions(graph: GraphContext, actions: Iterable[WaitStream | RecordUse]) -> None:
+    for action in actions:
+        stream = _gpu_node(graph, action.stream)
+        if isinstance(action, WaitStream):
+            args = (stream, _gpu_node(graph, action.other))
+            graph.nodes.call(stream_functions.wait_stream, args)
+        else:
+            args = (graph.values[action.name].node, stream)
+            graph.nodes.call(stream_functions.record_stream, args)
+
+
+@contextmanager
+def _entered(graph: GraphContext, stream: Node | None) -> Generator[None]:
+    if stream is None:
+        yield
+        return
+    entered = graph.nodes.call(stream_functions.enter_stream, (stream,))
+    yield
+    graph.nodes.call(stream_functions.exit_stream, (entered,))
+
+
+def _gpu_node(graph: GraphContext, stream: Stream) -> Node:
+    return _stream_node(graph, stream.device, stream.number)
+
+
+def _stream_node(graph: GraphContext, device: Device, number: int) -> Node:
+    kind = device.kind
+    if number and kind not in ("cpu", "cuda"):
+        graph.report(f"{device} has no stream {number}", "stream")
+    if kind == "cuda" and device.index is None:
+        device = Device(kind, 0)
+    node = graph.stream_nodes.get((device, number))
+    if node is None:
+        place = kind if device.index is None else f"{kind}_{device.index}"
+        args = (torch_device(device), number)
+        name = f"{place}_stream_{number}"
+        node = graph.nodes.call(stream_functions.stream, args, name=name)
+        graph.stream_nodes[device, number] = node
+    return node

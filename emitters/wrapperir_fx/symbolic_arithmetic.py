@@ -1,9 +1,5 @@
 """Operators of expressions, applied to numbers and to PyTorch's symbolic numbers."""
 
-# torch says little of its types.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
-
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence

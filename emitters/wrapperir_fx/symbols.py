@@ -1,8 +1,5 @@
 """Definitions of symbols as nodes."""
 
-# torch says little of its types.
-# pyright: reportUnknownMemberType=false
-
 from collections.abc import Callable, Mapping
 
 import torch
@@ -27,6 +24,7 @@ from wrapperir.ir import (
 from wrapperir_fx.context import GraphContext
 from wrapperir_fx.nodes import Number
 from wrapperir_fx.number_nodes import CONVERSIONS
+from wrapperir_fx.streams import wait_for_all
 
 _aten = torch.ops.aten
 
@@ -65,7 +63,7 @@ def _source(
             target = _aten.sym_storage_offset.default
             args = (graph.values[buffer].node,)
         case ItemOf(buffer):
-            graph.streams.wait_for_all()
+            wait_for_all(graph)
             kind = _kind(graph.values[buffer].type)
             target, args = _aten.item.default, (graph.values[buffer].node,)
         case ValueOf(scalar):

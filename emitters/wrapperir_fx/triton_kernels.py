@@ -6,10 +6,6 @@ or none.  So each kernel of ours has an index made from its definition, the same
 process, and a reset leaves the kernels that graphs were bound to.
 """
 
-# torch says little of its types.
-# pyright: reportUnknownMemberType=false, reportPrivateUsage=false
-# pyright: reportUnknownArgumentType=false
-
 import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any, cast

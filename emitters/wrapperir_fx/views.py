@@ -5,18 +5,16 @@ where no view but the first one of the root is ``as_strided``.  So no view is ma
 another one, except that a change of the element type comes last.
 """
 
-# torch says little of its types.
-# pyright: reportUnknownMemberType=false
-
 import operator
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from attrs import evolve
+from attrs import evolve, frozen
 from torch.fx import Node
 from torch.fx.node import Argument
 
+from wrapperir.emit.pools import Layout, layout_at
 from wrapperir.emit.torch_dtypes import torch_dtype
 from wrapperir.ir import (
     DType,
@@ -25,22 +23,69 @@ from wrapperir.ir import (
     add,
     contiguous_stride,
     divided,
+    maximum,
     mul,
     product,
+    quotient,
     storage_extent,
     sub,
 )
-from wrapperir_fx.context import GraphContext
-from wrapperir_fx.layouts import extent_of, flat, run_of
+from wrapperir_fx.context import GraphContext, GraphValue, Root
 from wrapperir_fx.symbolic_arithmetic import SymbolicNumber
-from wrapperir_fx.values import Root, Value
+
+
+def extent_of(type: TensorType) -> Expr:
+    """Return the elements of a tensor's storage, also where symbols make a size zero."""
+    extent = storage_extent(type)
+    if not isinstance(extent, int) and type.stride != (1,):
+        extent = maximum(extent, 0)
+    return add(type.offset, extent)
+
+
+def flat(type: TensorType, count: Expr) -> TensorType:
+    """Return the type of ``count`` elements of ``type`` in a list without gaps."""
+    return evolve(type, size=(count,), stride=(1,), offset=0)
+
+
+@frozen
+class Run:
+    """Consecutive elements of a root that contain a tensor of another element type."""
+
+    begin: Expr
+    count: Expr
+    skipped: int = 0
+    """Elements of the tensor's type before its first one."""
+    spare: bool = False
+    """Whether the run has bytes that are not the tensor's."""
+
+
+def run_of(layout: Layout, itemsize: int) -> Run | None:
+    """Return the elements of ``itemsize`` bytes that hold a row-major tensor, if any do."""
+    begin, dtype, shape, stride = layout
+    if stride != contiguous_stride(shape):
+        return None
+    own = mul(product(shape), dtype.itemsize)
+    first, count = quotient(begin, itemsize), quotient(own, itemsize)
+    if first is not None and count is not None:
+        return Run(first, count)
+    if not isinstance(own, int):
+        return None
+    if first is not None:
+        return Run(first, -(-own // itemsize), 0, spare=True)
+    if not isinstance(begin, int):
+        return None
+    first, before = divmod(begin, itemsize)
+    skipped, rest = divmod(before, dtype.itemsize)
+    count = -(-(before + own) // itemsize)
+    return None if rest else Run(first, count, skipped, spare=True)
+
 
 _aten = torch.ops.aten
 
 
 def view_of(
-    graph: GraphContext, name: str, source: Value, type: TensorType, place: Expr = 0
-) -> Value:
+    graph: GraphContext, name: str, source: GraphValue, type: TensorType, place: Expr = 0
+) -> GraphValue:
     """Append a view that begins ``place`` bytes after ``source``.
 
     The offset of ``type``, and of views of the view, count from there.
@@ -51,7 +96,7 @@ def view_of(
     begin = add(source.begin, place)
     first = add(divided(begin, type.dtype.itemsize), type.offset)
     node = _view(graph, name, root, type, first, begin)
-    return Value(node, type, root=root, begin=begin)
+    return GraphValue(node, type, root=root, begin=begin)
 
 
 def layout_of(graph: GraphContext, type: TensorType) -> tuple[Argument, Argument]:
@@ -80,19 +125,19 @@ def _view(
         same = (type.size, type.stride, first) == (old.size, old.stride, old.offset)
         node = root.node if same else _elements(graph, None, root, layout, first)
         return _seen_as(graph, name, node, type)
-    byte = add(begin, mul(type.offset, type.dtype.itemsize))
-    resized = _resized(graph, name, root, type, byte)
+    resized = _resized(graph, name, root, type, begin)
     if resized is not None:
         return resized
     return _view(graph, name, _retyped(graph, root, type.dtype), type, first, begin)
 
 
 def _resized(
-    graph: GraphContext, name: str | None, root: Root, type: TensorType, byte: Expr
+    graph: GraphContext, name: str | None, root: Root, type: TensorType, begin: Expr
 ) -> Node | None:
-    """Append a view that begins at a byte and has elements of another size."""
+    """Append a view with elements of another size, whose storage begins at a byte."""
     size, itemsize = root.type.dtype.itemsize, type.dtype.itemsize
-    run = run_of(type, byte, size)
+    at = layout_at(begin, type)
+    run = run_of(at, size)
     wider = itemsize // size
     rank = len(type.size)
     if run is not None:
@@ -118,7 +163,7 @@ def _resized(
     if wider > 1:
         strides = [mul(stride, wider) for stride in type.stride]
         layout = evolve(root.type, size=(*type.size, wider), stride=(*strides, 1))
-        node = _elements(graph, None, root, layout, divided(byte, size))
+        node = _elements(graph, None, root, layout, divided(at[0], size))
         seen = evolve(type, size=(*type.size, 1), stride=(*type.stride, 1))
         node = _seen_as(graph, None, node, seen)
         return _viewed(graph, _aten.squeeze.dim, name, (node, -1), type)

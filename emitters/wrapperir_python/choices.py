@@ -18,12 +18,12 @@ from wrapperir.emit.runnable_kernels import (
     ComputedAt,
     NearestAt,
     Runnable,
+    choice_reason,
     kernel_digest,
     updated_arguments,
 )
 from wrapperir.ir import (
     BenchmarkChoice,
-    ComputedChoice,
     Expr,
     ExprOp,
     ForcedChoice,
@@ -117,7 +117,7 @@ def _define_nearest(
         for hint in hints
     ]
     rule = fragment("kernel_choices.nearest([{}])", joined(", ", table))
-    return _define_by_shape(context, line, runnable, rule, "the nearest hint")
+    return _define_by_shape(context, line, runnable, rule)
 
 
 def _define_computed(
@@ -131,10 +131,7 @@ def _define_computed(
     writer.emit_line("def {}({}):", rule, joined(", ", names))
     with writer.indented():
         _emit_tree(context, writer, index)
-    assert isinstance(line.selection, ComputedChoice)
-    device = line.selection.device
-    reason = f"computed from times on {device}" if device else "computed"
-    return _define_by_shape(context, line, runnable, rule, reason)
+    return _define_by_shape(context, line, runnable, rule)
 
 
 def _emit_tree(context: PythonContext, writer: SourceWriter, tree: Expr) -> None:
@@ -163,11 +160,7 @@ def _count(tree: Expr) -> int:
 
 
 def _define_by_shape(
-    context: PythonContext,
-    line: MultiKernelLine,
-    runnable: Runnable,
-    rule: Fragment,
-    reason: str,
+    context: PythonContext, line: MultiKernelLine, runnable: Runnable, rule: Fragment
 ) -> Fragment:
     module = context.module
     writer = _begin(module)
@@ -183,7 +176,7 @@ def _define_by_shape(
                 writer.emit_line("{}: {},", format_int(number), choice)
         writer.emit_line("}},")
         writer.emit_line("{},", rule)
-        writer.emit_line("{},", format_string(reason))
+        writer.emit_line("{},", format_string(choice_reason(line)))
     writer.emit_line(")")
     return table
 

@@ -9,7 +9,7 @@ from wrapperir.diagnostics import LinePath
 from wrapperir.emit import Fragment, SourceWriter, fragment, joined
 from wrapperir.emit.context import Emission, ProgramFacts
 from wrapperir.emit.number_kinds import kind_of
-from wrapperir.emit.pools import PoolTensors, pool_uses
+from wrapperir.emit.pools import PoolTensors
 from wrapperir.emit.python.expressions import ExpressionFormatter, format_converted
 from wrapperir.emit.python.literals import format_int
 from wrapperir.emit.python.module_text import ModuleText
@@ -69,7 +69,6 @@ class PythonContext(Emission, ABC):
         )
         self.streams = StreamPlanner(facts, stream_uses(facts.program))
         self.pools = PoolTensors()
-        self.pool_uses = pool_uses(facts.program)
         self.defined_symbols: set[str] = set()
         self.owned: set[str] = set()
         self.unrecorded: set[str] = set()

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Self, cast
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import (
     Artifact,
     Emitter,
@@ -22,8 +22,6 @@ from wrapperir.emit.runnable_kernels import candidates
 from wrapperir.ir import (
     SCHEMA_VERSION,
     KernelCallLine,
-    KernelDefinitionLine,
-    Language,
     MultiKernelLine,
     Program,
 )
@@ -95,7 +93,7 @@ class PythonEmitter(Emitter):
             emit_layout_checks(lines, program)
         lines.emit_lines(program.lines, ("lines",))
         lines.emit_end(program)
-        interpreted = _is_interpreted(facts, lines)
+        interpreted = "cpu" in facts.triton_devices
         if lines.problems:
             raise DiagnosticError(*lines.problems)
         remarks = [
@@ -213,17 +211,3 @@ def _emit_bind_constants(
         writer.emit_line("global {}", joined(", ", names))
         for name, constant in zip(names, program.constants, strict=True):
             writer.emit_line("{} = constants[{}]", name, format_string(constant.key))
-
-
-def _is_interpreted(facts: ProgramFacts, lines: PythonLines) -> bool:
-    """Say whether the Triton kernels run on the CPU; not where some run elsewhere."""
-    kinds: set[str] = set()
-    for name, devices in facts.kernel_devices.items():
-        definition = facts.definitions[name]
-        assert isinstance(definition, KernelDefinitionLine)
-        if definition.language is Language.TRITON:
-            kinds |= devices
-    if "cpu" in kinds and len(kinds) > 1:
-        message = "Triton kernels run on the CPU and elsewhere in one program"
-        lines.problems.append(Diagnostic(Code.UNSUPPORTED_FEATURE, message))
-    return "cpu" in kinds

@@ -8,7 +8,6 @@ from wrapperir.ir import (
     Expr,
     KernelCallLine,
     KernelDefinitionLine,
-    Language,
     MultiKernelLine,
     ScalarParameter,
     runtime_parameters,
@@ -30,9 +29,7 @@ def find_callee(context: PythonContext, line: KernelCallLine) -> Callee:
 def _make_callee(context: PythonContext, line: KernelCallLine) -> Callee:
     runnable = context.facts.runnable(line)
     for candidate in runnable.kernels.values():
-        language = candidate.kernel.language
-        if language is Language.CPP and line.device.kind != "cpu":
-            context.report(f"a C++ kernel does not run on {line.device}", str(line.device))
+        context.check_kernel(candidate.kernel, line.device)
     definition = context.facts.definitions[line.kernel]
     if isinstance(definition, MultiKernelLine) and len(runnable.kernels) > 1:
         function = format_choice(context, definition, runnable)

@@ -108,8 +108,7 @@ class PythonLines(PythonContext, LineVisitor[None]):
         elif line.language is Language.CPP:
             emit_cpp_kernel(self.module, line)
         elif line.language is Language.TRITON:
-            if any("\ud800" <= character <= "\udfff" for character in line.source):
-                self.report("the source of a kernel is not Unicode text", line.name)
+            self.check_source(line)
             emit_triton_kernel(self.module, line)
 
     def visit_multi_kernel(self, line: MultiKernelLine) -> None:

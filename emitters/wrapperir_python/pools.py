@@ -21,7 +21,7 @@ from wrapperir_python.context import PythonContext
 def emit_pool(context: PythonContext, line: AllocatePoolLine) -> None:
     """Append ``pool0 = empty_strided_cpu((512,), (1,), float32)``."""
     tensor = context.values[line.result]
-    type = context.pool_uses[line.result].tensor_type()
+    type = context.facts.pool_uses[line.result].tensor_type()
     context.writer.emit_line("{} = {}", tensor, context.format_allocation(type))
     context.pools.allocate(line.result, PoolTensor(tensor, type, line.type.size))
 

@@ -33,8 +33,7 @@ from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.tuning import kernel_choices
 from wrapperir.verify import verify
 from wrapperir_fx.choosing import Decision
-from wrapperir_fx.graph_module import SavedKernels, build_graph_module
-from wrapperir_fx.saved_graphs import KERNELS
+from wrapperir_fx.graph_module import KERNELS, SavedKernels, build_graph_module
 
 NAMES = ("zeroth", "first", "second")
 CPP = """\

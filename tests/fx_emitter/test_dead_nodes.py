@@ -7,9 +7,8 @@ import torch
 from tests.fx_emitter.running import built, parsed
 from wrapperir.emit import Value
 from wrapperir.fx import functions
-from wrapperir_fx.dead_nodes import erase_dead_nodes
 from wrapperir_fx.emitter import FxEmitter
-from wrapperir_fx.load import boxed
+from wrapperir_fx.load import boxed, erase_dead_nodes
 
 REUSED = """
 program @main(%x: f32[s0, 4], %w: f32[4, 4]) {

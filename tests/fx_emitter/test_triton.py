@@ -51,12 +51,12 @@ from wrapperir.testing.kernels import KernelKind, descriptor_kernel, library_ker
 from wrapperir.text import format_program, parse_program
 from wrapperir_fx.graph_builder import build_graph
 from wrapperir_fx.graph_module import (
+    KERNELS,
     SavedKernels,
     assemble,
     bind_kernels,
     build_graph_module,
 )
-from wrapperir_fx.saved_graphs import KERNELS
 from wrapperir_fx.triton_kernels import triton_calls
 
 ADD = library_kernel(KernelKind.ADD, Language.TRITON)

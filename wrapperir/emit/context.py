@@ -9,12 +9,15 @@ from attrs import frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, LinePath
 from wrapperir.emit.number_kinds import NumberKinds
+from wrapperir.emit.pools import PoolUse, pool_uses
 from wrapperir.emit.runnable_kernels import Runnable, runnable_kernels, value_types
 from wrapperir.ir import (
     AnyLine,
     DefinitionLine,
     Device,
     KernelCallLine,
+    KernelDefinitionLine,
+    Language,
     MultiKernelLine,
     Program,
     Provenance,
@@ -72,6 +75,23 @@ class ProgramFacts:
             for candidate in found.kernels.values():
                 kinds.setdefault(candidate.kernel.name, set()).add(line.device.kind)
         return {name: frozenset(kinds) for name, kinds in kinds.items()}
+
+    @cached_property
+    def triton_devices(self) -> frozenset[str]:
+        """The kinds of device that Triton kernels may be called on."""
+        return frozenset[str]().union(
+            *(
+                self.kernel_devices.get(line.name, ())
+                for line in self.program.definitions
+                if isinstance(line, KernelDefinitionLine)
+                and line.language is Language.TRITON
+            )
+        )
+
+    @cached_property
+    def pool_uses(self) -> Mapping[str, PoolUse]:
+        """The use of each allocated pool."""
+        return pool_uses(self.program)
 
     @cached_property
     def first_gpu(self) -> Device | None:
@@ -201,6 +221,20 @@ class Emission:
             return ""
         self._remarked = origin
         return format_provenance(origin)
+
+    def check_kernel(self, kernel: KernelDefinitionLine, device: Device) -> None:
+        """Refuse the current line if a kernel that it calls cannot run on a device."""
+        if kernel.language is Language.CPP and device.kind != "cpu":
+            self.report(f"a C++ kernel does not run on {device}", str(device))
+        if kernel.language is Language.TRITON and {"cpu"} < self.facts.triton_devices:
+            self.report("Triton kernels run on the CPU and elsewhere in one program")
+
+    def check_source(self, kernel: KernelDefinitionLine) -> None:
+        """Refuse the current line if the source of a kernel cannot be a file."""
+        try:
+            kernel.source.encode()
+        except UnicodeEncodeError:  # it has surrogates
+            self.report("the source of a kernel is not Unicode text", kernel.name)
 
     def report(self, message: str, subject: str | None = None) -> None:
         """Refuse the current line: it needs something that the emitter lacks."""

@@ -39,11 +39,15 @@ def layout_at(begin: Expr, type: TensorType) -> Layout:
 
 @define
 class PoolUse:
-    """The buffers placed in an allocated pool, and in the pools that are placed in it."""
+    """The buffers placed in an allocated pool, and in the pools that are placed in it.
+
+    A pool that ``is_lent`` is an operand of a line with blocks.
+    """
 
     type: PoolType
     dtypes: Counter[DType] = field(factory=Counter[DType])
     layouts: set[Layout] = field(factory=set[Layout])
+    is_lent: bool = False
 
     def tensor_type(self) -> TensorType:
         """Return the type of a tensor for the pool that needs the fewest views.
@@ -90,6 +94,7 @@ def pool_uses(program: Program) -> Mapping[str, PoolUse]:
             ):
                 if isinstance(parameter.type, PoolType) and isinstance(operand, BufferRef):
                     places[parameter.name] = places[operand.name]
+                    places[operand.name][0].is_lent = True
     return uses
 
 

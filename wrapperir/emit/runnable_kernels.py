@@ -185,6 +185,13 @@ def runnable_kernels(
     return Runnable(dispatch, {number: found[number] for number in sorted(numbers)})
 
 
+def choice_reason(line: MultiKernelLine) -> str:
+    """Return the reason that the log of choices gives for one by sizes or numbers."""
+    if isinstance(line.selection, ComputedChoice) and line.selection.device:
+        return f"computed from times on {line.selection.device}"
+    return "the nearest hint" if isinstance(line.selection, NearestChoice) else "computed"
+
+
 def taken_arguments(runnable: Runnable, count: int) -> frozenset[int]:
     """Return the positions of a call's ``count`` arguments that a kernel of it may take."""
     taken: set[int] = set()

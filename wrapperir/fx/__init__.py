@@ -24,6 +24,7 @@ from wrapperir.fx.kernel_keys import (
 )
 from wrapperir.fx.kernel_registry import (
     Launcher,
+    MultiKernelRunner,
     Number,
     opaque_launcher,
     register_kernel,
@@ -46,6 +47,7 @@ __all__ = [
     "KeptWorkspace",
     "Launcher",
     "MultiKernelDefinition",
+    "MultiKernelRunner",
     "Number",
     "argument_order",
     "assert_alignment",

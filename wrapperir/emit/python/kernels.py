@@ -205,11 +205,12 @@ def _format_grid(
         p.name: kind_of(p.dtype) for p in line.parameters if isinstance(p, ScalarParameter)
     }
     expressions = ExpressionFormatter(names, module.need, NumberKinds(kinds))
-    grid = [_folded(substitute(extent, numbers)) for extent in line.grid or (1,)]
+    grid = [folded(substitute(extent, numbers)) for extent in line.grid or (1,)]
     return format_tuple([expressions.format_index(extent) for extent in grid])
 
 
-def _folded(expr: Expr) -> Expr:
+def folded(expr: Expr) -> Expr:
+    """Return an extent of a launch grid as a number where it has no symbols."""
     try:
         return evaluate_int(expr, {})
     except EvaluationError:
