@@ -1,6 +1,9 @@
-"""Arguments of operator calls in Python."""
+"""Arguments of operator calls, allocations and views in Python."""
 
 from collections.abc import Mapping
+from typing import LiteralString
+
+from attrs import evolve
 
 from wrapperir.diagnostics import Code
 from wrapperir.emit import Fragment, fragment, joined
@@ -12,7 +15,21 @@ from wrapperir.emit.python.literals import (
     format_string,
 )
 from wrapperir.emit.python.module_text import ModuleText
-from wrapperir.ir import Argument, BufferRef, ComplexLiteral, Device, DType, TorchEnum
+from wrapperir.emit.support import natural_alignment
+from wrapperir.ir import (
+    Argument,
+    BufferRef,
+    ComplexLiteral,
+    Device,
+    DType,
+    Expr,
+    TensorType,
+    TorchEnum,
+    add,
+    mul,
+    storage_extent,
+    sub,
+)
 
 _ENUMS: Mapping[str, frozenset[str]] = {
     "layout": frozenset(
@@ -25,10 +42,20 @@ _ENUMS: Mapping[str, frozenset[str]] = {
 
 
 class ArgumentFormatter:
-    """Formats arguments; dtypes and devices become globals of the module."""
+    """Formats arguments, and allocations and views with PyTorch's cheapest calls.
 
-    def __init__(self, module: ModuleText, expressions: ExpressionFormatter) -> None:
+    Dtypes and devices become globals of the module.  ``current_gpu`` is the index of the
+    CUDA device that is current while the program runs, ``None`` for any.
+    """
+
+    def __init__(
+        self,
+        module: ModuleText,
+        expressions: ExpressionFormatter,
+        current_gpu: int | None,
+    ) -> None:
         """Use the names of ``module``."""
+        self.current_gpu = current_gpu
         self._module = module
         self._values = module.values
         self._expressions = expressions
@@ -87,3 +114,81 @@ class ArgumentFormatter:
             )
         name = Fragment(value.name)
         return self._module.bind(fragment("torch.{}", name), value.name)
+
+    def format_allocation(self, type: TensorType, *, in_call: bool = True) -> Fragment:
+        """Return an uninitialised tensor of ``type``, in a storage that just holds it.
+
+        Outside the call no CUDA device is current, so the device is named.
+        """
+        if type.offset != 0:
+            reach = add(type.offset, storage_extent(type))
+            storage = evolve(type, size=(reach,), stride=(1,), offset=0)
+            room = self.format_allocation(storage, in_call=in_call)
+            return self.format_view(room, storage, type)
+        size = self._expressions.format_tuple(type.size)
+        stride = self._expressions.format_tuple(type.stride)
+        dtype = self.format_dtype(type.dtype)
+        device = type.device
+        if type.alignment is not None and type.alignment > natural_alignment(device):
+            extent = self._expressions.format_index(storage_extent(type))
+            return fragment(
+                "{}({}, {}, {}, {}, {}, {})",
+                self._module.need("empty_aligned"),
+                *(size, stride, dtype, extent),
+                self.format_device(device),
+                self._expressions.format_index(type.alignment),
+            )
+        if device.kind == "cpu":
+            name: LiteralString = "empty_strided_cpu"
+            if type.pinned:
+                name = "empty_strided_cpu_pinned"
+            return fragment("{}({}, {}, {})", self._guard(name), size, stride, dtype)
+        if device.kind == "cuda" and in_call and device.index in (None, self.current_gpu):
+            allocate = self._guard("empty_strided_cuda")
+            return fragment("{}({}, {}, {})", allocate, size, stride, dtype)
+        return fragment(
+            "{}({}, {}, dtype={}, device={})",
+            self._module.bind(fragment("torch.empty_strided"), "empty_strided"),
+            *(size, stride, dtype, self.format_device(device)),
+        )
+
+    def format_view(self, source: Fragment, old: TensorType, new: TensorType) -> Fragment:
+        """Return ``source``, a tensor of type ``old``, seen as ``new``.
+
+        Offsets of types count from the start of the storage.  PyTorch's call takes a
+        step from the source's own offset, which is also right where the tensor at run
+        time begins elsewhere than its type says, as an input that is a view may.
+        """
+        size = self._expressions.format_tuple(new.size)
+        stride = self._expressions.format_tuple(new.stride)
+        if old.dtype.itemsize != new.dtype.itemsize:
+            step = _difference(
+                mul(new.offset, new.dtype.itemsize), mul(old.offset, old.dtype.itemsize)
+            )
+            return fragment(
+                "{}({}, {}, {}, {}, {})",
+                self._module.need("view_bytes"),
+                *(source, size, stride, self.format_dtype(new.dtype)),
+                self._expressions.format_index(step),
+            )
+        if old.dtype is not new.dtype:
+            dtype = self.format_dtype(new.dtype)
+            source = fragment("{}.view({})", source, dtype)
+        step = _difference(new.offset, old.offset)
+        if step == 0 and old.size == new.size and old.stride == new.stride:
+            return source
+        return fragment(
+            "{}({}, {}, {}, {})",
+            self._guard("reinterpret_tensor"),
+            *(source, size, stride, self._expressions.format_index(step)),
+        )
+
+    def _guard(self, name: LiteralString) -> Fragment:
+        # Inductor's own wrapper calls these: they skip dispatch and argument parsing.
+        return self._module.bind(
+            fragment("torch._C._dynamo.guards._{}", fragment(name)), name
+        )
+
+
+def _difference(left: Expr, right: Expr) -> Expr:
+    return 0 if left == right else sub(left, right)

@@ -15,6 +15,7 @@ from wrapperir.ir import (
     AssertSizeStrideLine,
 )
 from wrapperir_python.context import PythonContext
+from wrapperir_python.streams import emit_actions
 
 
 def emit_assert_size_stride(context: PythonContext, line: AssertSizeStrideLine) -> None:
@@ -55,6 +56,7 @@ def emit_assert_scalar(context: PythonContext, line: AssertScalarLine) -> None:
 
 def emit_assert_not_nan(context: PythonContext, line: AssertNotNanLine) -> None:
     """Append a check of every element."""
+    emit_actions(context, context.streams.join())
     buffer = context.values[line.buffer]
     if context.facts.tensor_type(line.buffer).dtype.value.startswith("f8"):
         buffer = fragment("{}.float()", buffer)  # isfinite takes no 8-bit floats

@@ -31,7 +31,6 @@ from wrapperir.ir import (
     ValueType,
 )
 from wrapperir_python.arguments import ArgumentFormatter
-from wrapperir_python.memory import MemoryFormatter
 
 
 @frozen
@@ -63,9 +62,9 @@ class PythonContext(Emission, ABC):
         self.writer = SourceWriter()
         self.values = module.values
         self.expressions = ExpressionFormatter(module.symbols, module.need, facts.kinds)
-        self.arguments = ArgumentFormatter(module, self.expressions)
-        self.memory = MemoryFormatter(
-            module, self.expressions, self.arguments, facts.first_gpu
+        gpu = facts.first_gpu
+        self.arguments = ArgumentFormatter(
+            module, self.expressions, None if gpu is None else gpu.index
         )
         self.streams = StreamPlanner(facts, stream_uses(facts.program))
         self.pools = PoolTensors()
@@ -85,7 +84,7 @@ class PythonContext(Emission, ABC):
         """Return the allocation of an uninitialised tensor of ``type``."""
         for message, subject in unsupported_memory(type):
             self.report(message, subject)
-        return self.memory.format_allocation(type, in_call=in_call)
+        return self.arguments.format_allocation(type, in_call=in_call)
 
     def format_kernel_arguments(
         self, arguments: Sequence[KernelArgument], scalars: Sequence[DType | None]
@@ -121,7 +120,7 @@ class PythonContext(Emission, ABC):
     def emit_launch(self, callee: Callee, arguments: Fragment, device: Device) -> None:
         """Append the launch of a kernel, with its device made current."""
         call = fragment("{}({})", callee.function, arguments)
-        if device.kind != "cuda" or device.index in (None, self.memory.current_index):
+        if device.kind != "cuda" or device.index in (None, self.arguments.current_gpu):
             self.writer.emit_line("{}", call)
             return
         index = format_int(device.index or 0)

@@ -1,4 +1,4 @@
-"""Checks of inputs in Python, and numbers that become those of their declared types."""
+"""Inputs and symbols in Python: checks, and numbers converted to their declared types."""
 
 from pathlib import Path
 from typing import LiteralString
@@ -6,11 +6,25 @@ from typing import LiteralString
 import wrapperir.emit
 from wrapperir.emit import Fragment, SourceWriter, fragment, joined
 from wrapperir.emit.checked_inputs import indexed_device, needs_layout_check
-from wrapperir.emit.number_kinds import kind_of
-from wrapperir.emit.python.expressions import format_targets
+from wrapperir.emit.number_kinds import kind_of, kind_of_type
+from wrapperir.emit.python.expressions import format_converted, format_targets
 from wrapperir.emit.python.literals import format_int, format_string
-from wrapperir.ir import Input, Program, ScalarType, SymbolKind, TensorType
+from wrapperir.ir import (
+    Input,
+    ItemOf,
+    OffsetOf,
+    Program,
+    ScalarType,
+    SizeOf,
+    StrideOf,
+    SymbolDefinitionLine,
+    SymbolKind,
+    TensorType,
+    ValueOf,
+    symbols_in,
+)
 from wrapperir_python.context import PythonContext
+from wrapperir_python.streams import emit_actions
 
 _CHECKS: dict[SymbolKind, LiteralString] = {
     SymbolKind.INT: "check_int",
@@ -88,12 +102,60 @@ def _format_trusted(context: PythonContext, value: Fragment, kind: SymbolKind) -
 
 
 def _check(context: PythonContext, function: LiteralString) -> Fragment:
-    module, key = context.module, ("input_check", function)
-    if key not in module.made:
-        folder = Path(wrapperir.emit.__file__).parent  # without importing torch
-        imported = module.import_file("input_check", folder)
-        module.made[key] = module.names.claim(function)
-        module.operators.emit_line(
-            "{} = {}.{}", module.made[key], imported, fragment(function)
-        )
-    return module.made[key]
+    folder = Path(wrapperir.emit.__file__).parent  # without importing torch
+    imported = context.module.import_file("input_check", folder)
+    return context.module.import_from_file(imported, function)
+
+
+def emit_symbol_definition(context: PythonContext, line: SymbolDefinitionLine) -> None:
+    """Append ``s0 = arg0.size(0)`` and a check of its range, if it has one."""
+    if isinstance(line.source, ItemOf):
+        emit_actions(context, context.streams.join())
+    symbol = context.module.symbols[line.symbol]
+    context.writer.emit_line("{} = {}", symbol, _format_source(context, line))
+    context.defined_symbols.add(line.symbol)
+    if line.lower is None and line.upper is None:
+        return
+    lower = fragment("") if line.lower is None else format_int(line.lower)
+    upper = fragment("") if line.upper is None else format_int(line.upper)
+    if line.lower is None:
+        test = fragment("{} <= {}", symbol, upper)
+    elif line.upper is None:
+        test = fragment("{} <= {}", lower, symbol)
+    else:
+        test = fragment("{} <= {} <= {}", lower, symbol, upper)
+    context.writer.emit_line(
+        'if not {}: raise ValueError(f"{} = {{{}}} is not in {}..{}")',
+        *(test, symbol, symbol, lower, upper),
+    )
+
+
+def _format_source(context: PythonContext, line: SymbolDefinitionLine) -> Fragment:
+    """Return the value of a symbol, as a number of its kind."""
+    source, types = line.source, context.facts.types
+    old: SymbolKind | None = SymbolKind.INT
+    match source:
+        case SizeOf(buffer, dim):
+            value = fragment("{}.size({})", context.values[buffer], format_int(dim))
+        case StrideOf(buffer, dim):
+            value = fragment("{}.stride({})", context.values[buffer], format_int(dim))
+        case OffsetOf(buffer):
+            value = _format_offset(context, buffer)
+        case ItemOf(buffer):
+            value = fragment("{}.item()", context.values[buffer])
+            old = kind_of_type(types.get(buffer))
+        case ValueOf(name):
+            value, old = context.values[name], kind_of_type(types.get(name))
+        case _:
+            return context.expressions.format_number(source, line.kind)
+    return format_converted(context.module.need, value, old, line.kind)
+
+
+def _format_offset(context: PythonContext, buffer: str) -> Fragment:
+    # An operand or result begins its type's offset after its storage does, wherever
+    # PyTorch's storage begins; unless the offset is what PyTorch is asked for.
+    type = context.facts.types[buffer]
+    offset = type.offset if isinstance(type, TensorType) else None
+    if offset is not None and context.defined_symbols.issuperset(symbols_in(offset)):
+        return context.expressions.format_index(offset)
+    return fragment("{}.storage_offset()", context.values[buffer])

@@ -11,10 +11,6 @@ from wrapperir.ir import (
     AllocateLine,
     AllocatePoolLine,
     AnyLine,
-    AssertAlignmentLine,
-    AssertNotNanLine,
-    AssertScalarLine,
-    AssertSizeStrideLine,
     BodyLine,
     BufferRef,
     CommentLine,
@@ -22,7 +18,6 @@ from wrapperir.ir import (
     DefinitionLine,
     ExternKernelLine,
     FreeLine,
-    ItemOf,
     KernelCallLine,
     KernelDefinitionLine,
     Language,
@@ -36,7 +31,6 @@ from wrapperir.ir import (
     ReuseLine,
     Stream,
     SubgraphCallLine,
-    SymbolDefinitionLine,
     TensorType,
     WaitEventLine,
     WhileLoopLine,
@@ -46,13 +40,12 @@ from wrapperir.ir.effects import uses
 from wrapperir.ir.mentions import buffers_in
 from wrapperir_python import asserts
 from wrapperir_python.blocks import PythonBlocks
-from wrapperir_python.choices import describe_choice
+from wrapperir_python.choices import describe_choice, find_callee
 from wrapperir_python.context import PythonContext
-from wrapperir_python.launches import find_callee
+from wrapperir_python.inputs import emit_symbol_definition
 from wrapperir_python.operators import format_operator_call
 from wrapperir_python.pools import drop_name, emit_place, emit_pool, emit_pool_view
 from wrapperir_python.streams import emit_actions, emit_zero, on_stream
-from wrapperir_python.symbols import emit_symbol_definition
 
 
 class PythonLines(PythonContext, LineVisitor[None]):
@@ -236,28 +229,12 @@ class PythonLines(PythonContext, LineVisitor[None]):
         result, source = self.values[line.result], self.values[line.source]
         self.writer.emit_line("{} = {}{}", result, source, joined("", indices))
 
-    def visit_symbol_definition(self, line: SymbolDefinitionLine) -> None:
-        """Append ``s0 = arg0.size(0)`` and the check of its range."""
-        if isinstance(line.source, ItemOf):
-            emit_actions(self, self.streams.join())
-        emit_symbol_definition(self, line)
+    visit_symbol_definition = emit_symbol_definition
 
-    def visit_assert_size_stride(self, line: AssertSizeStrideLine) -> None:
-        """Append ``assert_size_stride(buf0, (8, 8), (8, 1))``."""
-        asserts.emit_assert_size_stride(self, line)
-
-    def visit_assert_alignment(self, line: AssertAlignmentLine) -> None:
-        """Append a check of the address."""
-        asserts.emit_assert_alignment(self, line)
-
-    def visit_assert_scalar(self, line: AssertScalarLine) -> None:
-        """Append a check of a condition."""
-        asserts.emit_assert_scalar(self, line)
-
-    def visit_assert_not_nan(self, line: AssertNotNanLine) -> None:
-        """Append a check of every element."""
-        emit_actions(self, self.streams.join())
-        asserts.emit_assert_not_nan(self, line)
+    visit_assert_size_stride = asserts.emit_assert_size_stride
+    visit_assert_alignment = asserts.emit_assert_alignment
+    visit_assert_scalar = asserts.emit_assert_scalar
+    visit_assert_not_nan = asserts.emit_assert_not_nan
 
     def visit_conditional(self, line: ConditionalLine) -> None:
         """Append ``if`` and ``else``."""
@@ -284,4 +261,4 @@ class PythonLines(PythonContext, LineVisitor[None]):
 
     def _format_view(self, source: str, type: TensorType) -> Fragment:
         old = self.facts.tensor_type(source)
-        return self.memory.format_view(self.values[source], old, type)
+        return self.arguments.format_view(self.values[source], old, type)

@@ -18,12 +18,11 @@ from wrapperir.emit.support import natural_alignment
 from wrapperir.ir import (
     AllocateLine,
     AllocatePoolLine,
-    BlockParameter,
+    BodyLine,
     BufferRef,
     ConditionalLine,
     ExternKernelLine,
     FreeLine,
-    KernelArgument,
     MultiOutputLine,
     PlaceLine,
     PoolType,
@@ -37,6 +36,7 @@ from wrapperir.ir import (
     WhileLoopLine,
     ZeroMode,
 )
+from wrapperir.ir.effects import LineEffects
 from wrapperir.ir.mentions import buffers_in
 from wrapperir_python.lines import PythonLines
 
@@ -117,16 +117,14 @@ class CheckedLines(PythonLines):
     def visit_reuse(self, line: ReuseLine) -> None:
         """Check that the reused memory is large enough."""
         super().visit_reuse(line)
-        source, tensor = format_string(line.source), self.values[line.result]
-        self._emit_check("viewed", line.result, source, tensor)
+        self._emit_viewed(line)
         if line.source in self._known:
             self._emit_check("freed", line.source)
 
     def visit_reinterpret(self, line: ReinterpretLine) -> None:
         """Check that a view lies in its memory."""
         super().visit_reinterpret(line)
-        source, tensor = format_string(line.source), self.values[line.result]
-        self._emit_check("viewed", line.result, source, tensor)
+        self._emit_viewed(line)
 
     def visit_extern_kernel(self, line: ExternKernelLine) -> None:
         """Check that what is written stays in place, and that results have own memory."""
@@ -149,22 +147,19 @@ class CheckedLines(PythonLines):
 
     def visit_conditional(self, line: ConditionalLine) -> None:
         """Take note of the results."""
-        self._emit_lent(line.on_true.parameters, line.operands)
-        self._emit_lent(line.on_false.parameters, line.operands)
+        self._emit_lent(line)
         super().visit_conditional(line)
         self._emit_results(line.results)
 
     def visit_while_loop(self, line: WhileLoopLine) -> None:
         """Take note of the results."""
-        operands = (*line.carried, *line.invariant)
-        self._emit_lent(line.condition.parameters, operands)
-        self._emit_lent(line.body.parameters, operands)
+        self._emit_lent(line)
         super().visit_while_loop(line)
         self._emit_results(line.results)
 
     def visit_subgraph_call(self, line: SubgraphCallLine) -> None:
         """Take note of the results."""
-        self._emit_lent(line.body.parameters, line.operands)
+        self._emit_lent(line)
         super().visit_subgraph_call(line)
         self._emit_results(line.results)
 
@@ -173,13 +168,18 @@ class CheckedLines(PythonLines):
             if not isinstance(result.type, ScalarType):
                 self._emit_given(result.name)
 
-    def _emit_lent(
-        self, parameters: Iterable[BlockParameter], operands: Iterable[KernelArgument]
-    ) -> None:
-        for parameter, operand in zip(parameters, operands, strict=True):
-            if isinstance(parameter.type, PoolType) and isinstance(operand, BufferRef):
-                names = format_string(parameter.name), format_string(operand.name)
-                self._emit("lent", *names)
+    def _emit_lent(self, line: BodyLine) -> None:
+        for nested in LineEffects(None).visit(line).blocks:
+            for parameter, operand in zip(
+                nested.block.parameters, nested.operands, strict=True
+            ):
+                if isinstance(parameter.type, PoolType) and isinstance(operand, BufferRef):
+                    names = format_string(parameter.name), format_string(operand.name)
+                    self._emit("lent", *names)
+
+    def _emit_viewed(self, line: ReuseLine | ReinterpretLine) -> None:
+        source, tensor = format_string(line.source), self.values[line.result]
+        self._emit_check("viewed", line.result, source, tensor)
 
     def _emit_given(self, name: str) -> None:
         self._known.add(name)

@@ -107,7 +107,7 @@ def _emit_view(
     suffix: str,
 ) -> Fragment:
     name = context.module.claim_numbered(f"{pool.tensor[:200]}_{suffix}")
-    view = context.memory.format_view(source, old, new)
+    view = context.arguments.format_view(source, old, new)
     context.writer.emit_line("{} = {}", name, view)
     context.pools.add_view(pool, layout, name)
     return name

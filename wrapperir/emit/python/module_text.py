@@ -186,6 +186,14 @@ class ModuleText:
             self.operators.emit_line("{} = {}('{}.py')", imported, importer, imported)
         return imported
 
+    def import_from_file(self, imported: Fragment, name: LiteralString) -> Fragment:
+        """Return a global that holds ``name`` of an imported file."""
+        key = imported, name
+        if key not in self.made:
+            self.made[key] = self.names.claim(name)
+            self.operators.emit_line("{} = {}.{}", self.made[key], imported, fragment(name))
+        return self.made[key]
+
     def import_from(self, package: LiteralString, name: LiteralString) -> Fragment:
         """Return a global that holds ``name`` of a module; imported once."""
         known = self._imports.get((package, name))
