@@ -23,7 +23,7 @@ _EFFECTS = LineEffects(None)
 
 
 @frozen
-class _Needs:
+class _OuterNames:
     """Constants, and the symbols of types and expressions, whoever defines them."""
 
     constants: frozenset[str]
@@ -39,7 +39,7 @@ class BlockNeeds:
             constant.name: constant.type for constant in facts.program.constants
         }
         self._facts = facts
-        self._known: dict[int, _Needs] = {}
+        self._known: dict[int, _OuterNames] = {}
 
     def constants(self, blocks: Iterable[Block]) -> list[str]:
         """Return the constants that blocks use, in the order of their definitions."""
@@ -59,13 +59,13 @@ class BlockNeeds:
     def _symbol_places(self) -> Mapping[str, int]:
         return {name: place for place, name in enumerate(self._facts.symbols)}
 
-    def _of(self, block: Block) -> _Needs:
+    def _of(self, block: Block) -> _OuterNames:
         known = self._known.get(id(block))
         if known is None:
             known = self._known[id(block)] = self._find(block)
         return known
 
-    def _find(self, block: Block) -> _Needs:
+    def _find(self, block: Block) -> _OuterNames:
         inner = [self._of(nested) for line in block.lines for nested in blocks_of(line)]
         names = {name for line in block.lines for name in uses(line)}
         names.update(buffers_in(block.results))
@@ -74,7 +74,7 @@ class BlockNeeds:
         types += [self._constants[name] for name in own]
         symbols = {*argument_symbols(block.results)}
         symbols.update(*map(type_symbols, types), *map(line_symbols, block.lines))
-        return _Needs(
+        return _OuterNames(
             own.union(*(needs.constants for needs in inner)),
             frozenset(symbols).union(*(needs.symbols for needs in inner)),
         )

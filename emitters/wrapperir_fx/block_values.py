@@ -47,7 +47,7 @@ Take: TypeAlias = Callable[[str | None, object], Node]
 
 
 @frozen(eq=False)
-class BlockOperand:
+class PassedOperand:
     """An operand of a block: its leaves, and the type of the whole.
 
     ``roots`` are the roots of a named value; a number has none.
@@ -60,7 +60,7 @@ class BlockOperand:
 
 def pass_operand(
     graph: GraphContext, argument: Argument, types: Sequence[ValueType]
-) -> BlockOperand:
+) -> PassedOperand:
     """Append nodes that split an operand into leaves; ``types`` are what blocks declare.
 
     A number is converted to the declared kind, where all blocks declare the same.
@@ -71,12 +71,14 @@ def pass_operand(
             graph.report(
                 "a block is given a value that is neither tensor nor number", argument.name
             )
-        return BlockOperand(leaves_of(graph, argument, value.type), value.type, value.roots)
+        return PassedOperand(
+            leaves_of(graph, argument, value.type), value.type, value.roots
+        )
     assert isinstance(argument, int | float | Symbol | Operation)  # verified
     kinds = {kind_of(type.dtype) for type in types if isinstance(type, ScalarType)}
     kind = kinds.pop() if len(kinds) == 1 else _natural_kind(graph.facts.kinds, argument)
     type = ScalarType(_DTYPES[kind])
-    return BlockOperand(leaves_of(graph, argument, type), type)
+    return PassedOperand(leaves_of(graph, argument, type), type)
 
 
 def leaves_of(

@@ -32,7 +32,7 @@ from wrapperir.ir import (
 from wrapperir.ir.effects import uses
 from wrapperir_fx.block_facts import carried_roots
 from wrapperir_fx.block_values import (
-    BlockOperand,
+    PassedOperand,
     gather,
     leaves_of,
     pass_operand,
@@ -40,7 +40,7 @@ from wrapperir_fx.block_values import (
     take_symbol,
 )
 from wrapperir_fx.context import GraphContext, GraphValue
-from wrapperir_fx.nodes import Number
+from wrapperir_fx.nodes import GraphNumber
 from wrapperir_fx.streams import use_on_stream_0, wait_for_all
 
 _view = torch.ops.aten.view.default
@@ -54,11 +54,11 @@ class BlockInputs:
     whose values are known.
     """
 
-    operands: tuple[BlockOperand, ...]
+    operands: tuple[PassedOperand, ...]
     constants: tuple[str, ...]
     symbols: tuple[str, ...]
     lifted: tuple[FxArgument, ...]
-    numbers: Mapping[str, Number]
+    numbers: Mapping[str, GraphNumber]
 
     def leaves(self, begin: int = 0, end: int | None = None) -> tuple[FxArgument, ...]:
         """Return the leaves of some operands."""
@@ -74,7 +74,7 @@ class NestedGraph:
 
 
 def give(
-    graph: GraphContext, operands: Sequence[BlockOperand], blocks: Sequence[Block]
+    graph: GraphContext, operands: Sequence[PassedOperand], blocks: Sequence[Block]
 ) -> BlockInputs:
     """Append nodes that make the inputs of all blocks of one line."""
     needs, known = graph.context.needs, graph.numbers.symbols
@@ -246,7 +246,7 @@ def emit_subgraph_call(graph: GraphContext, line: SubgraphCallLine) -> None:
 
 def _operands(
     graph: GraphContext, arguments: Sequence[Argument], begin: int, blocks: Sequence[Block]
-) -> list[BlockOperand]:
+) -> list[PassedOperand]:
     return [
         pass_operand(graph, argument, [block.parameters[index].type for block in blocks])
         for index, argument in enumerate(arguments, start=begin)

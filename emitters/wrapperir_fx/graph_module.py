@@ -34,9 +34,12 @@ from wrapperir.ir import (
 from wrapperir.ir.blocks import walk_lines
 from wrapperir_fx.choosing import register_multi_kernels
 from wrapperir_fx.graph_builder import build_graph
-from wrapperir_fx.kernel_functions import register_kernels
+from wrapperir_fx.kernel_functions import (
+    bind_triton_kernels,
+    enter_triton_kernel,
+    register_kernels,
+)
 from wrapperir_fx.nodes import NoTracer
-from wrapperir_fx.triton_kernels import bind_triton_kernels, enter_triton_kernel
 
 _KEPT = (LINES, PROVENANCE, "stack_trace")
 """Keys of ``node.meta`` that are saved; fake values are made again on loading."""

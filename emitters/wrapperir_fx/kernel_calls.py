@@ -38,7 +38,7 @@ from wrapperir.ir import (
     substitute,
 )
 from wrapperir_fx.context import CallTarget, GraphContext
-from wrapperir_fx.nodes import Number
+from wrapperir_fx.nodes import GraphNumber
 from wrapperir_fx.streams import launching
 
 # A launch has no result, so without this it would be removed as dead code.
@@ -89,7 +89,7 @@ def _call_target(graph: GraphContext, definition: DefinitionLine) -> CallTarget:
 def _emit_multi_kernel(graph: GraphContext, line: KernelCallLine, found: Runnable) -> None:
     definition = graph.facts.definitions[line.kernel]
     assert isinstance(definition, MultiKernelLine)
-    deciding: list[Number] = []
+    deciding: list[GraphNumber] = []
     for place in deciding_parameters(definition):
         argument = line.arguments[place]
         assert not isinstance(argument, BufferRef)
@@ -179,7 +179,7 @@ def _emit_triton(
 
 def _given(
     graph: GraphContext, parameter: RuntimeParameter, argument: KernelArgument
-) -> Number:
+) -> GraphNumber:
     if isinstance(argument, BufferRef):
         return graph.values[argument.name].node
     assert isinstance(parameter, ScalarParameter)

@@ -12,7 +12,7 @@ from wrapperir.emit.context import format_provenance
 from wrapperir.fx import LINES, PROVENANCE
 from wrapperir.ir import BodyLine, Provenance
 
-Number: TypeAlias = int | float | bool | Node
+GraphNumber: TypeAlias = int | float | bool | Node
 """A known number, or the node that computes it."""
 
 # FX uses the first as the module's name, and writes the second as a name.

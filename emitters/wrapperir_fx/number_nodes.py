@@ -14,19 +14,19 @@ from wrapperir.fx import functions
 from wrapperir.ir import VARIADIC, Expr, ExprOp, Operation, Symbol, SymbolKind, symbols_in
 from wrapperir.text import format_expr
 from wrapperir_fx.fake_values import FakeValues
-from wrapperir_fx.nodes import GraphNodes, Number
+from wrapperir_fx.nodes import GraphNodes, GraphNumber
 from wrapperir_fx.symbolic_arithmetic import ARITHMETIC, LARGEST_POWER, SymbolicNumber
 
 _sym: Any = torch  # it has no types for these functions
-_Target: TypeAlias = Callable[..., Any]
+_NumberFunction: TypeAlias = Callable[..., Any]
 
-CONVERSIONS: Mapping[SymbolKind, _Target] = {
+CONVERSIONS: Mapping[SymbolKind, _NumberFunction] = {
     SymbolKind.INT: functions.whole,
     SymbolKind.FLOAT: functions.real,
     SymbolKind.BOOL: functions.truth,
 }
 """The function that converts a number to a kind."""
-_CALLS: Mapping[ExprOp, _Target] = {
+_CALLS: Mapping[ExprOp, _NumberFunction] = {
     **ARITHMETIC,
     ExprOp.POW: functions.power,
     ExprOp.CEILDIV: functions.ceildiv,
@@ -69,13 +69,13 @@ class NumberNodes:
 
     def __init__(self, nodes: GraphNodes, fakes: FakeValues, kinds: NumberKinds) -> None:
         """Start with no symbols."""
-        self.symbols: dict[str, Number] = {}
+        self.symbols: dict[str, GraphNumber] = {}
         self._nodes = nodes
         self._fakes = fakes
         self._kinds = kinds
         self._made: dict[tuple[object, ...], Node] = {}
 
-    def value(self, expr: Expr) -> Number:
+    def value(self, expr: Expr) -> GraphNumber:
         """Return the value of ``expr``; that of a condition is a ``bool``."""
         if isinstance(expr, Symbol):
             return self.symbols[expr.name]
@@ -89,7 +89,7 @@ class NumberNodes:
         args = tuple(map(self.value, expr.args))
         return self._computed(target, args, expr.op)
 
-    def index(self, expr: Expr) -> Number:
+    def index(self, expr: Expr) -> GraphNumber:
         """Return the value of ``expr`` as an int; a value that is not whole is a fault."""
         if isinstance(expr, int) or (isinstance(expr, float) and expr.is_integer()):
             return int(expr)
@@ -97,11 +97,11 @@ class NumberNodes:
             return self._converted(SymbolKind.INT, expr)
         return self.value(expr)
 
-    def indices(self, exprs: Sequence[Expr]) -> tuple[Number, ...]:
+    def indices(self, exprs: Sequence[Expr]) -> tuple[GraphNumber, ...]:
         """Return ints, such as a size."""
         return tuple([e if type(e) is int else self.index(e) for e in exprs])
 
-    def of_kind(self, expr: Expr, kind: SymbolKind) -> Number:
+    def of_kind(self, expr: Expr, kind: SymbolKind) -> GraphNumber:
         """Return the value of ``expr`` as a number of a kind."""
         match kind:
             case SymbolKind.INT:
@@ -121,7 +121,7 @@ class NumberNodes:
         # Python's repr is not exact for these: -0.0 becomes 0.0, and infj is a name.
         return self._nodes.call(complex, (real, imaginary), val=number)
 
-    def condition(self, expr: Expr) -> Number:
+    def condition(self, expr: Expr) -> GraphNumber:
         """Return whether ``expr`` is not zero, as a ``bool``."""
         if isinstance(expr, int | float):
             return bool(expr)
@@ -129,7 +129,7 @@ class NumberNodes:
             return self.value(expr)
         return self._converted(SymbolKind.BOOL, expr)
 
-    def _target(self, expr: Operation) -> _Target:
+    def _target(self, expr: Operation) -> _NumberFunction:
         """Return the function of two or more numbers that an operation calls."""
         kinds, op = self._kinds, expr.op
         if op in _OF_INTS and not any(
@@ -142,7 +142,7 @@ class NumberNodes:
                 return operator.pow
         return _CALLS[op]
 
-    def _chain(self, target: _Target, expr: Operation) -> Number:
+    def _chain(self, target: _NumberFunction, expr: Operation) -> GraphNumber:
         """Return the result of a variadic operation, by twos from the left."""
         of = self.condition if expr.op in _LOGIC else self.value
         total = of(expr.args[0])
@@ -173,7 +173,9 @@ class NumberNodes:
             known = self._made[key] = self._nodes.call(target, (value,), val=val)
         return known
 
-    def _computed(self, target: _Target, args: tuple[Number, ...], op: ExprOp) -> Node:
+    def _computed(
+        self, target: _NumberFunction, args: tuple[GraphNumber, ...], op: ExprOp
+    ) -> Node:
         key = (target, *map(_exact, args))
         known = self._made.get(key)
         if known is None:
@@ -182,12 +184,12 @@ class NumberNodes:
         return known
 
 
-def _look(number: Number) -> SymbolicNumber:
+def _look(number: GraphNumber) -> SymbolicNumber:
     """Return a number's symbolic value; each node of a number has a ``val``."""
     return cast(SymbolicNumber, number.meta["val"]) if isinstance(number, Node) else number
 
 
-def _exact(number: Number) -> object:
+def _exact(number: GraphNumber) -> object:
     """Return a key that differs for 1, 1.0 and True, and for 0.0 and -0.0."""
     return number if isinstance(number, Node) else (type(number), repr(number))
 

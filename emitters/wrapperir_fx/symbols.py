@@ -6,7 +6,7 @@ import torch
 from torch.fx import Node
 from torch.fx.node import Argument
 
-from wrapperir.emit.number_kinds import kind_of
+from wrapperir.emit.number_kinds import kind_of, kind_of_type
 from wrapperir.fx import functions
 from wrapperir.ir import (
     ItemOf,
@@ -17,12 +17,11 @@ from wrapperir.ir import (
     Symbol,
     SymbolDefinitionLine,
     SymbolKind,
-    TensorType,
     ValueOf,
     symbols_in,
 )
 from wrapperir_fx.context import GraphContext
-from wrapperir_fx.nodes import Number
+from wrapperir_fx.nodes import GraphNumber
 from wrapperir_fx.number_nodes import CONVERSIONS
 from wrapperir_fx.streams import wait_for_all
 
@@ -45,7 +44,7 @@ def emit_symbol(graph: GraphContext, line: SymbolDefinitionLine) -> None:
 
 def _source(
     graph: GraphContext, line: SymbolDefinitionLine, name: str | None, val: object
-) -> Number:
+) -> GraphNumber:
     """Return a symbol's value as a number of its kind."""
     kind: SymbolKind | None = SymbolKind.INT
     target: Callable[..., object]
@@ -64,11 +63,12 @@ def _source(
             args = (graph.values[buffer].node,)
         case ItemOf(buffer):
             wait_for_all(graph)
-            kind = _kind(graph.values[buffer].type)
+            kind = kind_of_type(graph.values[buffer].type)
             target, args = _aten.item.default, (graph.values[buffer].node,)
         case ValueOf(scalar):
             value = graph.values[scalar]
-            return _converted(graph, line, value.node, _kind(value.type), name, val)
+            kind = kind_of_type(value.type)
+            return _converted(graph, line, value.node, kind, name, val)
         case expr:
             return graph.numbers.of_kind(expr, line.kind)
     if kind is line.kind:
@@ -90,12 +90,6 @@ def _converted(
         number.meta["val"] = val  # an element of a tuple has another value
         return number
     return graph.nodes.call(CONVERSIONS[line.kind], (number,), name=name, val=val)
-
-
-def _kind(type: object) -> SymbolKind | None:
-    """Return the kind of the numbers of a type; ``None`` for complex ones."""
-    assert isinstance(type, TensorType | ScalarType)
-    return None if type.dtype.value.startswith("c") else kind_of(type.dtype)
 
 
 def convert_input(graph: GraphContext, name: str, type: ScalarType) -> None:

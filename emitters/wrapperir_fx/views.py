@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 from torch.fx import Node
 from torch.fx.node import Argument
 
-from wrapperir.emit.pools import Layout, layout_at
+from wrapperir.emit.pools import PoolLayout, layout_at
 from wrapperir.emit.torch_dtypes import torch_dtype
 from wrapperir.ir import (
     DType,
@@ -48,7 +48,7 @@ def flat(type: TensorType, count: Expr) -> TensorType:
 
 
 @frozen
-class Run:
+class ElementRun:
     """Consecutive elements of a root that contain a tensor of another element type."""
 
     begin: Expr
@@ -59,7 +59,7 @@ class Run:
     """Whether the run has bytes that are not the tensor's."""
 
 
-def run_of(layout: Layout, itemsize: int) -> Run | None:
+def run_of(layout: PoolLayout, itemsize: int) -> ElementRun | None:
     """Return the elements of ``itemsize`` bytes that hold a row-major tensor, if any do."""
     begin, dtype, shape, stride = layout
     if stride != contiguous_stride(shape):
@@ -67,17 +67,17 @@ def run_of(layout: Layout, itemsize: int) -> Run | None:
     own = mul(product(shape), dtype.itemsize)
     first, count = quotient(begin, itemsize), quotient(own, itemsize)
     if first is not None and count is not None:
-        return Run(first, count)
+        return ElementRun(first, count)
     if not isinstance(own, int):
         return None
     if first is not None:
-        return Run(first, -(-own // itemsize), 0, spare=True)
+        return ElementRun(first, -(-own // itemsize), 0, spare=True)
     if not isinstance(begin, int):
         return None
     first, before = divmod(begin, itemsize)
     skipped, rest = divmod(before, dtype.itemsize)
     count = -(-(before + own) // itemsize)
-    return None if rest else Run(first, count, skipped, spare=True)
+    return None if rest else ElementRun(first, count, skipped, spare=True)
 
 
 _aten = torch.ops.aten
@@ -139,27 +139,17 @@ def _resized(
     at = layout_at(begin, type)
     run = run_of(at, size)
     wider = itemsize // size
-    rank = len(type.size)
     if run is not None:
         layout = evolve(root.type, size=(run.count,), stride=(1,))
         node = _elements(graph, None, root, layout, run.begin)
         count = product(type.size)
-        seen = evolve(type, size=(count,), stride=(1,))
-        only = rank == 1 and not run.spare
         if run.spare:
             assert isinstance(run.count, int)
-            seen = evolve(seen, size=(run.count * size // itemsize,))
+            count = run.count * size // itemsize
+        seen = evolve(type, size=(count,), stride=(1,))
+        only = len(type.size) == 1 and not run.spare
         node = _seen_as(graph, name if only else None, node, seen)
-        if run.spare:
-            assert isinstance(count, int)
-            args: tuple[Argument, ...] = (node, 0, run.skipped, run.skipped + count)
-            part = evolve(type, size=(count,), stride=(1,))
-            wanted = name if rank == 1 else None
-            node = _viewed(graph, _aten.slice.Tensor, wanted, args, part, run.skipped)
-        if rank != 1:
-            args = (node, graph.numbers.indices(type.size))
-            node = _viewed(graph, _aten.view.default, name, args, type)
-        return node
+        return _shaped(graph, name, node, type, run.skipped if run.spare else None)
     if wider > 1:
         strides = [mul(stride, wider) for stride in type.stride]
         layout = evolve(root.type, size=(*type.size, wider), stride=(*strides, 1))
@@ -222,14 +212,24 @@ def _part(
             args = (node, (extent,), (1,))
             root.rows = _viewed(graph, torch.as_strided, None, args, flat(old, extent))
         node = root.rows
-    run = evolve(type, size=(count,), stride=(1,))
-    one = len(type.size) == 1
-    taken = (node, 0, step, step + count)
-    node = _viewed(graph, _aten.slice.Tensor, name if one else None, taken, run, step)
+    return _shaped(graph, name, node, type, step)
+
+
+def _shaped(
+    graph: GraphContext, name: str | None, node: Node, type: TensorType, begin: int | None
+) -> Node:
+    """Append a row-major view of a flat list, from element ``begin``; ``None`` for all."""
+    args: tuple[Argument, ...]
+    one, count = len(type.size) == 1, product(type.size)
+    if begin is not None:
+        assert isinstance(count, int)
+        args, part = (node, 0, begin, begin + count), flat(type, count)
+        wanted = name if one else None
+        node = _viewed(graph, _aten.slice.Tensor, wanted, args, part, begin)
     if one:
         return node
-    shape = (node, graph.numbers.indices(type.size))
-    return _viewed(graph, _aten.view.default, name, shape, type)
+    args = (node, graph.numbers.indices(type.size))
+    return _viewed(graph, _aten.view.default, name, args, type)
 
 
 def _slice(

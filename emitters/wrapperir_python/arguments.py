@@ -7,12 +7,13 @@ from attrs import evolve
 
 from wrapperir.diagnostics import Code
 from wrapperir.emit import Fragment, fragment, joined
-from wrapperir.emit.python.expressions import ExpressionFormatter, format_tuple
-from wrapperir.emit.python.literals import (
+from wrapperir.emit.python.expressions import (
+    PythonExpressions,
     format_constant,
     format_float,
     format_int,
     format_string,
+    format_tuple,
 )
 from wrapperir.emit.python.module_text import ModuleText
 from wrapperir.emit.support import natural_alignment
@@ -51,7 +52,7 @@ class ArgumentFormatter:
     def __init__(
         self,
         module: ModuleText,
-        expressions: ExpressionFormatter,
+        expressions: PythonExpressions,
         current_gpu: int | None,
     ) -> None:
         """Use the names of ``module``."""

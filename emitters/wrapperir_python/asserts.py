@@ -7,7 +7,7 @@ from wrapperir.emit.assert_messages import (
     not_nan_message,
     scalar_message,
 )
-from wrapperir.emit.python.literals import format_int, format_string
+from wrapperir.emit.python.expressions import format_int, format_string
 from wrapperir.ir import (
     AssertAlignmentLine,
     AssertNotNanLine,

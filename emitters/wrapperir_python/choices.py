@@ -10,8 +10,7 @@ from pathlib import Path
 
 import wrapperir
 from wrapperir.emit import Fragment, Namespace, NameTable, SourceWriter, fragment, joined
-from wrapperir.emit.python.expressions import format_tuple
-from wrapperir.emit.python.literals import format_int, format_string
+from wrapperir.emit.python.expressions import format_int, format_string, format_tuple
 from wrapperir.emit.python.module_text import RESERVED, ModuleText
 from wrapperir.emit.runnable_kernels import (
     Candidate,

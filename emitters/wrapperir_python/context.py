@@ -10,8 +10,11 @@ from wrapperir.emit import Fragment, SourceWriter, fragment, joined
 from wrapperir.emit.context import Emission, ProgramFacts
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.emit.pools import PoolTensors
-from wrapperir.emit.python.expressions import ExpressionFormatter, format_converted
-from wrapperir.emit.python.literals import format_int
+from wrapperir.emit.python.expressions import (
+    PythonExpressions,
+    format_converted,
+    format_int,
+)
 from wrapperir.emit.python.module_text import ModuleText
 from wrapperir.emit.stream_actions import StreamPlanner, stream_uses
 from wrapperir.emit.support import unsupported_memory
@@ -61,7 +64,7 @@ class PythonContext(Emission, ABC):
         self.module = module
         self.writer = SourceWriter()
         self.values = module.values
-        self.expressions = ExpressionFormatter(module.symbols, module.need, facts.kinds)
+        self.expressions = PythonExpressions(module.symbols, module.need, facts.kinds)
         gpu = facts.first_gpu
         self.arguments = ArgumentFormatter(
             module, self.expressions, None if gpu is None else gpu.index

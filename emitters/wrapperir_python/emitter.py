@@ -15,8 +15,7 @@ from wrapperir.emit import (
     joined,
 )
 from wrapperir.emit.context import ProgramFacts
-from wrapperir.emit.python.expressions import format_tuple
-from wrapperir.emit.python.literals import format_int, format_string
+from wrapperir.emit.python.expressions import format_int, format_string, format_tuple
 from wrapperir.emit.python.module_text import ModuleText
 from wrapperir.emit.runnable_kernels import candidates
 from wrapperir.ir import (

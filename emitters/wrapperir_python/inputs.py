@@ -7,8 +7,12 @@ import wrapperir.emit
 from wrapperir.emit import Fragment, SourceWriter, fragment, joined
 from wrapperir.emit.checked_inputs import indexed_device, needs_layout_check
 from wrapperir.emit.number_kinds import kind_of, kind_of_type
-from wrapperir.emit.python.expressions import format_converted, format_targets
-from wrapperir.emit.python.literals import format_int, format_string
+from wrapperir.emit.python.expressions import (
+    format_converted,
+    format_int,
+    format_string,
+    format_targets,
+)
 from wrapperir.ir import (
     Input,
     ItemOf,

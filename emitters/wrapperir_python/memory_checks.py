@@ -10,32 +10,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
+from wrapperir import ir
 from wrapperir.diagnostics import Code
 from wrapperir.emit import Fragment, Loaded, Value, fragment, joined
-from wrapperir.emit.python.expressions import format_tuple
-from wrapperir.emit.python.literals import format_int, format_string
+from wrapperir.emit.python.expressions import format_int, format_string, format_tuple
 from wrapperir.emit.support import natural_alignment
-from wrapperir.ir import (
-    AllocateLine,
-    AllocatePoolLine,
-    BodyLine,
-    BufferRef,
-    ConditionalLine,
-    ExternKernelLine,
-    FreeLine,
-    MultiOutputLine,
-    PlaceLine,
-    PoolType,
-    Program,
-    ReinterpretLine,
-    Result,
-    ReuseLine,
-    ScalarType,
-    SubgraphCallLine,
-    TensorType,
-    WhileLoopLine,
-    ZeroMode,
-)
 from wrapperir.ir.effects import LineEffects
 from wrapperir.ir.mentions import buffers_in
 from wrapperir_python.lines import PythonLines
@@ -49,7 +28,7 @@ class CheckedLines(PythonLines):
 
     _known: set[str]
 
-    def emit_begin(self, program: Program) -> None:
+    def emit_begin(self, program: ir.Program) -> None:
         """Append the start of the checks, and what the inputs are."""
         super().emit_begin(program)
         self._known = set()  # what the checks have been told of
@@ -59,7 +38,7 @@ class CheckedLines(PythonLines):
             self._known.add(name)
             self._emit("entered", format_string(name), self.values[name])
 
-    def emit_end(self, program: Program) -> None:
+    def emit_end(self, program: ir.Program) -> None:
         """Append the check that nothing else is alive."""
         names = {*_entered(program), *buffers_in(program.outputs)}
         self._emit("finish", format_tuple([format_string(name) for name in sorted(names)]))
@@ -72,10 +51,10 @@ class CheckedLines(PythonLines):
         if moved:
             self._emit("returned", format_tuple(moved))
 
-    def visit_allocate(self, line: AllocateLine) -> None:
+    def visit_allocate(self, line: ir.AllocateLine) -> None:
         """Check the memory that a buffer has."""
         super().visit_allocate(line)
-        if line.workspace is not ZeroMode.ZERO_PER_PROGRAM:
+        if line.workspace is not ir.ZeroMode.ZERO_PER_PROGRAM:
             self._emit_check(
                 "allocated",
                 line.result,
@@ -84,7 +63,7 @@ class CheckedLines(PythonLines):
                 _spare(line.type),
             )
 
-    def visit_allocate_pool(self, line: AllocatePoolLine) -> None:
+    def visit_allocate_pool(self, line: ir.AllocatePoolLine) -> None:
         """Check the memory that a pool has."""
         super().visit_allocate_pool(line)
         self._emit_check(
@@ -95,12 +74,12 @@ class CheckedLines(PythonLines):
             _spare(line.type),
         )
 
-    def visit_place(self, line: PlaceLine) -> None:
+    def visit_place(self, line: ir.PlaceLine) -> None:
         """Check where a buffer is, and that nothing else is there."""
         super().visit_place(line)
         pool = format_string(line.pool)
         offset = self.expressions.format_index(line.offset)
-        if isinstance(line.type, PoolType):
+        if isinstance(line.type, ir.PoolType):
             size = self.expressions.format_index(line.type.size)
             self._emit_check("placed_pool", line.result, pool, offset, size)
             return
@@ -108,76 +87,78 @@ class CheckedLines(PythonLines):
         layout = self._format_layout(line.type)
         self._emit_check("placed", line.result, pool, offset, tensor, layout)
 
-    def visit_free(self, line: FreeLine) -> None:
+    def visit_free(self, line: ir.FreeLine) -> None:
         """Check that the name is alive, and that its memory goes with it."""
         super().visit_free(line)
         if line.buffer in self._known:
             self._emit_check("freed", line.buffer)
 
-    def visit_reuse(self, line: ReuseLine) -> None:
+    def visit_reuse(self, line: ir.ReuseLine) -> None:
         """Check that the reused memory is large enough."""
         super().visit_reuse(line)
         self._emit_viewed(line)
         if line.source in self._known:
             self._emit_check("freed", line.source)
 
-    def visit_reinterpret(self, line: ReinterpretLine) -> None:
+    def visit_reinterpret(self, line: ir.ReinterpretLine) -> None:
         """Check that a view lies in its memory."""
         super().visit_reinterpret(line)
         self._emit_viewed(line)
 
-    def visit_extern_kernel(self, line: ExternKernelLine) -> None:
+    def visit_extern_kernel(self, line: ir.ExternKernelLine) -> None:
         """Check that what is written stays in place, and that results have own memory."""
         super().visit_extern_kernel(line)
         for name in line.writes:
             if name in self._known:
                 self._emit_check("written", name, self.values[name])
-        if line.result is None or isinstance(line.type, ScalarType):
+        if line.result is None or isinstance(line.type, ir.ScalarType):
             return
         if line.aliases:
             self._emit_given(line.result)
         else:
             self._emit_check("made", line.result, self.values[line.result])
 
-    def visit_multi_output(self, line: MultiOutputLine) -> None:
+    def visit_multi_output(self, line: ir.MultiOutputLine) -> None:
         """Take note of a result."""
         super().visit_multi_output(line)
-        if not isinstance(line.type, ScalarType):
+        if not isinstance(line.type, ir.ScalarType):
             self._emit_given(line.result)
 
-    def visit_conditional(self, line: ConditionalLine) -> None:
+    def visit_conditional(self, line: ir.ConditionalLine) -> None:
         """Take note of the results."""
         self._emit_lent(line)
         super().visit_conditional(line)
         self._emit_results(line.results)
 
-    def visit_while_loop(self, line: WhileLoopLine) -> None:
+    def visit_while_loop(self, line: ir.WhileLoopLine) -> None:
         """Take note of the results."""
         self._emit_lent(line)
         super().visit_while_loop(line)
         self._emit_results(line.results)
 
-    def visit_subgraph_call(self, line: SubgraphCallLine) -> None:
+    def visit_subgraph_call(self, line: ir.SubgraphCallLine) -> None:
         """Take note of the results."""
         self._emit_lent(line)
         super().visit_subgraph_call(line)
         self._emit_results(line.results)
 
-    def _emit_results(self, results: Iterable[Result]) -> None:
+    def _emit_results(self, results: Iterable[ir.Result]) -> None:
         for result in results:
-            if not isinstance(result.type, ScalarType):
+            if not isinstance(result.type, ir.ScalarType):
                 self._emit_given(result.name)
 
-    def _emit_lent(self, line: BodyLine) -> None:
+    def _emit_lent(self, line: ir.BodyLine) -> None:
         for nested in LineEffects(None).visit(line).blocks:
             for parameter, operand in zip(
                 nested.block.parameters, nested.operands, strict=True
             ):
-                if isinstance(parameter.type, PoolType) and isinstance(operand, BufferRef):
+                if isinstance(parameter.type, ir.PoolType) and isinstance(
+                    operand, ir.BufferRef
+                ):
                     names = format_string(parameter.name), format_string(operand.name)
                     self._emit("lent", *names)
 
-    def _emit_viewed(self, line: ReuseLine | ReinterpretLine) -> None:
+    def _emit_viewed(self, line: ir.ReuseLine | ir.ReinterpretLine) -> None:
         source, tensor = format_string(line.source), self.values[line.result]
         self._emit_check("viewed", line.result, source, tensor)
 
@@ -197,7 +178,7 @@ class CheckedLines(PythonLines):
         call = Fragment(f"memory.{method}")
         self.writer.emit_line("{}({})", call, joined(", ", arguments))
 
-    def _format_layout(self, type: TensorType) -> Fragment:
+    def _format_layout(self, type: ir.TensorType) -> Fragment:
         return fragment(
             "({}, {}, {}, {})",
             self.expressions.format_tuple(type.size),
@@ -207,13 +188,13 @@ class CheckedLines(PythonLines):
         )
 
 
-def _entered(program: Program) -> list[str]:
+def _entered(program: ir.Program) -> list[str]:
     """Return the names of the tensors that a program is given."""
-    inputs = [x.name for x in program.inputs if not isinstance(x.type, ScalarType)]
+    inputs = [x.name for x in program.inputs if not isinstance(x.type, ir.ScalarType)]
     return inputs + [constant.name for constant in program.constants]
 
 
-def _spare(type: TensorType | PoolType) -> Fragment:
+def _spare(type: ir.TensorType | ir.PoolType) -> Fragment:
     """Return the bytes that an allocation may take more for its alignment."""
     wanted = type.alignment or 0
     return format_int(wanted if wanted > natural_alignment(type.device) else 0)

@@ -14,7 +14,7 @@ from attrs import frozen
 
 from wrapperir.diagnostics import Code
 from wrapperir.emit import Fragment, fragment, joined
-from wrapperir.emit.python.literals import format_keyword, format_string
+from wrapperir.emit.python.expressions import format_keyword, format_string
 from wrapperir.emit.python.module_text import ModuleText
 from wrapperir.ir import (
     DEFAULT_SPACE,
@@ -30,7 +30,7 @@ from wrapperir_python.context import PythonContext
 
 
 @frozen
-class _Binding:
+class _FastOperator:
     """A function of ``torch`` that stands for an operator.
 
     Python's bindings cost half as much to call as the dispatcher's, but choose among
@@ -51,20 +51,20 @@ _DIRECT_DTYPES = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
 """Dtypes whose numbers lose nothing as a double; complex tensors may be lazy."""
 _OUT = ("out",)
 _SCALED = ("beta", "alpha")
-_FAST: Mapping[str, _Binding] = {
-    "aten.mm.default": _Binding("mm", 2),
-    "aten.mm.out": _Binding("mm", 2, _OUT, "mm_out"),
-    "aten.bmm.default": _Binding("bmm", 2),
-    "aten.bmm.out": _Binding("bmm", 2, _OUT, "bmm_out"),
-    "aten.mv.default": _Binding("mv", 2),
-    "aten.mv.out": _Binding("mv", 2, _OUT),
-    "aten.addmm.default": _Binding("addmm", 3, _SCALED),
-    "aten.addmm.out": _Binding("addmm", 3, (*_SCALED, *_OUT), "addmm_out"),
-    "aten.baddbmm.default": _Binding("baddbmm", 3, _SCALED),
-    "aten.baddbmm.out": _Binding("baddbmm", 3, (*_SCALED, *_OUT), "baddbmm_out"),
-    "aten.convolution.default": _Binding("convolution", 9),
-    "aten._int_mm.default": _Binding("_int_mm", 2),
-    "aten._int_mm.out": _Binding("_int_mm", 2, _OUT),
+_FAST: Mapping[str, _FastOperator] = {
+    "aten.mm.default": _FastOperator("mm", 2),
+    "aten.mm.out": _FastOperator("mm", 2, _OUT, "mm_out"),
+    "aten.bmm.default": _FastOperator("bmm", 2),
+    "aten.bmm.out": _FastOperator("bmm", 2, _OUT, "bmm_out"),
+    "aten.mv.default": _FastOperator("mv", 2),
+    "aten.mv.out": _FastOperator("mv", 2, _OUT),
+    "aten.addmm.default": _FastOperator("addmm", 3, _SCALED),
+    "aten.addmm.out": _FastOperator("addmm", 3, (*_SCALED, *_OUT), "addmm_out"),
+    "aten.baddbmm.default": _FastOperator("baddbmm", 3, _SCALED),
+    "aten.baddbmm.out": _FastOperator("baddbmm", 3, (*_SCALED, *_OUT), "baddbmm_out"),
+    "aten.convolution.default": _FastOperator("convolution", 9),
+    "aten._int_mm.default": _FastOperator("_int_mm", 2),
+    "aten._int_mm.out": _FastOperator("_int_mm", 2, _OUT),
 }
 
 

@@ -3,7 +3,7 @@
 from attrs import evolve
 
 from wrapperir.emit import Fragment, joined
-from wrapperir.emit.pools import Layout, PoolPlace, PoolTensor, layout_at
+from wrapperir.emit.pools import PoolLayout, PoolPlace, PoolTensor, layout_at
 from wrapperir.ir import (
     AllocatePoolLine,
     DType,
@@ -100,7 +100,7 @@ def _base(
 def _emit_view(
     context: PythonContext,
     pool: PoolTensor,
-    layout: Layout,
+    layout: PoolLayout,
     source: Fragment,
     old: TensorType,
     new: TensorType,

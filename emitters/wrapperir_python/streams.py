@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import assert_never
 
 from wrapperir.emit import Fragment, SourceWriter, fragment
-from wrapperir.emit.python.literals import format_int
+from wrapperir.emit.python.expressions import format_int
 from wrapperir.emit.stream_actions import (
     RecordEvent,
     RecordUse,

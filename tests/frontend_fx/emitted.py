@@ -25,7 +25,7 @@ from wrapperir.ir import (
 from wrapperir.ir.blocks import walk_lines
 from wrapperir_fx.graph_builder import build_graph
 from wrapperir_fx.graph_module import assemble
-from wrapperir_fx.triton_kernels import bind_triton_kernels
+from wrapperir_fx.kernel_functions import bind_triton_kernels
 
 
 def emitted(program: Program, constants: Mapping[str, torch.Tensor]) -> GraphModule:

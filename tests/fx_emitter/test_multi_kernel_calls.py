@@ -41,7 +41,7 @@ from wrapperir.tuning.choice_cache import fresh_choice_cache
 from wrapperir.tuning.tune import tune_program
 from wrapperir_fx.choosing import choices
 from wrapperir_fx.graph_module import build_graph_module
-from wrapperir_fx.triton_kernels import triton_calls
+from wrapperir_fx.kernel_functions import triton_calls
 
 # Adds to a part of p, which q may overlap, as often as there are tensors.
 ARGUMENTS = """

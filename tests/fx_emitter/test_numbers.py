@@ -50,7 +50,7 @@ PROGRAM = Program(
         for name, value in VALUES.items()
     ),
 )
-How = Callable[[NumberNodes], Callable[[Expr], graph_nodes.Number]]
+How = Callable[[NumberNodes], Callable[[Expr], graph_nodes.GraphNumber]]
 
 
 def graph_of(*exprs: Expr, how: How = lambda numbers: numbers.value) -> GraphModule:

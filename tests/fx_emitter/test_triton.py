@@ -57,7 +57,7 @@ from wrapperir_fx.graph_module import (
     bind_kernels,
     build_graph_module,
 )
-from wrapperir_fx.triton_kernels import triton_calls
+from wrapperir_fx.kernel_functions import triton_calls
 
 ADD = library_kernel(KernelKind.ADD, Language.TRITON)
 CUDA = Device("cuda", 0)

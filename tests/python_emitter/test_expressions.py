@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from wrapperir.emit import Namespace, NameTable
 from wrapperir.emit.number_kinds import NumberKinds
-from wrapperir.emit.python.expressions import ExpressionFormatter
+from wrapperir.emit.python.expressions import PythonExpressions
 from wrapperir.ir import (
     MAX_DEPTH,
     VARIADIC,
@@ -44,10 +44,10 @@ def operations(children: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
 EXPRESSIONS: st.SearchStrategy[Expr] = st.recursive(LEAVES, operations, max_leaves=12)
 
 
-def formatter() -> ExpressionFormatter:
+def formatter() -> PythonExpressions:
     names = Namespace(NameTable({"class"}))
     kinds = {"f": SymbolKind.FLOAT, "yes": SymbolKind.BOOL, "no": SymbolKind.BOOL}
-    return ExpressionFormatter(names, lambda name: None, NumberKinds(kinds))
+    return PythonExpressions(names, lambda name: None, NumberKinds(kinds))
 
 
 def whole(value: Number) -> int:

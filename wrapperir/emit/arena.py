@@ -72,13 +72,13 @@ def plan_arena(
     ``has_streams``, storages there share no bytes, as lines that are in order may run at
     once on two streams.
     """
-    found = _Candidates(LineEffects.of_program(program), kinds)
+    found = _ArenaStorages(LineEffects.of_program(program), kinds)
     found.add_block(program.lines, program.outputs, program_entry(program), {})
     offsets: dict[str, int] = {}
     regions: dict[Device, Region] = {}
     kept: dict[Device, Region] = {}
     kept_names: set[str] = set()
-    groups: dict[tuple[Device, bool], list[_Candidate]] = {}
+    groups: dict[tuple[Device, bool], list[_ArenaStorage]] = {}
     for candidate in found.candidates:
         if candidate.storage not in found.excluded:
             device = plain_device(candidate.storage.type.device)
@@ -111,7 +111,7 @@ def plain_device(device: Device) -> Device:
 
 
 @frozen
-class _Candidate:
+class _ArenaStorage:
     storage: Storage
     begin: int
     end: int
@@ -127,7 +127,7 @@ class _Candidate:
 
 
 @define
-class _Candidates:
+class _ArenaStorages:
     """Storages that could be placed, found in the order in which lines run.
 
     ``time`` counts the lines of all blocks.
@@ -135,7 +135,7 @@ class _Candidates:
 
     effects: LineEffects
     kinds: frozenset[str]
-    candidates: list[_Candidate] = field(factory=list[_Candidate])
+    candidates: list[_ArenaStorage] = field(factory=list[_ArenaStorage])
     excluded: set[Storage] = field(factory=set[Storage])
     time: int = 0
     _lenders: dict[Storage, tuple[Storage, ...]] = field(
@@ -180,7 +180,7 @@ class _Candidates:
                 self._exclude(storage)
             if _is_plain(storage, self.kinds):
                 begin, end = times[storage.begin], times[storage.end]
-                self.candidates.append(_Candidate(storage, begin, end))
+                self.candidates.append(_ArenaStorage(storage, begin, end))
 
     def _exclude_all(self, storages: Iterable[Storage]) -> None:
         for storage in storages:

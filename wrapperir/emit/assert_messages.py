@@ -33,15 +33,6 @@ def layout_subject(line: AssertSizeStrideLine) -> str:
     return _joined(line.message, f"%{line.buffer}")
 
 
-def layout_message(
-    line: AssertSizeStrideLine,
-    found: tuple[Sequence[int], Sequence[int]],
-    wanted: tuple[Sequence[int], Sequence[int]],
-) -> str:
-    """Return the message where a buffer has another layout; both are size and stride."""
-    return format_layout_mismatch(layout_subject(line), found, wanted)
-
-
 def format_layout_mismatch(
     subject: str,
     found: tuple[Sequence[int], Sequence[int]],

@@ -49,7 +49,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 @frozen
-class Entry:
+class ArchiveEntry:
     """A file in an archive: ``archive[begin:begin + size]``, and its CRC-32."""
 
     begin: int
@@ -105,7 +105,7 @@ def writing_archive(path: Path) -> Generator[ArchiveWriter]:
         yield ArchiveWriter(file, output)
 
 
-def find_entries(file: BinaryIO, what: str) -> dict[str, Entry]:
+def find_entries(file: BinaryIO, what: str) -> dict[str, ArchiveEntry]:
     """Return where the files of an archive are, by their names; reads only its directory.
 
     ``what`` names the archive in messages.
@@ -118,7 +118,7 @@ def find_entries(file: BinaryIO, what: str) -> dict[str, Entry]:
     try:
         with zipfile.ZipFile(file) as archive:
             infos = archive.infolist()
-        found: dict[str, Entry] = {}
+        found: dict[str, ArchiveEntry] = {}
         for info in infos:
             if info.filename in found:
                 raise _invalid(f"{what} holds {info.filename!a} twice")
@@ -131,7 +131,7 @@ def find_entries(file: BinaryIO, what: str) -> dict[str, Entry]:
     return found
 
 
-def _find_bytes(file: BinaryIO, info: zipfile.ZipInfo) -> Entry:
+def _find_bytes(file: BinaryIO, info: zipfile.ZipInfo) -> ArchiveEntry:
     if info.compress_size != info.file_size:
         raise ValueError(f"{info.filename!a} has two sizes")
     if info.header_offset < 0:
@@ -141,10 +141,10 @@ def _find_bytes(file: BinaryIO, info: zipfile.ZipInfo) -> Entry:
     if signature != _LOCAL_SIGNATURE:
         raise ValueError(f"{info.filename!a} is not where its directory says")
     begin = info.header_offset + _LOCAL_HEADER.size + name + extra
-    return Entry(begin, info.file_size, info.CRC)
+    return ArchiveEntry(begin, info.file_size, info.CRC)
 
 
-def _check_places(entries: dict[str, Entry], size: int, what: str) -> None:
+def _check_places(entries: dict[str, ArchiveEntry], size: int, what: str) -> None:
     end = 0
     for name, entry in sorted(entries.items(), key=lambda item: item[1].begin):
         if entry.begin < end or entry.begin + entry.size > size:
@@ -271,7 +271,7 @@ def _check_names(manifest: Manifest, found: Set[str], path: Path) -> None:
 def _check_sums(
     names: Iterable[str],
     parts: Mapping[str, memoryview],
-    entries: Mapping[str, Entry],
+    entries: Mapping[str, ArchiveEntry],
     path: Path,
 ) -> None:
     """Check files that have no digest in the manifest."""

@@ -27,11 +27,11 @@ from wrapperir.ir import (
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.effects import LineEffects, Origin
 
-Layout: TypeAlias = tuple[Expr, DType, tuple[Expr, ...], tuple[Expr, ...]]
+PoolLayout: TypeAlias = tuple[Expr, DType, tuple[Expr, ...], tuple[Expr, ...]]
 """The byte of a pool that a tensor's first element is at, dtype, size and stride."""
 
 
-def layout_at(begin: Expr, type: TensorType) -> Layout:
+def layout_at(begin: Expr, type: TensorType) -> PoolLayout:
     """Return the layout of a tensor whose storage begins at byte ``begin`` of a pool."""
     first = add(begin, mul(type.offset, type.dtype.itemsize))
     return first, type.dtype, type.size, type.stride
@@ -46,7 +46,7 @@ class PoolUse:
 
     type: PoolType
     dtypes: Counter[DType] = field(factory=Counter[DType])
-    layouts: set[Layout] = field(factory=set[Layout])
+    layouts: set[PoolLayout] = field(factory=set[PoolLayout])
     is_lent: bool = False
 
     def tensor_type(self) -> TensorType:
@@ -116,14 +116,13 @@ class PoolPlace:
     begin: Expr
 
 
-_Views: TypeAlias = dict[tuple[Fragment, Layout], Fragment]
-
-
 @frozen
-class _Scope:
+class _PoolViews:
     """The tensors that a block has made: views by layout, and all tensors of each pool."""
 
-    views: _Views = field(factory=_Views)
+    views: dict[tuple[Fragment, PoolLayout], Fragment] = field(
+        factory=dict[tuple[Fragment, PoolLayout], Fragment]
+    )
     tensors: dict[Fragment, list[Fragment]] = field(factory=dict[Fragment, list[Fragment]])
 
 
@@ -136,7 +135,7 @@ class PoolTensors:
     def __init__(self) -> None:
         """Start with no pools, in the outermost block."""
         self._places: dict[str, PoolPlace] = {}
-        self._scopes = [_Scope()]
+        self._scopes = [_PoolViews()]
 
     def __contains__(self, name: str) -> bool:
         """Say whether a name is a pool, or a tensor in one."""
@@ -148,7 +147,7 @@ class PoolTensors:
 
     def enter(self) -> None:
         """Begin a nested block."""
-        self._scopes.append(_Scope())
+        self._scopes.append(_PoolViews())
 
     def leave(self) -> list[list[Fragment]]:
         """End a nested block; return the tensors that it made, to be dropped."""
@@ -176,7 +175,7 @@ class PoolTensors:
         pool.names -= 1
         return [] if pool.names else self._scopes[-1].tensors.pop(pool.tensor)
 
-    def known(self, pool: PoolTensor, layout: Layout) -> Fragment | None:
+    def known(self, pool: PoolTensor, layout: PoolLayout) -> Fragment | None:
         """Return the tensor of a layout that this block, or one around it, has made."""
         for scope in reversed(self._scopes):
             tensor = scope.views.get((pool.tensor, layout))
@@ -184,7 +183,7 @@ class PoolTensors:
                 return tensor
         return None
 
-    def add_view(self, pool: PoolTensor, layout: Layout, tensor: Fragment) -> None:
+    def add_view(self, pool: PoolTensor, layout: PoolLayout, tensor: Fragment) -> None:
         """Add a tensor that the block has made."""
         scope = self._scopes[-1]
         scope.views[pool.tensor, layout] = tensor

@@ -115,7 +115,7 @@ def stream_uses(program: Program) -> StreamUses:
 
 
 @define(eq=False)
-class _TrackedMemory:
+class _StreamMemory:
     """A storage's home stream, ``None`` if unknown, and the other streams told of."""
 
     home: Stream | None
@@ -132,7 +132,7 @@ class StreamPlanner:
         """Plan for a program whose use of streams is ``uses``."""
         self._facts = facts
         self._users = uses.users
-        self._memory: dict[str, _TrackedMemory] = {}
+        self._memory: dict[str, _StreamMemory] = {}
         self.side = tuple(uses.side)
 
     def fork(self) -> list[WaitStream]:
@@ -146,7 +146,7 @@ class StreamPlanner:
     def allocate(self, line: AllocateLine | AllocatePoolLine) -> Stream | None:
         """Return the home of an allocation, the stream to allocate on; ``None`` for any."""
         home = next(iter(self._users[line.result]), None)
-        self._memory[line.result] = _TrackedMemory(home)
+        self._memory[line.result] = _StreamMemory(home)
         return home
 
     def after_allocation(self, line: AllocateLine | AllocatePoolLine) -> list[WaitStream]:
@@ -172,7 +172,7 @@ class StreamPlanner:
         stream = Stream(line.device, line.stream)
         actions = self.use(stream, uses(line))
         if isinstance(line, ExternKernelLine) and line.result is not None:
-            self._memory[line.result] = _TrackedMemory(None if line.aliases else stream)
+            self._memory[line.result] = _StreamMemory(None if line.aliases else stream)
         return actions
 
     def use(self, stream: Stream, names: Iterable[str]) -> list[RecordUse]:
@@ -183,7 +183,7 @@ class StreamPlanner:
             on_gpu = isinstance(type, TensorType) and type.device.kind == "cuda"
             if not on_gpu or name in self._facts.constants:
                 continue
-            memory = self._memory.setdefault(name, _TrackedMemory(main_stream(stream)))
+            memory = self._memory.setdefault(name, _StreamMemory(main_stream(stream)))
             if stream != memory.home and stream not in memory.told:
                 memory.told.add(stream)
                 actions.append(RecordUse(name, stream))

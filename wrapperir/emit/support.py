@@ -39,22 +39,8 @@ def check_support(
             continue
         if type(definition) not in support.lines:
             lacking.setdefault(type(definition), []).append(path)
-        elif (
-            isinstance(definition, KernelDefinitionLine)
-            and definition.language not in support.languages
-        ):
-            found.append(
-                Diagnostic(
-                    Code.UNSUPPORTED_LANGUAGE,
-                    f"the {emitter} emitter has no support for kernels in"
-                    f" {definition.language.value}",
-                    path=path,
-                    subject=definition.name,
-                    hint=_alternatives("languages", support.languages),
-                )
-            )
-        elif isinstance(definition, KernelDefinitionLine) and not support.descriptors:
-            found.extend(_check_descriptors(emitter, definition, path))
+        elif isinstance(definition, KernelDefinitionLine):
+            found.extend(_check_kernel(emitter, support, definition, path))
     places = [
         *((("inputs", i), value.type) for i, value in enumerate(program.inputs)),
         *((("constants", i), value.type) for i, value in enumerate(program.constants)),
@@ -88,11 +74,19 @@ def _idle_choices(program: Program) -> Set[str]:
     return choices - ProgramFacts(program).kernel_devices.keys() if choices else choices
 
 
-def _check_descriptors(
-    emitter: str, kernel: KernelDefinitionLine, path: LinePath
+def _check_kernel(
+    emitter: str, support: Support, kernel: KernelDefinitionLine, path: LinePath
 ) -> Iterator[Diagnostic]:
     names = [p.name for p in kernel.parameters if isinstance(p, DescriptorParameter)]
-    if names:
+    if kernel.language not in support.languages:
+        yield Diagnostic(
+            Code.UNSUPPORTED_LANGUAGE,
+            f"the {emitter} emitter has no support for kernels in {kernel.language.value}",
+            path=path,
+            subject=kernel.name,
+            hint=_alternatives("languages", support.languages),
+        )
+    elif names and not support.descriptors:
         yield Diagnostic(
             Code.UNSUPPORTED_FEATURE,
             f"the {emitter} emitter has no support for tensor descriptors, and "

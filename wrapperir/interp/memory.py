@@ -7,7 +7,8 @@ from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, FaultError, LinePath
 from wrapperir.emit.assert_messages import (
     alignment_message,
-    layout_message,
+    format_layout_mismatch,
+    layout_subject,
     not_nan_message,
     scalar_message,
 )
@@ -137,7 +138,7 @@ class MemoryExecutor(wir.LineVisitor[None]):
         wanted = evolve(actual, size=size, stride=stride)
         if len(size) != len(stride) or not same_elements(actual, wanted):
             given = actual.size, actual.stride
-            message = layout_message(line, given, (size, stride))
+            message = format_layout_mismatch(layout_subject(line), given, (size, stride))
             raise _failed(Code.RUN_ASSERT_SIZE_STRIDE, message, line.buffer)
 
     def visit_assert_alignment(self, line: wir.AssertAlignmentLine) -> None:

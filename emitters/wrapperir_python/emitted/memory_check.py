@@ -12,10 +12,10 @@ from typing import Any, TypeAlias, cast
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-Place: TypeAlias = tuple[int | str, ...]
+LinePlace: TypeAlias = tuple[int | str, ...]
 """Where a line stands in the program: ``("lines", 3, "body", "lines", 0)``."""
 
-Layout: TypeAlias = tuple[Sequence[int], Sequence[int], int, torch.dtype]
+TensorLayout: TypeAlias = tuple[Sequence[int], Sequence[int], int, torch.dtype]
 """Size, stride and offset in elements, and dtype."""
 
 
@@ -24,7 +24,7 @@ class MemoryPlanError(RuntimeError):
 
     code = "WIR842"
 
-    def __init__(self, buffer: str, place: Place, difference: str) -> None:
+    def __init__(self, buffer: str, place: LinePlace, difference: str) -> None:
         """Say which buffer differs, where and how."""
         self.buffer = buffer
         self.place = place
@@ -44,10 +44,10 @@ class _Reference:
         return bool(self._reference.expired())
 
 
-class _Storage:
+class _NamedBytes:
     """Bytes ``[begin, end)`` that have names; ``pool`` is where they are placed."""
 
-    def __init__(self, name: str, begin: int, end: int, pool: "_Storage | None") -> None:
+    def __init__(self, name: str, begin: int, end: int, pool: "_NamedBytes | None") -> None:
         self.name = name
         self.begin = begin
         self.end = end
@@ -55,13 +55,13 @@ class _Storage:
         self.names = 0
         self.memory: _Reference | None = None
         self.escaped = False
-        self.placed: list[tuple[int, int, _Storage]] = []
+        self.placed: list[tuple[int, int, _NamedBytes]] = []
 
 
 class _View:
     """The address, layout and known storages of a value when it was last seen."""
 
-    def __init__(self, tensor: torch.Tensor | None, *storages: _Storage) -> None:
+    def __init__(self, tensor: torch.Tensor | None, *storages: _NamedBytes) -> None:
         self.storages = storages
         self.seen = () if tensor is None else _layout(tensor)
 
@@ -72,8 +72,8 @@ class Memory:
     def __init__(self) -> None:
         """Start with none."""
         self._views: dict[str, _View] = {}
-        self._pools: dict[str, _Storage] = {}
-        self._allocated: dict[int, _Storage] = {}
+        self._pools: dict[str, _NamedBytes] = {}
+        self._allocated: dict[int, _NamedBytes] = {}
 
     def entered(self, name: str, value: object) -> None:
         """Take note of an input or constant: its storage bounds the views of it."""
@@ -81,7 +81,7 @@ class Memory:
             if self._storage_of(tensor) is None:
                 memory = tensor.untyped_storage()
                 begin = memory.data_ptr()
-                storage = _Storage(name, begin, begin + memory.nbytes(), None)
+                storage = _NamedBytes(name, begin, begin + memory.nbytes(), None)
                 storage.memory = _Reference(tensor)
                 storage.escaped = True  # the caller may hold it
                 self._allocated[storage.memory.identity] = storage
@@ -93,7 +93,7 @@ class Memory:
         tensor = value if isinstance(value, torch.Tensor) else None
         self._name(name, tensor, *[storage for storage in found if storage is not None])
 
-    def made(self, name: str, place: Place, value: object) -> None:
+    def made(self, name: str, place: LinePlace, value: object) -> None:
         """Check that what an operator returned has memory of its own."""
         for tensor in _tensors(value):
             storage = self._storage_of(tensor)
@@ -105,9 +105,9 @@ class Memory:
     def allocated(
         self,
         name: str,
-        place: Place,
+        place: LinePlace,
         tensor: torch.Tensor,
-        layout: Layout,
+        layout: TensorLayout,
         spare: int,
     ) -> None:
         """Check an allocation: its layout, and that it has that memory and no more.
@@ -120,7 +120,7 @@ class Memory:
         self._begin(name, place, tensor, begin, nbytes, spare)
 
     def allocated_pool(
-        self, name: str, place: Place, tensor: torch.Tensor, nbytes: int, spare: int
+        self, name: str, place: LinePlace, tensor: torch.Tensor, nbytes: int, spare: int
     ) -> None:
         """Check the allocation of a pool."""
         begin = tensor.data_ptr()
@@ -129,11 +129,11 @@ class Memory:
     def placed(
         self,
         name: str,
-        place: Place,
+        place: LinePlace,
         pool: str,
         offset: int,
         tensor: torch.Tensor,
-        layout: Layout,
+        layout: TensorLayout,
     ) -> None:
         """Check that a buffer is at its offset of a pool, where nothing else lives."""
         self._check_layout(name, place, tensor, layout)
@@ -150,7 +150,7 @@ class Memory:
         self._name(name, tensor, self._place(name, place, within, offset, nbytes))
 
     def placed_pool(
-        self, name: str, place: Place, pool: str, offset: int, nbytes: int
+        self, name: str, place: LinePlace, pool: str, offset: int, nbytes: int
     ) -> None:
         """Check a pool in a pool."""
         within = self._pools[pool]
@@ -161,7 +161,9 @@ class Memory:
         """Let a block's parameter stand for a pool."""
         self._pools[parameter] = self._pools[pool]
 
-    def viewed(self, name: str, place: Place, source: str, tensor: torch.Tensor) -> None:
+    def viewed(
+        self, name: str, place: LinePlace, source: str, tensor: torch.Tensor
+    ) -> None:
         """Check that a view lies within the memory of what it views."""
         known = self._views.get(source)
         found = [self._storage_of(tensor)] if known is None else known.storages
@@ -176,7 +178,7 @@ class Memory:
             )
         self._name(name, tensor, *([] if storage is None else [storage]))
 
-    def written(self, name: str, place: Place, tensor: torch.Tensor) -> None:
+    def written(self, name: str, place: LinePlace, tensor: torch.Tensor) -> None:
         """Check that an operator left a tensor where and as it was."""
         view = self._views.get(name)
         if view is None:
@@ -188,7 +190,7 @@ class Memory:
         if found != view.seen:
             raise MemoryPlanError(name, place, "was moved")
 
-    def freed(self, name: str, place: Place) -> None:
+    def freed(self, name: str, place: LinePlace) -> None:
         """Check that a name is there to drop, and that its memory goes with the last."""
         view = self._views.pop(name, None)
         if view is None:
@@ -200,7 +202,7 @@ class Memory:
         """Take note that a block's results have become names of its line."""
         for name in names:
             for storage in self._views.pop(name).storages:
-                holder: _Storage | None = storage
+                holder: _NamedBytes | None = storage
                 while holder is not None:
                     holder.escaped = True
                     holder = holder.pool
@@ -217,28 +219,28 @@ class Memory:
     def _begin(
         self,
         name: str,
-        place: Place,
+        place: LinePlace,
         tensor: torch.Tensor,
         begin: int,
         nbytes: int,
         spare: int,
-    ) -> _Storage:
+    ) -> _NamedBytes:
         memory = tensor.untyped_storage()
         if not nbytes <= memory.nbytes() <= nbytes + spare:
             raise MemoryPlanError(
                 name, place, f"has {memory.nbytes()} bytes, planned are {nbytes}"
             )
-        storage = _Storage(name, begin, begin + nbytes, None)
+        storage = _NamedBytes(name, begin, begin + nbytes, None)
         storage.memory = _Reference(tensor)
         self._allocated[storage.memory.identity] = storage
         self._name(name, tensor, storage)
         return storage
 
     def _place(
-        self, name: str, place: Place, pool: _Storage, offset: int, nbytes: int
-    ) -> _Storage:
+        self, name: str, place: LinePlace, pool: _NamedBytes, offset: int, nbytes: int
+    ) -> _NamedBytes:
         begin = pool.begin + offset
-        storage = _Storage(name, begin, begin + nbytes, pool)
+        storage = _NamedBytes(name, begin, begin + nbytes, pool)
         if not pool.begin <= begin <= storage.end <= pool.end:
             size = pool.end - pool.begin
             difference = f"takes bytes {offset}..{offset + nbytes} of a pool of {size}"
@@ -254,12 +256,12 @@ class Memory:
         pool.names += 1
         return storage
 
-    def _name(self, name: str, tensor: torch.Tensor | None, *storages: _Storage) -> None:
+    def _name(self, name: str, tensor: torch.Tensor | None, *storages: _NamedBytes) -> None:
         for storage in storages:
             storage.names += 1
         self._views[name] = _View(tensor, *storages)
 
-    def _drop(self, storage: _Storage, name: str, place: Place) -> None:
+    def _drop(self, storage: _NamedBytes, name: str, place: LinePlace) -> None:
         storage.names -= 1
         if storage.names:
             return
@@ -276,7 +278,7 @@ class Memory:
                     storage.name, place, f"keeps its memory when %{name} is dropped"
                 )
 
-    def _storage_of(self, tensor: torch.Tensor) -> _Storage | None:
+    def _storage_of(self, tensor: torch.Tensor) -> _NamedBytes | None:
         """Return the storage that an operator's result has its memory in, if known."""
         storage = self._allocated.get(_Reference(tensor).identity)
         if storage is None or tensor.numel() == 0:
@@ -290,9 +292,9 @@ class Memory:
     @staticmethod
     def _check_layout(
         name: str,
-        place: Place,
+        place: LinePlace,
         tensor: torch.Tensor,
-        layout: Layout,
+        layout: TensorLayout,
     ) -> None:
         size, stride, _, dtype = layout
         wanted = tuple(size), tuple(stride), dtype
@@ -309,7 +311,7 @@ def _tensors(value: object) -> Iterator[torch.Tensor]:
             yield from _tensors(item)
 
 
-def _first(item: tuple[int, int, _Storage]) -> int:
+def _first(item: tuple[int, int, _NamedBytes]) -> int:
     return item[0]
 
 
@@ -321,7 +323,7 @@ def _difference(wanted: object, found: object) -> str:
     return f"is {found}, planned is {wanted}"
 
 
-def _nbytes(layout: Layout) -> int:
+def _nbytes(layout: TensorLayout) -> int:
     """Return the bytes of a storage that just holds a layout."""
     size, stride, offset, dtype = layout
     if 0 in size:

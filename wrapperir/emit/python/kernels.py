@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from typing import LiteralString
 
 from wrapperir.emit.number_kinds import NumberKinds, kind_of
-from wrapperir.emit.python.expressions import ExpressionFormatter, format_tuple
-from wrapperir.emit.python.literals import (
+from wrapperir.emit.python.expressions import (
+    PythonExpressions,
     format_constant,
     format_int,
     format_keyword,
     format_string,
     format_text,
+    format_tuple,
 )
 from wrapperir.emit.python.module_text import RESERVED, ModuleText
 from wrapperir.emit.source_text import (
@@ -204,7 +205,7 @@ def _format_grid(
     kinds = {
         p.name: kind_of(p.dtype) for p in line.parameters if isinstance(p, ScalarParameter)
     }
-    expressions = ExpressionFormatter(names, module.need, NumberKinds(kinds))
+    expressions = PythonExpressions(names, module.need, NumberKinds(kinds))
     grid = [folded(substitute(extent, numbers)) for extent in line.grid or (1,)]
     return format_tuple([expressions.format_index(extent) for extent in grid])
 

@@ -2,7 +2,7 @@
 
 import importlib.util
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import ExitStack
 from importlib.abc import SourceLoader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -54,7 +54,11 @@ def load_module(
     spec.has_location = True
     module = importlib.util.module_from_spec(spec)
     try:
-        with _interpretation(interpreted):
+        with ExitStack() as entered:
+            if interpreted:
+                from wrapperir.kernels.triton_cpu import interpreted_triton
+
+                entered.enter_context(interpreted_triton())
             cast(_TextLoader, spec.loader).exec_module(module)
     except Exception as error:
         cause, *_ = str(error).strip().splitlines() or [""]
@@ -62,14 +66,6 @@ def load_module(
         raise Code.KERNEL_BUILD_FAILED.error(message) from error
     _bind_constants(module, constants)
     return module
-
-
-def _interpretation(interpreted: bool) -> "nullcontext[None]":
-    if not interpreted:
-        return nullcontext()
-    from wrapperir.kernels.triton_cpu import interpreted_triton
-
-    return cast("nullcontext[None]", interpreted_triton())
 
 
 def _bind_constants(module: ModuleType, constants: Mapping[str, torch.Tensor]) -> None:
