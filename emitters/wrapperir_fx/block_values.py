@@ -13,7 +13,7 @@ from attrs import frozen
 from torch.fx import Node
 from torch.fx.node import Argument as FxArgument
 
-from wrapperir.emit.number_kinds import NumberKinds, kind_of
+from wrapperir.emit.number_kinds import kind_of
 from wrapperir.fx import block_functions
 from wrapperir.ir import (
     Argument,
@@ -76,8 +76,8 @@ def pass_operand(
         )
     assert isinstance(argument, int | float | Symbol | Operation)  # verified
     kinds = {kind_of(type.dtype) for type in types if isinstance(type, ScalarType)}
-    kind = kinds.pop() if len(kinds) == 1 else _natural_kind(graph.facts.kinds, argument)
-    type = ScalarType(_DTYPES[kind])
+    dtype = graph.facts.kinds.dtype(argument)
+    type = ScalarType(_DTYPES[kinds.pop()] if len(kinds) == 1 else dtype)
     return PassedOperand(leaves_of(graph, argument, type), type)
 
 
@@ -193,12 +193,6 @@ def _converted(
     if kind is kind_of(given.dtype):
         return node
     return graph.nodes.call(CONVERSIONS[kind], (node,), val=val)
-
-
-def _natural_kind(kinds: NumberKinds, expr: Expr) -> SymbolKind:
-    if kinds.may_be_float(expr):
-        return SymbolKind.FLOAT
-    return SymbolKind.BOOL if kinds.is_bool(expr) else SymbolKind.INT
 
 
 def _has_opaque(type: ValueType) -> bool:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Self
 
+from attrs import define
+
 from wrapperir.emit import Artifact, Emitter, GraphCompiler, Loaded, Support
 from wrapperir.ir import Language, Program
 from wrapperir.text import format_program
@@ -17,11 +19,13 @@ ENTRY = "program.wir"
 GRAPH = "graph.py"
 
 
+@define(kw_only=True, eq=False, slots=False)
 class FxEmitter(Emitter):
     """Emits the program, and its graph as it prints; loading builds the graph.
 
     ``compile_graph`` is given the module of each loaded graph, and returns what runs it;
-    without, the module's own code does.
+    without, the module's own code does.  With ``trusts_inputs``, calls do not check their
+    inputs.
     """
 
     name = "fx"
@@ -32,27 +36,20 @@ class FxEmitter(Emitter):
         choosing=True,
     )
 
-    def __init__(
-        self, *, compile_graph: GraphCompiler | None = None, trusts_inputs: bool = False
-    ) -> None:
-        """Make an emitter whose graphs are run by what ``compile_graph`` returns.
-
-        With ``trusts_inputs``, calls do not check their inputs.
-        """
-        self.compile_graph = compile_graph
-        self.trusts_inputs = trusts_inputs
+    compile_graph: GraphCompiler | None = None
+    trusts_inputs: bool = False
 
     def trusting_inputs(self) -> Self:
         """Return this emitter, made for callers whose guards have checked the inputs."""
-        trusting = copy(self)
-        trusting.trusts_inputs = True
-        return trusting
+        changed = copy(self)
+        changed.trusts_inputs = True
+        return changed
 
     def compiling_graphs(self, compile_graph: GraphCompiler) -> Self:
         """Return this emitter, made to run what ``compile_graph`` makes of each graph."""
-        compiling = copy(self)
-        compiling.compile_graph = compile_graph
-        return compiling
+        changed = copy(self)
+        changed.compile_graph = compile_graph
+        return changed
 
     def emit(self, program: Program) -> Artifact:
         """Return ``program.wir``, and ``graph.py`` to read.

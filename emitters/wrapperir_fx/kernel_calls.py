@@ -54,9 +54,8 @@ def emit_kernel_call(graph: GraphContext, line: KernelCallLine) -> None:
         if not isinstance(found.dispatch, int):
             _emit_multi_kernel(graph, line, found)
             return
-        candidate, arguments = found.kernels[found.dispatch], line.arguments
-        if candidate.positions is not None:
-            arguments = tuple([arguments[position] for position in candidate.positions])
+        candidate = found.kernels[found.dispatch]
+        arguments = candidate.take(line.arguments)
         target = _call_target(graph, candidate.kernel)
         if candidate.kernel.language is Language.TRITON:
             _emit_triton(graph, candidate.kernel, target, arguments)

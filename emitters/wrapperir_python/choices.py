@@ -5,7 +5,7 @@ A multi-kernel whose kernel is known is that kernel.  Others are an object of
 kernels by their sizes, or one that its first call replaces by the fastest kernel.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import wrapperir
@@ -59,13 +59,18 @@ def _make_callee(context: PythonContext, line: KernelCallLine) -> Callee:
     for candidate in runnable.kernels.values():
         context.check_kernel(candidate.kernel, line.device)
     definition = context.facts.definitions[line.kernel]
-    if isinstance(definition, MultiKernelLine) and len(runnable.kernels) > 1:
-        function = format_choice(context, definition, runnable)
-        scalars = _scalars_of_choices(context, line, definition, runnable)
-        return Callee(function, definition, None, scalars)
-    (chosen,) = runnable.kernels.values()
-    function = context.module.kernels[chosen.kernel.name]
-    return Callee(function, chosen.kernel, chosen.positions, _scalars(chosen.kernel))
+    if not isinstance(definition, MultiKernelLine) or len(runnable.kernels) == 1:
+        (chosen,) = runnable.kernels.values()
+        function = context.module.kernels[chosen.kernel.name]
+        return Callee(function, chosen.kernel, chosen.positions, _scalars(chosen.kernel))
+    scalars = list(_scalars(definition))
+    taken = taken_arguments(runnable, len(line.arguments))
+    for position, argument in enumerate(line.arguments):
+        # Other numbers keep their dtype, so that one that is not whole is not an error.
+        if position not in taken and not isinstance(argument, BufferRef):
+            scalars[position] = context.facts.kinds.dtype(argument)
+    function = format_choice(context, definition, runnable)
+    return Callee(function, definition, None, tuple(scalars))
 
 
 def _scalars(definition: DefinitionLine) -> tuple[DType | None, ...]:
@@ -73,34 +78,6 @@ def _scalars(definition: DefinitionLine) -> tuple[DType | None, ...]:
         parameter.dtype if isinstance(parameter, ScalarParameter) else None
         for parameter in runtime_parameters(definition.parameters)
     )
-
-
-def _scalars_of_choices(
-    context: PythonContext,
-    line: KernelCallLine,
-    definition: MultiKernelLine,
-    runnable: Runnable,
-) -> tuple[DType | None, ...]:
-    """Return the dtypes of the numbers that a choice of a multi-kernel may take.
-
-    Other numbers keep their own dtype, so that one that is not whole is not an error.
-    """
-    taken = taken_arguments(runnable, len(line.arguments))
-    return tuple(
-        dtype
-        if dtype is None or position in taken or isinstance(argument, BufferRef)
-        else _own_dtype(context, argument)
-        for position, (dtype, argument) in enumerate(
-            zip(_scalars(definition), line.arguments, strict=True)
-        )
-    )
-
-
-def _own_dtype(context: PythonContext, number: Expr) -> DType:
-    kinds = context.facts.kinds
-    if kinds.may_be_float(number):
-        return DType.F64
-    return DType.BOOL if kinds.is_bool(number) else DType.I64
 
 
 _CORE = Path(wrapperir.__file__).parent
@@ -255,7 +232,10 @@ def _define_benchmarked(
     writer = _begin(module)
     choices = _format_choices(context, line, runnable.kernels, keyed=True)
     bound = module.kernels[line.name]
-    updated = [format_int(at) for at in _updated(runnable)]
+    every = range(len(line.parameters))
+    updated = updated_arguments(
+        (x.kernel, x.take(every)) for x in runnable.kernels.values()
+    )
     writer.emit_blank(2)
     writer.emit_line("{} = kernel_choices.Benchmarked(", bound)
     with writer.indented():
@@ -265,7 +245,7 @@ def _define_benchmarked(
             for choice in choices:
                 writer.emit_line("{},", choice)
         writer.emit_line("],")
-        writer.emit_line("updated={},", format_tuple(updated))
+        writer.emit_line("updated={},", format_tuple([*map(format_int, sorted(updated))]))
         writer.emit_line("emitter={},", format_string(module.emitter))
         writer.emit_line("namespace=globals(),")
         writer.emit_line("bound={},", format_string(bound))
@@ -297,9 +277,7 @@ def _format_choices(
         if not keyed:
             formatted.append(fragment("kernel_choices.Choice({}, {})", name, run))
             continue
-        positions = candidate.positions
-        if positions is None:
-            positions = tuple(range(len(line.parameters)))
+        positions = candidate.take(range(len(line.parameters)))
         formatted.append(
             fragment(
                 "kernel_choices.Choice({}, {}, {}, {})",
@@ -314,35 +292,17 @@ def _runs_on_all(
     context: PythonContext, line: MultiKernelLine, candidate: Candidate
 ) -> Fragment:
     """Return a function that takes all arguments of the multi-kernel."""
-    kernel, positions = candidate.kernel.name, candidate.positions
-    if positions is None:
-        return context.module.kernels[kernel]
-    made, key = context.module.made, ("run", line.name, kernel, positions)
-    if key not in made:
-        made[key] = _define_run(context.module, line, kernel, positions)
-    return made[key]
-
-
-def _define_run(
-    module: ModuleText, line: MultiKernelLine, name: str, positions: tuple[int, ...]
-) -> Fragment:
+    module, name = context.module, candidate.kernel.name
     kernel = module.kernels[name]
-    function = module.names.claim(f"{name[:120]}_of_{line.name[:120]}")
+    key = "run", line.name, name, candidate.positions
+    if candidate.positions is None or key in module.made:
+        return module.made.get(key, kernel)
+    function = module.made[key] = module.names.claim(f"{name[:120]}_of_{line.name[:120]}")
     names = Namespace(NameTable({*RESERVED, kernel, function}))
     parameters = [names[parameter.name] for parameter in line.parameters]
     writer = module.choices
     writer.emit_blank(2)
     writer.emit_line("def {}({}):", function, joined(", ", parameters))
     with writer.indented():
-        taken = [parameters[position] for position in positions]
-        writer.emit_line("{}({})", kernel, joined(", ", taken))
+        writer.emit_line("{}({})", kernel, joined(", ", candidate.take(parameters)))
     return function
-
-
-def _updated(runnable: Runnable) -> list[int]:
-    """Return the positions of tensors that are both read and written by the choices."""
-    taken: list[tuple[KernelDefinitionLine, Sequence[int]]] = []
-    for found in runnable.kernels.values():
-        count = len(runtime_parameters(found.kernel.parameters))
-        taken.append((found.kernel, found.positions or range(count)))
-    return sorted(updated_arguments(taken))

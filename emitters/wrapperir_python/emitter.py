@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, ClassVar, Self, cast
+
+from attrs import define
 
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import (
@@ -40,36 +42,32 @@ CHECKED = ("memory", "checked")
 """Metadata of an artifact that checks its memory."""
 
 
+@define(kw_only=True, eq=False, slots=False)
 class PythonEmitter(Emitter):
     """Emits Python that imports torch, and triton where there are Triton kernels.
 
-    A third party subclasses this and sets ``name`` and ``lines``, its own subclass of
-    :class:`~wrapperir_python.lines.PythonLines`.
+    With ``check_memory``, the code checks its own memory; with ``trusts_inputs``, it does
+    not check its inputs.  A third party subclasses this and sets ``name`` and ``lines``,
+    its own subclass of :class:`~wrapperir_python.lines.PythonLines`.
     """
 
     name = "python"
     support = Support(streams=frozenset({"cpu", "cuda"}), descriptors=True, choosing=True)
-    lines: type[PythonLines] = PythonLines
-
-    def __init__(self, *, check_memory: bool = False, trusts_inputs: bool = False) -> None:
-        """Make an emitter; with ``check_memory``, of code that checks its own memory.
-
-        With ``trusts_inputs``, the code does not check its inputs.
-        """
-        self.check_memory = check_memory
-        self.trusts_inputs = trusts_inputs
+    lines: ClassVar[type[PythonLines]] = PythonLines
+    check_memory: bool = False
+    trusts_inputs: bool = False
 
     def checking_memory(self) -> Self:
         """Return this emitter, made to emit code that checks its own memory."""
-        checking = copy(self)
-        checking.check_memory = True
-        return checking
+        changed = copy(self)
+        changed.check_memory = True
+        return changed
 
     def trusting_inputs(self) -> Self:
         """Return this emitter, made to emit code that does not check its inputs."""
-        trusting = copy(self)
-        trusting.trusts_inputs = True
-        return trusting
+        changed = copy(self)
+        changed.trusts_inputs = True
+        return changed
 
     def emit(self, program: Program) -> Artifact:
         """Return ``program.py`` and, for Triton kernels, ``kernels/<name>.py``.

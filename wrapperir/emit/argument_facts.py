@@ -7,7 +7,7 @@ from collections.abc import Container, Mapping
 from math import gcd
 
 from wrapperir.analysis import program_entry
-from wrapperir.emit.context import ProgramFacts
+from wrapperir.emit.context import ALLOCATIONS, DERIVATIONS, ProgramFacts
 from wrapperir.emit.runnable_kernels import Candidate
 from wrapperir.ir import (
     POOL_ALIGNMENT,
@@ -21,11 +21,9 @@ from wrapperir.ir import (
     ValueType,
 )
 from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.effects import LineEffects, Origin
+from wrapperir.ir.effects import LineEffects
 from wrapperir.kernels.triton_signature import ArgumentFacts
 
-_ALLOCATED = (Origin.ALLOCATED, Origin.PROGRAM, Origin.POOL)
-_DERIVED = (Origin.PLACED, Origin.VIEW, Origin.MOVED)
 _DEEPEST = 40
 
 
@@ -40,11 +38,11 @@ def survey_arguments(facts: ProgramFacts) -> dict[str, tuple[ArgumentFacts, ...]
     effects = LineEffects(None)
     for line in walk_lines(program.lines):
         for made in effects.visit(line).definitions:
-            if made.origin in _ALLOCATED:
+            if made.origin in ALLOCATIONS:
                 starts[made.name] = POOL_ALIGNMENT
-            elif made.origin in _DERIVED and made.source in starts:
+            elif made.origin in DERIVATIONS and made.source in starts:
                 starts[made.name] = gcd(starts[made.source], divisor_of(made.offset))
-            if made.origin in _ALLOCATED or made.origin in _DERIVED:
+            if made.origin in ALLOCATIONS | DERIVATIONS:
                 typed.add(made.name)
         if isinstance(line, KernelCallLine):
             given = tuple(
@@ -60,8 +58,7 @@ def _join(
     candidate: Candidate,
     given: tuple[ArgumentFacts, ...],
 ) -> None:
-    name, positions = candidate.kernel.name, candidate.positions
-    facts = given if positions is None else tuple(given[at] for at in positions)
+    name, facts = candidate.kernel.name, candidate.take(given)
     known = found.get(name)
     if known is not None:
         facts = tuple(a.joined(b) for a, b in zip(known, facts, strict=True))

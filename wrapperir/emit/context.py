@@ -28,7 +28,10 @@ from wrapperir.ir import (
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.effects import Effects, LineEffects, Origin
 
-_ALLOCATIONS = frozenset({Origin.ALLOCATED, Origin.PROGRAM, Origin.POOL})
+ALLOCATIONS = frozenset({Origin.ALLOCATED, Origin.PROGRAM, Origin.POOL})
+"""Origins of new memory."""
+DERIVATIONS = frozenset({Origin.PLACED, Origin.VIEW, Origin.MOVED})
+"""Origins of names for known memory."""
 
 
 @frozen(eq=False)
@@ -128,16 +131,10 @@ def _named_gpu(effects: Effects) -> Device | None:
     device = effects.device
     if device is None or device.kind != "cuda" or device.index is None:
         return None
-    allocates = any(made.origin in _ALLOCATIONS for made in effects.definitions)
+    allocates = any(made.origin in ALLOCATIONS for made in effects.definitions)
     return device if allocates or effects.launches else None
 
 
-_MEMORY = frozenset(
-    {
-        *(Origin.ALLOCATED, Origin.PROGRAM, Origin.POOL),
-        *(Origin.PLACED, Origin.VIEW, Origin.MOVED),
-    }
-)
 _EFFECTS = LineEffects(None)
 
 
@@ -160,7 +157,8 @@ def provenances_to_show(lines: Sequence[AnyLine]) -> list[Provenance | None]:
 def _only_names_memory(line: AnyLine) -> bool:
     effects = _EFFECTS.visit(line)
     origins = {made.origin for made in effects.definitions}
-    return origins <= _MEMORY and (bool(origins) or effects.drops is not None)
+    only_names = origins <= ALLOCATIONS | DERIVATIONS
+    return only_names and (bool(origins) or effects.drops is not None)
 
 
 def format_provenance(provenance: Provenance) -> str:

@@ -91,6 +91,12 @@ class NumberKinds:
         unknown = self.may_be_float(expr) or self.may_be_bool(expr)
         return None if unknown else SymbolKind.INT
 
+    def dtype(self, expr: Expr) -> DType:
+        """Return a dtype that holds every value that ``expr`` may have."""
+        if self.may_be_float(expr):
+            return DType.F64
+        return DType.BOOL if self.is_bool(expr) else DType.I64
+
     def is_float(self, expr: Expr) -> bool:
         """Say whether the value of ``expr`` is surely a float."""
         if not isinstance(expr, Operation):

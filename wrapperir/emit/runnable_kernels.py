@@ -35,6 +35,9 @@ from wrapperir.ir import (
 from wrapperir.ir.blocks import blocks_of, rewrite_blocks, walk_lines
 from wrapperir.ir.effects import definitions
 
+T = TypeVar("T")
+Argument = TypeVar("Argument", bound=Hashable)
+
 
 @frozen
 class Candidate:
@@ -46,6 +49,12 @@ class Candidate:
 
     kernel: KernelDefinitionLine
     positions: tuple[int, ...] | None
+
+    def take(self, arguments: Sequence[T]) -> tuple[T, ...]:
+        """Return the arguments of a call that the kernel takes."""
+        if self.positions is None:
+            return tuple(arguments)
+        return tuple([arguments[position] for position in self.positions])
 
 
 @frozen
@@ -196,7 +205,7 @@ def taken_arguments(runnable: Runnable, count: int) -> frozenset[int]:
     """Return the positions of a call's ``count`` arguments that a kernel of it may take."""
     taken: set[int] = set()
     for candidate in runnable.kernels.values():
-        taken.update(range(count) if candidate.positions is None else candidate.positions)
+        taken.update(candidate.take(range(count)))
     return frozenset(taken)
 
 
@@ -270,9 +279,7 @@ def _call(
     chosen = kernels[min(kernels)]
     if chosen.kernel.name == line.kernel:
         return line
-    arguments = line.arguments
-    if chosen.positions is not None:
-        arguments = tuple([arguments[position] for position in chosen.positions])
+    arguments = chosen.take(line.arguments)
     return evolve(line, kernel=chosen.kernel.name, arguments=arguments)
 
 
@@ -284,9 +291,6 @@ def kernel_digest(line: KernelDefinitionLine) -> str:
     """
     told = repr(evolve(line, name="", provenance=None))
     return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-Argument = TypeVar("Argument", bound=Hashable)
 
 
 def updated_arguments(
