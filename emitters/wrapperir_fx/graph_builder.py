@@ -1,5 +1,8 @@
 """Builds the graph of a program, one function a line kind, and formats it as code."""
 
+# mypy checks that these functions are methods; pyright wants the base class as ``self``.
+# pyright: reportAssignmentType=false
+
 import operator
 from collections.abc import Sequence
 from typing import cast

@@ -242,7 +242,7 @@ def bind_kernels(module: GraphModule, program: Program) -> None:
         if isinstance(line, KernelDefinitionLine) and line.name in facts.kernel_devices
     ]
     # The emitter refuses programs with Triton kernels on the CPU and elsewhere.
-    interpreted = "cpu" in facts.triton_devices
+    interpreted = "cpu" in facts.triton_calls
     saved = SavedKernels(tuple(kernels), tuple(multi_kernels), interpreted)
     saved.register()
     bind_triton_kernels(module, program.definitions, interpreted=interpreted)

@@ -48,8 +48,7 @@ has_side_effect(triton_kernel_wrapper_mutation)
 def emit_kernel_call(graph: GraphContext, line: KernelCallLine) -> None:
     """Append a call of ``triton_kernel_wrapper_mutation`` or of an operator of ours."""
     found = graph.facts.runnable(line)
-    for candidate in found.kernels.values():
-        graph.check_kernel(candidate.kernel, line.device)
+    graph.check_call(line)
     with launching(graph, line):
         if not isinstance(found.dispatch, int):
             _emit_multi_kernel(graph, line, found)

@@ -56,8 +56,6 @@ def find_callee(context: PythonContext, line: KernelCallLine) -> Callee:
 
 def _make_callee(context: PythonContext, line: KernelCallLine) -> Callee:
     runnable = context.facts.runnable(line)
-    for candidate in runnable.kernels.values():
-        context.check_kernel(candidate.kernel, line.device)
     definition = context.facts.definitions[line.kernel]
     if not isinstance(definition, MultiKernelLine) or len(runnable.kernels) == 1:
         (chosen,) = runnable.kernels.values()

@@ -90,7 +90,7 @@ class PythonEmitter(Emitter):
             emit_layout_checks(lines, program)
         lines.emit_lines(program.lines, ("lines",))
         lines.emit_end(program)
-        interpreted = "cpu" in facts.triton_devices
+        interpreted = "cpu" in facts.triton_calls
         if lines.problems:
             raise DiagnosticError(*lines.problems)
         remarks = [

@@ -1,5 +1,8 @@
 """Each line kind in Python: one method a kind, for third parties to override."""
 
+# mypy checks that these functions are methods; pyright wants the base class as ``self``.
+# pyright: reportAssignmentType=false
+
 from collections.abc import Sequence
 
 from wrapperir import ir
@@ -160,6 +163,7 @@ class PythonLines(PythonContext, ir.LineVisitor[None]):
 
     def visit_kernel_call(self, line: ir.KernelCallLine) -> None:
         """Append ``cpp_fused_0(buf0, buf1, 64)``, ``mm_by_shape[s0, 64](buf0, s0)``."""
+        self.check_call(line)
         callee = find_callee(self, line)
         arguments = line.arguments
         if callee.positions is not None:

@@ -83,9 +83,9 @@ def format_operator_call(context: PythonContext, line: ExternKernelLine) -> Frag
     ):
         if fast.direct is not None and _is_direct(context, line):
             given = [keywords.get(name, 1) for name in fast.keywords]
-            parts = map(context.arguments.format_argument, (*line.arguments, *given))
+            formatted = map(context.arguments.format_argument, (*line.arguments, *given))
             function = _bind_direct(context.module, fast.direct)
-            return fragment("{}({})", function, joined(", ", parts))
+            return fragment("{}({})", function, joined(", ", formatted))
         expression = fragment("torch.{}", fragment(fast.function))
         function = context.module.bind(expression, f"torch_{fast.function}")
     else:

@@ -80,16 +80,14 @@ class ProgramFacts:
         return {name: frozenset(kinds) for name, kinds in kinds.items()}
 
     @cached_property
-    def triton_devices(self) -> frozenset[str]:
-        """The kinds of device that Triton kernels may be called on."""
-        return frozenset[str]().union(
-            *(
-                self.kernel_devices.get(line.name, ())
-                for line in self.program.definitions
-                if isinstance(line, KernelDefinitionLine)
-                and line.language is Language.TRITON
-            )
-        )
+    def triton_calls(self) -> Mapping[str, KernelCallLine]:
+        """The first call that may run a Triton kernel on each kind of device."""
+        first: dict[str, KernelCallLine] = {}
+        for line, found in self._runnable.values():
+            languages = {x.kernel.language for x in found.kernels.values()}
+            if Language.TRITON in languages:
+                first.setdefault(line.device.kind, line)
+        return first
 
     @cached_property
     def pool_uses(self) -> Mapping[str, PoolUse]:
@@ -220,11 +218,14 @@ class Emission:
         self._remarked = origin
         return format_provenance(origin)
 
-    def check_kernel(self, kernel: KernelDefinitionLine, device: Device) -> None:
-        """Refuse the current line if a kernel that it calls cannot run on a device."""
-        if kernel.language is Language.CPP and device.kind != "cpu":
-            self.report(f"a C++ kernel does not run on {device}", str(device))
-        if kernel.language is Language.TRITON and {"cpu"} < self.facts.triton_devices:
+    def check_call(self, line: KernelCallLine) -> None:
+        """Refuse the current line, a call, if a kernel cannot run on its device."""
+        device = line.device
+        for candidate in self.facts.runnable(line).kernels.values():
+            if candidate.kernel.language is Language.CPP and device.kind != "cpu":
+                self.report(f"a C++ kernel does not run on {device}", str(device))
+        calls = self.facts.triton_calls
+        if "cpu" in calls and len(calls) > 1 and line is list(calls.values())[1]:
             self.report("Triton kernels run on the CPU and elsewhere in one program")
 
     def check_source(self, kernel: KernelDefinitionLine) -> None:

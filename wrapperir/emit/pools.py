@@ -80,7 +80,7 @@ def pool_uses(program: Program) -> Mapping[str, PoolUse]:
             if made.origin is Origin.POOL and isinstance(made.type, PoolType):
                 use = uses[made.name] = PoolUse(made.type)
                 places[made.name] = use, 0
-            elif made.origin is Origin.PLACED and made.source is not None:
+            elif made.origin is Origin.PLACED and made.source in places:
                 use, outer = places[made.source]
                 begin = add(outer, made.offset)
                 if isinstance(made.type, TensorType):
