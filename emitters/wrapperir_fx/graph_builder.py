@@ -21,7 +21,7 @@ from wrapperir.ir import (
     Program,
     ScalarType,
 )
-from wrapperir_fx import asserts, blocks, memory
+from wrapperir_fx import blocks, checks, memory
 from wrapperir_fx.context import GraphContext, GraphValue, ProgramContext
 from wrapperir_fx.kernel_calls import emit_kernel_call
 from wrapperir_fx.operator_calls import emit_extern_kernel, fx_argument
@@ -31,7 +31,6 @@ from wrapperir_fx.streams import (
     find_gpu_streams,
     streams_of_call,
 )
-from wrapperir_fx.symbols import convert_input, emit_symbol
 
 
 class LineGraph(GraphContext, LineVisitor[None]):
@@ -46,11 +45,11 @@ class LineGraph(GraphContext, LineVisitor[None]):
     visit_extern_kernel = emit_extern_kernel
     visit_record_event = emit_record_event
     visit_wait_event = emit_wait_event
-    visit_symbol_definition = emit_symbol
-    visit_assert_size_stride = asserts.emit_assert_size_stride
-    visit_assert_alignment = asserts.emit_assert_alignment
-    visit_assert_scalar = asserts.emit_assert_scalar
-    visit_assert_not_nan = asserts.emit_assert_not_nan
+    visit_symbol_definition = checks.emit_symbol
+    visit_assert_size_stride = checks.emit_assert_size_stride
+    visit_assert_alignment = checks.emit_assert_alignment
+    visit_assert_scalar = checks.emit_assert_scalar
+    visit_assert_not_nan = checks.emit_assert_not_nan
     visit_conditional = blocks.emit_conditional
     visit_while_loop = blocks.emit_while_loop
     visit_subgraph_call = blocks.emit_subgraph_call
@@ -113,7 +112,7 @@ def build_graph(program: Program) -> GraphParts:
         graph.give(constant.name, constant.type, node)
     for given in program.inputs:
         if isinstance(given.type, ScalarType):
-            convert_input(graph, given.name, given.type)
+            checks.convert_input(graph, given.name, given.type)
     for symbol in program.symbols:
         graph.visit(symbol)
     with streams_of_call(graph):

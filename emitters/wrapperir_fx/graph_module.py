@@ -246,7 +246,11 @@ def bind_kernels(module: GraphModule, program: Program) -> None:
     saved = SavedKernels(tuple(kernels), tuple(multi_kernels), interpreted)
     saved.register()
     bind_triton_kernels(module, program.definitions, interpreted=interpreted)
-    keep_kernels(module, saved)
+    for owner in module.modules():
+        if isinstance(owner, GraphModule):
+            setattr(owner, KERNELS, saved)
+            kept = owner.meta.setdefault(_USER_PRESERVED_ATTRIBUTES_KEY, {})
+            kept[KERNELS] = saved  # a copy gets its attributes from there
 
 
 @frozen(eq=False, slots=False)
@@ -298,12 +302,3 @@ def restored_kernels(
         if definition.language is Language.TRITON:  # a saved graph has its index
             enter_triton_kernel(definition, interpreted=interpreted)
     return saved
-
-
-def keep_kernels(module: GraphModule, kernels: SavedKernels) -> None:
-    """Let a module and its nested graphs hold kernels, in copies and when saved."""
-    for owner in module.modules():
-        if isinstance(owner, GraphModule):
-            setattr(owner, KERNELS, kernels)
-            kept = owner.meta.setdefault(_USER_PRESERVED_ATTRIBUTES_KEY, {})
-            kept[KERNELS] = kernels  # a copy gets its attributes from there

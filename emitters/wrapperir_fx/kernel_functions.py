@@ -105,19 +105,6 @@ def register_kernels(
             register_triton_function(function, definition)
 
 
-def triton_function(definition: KernelDefinitionLine, *, interpreted: bool) -> object:
-    """Return a Triton kernel's function: a ``JITFunction``, or on the CPU its stand-in.
-
-    Both are launched as ``function[grid](...)``.
-
-    Raises:
-        DiagnosticError: WIR709, it does not build.
-    """
-    register_kernels([definition], interpreted=interpreted)
-    function, _ = _TRITON[definition_key(definition), interpreted]
-    return function
-
-
 def kernel_launcher(definition: KernelDefinitionLine, *, interpreted: bool) -> Launcher:
     """Return a function that runs a kernel; it takes arguments in the order of parameters.
 
@@ -212,9 +199,10 @@ def enter_triton_kernel(definition: KernelDefinitionLine, *, interpreted: bool) 
     Raises:
         DiagnosticError: WIR709, the kernel does not build.
     """
-    function = triton_function(definition, interpreted=interpreted)
-    key = f"{definition_key(definition)}:{interpreted}"
-    index = int(hashlib.sha256(key.encode()).hexdigest()[:15], 16)
+    register_kernels([definition], interpreted=interpreted)
+    key = definition_key(definition)
+    function, _ = _TRITON[key, interpreted]
+    index = int(hashlib.sha256(f"{key}:{interpreted}".encode()).hexdigest()[:15], 16)
     with kernel_side_table.lock:
         if not _ENTERED:
             _keep_over_resets()

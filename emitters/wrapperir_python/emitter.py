@@ -27,7 +27,7 @@ from wrapperir.ir import (
     Program,
 )
 from wrapperir.ir.blocks import walk_lines
-from wrapperir_python.inputs import emit_inputs, emit_layout_checks
+from wrapperir_python.checks import emit_inputs, emit_layout_checks
 from wrapperir_python.lines import PythonLines
 from wrapperir_python.memory_checks import checked, reporting_faults
 from wrapperir_python.streams import emit_actions, emit_begin

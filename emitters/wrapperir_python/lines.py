@@ -13,11 +13,10 @@ from wrapperir.emit.python.expressions import format_int
 from wrapperir.emit.python.kernels import emit_cpp_kernel, emit_triton_kernel
 from wrapperir.ir.effects import uses
 from wrapperir.ir.mentions import buffers_in
-from wrapperir_python import asserts
+from wrapperir_python import checks
 from wrapperir_python.blocks import PythonBlocks
 from wrapperir_python.choices import describe_choice, find_callee
 from wrapperir_python.context import PythonContext
-from wrapperir_python.inputs import emit_symbol_definition
 from wrapperir_python.operators import format_operator_call
 from wrapperir_python.pools import drop_name, emit_place, emit_pool, emit_pool_view
 from wrapperir_python.streams import emit_actions, emit_zero, on_stream
@@ -205,12 +204,11 @@ class PythonLines(PythonContext, ir.LineVisitor[None]):
         result, source = self.values[line.result], self.values[line.source]
         self.writer.emit_line("{} = {}{}", result, source, joined("", indices))
 
-    visit_symbol_definition = emit_symbol_definition
-
-    visit_assert_size_stride = asserts.emit_assert_size_stride
-    visit_assert_alignment = asserts.emit_assert_alignment
-    visit_assert_scalar = asserts.emit_assert_scalar
-    visit_assert_not_nan = asserts.emit_assert_not_nan
+    visit_symbol_definition = checks.emit_symbol_definition
+    visit_assert_size_stride = checks.emit_assert_size_stride
+    visit_assert_alignment = checks.emit_assert_alignment
+    visit_assert_scalar = checks.emit_assert_scalar
+    visit_assert_not_nan = checks.emit_assert_not_nan
 
     def visit_conditional(self, line: ir.ConditionalLine) -> None:
         """Append ``if`` and ``else``."""

@@ -122,7 +122,21 @@ def parse_manifest(content: bytes, where: str) -> Manifest:
             leaves the artifact.
     """
     try:
-        return _read_manifest(json.loads(content), where)
+        fields = _object(json.loads(content))
+        version = fields["wrapperir_artifact"]
+        if version != MANIFEST_VERSION:
+            raise _invalid(f"{where} is an artifact of version {version!r}, not 1")
+        files: dict[str, FileFacts] = {}
+        for path, entry in _object(fields["files"]).items():
+            _check_path(path)
+            facts = _object(entry)
+            is_large = facts.get("large") is True
+            files[path] = FileFacts(_text(facts["sha256"]), facts["text"] is True, is_large)
+        main = _text(fields["entry"])
+        if main not in files or files[main].is_large:
+            raise _invalid(f"{where} lacks its entry {main!a}")
+        metadata = {k: _text(value) for k, value in _object(fields["metadata"]).items()}
+        return Manifest(_text(fields["emitter"]), main, metadata, files)
     except (ValueError, RecursionError) as error:
         raise _invalid(f"{where} has no readable {MANIFEST}: {error}") from None
     except (KeyError, TypeError) as error:
@@ -178,24 +192,6 @@ def _format_manifest(artifact: Artifact, large: Mapping[str, str]) -> str:
         "files": files,
     }
     return json.dumps(manifest, indent=2) + "\n"
-
-
-def _read_manifest(manifest: object, where: str) -> Manifest:
-    fields = _object(manifest)
-    version = fields["wrapperir_artifact"]
-    if version != MANIFEST_VERSION:
-        raise _invalid(f"{where} is an artifact of version {version!r}, not 1")
-    files: dict[str, FileFacts] = {}
-    for path, entry in _object(fields["files"]).items():
-        _check_path(path)
-        facts = _object(entry)
-        is_large = facts.get("large") is True
-        files[path] = FileFacts(_text(facts["sha256"]), facts["text"] is True, is_large)
-    entry_path = _text(fields["entry"])
-    if entry_path not in files or files[entry_path].is_large:
-        raise _invalid(f"{where} lacks its entry {entry_path!a}")
-    metadata = {key: _text(value) for key, value in _object(fields["metadata"]).items()}
-    return Manifest(_text(fields["emitter"]), entry_path, metadata, files)
 
 
 def _object(value: object) -> Mapping[str, object]:

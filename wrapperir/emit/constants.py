@@ -136,20 +136,7 @@ def place_constants(program: Program) -> tuple[ConstantPlace | None, ...]:
     return tuple(places)
 
 
-def format_constant_list(program: Program, constants: Mapping[str, "torch.Tensor"]) -> str:
-    """Return the text of ``constants.json``.
-
-    The constants are as :func:`~wrapperir.emit.constants.check_constants` wants them.
-    """
-    listed = [
-        {**asdict(item), "dtype": item.dtype.value} for item in _stored(program, constants)
-    ]
-    return (
-        json.dumps({"wrapperir_constants": _VERSION, "constants": listed}, indent=1) + "\n"
-    )
-
-
-def constant_blocks(
+def _data_parts(
     program: Program, constants: Mapping[str, "torch.Tensor"]
 ) -> Iterator[bytes | memoryview]:
     """Yield the content of ``constants.bin``, in parts that are in memory already."""
@@ -172,7 +159,7 @@ def write_with_constants(
 ) -> None:
     """Write a program's artifact as :func:`write_artifact` does, with the constants.
 
-    The constants are as :func:`~wrapperir.emit.constants.check_constants` wants them.
+    The constants have passed :func:`check_constants`.
 
     Raises:
         DiagnosticError: as :func:`write_artifact`.
@@ -181,9 +168,12 @@ def write_with_constants(
     if not program.constants:
         write_artifact(artifact, directory)
         return
-    files = {**artifact.files, CONSTANTS_LIST: format_constant_list(program, constants)}
-    blocks = constant_blocks(program, constants)
-    write_artifact(evolve(artifact, files=files), directory, {CONSTANTS_DATA: blocks})
+    stored = _stored(program, constants)
+    listed = [{**asdict(item), "dtype": item.dtype.value} for item in stored]
+    listing = {"wrapperir_constants": _VERSION, "constants": listed}
+    files = {**artifact.files, CONSTANTS_LIST: json.dumps(listing, indent=1) + "\n"}
+    parts = _data_parts(program, constants)
+    write_artifact(evolve(artifact, files=files), directory, {CONSTANTS_DATA: parts})
 
 
 def read_constants(directory: Path) -> dict[str, "torch.Tensor"]:

@@ -26,12 +26,13 @@ from wrapperir.ir import (
     ValueType,
 )
 from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.effects import Effects, LineEffects, Origin
+from wrapperir.ir.effects import LineEffects, Origin
 
 ALLOCATIONS = frozenset({Origin.ALLOCATED, Origin.PROGRAM, Origin.POOL})
 """Origins of new memory."""
 DERIVATIONS = frozenset({Origin.PLACED, Origin.VIEW, Origin.MOVED})
 """Origins of names for known memory."""
+_EFFECTS = LineEffects(None)
 
 
 @frozen(eq=False)
@@ -97,9 +98,14 @@ class ProgramFacts:
     @cached_property
     def first_gpu(self) -> Device | None:
         """The first CUDA device with an index that a line allocates on or runs on."""
-        effects = map(LineEffects(None).visit, walk_lines(self.program.lines))
-        named = map(_named_gpu, effects)
-        return next((device for device in named if device is not None), None)
+        for line in walk_lines(self.program.lines):
+            done = _EFFECTS.visit(line)
+            device = done.device
+            if device is not None and device.kind == "cuda" and device.index is not None:
+                allocates = any(made.origin in ALLOCATIONS for made in done.definitions)
+                if allocates or done.launches:
+                    return device
+        return None
 
     def runnable(self, line: KernelCallLine) -> Runnable:
         """Return the kernels that a call of this program may run, and what decides."""
@@ -122,18 +128,6 @@ class ProgramFacts:
             id(line): (line, runnable_kernels(self.definitions, line, types))
             for line in calls
         }
-
-
-def _named_gpu(effects: Effects) -> Device | None:
-    """Return the CUDA device with an index that a line allocates on or runs on."""
-    device = effects.device
-    if device is None or device.kind != "cuda" or device.index is None:
-        return None
-    allocates = any(made.origin in ALLOCATIONS for made in effects.definitions)
-    return device if allocates or effects.launches else None
-
-
-_EFFECTS = LineEffects(None)
 
 
 def provenances_to_show(lines: Sequence[AnyLine]) -> list[Provenance | None]:

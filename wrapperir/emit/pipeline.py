@@ -46,7 +46,11 @@ def compile_program(
     prepared = prepare_program(program, passes)
     artifact = emit_program(prepared, chosen)
     if dump_dir is not None:
-        dump_program(prepared, artifact, dump_dir)
+        from wrapperir.text import format_program
+
+        dump_dir.mkdir(parents=True, exist_ok=True)
+        (dump_dir / "program.wir").write_text(format_program(prepared), encoding="utf-8")
+        write_artifact(artifact, dump_dir / artifact.emitter)
     return load_artifact(prepared, artifact, chosen, {} if constants is None else constants)
 
 
@@ -162,19 +166,6 @@ def _fault(emitter: Emitter, problem: str, *notes: Note) -> DiagnosticError:
         notes=notes,
         hint="this is a fault of the emitter's plugin, not of the program",
     )
-
-
-def dump_program(program: Program, artifact: Artifact, directory: Path) -> None:
-    """Write ``program.wir`` and the artifact, in a folder named as its emitter.
-
-    Raises:
-        OSError: the files cannot be written.
-    """
-    from wrapperir.text import format_program
-
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / "program.wir").write_text(format_program(program), encoding="utf-8")
-    write_artifact(artifact, directory / artifact.emitter)
 
 
 def _raise_errors(diagnostics: Sequence[Diagnostic]) -> None:

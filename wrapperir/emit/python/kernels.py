@@ -122,7 +122,14 @@ def emit_triton_kernel(module: ModuleText, line: KernelDefinitionLine) -> Fragme
 
     Return the name of the function that the launcher launches.
     """
-    function = emit_jit_function(module, line)
+    path = f"kernels/{line.name}.py"
+    module.files[path] = _format_kernel_file(line)
+    function = module.names.claim(f"{line.name[:240]}_jit")
+    module.definitions.emit_line(
+        "{} = getattr({}({}), {})",
+        *(function, module.need("import_file")),
+        *(format_string(path), format_string(line.entry)),
+    )
     module.launchers.emit_blank(2)
     names = Namespace(NameTable({*RESERVED, function}))
     runtime = runtime_parameters(line.parameters)
@@ -135,21 +142,6 @@ def emit_triton_kernel(module: ModuleText, line: KernelDefinitionLine) -> Fragme
             _format_grid(module, line, names),
             joined(", ", _launch_arguments(module, line, names)),
         )
-    return function
-
-
-def emit_jit_function(module: ModuleText, line: KernelDefinitionLine) -> Fragment:
-    """Add the file that holds the kernel's source; return the name of its function."""
-    path = f"kernels/{line.name}.py"
-    module.files[path] = _format_kernel_file(line)
-    function = module.names.claim(f"{line.name[:240]}_jit")
-    module.definitions.emit_line(
-        "{} = getattr({}({}), {})",
-        function,
-        module.need("import_file"),
-        format_string(path),
-        format_string(line.entry),
-    )
     return function
 
 
@@ -166,7 +158,7 @@ def _launch_arguments(
 ) -> list[Fragment]:
     arguments: list[Fragment] = []
     # By position costs less, but only the source says which parameter is at one.
-    order = iter(_source_parameters(line))
+    order = (argument.arg for argument in _entry_arguments(line))
     by_position = True
     for parameter in line.parameters:
         by_position = by_position and next(order, None) == parameter.name
@@ -250,10 +242,6 @@ def _typed_source(line: KernelDefinitionLine) -> str:
         told = f': "{types[argument.arg]}"'.encode()
         rows[row] = rows[row][:column] + told + rows[row][column:]
     return b"".join(rows).decode()
-
-
-def _source_parameters(line: KernelDefinitionLine) -> list[str]:
-    return [argument.arg for argument in _entry_arguments(line)]
 
 
 def _entry_arguments(line: KernelDefinitionLine) -> list[ast.arg]:
