@@ -1,4 +1,4 @@
-"""What nested blocks use of their surroundings, and the memory that loops carry."""
+"""Constants and symbols that nested blocks use, and the memory that loops carry."""
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence

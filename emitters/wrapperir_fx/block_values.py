@@ -202,7 +202,7 @@ def _has_opaque(type: ValueType) -> bool:
 
 
 def _is_plain(type: TensorType) -> bool:
-    """Say whether a copy that PyTorch makes is certain to have the layout of ``type``."""
+    """Return whether a copy that PyTorch makes surely has the layout of ``type``."""
     if type.offset != 0 or type.pinned:
         return False
     if type.stride == contiguous_stride(type.size):

@@ -274,7 +274,7 @@ def _take_results(
         value = gather(graph, result.name, result.type, take, lay_out=lay_out)
         graph.values[result.name] = GraphValue(value, result.type, shared)
     node.meta["val"] = tuple(vals)
-    # What holds memory is freed or returned, and so keeps the operator in the graph.
+    # A result with memory is freed or returned, which keeps the operator in the graph.
     if all(isinstance(result.type, ScalarType) for result in results):
         graph.nodes.call(block_functions.ran, (node,))
 

@@ -53,7 +53,7 @@ _RUN = "run"
 
 
 def register_multi_kernels(definitions: Iterable[MultiKernelDefinition]) -> None:
-    """Let calls of multi-kernels run in the whole process.
+    """Register multi-kernels, so that calls in the whole process find them.
 
     A choice that is not built yet is built when it first runs.  Each device has its own
     decisions.

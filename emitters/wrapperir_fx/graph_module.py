@@ -147,7 +147,7 @@ def _name(value: object) -> Any:
 
 
 def _restore_values(module: GraphModule) -> None:
-    """Give each node that is as its line makes it the ``val`` that it had.
+    """Restore the ``val`` of each node that is as its line makes it.
 
     The lines of the graph are built again for that.  A changed node, and nodes that take
     its result, get no ``val``; no node gets one where the lines are not a valid program.

@@ -71,7 +71,7 @@ class GraphNodes:
         self._trace = ""
 
     def begin(self, line: BodyLine) -> None:
-        """Let the nodes that follow be those of ``line``."""
+        """Record ``line`` as the line of the nodes that follow."""
         self._begun.append(line)
         origin = line.provenance
         if origin is not self._provenance:

@@ -195,7 +195,7 @@ def _exact(number: GraphNumber) -> object:
 
 
 def _may_fault(expr: Expr) -> bool:
-    """Say whether ``expr`` may have no value."""
+    """Return whether ``expr`` may have no value."""
     if not isinstance(expr, Operation):
         return False
     if expr.op in _DIVISIONS:

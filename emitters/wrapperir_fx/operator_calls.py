@@ -41,7 +41,7 @@ def fx_argument(graph: GraphContext, argument: Argument) -> FxArgument:
             return graph.values[argument.name].node
         case None | int() | float():
             return argument
-        case DType():  # before str, of which it is a subclass
+        case DType():  # before str, its base class
             return torch_dtype(argument)
         case str():
             return argument

@@ -58,7 +58,7 @@ def find_gpu_streams(program: Program) -> tuple[StreamUses, int | None]:
                 current = line.device.index
         elif isinstance(line, RecordEventLine | WaitEventLine) and _on_gpu(line.device):
             side = side or line.stream != 0
-    if unnamed and side:  # whose streams are those of the first GPU
+    if unnamed and side:  # a device without an index has the streams of the first GPU
         current = 0
     # Without side streams, nobody asks for the uses, which take time to find.
     return stream_uses(program) if side else StreamUses(), current
@@ -70,7 +70,7 @@ def _on_gpu(device: Device) -> bool:
 
 @contextmanager
 def streams_of_call(graph: GraphContext) -> Generator[None]:
-    """Append the actions of a call on streams before and after what is appended."""
+    """Append a call's stream actions before and after the nodes of the ``with`` block."""
     graph.streams = StreamPlanner(graph.facts, graph.context.stream_uses)
     current = graph.context.current_gpu
     gpu = None if current is None else _stream_node(graph, Device("cuda", current), 0)
@@ -98,7 +98,7 @@ def emit_zero(graph: GraphContext, name: str) -> None:
 def allocating(
     graph: GraphContext, line: AllocateLine | AllocatePoolLine
 ) -> AbstractContextManager[None]:
-    """Put what is appended meanwhile on the home stream of an allocation."""
+    """Append the nodes of the ``with`` block on the home stream of an allocation."""
     return _allocating(graph, line) if graph.streams.side else _UNCHANGED
 
 
@@ -115,7 +115,7 @@ def _allocating(
 def launching(
     graph: GraphContext, line: KernelCallLine | ExternKernelLine
 ) -> AbstractContextManager[None]:
-    """Put what is appended meanwhile on the line's stream."""
+    """Append the nodes of the ``with`` block on the line's stream."""
     gpu = _on_gpu(line.device)
     return _launching(graph, line) if gpu or line.stream else _UNCHANGED
 

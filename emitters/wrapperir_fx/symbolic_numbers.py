@@ -112,7 +112,7 @@ class TorchSymbols:
         )
 
     def _hint(self, lower: int | None, upper: int | None) -> int:
-        """Return a number in a range that is no other hint, if one is left."""
+        """Return a number in a range that is not used as a hint, if one is left."""
         low = -FIRST_HINT if lower is None else lower
         low = low if upper is None else min(low, upper)
         first = max(low, FIRST_HINT)

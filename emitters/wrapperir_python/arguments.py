@@ -72,7 +72,7 @@ class ArgumentFormatter:
                 return self._values[argument.name]
             case None | bool():
                 return format_constant(argument)
-            case DType():  # before str, of which it is a subclass
+            case DType():  # before str, its base class
                 return self.format_dtype(argument)
             case str():
                 return format_string(argument)

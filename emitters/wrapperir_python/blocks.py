@@ -93,7 +93,7 @@ class PythonBlocks(BlockEmitter):
         self._context.emit_lines(lines, path)
 
     def bind(self, parameter: BlockParameter, operand: KernelArgument) -> None:
-        """Let a parameter stand for its operand; a converted number is assigned."""
+        """Bind a parameter to its operand; a converted number is assigned."""
         if isinstance(parameter.type, PoolType):
             assert isinstance(operand, BufferRef)  # verified
             self._context.pools.lend(parameter.name, operand.name)
@@ -105,7 +105,7 @@ class PythonBlocks(BlockEmitter):
             self._writer.emit_line("{} = {}", self._values[parameter.name], value)
 
     def lend_result(self, parameter: BlockParameter, result: Result) -> None:
-        """Let a parameter stand for the loop's variable."""
+        """Bind a parameter to the loop's variable."""
         self._values[parameter.name] = self._values[result.name]
 
     def emit_carried(

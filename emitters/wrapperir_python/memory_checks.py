@@ -45,7 +45,7 @@ class CheckedLines(PythonLines):
         super().emit_end(program)
 
     def emit_moved(self, names: Iterable[str]) -> None:
-        """Append that names of a block are now those of its results."""
+        """Append that the results of a block have become results of its line."""
         super().emit_moved(names)
         moved = [format_string(name) for name in names if name in self._known]
         if moved:
@@ -119,25 +119,25 @@ class CheckedLines(PythonLines):
             self._emit_check("made", line.result, self.values[line.result])
 
     def visit_multi_output(self, line: ir.MultiOutputLine) -> None:
-        """Take note of a result."""
+        """Record a result."""
         super().visit_multi_output(line)
         if not isinstance(line.type, ir.ScalarType):
             self._emit_given(line.result)
 
     def visit_conditional(self, line: ir.ConditionalLine) -> None:
-        """Take note of the results."""
+        """Record the results."""
         self._emit_lent(line)
         super().visit_conditional(line)
         self._emit_results(line.results)
 
     def visit_while_loop(self, line: ir.WhileLoopLine) -> None:
-        """Take note of the results."""
+        """Record the results."""
         self._emit_lent(line)
         super().visit_while_loop(line)
         self._emit_results(line.results)
 
     def visit_subgraph_call(self, line: ir.SubgraphCallLine) -> None:
-        """Take note of the results."""
+        """Record the results."""
         self._emit_lent(line)
         super().visit_subgraph_call(line)
         self._emit_results(line.results)

@@ -97,7 +97,7 @@ def format_operator_call(context: PythonContext, line: ExternKernelLine) -> Frag
 
 
 def _is_direct(context: PythonContext, line: ExternKernelLine) -> bool:
-    """Say whether a direct function computes a line; ``out`` must be the program's own.
+    """Return whether a direct function computes a line; ``out`` must be the program's own.
 
     It counts no version and records no gradient.
     """

@@ -36,7 +36,7 @@ def emit_place(context: PythonContext, line: PlaceLine) -> None:
 def emit_pool_view(
     context: PythonContext, result: str, source: str, type: TensorType
 ) -> None:
-    """Let a name stand for a view of a buffer in a pool."""
+    """Bind a name to a view of a buffer in a pool."""
     _name_place(context, result, context.pools[source], type)
 
 

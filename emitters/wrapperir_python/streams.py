@@ -64,7 +64,7 @@ def emit_zero(context: PythonContext, name: str) -> None:
 
 @contextmanager
 def on_stream(context: PythonContext, stream: Stream | None) -> Generator[None]:
-    """Put the lines that are appended meanwhile on a side stream, if it is one."""
+    """Append the lines of the ``with`` block on a stream, if it is a side stream."""
     if stream is None or not stream.number:
         yield
         return

@@ -149,7 +149,7 @@ class _ArenaStorages:
         entry: Entry,
         lent: Mapping[str, tuple[Storage, ...]],
     ) -> None:
-        """Add the storages of a block; ``lent`` are those of its parameters."""
+        """Add the storages of a block; ``lent`` has the storages behind its parameters."""
         found = find_storages(lines, results, entry, self.effects)
         for name, storages in lent.items():
             for parameter in found.of_name.get(name, ()):
@@ -199,7 +199,7 @@ _PLANNED = frozenset({StorageKind.ALLOCATED, StorageKind.POOL, StorageKind.PROGR
 
 
 def _is_plain(storage: Storage, kinds: frozenset[str]) -> bool:
-    """Say whether nothing but its use could keep a storage from having a place."""
+    """Return whether a storage may have a place, if its uses allow it."""
     type = storage.type
     bytes = storage_bytes(type)
     return (

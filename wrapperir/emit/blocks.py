@@ -73,8 +73,8 @@ class BlockEmitter(ABC):
     def emit_while_loop(self, line: WhileLoopLine) -> None:
         """Append a loop; the results are the loop's variables until it ends.
 
-        What an iteration produced is dropped when the next has replaced it.  If there is
-        no iteration, the results are copies of the carried operands.
+        The results of an iteration are dropped when the next one has replaced them.
+        Without an iteration, the results are copies of the carried operands.
         """
         if is_too_deep(self._emission):
             return
@@ -119,15 +119,15 @@ class BlockEmitter(ABC):
 
     @abstractmethod
     def branch(self, test: Fragment) -> AbstractContextManager[None]:
-        """Put the lines that are appended meanwhile where a test is true."""
+        """Append the lines of the ``with`` block where a test is true."""
 
     @abstractmethod
     def otherwise(self) -> AbstractContextManager[None]:
-        """Put the lines that are appended meanwhile where the last branch is not taken."""
+        """Append the lines of the ``with`` block where the last branch is not taken."""
 
     @abstractmethod
     def loop(self, results: Sequence[Result]) -> AbstractContextManager[None]:
-        """Repeat the lines that are appended meanwhile until one of them breaks.
+        """Repeat the lines of the ``with`` block until one of them breaks.
 
         After a loop without an iteration, tensors among the results are copied.
         """
@@ -146,11 +146,11 @@ class BlockEmitter(ABC):
 
     @abstractmethod
     def bind(self, parameter: BlockParameter, operand: KernelArgument) -> None:
-        """Let a parameter stand for its operand, as a number of the parameter's type."""
+        """Bind a parameter to its operand, as a number of the parameter's type."""
 
     @abstractmethod
     def lend_result(self, parameter: BlockParameter, result: Result) -> None:
-        """Let a parameter stand for a result of the loop."""
+        """Bind a parameter to a result of the loop."""
 
     @abstractmethod
     def emit_carried(

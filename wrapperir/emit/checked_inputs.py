@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def needs_layout_check(program: Program, name: str, type: TensorType) -> bool:
-    """Say whether a size, stride or offset is anything but a symbol read from it."""
+    """Return whether a layout is more than symbols that are read from the tensor."""
     sources: dict[Expr, SymbolSource] = {
         Symbol(line.symbol): line.source for line in program.symbols
     }
@@ -49,9 +49,9 @@ def input_checker(
 ) -> Callable[[list["Value"]], None]:
     """Return a function that checks a list of inputs and converts them in place.
 
-    Numbers become those of their declared types, tensors such that their memory holds
-    their values, as :mod:`wrapperir.emit.input_check` says.  It raises that module's
-    ``InputError``.
+    Numbers are converted to their declared types.  Tensors that are conjugated or negated
+    lazily are copied.  The function raises ``InputError`` of
+    :mod:`wrapperir.emit.input_check`.
     """
     from wrapperir.emit.input_check import check_count, check_layout  # it imports torch
 

@@ -28,7 +28,7 @@ GraphCompiler: TypeAlias = Callable[
 ]
 """Compiles a program's graph: a function that takes the inputs one by one.
 
-What it returns gives the outputs as a tuple or a list.
+That function returns the outputs as a tuple or a list.
 """
 
 

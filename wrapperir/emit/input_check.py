@@ -1,7 +1,7 @@
 """Checks of the inputs of emitted programs.
 
-This file needs torch alone: it is copied beside emitted Python, and imported by what runs
-programs in this process.  Its messages are those of every emitter and of the interpreter.
+This file imports torch only: it is copied beside emitted Python.  What runs programs in
+this process imports it, so every emitter and the interpreter give the same messages.
 """
 
 import operator

@@ -98,7 +98,7 @@ class NumberKinds:
         return DType.BOOL if self.is_bool(expr) else DType.I64
 
     def is_float(self, expr: Expr) -> bool:
-        """Say whether the value of ``expr`` is surely a float."""
+        """Return whether the value of ``expr`` is surely a float."""
         if not isinstance(expr, Operation):
             return self.may_be_float(expr)
         if expr.op in ALWAYS_FLOAT or expr.op in ALWAYS_WHOLE:
@@ -109,7 +109,7 @@ class NumberKinds:
         return combine(map(self.is_float, expr.args))
 
     def may_be_float(self, expr: Expr) -> bool:
-        """Say whether the value of ``expr`` may be a float."""
+        """Return whether the value of ``expr`` may be a float."""
         if isinstance(expr, Symbol):
             return self.symbols.get(expr.name) is SymbolKind.FLOAT
         if not isinstance(expr, Operation):
@@ -123,14 +123,14 @@ class NumberKinds:
         return any(map(self.may_be_float, expr.args))
 
     def may_be_bool(self, expr: Expr) -> bool:
-        """Say whether the value of ``expr`` may be a ``bool``."""
+        """Return whether the value of ``expr`` may be a ``bool``."""
         if isinstance(expr, Operation) and expr.op in _CHOOSING:
             chosen = expr.args[1:] if expr.op is ExprOp.WHERE else expr.args
             return any(map(self.may_be_bool, chosen))
         return self.is_bool(expr)
 
     def is_bool(self, expr: Expr) -> bool:
-        """Say whether the value of ``expr`` is surely a ``bool``."""
+        """Return whether the value of ``expr`` is surely a ``bool``."""
         if isinstance(expr, Symbol):
             return self.symbols.get(expr.name) is SymbolKind.BOOL
         return isinstance(expr, Operation) and expr.op in ALWAYS_BOOL

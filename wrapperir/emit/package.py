@@ -1,8 +1,9 @@
 """Packages: an artifact and its constants as one file, laid out as PyTorch's ``.pt2``.
 
-The file is a zip archive of stored files.  What a program needs when it runs is where
-``AOTIModelPackageLoader`` of PyTorch looks for a model, so it loads what has the library
-that it wants; the artifact's manifest and its other texts are extra files of PyTorch's.
+The file is a zip archive whose files are not compressed, so each can be mapped in place.
+The files that a program needs when it runs are where ``AOTIModelPackageLoader`` of PyTorch
+looks for a model, so PyTorch can load packages with a library.  The artifact's manifest and
+its other texts are extra files in PyTorch's sense.
 """
 
 import hashlib

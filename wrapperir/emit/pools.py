@@ -138,7 +138,7 @@ class PoolTensors:
         self._scopes = [_PoolViews()]
 
     def __contains__(self, name: str) -> bool:
-        """Say whether a name is a pool, or a tensor in one."""
+        """Return whether a name is a pool, or a tensor in one."""
         return name in self._places
 
     def __getitem__(self, name: str) -> PoolPlace:
@@ -154,7 +154,7 @@ class PoolTensors:
         return list(self._scopes.pop().tensors.values())
 
     def lend(self, parameter: str, operand: str) -> None:
-        """Let a block's parameter stand for a pool."""
+        """Record that a block's parameter is a pool."""
         self._places[parameter] = self._places[operand]
 
     def allocate(self, name: str, pool: PoolTensor) -> None:
@@ -165,7 +165,7 @@ class PoolTensors:
         scope.views[pool.tensor, layout_at(0, pool.type)] = pool.tensor
 
     def add_name(self, name: str, place: PoolPlace) -> None:
-        """Let one more name hold memory of a pool."""
+        """Record that one more name holds memory of a pool."""
         self._places[name] = place
         place.pool.names += 1
 

@@ -161,7 +161,7 @@ class StreamPlanner:
         return [WaitStream(other, home) for other in others if home is not None]
 
     def alias(self, name: str, source: str) -> None:
-        """Let a name stand for the memory of another."""
+        """Record that a name is an alias of another name's memory."""
         if source in self._memory:
             self._memory[name] = self._memory[source]
 

@@ -25,7 +25,7 @@ class MemoryPlanError(RuntimeError):
     code = "WIR842"
 
     def __init__(self, buffer: str, place: LinePlace, difference: str) -> None:
-        """Say which buffer differs, where and how."""
+        """Describe which buffer differs, where and how."""
         self.buffer = buffer
         self.place = place
         self.difference = difference
@@ -76,7 +76,7 @@ class Memory:
         self._allocated: dict[int, _NamedBytes] = {}
 
     def entered(self, name: str, value: object) -> None:
-        """Take note of an input or constant: its storage bounds the views of it."""
+        """Record an input or constant: its storage bounds the views of it."""
         for tensor in _tensors(value):
             if self._storage_of(tensor) is None:
                 memory = tensor.untyped_storage()
@@ -88,7 +88,7 @@ class Memory:
         self.given(name, value)
 
     def given(self, name: str, value: object) -> None:
-        """Take note of what an operator or block returned."""
+        """Record the value that an operator or block returned."""
         found = [self._storage_of(tensor) for tensor in _tensors(value)]
         tensor = value if isinstance(value, torch.Tensor) else None
         self._name(name, tensor, *[storage for storage in found if storage is not None])
@@ -158,7 +158,7 @@ class Memory:
         self._name(name, None, self._pools[name])
 
     def lent(self, parameter: str, pool: str) -> None:
-        """Let a block's parameter stand for a pool."""
+        """Record that a block's parameter is a pool."""
         self._pools[parameter] = self._pools[pool]
 
     def viewed(
@@ -199,7 +199,7 @@ class Memory:
             self._drop(storage, name, place)
 
     def returned(self, names: Iterable[str]) -> None:
-        """Take note that a block's results have become names of its line."""
+        """Record that a block's results have become names of its line."""
         for name in names:
             for storage in self._views.pop(name).storages:
                 holder: _NamedBytes | None = storage

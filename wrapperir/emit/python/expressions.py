@@ -109,7 +109,7 @@ class PythonExpressions:
     """Formats expressions over symbols with known identifiers.
 
     ``need`` is called with the name of a support function or module that the text uses:
-    ``math``, ``ceildiv`` or ``whole``.  ``kinds`` has the symbols that are no ints.
+    ``math``, ``ceildiv`` or ``whole``.  ``kinds`` has the symbols that are not ints.
     """
 
     def __init__(
@@ -256,7 +256,7 @@ class PythonExpressions:
         return text if own >= level else fragment("({})", text)
 
     def _has_bool_text(self, expr: Expr) -> bool:
-        """Say whether the condition's text gives a ``bool`` by itself."""
+        """Return whether the condition's text gives a ``bool`` by itself."""
         # Python's ``and`` and ``or`` give one of their operands.
         if isinstance(expr, Operation) and expr.op in _LOGIC:
             return all(map(self._has_bool_text, expr.args))
