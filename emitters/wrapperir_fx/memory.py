@@ -77,18 +77,14 @@ def _pool_dtype(use: PoolUse) -> DType:
 
 def emit_place(graph: GraphContext, line: PlaceLine) -> None:
     """Append a view of the pool."""
-    pool = graph.values[line.pool]
-    type = line.type
+    pool, type = graph.values[line.pool], line.type
     graph.streams.alias(line.result, line.pool)
     if isinstance(type, PoolType):
         dtype = DType.U8 if pool.root is None else pool.root.type.dtype
         count = divided(type.size, dtype.itemsize)
-        whole = flat(evolve(pool_bytes(type), dtype=dtype), count)
-        value = view_of(graph, line.result, pool, whole, line.offset)
-        value.type = type
-    else:
-        value = view_of(graph, line.result, pool, type, line.offset)
-    value.roots = pool.roots
+        type = flat(evolve(pool_bytes(type), dtype=dtype), count)
+    value = view_of(graph, line.result, pool, type, line.offset)
+    value.type, value.roots = line.type, pool.roots
     graph.values[line.result] = value
     if line.workspace is ZeroMode.ZERO_ON_CALL:
         emit_zero(graph, line.result)

@@ -19,14 +19,11 @@ from wrapperir.emit import (
 from wrapperir.emit.context import ProgramFacts
 from wrapperir.emit.python.expressions import format_int, format_string, format_tuple
 from wrapperir.emit.python.module_text import ModuleText
-from wrapperir.emit.runnable_kernels import candidates
 from wrapperir.ir import (
     SCHEMA_VERSION,
-    KernelCallLine,
     MultiKernelLine,
     Program,
 )
-from wrapperir.ir.blocks import walk_lines
 from wrapperir_python.checks import emit_inputs, emit_layout_checks
 from wrapperir_python.lines import PythonLines
 from wrapperir_python.memory_checks import checked, reporting_faults
@@ -125,19 +122,13 @@ def _with_configs_as_choices(program: Program) -> Program:
 
     On the CPU Triton's interpreter runs them, where one config does as well as another.
     """
-    known = {line.name: line for line in program.definitions}
     several = {
-        name
-        for name, line in known.items()
+        line.name
+        for line in program.definitions
         if not isinstance(line, MultiKernelLine) and len(line.configs) > 1
     }
-    if not several:
-        return program
-    on_cuda: set[str] = set()
-    for line in walk_lines(program.lines):
-        if isinstance(line, KernelCallLine) and line.device.kind == "cuda":
-            found = candidates(known, line.kernel)
-            on_cuda.update(candidate.kernel.name for candidate in found)
+    devices = ProgramFacts(program).kernel_devices if several else {}
+    on_cuda = {name for name, kinds in devices.items() if "cuda" in kinds}
     if several.isdisjoint(on_cuda):
         return program
     from wrapperir.passes.split_configs import split_configs_but  # late: all passes

@@ -42,19 +42,17 @@ def emit_pool_view(
 
 def drop_name(context: PythonContext, name: str) -> None:
     """Drop a name; with the last name of a pool, append ``del`` of its tensors."""
-    tensors = context.pools.drop(name)
-    if tensors:
-        _emit_drop(context, tensors)
+    _emit_drops(context, [context.pools.drop(name)])
 
 
 def leave_block(context: PythonContext) -> None:
     """Append ``del`` of the tensors that a block has made."""
-    for tensors in context.pools.leave():
-        _emit_drop(context, tensors)
+    _emit_drops(context, context.pools.leave())
 
 
-def _emit_drop(context: PythonContext, tensors: list[Fragment]) -> None:
-    context.writer.emit_line("del {}", joined(", ", tensors))
+def _emit_drops(context: PythonContext, dropped: list[list[Fragment]]) -> None:
+    for tensors in filter(None, dropped):
+        context.writer.emit_line("del {}", joined(", ", tensors))
 
 
 def _name_place(
