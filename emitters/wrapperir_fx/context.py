@@ -25,7 +25,7 @@ from wrapperir.ir import (
 )
 from wrapperir_fx.block_facts import BlockNeeds
 from wrapperir_fx.fake_values import FakeValues
-from wrapperir_fx.nodes import GraphNodes, GraphNumber
+from wrapperir_fx.nodes import GraphNodes
 from wrapperir_fx.number_nodes import NumberNodes
 
 
@@ -134,7 +134,6 @@ class GraphContext(Emission, ABC):
     def emit_lines(self, lines: Sequence[BodyLine], path: LinePath) -> None:
         """Append lines; ``path`` is the place of their tuple."""
 
-    def give(self, name: str, type: ValueType, target: GraphNumber) -> None:
+    def give(self, name: str, type: ValueType, node: Node) -> None:
         """Bind ``name`` to a node that is an input or an operator's result."""
-        assert not isinstance(target, int | float)
-        self.values[name] = GraphValue(target, type, frozenset((name,)))
+        self.values[name] = GraphValue(node, type, frozenset((name,)))

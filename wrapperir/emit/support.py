@@ -47,7 +47,7 @@ def check_support(
     ]
     for path, value_type in places:
         if isinstance(value_type, TensorType):
-            found.extend(_check_device(emitter, support, value_type.device, path))
+            found.extend(_check_device(emitter, support, value_type.device, 0, path))
     effects = LineEffects(None)
     for line, path in walk_places(program.lines):
         if type(line) not in support.lines:
@@ -55,10 +55,8 @@ def check_support(
             continue
         done = effects.visit(line)
         if done.device is not None:
-            found.extend(_check_device(emitter, support, done.device, path))
-            if done.stream is not None and done.stream.number:
-                number = done.stream.number
-                found.extend(_check_stream(emitter, support, done.device, number, path))
+            number = 0 if done.stream is None else done.stream.number
+            found.extend(_check_device(emitter, support, done.device, number, path))
     kinds = (_unsupported_lines(emitter, kind, paths) for kind, paths in lacking.items())
     return (*kinds, *found)
 
@@ -98,7 +96,7 @@ def _check_kernel(
 
 
 def _check_device(
-    emitter: str, support: Support, device: Device, path: LinePath
+    emitter: str, support: Support, device: Device, stream: int, path: LinePath
 ) -> Iterator[Diagnostic]:
     if support.devices is not None and device.kind not in support.devices:
         yield Diagnostic(
@@ -108,14 +106,7 @@ def _check_device(
             subject=str(device),
             hint=_alternatives("devices", support.devices),
         )
-
-
-def _check_stream(
-    emitter: str, support: Support, device: Device, stream: int, path: LinePath
-) -> Iterator[Diagnostic]:
-    kind = device.kind
-    is_refused = support.devices is not None and kind not in support.devices
-    if kind not in support.streams and not is_refused:
+    elif stream and device.kind not in support.streams:
         yield Diagnostic(
             Code.UNSUPPORTED_FEATURE,
             f"the {emitter} emitter has no support for streams of {device}:"
