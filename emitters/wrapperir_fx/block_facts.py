@@ -34,7 +34,7 @@ class BlockNeeds:
     """The constants and symbols that blocks of a program use, in nested blocks too."""
 
     def __init__(self, facts: ProgramFacts) -> None:
-        """Look at no block until the first question."""
+        """Start with no block examined."""
         self._constants: Mapping[str, TensorType] = {
             constant.name: constant.type for constant in facts.program.constants
         }

@@ -61,7 +61,7 @@ class PassedOperand:
 def pass_operand(
     graph: GraphContext, argument: Argument, types: Sequence[ValueType]
 ) -> PassedOperand:
-    """Append nodes that split an operand into leaves; ``types`` are what blocks declare.
+    """Append nodes that split an operand into leaves; blocks declare ``types``.
 
     A number is converted to the declared kind, where all blocks declare the same.
     """

@@ -261,7 +261,7 @@ def _take_results(
     *,
     lay_out: bool = False,
 ) -> None:
-    """Append what makes a line's results of what its operator returns."""
+    """Append nodes that make a line's results from the value of its operator."""
     vals: list[object] = []
 
     def take(name: str | None, val: object) -> Node:

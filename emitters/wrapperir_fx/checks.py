@@ -172,7 +172,7 @@ def _dense_type(
     type: TensorType,
     samples: Mapping[str, int],
 ) -> TensorType:
-    """Return ``type`` with the layout of what ``compute`` makes of such a tensor.
+    """Return ``type`` with the layout that ``compute`` gives a tensor of this type.
 
     ``samples`` has a number for each symbol.  The order of dimensions is that of such a
     run: PyTorch goes by which stride is larger.

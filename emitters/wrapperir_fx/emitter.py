@@ -46,7 +46,7 @@ class FxEmitter(Emitter):
         return changed
 
     def compiling_graphs(self, compile_graph: GraphCompiler) -> Self:
-        """Return this emitter, made to run what ``compile_graph`` makes of each graph."""
+        """Return this emitter, made to run each graph as ``compile_graph`` compiles it."""
         changed = copy(self)
         changed.compile_graph = compile_graph
         return changed
@@ -77,7 +77,7 @@ class FxEmitter(Emitter):
         return build_graph(program)
 
     def load(self, artifact: Artifact, constants: Mapping[str, "torch.Tensor"]) -> Loaded:
-        """Build the kernels and the graph, and return what runs it.
+        """Build the kernels and the graph, and return a function that runs it.
 
         Raises:
             DiagnosticError: a constant is missing, a kernel does not compile, or

@@ -66,7 +66,7 @@ class ProgramModule(GraphModule):
         return code
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what restores the module."""
+        """Return a function and its arguments that restore the module."""
         names = {
             node.target: functools.reduce(getattr, str(node.target).split("."), self)
             for node in self.graph.nodes
@@ -208,7 +208,7 @@ def build_graph_module(
 
 
 def assemble(parts: GraphParts, constants: Mapping[str, torch.Tensor]) -> GraphModule:
-    """Return the module of a graph, with what it holds."""
+    """Return the module of a graph, with its attributes."""
     attributes = parts.attributes
     held: dict[str, object] = {
         name: constants[key].detach() for name, key in attributes.constants.items()
@@ -274,7 +274,7 @@ class SavedKernels:
         register_multi_kernels(self.multi_kernels)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Return what registers the kernels again."""
+        """Return a function and its arguments that register the kernels again."""
         return restored_kernels, (self.kernels, self.multi_kernels, self.interpreted)
 
     def __copy__(self) -> Self:

@@ -63,7 +63,7 @@ class UntracedKernel:
         self._kernel = kernel
 
     def __getitem__(self, grid: object) -> Launcher:
-        """Return what launches the kernel on a grid."""
+        """Return a function that launches the kernel on a grid."""
         # Dynamo would trace the interpreter, beneath a graph that it could not trace.
         return cast(Launcher, _untraced(self._kernel[grid]))
 

@@ -121,7 +121,7 @@ class GraphNodes:
         return self._described(node, val)
 
     def output(self, value: Argument) -> None:
-        """Append the output, with which the graph is whole."""
+        """Append the output, which completes the graph."""
         self._provenance = None
         self._described(self.graph.output(value), None)
 

@@ -111,7 +111,7 @@ def _unknown_operator(*args: object, **kwargs: object) -> None:
 def _look_of_result(
     graph: GraphContext, line: ExternKernelLine, operator: object, type: ValueType
 ) -> object:
-    """Return what a result looks like: a view, where the schema says that it is one."""
+    """Return the fake value of a result: a view, where the schema says so."""
     if (
         len(line.aliases) == 1
         and isinstance(operator, OpOverload)
@@ -127,7 +127,7 @@ def _look_of_result(
 def _look_of_written(
     operator: object, args: tuple[FxArgument, ...], keywords: Mapping[str, FxArgument]
 ) -> object:
-    """Return what a call looks like that returns the tensors it wrote, if it does."""
+    """Return the fake value of a call: the tensors that it wrote, if it returns them."""
     if not isinstance(operator, OpOverload):
         return None
     looks: list[object] = []

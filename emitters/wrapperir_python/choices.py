@@ -92,7 +92,7 @@ _FOR_BENCHMARKS = (
 def format_choice(
     context: PythonContext, line: MultiKernelLine, runnable: Runnable
 ) -> Fragment:
-    """Return what a call calls, with all arguments of the multi-kernel: ``mm[s0, 64]``."""
+    """Return the callee of a multi-kernel's call: ``mm[s0, 64]``, for all arguments."""
     made = context.module.made
     match runnable.dispatch:
         case NearestAt(hints, sizes):
@@ -124,7 +124,7 @@ def _format_key(keys: list[Fragment]) -> Fragment:
 
 
 def describe_choice(line: MultiKernelLine) -> str:
-    """Return a remark: what calls of a multi-kernel run, and why."""
+    """Return a remark that names the kernels of a multi-kernel's calls, and the reason."""
     names = [choice.kernel for choice in line.choices]
     settled = settled_choice(line.selection)
     match line.selection:

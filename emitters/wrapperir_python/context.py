@@ -1,4 +1,4 @@
-"""The context of Python emission: the module, its names, and what subclasses replace."""
+"""The context of Python emission: the module, its names, and methods to override."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -81,7 +81,7 @@ class PythonContext(Emission, ABC):
         """Append lines; ``path`` is the place of their tuple."""
 
     def emit_moved(self, names: Iterable[str]) -> None:
-        """Append what the names of a block need that become results of its line."""
+        """Append code for names of a block that become results of its line."""
 
     def format_allocation(self, type: TensorType, *, in_call: bool = True) -> Fragment:
         """Return the allocation of an uninitialised tensor of ``type``."""
@@ -109,7 +109,7 @@ class PythonContext(Emission, ABC):
         return self.expressions.format_number(value, kind_of(dtype))
 
     def format_operand(self, operand: Argument, type: ValueType) -> Fragment:
-        """Return what goes into or comes out of a block; a number becomes its type's."""
+        """Return an operand or result of a block; a number is converted to its type."""
         if isinstance(type, ScalarType):
             if isinstance(operand, int | float | Symbol | Operation):
                 return self.format_number(operand, type.dtype)

@@ -48,10 +48,10 @@ class PythonLines(PythonContext, ir.LineVisitor[None]):
             self.module.awaiting.emit_line("del async_compile")
 
     def emit_begin(self, program: ir.Program) -> None:
-        """Append what comes before all lines."""
+        """Append the code before all lines."""
 
     def emit_end(self, program: ir.Program) -> None:
-        """Append what comes after all lines."""
+        """Append the code after all lines."""
         emit_actions(self, self.streams.use_on_main(buffers_in(program.outputs)))
 
     def emit_lines(self, lines: Sequence[ir.BodyLine], path: LinePath = ("lines",)) -> None:
@@ -79,7 +79,7 @@ class PythonLines(PythonContext, ir.LineVisitor[None]):
             emit_triton_kernel(self.module, line)
 
     def visit_multi_kernel(self, line: ir.MultiKernelLine) -> None:
-        """Append a remark; what picks while the program runs is appended by calls."""
+        """Append a remark; calls append the objects that pick at run time."""
         self.module.definitions.emit_comment(describe_choice(line))
 
     def visit_allocate(self, line: ir.AllocateLine) -> None:
@@ -126,7 +126,7 @@ class PythonLines(PythonContext, ir.LineVisitor[None]):
             emit_zero(self, line.result)
 
     def visit_free(self, line: ir.FreeLine) -> None:
-        """Append ``del buf0``; what lies in a pool goes with the pool."""
+        """Append ``del buf0``; a buffer in a pool is dropped with the pool."""
         if line.buffer in self.pools:
             drop_name(self, line.buffer)
         elif line.buffer not in self.unrecorded:

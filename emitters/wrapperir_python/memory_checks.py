@@ -1,4 +1,4 @@
-"""Emitted code that checks its own memory: what each line adds, for any line's Python.
+"""Emitted code that checks its own memory: the checks that are added after each line.
 
 The checks are told what the program says, and look at the tensors that the rest of the
 emitted code made, so that they agree only if both are right.
@@ -29,7 +29,7 @@ class CheckedLines(PythonLines):
     _known: set[str]
 
     def emit_begin(self, program: ir.Program) -> None:
-        """Append the start of the checks, and what the inputs are."""
+        """Append the start of the checks, and the inputs."""
         super().emit_begin(program)
         self._known = set()  # what the checks have been told of
         self.module.import_file("memory_check", Path(__file__).with_name("emitted"))
@@ -106,7 +106,7 @@ class CheckedLines(PythonLines):
         self._emit_viewed(line)
 
     def visit_extern_kernel(self, line: ir.ExternKernelLine) -> None:
-        """Check that what is written stays in place, and that results have own memory."""
+        """Check that written tensors stay in place, and that results have own memory."""
         super().visit_extern_kernel(line)
         for name in line.writes:
             if name in self._known:

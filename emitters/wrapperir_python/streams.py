@@ -46,7 +46,7 @@ def emit_actions(
 
 
 def emit_begin(context: PythonContext, writer: SourceWriter) -> None:
-    """Append what a call does before its lines; they have been emitted already."""
+    """Append the actions before the lines of a call, which are emitted already."""
     used = [*context.streams.side, *context.module.streams]
     for stream in dict.fromkeys(map(main_stream, used)):
         name, index = _stream_name(context, stream), format_int(stream.device.index or 0)

@@ -42,7 +42,7 @@ _LARGEST = 2**40
 
 @frozen
 class Region:
-    """The memory of one device: its size, and what of it begins as zero."""
+    """The memory of one device: its size, and the byte ranges that begin as zero."""
 
     bytes: int
     alignment: int
@@ -117,7 +117,7 @@ class _ArenaStorage:
     end: int
 
     def buffer(self, time: int, *, stays: bool) -> Buffer:
-        """Return what is to be placed; a workspace of the program lives all the time."""
+        """Return the planner's buffer; a workspace of the program is always alive."""
         bytes = storage_bytes(self.storage.type)
         assert isinstance(bytes, int)
         alignment = max(self.storage.type.alignment or 1, ALIGNMENT)
@@ -187,7 +187,7 @@ class _ArenaStorages:
             self._exclude(storage)
 
     def _exclude(self, storage: Storage) -> None:
-        """Exclude a storage, the pool that it is in, and what a parameter stands for."""
+        """Exclude a storage, its pool, and the operands that it is a parameter for."""
         if storage not in self.excluded:
             self.excluded.add(storage)
             if storage.pool is not None:

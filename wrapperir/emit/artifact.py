@@ -248,7 +248,7 @@ def store_artifact(artifact: Artifact) -> Path:
 
 @contextmanager
 def replacing(path: Path, *, by_file: bool = False) -> Generator[Path]:
-    """Give an empty folder to fill, which takes the place of ``path`` at the end.
+    """Yield an empty folder to fill, which replaces ``path`` at the end.
 
     It is made beside ``path``, and removed if the block raises; ``path`` is then as it was
     before.  With ``by_file``, the block writes a file at the path that it is given.

@@ -108,7 +108,7 @@ class ProgramFacts:
         return None
 
     def runnable(self, line: KernelCallLine) -> Runnable:
-        """Return the kernels that a call of this program may run, and what decides."""
+        """Return the kernels that a call may run, and the rule that picks one."""
         _, found = self._runnable[id(line)]
         return found
 
@@ -165,7 +165,7 @@ AnyLineT = TypeVar("AnyLineT", bound=AnyLine)
 
 
 class Emission:
-    """Facts of the program, the place of the current line, and what was refused.
+    """Facts of the program, the place of the current line, and refusals so far.
 
     An emitter's own context is a subclass with its writer and names.  Its functions take
     that context, so that modules for blocks, streams or asserts need not import the module
@@ -188,7 +188,7 @@ class Emission:
         return (*self._path, self._index)
 
     def at(self, path: LinePath, index: int) -> None:
-        """Set the place of what is emitted next: an item of the tuple at ``path``."""
+        """Set the current place: item ``index`` of the tuple at ``path``."""
         self._path, self._index = path, index
 
     def walk(

@@ -94,7 +94,7 @@ class Emitter(ABC):
         return self
 
     def compiling_graphs(self, compile_graph: GraphCompiler) -> "Emitter":
-        """Return this emitter, made to run what ``compile_graph`` makes of each graph.
+        """Return this emitter, made to run each graph as ``compile_graph`` compiles it.
 
         Raises:
             DiagnosticError: WIR705, it makes no graphs.
@@ -116,7 +116,7 @@ class Emitter(ABC):
     def build(
         self, artifact: Artifact, constants: Mapping[str, "torch.Tensor"]
     ) -> Artifact:
-        """Return the artifact with what ``load`` would compile, compiled ahead of time.
+        """Return the artifact, with the code that ``load`` compiles compiled ahead.
 
         This may run compilers, but nothing of the program.  By default there is nothing
         to compile.

@@ -20,7 +20,7 @@ class InputError(RuntimeError):
     """An input is not as the program declares it; ``code`` is ``WIR800`` or ``WIR801``."""
 
     def __init__(self, code: str, message: str) -> None:
-        """Say what is needed and what was given."""
+        """Keep the code and the message."""
         super().__init__(f"{code}: {message}")
         self.code = code
         self.message = message

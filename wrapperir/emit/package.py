@@ -93,7 +93,7 @@ class ArchiveWriter:
 
 @contextmanager
 def writing_archive(path: Path) -> Generator[ArchiveWriter]:
-    """Give an archive to fill, which takes the place of ``path`` at the end.
+    """Yield an archive to fill, which replaces ``path`` at the end.
 
     Raises:
         OSError: it cannot be written, and names ``path``, which is as it was before.

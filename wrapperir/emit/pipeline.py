@@ -66,7 +66,7 @@ def find_emitter(name: str) -> Emitter:
 
 
 def prepare_program(program: Program, passes: Sequence[str]) -> Program:
-    """Verify, run the named passes, and verify what they made.
+    """Verify the program, run the named passes, and verify the result.
 
     Raises:
         DiagnosticError: all errors of the verifier, before or after the passes.
@@ -104,7 +104,7 @@ def build_artifact(
     emitter: Emitter,
     constants: Mapping[str, "torch.Tensor"],
 ) -> Artifact:
-    """Return a program's artifact with what can be compiled ahead of time.
+    """Return a program's artifact, with code compiled ahead of time where possible.
 
     Raises:
         DiagnosticError: a constant is missing or of another type; something does not
@@ -146,7 +146,7 @@ def load_stored(
 
 @contextmanager
 def _blaming(emitter: Emitter) -> Generator[None]:
-    """Turn what an emitter raises, other than diagnostics, into WIR711."""
+    """Turn errors of an emitter, other than diagnostics, into WIR711."""
     try:
         yield
     except DiagnosticError:

@@ -1,4 +1,4 @@
-"""Pools as tensors and views of them: how each is used, and what tensors there are.
+"""Pools as tensors, and views of these tensors for the buffers in a pool.
 
 A view is made once a block: buffers that are placed at the same bytes with the same type,
 one after the other, are one tensor.  So placing and freeing mostly cost nothing.

@@ -1,4 +1,4 @@
-"""The kernels that each call of a program may run, and what decides between them."""
+"""The kernels that each call of a program may run, and the rule that picks one."""
 
 import hashlib
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -136,7 +136,7 @@ def sizes_at(
     arguments: Sequence[KernelArgument],
     types: Mapping[str, ValueType],
 ) -> dict[str, Expr]:
-    """Return what a multi-kernel's sizes and scalar parameters are at a call.
+    """Return the values of a multi-kernel's sizes and scalar parameters at a call.
 
     ``types`` are the types of the program's values, by name.
     """

@@ -1,4 +1,4 @@
-"""Checks, while an emitted program runs, that its memory is what the program says.
+"""Checks, while an emitted program runs, that its memory is as the program declares.
 
 Each call of the program has a :class:`Memory`, which is told of every buffer that begins,
 is written and is dropped, and looks at the tensors.  It holds addresses and weak
@@ -20,7 +20,7 @@ TensorLayout: TypeAlias = tuple[Sequence[int], Sequence[int], int, torch.dtype]
 
 
 class MemoryPlanError(RuntimeError):
-    """Memory is not what the program says: ``buffer`` differs at the line at ``place``."""
+    """Memory is not as declared: ``buffer`` differs at the line at ``place``."""
 
     code = "WIR842"
 

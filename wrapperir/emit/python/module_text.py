@@ -32,7 +32,7 @@ IMPORTS: Mapping[str, LiteralString] = {
 
 @frozen
 class SupportFunction:
-    """The text of a function and what else it needs."""
+    """The text of a function, and the names of the imports and functions it needs."""
 
     text: LiteralString
     needs: tuple[LiteralString, ...] = ()
