@@ -5,7 +5,7 @@
 
 from collections.abc import Sequence
 
-from wrapperir import ir
+from wrapperir import ir as wir
 from wrapperir.diagnostics import LinePath
 from wrapperir.emit import Fragment, SourceWriter, fragment, joined
 from wrapperir.emit.context import provenances_to_show
@@ -22,7 +22,7 @@ from wrapperir_python.pools import drop_name, emit_place, emit_pool, emit_pool_v
 from wrapperir_python.streams import emit_actions, emit_zero, on_stream
 
 
-class PythonLines(PythonContext, ir.LineVisitor[None]):
+class PythonLines(PythonContext, wir.LineVisitor[None]):
     """Appends each line's Python to ``writer``; definitions go to ``module``.
 
     Subclasses override ``visit_*`` methods, or the methods of
@@ -30,36 +30,38 @@ class PythonLines(PythonContext, ir.LineVisitor[None]):
     that cannot be expressed is given to :meth:`report`.
     """
 
-    def emit_definitions(self, definitions: Sequence[ir.DefinitionLine]) -> None:
+    def emit_definitions(self, definitions: Sequence[wir.DefinitionLine]) -> None:
         """Append the kernels; those in C++ are compiled side by side."""
         languages = {
             line.language
             for line in definitions
-            if isinstance(line, ir.KernelDefinitionLine)
+            if isinstance(line, wir.KernelDefinitionLine)
             and line.name in self.facts.kernel_devices
         }
         writer = self.module.definitions
-        if ir.Language.CPP in languages:
+        if wir.Language.CPP in languages:
             self.module.need("AsyncCompile")
             writer.emit_line("async_compile = AsyncCompile()")
         self._visit_lines(definitions, ("definitions",), writer)
-        if ir.Language.CPP in languages:
+        if wir.Language.CPP in languages:
             self.module.awaiting.emit_line("async_compile.wait(globals())")
             self.module.awaiting.emit_line("del async_compile")
 
-    def emit_begin(self, program: ir.Program) -> None:
+    def emit_begin(self, program: wir.Program) -> None:
         """Append the code before all lines."""
 
-    def emit_end(self, program: ir.Program) -> None:
+    def emit_end(self, program: wir.Program) -> None:
         """Append the code after all lines."""
         emit_actions(self, self.streams.use_on_main(buffers_in(program.outputs)))
 
-    def emit_lines(self, lines: Sequence[ir.BodyLine], path: LinePath = ("lines",)) -> None:
+    def emit_lines(
+        self, lines: Sequence[wir.BodyLine], path: LinePath = ("lines",)
+    ) -> None:
         """Append lines; ``path`` is the place of their tuple."""
         self._visit_lines(lines, path, self.writer)
 
     def _visit_lines(
-        self, lines: Sequence[ir.AnyLine], path: LinePath, remarks: SourceWriter
+        self, lines: Sequence[wir.AnyLine], path: LinePath, remarks: SourceWriter
     ) -> None:
         origins = provenances_to_show(lines)
         for index, line in self.walk(lines, path):
@@ -68,34 +70,34 @@ class PythonLines(PythonContext, ir.LineVisitor[None]):
                 remarks.emit_comment(remark)
             self.visit(line)
 
-    def visit_kernel_definition(self, line: ir.KernelDefinitionLine) -> None:
+    def visit_kernel_definition(self, line: wir.KernelDefinitionLine) -> None:
         """Append the kernel, if it is called."""
         if line.name not in self.facts.kernel_devices:
             self.module.definitions.emit_comment(f"{line.name} is never called.")
-        elif line.language is ir.Language.CPP:
+        elif line.language is wir.Language.CPP:
             emit_cpp_kernel(self.module, line)
-        elif line.language is ir.Language.TRITON:
+        elif line.language is wir.Language.TRITON:
             self.check_source(line)
             emit_triton_kernel(self.module, line)
 
-    def visit_multi_kernel(self, line: ir.MultiKernelLine) -> None:
+    def visit_multi_kernel(self, line: wir.MultiKernelLine) -> None:
         """Append a remark; calls append the objects that pick at run time."""
         self.module.definitions.emit_comment(describe_choice(line))
 
-    def visit_allocate(self, line: ir.AllocateLine) -> None:
+    def visit_allocate(self, line: wir.AllocateLine) -> None:
         """Append ``buf0 = empty_strided_cpu((8, 8), (8, 1), float32)``."""
         result = self.values[line.result]
-        if line.workspace is ir.ZeroMode.ZERO_PER_PROGRAM:
+        if line.workspace is wir.ZeroMode.ZERO_PER_PROGRAM:
             self._emit_program_workspace(result, line.type)
             return
         self.owned.add(line.result)
         allocation = self.format_allocation(line.type)
         with on_stream(self, self.streams.allocate(line)):
             self.writer.emit_line("{} = {}", result, allocation)
-        if line.workspace is ir.ZeroMode.ZERO_ON_CALL:
+        if line.workspace is wir.ZeroMode.ZERO_ON_CALL:
             emit_zero(self, line.result)
 
-    def _emit_program_workspace(self, name: Fragment, type: ir.TensorType) -> None:
+    def _emit_program_workspace(self, name: Fragment, type: wir.TensorType) -> None:
         """Append a workspace that is kept: a global, or one kept for each layout."""
         definitions = self.module.definitions
         layout = (*type.size, *type.stride, type.offset)
@@ -112,27 +114,27 @@ class PythonLines(PythonContext, ir.LineVisitor[None]):
         with self.writer.indented():
             self.writer.emit_line("{} = {}[{}] = {}.zero_()", name, kept, key, allocation)
 
-    def visit_allocate_pool(self, line: ir.AllocatePoolLine) -> None:
+    def visit_allocate_pool(self, line: wir.AllocatePoolLine) -> None:
         """Append ``pool0 = empty_strided_cpu((512,), (1,), float32)``."""
         with on_stream(self, self.streams.allocate(line)):
             emit_pool(self, line)
         emit_actions(self, self.streams.after_allocation(line))
 
-    def visit_place(self, line: ir.PlaceLine) -> None:
+    def visit_place(self, line: wir.PlaceLine) -> None:
         """Append a view of the pool, unless there is one of that place and type."""
         self.streams.alias(line.result, line.pool)
         emit_place(self, line)
-        if line.workspace is ir.ZeroMode.ZERO_ON_CALL:
+        if line.workspace is wir.ZeroMode.ZERO_ON_CALL:
             emit_zero(self, line.result)
 
-    def visit_free(self, line: ir.FreeLine) -> None:
+    def visit_free(self, line: wir.FreeLine) -> None:
         """Append ``del buf0``; a buffer in a pool is dropped with the pool."""
         if line.buffer in self.pools:
             drop_name(self, line.buffer)
         elif line.buffer not in self.unrecorded:
             self.writer.emit_line("del {}", self.values[line.buffer])
 
-    def visit_reuse(self, line: ir.ReuseLine) -> None:
+    def visit_reuse(self, line: wir.ReuseLine) -> None:
         """Append ``buf1 = reinterpret_tensor(buf0, …); del buf0`` if the layout differs."""
         self.streams.alias(line.result, line.source)
         if line.source in self.pools:
@@ -149,7 +151,7 @@ class PythonLines(PythonContext, ir.LineVisitor[None]):
         result = self.values[line.result]
         self.writer.emit_line("{} = {}; del {}  # reuse", result, view, source)
 
-    def visit_reinterpret(self, line: ir.ReinterpretLine) -> None:
+    def visit_reinterpret(self, line: wir.ReinterpretLine) -> None:
         """Append ``view0 = reinterpret_tensor(buf0, (64,), (1,), 0)``."""
         self.streams.alias(line.result, line.source)
         if line.source in self.pools:
@@ -160,7 +162,7 @@ class PythonLines(PythonContext, ir.LineVisitor[None]):
             self.owned.add(line.result)
         self.writer.emit_line("{} = {}", self.values[line.result], view)
 
-    def visit_kernel_call(self, line: ir.KernelCallLine) -> None:
+    def visit_kernel_call(self, line: wir.KernelCallLine) -> None:
         """Append ``cpp_fused_0(buf0, buf1, 64)``, ``mm_by_shape[s0, 64](buf0, s0)``."""
         self.check_call(line)
         callee = find_callee(self, line)
@@ -172,7 +174,7 @@ class PythonLines(PythonContext, ir.LineVisitor[None]):
             self.emit_launch(callee, text, line.device)
         emit_actions(self, self.streams.after_launch(line))
 
-    def visit_extern_kernel(self, line: ir.ExternKernelLine) -> None:
+    def visit_extern_kernel(self, line: wir.ExternKernelLine) -> None:
         """Append ``mm_out(arg0, arg1, buf0)``, ``buf1 = aten_relu_default(buf0)``."""
         call = format_operator_call(self, line)
         if line.result is not None:
@@ -181,23 +183,25 @@ class PythonLines(PythonContext, ir.LineVisitor[None]):
             self.writer.emit_line("{}", call)
         emit_actions(self, self.streams.after_launch(line))
 
-    def _stream_of(self, line: ir.KernelCallLine | ir.ExternKernelLine) -> ir.Stream | None:
+    def _stream_of(
+        self, line: wir.KernelCallLine | wir.ExternKernelLine
+    ) -> wir.Stream | None:
         if line.device.kind not in ("cpu", "cuda") and line.stream:
             self.report(f"{line.device} has no stream {line.stream}", "stream")
-        return ir.Stream(line.device, line.stream) if line.device.kind == "cuda" else None
+        return wir.Stream(line.device, line.stream) if line.device.kind == "cuda" else None
 
-    def visit_record_event(self, line: ir.RecordEventLine) -> None:
+    def visit_record_event(self, line: wir.RecordEventLine) -> None:
         """Append ``event = cuda_0_stream_1.record_event()``; nothing on the CPU."""
         actions = self.streams.record(line)
         if not actions:
             self.unrecorded.add(line.result)
         emit_actions(self, actions)
 
-    def visit_wait_event(self, line: ir.WaitEventLine) -> None:
+    def visit_wait_event(self, line: wir.WaitEventLine) -> None:
         """Append ``cuda_0_stream_2.wait_event(event)``; nothing on the CPU."""
         emit_actions(self, self.streams.wait(line))
 
-    def visit_multi_output(self, line: ir.MultiOutputLine) -> None:
+    def visit_multi_output(self, line: wir.MultiOutputLine) -> None:
         """Append ``buf1 = buf0[1]``."""
         self.streams.alias(line.result, line.source)
         indices = [fragment("[{}]", format_int(index)) for index in line.indices]
@@ -210,29 +214,29 @@ class PythonLines(PythonContext, ir.LineVisitor[None]):
     visit_assert_scalar = checks.emit_assert_scalar
     visit_assert_not_nan = checks.emit_assert_not_nan
 
-    def visit_conditional(self, line: ir.ConditionalLine) -> None:
+    def visit_conditional(self, line: wir.ConditionalLine) -> None:
         """Append ``if`` and ``else``."""
-        if isinstance(line.predicate, ir.BufferRef):
+        if isinstance(line.predicate, wir.BufferRef):
             emit_actions(self, self.streams.join())
         emit_actions(self, self.streams.use_on_main(uses(line)))
         PythonBlocks(self).emit_conditional(line)
 
-    def visit_while_loop(self, line: ir.WhileLoopLine) -> None:
+    def visit_while_loop(self, line: wir.WhileLoopLine) -> None:
         """Append a ``while`` loop."""
         emit_actions(self, self.streams.join())
         emit_actions(self, self.streams.use_on_main(uses(line)))
         PythonBlocks(self).emit_while_loop(line)
 
-    def visit_subgraph_call(self, line: ir.SubgraphCallLine) -> None:
+    def visit_subgraph_call(self, line: wir.SubgraphCallLine) -> None:
         """Append the lines of the block in place."""
         emit_actions(self, self.streams.use_on_main(uses(line)))
         self.writer.emit_comment(f"subgraph {line.name}")
         PythonBlocks(self).emit_subgraph(line)
 
-    def visit_comment(self, line: ir.CommentLine) -> None:
+    def visit_comment(self, line: wir.CommentLine) -> None:
         """Append the comment, escaped."""
         self.writer.emit_comment(line.text)
 
-    def _format_view(self, source: str, type: ir.TensorType) -> Fragment:
+    def _format_view(self, source: str, type: wir.TensorType) -> Fragment:
         old = self.facts.tensor_type(source)
         return self.arguments.format_view(self.values[source], old, type)

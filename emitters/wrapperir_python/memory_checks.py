@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
-from wrapperir import ir
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code
 from wrapperir.emit import Fragment, Loaded, Value, fragment, joined
 from wrapperir.emit.python.expressions import format_int, format_string, format_tuple
@@ -28,7 +28,7 @@ class CheckedLines(PythonLines):
 
     _known: set[str]
 
-    def emit_begin(self, program: ir.Program) -> None:
+    def emit_begin(self, program: wir.Program) -> None:
         """Append the start of the checks, and the inputs."""
         super().emit_begin(program)
         self._known = set()  # what the checks have been told of
@@ -38,7 +38,7 @@ class CheckedLines(PythonLines):
             self._known.add(name)
             self._emit("entered", format_string(name), self.values[name])
 
-    def emit_end(self, program: ir.Program) -> None:
+    def emit_end(self, program: wir.Program) -> None:
         """Append the check that nothing else is alive."""
         names = {*_entered(program), *buffers_in(program.outputs)}
         self._emit("finish", format_tuple([format_string(name) for name in sorted(names)]))
@@ -51,10 +51,10 @@ class CheckedLines(PythonLines):
         if moved:
             self._emit("returned", format_tuple(moved))
 
-    def visit_allocate(self, line: ir.AllocateLine) -> None:
+    def visit_allocate(self, line: wir.AllocateLine) -> None:
         """Check the memory that a buffer has."""
         super().visit_allocate(line)
-        if line.workspace is not ir.ZeroMode.ZERO_PER_PROGRAM:
+        if line.workspace is not wir.ZeroMode.ZERO_PER_PROGRAM:
             self._emit_check(
                 "allocated",
                 line.result,
@@ -63,7 +63,7 @@ class CheckedLines(PythonLines):
                 _spare(line.type),
             )
 
-    def visit_allocate_pool(self, line: ir.AllocatePoolLine) -> None:
+    def visit_allocate_pool(self, line: wir.AllocatePoolLine) -> None:
         """Check the memory that a pool has."""
         super().visit_allocate_pool(line)
         self._emit_check(
@@ -74,12 +74,12 @@ class CheckedLines(PythonLines):
             _spare(line.type),
         )
 
-    def visit_place(self, line: ir.PlaceLine) -> None:
+    def visit_place(self, line: wir.PlaceLine) -> None:
         """Check where a buffer is, and that nothing else is there."""
         super().visit_place(line)
         pool = format_string(line.pool)
         offset = self.expressions.format_index(line.offset)
-        if isinstance(line.type, ir.PoolType):
+        if isinstance(line.type, wir.PoolType):
             size = self.expressions.format_index(line.type.size)
             self._emit_check("placed_pool", line.result, pool, offset, size)
             return
@@ -87,78 +87,78 @@ class CheckedLines(PythonLines):
         layout = self._format_layout(line.type)
         self._emit_check("placed", line.result, pool, offset, tensor, layout)
 
-    def visit_free(self, line: ir.FreeLine) -> None:
+    def visit_free(self, line: wir.FreeLine) -> None:
         """Check that the name is alive, and that its memory goes with it."""
         super().visit_free(line)
         if line.buffer in self._known:
             self._emit_check("freed", line.buffer)
 
-    def visit_reuse(self, line: ir.ReuseLine) -> None:
+    def visit_reuse(self, line: wir.ReuseLine) -> None:
         """Check that the reused memory is large enough."""
         super().visit_reuse(line)
         self._emit_viewed(line)
         if line.source in self._known:
             self._emit_check("freed", line.source)
 
-    def visit_reinterpret(self, line: ir.ReinterpretLine) -> None:
+    def visit_reinterpret(self, line: wir.ReinterpretLine) -> None:
         """Check that a view lies in its memory."""
         super().visit_reinterpret(line)
         self._emit_viewed(line)
 
-    def visit_extern_kernel(self, line: ir.ExternKernelLine) -> None:
+    def visit_extern_kernel(self, line: wir.ExternKernelLine) -> None:
         """Check that written tensors stay in place, and that results have own memory."""
         super().visit_extern_kernel(line)
         for name in line.writes:
             if name in self._known:
                 self._emit_check("written", name, self.values[name])
-        if line.result is None or isinstance(line.type, ir.ScalarType):
+        if line.result is None or isinstance(line.type, wir.ScalarType):
             return
         if line.aliases:
             self._emit_given(line.result)
         else:
             self._emit_check("made", line.result, self.values[line.result])
 
-    def visit_multi_output(self, line: ir.MultiOutputLine) -> None:
+    def visit_multi_output(self, line: wir.MultiOutputLine) -> None:
         """Record a result."""
         super().visit_multi_output(line)
-        if not isinstance(line.type, ir.ScalarType):
+        if not isinstance(line.type, wir.ScalarType):
             self._emit_given(line.result)
 
-    def visit_conditional(self, line: ir.ConditionalLine) -> None:
+    def visit_conditional(self, line: wir.ConditionalLine) -> None:
         """Record the results."""
         self._emit_lent(line)
         super().visit_conditional(line)
         self._emit_results(line.results)
 
-    def visit_while_loop(self, line: ir.WhileLoopLine) -> None:
+    def visit_while_loop(self, line: wir.WhileLoopLine) -> None:
         """Record the results."""
         self._emit_lent(line)
         super().visit_while_loop(line)
         self._emit_results(line.results)
 
-    def visit_subgraph_call(self, line: ir.SubgraphCallLine) -> None:
+    def visit_subgraph_call(self, line: wir.SubgraphCallLine) -> None:
         """Record the results."""
         self._emit_lent(line)
         super().visit_subgraph_call(line)
         self._emit_results(line.results)
 
-    def _emit_results(self, results: Iterable[ir.Result]) -> None:
+    def _emit_results(self, results: Iterable[wir.Result]) -> None:
         for result in results:
-            if not isinstance(result.type, ir.ScalarType):
+            if not isinstance(result.type, wir.ScalarType):
                 self._emit_given(result.name)
 
-    def _emit_lent(self, line: ir.BodyLine) -> None:
+    def _emit_lent(self, line: wir.BodyLine) -> None:
         for nested in LineEffects(None).visit(line).blocks:
             for parameter, operand in zip(
                 nested.block.parameters, nested.operands, strict=True
             ):
-                if isinstance(parameter.type, ir.PoolType) and isinstance(
-                    operand, ir.BufferRef
+                if isinstance(parameter.type, wir.PoolType) and isinstance(
+                    operand, wir.BufferRef
                 ):
                     names = format_string(parameter.name), format_string(operand.name)
                     self._emit("lent", *names)
 
-    def _emit_viewed(self, line: ir.ReuseLine | ir.ReinterpretLine) -> None:
+    def _emit_viewed(self, line: wir.ReuseLine | wir.ReinterpretLine) -> None:
         source, tensor = format_string(line.source), self.values[line.result]
         self._emit_check("viewed", line.result, source, tensor)
 
@@ -178,7 +178,7 @@ class CheckedLines(PythonLines):
         call = Fragment(f"memory.{method}")
         self.writer.emit_line("{}({})", call, joined(", ", arguments))
 
-    def _format_layout(self, type: ir.TensorType) -> Fragment:
+    def _format_layout(self, type: wir.TensorType) -> Fragment:
         return fragment(
             "({}, {}, {}, {})",
             self.expressions.format_tuple(type.size),
@@ -188,13 +188,13 @@ class CheckedLines(PythonLines):
         )
 
 
-def _entered(program: ir.Program) -> list[str]:
+def _entered(program: wir.Program) -> list[str]:
     """Return the names of the tensors that a program is given."""
-    inputs = [x.name for x in program.inputs if not isinstance(x.type, ir.ScalarType)]
+    inputs = [x.name for x in program.inputs if not isinstance(x.type, wir.ScalarType)]
     return inputs + [constant.name for constant in program.constants]
 
 
-def _spare(type: ir.TensorType | ir.PoolType) -> Fragment:
+def _spare(type: wir.TensorType | wir.PoolType) -> Fragment:
     """Return the bytes that an allocation may take more for its alignment."""
     wanted = type.alignment or 0
     return format_int(wanted if wanted > natural_alignment(type.device) else 0)
