@@ -13,33 +13,18 @@ from attrs import frozen
 from torch.fx import Node
 from torch.fx.node import Argument as FxArgument
 
+from wrapperir import ir as wir
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.fx import block_functions
-from wrapperir.ir import (
-    Argument,
-    BufferRef,
-    DType,
-    Expr,
-    OpaqueType,
-    Operation,
-    ScalarType,
-    Symbol,
-    SymbolKind,
-    TensorType,
-    TupleType,
-    ValueType,
-    contiguous_stride,
-    tensor,
-)
 from wrapperir_fx.context import GraphContext
 from wrapperir_fx.number_nodes import CONVERSIONS
 
 _aten = torch.ops.aten
-_CELL = tensor(DType.F64, ())
-_DTYPES: Mapping[SymbolKind, DType] = {
-    SymbolKind.INT: DType.I64,
-    SymbolKind.FLOAT: DType.F64,
-    SymbolKind.BOOL: DType.BOOL,
+_CELL = wir.tensor(wir.DType.F64, ())
+_DTYPES: Mapping[wir.SymbolKind, wir.DType] = {
+    wir.SymbolKind.INT: wir.DType.I64,
+    wir.SymbolKind.FLOAT: wir.DType.F64,
+    wir.SymbolKind.BOOL: wir.DType.BOOL,
 }
 
 Take: TypeAlias = Callable[[str | None, object], Node]
@@ -54,18 +39,18 @@ class PassedOperand:
     """
 
     leaves: tuple[FxArgument, ...]
-    type: ValueType
+    type: wir.ValueType
     roots: frozenset[str] = frozenset()
 
 
 def pass_operand(
-    graph: GraphContext, argument: Argument, types: Sequence[ValueType]
+    graph: GraphContext, argument: wir.Argument, types: Sequence[wir.ValueType]
 ) -> PassedOperand:
     """Append nodes that split an operand into leaves; blocks declare ``types``.
 
     A number is converted to the declared kind, where all blocks declare the same.
     """
-    if isinstance(argument, BufferRef):
+    if isinstance(argument, wir.BufferRef):
         value = graph.values[argument.name]
         if _has_opaque(value.type):
             graph.report(
@@ -74,27 +59,29 @@ def pass_operand(
         return PassedOperand(
             leaves_of(graph, argument, value.type), value.type, value.roots
         )
-    assert isinstance(argument, int | float | Symbol | Operation)  # verified
-    kinds = {kind_of(type.dtype) for type in types if isinstance(type, ScalarType)}
+    assert isinstance(argument, int | float | wir.Symbol | wir.Operation)  # verified
+    kinds = {kind_of(type.dtype) for type in types if isinstance(type, wir.ScalarType)}
     dtype = graph.facts.kinds.dtype(argument)
-    type = ScalarType(_DTYPES[kinds.pop()] if len(kinds) == 1 else dtype)
+    type = wir.ScalarType(_DTYPES[kinds.pop()] if len(kinds) == 1 else dtype)
     return PassedOperand(leaves_of(graph, argument, type), type)
 
 
 def leaves_of(
-    graph: GraphContext, argument: Argument, type: ValueType
+    graph: GraphContext, argument: wir.Argument, type: wir.ValueType
 ) -> tuple[FxArgument, ...]:
     """Append nodes that split a value of ``type`` into leaves; numbers are converted."""
-    if isinstance(type, ScalarType):
+    if isinstance(type, wir.ScalarType):
         kind = kind_of(type.dtype)
-        if isinstance(argument, BufferRef):
+        if isinstance(argument, wir.BufferRef):
             value = graph.values[argument.name]
             number: FxArgument = _converted(graph, value.node, value.type, type)
         else:
-            assert isinstance(argument, int | float | Symbol | Operation)  # verified
+            assert isinstance(
+                argument, int | float | wir.Symbol | wir.Operation
+            )  # verified
             number = graph.numbers.of_kind(argument, kind)
-        return (_boxed(graph, number) if kind is SymbolKind.FLOAT else number,)
-    if isinstance(argument, BufferRef):
+        return (_boxed(graph, number) if kind is wir.SymbolKind.FLOAT else number,)
+    if isinstance(argument, wir.BufferRef):
         return tuple(_spread(graph, graph.values[argument.name].node, type))
     assert argument is None  # verified: the only opaque value without a name
     return (None,)
@@ -103,9 +90,9 @@ def leaves_of(
 def gather(
     graph: GraphContext,
     name: str,
-    type: ValueType,
+    type: wir.ValueType,
     take: Take,
-    given: ValueType | None = None,
+    given: wir.ValueType | None = None,
     *,
     lay_out: bool = False,
 ) -> Node:
@@ -116,18 +103,18 @@ def gather(
     """
     look: object
     match type:
-        case ScalarType():
+        case wir.ScalarType():
             given = type if given is None else given
-            assert isinstance(given, ScalarType)  # verified
+            assert isinstance(given, wir.ScalarType)  # verified
             same = kind_of(given.dtype) is kind_of(type.dtype)
             look = graph.fakes.of(given, name if same else f"{name} as given")
-            if kind_of(given.dtype) is SymbolKind.FLOAT:
+            if kind_of(given.dtype) is wir.SymbolKind.FLOAT:
                 cell = take(f"{name}_cell", graph.fakes.of(_CELL))
                 node = graph.nodes.call(_aten.item.default, (cell,), name=name, val=look)
             else:
                 node = take(name, look)
             return _converted(graph, node, given, type, graph.fakes.of(type, name))
-        case TupleType(elements):
+        case wir.TupleType(elements):
             nodes = [
                 gather(graph, f"{name}_{index}", element, take, lay_out=lay_out)
                 for index, element in enumerate(elements)
@@ -136,7 +123,7 @@ def gather(
             return graph.nodes.call(
                 block_functions.packed, tuple(nodes), name=name, val=val
             )
-        case TensorType() if lay_out and not _is_plain(type):
+        case wir.TensorType() if lay_out and not _is_plain(type):
             node = take(None, graph.fakes.of(type))
             indices = graph.numbers.indices
             layout = indices(type.size), indices(type.stride), indices((type.offset,))[0]
@@ -156,7 +143,7 @@ def pass_symbol(graph: GraphContext, name: str) -> FxArgument:
 
 def take_symbol(graph: GraphContext, name: str, take: Take) -> Node:
     """Append nodes that make a symbol from its leaf, and return it."""
-    val = graph.fakes.number(Symbol(name))
+    val = graph.fakes.number(wir.Symbol(name))
     if not _is_float(graph, name):
         return take(name, val)
     cell = take(f"{name}_cell", graph.fakes.of(_CELL))
@@ -164,16 +151,16 @@ def take_symbol(graph: GraphContext, name: str, take: Take) -> Node:
 
 
 def _is_float(graph: GraphContext, symbol: str) -> bool:
-    return graph.facts.kinds.symbols.get(symbol) is SymbolKind.FLOAT
+    return graph.facts.kinds.symbols.get(symbol) is wir.SymbolKind.FLOAT
 
 
-def _spread(graph: GraphContext, node: Node, type: ValueType) -> Iterable[FxArgument]:
-    if isinstance(type, TupleType):
+def _spread(graph: GraphContext, node: Node, type: wir.ValueType) -> Iterable[FxArgument]:
+    if isinstance(type, wir.TupleType):
         for index, element in enumerate(type.elements):
-            val = None if isinstance(element, ScalarType) else graph.fakes.of(element)
+            val = None if isinstance(element, wir.ScalarType) else graph.fakes.of(element)
             item = graph.nodes.call(operator.getitem, (node, index), val=val)
             yield from _spread(graph, item, element)
-    elif isinstance(type, ScalarType) and kind_of(type.dtype) is SymbolKind.FLOAT:
+    elif isinstance(type, wir.ScalarType) and kind_of(type.dtype) is wir.SymbolKind.FLOAT:
         yield _boxed(graph, node)
     else:
         yield node
@@ -186,26 +173,30 @@ def _boxed(graph: GraphContext, number: FxArgument) -> Node:
 
 
 def _converted(
-    graph: GraphContext, node: Node, given: ValueType, type: ScalarType, val: object = None
+    graph: GraphContext,
+    node: Node,
+    given: wir.ValueType,
+    type: wir.ScalarType,
+    val: object = None,
 ) -> Node:
-    assert isinstance(given, ScalarType)  # verified
+    assert isinstance(given, wir.ScalarType)  # verified
     kind = kind_of(type.dtype)
     if kind is kind_of(given.dtype):
         return node
     return graph.nodes.call(CONVERSIONS[kind], (node,), val=val)
 
 
-def _has_opaque(type: ValueType) -> bool:
-    if isinstance(type, TupleType):
+def _has_opaque(type: wir.ValueType) -> bool:
+    if isinstance(type, wir.TupleType):
         return any(map(_has_opaque, type.elements))
-    return isinstance(type, OpaqueType)
+    return isinstance(type, wir.OpaqueType)
 
 
-def _is_plain(type: TensorType) -> bool:
+def _is_plain(type: wir.TensorType) -> bool:
     """Return whether a copy that PyTorch makes surely has the layout of ``type``."""
     if type.offset != 0 or type.pinned:
         return False
-    if type.stride == contiguous_stride(type.size):
+    if type.stride == wir.contiguous_stride(type.size):
         return True
     step = 1
     for stride, size in sorted(zip(type.stride, type.size, strict=True), key=_by_stride):
@@ -217,6 +208,6 @@ def _is_plain(type: TensorType) -> bool:
     return True
 
 
-def _by_stride(pair: tuple[Expr, Expr]) -> tuple[bool, int]:
+def _by_stride(pair: tuple[wir.Expr, wir.Expr]) -> tuple[bool, int]:
     stride, _ = pair
     return not isinstance(stride, int), stride if isinstance(stride, int) else 0

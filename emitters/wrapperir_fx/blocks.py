@@ -15,20 +15,9 @@ from torch._higher_order_ops.while_loop import while_loop_op
 from torch.fx import Node
 from torch.fx.node import Argument as FxArgument
 
+from wrapperir import ir as wir
 from wrapperir.emit.blocks import is_too_deep
 from wrapperir.fx import GraphParts, block_functions
-from wrapperir.ir import (
-    Argument,
-    Block,
-    BufferRef,
-    ConditionalLine,
-    Operation,
-    Result,
-    ScalarType,
-    SubgraphCallLine,
-    Symbol,
-    WhileLoopLine,
-)
 from wrapperir.ir.effects import uses
 from wrapperir_fx.block_facts import carried_roots
 from wrapperir_fx.block_values import (
@@ -74,7 +63,7 @@ class NestedGraph:
 
 
 def give(
-    graph: GraphContext, operands: Sequence[PassedOperand], blocks: Sequence[Block]
+    graph: GraphContext, operands: Sequence[PassedOperand], blocks: Sequence[wir.Block]
 ) -> BlockInputs:
     """Append nodes that make the inputs of all blocks of one line."""
     needs, known = graph.context.needs, graph.numbers.symbols
@@ -93,10 +82,10 @@ def give(
 def nest(
     graph: GraphContext,
     attribute: str,
-    block: Block,
+    block: wir.Block,
     field: str,
     given: BlockInputs,
-    results: Sequence[Result] | None,
+    results: Sequence[wir.Result] | None,
 ) -> NestedGraph:
     """Append a read of the graph of a block, the attribute ``field`` of the current line.
 
@@ -128,7 +117,7 @@ def nest(
 
 
 def result_roots(
-    results: Sequence[Result], nested: Sequence[NestedGraph]
+    results: Sequence[wir.Result], nested: Sequence[NestedGraph]
 ) -> list[frozenset[str]]:
     """Return the roots of a line's results: some may be views of one memory."""
     return [
@@ -158,14 +147,18 @@ class _Placeholders:
         return self._last
 
 
-def _roots(graph: GraphContext, result: Argument) -> frozenset[str]:
-    return graph.values[result.name].roots if isinstance(result, BufferRef) else frozenset()
+def _roots(graph: GraphContext, result: wir.Argument) -> frozenset[str]:
+    return (
+        graph.values[result.name].roots
+        if isinstance(result, wir.BufferRef)
+        else frozenset()
+    )
 
 
-def _truth(graph: GraphContext, result: Argument) -> FxArgument:
+def _truth(graph: GraphContext, result: wir.Argument) -> FxArgument:
     """Return a loop's condition as ``while_loop`` takes it: a tensor without dimensions."""
-    if not isinstance(result, BufferRef):
-        assert isinstance(result, int | float | Symbol | Operation)  # verified
+    if not isinstance(result, wir.BufferRef):
+        assert isinstance(result, int | float | wir.Symbol | wir.Operation)  # verified
         return graph.numbers.condition(result)
     value = graph.values[result.name]
     if not value.tensor_type.size:
@@ -173,12 +166,12 @@ def _truth(graph: GraphContext, result: Argument) -> FxArgument:
     return graph.nodes.call(_view, (value.node, []))
 
 
-def emit_conditional(graph: GraphContext, line: ConditionalLine) -> None:
+def emit_conditional(graph: GraphContext, line: wir.ConditionalLine) -> None:
     """Append ``cond`` and a graph for each branch."""
     if _too_deep(graph, line.results):
         return
     predicate: FxArgument
-    if isinstance(line.predicate, BufferRef):
+    if isinstance(line.predicate, wir.BufferRef):
         wait_for_all(graph)
         predicate = graph.values[line.predicate.name].node
     else:
@@ -196,7 +189,7 @@ def emit_conditional(graph: GraphContext, line: ConditionalLine) -> None:
     _take_results(graph, node, line.results, nested)
 
 
-def emit_while_loop(graph: GraphContext, line: WhileLoopLine) -> None:
+def emit_while_loop(graph: GraphContext, line: wir.WhileLoopLine) -> None:
     """Append ``while_loop`` and its two graphs."""
     if _too_deep(graph, line.results):
         return
@@ -229,7 +222,7 @@ def emit_while_loop(graph: GraphContext, line: WhileLoopLine) -> None:
     _take_results(graph, node, line.results, [body], lay_out=True)
 
 
-def emit_subgraph_call(graph: GraphContext, line: SubgraphCallLine) -> None:
+def emit_subgraph_call(graph: GraphContext, line: wir.SubgraphCallLine) -> None:
     """Append ``invoke_subgraph`` and its graph."""
     if _too_deep(graph, line.results):
         return
@@ -245,7 +238,10 @@ def emit_subgraph_call(graph: GraphContext, line: SubgraphCallLine) -> None:
 
 
 def _operands(
-    graph: GraphContext, arguments: Sequence[Argument], begin: int, blocks: Sequence[Block]
+    graph: GraphContext,
+    arguments: Sequence[wir.Argument],
+    begin: int,
+    blocks: Sequence[wir.Block],
 ) -> list[PassedOperand]:
     return [
         pass_operand(graph, argument, [block.parameters[index].type for block in blocks])
@@ -256,7 +252,7 @@ def _operands(
 def _take_results(
     graph: GraphContext,
     node: Node,
-    results: Sequence[Result],
+    results: Sequence[wir.Result],
     nested: Sequence[NestedGraph],
     *,
     lay_out: bool = False,
@@ -275,11 +271,11 @@ def _take_results(
         graph.values[result.name] = GraphValue(value, result.type, shared)
     node.meta["val"] = tuple(vals)
     # A result with memory is freed or returned, which keeps the operator in the graph.
-    if all(isinstance(result.type, ScalarType) for result in results):
+    if all(isinstance(result.type, wir.ScalarType) for result in results):
         graph.nodes.call(block_functions.ran, (node,))
 
 
-def _too_deep(graph: GraphContext, results: Sequence[Result]) -> bool:
+def _too_deep(graph: GraphContext, results: Sequence[wir.Result]) -> bool:
     deep = is_too_deep(graph)
     if deep:
         for result in results:  # as the lines that follow use them

@@ -14,20 +14,9 @@ import torch
 from attrs import frozen
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
+from wrapperir import ir as wir
 from wrapperir.emit.context import ProgramFacts
 from wrapperir.emit.torch_dtypes import torch_device, torch_dtype
-from wrapperir.ir import (
-    Device,
-    PoolType,
-    ScalarType,
-    TensorType,
-    TupleType,
-    ValueType,
-    add,
-    mul,
-    pool_bytes,
-    storage_extent,
-)
 from wrapperir_fx.symbolic_arithmetic import SymbolicNumber
 from wrapperir_fx.symbolic_numbers import SymbolicNumbers
 
@@ -68,12 +57,12 @@ class FakeValues(SymbolicNumbers):
         """Prepare a fake mode for one program."""
         super().__init__(facts)
         self.mode = FakeTensorMode(shape_env=self.shape_env, allow_non_fake_inputs=True)
-        self._looks: dict[ValueType, _Look] = {}
-        self._devices: dict[Device, _DeviceLook] = {}
+        self._looks: dict[wir.ValueType, _Look] = {}
+        self._devices: dict[wir.Device, _DeviceLook] = {}
         # The meta tensor of each fake tensor, which is kept so that its id stays unique.
         self._metas: dict[int, tuple[FakeTensor, torch.Tensor]] = {}
 
-    def of(self, type: ValueType, name: str = "") -> object:
+    def of(self, type: wir.ValueType, name: str = "") -> object:
         """Return a fake value of a type, another tensor at each call.
 
         A number with a ``name`` is always the same, and also the value of the symbols
@@ -86,14 +75,14 @@ class FakeValues(SymbolicNumbers):
                 # A lazy clone has its own storage, and is quicker than other copies.
                 return self._wrapped(torch._lazy_clone(look.meta), look.device)
         match type:
-            case TensorType():
+            case wir.TensorType():
                 self._look(type)
                 return self.of(type, name)
-            case PoolType():
-                return self.of(pool_bytes(type))
-            case TupleType():
+            case wir.PoolType():
+                return self.of(wir.pool_bytes(type))
+            case wir.TupleType():
                 return tuple(self.of(element) for element in type.elements)
-            case ScalarType():
+            case wir.ScalarType():
                 return self.scalar(name, type.dtype)
             case _:
                 return None
@@ -101,7 +90,7 @@ class FakeValues(SymbolicNumbers):
     def view(
         self,
         source: object,
-        type: TensorType | PoolType,
+        type: wir.TensorType | wir.PoolType,
         offset: SymbolicNumber | None = None,
     ) -> object:
         """Return a fake view of ``source``, whose storage it shares.
@@ -109,8 +98,8 @@ class FakeValues(SymbolicNumbers):
         ``offset`` counts elements of the view from the start of the storage; by default
         it is the offset of the type.
         """
-        if isinstance(type, PoolType):
-            type = pool_bytes(type)
+        if isinstance(type, wir.PoolType):
+            type = wir.pool_bytes(type)
         fake, meta = self._metas.get(id(source), (None, None))
         if meta is None or fake is not source:
             return self.of(type)
@@ -123,12 +112,12 @@ class FakeValues(SymbolicNumbers):
             meta = torch.as_strided(meta, look.size, look.stride, begin)
             return self._wrapped(meta, look.device)
 
-    def _look(self, type: TensorType) -> _Look:
+    def _look(self, type: wir.TensorType) -> _Look:
         size: tuple[Any, ...] = tuple([self.number(entry) for entry in type.size])
         stride: tuple[Any, ...] = tuple([self.number(entry) for entry in type.stride])
         offset: Any = self.number(type.offset)
-        extent = add(type.offset, storage_extent(type))
-        bytes = self.number(mul(extent, type.dtype.itemsize))
+        extent = wir.add(type.offset, wir.storage_extent(type))
+        bytes = self.number(wir.mul(extent, type.dtype.itemsize))
         dtype = torch_dtype(type.dtype)
         with _WithoutModes():
             meta = torch.empty(0, dtype=dtype, device=_META)
@@ -139,7 +128,7 @@ class FakeValues(SymbolicNumbers):
         look = self._looks[type] = _Look(size, stride, offset, meta, device)
         return look
 
-    def _device(self, device: Device) -> _DeviceLook:
+    def _device(self, device: wir.Device) -> _DeviceLook:
         """Return the attributes of fake tensors on a device, as PyTorch makes them."""
         try:
             place = torch_device(device)

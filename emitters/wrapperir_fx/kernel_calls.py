@@ -6,6 +6,7 @@ from typing import cast
 from torch._higher_order_ops.triton_kernel_wrap import triton_kernel_wrapper_mutation
 from torch.fx.node import Argument, has_side_effect
 
+from wrapperir import ir as wir
 from wrapperir.emit.number_kinds import NumberKinds, kind_of
 from wrapperir.emit.python.kernels import bound_values, folded
 from wrapperir.emit.runnable_kernels import Runnable, taken_arguments
@@ -19,24 +20,6 @@ from wrapperir.fx import (
     multi_kernel_key,
     split_arguments,
 )
-from wrapperir.ir import (
-    BufferRef,
-    DefinitionLine,
-    DescriptorParameter,
-    Expr,
-    ExprOp,
-    KernelArgument,
-    KernelCallLine,
-    KernelDefinitionLine,
-    Language,
-    MultiKernelLine,
-    Operation,
-    RuntimeParameter,
-    ScalarParameter,
-    SymbolKind,
-    runtime_parameters,
-    substitute,
-)
 from wrapperir_fx.context import CallTarget, GraphContext
 from wrapperir_fx.nodes import GraphNumber
 from wrapperir_fx.streams import launching
@@ -45,7 +28,7 @@ from wrapperir_fx.streams import launching
 has_side_effect(triton_kernel_wrapper_mutation)
 
 
-def emit_kernel_call(graph: GraphContext, line: KernelCallLine) -> None:
+def emit_kernel_call(graph: GraphContext, line: wir.KernelCallLine) -> None:
     """Append a call of ``triton_kernel_wrapper_mutation`` or of an operator of ours."""
     found = graph.facts.runnable(line)
     graph.check_call(line)
@@ -56,24 +39,24 @@ def emit_kernel_call(graph: GraphContext, line: KernelCallLine) -> None:
         candidate = found.kernels[found.dispatch]
         arguments = candidate.take(line.arguments)
         target = _call_target(graph, candidate.kernel)
-        if candidate.kernel.language is Language.TRITON:
+        if candidate.kernel.language is wir.Language.TRITON:
             _emit_triton(graph, candidate.kernel, target, arguments)
         else:
             graph.nodes.call(call_kernel, _operator_arguments(graph, target, arguments))
 
 
-def _call_target(graph: GraphContext, definition: DefinitionLine) -> CallTarget:
+def _call_target(graph: GraphContext, definition: wir.DefinitionLine) -> CallTarget:
     known = graph.context.targets.get(definition.name)
     if known is not None:
         return known
     definitions = graph.facts.definitions
     key = ""
-    if isinstance(definition, MultiKernelLine):
+    if isinstance(definition, wir.MultiKernelLine):
         key = multi_kernel_key(MultiKernelDefinition.of(definition, definitions))
-    elif definition.language is not Language.TRITON:
+    elif definition.language is not wir.Language.TRITON:
         key = definition_key(definition)
-    parameters = runtime_parameters(definition.parameters)
-    tensors = [item for item in parameters if not isinstance(item, ScalarParameter)]
+    parameters = wir.runtime_parameters(definition.parameters)
+    tensors = [item for item in parameters if not isinstance(item, wir.ScalarParameter)]
     target = CallTarget(
         list(definitions).index(definition.name),
         key,
@@ -84,13 +67,15 @@ def _call_target(graph: GraphContext, definition: DefinitionLine) -> CallTarget:
     return target
 
 
-def _emit_multi_kernel(graph: GraphContext, line: KernelCallLine, found: Runnable) -> None:
+def _emit_multi_kernel(
+    graph: GraphContext, line: wir.KernelCallLine, found: Runnable
+) -> None:
     definition = graph.facts.definitions[line.kernel]
-    assert isinstance(definition, MultiKernelLine)
+    assert isinstance(definition, wir.MultiKernelLine)
     deciding: list[GraphNumber] = []
     for place in deciding_parameters(definition):
         argument = line.arguments[place]
-        assert not isinstance(argument, BufferRef)
+        assert not isinstance(argument, wir.BufferRef)
         deciding.append(graph.numbers.value(argument))
     taken = taken_arguments(found, len(line.arguments))
     target = _call_target(graph, definition)
@@ -101,7 +86,7 @@ def _emit_multi_kernel(graph: GraphContext, line: KernelCallLine, found: Runnabl
 def _operator_arguments(
     graph: GraphContext,
     target: CallTarget,
-    arguments: Sequence[KernelArgument],
+    arguments: Sequence[wir.KernelArgument],
     taken: Set[int] | None = None,
 ) -> tuple[Argument, ...]:
     """Return the key of a call, and its three lists of arguments.
@@ -112,7 +97,7 @@ def _operator_arguments(
     shared = _shared_parameters(graph, target, arguments)
     given = [
         _given(graph, parameter, argument)
-        if taken is None or place in taken or isinstance(argument, BufferRef)
+        if taken is None or place in taken or isinstance(argument, wir.BufferRef)
         else graph.numbers.value(argument)
         for place, (parameter, argument) in enumerate(
             zip(target.parameters, arguments, strict=True)
@@ -123,7 +108,7 @@ def _operator_arguments(
 
 
 def _shared_parameters(
-    graph: GraphContext, target: CallTarget, arguments: Sequence[KernelArgument]
+    graph: GraphContext, target: CallTarget, arguments: Sequence[wir.KernelArgument]
 ) -> list[str]:
     """Return the read parameters whose memory may be that of a written one."""
     if target.writes_all:
@@ -131,9 +116,9 @@ def _shared_parameters(
     written: set[str] = set()
     read: list[tuple[str, frozenset[str]]] = []
     for parameter, argument in zip(target.parameters, arguments, strict=True):
-        if isinstance(parameter, ScalarParameter):
+        if isinstance(parameter, wir.ScalarParameter):
             continue
-        assert isinstance(argument, BufferRef)
+        assert isinstance(argument, wir.BufferRef)
         roots = graph.values[argument.name].roots
         if parameter.access.writes:
             written |= roots
@@ -144,25 +129,25 @@ def _shared_parameters(
 
 def _emit_triton(
     graph: GraphContext,
-    kernel: KernelDefinitionLine,
+    kernel: wir.KernelDefinitionLine,
     target: CallTarget,
-    arguments: Sequence[KernelArgument],
+    arguments: Sequence[wir.KernelArgument],
 ) -> None:
     bound = bound_values(kernel)
     kwargs: dict[str, Argument] = {}
-    values: dict[str, Expr] = {
+    values: dict[str, wir.Expr] = {
         key: value for key, value in bound.items() if isinstance(value, int | float)
     }
     blocks: dict[str, object] = {}
     for parameter, argument in zip(target.parameters, arguments, strict=True):
         kwargs[parameter.name] = _given(graph, parameter, argument)
-        if isinstance(parameter, ScalarParameter):
-            assert not isinstance(argument, BufferRef)
+        if isinstance(parameter, wir.ScalarParameter):
+            assert not isinstance(argument, wir.BufferRef)
             values[parameter.name] = _converted(argument, parameter, graph.facts.kinds)
-        elif isinstance(parameter, DescriptorParameter):
+        elif isinstance(parameter, wir.DescriptorParameter):
             blocks[parameter.name] = ("stable", (list(parameter.block),))
     grid = [
-        graph.numbers.index(folded(substitute(extent, values)))
+        graph.numbers.index(folded(wir.substitute(extent, values)))
         for extent in (*kernel.grid, 1, 1, 1)[:3]
     ]
     keywords: dict[str, Argument] = {
@@ -176,22 +161,24 @@ def _emit_triton(
 
 
 def _given(
-    graph: GraphContext, parameter: RuntimeParameter, argument: KernelArgument
+    graph: GraphContext, parameter: wir.RuntimeParameter, argument: wir.KernelArgument
 ) -> GraphNumber:
-    if isinstance(argument, BufferRef):
+    if isinstance(argument, wir.BufferRef):
         return graph.values[argument.name].node
-    assert isinstance(parameter, ScalarParameter)
+    assert isinstance(parameter, wir.ScalarParameter)
     return graph.numbers.of_kind(argument, kind_of(parameter.dtype))
 
 
-def _converted(argument: Expr, parameter: ScalarParameter, kinds: NumberKinds) -> Expr:
+def _converted(
+    argument: wir.Expr, parameter: wir.ScalarParameter, kinds: NumberKinds
+) -> wir.Expr:
     """Return an argument as its parameter's type; an int's node checks that it is whole."""
     match kind_of(parameter.dtype):
-        case SymbolKind.FLOAT:
-            return Operation(ExprOp.TO_FLOAT, (argument,))
-        case SymbolKind.BOOL:
+        case wir.SymbolKind.FLOAT:
+            return wir.Operation(wir.ExprOp.TO_FLOAT, (argument,))
+        case wir.SymbolKind.BOOL:
             is_bool = kinds.is_bool(argument)
-            return argument if is_bool else Operation(ExprOp.NE, (argument, 0))
-        case SymbolKind.INT:
+            return argument if is_bool else wir.Operation(wir.ExprOp.NE, (argument, 0))
+        case wir.SymbolKind.INT:
             is_int = not kinds.may_be_float(argument)
-            return argument if is_int else Operation(ExprOp.TRUNC, (argument,))
+            return argument if is_int else wir.Operation(wir.ExprOp.TRUNC, (argument,))

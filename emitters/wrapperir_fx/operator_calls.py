@@ -10,21 +10,9 @@ from torch._ops import OpOverload
 from torch.fx import Node
 from torch.fx.node import Argument as FxArgument
 
+from wrapperir import ir as wir
 from wrapperir.emit.torch_dtypes import torch_device, torch_dtype
 from wrapperir.fx import functions
-from wrapperir.ir import (
-    Argument,
-    BufferRef,
-    ComplexLiteral,
-    Device,
-    DType,
-    ExternKernelLine,
-    TensorType,
-    TorchEnum,
-    TupleType,
-    ValueType,
-    sub,
-)
 from wrapperir.operators import (
     UnknownOperatorError,
     find_overload,
@@ -34,30 +22,30 @@ from wrapperir_fx.context import GraphContext, GraphValue
 from wrapperir_fx.streams import launching
 
 
-def fx_argument(graph: GraphContext, argument: Argument) -> FxArgument:
+def fx_argument(graph: GraphContext, argument: wir.Argument) -> FxArgument:
     """Return an argument of an operator, or an output of a program, as FX takes it."""
     match argument:
-        case BufferRef():
+        case wir.BufferRef():
             return graph.values[argument.name].node
         case None | int() | float():
             return argument
-        case DType():  # before str, its base class
+        case wir.DType():  # before str, its base class
             return torch_dtype(argument)
         case str():
             return argument
         case tuple():
             return [fx_argument(graph, item) for item in argument]
-        case Device():
+        case wir.Device():
             return torch_device(argument)
-        case TorchEnum():
+        case wir.TorchEnum():
             return _torch_enum(graph, argument)
-        case ComplexLiteral(real, imaginary):
+        case wir.ComplexLiteral(real, imaginary):
             return graph.numbers.complex(real, imaginary)
         case _:
             return graph.numbers.value(argument)
 
 
-def _torch_enum(graph: GraphContext, value: TorchEnum) -> FxArgument:
+def _torch_enum(graph: GraphContext, value: wir.TorchEnum) -> FxArgument:
     found: object = getattr(torch, value.name, None)
     if value.kind == "layout" and isinstance(found, torch.layout):
         return found
@@ -72,7 +60,7 @@ _KEYWORDS = frozenset(keyword.kwlist)
 _find_overload = functools.lru_cache(maxsize=1024)(find_overload)
 
 
-def emit_extern_kernel(graph: GraphContext, line: ExternKernelLine) -> None:
+def emit_extern_kernel(graph: GraphContext, line: wir.ExternKernelLine) -> None:
     """Append a call of an operator on the line's stream."""
     target, args, keywords = _call(graph, line)
     with launching(graph, line):
@@ -88,7 +76,7 @@ def emit_extern_kernel(graph: GraphContext, line: ExternKernelLine) -> None:
 
 
 def _call(
-    graph: GraphContext, line: ExternKernelLine
+    graph: GraphContext, line: wir.ExternKernelLine
 ) -> tuple[Callable[..., object], tuple[FxArgument, ...], dict[str, FxArgument]]:
     """Return the target of a call, its arguments and its keywords."""
     args = [fx_argument(graph, argument) for argument in line.arguments]
@@ -109,7 +97,7 @@ def _unknown_operator(*args: object, **kwargs: object) -> None:
 
 
 def _look_of_result(
-    graph: GraphContext, line: ExternKernelLine, operator: object, type: ValueType
+    graph: GraphContext, line: wir.ExternKernelLine, operator: object, type: wir.ValueType
 ) -> object:
     """Return the fake value of a result: a view, where the schema says so."""
     if (
@@ -119,7 +107,7 @@ def _look_of_result(
     ):
         source = graph.values[line.aliases[0]]
         given: object = source.node.meta.get("val")
-        if isinstance(source.type, TensorType) and isinstance(given, torch.Tensor):
+        if isinstance(source.type, wir.TensorType) and isinstance(given, torch.Tensor):
             return _view(graph, given, source.type, type)
     return graph.fakes.of(type, line.result or "")
 
@@ -148,13 +136,13 @@ def _returned(operator: OpOverload) -> tuple[tuple[int, str], ...]:
 
 
 def _view(
-    graph: GraphContext, given: torch.Tensor, source: TensorType, type: ValueType
+    graph: GraphContext, given: torch.Tensor, source: wir.TensorType, type: wir.ValueType
 ) -> object:
-    if isinstance(type, TupleType):
+    if isinstance(type, wir.TupleType):
         return tuple(_view(graph, given, source, item) for item in type.elements)
-    if not isinstance(type, TensorType):
+    if not isinstance(type, wir.TensorType):
         return graph.fakes.of(type)
     if type.dtype.itemsize != source.dtype.itemsize:
         return graph.fakes.view(given, type)
-    step: Any = graph.fakes.number(sub(type.offset, source.offset))
+    step: Any = graph.fakes.number(wir.sub(type.offset, source.offset))
     return graph.fakes.view(given, type, given.storage_offset() + step)

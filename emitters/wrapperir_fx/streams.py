@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 import torch
 from torch.fx import Node
 
+from wrapperir import ir as wir
 from wrapperir.emit.stream_actions import (
     RecordUse,
     StreamPlanner,
@@ -22,18 +23,6 @@ from wrapperir.emit.stream_actions import (
 )
 from wrapperir.emit.torch_dtypes import torch_device
 from wrapperir.fx import stream_functions
-from wrapperir.ir import (
-    AllocateLine,
-    AllocatePoolLine,
-    Device,
-    EventType,
-    ExternKernelLine,
-    KernelCallLine,
-    Program,
-    RecordEventLine,
-    Stream,
-    WaitEventLine,
-)
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.mentions import buffers_in
 from wrapperir_fx.context import GraphContext, GraphValue
@@ -42,7 +31,7 @@ _ZERO = torch.ops.aten.zero_.default
 _UNCHANGED = nullcontext()
 
 
-def find_gpu_streams(program: Program) -> tuple[StreamUses, int | None]:
+def find_gpu_streams(program: wir.Program) -> tuple[StreamUses, int | None]:
     """Return the uses of side streams, and the GPU to make current during a call.
 
     That is ``None`` where any GPU may be current: no kernel is launched on a GPU, or only
@@ -51,12 +40,16 @@ def find_gpu_streams(program: Program) -> tuple[StreamUses, int | None]:
     current: int | None = None
     unnamed = side = False
     for line in walk_lines(program.lines):
-        if isinstance(line, KernelCallLine | ExternKernelLine) and _on_gpu(line.device):
+        if isinstance(line, wir.KernelCallLine | wir.ExternKernelLine) and _on_gpu(
+            line.device
+        ):
             side = side or line.stream != 0
             unnamed = unnamed or line.device.index is None
-            if current is None and isinstance(line, KernelCallLine):
+            if current is None and isinstance(line, wir.KernelCallLine):
                 current = line.device.index
-        elif isinstance(line, RecordEventLine | WaitEventLine) and _on_gpu(line.device):
+        elif isinstance(line, wir.RecordEventLine | wir.WaitEventLine) and _on_gpu(
+            line.device
+        ):
             side = side or line.stream != 0
     if unnamed and side:  # a device without an index has the streams of the first GPU
         current = 0
@@ -64,7 +57,7 @@ def find_gpu_streams(program: Program) -> tuple[StreamUses, int | None]:
     return stream_uses(program) if side else StreamUses(), current
 
 
-def _on_gpu(device: Device) -> bool:
+def _on_gpu(device: wir.Device) -> bool:
     return device.kind == "cuda"
 
 
@@ -73,7 +66,7 @@ def streams_of_call(graph: GraphContext) -> Generator[None]:
     """Append a call's stream actions before and after the nodes of the ``with`` block."""
     graph.streams = StreamPlanner(graph.facts, graph.context.stream_uses)
     current = graph.context.current_gpu
-    gpu = None if current is None else _stream_node(graph, Device("cuda", current), 0)
+    gpu = None if current is None else _stream_node(graph, wir.Device("cuda", current), 0)
     with _entered(graph, gpu):
         _emit_actions(graph, graph.streams.fork())
         yield
@@ -96,7 +89,7 @@ def emit_zero(graph: GraphContext, name: str) -> None:
 
 
 def allocating(
-    graph: GraphContext, line: AllocateLine | AllocatePoolLine
+    graph: GraphContext, line: wir.AllocateLine | wir.AllocatePoolLine
 ) -> AbstractContextManager[None]:
     """Append the nodes of the ``with`` block on the home stream of an allocation."""
     return _allocating(graph, line) if graph.streams.side else _UNCHANGED
@@ -104,7 +97,7 @@ def allocating(
 
 @contextmanager
 def _allocating(
-    graph: GraphContext, line: AllocateLine | AllocatePoolLine
+    graph: GraphContext, line: wir.AllocateLine | wir.AllocatePoolLine
 ) -> Generator[None]:
     home = graph.streams.allocate(line)
     with _entered(graph, _gpu_node(graph, home) if home and home.number else None):
@@ -113,7 +106,7 @@ def _allocating(
 
 
 def launching(
-    graph: GraphContext, line: KernelCallLine | ExternKernelLine
+    graph: GraphContext, line: wir.KernelCallLine | wir.ExternKernelLine
 ) -> AbstractContextManager[None]:
     """Append the nodes of the ``with`` block on the line's stream."""
     gpu = _on_gpu(line.device)
@@ -122,25 +115,25 @@ def launching(
 
 @contextmanager
 def _launching(
-    graph: GraphContext, line: KernelCallLine | ExternKernelLine
+    graph: GraphContext, line: wir.KernelCallLine | wir.ExternKernelLine
 ) -> Generator[None]:
     device, number = line.device, line.stream
     # A GPU that may not be the current one.
     elsewhere = _on_gpu(device) and device.index not in (None, graph.context.current_gpu)
-    enters = number or (elsewhere and isinstance(line, KernelCallLine))
+    enters = number or (elsewhere and isinstance(line, wir.KernelCallLine))
     with _entered(graph, _stream_node(graph, device, number) if enters else None):
         yield
     _emit_actions(graph, graph.streams.after_launch(line))
 
 
-def emit_record_event(graph: GraphContext, line: RecordEventLine) -> None:
+def emit_record_event(graph: GraphContext, line: wir.RecordEventLine) -> None:
     """Append ``record_event``."""
     args = (_stream_node(graph, line.device, line.stream),)
     node = graph.nodes.call(stream_functions.record_event, args, name=line.result)
-    graph.values[line.result] = GraphValue(node, EventType(line.device))
+    graph.values[line.result] = GraphValue(node, wir.EventType(line.device))
 
 
-def emit_wait_event(graph: GraphContext, line: WaitEventLine) -> None:
+def emit_wait_event(graph: GraphContext, line: wir.WaitEventLine) -> None:
     """Append ``wait_event``."""
     stream = _stream_node(graph, line.device, line.stream)
     args = (stream, graph.values[line.event].node)
@@ -173,16 +166,16 @@ def _entered(graph: GraphContext, stream: Node | None) -> Generator[None]:
     graph.nodes.call(stream_functions.exit_stream, (entered,))
 
 
-def _gpu_node(graph: GraphContext, stream: Stream) -> Node:
+def _gpu_node(graph: GraphContext, stream: wir.Stream) -> Node:
     return _stream_node(graph, stream.device, stream.number)
 
 
-def _stream_node(graph: GraphContext, device: Device, number: int) -> Node:
+def _stream_node(graph: GraphContext, device: wir.Device, number: int) -> Node:
     kind = device.kind
     if number and kind not in ("cpu", "cuda"):
         graph.report(f"{device} has no stream {number}", "stream")
     if kind == "cuda" and device.index is None:
-        device = Device(kind, 0)
+        device = wir.Device(kind, 0)
     node = graph.stream_nodes.get((device, number))
     if node is None:
         place = kind if device.index is None else f"{kind}_{device.index}"

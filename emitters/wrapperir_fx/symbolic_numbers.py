@@ -15,26 +15,9 @@ from torch._dynamo.source import ConstantSource
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.utils._sympy.numbers import int_oo
 
+from wrapperir import ir as wir
 from wrapperir.emit.context import ProgramFacts
 from wrapperir.emit.number_kinds import kind_of
-from wrapperir.ir import (
-    VARIADIC,
-    DType,
-    Expr,
-    ExprOp,
-    ItemOf,
-    OffsetOf,
-    Operation,
-    ScalarType,
-    SizeOf,
-    StrideOf,
-    Symbol,
-    SymbolDefinitionLine,
-    SymbolKind,
-    TensorType,
-    ValueOf,
-    ValueType,
-)
 from wrapperir_fx.symbolic_arithmetic import (
     SymbolicNumber,
     apply,
@@ -57,35 +40,35 @@ class TorchSymbols:
         self._hints: set[int] = set()
 
     def unbacked(
-        self, kind: SymbolKind, lower: int | None = None, upper: int | None = None
+        self, kind: wir.SymbolKind, lower: int | None = None, upper: int | None = None
     ) -> SymbolicNumber:
         """Return a number that is known at run time only; ints may have a range."""
         env = self._env
         with env.ignore_fresh_unbacked_symbols():
             match kind:
-                case SymbolKind.INT:
+                case wir.SymbolKind.INT:
                     number = env.create_unbacked_symint()
                     self._constrain(number, lower, upper)
                     return number
-                case SymbolKind.FLOAT:
+                case wir.SymbolKind.FLOAT:
                     return env.create_unbacked_symfloat()
-                case SymbolKind.BOOL:
+                case wir.SymbolKind.BOOL:
                     return env.create_unbacked_symbool()
 
     def backed(
-        self, name: str, kind: SymbolKind, lower: int | None, upper: int | None
+        self, name: str, kind: wir.SymbolKind, lower: int | None, upper: int | None
     ) -> SymbolicNumber:
         """Return a number that the caller's inputs decide; ints may have a range."""
         match kind:
-            case SymbolKind.INT:
+            case wir.SymbolKind.INT:
                 return self._backed_int(name, lower, upper)
-            case SymbolKind.FLOAT:
+            case wir.SymbolKind.FLOAT:
                 hint = self._hint(None, None) + 0.5
                 symbol = self._env.create_symbol(
                     hint, ConstantSource(name), DimDynamic.DYNAMIC, positive=None
                 )
                 return self._env.create_symfloatnode(symbol, hint=hint)
-            case SymbolKind.BOOL:
+            case wir.SymbolKind.BOOL:
                 return self._backed_int(name, 0, 1) == 1
 
     def _backed_int(self, name: str, lower: int | None, upper: int | None) -> torch.SymInt:
@@ -131,8 +114,8 @@ _WEIGHT_OF_BOOL = 4
 """The additional weight of a bool that is computed with."""
 
 
-_OF_SUMS = frozenset({ExprOp.ADD, ExprOp.SUB, ExprOp.MUL, ExprOp.NEG})
-_OF_BOOLS = frozenset({ExprOp.AND, ExprOp.OR})
+_OF_SUMS = frozenset({wir.ExprOp.ADD, wir.ExprOp.SUB, wir.ExprOp.MUL, wir.ExprOp.NEG})
+_OF_BOOLS = frozenset({wir.ExprOp.AND, wir.ExprOp.OR})
 
 
 class SymbolicNumbers:
@@ -147,7 +130,7 @@ class SymbolicNumbers:
         self.shape_env = ShapeEnv(duck_shape=False)
         self._torch_symbols = TorchSymbols(self.shape_env)
         self._facts = facts
-        self._given: dict[str, ValueType] = {
+        self._given: dict[str, wir.ValueType] = {
             **{item.name: item.type for item in facts.program.inputs},
             **{item.name: item.type for item in facts.program.constants},
         }
@@ -158,24 +141,24 @@ class SymbolicNumbers:
         self._weights: dict[int, int] = {}
         self._resolving: set[str] = set()
 
-    def number(self, expr: Expr) -> SymbolicNumber:
+    def number(self, expr: wir.Expr) -> SymbolicNumber:
         """Return the value of an expression."""
-        if isinstance(expr, Symbol):
+        if isinstance(expr, wir.Symbol):
             return self._symbol(expr.name)
-        if not isinstance(expr, Operation):
+        if not isinstance(expr, wir.Operation):
             return expr
         op = expr.op
         args = [self.number(arg) for arg in expr.args]
         if op in _OF_BOOLS:
-            args = [self.converted(arg, SymbolKind.BOOL) for arg in args]
-        if op not in VARIADIC:
+            args = [self.converted(arg, wir.SymbolKind.BOOL) for arg in args]
+        if op not in wir.VARIADIC:
             return self.computed(op, args)
         total = args[0]
         for arg in args[1:]:  # as a graph computes it, so that symbols are the same
             total = self.computed(op, (total, arg))
         return total
 
-    def computed(self, op: ExprOp, args: Sequence[SymbolicNumber]) -> SymbolicNumber:
+    def computed(self, op: wir.ExprOp, args: Sequence[SymbolicNumber]) -> SymbolicNumber:
         """Return the result of an operator; a variadic one is given two numbers."""
         key = (op, *map(_identity, args))
         known = self._computed.get(key)
@@ -187,7 +170,7 @@ class SymbolicNumbers:
             known = self._computed[key] = result, args
         return known[0]
 
-    def converted(self, number: SymbolicNumber, kind: SymbolKind) -> SymbolicNumber:
+    def converted(self, number: SymbolicNumber, kind: wir.SymbolKind) -> SymbolicNumber:
         """Return a number converted to a kind."""
         key = (kind, _identity(number))
         known = self._computed.get(key)
@@ -198,14 +181,16 @@ class SymbolicNumbers:
             known = self._computed[key] = result, (number,)
         return known[0]
 
-    def scalar(self, name: str, dtype: DType) -> SymbolicNumber:
+    def scalar(self, name: str, dtype: wir.DType) -> SymbolicNumber:
         """Return the value of a name of scalar type."""
         known = self._scalars.get(name)
         if known is None:
             kind = kind_of(dtype)
             reader = self._readers.get(name)
             if reader is None or reader.kind is not kind:
-                reader = SymbolDefinitionLine(symbol=name, kind=kind, source=ValueOf(name))
+                reader = wir.SymbolDefinitionLine(
+                    symbol=name, kind=kind, source=wir.ValueOf(name)
+                )
             known = self._scalars[name] = self._fresh(reader, name in self._given)
         return known
 
@@ -217,7 +202,7 @@ class SymbolicNumbers:
         assert isinstance(number, torch.SymInt)
         return number.node.hint if number.node.has_hint() else FIRST_HINT
 
-    def unknown(self, kind: SymbolKind = SymbolKind.INT) -> SymbolicNumber:
+    def unknown(self, kind: wir.SymbolKind = wir.SymbolKind.INT) -> SymbolicNumber:
         """Return a new number that is known at run time only."""
         return self._torch_symbols.unbacked(kind)
 
@@ -227,7 +212,7 @@ class SymbolicNumbers:
         return 0 if known else self._weights.get(id(number), 1)
 
     def _decided(
-        self, compute: Callable[[], SymbolicNumber], kind: SymbolKind, weight: int
+        self, compute: Callable[[], SymbolicNumber], kind: wir.SymbolKind, weight: int
     ) -> SymbolicNumber:
         if weight > _HEAVIEST:
             return self.unknown(kind)
@@ -245,7 +230,7 @@ class SymbolicNumbers:
             return known
         line = self._facts.symbols.get(name)
         if line is None:
-            line = SymbolDefinitionLine(symbol=name, source=Symbol(name))
+            line = wir.SymbolDefinitionLine(symbol=name, source=wir.Symbol(name))
         if name in self._resolving:  # its type has the symbol that is read from it
             number = self._fresh(line, self._is_given(line))
         else:
@@ -254,61 +239,61 @@ class SymbolicNumbers:
             self._resolving.discard(name)
         return self._symbols.setdefault(name, number)
 
-    def _resolved(self, line: SymbolDefinitionLine) -> SymbolicNumber:
+    def _resolved(self, line: wir.SymbolDefinitionLine) -> SymbolicNumber:
         """Return the value of a symbol, from where it is read."""
         match source := line.source:
-            case ItemOf():
+            case wir.ItemOf():
                 return self._fresh(line, False)
-            case ValueOf(name):
+            case wir.ValueOf(name):
                 type = self._type(name)
-                if not isinstance(type, ScalarType):
+                if not isinstance(type, wir.ScalarType):
                     return self._fresh(line, False)
                 number = self.scalar(name, type.dtype)
-            case SizeOf(name) | StrideOf(name) | OffsetOf(name):
+            case wir.SizeOf(name) | wir.StrideOf(name) | wir.OffsetOf(name):
                 number = self._of_layout(line, self._type(name))
             case _:
                 number = self.number(source)
         return self.converted(number, line.kind)
 
     def _of_layout(
-        self, line: SymbolDefinitionLine, type: ValueType | None
+        self, line: wir.SymbolDefinitionLine, type: wir.ValueType | None
     ) -> SymbolicNumber:
         match line.source, type:
-            case SizeOf(_, dim), TensorType(size=entries) if dim < len(entries):
+            case wir.SizeOf(_, dim), wir.TensorType(size=entries) if dim < len(entries):
                 return self.number(entries[dim])
-            case StrideOf(_, dim), TensorType(stride=entries) if dim < len(entries):
+            case wir.StrideOf(_, dim), wir.TensorType(stride=entries) if dim < len(entries):
                 return self.number(entries[dim])
-            case OffsetOf(), TensorType(offset=offset):
+            case wir.OffsetOf(), wir.TensorType(offset=offset):
                 return self.number(offset)
             case _:
                 return self._fresh(line, self._is_given(line))
 
-    def _is_given(self, line: SymbolDefinitionLine) -> bool:
+    def _is_given(self, line: wir.SymbolDefinitionLine) -> bool:
         source = line.source
         return (
-            isinstance(source, SizeOf | StrideOf | OffsetOf)
+            isinstance(source, wir.SizeOf | wir.StrideOf | wir.OffsetOf)
             and source.buffer in self._given
         )
 
-    def _fresh(self, line: SymbolDefinitionLine, given: bool) -> SymbolicNumber:
+    def _fresh(self, line: wir.SymbolDefinitionLine, given: bool) -> SymbolicNumber:
         """Return a new number in the range of a symbol."""
         lower, upper = line.lower, line.upper
-        if isinstance(line.source, SizeOf | StrideOf | OffsetOf):
+        if isinstance(line.source, wir.SizeOf | wir.StrideOf | wir.OffsetOf):
             lower = max(lower or 0, 0)
         if given:
             return self._torch_symbols.backed(line.symbol, line.kind, lower, upper)
         return self._torch_symbols.unbacked(line.kind, lower, upper)
 
-    def _type(self, name: str) -> ValueType | None:
+    def _type(self, name: str) -> wir.ValueType | None:
         known = self._given.get(name)
         return self._facts.types.get(name) if known is None else known
 
     @cached_property
-    def _readers(self) -> Mapping[str, SymbolDefinitionLine]:
+    def _readers(self) -> Mapping[str, wir.SymbolDefinitionLine]:
         """The first symbol that is the value of each scalar."""
-        readers: dict[str, SymbolDefinitionLine] = {}
+        readers: dict[str, wir.SymbolDefinitionLine] = {}
         for line in self._facts.symbols.values():
-            if isinstance(line.source, ValueOf):
+            if isinstance(line.source, wir.ValueOf):
                 readers.setdefault(line.source.name, line)
         return readers
 

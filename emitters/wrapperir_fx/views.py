@@ -14,35 +14,22 @@ from attrs import evolve, frozen
 from torch.fx import Node
 from torch.fx.node import Argument
 
+from wrapperir import ir as wir
 from wrapperir.emit.pools import PoolLayout, layout_at
 from wrapperir.emit.torch_dtypes import torch_dtype
-from wrapperir.ir import (
-    DType,
-    Expr,
-    TensorType,
-    add,
-    contiguous_stride,
-    divided,
-    maximum,
-    mul,
-    product,
-    quotient,
-    storage_extent,
-    sub,
-)
 from wrapperir_fx.context import GraphContext, GraphValue, Root
 from wrapperir_fx.symbolic_arithmetic import SymbolicNumber
 
 
-def extent_of(type: TensorType) -> Expr:
+def extent_of(type: wir.TensorType) -> wir.Expr:
     """Return the elements of a tensor's storage, also where symbols make a size zero."""
-    extent = storage_extent(type)
+    extent = wir.storage_extent(type)
     if not isinstance(extent, int) and type.stride != (1,):
-        extent = maximum(extent, 0)
-    return add(type.offset, extent)
+        extent = wir.maximum(extent, 0)
+    return wir.add(type.offset, extent)
 
 
-def flat(type: TensorType, count: Expr) -> TensorType:
+def flat(type: wir.TensorType, count: wir.Expr) -> wir.TensorType:
     """Return the type of ``count`` elements of ``type`` in a list without gaps."""
     return evolve(type, size=(count,), stride=(1,), offset=0)
 
@@ -51,8 +38,8 @@ def flat(type: TensorType, count: Expr) -> TensorType:
 class ElementRun:
     """Consecutive elements of a root that contain a tensor of another element type."""
 
-    begin: Expr
-    count: Expr
+    begin: wir.Expr
+    count: wir.Expr
     skipped: int = 0
     """Elements of the tensor's type before its first one."""
     spare: bool = False
@@ -62,10 +49,10 @@ class ElementRun:
 def run_of(layout: PoolLayout, itemsize: int) -> ElementRun | None:
     """Return the elements of ``itemsize`` bytes that hold a row-major tensor, if any do."""
     begin, dtype, shape, stride = layout
-    if stride != contiguous_stride(shape):
+    if stride != wir.contiguous_stride(shape):
         return None
-    own = mul(product(shape), dtype.itemsize)
-    first, count = quotient(begin, itemsize), quotient(own, itemsize)
+    own = wir.mul(wir.product(shape), dtype.itemsize)
+    first, count = wir.quotient(begin, itemsize), wir.quotient(own, itemsize)
     if first is not None and count is not None:
         return ElementRun(first, count)
     if not isinstance(own, int):
@@ -84,7 +71,11 @@ _aten = torch.ops.aten
 
 
 def view_of(
-    graph: GraphContext, name: str, source: GraphValue, type: TensorType, place: Expr = 0
+    graph: GraphContext,
+    name: str,
+    source: GraphValue,
+    type: wir.TensorType,
+    place: wir.Expr = 0,
 ) -> GraphValue:
     """Append a view that begins ``place`` bytes after ``source``.
 
@@ -93,13 +84,13 @@ def view_of(
     root = source.root
     if root is None:
         root = source.root = Root(source.node, source.tensor_type)
-    begin = add(source.begin, place)
-    first = add(divided(begin, type.dtype.itemsize), type.offset)
+    begin = wir.add(source.begin, place)
+    first = wir.add(wir.divided(begin, type.dtype.itemsize), type.offset)
     node = _view(graph, name, root, type, first, begin)
     return GraphValue(node, type, root=root, begin=begin)
 
 
-def layout_of(graph: GraphContext, type: TensorType) -> tuple[Argument, Argument]:
+def layout_of(graph: GraphContext, type: wir.TensorType) -> tuple[Argument, Argument]:
     """Return the size and stride of a type as arguments."""
     layout = graph.layouts.get(type)
     if layout is None:
@@ -112,9 +103,9 @@ def _view(
     graph: GraphContext,
     name: str | None,
     root: Root,
-    type: TensorType,
-    first: Expr,
-    begin: Expr,
+    type: wir.TensorType,
+    first: wir.Expr,
+    begin: wir.Expr,
 ) -> Node:
     """Append a view that begins ``first`` elements of its own type into a root."""
     old = root.type
@@ -132,7 +123,7 @@ def _view(
 
 
 def _resized(
-    graph: GraphContext, name: str | None, root: Root, type: TensorType, begin: Expr
+    graph: GraphContext, name: str | None, root: Root, type: wir.TensorType, begin: wir.Expr
 ) -> Node | None:
     """Append a view with elements of another size, whose storage begins at a byte."""
     size, itemsize = root.type.dtype.itemsize, type.dtype.itemsize
@@ -142,7 +133,7 @@ def _resized(
     if run is not None:
         layout = evolve(root.type, size=(run.count,), stride=(1,))
         node = _elements(graph, None, root, layout, run.begin)
-        count = product(type.size)
+        count = wir.product(type.size)
         if run.spare:
             assert isinstance(run.count, int)
             count = run.count * size // itemsize
@@ -151,9 +142,9 @@ def _resized(
         node = _seen_as(graph, name if only else None, node, seen)
         return _shaped(graph, name, node, type, run.skipped if run.spare else None)
     if wider > 1:
-        strides = [mul(stride, wider) for stride in type.stride]
+        strides = [wir.mul(stride, wider) for stride in type.stride]
         layout = evolve(root.type, size=(*type.size, wider), stride=(*strides, 1))
-        node = _elements(graph, None, root, layout, divided(at[0], size))
+        node = _elements(graph, None, root, layout, wir.divided(at[0], size))
         seen = evolve(type, size=(*type.size, 1), stride=(*type.stride, 1))
         node = _seen_as(graph, None, node, seen)
         return _viewed(graph, _aten.squeeze.dim, name, (node, -1), type)
@@ -161,13 +152,13 @@ def _resized(
 
 
 def _elements(
-    graph: GraphContext, name: str | None, root: Root, type: TensorType, first: Expr
+    graph: GraphContext, name: str | None, root: Root, type: wir.TensorType, first: wir.Expr
 ) -> Node:
     """Append a view in the root's element type that begins ``first`` elements into it."""
     begin: tuple[Argument, ...]
     fake: SymbolicNumber
     if root.origin is not None:
-        offset = add(root.origin, first)
+        offset = wir.add(root.origin, first)
         begin, fake = (graph.numbers.index(offset),), graph.fakes.number(offset)
     elif first == root.type.offset:  # the default of as_strided
         begin, fake = (), _fake_offset(graph, root)
@@ -183,7 +174,7 @@ def _elements(
 
 
 def _part(
-    graph: GraphContext, name: str | None, root: Root, type: TensorType, first: Expr
+    graph: GraphContext, name: str | None, root: Root, type: wir.TensorType, first: wir.Expr
 ) -> Node | None:
     """Append a view that is a slice of its root, in one dimension or of its flat list.
 
@@ -191,7 +182,7 @@ def _part(
     which export would fix.
     """
     old = root.type
-    step = sub(first, old.offset)
+    step = wir.sub(first, old.offset)
     if not isinstance(step, int) or step < 0:
         return None
     if type.stride == old.stride:
@@ -199,9 +190,9 @@ def _part(
         if len(other) == 1:
             (dim,) = other
             return _slice(graph, name, root.node, type, dim, step, old)
-    if type.stride != contiguous_stride(type.size):
+    if type.stride != wir.contiguous_stride(type.size):
         return None
-    count, extent = product(type.size), storage_extent(old)
+    count, extent = wir.product(type.size), wir.storage_extent(old)
     if not (isinstance(count, int) and isinstance(extent, int)):
         return None
     if step + count > extent or count == 0:
@@ -216,11 +207,15 @@ def _part(
 
 
 def _shaped(
-    graph: GraphContext, name: str | None, node: Node, type: TensorType, begin: int | None
+    graph: GraphContext,
+    name: str | None,
+    node: Node,
+    type: wir.TensorType,
+    begin: int | None,
 ) -> Node:
     """Append a row-major view of a flat list, from element ``begin``; ``None`` for all."""
     args: tuple[Argument, ...]
-    one, count = len(type.size) == 1, product(type.size)
+    one, count = len(type.size) == 1, wir.product(type.size)
     if begin is not None:
         assert isinstance(count, int)
         args, part = (node, 0, begin, begin + count), flat(type, count)
@@ -236,10 +231,10 @@ def _slice(
     graph: GraphContext,
     name: str | None,
     node: Node,
-    type: TensorType,
+    type: wir.TensorType,
     dim: int,
     step: int,
-    old: TensorType,
+    old: wir.TensorType,
 ) -> Node | None:
     stride, size, whole = type.stride[dim], type.size[dim], old.size[dim]
     if not isinstance(size, int) or not isinstance(whole, int):
@@ -253,7 +248,7 @@ def _slice(
     return _viewed(graph, _aten.slice.Tensor, name, args, type, step)
 
 
-def _offset(graph: GraphContext, root: Root, first: Expr) -> Node:
+def _offset(graph: GraphContext, root: Root, first: wir.Expr) -> Node:
     """Return the node of PyTorch's storage offset ``first`` elements into a root."""
     node = root.offsets.get(first)
     if node is not None:
@@ -263,14 +258,14 @@ def _offset(graph: GraphContext, root: Root, first: Expr) -> Node:
         target = _aten.sym_storage_offset.default
         begin = graph.nodes.call(target, (root.node,), val=graph.fakes.unknown())
         root.offsets[root.type.offset] = begin
-    step = sub(first, root.type.offset) if root.type.offset != 0 else first
+    step = wir.sub(first, root.type.offset) if root.type.offset != 0 else first
     args = begin, graph.numbers.index(step)
     val = begin.meta["val"] + graph.fakes.number(step)
     node = root.offsets[first] = graph.nodes.call(operator.add, args, val=val)
     return node
 
 
-def _retyped(graph: GraphContext, root: Root, dtype: DType) -> Root:
+def _retyped(graph: GraphContext, root: Root, dtype: wir.DType) -> Root:
     """Return all of a root's memory as elements of another type; it is made once."""
     known = root.retyped.get(dtype)
     if known is not None:
@@ -278,21 +273,23 @@ def _retyped(graph: GraphContext, root: Root, dtype: DType) -> Root:
     old = root.type
     size, itemsize = old.dtype.itemsize, dtype.itemsize
     whole = max(size, itemsize)  # bytes that fill no whole element of both are left out
-    count = mul(divided(mul(extent_of(old), size), whole), whole // size)
+    count = wir.mul(wir.divided(wir.mul(extent_of(old), size), whole), whole // size)
     node = root.node
     if old.size != (count,) or old.stride != (1,) or old.offset != 0:
         node = _elements(graph, None, root, flat(old, count), 0)
-    length = mul(divided(count, whole // size), whole // itemsize)
+    length = wir.mul(wir.divided(count, whole // size), whole // itemsize)
     type = flat(evolve(old, dtype=dtype), length)
     node = _seen_as(graph, None, node, type)
     origin = None
     if root.origin is not None:
-        origin = divided(mul(root.origin, size), itemsize)
+        origin = wir.divided(wir.mul(root.origin, size), itemsize)
     known = root.retyped[dtype] = Root(node, type, origin)
     return known
 
 
-def _seen_as(graph: GraphContext, name: str | None, node: Node, type: TensorType) -> Node:
+def _seen_as(
+    graph: GraphContext, name: str | None, node: Node, type: wir.TensorType
+) -> Node:
     """Append the view of a node in the element type of ``type``."""
     look: object = node.meta.get("val")
     begin: Any = None
@@ -311,7 +308,7 @@ def _viewed(
     target: Callable[..., object],
     name: str | None,
     args: tuple[Argument, ...],
-    type: TensorType,
+    type: wir.TensorType,
     step: int = 0,
 ) -> Node:
     """Append a view that begins ``step`` elements into the tensor ``args[0]``."""

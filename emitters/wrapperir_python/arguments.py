@@ -5,6 +5,7 @@ from typing import LiteralString
 
 from attrs import evolve
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code
 from wrapperir.emit import Fragment, fragment, joined
 from wrapperir.emit.python.expressions import (
@@ -17,20 +18,6 @@ from wrapperir.emit.python.expressions import (
 )
 from wrapperir.emit.python.module_text import ModuleText
 from wrapperir.emit.support import natural_alignment
-from wrapperir.ir import (
-    Argument,
-    BufferRef,
-    ComplexLiteral,
-    Device,
-    DType,
-    Expr,
-    TensorType,
-    TorchEnum,
-    add,
-    mul,
-    storage_extent,
-    sub,
-)
 
 _ENUMS: Mapping[str, frozenset[str]] = {
     "layout": frozenset(
@@ -61,39 +48,39 @@ class ArgumentFormatter:
         self._values = module.values
         self._expressions = expressions
 
-    def format_argument(self, argument: Argument) -> Fragment:
+    def format_argument(self, argument: wir.Argument) -> Fragment:
         """Return the Python of one argument.
 
         Raises:
             DiagnosticError: it names an enum that torch lacks.
         """
         match argument:
-            case BufferRef():
+            case wir.BufferRef():
                 return self._values[argument.name]
             case None | bool():
                 return format_constant(argument)
-            case DType():  # before str, its base class
+            case wir.DType():  # before str, its base class
                 return self.format_dtype(argument)
             case str():
                 return format_string(argument)
             case tuple():
                 return self._format_sequence(argument)
-            case Device():
+            case wir.Device():
                 return self.format_device(argument)
-            case TorchEnum():
+            case wir.TorchEnum():
                 return self._format_enum(argument)
-            case ComplexLiteral(real, imaginary):
+            case wir.ComplexLiteral(real, imaginary):
                 parts = format_float(real), format_float(imaginary)
                 return fragment("complex({}, {})", *parts)
             case _:
                 return self._expressions.format_value(argument)
 
-    def format_dtype(self, dtype: DType) -> Fragment:
+    def format_dtype(self, dtype: wir.DType) -> Fragment:
         """Return the global that holds a ``torch.dtype``."""
         name = dtype.torch_name
         return self._module.bind(fragment("torch.{}", Fragment(name)), name)
 
-    def format_device(self, device: Device) -> Fragment:
+    def format_device(self, device: wir.Device) -> Fragment:
         """Return the global that holds a ``torch.device``."""
         kind = format_string(device.kind)
         if device.index is None:
@@ -101,14 +88,14 @@ class ArgumentFormatter:
         made = fragment("torch.device({}, {})", kind, format_int(device.index))
         return self._module.bind(made, f"device_{device.index}")
 
-    def _format_sequence(self, items: tuple[Argument, ...]) -> Fragment:
+    def _format_sequence(self, items: tuple[wir.Argument, ...]) -> Fragment:
         parts = [self.format_argument(item) for item in items]
         # A tuple of numbers is a constant that Python makes once.
         if all(isinstance(item, int | float) for item in items):
             return format_tuple(parts)
         return fragment("[{}]", joined(", ", parts))
 
-    def _format_enum(self, value: TorchEnum) -> Fragment:
+    def _format_enum(self, value: wir.TorchEnum) -> Fragment:
         if value.name not in _ENUMS.get(value.kind, ()):
             raise Code.UNSUPPORTED_FEATURE.error(
                 f"torch has no {value.kind[:80]!a} named {value.name[:80]!a}"
@@ -116,13 +103,13 @@ class ArgumentFormatter:
         name = Fragment(value.name)
         return self._module.bind(fragment("torch.{}", name), value.name)
 
-    def format_allocation(self, type: TensorType, *, in_call: bool = True) -> Fragment:
+    def format_allocation(self, type: wir.TensorType, *, in_call: bool = True) -> Fragment:
         """Return an uninitialised tensor of ``type``, in a storage that just holds it.
 
         Outside the call no CUDA device is current, so the device is named.
         """
         if type.offset != 0:
-            reach = add(type.offset, storage_extent(type))
+            reach = wir.add(type.offset, wir.storage_extent(type))
             storage = evolve(type, size=(reach,), stride=(1,), offset=0)
             room = self.format_allocation(storage, in_call=in_call)
             return self.format_view(room, storage, type)
@@ -131,7 +118,7 @@ class ArgumentFormatter:
         dtype = self.format_dtype(type.dtype)
         device = type.device
         if type.alignment is not None and type.alignment > natural_alignment(device):
-            extent = self._expressions.format_index(storage_extent(type))
+            extent = self._expressions.format_index(wir.storage_extent(type))
             return fragment(
                 "{}({}, {}, {}, {}, {}, {})",
                 self._module.need("empty_aligned"),
@@ -153,7 +140,9 @@ class ArgumentFormatter:
             *(size, stride, dtype, self.format_device(device)),
         )
 
-    def format_view(self, source: Fragment, old: TensorType, new: TensorType) -> Fragment:
+    def format_view(
+        self, source: Fragment, old: wir.TensorType, new: wir.TensorType
+    ) -> Fragment:
         """Return ``source``, a tensor of type ``old``, seen as ``new``.
 
         Offsets of types count from the start of the storage.  PyTorch's call takes a
@@ -164,7 +153,8 @@ class ArgumentFormatter:
         stride = self._expressions.format_tuple(new.stride)
         if old.dtype.itemsize != new.dtype.itemsize:
             step = _difference(
-                mul(new.offset, new.dtype.itemsize), mul(old.offset, old.dtype.itemsize)
+                wir.mul(new.offset, new.dtype.itemsize),
+                wir.mul(old.offset, old.dtype.itemsize),
             )
             return fragment(
                 "{}({}, {}, {}, {}, {})",
@@ -191,5 +181,5 @@ class ArgumentFormatter:
         )
 
 
-def _difference(left: Expr, right: Expr) -> Expr:
-    return 0 if left == right else sub(left, right)
+def _difference(left: wir.Expr, right: wir.Expr) -> wir.Expr:
+    return 0 if left == right else wir.sub(left, right)

@@ -3,21 +3,10 @@
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import LinePath
 from wrapperir.emit import Fragment, joined
 from wrapperir.emit.blocks import BlockEmitter, own_results
-from wrapperir.ir import (
-    Block,
-    BlockParameter,
-    BodyLine,
-    BufferRef,
-    KernelArgument,
-    Operation,
-    PoolType,
-    Result,
-    Symbol,
-    TensorType,
-)
 from wrapperir_python.context import PythonContext
 from wrapperir_python.pools import leave_block
 
@@ -33,9 +22,9 @@ class PythonBlocks(BlockEmitter):
         self._writer = context.writer
         self._is_assigned = False
 
-    def format_predicate(self, predicate: KernelArgument) -> Fragment:
+    def format_predicate(self, predicate: wir.KernelArgument) -> Fragment:
         """Return the test of a condition."""
-        if isinstance(predicate, BufferRef):
+        if isinstance(predicate, wir.BufferRef):
             return self._values[predicate.name]
         return self._context.expressions.format_condition(predicate)
 
@@ -62,7 +51,7 @@ class PythonBlocks(BlockEmitter):
                 self._writer.emit_line("pass")
 
     @contextmanager
-    def loop(self, results: Sequence[Result]) -> Generator[None]:
+    def loop(self, results: Sequence[wir.Result]) -> Generator[None]:
         """Append ``while``; without an iteration, tensors become copies."""
         writer = self._writer
         first = self._context.module.names.claim("first")
@@ -72,11 +61,11 @@ class PythonBlocks(BlockEmitter):
             yield
             writer.emit_line("{} = False", first)
         tensors = [(self._values[x.name], x.type) for x in results]
-        if any(isinstance(type, TensorType) for _, type in tensors):
+        if any(isinstance(type, wir.TensorType) for _, type in tensors):
             writer.emit_line("if {}:", first)
         with writer.indented():
             for tensor, type in tensors:
-                if isinstance(type, TensorType):
+                if isinstance(type, wir.TensorType):
                     copy = self._context.format_allocation(type)
                     writer.emit_line("{} = {}.copy_({})", tensor, copy, tensor)
 
@@ -88,28 +77,28 @@ class PythonBlocks(BlockEmitter):
         """End a block: drop the views of pools that it made."""
         leave_block(self._context)
 
-    def emit_lines(self, lines: Sequence[BodyLine], path: LinePath) -> None:
+    def emit_lines(self, lines: Sequence[wir.BodyLine], path: LinePath) -> None:
         """Append the lines of a block."""
         self._context.emit_lines(lines, path)
 
-    def bind(self, parameter: BlockParameter, operand: KernelArgument) -> None:
+    def bind(self, parameter: wir.BlockParameter, operand: wir.KernelArgument) -> None:
         """Bind a parameter to its operand; a converted number is assigned."""
-        if isinstance(parameter.type, PoolType):
-            assert isinstance(operand, BufferRef)  # verified
+        if isinstance(parameter.type, wir.PoolType):
+            assert isinstance(operand, wir.BufferRef)  # verified
             self._context.pools.lend(parameter.name, operand.name)
             return
         value = self._context.format_operand(operand, parameter.type)
-        if isinstance(operand, BufferRef) and value == self._values[operand.name]:
+        if isinstance(operand, wir.BufferRef) and value == self._values[operand.name]:
             self._values[parameter.name] = value
         else:
             self._writer.emit_line("{} = {}", self._values[parameter.name], value)
 
-    def lend_result(self, parameter: BlockParameter, result: Result) -> None:
+    def lend_result(self, parameter: wir.BlockParameter, result: wir.Result) -> None:
         """Bind a parameter to the loop's variable."""
         self._values[parameter.name] = self._values[result.name]
 
     def emit_carried(
-        self, results: Sequence[Result], carried: Sequence[KernelArgument]
+        self, results: Sequence[wir.Result], carried: Sequence[wir.KernelArgument]
     ) -> None:
         """Append ``i = i0`` for each variable of a loop."""
         targets = [self._values[result.name] for result in results]
@@ -117,7 +106,7 @@ class PythonBlocks(BlockEmitter):
             value = self._context.format_operand(operand, result.type)
             self._writer.emit_line("{} = {}", target, value)
 
-    def emit_results(self, results: Sequence[Result], block: Block) -> None:
+    def emit_results(self, results: Sequence[wir.Result], block: wir.Block) -> None:
         """Append the assignment of a block's results, and drop the block's names."""
         self._is_assigned = bool(results)
         if not results:
@@ -130,12 +119,12 @@ class PythonBlocks(BlockEmitter):
         self._writer.emit_line("{} = {}", joined(", ", targets), joined(", ", values))
         self._emit_drops(block)
 
-    def emit_exit(self, condition: Block) -> None:
+    def emit_exit(self, condition: wir.Block) -> None:
         """Append ``if not i < n: break``; a tensor is read before it is dropped."""
         (result,) = condition.results
-        if not isinstance(result, BufferRef):
+        if not isinstance(result, wir.BufferRef):
             self.leave()
-            assert isinstance(result, int | float | Symbol | Operation)  # verified
+            assert isinstance(result, int | float | wir.Symbol | wir.Operation)  # verified
             test = self._context.expressions.format_condition(result)
             self._writer.emit_line("if not ({}): break", test)
             return
@@ -145,7 +134,7 @@ class PythonBlocks(BlockEmitter):
         self.leave()
         self._writer.emit_line("if not {}: break", go_on)
 
-    def _emit_drops(self, block: Block) -> None:
+    def _emit_drops(self, block: wir.Block) -> None:
         own = own_results(block, self._context.facts.constants)
         self._context.emit_moved(own)
         dropped = [self._values[name] for name in own if name not in self._context.pools]

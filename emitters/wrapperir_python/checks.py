@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import LiteralString
 
 import wrapperir.emit
+from wrapperir import ir as wir
 from wrapperir.emit import Fragment, SourceWriter, fragment, joined
 from wrapperir.emit.assert_messages import (
     alignment_message,
@@ -19,36 +20,18 @@ from wrapperir.emit.python.expressions import (
     format_string,
     format_targets,
 )
-from wrapperir.ir import (
-    AssertAlignmentLine,
-    AssertNotNanLine,
-    AssertScalarLine,
-    AssertSizeStrideLine,
-    Input,
-    ItemOf,
-    OffsetOf,
-    Program,
-    ScalarType,
-    SizeOf,
-    StrideOf,
-    SymbolDefinitionLine,
-    SymbolKind,
-    TensorType,
-    ValueOf,
-    symbols_in,
-)
 from wrapperir_python.context import PythonContext
 from wrapperir_python.streams import emit_actions
 
-_CHECKS: dict[SymbolKind, LiteralString] = {
-    SymbolKind.INT: "check_int",
-    SymbolKind.FLOAT: "check_float",
-    SymbolKind.BOOL: "check_bool",
+_CHECKS: dict[wir.SymbolKind, LiteralString] = {
+    wir.SymbolKind.INT: "check_int",
+    wir.SymbolKind.FLOAT: "check_float",
+    wir.SymbolKind.BOOL: "check_bool",
 }
 
 
 def emit_inputs(
-    context: PythonContext, writer: SourceWriter, program: Program, *, trusted: bool
+    context: PythonContext, writer: SourceWriter, program: wir.Program, *, trusted: bool
 ) -> None:
     """Append the taking of the inputs: their number, dtypes and devices are checked.
 
@@ -63,20 +46,22 @@ def emit_inputs(
     if trusted:
         writer.emit_line("args.clear()")
     for given, name in zip(program.inputs, names, strict=True):
-        if trusted and isinstance(given.type, ScalarType):
+        if trusted and isinstance(given.type, wir.ScalarType):
             value = _format_trusted(context, name, kind_of(given.type.dtype))
             writer.emit_line("{} = {}", name, value)
-        elif not trusted and isinstance(given.type, TensorType | ScalarType):
+        elif not trusted and isinstance(given.type, wir.TensorType | wir.ScalarType):
             writer.emit_line("{} = {}", name, _format_checked(context, given, name))
     if not trusted:
         writer.emit_line("args.clear()")
 
 
-def emit_layout_checks(context: PythonContext, program: Program) -> None:
+def emit_layout_checks(context: PythonContext, program: wir.Program) -> None:
     """Append checks of the sizes, strides and offsets of inputs; symbols are known."""
     for given in program.inputs:
         type = given.type
-        if isinstance(type, TensorType) and needs_layout_check(program, given.name, type):
+        if isinstance(type, wir.TensorType) and needs_layout_check(
+            program, given.name, type
+        ):
             arguments = [
                 context.values[given.name],
                 format_string(f"%{given.name}"),
@@ -89,12 +74,12 @@ def emit_layout_checks(context: PythonContext, program: Program) -> None:
             context.writer.emit_line("{}({})", check, joined(", ", arguments))
 
 
-def _format_checked(context: PythonContext, given: Input, name: Fragment) -> Fragment:
+def _format_checked(context: PythonContext, given: wir.Input, name: Fragment) -> Fragment:
     type, subject = given.type, format_string(f"%{given.name}")
-    if isinstance(type, ScalarType):
+    if isinstance(type, wir.ScalarType):
         check = _check(context, _CHECKS[kind_of(type.dtype)])
         return fragment("{}({}, {})", check, name, subject)
-    assert isinstance(type, TensorType)
+    assert isinstance(type, wir.TensorType)
     arguments = [
         *(name, subject, context.arguments.format_dtype(type.dtype)),
         context.arguments.format_device(indexed_device(type.device)),
@@ -107,12 +92,14 @@ def _format_checked(context: PythonContext, given: Input, name: Fragment) -> Fra
     return fragment("{}({})", _check(context, "check_tensor"), joined(", ", arguments))
 
 
-def _format_trusted(context: PythonContext, value: Fragment, kind: SymbolKind) -> Fragment:
+def _format_trusted(
+    context: PythonContext, value: Fragment, kind: wir.SymbolKind
+) -> Fragment:
     """Return a number that the caller gave as one of a kind; a float is never an int."""
-    if kind is SymbolKind.FLOAT:
+    if kind is wir.SymbolKind.FLOAT:
         return fragment("float({})", value)
     whole = fragment("{}({})", context.module.import_from("operator", "index"), value)
-    return fragment("bool({})", whole) if kind is SymbolKind.BOOL else whole
+    return fragment("bool({})", whole) if kind is wir.SymbolKind.BOOL else whole
 
 
 def _check(context: PythonContext, function: LiteralString) -> Fragment:
@@ -121,9 +108,9 @@ def _check(context: PythonContext, function: LiteralString) -> Fragment:
     return context.module.import_from_file(imported, function)
 
 
-def emit_symbol_definition(context: PythonContext, line: SymbolDefinitionLine) -> None:
+def emit_symbol_definition(context: PythonContext, line: wir.SymbolDefinitionLine) -> None:
     """Append ``s0 = arg0.size(0)`` and a check of its range, if it has one."""
-    if isinstance(line.source, ItemOf):
+    if isinstance(line.source, wir.ItemOf):
         emit_actions(context, context.streams.join())
     symbol = context.module.symbols[line.symbol]
     context.writer.emit_line("{} = {}", symbol, _format_source(context, line))
@@ -144,21 +131,21 @@ def emit_symbol_definition(context: PythonContext, line: SymbolDefinitionLine) -
     )
 
 
-def _format_source(context: PythonContext, line: SymbolDefinitionLine) -> Fragment:
+def _format_source(context: PythonContext, line: wir.SymbolDefinitionLine) -> Fragment:
     """Return the value of a symbol, as a number of its kind."""
     source, types = line.source, context.facts.types
-    old: SymbolKind | None = SymbolKind.INT
+    old: wir.SymbolKind | None = wir.SymbolKind.INT
     match source:
-        case SizeOf(buffer, dim):
+        case wir.SizeOf(buffer, dim):
             value = fragment("{}.size({})", context.values[buffer], format_int(dim))
-        case StrideOf(buffer, dim):
+        case wir.StrideOf(buffer, dim):
             value = fragment("{}.stride({})", context.values[buffer], format_int(dim))
-        case OffsetOf(buffer):
+        case wir.OffsetOf(buffer):
             value = _format_offset(context, buffer)
-        case ItemOf(buffer):
+        case wir.ItemOf(buffer):
             value = fragment("{}.item()", context.values[buffer])
             old = kind_of_type(types.get(buffer))
-        case ValueOf(name):
+        case wir.ValueOf(name):
             value, old = context.values[name], kind_of_type(types.get(name))
         case _:
             return context.expressions.format_number(source, line.kind)
@@ -169,13 +156,13 @@ def _format_offset(context: PythonContext, buffer: str) -> Fragment:
     # An operand or result begins its type's offset after its storage does, wherever
     # PyTorch's storage begins; unless the offset is what PyTorch is asked for.
     type = context.facts.types[buffer]
-    offset = type.offset if isinstance(type, TensorType) else None
-    if offset is not None and context.defined_symbols.issuperset(symbols_in(offset)):
+    offset = type.offset if isinstance(type, wir.TensorType) else None
+    if offset is not None and context.defined_symbols.issuperset(wir.symbols_in(offset)):
         return context.expressions.format_index(offset)
     return fragment("{}.storage_offset()", context.values[buffer])
 
 
-def emit_assert_size_stride(context: PythonContext, line: AssertSizeStrideLine) -> None:
+def emit_assert_size_stride(context: PythonContext, line: wir.AssertSizeStrideLine) -> None:
     """Append a check of a layout."""
     check = fragment("torch._C._dynamo.guards.assert_size_stride")
     buffer = context.values[line.buffer]
@@ -192,7 +179,7 @@ def emit_assert_size_stride(context: PythonContext, line: AssertSizeStrideLine) 
     )
 
 
-def emit_assert_alignment(context: PythonContext, line: AssertAlignmentLine) -> None:
+def emit_assert_alignment(context: PythonContext, line: wir.AssertAlignmentLine) -> None:
     """Append a check of an address."""
     # PyTorch's assert_alignment looks at the offset in the storage alone.
     context.writer.emit_line(
@@ -202,7 +189,7 @@ def emit_assert_alignment(context: PythonContext, line: AssertAlignmentLine) -> 
     )
 
 
-def emit_assert_scalar(context: PythonContext, line: AssertScalarLine) -> None:
+def emit_assert_scalar(context: PythonContext, line: wir.AssertScalarLine) -> None:
     """Append a check of a condition."""
     context.writer.emit_line(
         "if not ({}): raise RuntimeError({})",
@@ -211,7 +198,7 @@ def emit_assert_scalar(context: PythonContext, line: AssertScalarLine) -> None:
     )
 
 
-def emit_assert_not_nan(context: PythonContext, line: AssertNotNanLine) -> None:
+def emit_assert_not_nan(context: PythonContext, line: wir.AssertNotNanLine) -> None:
     """Append a check of every element."""
     emit_actions(context, context.streams.join())
     buffer = context.values[line.buffer]

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import wrapperir
+from wrapperir import ir as wir
 from wrapperir.emit import Fragment, Namespace, NameTable, SourceWriter, fragment, joined
 from wrapperir.emit.python.expressions import format_int, format_string, format_tuple
 from wrapperir.emit.python.module_text import RESERVED, ModuleText
@@ -22,42 +23,23 @@ from wrapperir.emit.runnable_kernels import (
     taken_arguments,
     updated_arguments,
 )
-from wrapperir.ir import (
-    BenchmarkChoice,
-    BufferRef,
-    DefinitionLine,
-    DType,
-    Expr,
-    ExprOp,
-    ForcedChoice,
-    Hint,
-    KernelCallLine,
-    KernelDefinitionLine,
-    MultiKernelLine,
-    Operation,
-    RecordedChoice,
-    ScalarParameter,
-    runtime_parameters,
-    settled_choice,
-    symbols_in,
-)
 from wrapperir_python.context import Callee, PythonContext
 
 
-def find_callee(context: PythonContext, line: KernelCallLine) -> Callee:
+def find_callee(context: PythonContext, line: wir.KernelCallLine) -> Callee:
     """Return the function that a call calls; all calls of a kernel share one."""
     callee = context.callees.get(line.kernel)
     if callee is None:
         callee = _make_callee(context, line)
-        if isinstance(context.facts.definitions[line.kernel], KernelDefinitionLine):
+        if isinstance(context.facts.definitions[line.kernel], wir.KernelDefinitionLine):
             context.callees[line.kernel] = callee
     return callee
 
 
-def _make_callee(context: PythonContext, line: KernelCallLine) -> Callee:
+def _make_callee(context: PythonContext, line: wir.KernelCallLine) -> Callee:
     runnable = context.facts.runnable(line)
     definition = context.facts.definitions[line.kernel]
-    if not isinstance(definition, MultiKernelLine) or len(runnable.kernels) == 1:
+    if not isinstance(definition, wir.MultiKernelLine) or len(runnable.kernels) == 1:
         (chosen,) = runnable.kernels.values()
         function = context.module.kernels[chosen.kernel.name]
         return Callee(function, chosen.kernel, chosen.positions, _scalars(chosen.kernel))
@@ -65,16 +47,16 @@ def _make_callee(context: PythonContext, line: KernelCallLine) -> Callee:
     taken = taken_arguments(runnable, len(line.arguments))
     for position, argument in enumerate(line.arguments):
         # Other numbers keep their dtype, so that one that is not whole is not an error.
-        if position not in taken and not isinstance(argument, BufferRef):
+        if position not in taken and not isinstance(argument, wir.BufferRef):
             scalars[position] = context.facts.kinds.dtype(argument)
     function = format_choice(context, definition, runnable)
     return Callee(function, definition, None, tuple(scalars))
 
 
-def _scalars(definition: DefinitionLine) -> tuple[DType | None, ...]:
+def _scalars(definition: wir.DefinitionLine) -> tuple[wir.DType | None, ...]:
     return tuple(
-        parameter.dtype if isinstance(parameter, ScalarParameter) else None
-        for parameter in runtime_parameters(definition.parameters)
+        parameter.dtype if isinstance(parameter, wir.ScalarParameter) else None
+        for parameter in wir.runtime_parameters(definition.parameters)
     )
 
 
@@ -90,7 +72,7 @@ _FOR_BENCHMARKS = (
 
 
 def format_choice(
-    context: PythonContext, line: MultiKernelLine, runnable: Runnable
+    context: PythonContext, line: wir.MultiKernelLine, runnable: Runnable
 ) -> Fragment:
     """Return the callee of a multi-kernel's call: ``mm[s0, 64]``, for all arguments."""
     made = context.module.made
@@ -106,10 +88,10 @@ def format_choice(
             tree = "computed", line.name, repr(index)
             if tree not in made:
                 made[tree] = _define_computed(context, line, index, runnable)
-            names = dict.fromkeys(symbols_in(index))
+            names = dict.fromkeys(wir.symbols_in(index))
             keys = [context.module.symbols[name] for name in names]
             return fragment("{}[{}]", made[tree], _format_key(keys))
-        case BenchmarkChoice() | int():
+        case wir.BenchmarkChoice() | int():
             key = "benchmarked", line.name
             if key not in made:
                 made[key] = _define_benchmarked(context, line, runnable)
@@ -123,14 +105,14 @@ def _format_key(keys: list[Fragment]) -> Fragment:
     return joined(", ", keys) if keys else fragment("()")
 
 
-def describe_choice(line: MultiKernelLine) -> str:
+def describe_choice(line: wir.MultiKernelLine) -> str:
     """Return a remark that names the kernels of a multi-kernel's calls, and the reason."""
     names = [choice.kernel for choice in line.choices]
-    settled = settled_choice(line.selection)
+    settled = wir.settled_choice(line.selection)
     match line.selection:
-        case ForcedChoice(index):
+        case wir.ForcedChoice(index):
             return f"{line.name} is {names[index]}, as the program says."
-        case RecordedChoice(index, microseconds, device):
+        case wir.RecordedChoice(index, microseconds, device):
             times = ", ".join(
                 f"{name} {'failed' if time is None else f'{time:.4g} us'}"
                 for name, time in zip(names, microseconds, strict=False)
@@ -146,8 +128,8 @@ def describe_choice(line: MultiKernelLine) -> str:
 
 def _define_nearest(
     context: PythonContext,
-    line: MultiKernelLine,
-    hints: tuple[Hint, ...],
+    line: wir.MultiKernelLine,
+    hints: tuple[wir.Hint, ...],
     runnable: Runnable,
 ) -> Fragment:
     table = [
@@ -161,12 +143,15 @@ def _define_nearest(
 
 
 def _define_computed(
-    context: PythonContext, line: MultiKernelLine, index: Operation, runnable: Runnable
+    context: PythonContext,
+    line: wir.MultiKernelLine,
+    index: wir.Operation,
+    runnable: Runnable,
 ) -> Fragment:
     module = context.module
     writer = _begin(module)
     rule = module.names.claim(f"choose_{line.name[:240]}")
-    names = [module.symbols[name] for name in dict.fromkeys(symbols_in(index))]
+    names = [module.symbols[name] for name in dict.fromkeys(wir.symbols_in(index))]
     writer.emit_blank(2)
     writer.emit_line("def {}({}):", rule, joined(", ", names))
     with writer.indented():
@@ -174,18 +159,18 @@ def _define_computed(
     return _define_by_shape(context, line, runnable, rule)
 
 
-def _emit_tree(context: PythonContext, writer: SourceWriter, tree: Expr) -> None:
+def _emit_tree(context: PythonContext, writer: SourceWriter, tree: wir.Expr) -> None:
     """Append a decision tree that returns the choice.
 
     Of two subtrees the smaller one is indented, so that no tree indents much.
     """
-    while isinstance(tree, Operation):
+    while isinstance(tree, wir.Operation):
         condition, inner, tree = tree.args
         if _count(inner) > _count(tree):
-            condition = Operation(ExprOp.NOT, (condition,))
+            condition = wir.Operation(wir.ExprOp.NOT, (condition,))
             inner, tree = tree, inner
         test = context.expressions.format_condition(condition)
-        if isinstance(inner, Operation):
+        if isinstance(inner, wir.Operation):
             writer.emit_line("if {}:", test)
             with writer.indented():
                 _emit_tree(context, writer, inner)
@@ -195,12 +180,12 @@ def _emit_tree(context: PythonContext, writer: SourceWriter, tree: Expr) -> None
     writer.emit_line("return {}", context.expressions.format_index(tree))
 
 
-def _count(tree: Expr) -> int:
-    return 1 + sum(map(_count, tree.args[1:])) if isinstance(tree, Operation) else 0
+def _count(tree: wir.Expr) -> int:
+    return 1 + sum(map(_count, tree.args[1:])) if isinstance(tree, wir.Operation) else 0
 
 
 def _define_by_shape(
-    context: PythonContext, line: MultiKernelLine, runnable: Runnable, rule: Fragment
+    context: PythonContext, line: wir.MultiKernelLine, runnable: Runnable, rule: Fragment
 ) -> Fragment:
     module = context.module
     writer = _begin(module)
@@ -222,7 +207,7 @@ def _define_by_shape(
 
 
 def _define_benchmarked(
-    context: PythonContext, line: MultiKernelLine, runnable: Runnable
+    context: PythonContext, line: wir.MultiKernelLine, runnable: Runnable
 ) -> Fragment:
     module = context.module
     for path in _FOR_BENCHMARKS:
@@ -259,7 +244,7 @@ def _begin(module: ModuleText) -> SourceWriter:
 
 def _format_choices(
     context: PythonContext,
-    line: MultiKernelLine,
+    line: wir.MultiKernelLine,
     kernels: Mapping[int, Candidate],
     *,
     keyed: bool = False,
@@ -287,7 +272,7 @@ def _format_choices(
 
 
 def _runs_on_all(
-    context: PythonContext, line: MultiKernelLine, candidate: Candidate
+    context: PythonContext, line: wir.MultiKernelLine, candidate: Candidate
 ) -> Fragment:
     """Return a function that takes all arguments of the multi-kernel."""
     module, name = context.module, candidate.kernel.name

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from attrs import frozen
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import LinePath
 from wrapperir.emit import Fragment, SourceWriter, fragment, joined
 from wrapperir.emit.context import Emission, ProgramFacts
@@ -18,21 +19,6 @@ from wrapperir.emit.python.expressions import (
 from wrapperir.emit.python.module_text import ModuleText
 from wrapperir.emit.stream_actions import StreamPlanner, stream_uses
 from wrapperir.emit.support import unsupported_memory
-from wrapperir.ir import (
-    Argument,
-    BodyLine,
-    BufferRef,
-    DefinitionLine,
-    Device,
-    DType,
-    Expr,
-    KernelArgument,
-    Operation,
-    ScalarType,
-    Symbol,
-    TensorType,
-    ValueType,
-)
 from wrapperir_python.arguments import ArgumentFormatter
 
 
@@ -46,9 +32,9 @@ class Callee:
     """
 
     function: Fragment
-    definition: DefinitionLine
+    definition: wir.DefinitionLine
     positions: tuple[int, ...] | None
-    scalars: tuple[DType | None, ...]
+    scalars: tuple[wir.DType | None, ...]
 
 
 class PythonContext(Emission, ABC):
@@ -77,20 +63,20 @@ class PythonContext(Emission, ABC):
         self.callees: dict[str, Callee] = {}
 
     @abstractmethod
-    def emit_lines(self, lines: Sequence[BodyLine], path: LinePath) -> None:
+    def emit_lines(self, lines: Sequence[wir.BodyLine], path: LinePath) -> None:
         """Append lines; ``path`` is the place of their tuple."""
 
     def emit_moved(self, names: Iterable[str]) -> None:
         """Append code for names of a block that become results of its line."""
 
-    def format_allocation(self, type: TensorType, *, in_call: bool = True) -> Fragment:
+    def format_allocation(self, type: wir.TensorType, *, in_call: bool = True) -> Fragment:
         """Return the allocation of an uninitialised tensor of ``type``."""
         for message, subject in unsupported_memory(type):
             self.report(message, subject)
         return self.arguments.format_allocation(type, in_call=in_call)
 
     def format_kernel_arguments(
-        self, arguments: Sequence[KernelArgument], scalars: Sequence[DType | None]
+        self, arguments: Sequence[wir.KernelArgument], scalars: Sequence[wir.DType | None]
     ) -> Fragment:
         """Return a call's arguments; ``scalars`` are the dtypes of those by value."""
         values = self.values
@@ -98,29 +84,29 @@ class PythonContext(Emission, ABC):
             ", ",
             [
                 values[argument.name]
-                if isinstance(argument, BufferRef)
+                if isinstance(argument, wir.BufferRef)
                 else self.format_number(argument, dtype)
                 for argument, dtype in zip(arguments, scalars, strict=True)
             ],
         )
 
-    def format_number(self, value: Expr, dtype: DType | None) -> Fragment:
+    def format_number(self, value: wir.Expr, dtype: wir.DType | None) -> Fragment:
         """Return an expression as a number of a dtype: a float, a bool or an int."""
         return self.expressions.format_number(value, kind_of(dtype))
 
-    def format_operand(self, operand: Argument, type: ValueType) -> Fragment:
+    def format_operand(self, operand: wir.Argument, type: wir.ValueType) -> Fragment:
         """Return an operand or result of a block; a number is converted to its type."""
-        if isinstance(type, ScalarType):
-            if isinstance(operand, int | float | Symbol | Operation):
+        if isinstance(type, wir.ScalarType):
+            if isinstance(operand, int | float | wir.Symbol | wir.Operation):
                 return self.format_number(operand, type.dtype)
-            if isinstance(operand, BufferRef):
+            if isinstance(operand, wir.BufferRef):
                 given = self.facts.types[operand.name]
-                old = kind_of(given.dtype) if isinstance(given, ScalarType) else None
+                old = kind_of(given.dtype) if isinstance(given, wir.ScalarType) else None
                 value = self.values[operand.name]
                 return format_converted(self.module.need, value, old, kind_of(type.dtype))
         return self.arguments.format_argument(operand)
 
-    def emit_launch(self, callee: Callee, arguments: Fragment, device: Device) -> None:
+    def emit_launch(self, callee: Callee, arguments: Fragment, device: wir.Device) -> None:
         """Append the launch of a kernel, with its device made current."""
         call = fragment("{}({})", callee.function, arguments)
         if device.kind != "cuda" or device.index in (None, self.arguments.current_gpu):

@@ -4,27 +4,9 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from wrapperir import ir as wir
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.emit.torch_dtypes import torch_dtype
-from wrapperir.ir import (
-    Device,
-    Expr,
-    ItemOf,
-    Number,
-    OffsetOf,
-    Program,
-    ScalarType,
-    SizeOf,
-    StrideOf,
-    Symbol,
-    SymbolDefinitionLine,
-    SymbolKind,
-    SymbolSource,
-    TensorType,
-    ValueOf,
-    evaluate,
-    evaluate_int,
-)
 
 if TYPE_CHECKING:
     import torch
@@ -32,20 +14,20 @@ if TYPE_CHECKING:
     from wrapperir.emit.contract import Value
 
 
-def needs_layout_check(program: Program, name: str, type: TensorType) -> bool:
+def needs_layout_check(program: wir.Program, name: str, type: wir.TensorType) -> bool:
     """Return whether a layout is more than symbols that are read from the tensor."""
-    sources: dict[Expr, SymbolSource] = {
-        Symbol(line.symbol): line.source for line in program.symbols
+    sources: dict[wir.Expr, wir.SymbolSource] = {
+        wir.Symbol(line.symbol): line.source for line in program.symbols
     }
     return not (
         type.offset == 0
-        and all(sources.get(n) == SizeOf(name, i) for i, n in enumerate(type.size))
-        and all(sources.get(n) == StrideOf(name, i) for i, n in enumerate(type.stride))
+        and all(sources.get(n) == wir.SizeOf(name, i) for i, n in enumerate(type.size))
+        and all(sources.get(n) == wir.StrideOf(name, i) for i, n in enumerate(type.stride))
     )
 
 
 def input_checker(
-    program: Program, constants: Mapping[str, "torch.Tensor"]
+    program: wir.Program, constants: Mapping[str, "torch.Tensor"]
 ) -> Callable[[list["Value"]], None]:
     """Return a function that checks a list of inputs and converts them in place.
 
@@ -59,7 +41,7 @@ def input_checker(
     layouts = [
         (index, f"%{given.name}", given.type)
         for index, given in enumerate(program.inputs)
-        if isinstance(given.type, TensorType)
+        if isinstance(given.type, wir.TensorType)
         and needs_layout_check(program, given.name, given.type)
     ]
     tensors = {constant.name: constants[constant.key] for constant in program.constants}
@@ -70,24 +52,24 @@ def input_checker(
         for index, convert in enumerate(converters):
             inputs[index] = convert(inputs[index])
         values: dict[str, object] = {**tensors, **dict(zip(names, inputs, strict=True))}
-        symbols: dict[str, Number] = {}
+        symbols: dict[str, wir.Number] = {}
         for line in program.symbols:
             symbols[line.symbol] = _symbol_value(line, values, symbols)
         for index, name, type in layouts:
-            size = tuple([evaluate_int(n, symbols) for n in type.size])
-            stride = tuple([evaluate_int(n, symbols) for n in type.stride])
+            size = tuple([wir.evaluate_int(n, symbols) for n in type.size])
+            stride = tuple([wir.evaluate_int(n, symbols) for n in type.stride])
             tensor = _tensor(values[names[index]])
-            check_layout(tensor, name, size, stride, evaluate_int(type.offset, symbols))
+            check_layout(tensor, name, size, stride, wir.evaluate_int(type.offset, symbols))
 
     return check
 
 
-def indexed_device(device: Device) -> Device:
+def indexed_device(device: wir.Device) -> wir.Device:
     """Return the device as tensors name it: ``cuda`` is ``cuda:0``."""
-    return Device("cuda", device.index or 0) if device.kind == "cuda" else device
+    return wir.Device("cuda", device.index or 0) if device.kind == "cuda" else device
 
 
-def _converter(program: Program, index: int) -> Callable[["Value"], "Value"]:
+def _converter(program: wir.Program, index: int) -> Callable[["Value"], "Value"]:
     import torch
 
     from wrapperir.emit.input_check import (
@@ -99,7 +81,7 @@ def _converter(program: Program, index: int) -> Callable[["Value"], "Value"]:
 
     given = program.inputs[index]
     type, name = given.type, f"%{given.name}"
-    if isinstance(type, TensorType):
+    if isinstance(type, wir.TensorType):
         return functools.partial(
             check_tensor,
             name=name,
@@ -109,35 +91,37 @@ def _converter(program: Program, index: int) -> Callable[["Value"], "Value"]:
             alignment=type.alignment or 1,
             mutated=given.mutated,
         )
-    if not isinstance(type, ScalarType):
+    if not isinstance(type, wir.ScalarType):
         return lambda value: value
     match kind_of(type.dtype):
-        case SymbolKind.INT:
+        case wir.SymbolKind.INT:
             return functools.partial(check_int, name=name)
-        case SymbolKind.BOOL:
+        case wir.SymbolKind.BOOL:
             return functools.partial(check_bool, name=name)
-        case SymbolKind.FLOAT:
+        case wir.SymbolKind.FLOAT:
             return functools.partial(check_float, name=name)
 
 
 def _symbol_value(
-    line: SymbolDefinitionLine, values: Mapping[str, object], symbols: Mapping[str, Number]
-) -> Number:
+    line: wir.SymbolDefinitionLine,
+    values: Mapping[str, object],
+    symbols: Mapping[str, wir.Number],
+) -> wir.Number:
     match line.source:
-        case SizeOf(name, dim):
+        case wir.SizeOf(name, dim):
             return _tensor(values[name]).size(dim)
-        case StrideOf(name, dim):
+        case wir.StrideOf(name, dim):
             return _tensor(values[name]).stride(dim)
-        case OffsetOf(name):
+        case wir.OffsetOf(name):
             return int(_tensor(values[name]).storage_offset())
-        case ItemOf(name):
+        case wir.ItemOf(name):
             return _tensor(values[name]).item()
-        case ValueOf(name):
+        case wir.ValueOf(name):
             value = values[name]
             assert isinstance(value, int | float)
             return value
         case source:
-            return evaluate(source, symbols)
+            return wir.evaluate(source, symbols)
 
 
 def _tensor(value: object) -> "torch.Tensor":

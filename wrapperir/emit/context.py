@@ -7,24 +7,11 @@ from typing import TypeVar
 
 from attrs import frozen
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, Diagnostic, LinePath
 from wrapperir.emit.number_kinds import NumberKinds
 from wrapperir.emit.pools import PoolUse, pool_uses
 from wrapperir.emit.runnable_kernels import Runnable, runnable_kernels, value_types
-from wrapperir.ir import (
-    AnyLine,
-    DefinitionLine,
-    Device,
-    KernelCallLine,
-    KernelDefinitionLine,
-    Language,
-    MultiKernelLine,
-    Program,
-    Provenance,
-    SymbolDefinitionLine,
-    TensorType,
-    ValueType,
-)
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.effects import LineEffects, Origin
 
@@ -39,10 +26,10 @@ _EFFECTS = LineEffects(None)
 class ProgramFacts:
     """Facts of a verified program; each is computed when it is first asked for."""
 
-    program: Program
+    program: wir.Program
 
     @cached_property
-    def definitions(self) -> Mapping[str, DefinitionLine]:
+    def definitions(self) -> Mapping[str, wir.DefinitionLine]:
         """The kernels and multi-kernels, by name."""
         return {line.name: line for line in self.program.definitions}
 
@@ -52,15 +39,15 @@ class ProgramFacts:
         return frozenset(constant.name for constant in self.program.constants)
 
     @cached_property
-    def types(self) -> Mapping[str, ValueType]:
+    def types(self) -> Mapping[str, wir.ValueType]:
         """The type of every value, in nested blocks too."""
         return value_types(self.program)
 
     @cached_property
-    def symbols(self) -> Mapping[str, SymbolDefinitionLine]:
+    def symbols(self) -> Mapping[str, wir.SymbolDefinitionLine]:
         """The definition of every symbol, in nested blocks too, in order."""
         lines = chain(self.program.symbols, walk_lines(self.program.lines))
-        symbols = [line for line in lines if isinstance(line, SymbolDefinitionLine)]
+        symbols = [line for line in lines if isinstance(line, wir.SymbolDefinitionLine)]
         return {line.symbol: line for line in symbols}
 
     @cached_property
@@ -81,12 +68,12 @@ class ProgramFacts:
         return {name: frozenset(kinds) for name, kinds in kinds.items()}
 
     @cached_property
-    def triton_calls(self) -> Mapping[str, KernelCallLine]:
+    def triton_calls(self) -> Mapping[str, wir.KernelCallLine]:
         """The first call that may run a Triton kernel on each kind of device."""
-        first: dict[str, KernelCallLine] = {}
+        first: dict[str, wir.KernelCallLine] = {}
         for line, found in self._runnable.values():
             languages = {x.kernel.language for x in found.kernels.values()}
-            if Language.TRITON in languages:
+            if wir.Language.TRITON in languages:
                 first.setdefault(line.device.kind, line)
         return first
 
@@ -96,7 +83,7 @@ class ProgramFacts:
         return pool_uses(self.program)
 
     @cached_property
-    def first_gpu(self) -> Device | None:
+    def first_gpu(self) -> wir.Device | None:
         """The first CUDA device with an index that a line allocates on or runs on."""
         for line in walk_lines(self.program.lines):
             done = _EFFECTS.visit(line)
@@ -107,37 +94,39 @@ class ProgramFacts:
                     return device
         return None
 
-    def runnable(self, line: KernelCallLine) -> Runnable:
+    def runnable(self, line: wir.KernelCallLine) -> Runnable:
         """Return the kernels that a call may run, and the rule that picks one."""
         _, found = self._runnable[id(line)]
         return found
 
-    def tensor_type(self, name: str) -> TensorType:
+    def tensor_type(self, name: str) -> wir.TensorType:
         """Return the type of a value that a verified program uses as a tensor."""
         type = self.types[name]
-        assert isinstance(type, TensorType), name
+        assert isinstance(type, wir.TensorType), name
         return type
 
     @cached_property
-    def _runnable(self) -> Mapping[int, tuple[KernelCallLine, Runnable]]:
-        calls = [x for x in walk_lines(self.program.lines) if isinstance(x, KernelCallLine)]
-        multi = any(isinstance(x, MultiKernelLine) for x in self.program.definitions)
+    def _runnable(self) -> Mapping[int, tuple[wir.KernelCallLine, Runnable]]:
+        calls = [
+            x for x in walk_lines(self.program.lines) if isinstance(x, wir.KernelCallLine)
+        ]
+        multi = any(isinstance(x, wir.MultiKernelLine) for x in self.program.definitions)
         # Types are read where a choice depends on sizes.
-        types: Mapping[str, ValueType] = self.types if multi else {}
+        types: Mapping[str, wir.ValueType] = self.types if multi else {}
         return {
             id(line): (line, runnable_kernels(self.definitions, line, types))
             for line in calls
         }
 
 
-def provenances_to_show(lines: Sequence[AnyLine]) -> list[Provenance | None]:
+def provenances_to_show(lines: Sequence[wir.AnyLine]) -> list[wir.Provenance | None]:
     """Return the provenance to remark before each line; ``None`` for no remark.
 
     Lines that allocate memory or make views for a call have the call's provenance, which is
     shown before the call alone.
     """
     shown = [line.provenance for line in lines]
-    following: Provenance | None = None  # of the next line that does something
+    following: wir.Provenance | None = None  # of the next line that does something
     for index in range(len(lines) - 1, -1, -1):
         if not _only_names_memory(lines[index]):
             following = shown[index]
@@ -146,14 +135,14 @@ def provenances_to_show(lines: Sequence[AnyLine]) -> list[Provenance | None]:
     return shown
 
 
-def _only_names_memory(line: AnyLine) -> bool:
+def _only_names_memory(line: wir.AnyLine) -> bool:
     effects = _EFFECTS.visit(line)
     origins = {made.origin for made in effects.definitions}
     only_names = origins <= ALLOCATIONS | DERIVATIONS
     return only_names and (bool(origins) or effects.drops is not None)
 
 
-def format_provenance(provenance: Provenance) -> str:
+def format_provenance(provenance: wir.Provenance) -> str:
     """Return ``relu, add; aten.relu.default; model.py:12``; empty if nothing is known."""
     place = provenance.location
     where = f"{place.file}:{place.line}" if place else ""
@@ -161,7 +150,7 @@ def format_provenance(provenance: Provenance) -> str:
     return "; ".join([part for part in parts if part])
 
 
-AnyLineT = TypeVar("AnyLineT", bound=AnyLine)
+AnyLineT = TypeVar("AnyLineT", bound=wir.AnyLine)
 
 
 class Emission:
@@ -180,7 +169,7 @@ class Emission:
         self.problems: list[Diagnostic] = [] if problems is None else problems
         self._path: LinePath = ()
         self._index = 0
-        self._remarked: Provenance | None = None
+        self._remarked: wir.Provenance | None = None
 
     @property
     def path(self) -> LinePath:
@@ -205,24 +194,24 @@ class Emission:
             yield index, lines[index]
         self._path, self._index = outer
 
-    def new_remark(self, origin: Provenance | None) -> str:
+    def new_remark(self, origin: wir.Provenance | None) -> str:
         """Return the remark for a line from ``origin``, empty where it was just made."""
         if origin is None or origin == self._remarked:
             return ""
         self._remarked = origin
         return format_provenance(origin)
 
-    def check_call(self, line: KernelCallLine) -> None:
+    def check_call(self, line: wir.KernelCallLine) -> None:
         """Refuse the current line, a call, if a kernel cannot run on its device."""
         device = line.device
         for candidate in self.facts.runnable(line).kernels.values():
-            if candidate.kernel.language is Language.CPP and device.kind != "cpu":
+            if candidate.kernel.language is wir.Language.CPP and device.kind != "cpu":
                 self.report(f"a C++ kernel does not run on {device}", str(device))
         calls = self.facts.triton_calls
         if "cpu" in calls and len(calls) > 1 and line is list(calls.values())[1]:
             self.report("Triton kernels run on the CPU and elsewhere in one program")
 
-    def check_source(self, kernel: KernelDefinitionLine) -> None:
+    def check_source(self, kernel: wir.KernelDefinitionLine) -> None:
         """Refuse the current line if the source of a kernel cannot be a file."""
         try:
             kernel.source.encode()

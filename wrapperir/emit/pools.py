@@ -10,30 +10,20 @@ from typing import TypeAlias
 
 from attrs import define, evolve, field, frozen
 
+from wrapperir import ir as wir
 from wrapperir.emit.source_text import Fragment
-from wrapperir.ir import (
-    BufferRef,
-    DType,
-    Expr,
-    PoolType,
-    Program,
-    TensorType,
-    add,
-    mul,
-    pool_bytes,
-    quotient,
-    storage_extent,
-)
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.effects import LineEffects, Origin
 
-PoolLayout: TypeAlias = tuple[Expr, DType, tuple[Expr, ...], tuple[Expr, ...]]
+PoolLayout: TypeAlias = tuple[
+    wir.Expr, wir.DType, tuple[wir.Expr, ...], tuple[wir.Expr, ...]
+]
 """The byte of a pool that a tensor's first element is at, dtype, size and stride."""
 
 
-def layout_at(begin: Expr, type: TensorType) -> PoolLayout:
+def layout_at(begin: wir.Expr, type: wir.TensorType) -> PoolLayout:
     """Return the layout of a tensor whose storage begins at byte ``begin`` of a pool."""
-    first = add(begin, mul(type.offset, type.dtype.itemsize))
+    first = wir.add(begin, wir.mul(type.offset, type.dtype.itemsize))
     return first, type.dtype, type.size, type.stride
 
 
@@ -44,46 +34,49 @@ class PoolUse:
     A pool that ``is_lent`` is an operand of a line with blocks.
     """
 
-    type: PoolType
-    dtypes: Counter[DType] = field(factory=Counter[DType])
+    type: wir.PoolType
+    dtypes: Counter[wir.DType] = field(factory=Counter[wir.DType])
     layouts: set[PoolLayout] = field(factory=set[PoolLayout])
     is_lent: bool = False
 
-    def tensor_type(self) -> TensorType:
+    def tensor_type(self) -> wir.TensorType:
         """Return the type of a tensor for the pool that needs the fewest views.
 
         Where all buffers have one layout that fills the pool, it is their type; otherwise
         a vector of the commonest dtype that measures the pool, or of bytes.
         """
         pool = self.type
-        plain = pool_bytes(pool)
+        plain = wir.pool_bytes(pool)
         if len(self.layouts) == 1:
             ((first, dtype, size, stride),) = self.layouts
             only = evolve(plain, dtype=dtype, size=size, stride=stride)
-            if first == 0 and mul(storage_extent(only), dtype.itemsize) == pool.size:
+            if (
+                first == 0
+                and wir.mul(wir.storage_extent(only), dtype.itemsize) == pool.size
+            ):
                 return only
         for dtype, _ in self.dtypes.most_common(1):
-            length = quotient(pool.size, dtype.itemsize)
+            length = wir.quotient(pool.size, dtype.itemsize)
             if length is not None:
                 return evolve(plain, dtype=dtype, size=(length,))
         return plain
 
 
-def pool_uses(program: Program) -> Mapping[str, PoolUse]:
+def pool_uses(program: wir.Program) -> Mapping[str, PoolUse]:
     """Return the use of each allocated pool, by its name."""
     uses: dict[str, PoolUse] = {}
-    places: dict[str, tuple[PoolUse, Expr]] = {}  # of pools, those in pools too
+    places: dict[str, tuple[PoolUse, wir.Expr]] = {}  # of pools, those in pools too
     effects = LineEffects(None)
     for line in walk_lines(program.lines):
         effect = effects.visit(line)
         for made in effect.definitions:
-            if made.origin is Origin.POOL and isinstance(made.type, PoolType):
+            if made.origin is Origin.POOL and isinstance(made.type, wir.PoolType):
                 use = uses[made.name] = PoolUse(made.type)
                 places[made.name] = use, 0
             elif made.origin is Origin.PLACED and made.source in places:
                 use, outer = places[made.source]
-                begin = add(outer, made.offset)
-                if isinstance(made.type, TensorType):
+                begin = wir.add(outer, made.offset)
+                if isinstance(made.type, wir.TensorType):
                     use.dtypes[made.type.dtype] += 1
                     use.layouts.add(layout_at(begin, made.type))
                 else:
@@ -92,7 +85,9 @@ def pool_uses(program: Program) -> Mapping[str, PoolUse]:
             for parameter, operand in zip(
                 nested.block.parameters, nested.operands, strict=True
             ):
-                if isinstance(parameter.type, PoolType) and isinstance(operand, BufferRef):
+                if isinstance(parameter.type, wir.PoolType) and isinstance(
+                    operand, wir.BufferRef
+                ):
                     places[parameter.name] = places[operand.name]
                     places[operand.name][0].is_lent = True
     return uses
@@ -103,8 +98,8 @@ class PoolTensor:
     """The tensor of an allocated pool, and the number of names that hold its memory."""
 
     tensor: Fragment
-    type: TensorType
-    size: Expr
+    type: wir.TensorType
+    size: wir.Expr
     names: int = 1
 
 
@@ -113,7 +108,7 @@ class PoolPlace:
     """The byte of an allocated pool at which a pool, or a buffer's storage, begins."""
 
     pool: PoolTensor
-    begin: Expr
+    begin: wir.Expr
 
 
 @frozen

@@ -6,32 +6,7 @@ from typing import TypeAlias, TypeVar
 
 from attrs import evolve, frozen
 
-from wrapperir.ir import (
-    BenchmarkChoice,
-    Block,
-    BodyLine,
-    BufferRef,
-    ComputedChoice,
-    DefinitionLine,
-    Expr,
-    Hint,
-    KernelArgument,
-    KernelCallLine,
-    KernelDefinitionLine,
-    MultiKernelLine,
-    NearestChoice,
-    Number,
-    Operation,
-    Program,
-    TensorParameter,
-    TensorType,
-    ValueType,
-    choose,
-    runtime_parameters,
-    settled_choice,
-    settled_where,
-    substitute,
-)
+from wrapperir import ir as wir
 from wrapperir.ir.blocks import blocks_of, rewrite_blocks, walk_lines
 from wrapperir.ir.effects import definitions
 
@@ -47,7 +22,7 @@ class Candidate:
     all of them in order.
     """
 
-    kernel: KernelDefinitionLine
+    kernel: wir.KernelDefinitionLine
     positions: tuple[int, ...] | None
 
     def take(self, arguments: Sequence[T]) -> tuple[T, ...]:
@@ -61,23 +36,23 @@ class Candidate:
 class NearestAt:
     """A choice by hints, at a call: ``sizes`` are the call's, in the order of theirs."""
 
-    hints: tuple[Hint, ...]
-    sizes: tuple[Expr, ...]
+    hints: tuple[wir.Hint, ...]
+    sizes: tuple[wir.Expr, ...]
 
 
 @frozen
 class ComputedAt:
     """A choice by a decision tree, at a call: ``index`` is over the program's symbols."""
 
-    index: Operation
+    index: wir.Operation
 
 
-Dispatch: TypeAlias = int | BenchmarkChoice | NearestAt | ComputedAt
+Dispatch: TypeAlias = int | wir.BenchmarkChoice | NearestAt | ComputedAt
 """The rule that picks a call's kernel; an ``int`` is a choice known before the run."""
 
 
 def candidates(
-    definitions: Mapping[str, DefinitionLine], name: str
+    definitions: Mapping[str, wir.DefinitionLine], name: str
 ) -> tuple[Candidate, ...]:
     """Return the kernels that calls of ``name`` may run.
 
@@ -88,72 +63,76 @@ def candidates(
         KeyError: no kernel has that name.
     """
     definition = definitions[name]
-    if isinstance(definition, KernelDefinitionLine):
+    if isinstance(definition, wir.KernelDefinitionLine):
         return (Candidate(definition, None),)
     choices = definition.choices
-    settled = settled_choice(definition.selection)
+    settled = wir.settled_choice(definition.selection)
     if settled is not None:
         choices = choices[settled : settled + 1]
     in_order = tuple(range(len(definition.parameters)))
     found: list[Candidate] = []
     for choice in choices:
         kernel = definitions[choice.kernel]
-        assert isinstance(kernel, KernelDefinitionLine)
+        assert isinstance(kernel, wir.KernelDefinitionLine)
         positions = choice.arguments
         found.append(Candidate(kernel, None if positions == in_order else positions))
     return tuple(found)
 
 
 def dispatch_at(
-    line: MultiKernelLine,
-    arguments: Sequence[KernelArgument],
-    types: Mapping[str, ValueType],
+    line: wir.MultiKernelLine,
+    arguments: Sequence[wir.KernelArgument],
+    types: Mapping[str, wir.ValueType],
 ) -> Dispatch:
     """Return the rule that picks the kernel of a call with these arguments.
 
     An ``int`` is a position in the choices of ``line``.
     """
-    settled = settled_choice(line.selection)
+    settled = wir.settled_choice(line.selection)
     if settled is not None:
         return settled
     match line.selection:
-        case NearestChoice(hints):
+        case wir.NearestChoice(hints):
             known = sizes_at(line, arguments, types)
             sizes = tuple(known[size.name] for size in line.sizes)
             numbers = [size for size in sizes if isinstance(size, int)]
             if len(numbers) == len(sizes):
-                return choose(line.selection, numbers, {})
+                return wir.choose(line.selection, numbers, {})
             return NearestAt(hints, sizes)
-        case ComputedChoice(index):
-            tree = settled_where(substitute(index, sizes_at(line, arguments, types)))
-            return ComputedAt(tree) if isinstance(tree, Operation) else int(_number(tree))
+        case wir.ComputedChoice(index):
+            tree = wir.settled_where(
+                wir.substitute(index, sizes_at(line, arguments, types))
+            )
+            return (
+                ComputedAt(tree) if isinstance(tree, wir.Operation) else int(_number(tree))
+            )
         case _:
-            return BenchmarkChoice()
+            return wir.BenchmarkChoice()
 
 
 def sizes_at(
-    line: MultiKernelLine,
-    arguments: Sequence[KernelArgument],
-    types: Mapping[str, ValueType],
-) -> dict[str, Expr]:
+    line: wir.MultiKernelLine,
+    arguments: Sequence[wir.KernelArgument],
+    types: Mapping[str, wir.ValueType],
+) -> dict[str, wir.Expr]:
     """Return the values of a multi-kernel's sizes and scalar parameters at a call.
 
     ``types`` are the types of the program's values, by name.
     """
-    known: dict[str, Expr] = {}
+    known: dict[str, wir.Expr] = {}
     for parameter, argument in zip(line.parameters, arguments, strict=True):
-        if not isinstance(argument, BufferRef):
+        if not isinstance(argument, wir.BufferRef):
             known[parameter.name] = argument
     for size in line.sizes:
         argument = arguments[size.parameter]
-        assert isinstance(argument, BufferRef)
+        assert isinstance(argument, wir.BufferRef)
         type = types[argument.name]
-        assert isinstance(type, TensorType)
+        assert isinstance(type, wir.TensorType)
         known[size.name] = type.size[size.dim]
     return known
 
 
-def _number(tree: Expr) -> Number:
+def _number(tree: wir.Expr) -> wir.Number:
     assert isinstance(tree, int | float)
     return tree
 
@@ -170,14 +149,14 @@ class Runnable:
 
 
 def runnable_kernels(
-    kernels: Mapping[str, DefinitionLine],
-    line: KernelCallLine,
-    types: Mapping[str, ValueType],
+    kernels: Mapping[str, wir.DefinitionLine],
+    line: wir.KernelCallLine,
+    types: Mapping[str, wir.ValueType],
 ) -> Runnable:
     """Return the kernels that a call may run; ``types`` are the types of all values."""
     definition = kernels[line.kernel]
     found = candidates(kernels, line.kernel)
-    if len(found) == 1 or not isinstance(definition, MultiKernelLine):
+    if len(found) == 1 or not isinstance(definition, wir.MultiKernelLine):
         return Runnable(0, {0: found[0]})
     dispatch = dispatch_at(definition, line.arguments, types)
     match dispatch:
@@ -194,11 +173,13 @@ def runnable_kernels(
     return Runnable(dispatch, {number: found[number] for number in sorted(numbers)})
 
 
-def choice_reason(line: MultiKernelLine) -> str:
+def choice_reason(line: wir.MultiKernelLine) -> str:
     """Return the reason that the log of choices gives for one by sizes or numbers."""
-    if isinstance(line.selection, ComputedChoice) and line.selection.device:
+    if isinstance(line.selection, wir.ComputedChoice) and line.selection.device:
         return f"computed from times on {line.selection.device}"
-    return "the nearest hint" if isinstance(line.selection, NearestChoice) else "computed"
+    return (
+        "the nearest hint" if isinstance(line.selection, wir.NearestChoice) else "computed"
+    )
 
 
 def taken_arguments(runnable: Runnable, count: int) -> frozenset[int]:
@@ -209,20 +190,20 @@ def taken_arguments(runnable: Runnable, count: int) -> frozenset[int]:
     return frozenset(taken)
 
 
-def _leaves(tree: Expr) -> Iterator[int]:
+def _leaves(tree: wir.Expr) -> Iterator[int]:
     stack = [tree]
     while stack:
         part = stack.pop()
-        if isinstance(part, Operation):
+        if isinstance(part, wir.Operation):
             stack += part.args[1:]
         else:
             assert isinstance(part, int)  # verified
             yield part
 
 
-def value_types(program: Program) -> dict[str, ValueType]:
+def value_types(program: wir.Program) -> dict[str, wir.ValueType]:
     """Return the type of every value of a program, in nested blocks too."""
-    types: dict[str, ValueType] = {item.name: item.type for item in program.inputs}
+    types: dict[str, wir.ValueType] = {item.name: item.type for item in program.inputs}
     types.update({constant.name: constant.type for constant in program.constants})
     for line in walk_lines(program.lines):
         types.update(definitions(line))
@@ -231,39 +212,39 @@ def value_types(program: Program) -> dict[str, ValueType]:
     return types
 
 
-def resolve_multi_kernels(program: Program) -> Program:
+def resolve_multi_kernels(program: wir.Program) -> wir.Program:
     """Return a verified program whose calls name the kernels that they run.
 
     Where only the run knows the choice of a multi-kernel, that is the first of those that
     the call may run: all choices do the same.  Choices that no call runs are left out.
     """
-    multi_kernels = [x for x in program.definitions if isinstance(x, MultiKernelLine)]
+    multi_kernels = [x for x in program.definitions if isinstance(x, wir.MultiKernelLine)]
     if not multi_kernels:
         return program
     known = {line.name: line for line in program.definitions}
     lines = _settled(program.lines, known, value_types(program))
-    called = {x.kernel for x in walk_lines(lines) if isinstance(x, KernelCallLine)}
+    called = {x.kernel for x in walk_lines(lines) if isinstance(x, wir.KernelCallLine)}
     idle = {choice.kernel for x in multi_kernels for choice in x.choices} - called
     kernels = tuple(
         line
         for line in program.definitions
-        if isinstance(line, KernelDefinitionLine) and line.name not in idle
+        if isinstance(line, wir.KernelDefinitionLine) and line.name not in idle
     )
     return evolve(program, definitions=kernels, lines=lines)
 
 
 def _settled(
-    lines: tuple[BodyLine, ...],
-    known: Mapping[str, DefinitionLine],
-    types: Mapping[str, ValueType],
-) -> tuple[BodyLine, ...]:
-    def block(given: Block) -> Block:
+    lines: tuple[wir.BodyLine, ...],
+    known: Mapping[str, wir.DefinitionLine],
+    types: Mapping[str, wir.ValueType],
+) -> tuple[wir.BodyLine, ...]:
+    def block(given: wir.Block) -> wir.Block:
         return evolve(given, lines=_settled(given.lines, known, types))
 
     return tuple(
         [
             _call(line, known, types)
-            if isinstance(line, KernelCallLine)
+            if isinstance(line, wir.KernelCallLine)
             else rewrite_blocks(line, block)
             for line in lines
         ]
@@ -271,10 +252,10 @@ def _settled(
 
 
 def _call(
-    line: KernelCallLine,
-    known: Mapping[str, DefinitionLine],
-    types: Mapping[str, ValueType],
-) -> KernelCallLine:
+    line: wir.KernelCallLine,
+    known: Mapping[str, wir.DefinitionLine],
+    types: Mapping[str, wir.ValueType],
+) -> wir.KernelCallLine:
     kernels = runnable_kernels(known, line, types).kernels
     chosen = kernels[min(kernels)]
     if chosen.kernel.name == line.kernel:
@@ -283,7 +264,7 @@ def _call(
     return evolve(line, kernel=chosen.kernel.name, arguments=arguments)
 
 
-def kernel_digest(line: KernelDefinitionLine) -> str:
+def kernel_digest(line: wir.KernelDefinitionLine) -> str:
     """Return the SHA-256 of all of a definition but its name and where it is from.
 
     That is its language, source, entry, parameters, constants, configs, grid and metadata:
@@ -294,7 +275,7 @@ def kernel_digest(line: KernelDefinitionLine) -> str:
 
 
 def updated_arguments(
-    kernels: Iterable[tuple[KernelDefinitionLine, Sequence[Argument]]],
+    kernels: Iterable[tuple[wir.KernelDefinitionLine, Sequence[Argument]]],
     zeroed: Iterable[Argument] = (),
 ) -> frozenset[Argument]:
     """Return the arguments that a run of any of the kernels may change for a later one.
@@ -306,9 +287,9 @@ def updated_arguments(
     reads: set[Argument] = set(zeroed)
     writes: set[Argument] = set()
     for kernel, arguments in kernels:
-        parameters = runtime_parameters(kernel.parameters)
+        parameters = wir.runtime_parameters(kernel.parameters)
         for parameter, argument in zip(parameters, arguments, strict=True):
-            if isinstance(parameter, TensorParameter):
+            if isinstance(parameter, wir.TensorParameter):
                 if parameter.access.reads:
                     reads.add(argument)
                 if parameter.access.writes:

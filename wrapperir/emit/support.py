@@ -2,28 +2,16 @@
 
 from collections.abc import Iterator, Sequence, Set
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, Diagnostic, LinePath
 from wrapperir.emit.context import ProgramFacts
 from wrapperir.emit.contract import Support
-from wrapperir.ir import (
-    DEFAULT_SPACE,
-    LINES,
-    DescriptorParameter,
-    Device,
-    KernelDefinitionLine,
-    Line,
-    MultiKernelLine,
-    PoolType,
-    Program,
-    TensorType,
-    keyword,
-)
 from wrapperir.ir.blocks import walk_places
 from wrapperir.ir.effects import LineEffects
 
 
 def check_support(
-    program: Program, emitter: str, support: Support
+    program: wir.Program, emitter: str, support: Support
 ) -> tuple[Diagnostic, ...]:
     """Return a diagnostic for each kind of line, and each other need, that is lacking.
 
@@ -31,7 +19,7 @@ def check_support(
     ``emitter`` is the name to blame in the messages.
     """
     found: list[Diagnostic] = []
-    lacking: dict[type[Line], list[LinePath]] = {}
+    lacking: dict[type[wir.Line], list[LinePath]] = {}
     idle = _idle_choices(program)
     for index, definition in enumerate(program.definitions):
         path: LinePath = ("definitions", index)
@@ -39,14 +27,14 @@ def check_support(
             continue
         if type(definition) not in support.lines:
             lacking.setdefault(type(definition), []).append(path)
-        elif isinstance(definition, KernelDefinitionLine):
+        elif isinstance(definition, wir.KernelDefinitionLine):
             found.extend(_check_kernel(emitter, support, definition, path))
     places = [
         *((("inputs", i), value.type) for i, value in enumerate(program.inputs)),
         *((("constants", i), value.type) for i, value in enumerate(program.constants)),
     ]
     for path, value_type in places:
-        if isinstance(value_type, TensorType):
+        if isinstance(value_type, wir.TensorType):
             found.extend(_check_device(emitter, support, value_type.device, 0, path))
     effects = LineEffects(None)
     for line, path in walk_places(program.lines):
@@ -61,21 +49,21 @@ def check_support(
     return (*kinds, *found)
 
 
-def _idle_choices(program: Program) -> Set[str]:
+def _idle_choices(program: wir.Program) -> Set[str]:
     """Return the kernels that are choices of multi-kernels and that no call may run."""
     choices = {
         choice.kernel
         for line in program.definitions
-        if isinstance(line, MultiKernelLine)
+        if isinstance(line, wir.MultiKernelLine)
         for choice in line.choices
     }
     return choices - ProgramFacts(program).kernel_devices.keys() if choices else choices
 
 
 def _check_kernel(
-    emitter: str, support: Support, kernel: KernelDefinitionLine, path: LinePath
+    emitter: str, support: Support, kernel: wir.KernelDefinitionLine, path: LinePath
 ) -> Iterator[Diagnostic]:
-    names = [p.name for p in kernel.parameters if isinstance(p, DescriptorParameter)]
+    names = [p.name for p in kernel.parameters if isinstance(p, wir.DescriptorParameter)]
     if kernel.language not in support.languages:
         yield Diagnostic(
             Code.UNSUPPORTED_LANGUAGE,
@@ -96,7 +84,7 @@ def _check_kernel(
 
 
 def _check_device(
-    emitter: str, support: Support, device: Device, stream: int, path: LinePath
+    emitter: str, support: Support, device: wir.Device, stream: int, path: LinePath
 ) -> Iterator[Diagnostic]:
     if support.devices is not None and device.kind not in support.devices:
         yield Diagnostic(
@@ -118,13 +106,13 @@ def _check_device(
 
 
 def _unsupported_lines(
-    emitter: str, kind: type[Line], paths: Sequence[LinePath]
+    emitter: str, kind: type[wir.Line], paths: Sequence[LinePath]
 ) -> Diagnostic:
     from wrapperir.passes import MEMORY_PASSES, memory_passes  # loaded late: all passes
 
-    name = keyword(kind)
+    name = wir.keyword(kind)
     places = "" if len(paths) == 1 else f": there are {len(paths)}, and this is the first"
-    kept = memory_passes(frozenset(LINES) - {kind})
+    kept = memory_passes(frozenset(wir.LINES) - {kind})
     makers = [f"`{other}`" for other in MEMORY_PASSES if other not in kept]
     hint = "use another emitter"
     if makers:
@@ -151,13 +139,14 @@ CUDA_ALIGNMENT = 512
 """Bytes to which PyTorch's caching allocator aligns every allocation on a GPU."""
 
 
-def natural_alignment(device: Device) -> int:
+def natural_alignment(device: wir.Device) -> int:
     """Return the bytes to which PyTorch aligns every allocation on a device."""
     return CUDA_ALIGNMENT if device.kind == "cuda" else CPU_ALIGNMENT
 
 
 def unsupported_memory(
-    type: TensorType | PoolType, spaces: frozenset[str] = frozenset({DEFAULT_SPACE})
+    type: wir.TensorType | wir.PoolType,
+    spaces: frozenset[str] = frozenset({wir.DEFAULT_SPACE}),
 ) -> Iterator[tuple[str, str | None]]:
     """Yield why a type cannot be allocated: a message, and its subject if it has one.
 
@@ -165,7 +154,7 @@ def unsupported_memory(
     """
     if type.space not in spaces:
         yield f"memory space {type.space[:80]!a} is unknown", type.space
-    if isinstance(type, TensorType) and type.layout is not None:
+    if isinstance(type, wir.TensorType) and type.layout is not None:
         name = type.layout.name
         yield f"vendor layout {name[:80]!a} is unknown", name
     if type.pinned and (type.alignment or 0) > CPU_ALIGNMENT:

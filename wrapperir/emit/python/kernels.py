@@ -4,6 +4,7 @@ import ast
 from collections.abc import Mapping
 from typing import LiteralString
 
+from wrapperir import ir as wir
 from wrapperir.emit.number_kinds import NumberKinds, kind_of
 from wrapperir.emit.python.expressions import (
     PythonExpressions,
@@ -23,28 +24,12 @@ from wrapperir.emit.source_text import (
     fragment,
     joined,
 )
-from wrapperir.ir import (
-    Access,
-    ConfigValue,
-    Constant,
-    ConstexprParameter,
-    DescriptorParameter,
-    DType,
-    EvaluationError,
-    Expr,
-    KernelDefinitionLine,
-    RuntimeParameter,
-    ScalarParameter,
-    TensorParameter,
-    evaluate_int,
-    runtime_parameters,
-    settled_where,
-    substitute,
-)
 
 # Numbers that the binding of torch reads from a Python argument by itself.
-_PARSED = frozenset({DType.I64, DType.U64, DType.F32})
-_WHOLE = frozenset({DType.I32, DType.I16, DType.I8, DType.U32, DType.U16, DType.U8})
+_PARSED = frozenset({wir.DType.I64, wir.DType.U64, wir.DType.F32})
+_WHOLE = frozenset(
+    {wir.DType.I32, wir.DType.I16, wir.DType.I8, wir.DType.U32, wir.DType.U16, wir.DType.U8}
+)
 # The binding's own function for reading an argument, made to read a double as well.
 _PARSE_DOUBLE: LiteralString = """\
 #include <Python.h>
@@ -59,10 +44,10 @@ _ENTRY = "kernel"
 """The name that torch's binding of C++ functions calls."""
 
 
-def emit_cpp_kernel(module: ModuleText, line: KernelDefinitionLine) -> None:
+def emit_cpp_kernel(module: ModuleText, line: wir.KernelDefinitionLine) -> None:
     """Append the building of a C++ kernel; all are compiled side by side."""
     module.need("AsyncCompile")
-    types = [_c_type(parameter) for parameter in runtime_parameters(line.parameters)]
+    types = [_c_type(parameter) for parameter in wir.runtime_parameters(line.parameters)]
     module.definitions.emit_line(
         "{} = async_compile.cpp_pybinding([{}], {})",
         module.kernels[line.name],
@@ -71,9 +56,9 @@ def emit_cpp_kernel(module: ModuleText, line: KernelDefinitionLine) -> None:
     )
 
 
-def _adapted_source(line: KernelDefinitionLine, types: list[str]) -> str:
+def _adapted_source(line: wir.KernelDefinitionLine, types: list[str]) -> str:
     """Return the source with an ``extern "C"`` function named ``kernel``."""
-    runtime = runtime_parameters(line.parameters)
+    runtime = wir.runtime_parameters(line.parameters)
     if line.entry == _ENTRY and not any(map(_is_adapted, runtime)):
         return line.source
     entry = NameTable(()).claim(line.entry)
@@ -82,7 +67,7 @@ def _adapted_source(line: KernelDefinitionLine, types: list[str]) -> str:
     names = [f"a{index}" for index in range(len(runtime))]
     declared = ", ".join(f"{t} {name}" for t, name in zip(types, names, strict=True))
     return f"""\
-{_PARSE_DOUBLE if DType.F64.cpp_type in types else ""}\
+{_PARSE_DOUBLE if wir.DType.F64.cpp_type in types else ""}\
 #define {_ENTRY} {_ENTRY}_of_source
 {line.source}
 #undef {_ENTRY}
@@ -92,32 +77,32 @@ extern "C" void {_ENTRY}({declared}) {{
 """
 
 
-def _is_adapted(parameter: RuntimeParameter) -> bool:
-    return isinstance(parameter, ScalarParameter) and parameter.dtype not in _PARSED
+def _is_adapted(parameter: wir.RuntimeParameter) -> bool:
+    return isinstance(parameter, wir.ScalarParameter) and parameter.dtype not in _PARSED
 
 
-def _c_type(parameter: RuntimeParameter) -> str:
-    if isinstance(parameter, TensorParameter):
-        const = "const " if parameter.access is Access.READ else ""
+def _c_type(parameter: wir.RuntimeParameter) -> str:
+    if isinstance(parameter, wir.TensorParameter):
+        const = "const " if parameter.access is wir.Access.READ else ""
         return f"{const}{parameter.dtype.cpp_type}*"
-    if parameter.dtype in _WHOLE or parameter.dtype is DType.BOOL:
+    if parameter.dtype in _WHOLE or parameter.dtype is wir.DType.BOOL:
         return "int64_t"
-    if parameter.dtype in (DType.F16, DType.BF16):
+    if parameter.dtype in (wir.DType.F16, wir.DType.BF16):
         return "float"
     return parameter.dtype.cpp_type
 
 
 # Triton takes a number for a bool or an i32 (or what holds it) unless it is told.
-_TOLD_TYPES: Mapping[DType, str] = {
+_TOLD_TYPES: Mapping[wir.DType, str] = {
     dtype: dtype.torch_name if dtype.triton_name[0] in "iu" else dtype.triton_name
-    for dtype in DType
+    for dtype in wir.DType
     if dtype.triton_name is not None
     and not dtype.triton_name.startswith("fp8")
-    and dtype not in (DType.BOOL, DType.I32)
+    and dtype not in (wir.DType.BOOL, wir.DType.I32)
 }
 
 
-def emit_triton_kernel(module: ModuleText, line: KernelDefinitionLine) -> Fragment:
+def emit_triton_kernel(module: ModuleText, line: wir.KernelDefinitionLine) -> Fragment:
     """Append a launcher and add the file that holds the kernel's source.
 
     Return the name of the function that the launcher launches.
@@ -132,7 +117,7 @@ def emit_triton_kernel(module: ModuleText, line: KernelDefinitionLine) -> Fragme
     )
     module.launchers.emit_blank(2)
     names = Namespace(NameTable({*RESERVED, function}))
-    runtime = runtime_parameters(line.parameters)
+    runtime = wir.runtime_parameters(line.parameters)
     parameters = joined(", ", [names[parameter.name] for parameter in runtime])
     module.launchers.emit_line("def {}({}):", module.kernels[line.name], parameters)
     with module.launchers.indented():
@@ -145,16 +130,18 @@ def emit_triton_kernel(module: ModuleText, line: KernelDefinitionLine) -> Fragme
     return function
 
 
-def bound_values(line: KernelDefinitionLine) -> dict[str, ConfigValue | Constant]:
+def bound_values(
+    line: wir.KernelDefinitionLine,
+) -> dict[str, wir.ConfigValue | wir.Constant]:
     """Return constants and the values of the first config, which is the one launched."""
-    values: dict[str, ConfigValue | Constant] = dict(line.constants)
+    values: dict[str, wir.ConfigValue | wir.Constant] = dict(line.constants)
     if line.configs:
         values.update(line.configs[0].values)
     return values
 
 
 def _launch_arguments(
-    module: ModuleText, line: KernelDefinitionLine, names: Namespace
+    module: ModuleText, line: wir.KernelDefinitionLine, names: Namespace
 ) -> list[Fragment]:
     arguments: list[Fragment] = []
     # By position costs less, but only the source says which parameter is at one.
@@ -162,11 +149,11 @@ def _launch_arguments(
     by_position = True
     for parameter in line.parameters:
         by_position = by_position and next(order, None) == parameter.name
-        if isinstance(parameter, ConstexprParameter):
+        if isinstance(parameter, wir.ConstexprParameter):
             by_position = False
             continue
         value = names[parameter.name]
-        if isinstance(parameter, DescriptorParameter):
+        if isinstance(parameter, wir.DescriptorParameter):
             value = _format_descriptor(module, parameter, value)
         if by_position:
             arguments.append(value)
@@ -178,7 +165,7 @@ def _launch_arguments(
 
 
 def _format_descriptor(
-    module: ModuleText, parameter: DescriptorParameter, value: Fragment
+    module: ModuleText, parameter: wir.DescriptorParameter, value: Fragment
 ) -> Fragment:
     """Return ``TensorDescriptor.from_tensor(in_desc, [16, 32])``, which checks it."""
     block = joined(", ", [format_int(length) for length in parameter.block])
@@ -187,30 +174,32 @@ def _format_descriptor(
 
 
 def _format_grid(
-    module: ModuleText, line: KernelDefinitionLine, names: Namespace
+    module: ModuleText, line: wir.KernelDefinitionLine, names: Namespace
 ) -> Fragment:
-    numbers: dict[str, Expr] = {
+    numbers: dict[str, wir.Expr] = {
         key: value
         for key, value in bound_values(line).items()
         if isinstance(value, int | float)
     }
     kinds = {
-        p.name: kind_of(p.dtype) for p in line.parameters if isinstance(p, ScalarParameter)
+        p.name: kind_of(p.dtype)
+        for p in line.parameters
+        if isinstance(p, wir.ScalarParameter)
     }
     expressions = PythonExpressions(names, module.need, NumberKinds(kinds))
-    grid = [folded(substitute(extent, numbers)) for extent in line.grid or (1,)]
+    grid = [folded(wir.substitute(extent, numbers)) for extent in line.grid or (1,)]
     return format_tuple([expressions.format_index(extent) for extent in grid])
 
 
-def folded(expr: Expr) -> Expr:
+def folded(expr: wir.Expr) -> wir.Expr:
     """Return an extent of a launch grid as a number where it has no symbols."""
     try:
-        return evaluate_int(expr, {})
-    except EvaluationError:
-        return settled_where(expr)
+        return wir.evaluate_int(expr, {})
+    except wir.EvaluationError:
+        return wir.settled_where(expr)
 
 
-def _format_kernel_file(line: KernelDefinitionLine) -> str:
+def _format_kernel_file(line: wir.KernelDefinitionLine) -> str:
     writer = SourceWriter()
     writer.emit_comment(f"Triton kernel {line.name}.")
     writer.emit_comment("Its source as the program gives it:")
@@ -220,7 +209,7 @@ def _format_kernel_file(line: KernelDefinitionLine) -> str:
     return writer.format_text() + _typed_source(line).rstrip("\n") + "\n"
 
 
-def _typed_source(line: KernelDefinitionLine) -> str:
+def _typed_source(line: wir.KernelDefinitionLine) -> str:
     """Return the source with the types of number parameters written beside them.
 
     Without, Triton would compute with a size of 64 bits in 32 where its value fits them.
@@ -228,7 +217,7 @@ def _typed_source(line: KernelDefinitionLine) -> str:
     types = {
         parameter.name: _TOLD_TYPES[parameter.dtype]
         for parameter in line.parameters
-        if isinstance(parameter, ScalarParameter) and parameter.dtype in _TOLD_TYPES
+        if isinstance(parameter, wir.ScalarParameter) and parameter.dtype in _TOLD_TYPES
     }
     if not types:
         return line.source
@@ -244,7 +233,7 @@ def _typed_source(line: KernelDefinitionLine) -> str:
     return b"".join(rows).decode()
 
 
-def _entry_arguments(line: KernelDefinitionLine) -> list[ast.arg]:
+def _entry_arguments(line: wir.KernelDefinitionLine) -> list[ast.arg]:
     """Return the positional parameters of the entry; none where it is not found."""
     try:
         module = ast.parse(line.source)
