@@ -1,7 +1,6 @@
 """Checks that views and places lie in their storage, where only the run can tell."""
 
-from wrapperir.analysis.arithmetic.interval import UNBOUNDED
-from wrapperir.analysis.arithmetic.polynomial import Polynomials
+from wrapperir.analysis.arithmetic import UNBOUNDED, Polynomials
 from wrapperir.emit import Fragment, fragment
 from wrapperir.ir import Expr, PlaceLine, PoolType, TensorType, add, mul
 from wrapperir_cpp.context import Context

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wrapperir.analysis import STATIC, UNIT, Unit, fits, units_over
-from wrapperir.analysis.units import Basis
+from wrapperir.analysis.sizes import Basis
 from wrapperir.ir import Symbol
 
 BASES = (Basis(0), Basis(3))

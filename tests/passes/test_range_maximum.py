@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wrapperir.passes.range_maximum import RangeMaximum
+from wrapperir.passes.live_units import RangeMaximum
 
 
 @given(

@@ -37,7 +37,7 @@ from wrapperir.ir import (
 )
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.verify import verify
-from wrapperir.verify.line_checks import LineChecks
+from wrapperir.verify.program import LineChecks
 
 
 def one_choice(**changes: object) -> Program:

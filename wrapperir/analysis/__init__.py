@@ -2,7 +2,7 @@
 
 from wrapperir.analysis.footprint import DeviceFootprint, Dimension, Footprint, Footprints
 from wrapperir.analysis.live_bytes import BlockMemory, ProgramMemory, analyze_memory
-from wrapperir.analysis.sizes import storage_bytes
+from wrapperir.analysis.sizes import STATIC, UNIT, Unit, fits, storage_bytes, units_over
 from wrapperir.analysis.storages import (
     BlockStorages,
     Entry,
@@ -13,7 +13,6 @@ from wrapperir.analysis.storages import (
     program_entry,
 )
 from wrapperir.analysis.stream_order import StreamOrder, order_streams
-from wrapperir.analysis.units import STATIC, UNIT, Unit, fits, units_over
 
 __all__ = [
     "STATIC",

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from attrs import define, field
 
 from wrapperir.analysis.live_bytes import OWN
-from wrapperir.analysis.sizes import Sizes, symbol_ranges
+from wrapperir.analysis.sizes import Sizes, Unit, symbol_ranges
 from wrapperir.analysis.storages import (
     BlockStorages,
     Entry,
@@ -20,7 +20,6 @@ from wrapperir.analysis.storages import (
     block_entry,
     find_storages,
 )
-from wrapperir.analysis.units import Unit
 from wrapperir.ir import Argument, Block, BodyLine, Device, Program
 from wrapperir.ir.blocks import BLOCK_FIELDS
 from wrapperir.ir.effects import LineEffects

@@ -1,10 +1,26 @@
-"""Checks of kernel calls: arity, dtype, device, reads and writes."""
+"""Checks of kernel calls: arity, dtype, device, descriptors, reads and writes."""
 
 from wrapperir.diagnostics import Code, Note
-from wrapperir.ir import BufferRef, Device, KernelArgument, KernelCallLine, TensorType
-from wrapperir.verify.aliasing import check_overlaps, check_writable
+from wrapperir.ir import (
+    DESCRIPTOR_ALIGNMENT,
+    BufferRef,
+    DescriptorParameter,
+    Device,
+    KernelArgument,
+    KernelCallLine,
+    Language,
+    TensorType,
+    block_fault,
+    layout_fault,
+)
+from wrapperir.verify.accesses import (
+    check_overlaps,
+    check_writable,
+    is_unwritten,
+    note_unknown_write,
+    note_write,
+)
 from wrapperir.verify.comparison import same_device
-from wrapperir.verify.events import check_stream
 from wrapperir.verify.names import use, use_expression
 from wrapperir.verify.state import (
     KernelSignature,
@@ -13,9 +29,8 @@ from wrapperir.verify.state import (
     ValueFacts,
     defined_note,
 )
-from wrapperir.verify.tensor_descriptors import check_descriptor_argument
+from wrapperir.verify.symbols import check_stream
 from wrapperir.verify.workspace_needs import check_choosing
-from wrapperir.verify.written_bytes import is_unwritten, note_unknown_write, note_write
 
 
 def check_kernel_call(state: State, line: KernelCallLine) -> None:
@@ -212,3 +227,64 @@ def _report_device(state: State, value: ValueFacts, device: Device) -> None:
         f"%{value.name}",
         notes=(defined_note(value),),
     )
+
+
+def check_descriptor_parameter(
+    state: State, parameter: DescriptorParameter, language: Language
+) -> None:
+    """Report a descriptor parameter that Triton does not support."""
+    fault = block_fault(parameter)
+    if fault is not None:
+        state.report(
+            Code.INVALID_DESCRIPTOR,
+            f"the descriptor {parameter.name} has a block that none has: {fault}",
+            parameter.name,
+        )
+    elif language is not Language.TRITON:
+        state.report(
+            Code.INVALID_DESCRIPTOR,
+            f"{parameter.name} is a descriptor, which only Triton kernels take, "
+            f"and the kernel is in {language.value}",
+            parameter.name,
+        )
+
+
+def check_descriptor_argument(
+    state: State, parameter: DescriptorParameter, value: ValueFacts
+) -> None:
+    """Report a tensor that certainly does not fit a descriptor parameter."""
+    type = value.type
+    assert isinstance(type, TensorType)
+    if value.facts.faults or block_fault(parameter) is not None:
+        return  # that was reported
+    fault = layout_fault(parameter, type.size, type.stride) or _misalignment(value, type)
+    if fault is not None:
+        state.report(
+            Code.DESCRIPTOR_ARGUMENT,
+            f"%{value.name} cannot be behind the descriptor {parameter.name}: it {fault}",
+            f"%{value.name}",
+            notes=(defined_note(value),),
+        )
+
+
+def _misalignment(value: ValueFacts, type: TensorType) -> str | None:
+    """Return why the address is certainly not aligned, or ``None``."""
+    placement = value.storage.placement
+    if placement is not None:
+        if placement.alignment is None:
+            return None
+        if placement.alignment % DESCRIPTOR_ALIGNMENT:
+            return (
+                f"is placed where a pool aligns to {placement.alignment} bytes, "
+                f"not {DESCRIPTOR_ALIGNMENT}"
+            )
+    elif not value.storage.exact:
+        return None  # only what is allocated is known to begin aligned
+    if isinstance(type.offset, int):
+        begin = type.offset * type.dtype.itemsize
+        if begin % DESCRIPTOR_ALIGNMENT:
+            return (
+                f"begins at byte {begin} of its storage, which is not a multiple of "
+                f"{DESCRIPTOR_ALIGNMENT}"
+            )
+    return None

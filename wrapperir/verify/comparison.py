@@ -6,7 +6,7 @@ the symbols may have.
 
 from collections.abc import Sequence
 
-from wrapperir.analysis.arithmetic.polynomial import Polynomial, combine, scaled
+from wrapperir.analysis.arithmetic import Polynomial, combine, scaled
 from wrapperir.ir import (
     Device,
     EventType,

@@ -20,8 +20,8 @@ from wrapperir.ir import (
     is_identifier,
     is_operator,
 )
+from wrapperir.verify.calls import check_descriptor_parameter
 from wrapperir.verify.state import KernelSignature, NeededWorkspace, ParameterFacts, State
-from wrapperir.verify.tensor_descriptors import check_descriptor_parameter
 
 _GRID_RANKS = {
     Language.TRITON: (1, 2, 3),

@@ -24,9 +24,8 @@ from wrapperir.ir import (
 )
 from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.storage_operators import looks_at_storage, reads_elements
-from wrapperir.verify.aliasing import check_writable, merged_storage
+from wrapperir.verify.accesses import check_read, check_writable, merged_storage, note_write
 from wrapperir.verify.comparison import difference
-from wrapperir.verify.events import check_stream
 from wrapperir.verify.names import (
     define,
     define_result,
@@ -35,7 +34,7 @@ from wrapperir.verify.names import (
     use_expression,
 )
 from wrapperir.verify.state import Role, State, StorageFacts, ValueFacts, defined_note
-from wrapperir.verify.written_bytes import check_read, note_write
+from wrapperir.verify.symbols import check_stream
 
 _LITERALS = frozenset({int, float, bool, str, type(None), DType, Device, TorchEnum})
 _DEEPEST_ARGUMENT = 50

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from attrs import define, field, frozen
 
-from wrapperir.analysis.arithmetic.interval import Bound
-from wrapperir.analysis.arithmetic.polynomial import (
+from wrapperir.analysis.arithmetic import (
+    Bound,
     Polynomial,
     Polynomials,
     Unknown,
     combine,
 )
-from wrapperir.analysis.arithmetic.range_map import RangeMap
+from wrapperir.analysis.range_map import RangeMap
 from wrapperir.diagnostics import LinePath
 from wrapperir.ir import Expr, PoolType, Symbol, TensorType
 from wrapperir.verify.comparison import storage_bytes

@@ -7,7 +7,7 @@ so what the host reads in one orders nothing after the conditional.
 
 from collections.abc import Sequence
 
-from wrapperir.analysis.arithmetic.range_map import RangeMap
+from wrapperir.analysis.range_map import RangeMap
 from wrapperir.diagnostics import Code, LinePath, Note
 from wrapperir.ir import BodyLine, BufferRef, KernelCallLine, Stream, TensorType
 from wrapperir.ir.effects import Actor, Effects, LineEffects, NestedBlock, Origin

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from attrs import define, field, frozen
 
-from wrapperir.analysis.arithmetic.range_map import RangeMap
+from wrapperir.analysis.range_map import RangeMap
 from wrapperir.diagnostics import Code, Diagnostic, LinePath, Note, Severity
 from wrapperir.ir import (
     BodyLine,
@@ -20,8 +20,7 @@ from wrapperir.ir import (
     ValueType,
     ZeroMode,
 )
-from wrapperir.verify.expressions import Fault, SymbolFacts
-from wrapperir.verify.layouts import Layouts, TypeFacts
+from wrapperir.verify.layouts import Fault, Layouts, SymbolFacts, TypeFacts
 
 if TYPE_CHECKING:
     from wrapperir.verify.placements import Placement, PoolContents

@@ -1,16 +1,22 @@
-"""Checks of symbol definitions: sources and ranges."""
+"""Checks of symbols, asserts and events, and of the streams of lines."""
 
 import math
 
-from wrapperir.analysis.arithmetic.interval import UNBOUNDED, Interval
-from wrapperir.analysis.arithmetic.polynomial import Polynomial
+from wrapperir.analysis.arithmetic import UNBOUNDED, Interval, Polynomial
 from wrapperir.diagnostics import Code, Note
 from wrapperir.ir import (
     RESERVED_SYMBOLS,
+    AssertAlignmentLine,
+    AssertNotNanLine,
+    AssertScalarLine,
+    AssertSizeStrideLine,
+    Device,
+    EventType,
     Expr,
     ItemOf,
     OffsetOf,
     Operation,
+    RecordEventLine,
     ScalarType,
     SizeOf,
     StrideOf,
@@ -18,13 +24,14 @@ from wrapperir.ir import (
     SymbolKind,
     TensorType,
     ValueOf,
+    WaitEventLine,
     is_identifier,
 )
+from wrapperir.verify.accesses import check_read
 from wrapperir.verify.comparison import certainly_differ
-from wrapperir.verify.expressions import SymbolFacts
-from wrapperir.verify.names import use, use_expression, use_tensor
-from wrapperir.verify.state import State, ValueFacts, defined_note
-from wrapperir.verify.written_bytes import check_read
+from wrapperir.verify.layouts import SymbolFacts, is_power_of_two
+from wrapperir.verify.names import define, use, use_expression, use_tensor
+from wrapperir.verify.state import Role, State, StorageFacts, ValueFacts, defined_note
 
 
 def check_symbol_definition(state: State, line: SymbolDefinitionLine) -> None:
@@ -144,6 +151,122 @@ def check_one_element(state: State, value: ValueFacts) -> None:
         state.report(
             Code.NOT_ONE_ELEMENT,
             f"%{value.name} has not one element",
+            f"%{value.name}",
+            notes=(defined_note(value),),
+        )
+
+
+def check_assert_size_stride(state: State, line: AssertSizeStrideLine) -> None:
+    """Check the ranks, and that the declared type does not make the assert fail."""
+    for expr in (*line.size, *line.stride):
+        use_expression(state, expr)
+    value = use_tensor(state, line.buffer)
+    if len(line.size) != len(line.stride):
+        state.report(
+            Code.RANK_MISMATCH,
+            f"the assert's size has {len(line.size)} dimensions, its stride "
+            f"{len(line.stride)}",
+        )
+        return
+    if value is None or value.facts.faults:
+        return
+    type = value.type
+    assert isinstance(type, TensorType)
+    layouts = state.layouts
+    if len(type.size) != len(line.size):
+        found = f"%{line.buffer} has {len(type.size)} dimensions, not {len(line.size)}"
+    elif any(
+        certainly_differ(layouts, a, b) for a, b in zip(type.size, line.size, strict=True)
+    ):
+        found = f"%{line.buffer} has another size"
+    elif not value.facts.empty and any(
+        certainly_differ(layouts, size, 0)
+        and certainly_differ(layouts, size, 1)
+        and certainly_differ(layouts, a, b)
+        for size, a, b in zip(type.size, type.stride, line.stride, strict=True)
+    ):
+        found = f"%{line.buffer} has another stride"
+    else:
+        return
+    state.report(
+        Code.FALSE_ASSERT,
+        f"the assert contradicts the declared type: {found}",
+        f"%{line.buffer}",
+        notes=(defined_note(value),),
+    )
+
+
+def check_assert_alignment(state: State, line: AssertAlignmentLine) -> None:
+    """Check the tensor, and that the alignment is a power of two."""
+    use_tensor(state, line.buffer)
+    if not is_power_of_two(line.bytes):
+        state.report(
+            Code.INVALID_ALIGNMENT,
+            f"the alignment {line.bytes} is not a power of two",
+            str(line.bytes),
+        )
+
+
+def check_assert_scalar(state: State, line: AssertScalarLine) -> None:
+    """Check the condition's symbols."""
+    use_expression(state, line.condition)
+
+
+def check_assert_not_nan(state: State, line: AssertNotNanLine) -> None:
+    """Check the tensor, whose elements the host reads."""
+    value = use_tensor(state, line.buffer)
+    if value is not None:
+        check_read(state, value, "the assert reads")
+
+
+def check_stream(state: State, device: Device, stream: int) -> None:
+    """Check the device and the stream of a line."""
+    fault = state.layouts.device_fault(device)
+    if fault is not None:
+        state.report_fault(fault)
+    if stream == 0:
+        return
+    if stream < 0:
+        state.report(
+            Code.INVALID_PLACEMENT, f"{stream!r} is not the number of a stream", str(stream)
+        )
+    elif state.scope.depth:
+        state.report(
+            Code.NESTED_STREAM,
+            f"a block is on stream 0, not on stream {stream}",
+            f"stream({stream})",
+            hint="move the line out of the block, or leave the stream out",
+        )
+    else:
+        state.streams = True
+
+
+def check_record_event(state: State, line: RecordEventLine) -> None:
+    """Define an event."""
+    check_stream(state, line.device, line.stream)
+    type = state.layouts.event(line.device)
+    define(state, line.result, type, Role.SCALAR, StorageFacts())
+
+
+def check_wait_event(state: State, line: WaitEventLine) -> None:
+    """Check that a line waits for an event of the same kind of device."""
+    check_stream(state, line.device, line.stream)
+    value = use(state, line.event)
+    if value is None:
+        return
+    if not isinstance(value.type, EventType):
+        state.report(
+            Code.NOT_AN_EVENT,
+            f"%{value.name} is not an event",
+            f"%{value.name}",
+            notes=(defined_note(value),),
+            hint="record one with `record_event`",
+        )
+    elif value.type.device.kind != line.device.kind:
+        state.report(
+            Code.EVENT_ELSEWHERE,
+            f"%{value.name} is an event of {value.type.device}, "
+            f"for which no stream of {line.device} can wait",
             f"%{value.name}",
             notes=(defined_note(value),),
         )

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from attrs import define, field
 
-from wrapperir.analysis.arithmetic.polynomial import Polynomial, combine
+from wrapperir.analysis.arithmetic import Polynomial, combine
 from wrapperir.diagnostics import Code
 from wrapperir.ir import (
     BufferRef,

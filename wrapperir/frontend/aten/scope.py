@@ -10,7 +10,7 @@ from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, Diagnostic
 from wrapperir.frontend.aten.values import expr_of, is_symbolic, lower_type
 from wrapperir.ir.mentions import type_symbols
-from wrapperir.passes.rewrite_expressions import rewrite_expressions
+from wrapperir.passes.simplify_expressions import rewrite_expressions
 from wrapperir.symbolic import lower_sympy
 
 

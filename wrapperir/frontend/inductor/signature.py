@@ -23,7 +23,7 @@ from wrapperir.frontend.aten.signature import (
 )
 from wrapperir.frontend.aten.values import NO_VALUE, lower_type
 from wrapperir.ir.mentions import source_buffer
-from wrapperir.passes.rewrite_expressions import rewrite_expressions
+from wrapperir.passes.simplify_expressions import rewrite_expressions
 
 _TRACED = (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)
 _FIXED = (bool, int, float, str, type(None))

@@ -1,1 +1,0 @@
-"""Arithmetic over sizes: intervals, polynomials of symbols and ranges of bytes."""
