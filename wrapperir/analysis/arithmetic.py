@@ -2,9 +2,9 @@
 
 Interval arithmetic (Moore, 1966) is kept to what sizes and grids need: what is not known is
 unbounded, so that excluded values are excluded for certain.  Two polynomials can be
-subtracted and their difference bounded: ``s0 * 64 + 64`` and ``s0 * 64`` are apart by 64 for
-any ``s0``.  Operations other than sums and products (``min``, ``//`` …) are unknowns; equal
-expressions are the same unknown.
+subtracted and their difference bounded: ``s0 * 64 + 64`` and ``s0 * 64`` are apart by 64
+for any ``s0``.  Operations other than sums and products (``min``, ``//`` …) are unknowns;
+equal expressions are the same unknown.
 """
 
 import math

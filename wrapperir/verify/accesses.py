@@ -190,12 +190,11 @@ def check_read(state: State, value: ValueFacts, reader: str) -> None:
         return
     wholly = not storage.written
     note_unknown_write(storage)  # so that it is reported once
-    state.report(
+    state.report_value(
+        value,
         Code.UNINITIALIZED_READ,
         f"{reader} %{value.name}, "
         + ("which nothing has written" if wholly else "which nothing has wholly written"),
-        f"%{value.name}",
-        notes=(defined_note(value),),
         hint="write all of it first",
     )
 
@@ -217,12 +216,8 @@ def check_writable(state: State, value: ValueFacts) -> None:
     if owner is not value:
         how = "written, as a view" if storage.certain else "written, as perhaps a view"
         how += f" of %{owner.name}"
-    state.report(
-        Code.FORBIDDEN_WRITE,
-        f"%{value.name} is {how}, but {why}",
-        f"%{value.name}",
-        notes=(defined_note(owner),),
-        hint=hint,
+    state.report_value(
+        value, Code.FORBIDDEN_WRITE, f"%{value.name} is {how}, but {why}", owner, hint=hint
     )
 
 

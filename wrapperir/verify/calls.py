@@ -131,11 +131,10 @@ def _access(
             and _reads_nothing_written(state, value, signature)
         ):
             note_unknown_write(storage)
-            state.report(
+            state.report_value(
+                value,
                 Code.UNINITIALIZED_READ,
                 f"the kernel reads %{value.name}, which nothing has written",
-                f"%{value.name}",
-                notes=(defined_note(value),),
                 hint="write it first; or, if the kernel only writes it, declare it `write`",
             )
     for value, parameter in buffers:
@@ -209,23 +208,21 @@ def _report_kind(
 def _report_dtype(state: State, value: ValueFacts, parameter: ParameterFacts) -> None:
     type = value.type
     assert isinstance(type, TensorType)
-    state.report(
+    state.report_value(
+        value,
         Code.ARGUMENT_DTYPE,
         f"parameter {parameter.name} is {parameter.dtype.value}, and %{value.name} "
         f"{type.dtype.value}",
-        f"%{value.name}",
-        notes=(defined_note(value),),
     )
 
 
 def _report_device(state: State, value: ValueFacts, device: Device) -> None:
     type = value.type
     assert isinstance(type, TensorType)
-    state.report(
+    state.report_value(
+        value,
         Code.DEVICE_MISMATCH,
         f"the kernel runs on {device}, and %{value.name} is on {type.device}",
-        f"%{value.name}",
-        notes=(defined_note(value),),
     )
 
 
@@ -259,11 +256,10 @@ def check_descriptor_argument(
         return  # that was reported
     fault = layout_fault(parameter, type.size, type.stride) or _misalignment(value, type)
     if fault is not None:
-        state.report(
+        state.report_value(
+            value,
             Code.DESCRIPTOR_ARGUMENT,
             f"%{value.name} cannot be behind the descriptor {parameter.name}: it {fault}",
-            f"%{value.name}",
-            notes=(defined_note(value),),
         )
 
 

@@ -44,7 +44,6 @@ from wrapperir.verify.state import (
     State,
     StorageFacts,
     ValueFacts,
-    defined_note,
 )
 from wrapperir.verify.symbols import check_one_element
 
@@ -90,21 +89,21 @@ def _report_borrowed(state: State, value: ValueFacts, lender: ValueFacts) -> Non
     how = f"is {what}" if lender is value else f"is a view of {what}, %{lender.name}"
     if not value.storage.certain and lender is not value:
         how = f"is perhaps a view of {what}, %{lender.name}"
-    state.report(
+    state.report_value(
+        value,
         Code.BORROWED_RESULT,
         f"%{value.name} {how}, which the block does not own",
-        f"%{value.name}",
-        notes=(defined_note(lender),),
+        lender,
         hint="return a copy",
     )
 
 
 def _report_lent_pool(state: State, value: ValueFacts, lender: ValueFacts) -> None:
-    state.report(
+    state.report_value(
+        value,
         Code.BORROWED_RESULT,
         f"%{value.name} lies in the pool %{lender.name}, which the block does not own",
-        f"%{value.name}",
-        notes=(defined_note(lender),),
+        lender,
         hint="return a copy, or write the result to a buffer that is an operand",
     )
     value.poison()
@@ -112,11 +111,11 @@ def _report_lent_pool(state: State, value: ValueFacts, lender: ValueFacts) -> No
 
 def report_returned_workspace(state: State, value: ValueFacts, lender: ValueFacts) -> None:
     """Report that memory which the program keeps is given away."""
-    state.report(
+    state.report_value(
+        value,
         Code.PROGRAM_WORKSPACE_DROPPED,
         f"%{value.name} is memory of %{lender.name}, which the program keeps between calls",
-        f"%{value.name}",
-        notes=(defined_note(lender),),
+        lender,
     )
 
 
@@ -190,11 +189,10 @@ def _check_truth(state: State, value: ValueFacts) -> None:
     """Check a tensor that the host reads a condition from."""
     type = value.type
     if not isinstance(type, TensorType) or type.dtype is not DType.BOOL:
-        state.report(
+        state.report_value(
+            value,
             Code.INVALID_PREDICATE,
             f"%{value.name} is neither a bool tensor nor a condition",
-            f"%{value.name}",
-            notes=(defined_note(value),),
         )
     else:
         check_one_element(state, value)

@@ -22,7 +22,6 @@ from wrapperir.verify.state import (
     State,
     StorageFacts,
     ValueFacts,
-    defined_note,
     dropped_note,
 )
 
@@ -98,11 +97,8 @@ def _report_borrowed_drop(
     if code is Code.REUSE_OF_BORROWED and verb == "freed":
         code = Code.CONSTANT_FREED
     what = "it is" if lender is value else f"it is memory of %{lender.name},"
-    state.report(
-        code,
-        f"%{value.name} may not be {verb}: {what} {why}",
-        f"%{value.name}",
-        notes=(defined_note(lender),),
+    state.report_value(
+        value, code, f"%{value.name} may not be {verb}: {what} {why}", lender
     )
 
 
@@ -145,21 +141,19 @@ def _check_fit(state: State, value: ValueFacts, type: TensorType) -> None:
     ):
         found = "a greater alignment"
     if found is not None:
-        state.report(
+        state.report_value(
+            value,
             Code.REUSE_INCOMPATIBLE,
             f"%{value.name} cannot be reused as this type: {found}",
-            f"%{value.name}",
-            notes=(defined_note(value),),
             hint="allocate a buffer instead",
         )
         return
     extent = value.storage.extent
     if extent is not None and reaches_past(state.layouts, type, extent):
-        state.report(
+        state.report_value(
+            value,
             Code.REUSE_TOO_SMALL,
             f"the memory of %{value.name} is too small{_amounts(state, type, extent)}",
-            f"%{value.name}",
-            notes=(defined_note(value),),
             hint="allocate a buffer instead",
         )
 
@@ -192,23 +186,22 @@ def check_reinterpret(state: State, line: ReinterpretLine) -> None:
     ):
         found = placement_difference(source, type, f"%{value.name}")
     if found is not None:
-        state.report(
+        state.report_value(
+            value,
             Code.VIEW_ELSEWHERE,
             f"a view of %{value.name} cannot be elsewhere: {found}",
-            f"%{value.name}",
-            notes=(defined_note(value),),
         )
     elif (
         storage.extent is not None
         and storage.exact
         and reaches_past(state.layouts, type, storage.extent)
     ):
-        state.report(
+        state.report_value(
+            view,
             Code.OUT_OF_BOUNDS,
             "the view reaches past the storage of "
             f"%{value.name}{_amounts(state, type, storage.extent)}",
-            f"%{view.name}",
-            notes=(defined_note(value),),
+            value,
         )
 
 

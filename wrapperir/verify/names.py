@@ -27,7 +27,6 @@ from wrapperir.verify.state import (
     State,
     StorageFacts,
     ValueFacts,
-    defined_note,
     dropped_note,
 )
 
@@ -49,11 +48,10 @@ def define_result(
 def report_resource(state: State, value: ValueFacts, what: str) -> None:
     """Report a pool or event in a place where none may be, and poison the value."""
     is_pool = isinstance(value.type, PoolType)
-    state.report(
+    state.report_value(
+        value,
         Code.MISPLACED_RESOURCE,
         f"{'the pool' if is_pool else 'the event'} %{value.name} cannot be {what}",
-        f"%{value.name}",
-        notes=(defined_note(value),),
         hint="place a buffer in it and use that"
         if is_pool
         else "wait for it with `wait_event`",
@@ -159,12 +157,7 @@ def use_tensor(state: State, name: str) -> ValueFacts | None:
 
 def report_no_tensor(state: State, value: ValueFacts) -> None:
     """Report a value that is not a tensor where a tensor is needed."""
-    state.report(
-        Code.NOT_A_TENSOR,
-        f"%{value.name} is not a tensor",
-        f"%{value.name}",
-        notes=(defined_note(value),),
-    )
+    state.report_value(value, Code.NOT_A_TENSOR, f"%{value.name} is not a tensor")
 
 
 def check_type(state: State, facts: TypeFacts) -> None:
@@ -244,19 +237,17 @@ def _report_undefined(state: State, name: str) -> None:
 def _report_other_scope(state: State, value: ValueFacts) -> None:
     enclosing = _is_prefix(value.scope.path[:-1], state.scope.path)
     if enclosing:
-        state.report(
+        state.report_value(
+            value,
             Code.OUTER_NAME,
             f"%{value.name} belongs to the program around this block",
-            f"%{value.name}",
-            notes=(defined_note(value),),
             hint="pass it as an operand and use the block's parameter",
         )
     else:
-        state.report(
+        state.report_value(
+            value,
             Code.UNDEFINED_NAME,
             f"%{value.name} belongs to another block",
-            f"%{value.name}",
-            notes=(defined_note(value),),
             hint="return it from that block",
         )
 

@@ -21,7 +21,6 @@ from wrapperir.verify.state import (
     State,
     StorageFacts,
     ValueFacts,
-    defined_note,
 )
 
 
@@ -47,11 +46,10 @@ def check_place(state: State, line: PlaceLine) -> None:
     if pool is None:
         return
     if not isinstance(pool.type, PoolType):
-        state.report(
+        state.report_value(
+            pool,
             Code.NOT_A_POOL,
             f"%{pool.name} is not a pool",
-            f"%{pool.name}",
-            notes=(defined_note(pool),),
             hint="allocate a pool and place in that",
         )
         return
@@ -97,21 +95,21 @@ def _check_place(
         return
     found = placement_difference(pool.type, type, f"%{pool.name}")
     if found is not None:
-        state.report(
+        state.report_value(
+            value,
             Code.PLACEMENT_INCOMPATIBLE,
             f"%{value.name} cannot be in %{pool.name}: {found}",
-            f"%{value.name}",
-            notes=(defined_note(pool),),
+            pool,
             hint="place it in a pool on its device, in its space and pinned as it is",
         )
         return
     found = _misalignment(state, pool.type, type, line.offset)
     if found is not None:
-        state.report(
+        state.report_value(
+            value,
             Code.PLACEMENT_ALIGNMENT,
             f"%{pool.name} cannot give %{value.name} its alignment: {found}",
-            f"%{value.name}",
-            notes=(defined_note(pool),),
+            pool,
             hint="the offset must be a multiple of it, and the pool's `align` no less",
         )
         return
@@ -122,11 +120,11 @@ def _check_place(
         amounts = ""
         if isinstance(pool.type.size, int) and extent is not None and extent.begin is None:
             amounts = f": it ends at byte {extent.earliest} of {pool.type.size}"
-        state.report(
+        state.report_value(
+            value,
             Code.OUTSIDE_POOL,
             f"%{value.name} reaches past the pool %{pool.name}{amounts}",
-            f"%{value.name}",
-            notes=(defined_note(pool),),
+            pool,
             hint="make the pool larger, or the offset less: both count bytes",
         )
     elif extent is not None:
@@ -140,12 +138,12 @@ def check_element_alignment(state: State, value: ValueFacts, type: TensorType) -
         return
     if placement.alignment % type.dtype.itemsize:
         owner = placement.owner
-        state.report(
+        state.report_value(
+            value,
             Code.PLACEMENT_ALIGNMENT,
             f"the place of %{owner.name} is aligned to {placement.alignment} bytes, "
             f"elements of {type.dtype.value} need {type.dtype.itemsize}",
-            f"%{value.name}",
-            notes=(defined_note(owner),),
+            owner,
             hint="place it at a multiple of that",
         )
 
@@ -188,11 +186,11 @@ def _enter(state: State, pool: ValueFacts, value: ValueFacts, extent: PlacedExte
         placement.extent = extent
         living.enter(placement)
         return
-    state.report(
+    state.report_value(
+        value,
         Code.PLACEMENT_OVERLAP,
         f"%{value.name} overlaps %{other.owner.name}, which lives in %{pool.name}",
-        f"%{value.name}",
-        notes=(defined_note(other.owner),),
+        other.owner,
         hint="drop every name of that first, or place this elsewhere",
     )
 

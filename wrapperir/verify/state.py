@@ -263,6 +263,19 @@ class State(ABC):
             )
         )
 
+    def report_value(
+        self,
+        value: ValueFacts,
+        code: Code,
+        message: str,
+        defined: ValueFacts | None = None,
+        *,
+        hint: str | None = None,
+    ) -> None:
+        """Add a diagnostic of a value, with a note of its definition, or of another's."""
+        note = defined_note(value if defined is None else defined)
+        self.report(code, message, f"%{value.name}", notes=(note,), hint=hint)
+
     def report_fault(self, fault: Fault) -> None:
         """Add a diagnostic for a fault of an expression or type, where the walk is."""
         self.report(fault.code, fault.message, fault.subject, hint=fault.hint)

@@ -106,11 +106,11 @@ def _check_source(
     if isinstance(source, ValueOf):
         value = use(state, source.name)
         if value is not None and not isinstance(value.type, ScalarType):
-            state.report(
+            state.report_value(
+                source,
                 Code.SYMBOL_SOURCE,
                 f"%{source.name} is not a scalar",
-                f"%{source.name}",
-                notes=(defined_note(value),),
+                value,
                 hint="the one element of a tensor is item(…)",
             )
         return UNBOUNDED, None
@@ -148,11 +148,8 @@ def check_one_element(state: State, value: ValueFacts) -> None:
     type = value.type
     assert isinstance(type, TensorType)
     if any(certainly_differ(state.layouts, size, 1) for size in type.size):
-        state.report(
-            Code.NOT_ONE_ELEMENT,
-            f"%{value.name} has not one element",
-            f"%{value.name}",
-            notes=(defined_note(value),),
+        state.report_value(
+            value, Code.NOT_ONE_ELEMENT, f"%{value.name} has not one element"
         )
 
 
@@ -255,18 +252,16 @@ def check_wait_event(state: State, line: WaitEventLine) -> None:
     if value is None:
         return
     if not isinstance(value.type, EventType):
-        state.report(
+        state.report_value(
+            value,
             Code.NOT_AN_EVENT,
             f"%{value.name} is not an event",
-            f"%{value.name}",
-            notes=(defined_note(value),),
             hint="record one with `record_event`",
         )
     elif value.type.device.kind != line.device.kind:
-        state.report(
+        state.report_value(
+            value,
             Code.EVENT_ELSEWHERE,
             f"%{value.name} is an event of {value.type.device}, "
             f"for which no stream of {line.device} can wait",
-            f"%{value.name}",
-            notes=(defined_note(value),),
         )

@@ -27,7 +27,6 @@ from wrapperir.verify.state import (
     ParameterFacts,
     State,
     ValueFacts,
-    defined_note,
 )
 
 
@@ -198,12 +197,11 @@ def check_choosing(
     for size in signature.sizes:
         value = _tensor(state, arguments[size.parameter])
         if value is not None and size.dim >= len(_type(value).size):
-            state.report(
+            state.report_value(
+                value,
                 Code.SIZE_DIMENSION,
                 f"%{value.name} has {len(_type(value).size)} dimensions, and the "
                 f"multi-kernel picks by its size along dimension {size.dim}",
-                f"%{value.name}",
-                notes=(defined_note(value),),
             )
     if not signature.workspaces:
         return
@@ -240,13 +238,12 @@ def _check_mode(state: State, needed: NeededWorkspace, value: ValueFacts) -> Non
         case ZeroMode.ZERO_PER_PROGRAM:
             found = given in (ZeroMode.ZERO_ON_CALL, ZeroMode.ZERO_PER_PROGRAM)
     if not found:
-        state.report(
+        state.report_value(
+            value,
             Code.WORKSPACE_ARGUMENT,
             f"the choices need a workspace that is {needed.mode.value}, and "
             f"%{value.name} is "
             + ("no workspace" if given is None else f"one that is {given.value}"),
-            f"%{value.name}",
-            notes=(defined_note(value),),
             hint=f"allocate it with workspace({needed.mode.value})",
         )
 
@@ -292,12 +289,11 @@ def _check_extent(
         if polynomials.bounds(combine(needs, numel, -1))[0] > 0:
             asked = _format_amount((count,), needs)
             held = _format_amount(_type(value).size, numel)
-            state.report(
+            state.report_value(
+                value,
                 Code.WORKSPACE_ARGUMENT,
                 f"the choice @{choice} needs {asked} elements of %{value.name}, "
                 f"which has {held}",
-                f"%{value.name}",
-                notes=(defined_note(value),),
             )
             return
 
