@@ -1,14 +1,17 @@
 """Checks of kernel calls: arity, dtype, device, descriptors, reads and writes."""
 
-from wrapperir.diagnostics import Code, Note
+from wrapperir.diagnostics import Code
 from wrapperir.ir import (
     DESCRIPTOR_ALIGNMENT,
+    Access,
     BufferRef,
     DescriptorParameter,
-    Device,
     KernelArgument,
     KernelCallLine,
     Language,
+    RuntimeParameter,
+    ScalarParameter,
+    TensorParameter,
     TensorType,
     block_fault,
     layout_fault,
@@ -24,7 +27,6 @@ from wrapperir.verify.comparison import same_device
 from wrapperir.verify.names import use, use_expression
 from wrapperir.verify.state import (
     KernelSignature,
-    ParameterFacts,
     State,
     ValueFacts,
     defined_note,
@@ -55,13 +57,11 @@ def check_kernel_call(state: State, line: KernelCallLine) -> None:
             Code.CALL_ARITY,
             f"@{line.kernel} takes {len(parameters)} arguments, not {len(arguments)}",
             f"@{line.kernel}",
-            notes=(
-                Note(message=f"@{line.kernel} is defined here", path=signature.defined),
-            ),
+            notes=signature.notes(line.kernel),
         )
         _use_all(state, arguments)
         return
-    buffers: list[tuple[ValueFacts, ParameterFacts]] = []
+    buffers: list[tuple[ValueFacts, TensorParameter]] = []
     storages: set[int] = set()
     is_plain = True
     for argument, parameter in zip(arguments, parameters, strict=True):
@@ -70,27 +70,36 @@ def check_kernel_call(state: State, line: KernelCallLine) -> None:
             if value is None:
                 continue
             type = value.type
-            if not isinstance(type, TensorType) or not parameter.is_buffer:
+            if not isinstance(type, TensorType) or isinstance(parameter, ScalarParameter):
                 _report_kind(state, argument, parameter, value)
                 continue
             if type.dtype is not parameter.dtype:
-                _report_dtype(state, value, parameter)
+                state.report_value(
+                    value,
+                    Code.ARGUMENT_DTYPE,
+                    f"parameter {parameter.name} is {parameter.dtype.value}, and "
+                    f"%{value.name} {type.dtype.value}",
+                )
             elif type.device is not device and not same_device(type.device, device):
-                _report_device(state, value, device)
-            elif parameter.descriptor is not None:
-                check_descriptor_argument(state, parameter.descriptor, value)
+                state.report_value(
+                    value,
+                    Code.DEVICE_MISMATCH,
+                    f"the kernel runs on {device}, and %{value.name} is on {type.device}",
+                )
+            elif isinstance(parameter, DescriptorParameter):
+                check_descriptor_argument(state, parameter, value, type)
             storage = value.storage
             buffers.append((value, parameter))
             storages.add(id(storage))
             if (
                 not storage.written
                 or storage.unwritten is not None
-                or (parameter.writes and storage.read_only is not None)
+                or (storage.read_only is not None and parameter.access.writes)
             ):
                 is_plain = False
         else:
             use_expression(state, argument)
-            if parameter.is_buffer:
+            if not isinstance(parameter, ScalarParameter):
                 _report_kind(state, argument, parameter, None)
             elif (
                 isinstance(argument, float)
@@ -107,12 +116,12 @@ def check_kernel_call(state: State, line: KernelCallLine) -> None:
     if not is_plain:
         _access(state, buffers, signature)
     if len(storages) < len(buffers) and not signature.in_order:
-        check_overlaps(state, [(value, parameter.writes) for value, parameter in buffers])
+        check_overlaps(state, [(value, p.access.writes) for value, p in buffers])
 
 
 def _access(
     state: State,
-    buffers: list[tuple[ValueFacts, ParameterFacts]],
+    buffers: list[tuple[ValueFacts, TensorParameter]],
     signature: KernelSignature,
 ) -> None:
     """Check the reads of a call, then its writes.
@@ -121,11 +130,11 @@ def _access(
     """
     own: set[int] = set()
     if signature.in_order:
-        own = {id(value.storage) for value, p in buffers if p.writes and not p.reads}
+        own = {id(value.storage) for value, p in buffers if p.access is Access.WRITE}
     for value, parameter in buffers:
         storage = value.storage
         if (
-            parameter.reads
+            parameter.access.reads
             and (not storage.written or storage.unwritten is not None)
             and id(storage) not in own
             and _reads_nothing_written(state, value, signature)
@@ -138,7 +147,7 @@ def _access(
                 hint="write it first; or, if the kernel only writes it, declare it `write`",
             )
     for value, parameter in buffers:
-        if parameter.writes:
+        if parameter.access.writes:
             storage = value.storage
             if not storage.written or storage.unwritten is not None:
                 _note_kernel_write(state, value, parameter, signature)
@@ -160,7 +169,7 @@ def _reads_nothing_written(
 
 
 def _note_kernel_write(
-    state: State, value: ValueFacts, parameter: ParameterFacts, signature: KernelSignature
+    state: State, value: ValueFacts, parameter: TensorParameter, signature: KernelSignature
 ) -> None:
     """Note the bytes that a kernel may write: those that the interpreter lets it write.
 
@@ -168,7 +177,7 @@ def _note_kernel_write(
     order (C++) counts as writing all bytes from the first element to the last.  Any other
     kernel may write anywhere in the storage.
     """
-    if parameter.descriptor is not None:
+    if isinstance(parameter, DescriptorParameter):
         note_write(state, value)
     elif signature.in_order:
         note_write(state, value, gaps_too=True)
@@ -190,40 +199,19 @@ def _use_all(state: State, arguments: tuple[KernelArgument, ...]) -> None:
 def _report_kind(
     state: State,
     argument: KernelArgument,
-    parameter: ParameterFacts,
+    parameter: RuntimeParameter,
     value: ValueFacts | None,
 ) -> None:
     state.report(
         Code.ARGUMENT_KIND,
         f"parameter {parameter.name} takes "
-        + ("a tensor" if parameter.is_buffer else "a scalar expression")
+        + ("a scalar expression" if isinstance(parameter, ScalarParameter) else "a tensor")
         + (f", and %{value.name} is not one" if value else ", not a scalar"),
         f"%{value.name}" if value else str(argument) if isinstance(argument, int) else None,
         notes=(defined_note(value),) if value else (),
     )
     if value is not None:
         note_unknown_write(value.storage)
-
-
-def _report_dtype(state: State, value: ValueFacts, parameter: ParameterFacts) -> None:
-    type = value.type
-    assert isinstance(type, TensorType)
-    state.report_value(
-        value,
-        Code.ARGUMENT_DTYPE,
-        f"parameter {parameter.name} is {parameter.dtype.value}, and %{value.name} "
-        f"{type.dtype.value}",
-    )
-
-
-def _report_device(state: State, value: ValueFacts, device: Device) -> None:
-    type = value.type
-    assert isinstance(type, TensorType)
-    state.report_value(
-        value,
-        Code.DEVICE_MISMATCH,
-        f"the kernel runs on {device}, and %{value.name} is on {type.device}",
-    )
 
 
 def check_descriptor_parameter(
@@ -247,11 +235,9 @@ def check_descriptor_parameter(
 
 
 def check_descriptor_argument(
-    state: State, parameter: DescriptorParameter, value: ValueFacts
+    state: State, parameter: DescriptorParameter, value: ValueFacts, type: TensorType
 ) -> None:
     """Report a tensor that certainly does not fit a descriptor parameter."""
-    type = value.type
-    assert isinstance(type, TensorType)
     if value.facts.faults or block_fault(parameter) is not None:
         return  # that was reported
     fault = layout_fault(parameter, type.size, type.stride) or _misalignment(value, type)

@@ -24,7 +24,6 @@ from wrapperir.ir import (
     TensorType,
     ValueType,
     WhileLoopLine,
-    is_identifier,
 )
 from wrapperir.verify.accesses import check_read
 from wrapperir.verify.comparison import difference, kind_of
@@ -61,7 +60,16 @@ def use_result(state: State, argument: Argument) -> ValueFacts | None:
         if value.storage.lender is not None:
             _report_borrowed(state, value, value.storage.lender)
         elif placement is not None and placement.lender is not None:
-            _report_lent_pool(state, value, placement.lender)
+            lender = placement.lender
+            state.report_value(
+                value,
+                Code.BORROWED_RESULT,
+                f"%{value.name} lies in the pool %{lender.name}, which the block does not "
+                "own",
+                lender,
+                hint="return a copy, or write the result to a buffer that is an operand",
+            )
+            value.poison()
         return value
     check_plain_result(state, argument)
     return None
@@ -96,17 +104,6 @@ def _report_borrowed(state: State, value: ValueFacts, lender: ValueFacts) -> Non
         lender,
         hint="return a copy",
     )
-
-
-def _report_lent_pool(state: State, value: ValueFacts, lender: ValueFacts) -> None:
-    state.report_value(
-        value,
-        Code.BORROWED_RESULT,
-        f"%{value.name} lies in the pool %{lender.name}, which the block does not own",
-        lender,
-        hint="return a copy, or write the result to a buffer that is an operand",
-    )
-    value.poison()
 
 
 def report_returned_workspace(state: State, value: ValueFacts, lender: ValueFacts) -> None:
@@ -164,12 +161,7 @@ def check_while_loop(state: State, line: WhileLoopLine) -> None:
 
 def check_subgraph_call(state: State, line: SubgraphCallLine) -> None:
     """Check a call of a named block."""
-    if not is_identifier(line.name):
-        state.report(
-            Code.INVALID_IDENTIFIER,
-            f"the name {line.name!r} is not an identifier",
-            f"@{line.name}",
-        )
+    state.check_identifier("the name", line.name, "@")
     operands = _operands(state, line.operands)
     returned = _check_block(state, line.body, "body", operands)
     _check_results(state, returned, line.results, "body")
@@ -240,7 +232,12 @@ def _check_block(
     if outer.depth >= MAX_NESTING:
         state.report(Code.NESTING, f"blocks are nested more than {MAX_NESTING} deep")
         return BlockReturn((), (), path)
-    _check_parameter_count(state, block, attribute, operands)
+    if len(block.parameters) != len(operands):
+        state.report(
+            Code.BLOCK_PARAMETERS,
+            f"the {_WORDS[attribute]} block has {len(block.parameters)} parameters for "
+            f"{len(operands)} operands",
+        )
     scope = LineScope((*path, "lines"), outer.depth + 1)
     state.scope = scope
     try:
@@ -262,23 +259,7 @@ def _check_block(
     return BlockReturn(block.results, tuple(values), path)
 
 
-def _check_parameter_count(
-    state: State, block: Block, attribute: str, operands: list[BlockOperand]
-) -> None:
-    if len(block.parameters) != len(operands):
-        state.report(
-            Code.BLOCK_PARAMETERS,
-            f"the {_WORDS[attribute]} block has {len(block.parameters)} parameters for "
-            f"{len(operands)} operands",
-        )
-
-
-_WORDS = {
-    "on_true": "true",
-    "on_false": "false",
-    "condition": "condition",
-    "body": "body",
-}
+_WORDS = {"on_true": "true", "on_false": "false", "condition": "condition", "body": "body"}
 
 
 def _define_parameters(

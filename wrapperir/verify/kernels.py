@@ -7,21 +7,17 @@ from wrapperir.ir import (
     ConstexprParameter,
     DefinitionLine,
     DescriptorParameter,
-    Expr,
     KernelDefinitionLine,
     KernelSize,
     Language,
     MultiKernelLine,
-    Operation,
     Parameter,
-    RuntimeParameter,
-    Symbol,
     TensorParameter,
-    is_identifier,
     is_operator,
+    runtime_parameters,
 )
 from wrapperir.verify.calls import check_descriptor_parameter
-from wrapperir.verify.state import KernelSignature, NeededWorkspace, ParameterFacts, State
+from wrapperir.verify.state import KernelSignature, NeededWorkspace, State
 
 _GRID_RANKS = {
     Language.TRITON: (1, 2, 3),
@@ -33,13 +29,7 @@ _GRID_RANKS = {
 def check_kernel_definition(state: State, line: KernelDefinitionLine) -> None:
     """Check a kernel and define its name."""
     check_parameters(state, line.parameters, line.language)
-    if not is_identifier(line.entry):
-        state.report(
-            Code.INVALID_IDENTIFIER,
-            f"the entry {line.entry!r} is not an identifier",
-            line.entry,
-            path=part_of(state, "entry"),
-        )
+    state.check_identifier("the entry", line.entry, path=part_of(state, "entry"))
     _check_bindings(state, line)
     _check_grid(state, line)
     keys = [key for key, _ in line.metadata]
@@ -70,12 +60,7 @@ def define_kernel(
     """
     name = line.name
     is_multi = isinstance(line, MultiKernelLine)
-    if not is_identifier(name):
-        state.report(
-            Code.INVALID_IDENTIFIER,
-            f"the kernel name {name!r} is not an identifier",
-            f"@{name}",
-        )
+    state.check_identifier("the kernel name", name, "@")
     first = state.kernels.get(name)
     if first is not None:
         state.report(
@@ -86,29 +71,10 @@ def define_kernel(
         )
         state.kernels[name] = KernelSignature(None, is_multi, first.defined)
         return
-    facts = tuple(
-        parameter_facts(parameter)
-        for parameter in line.parameters
-        if not isinstance(parameter, ConstexprParameter)
-    )
+    parameters = runtime_parameters(line.parameters)
     state.kernels[name] = KernelSignature(
-        facts, is_multi, state.place(), in_order, sizes, workspaces
+        parameters, is_multi, state.place(), in_order, sizes, workspaces
     )
-
-
-def parameter_facts(parameter: RuntimeParameter) -> ParameterFacts:
-    """Return the facts of a parameter that calls are checked by."""
-    if isinstance(parameter, TensorParameter):
-        access = parameter.access
-        return ParameterFacts(
-            parameter.name,
-            parameter.dtype,
-            True,
-            access.reads,
-            access.writes,
-            parameter if isinstance(parameter, DescriptorParameter) else None,
-        )
-    return ParameterFacts(parameter.name, parameter.dtype, False, False, False)
 
 
 def check_parameters(
@@ -118,12 +84,7 @@ def check_parameters(
     for parameter in parameters:
         if isinstance(parameter, DescriptorParameter):
             check_descriptor_parameter(state, parameter, language)
-        if not is_identifier(parameter.name):
-            state.report(
-                Code.INVALID_IDENTIFIER,
-                f"the parameter name {parameter.name!r} is not an identifier",
-                parameter.name,
-            )
+        state.check_identifier("the parameter name", parameter.name)
     check_unique(state, [parameter.name for parameter in parameters], "parameter")
 
 
@@ -204,7 +165,7 @@ def _check_grid(state: State, line: KernelDefinitionLine) -> None:
         )
     reported: set[str] = set()
     for expr in line.grid:
-        for name in _symbols(state, expr):
+        for name in state.expression_symbols(expr):
             if name not in known and name not in reported:
                 reported.add(name)
                 state.report(
@@ -214,14 +175,3 @@ def _check_grid(state: State, line: KernelDefinitionLine) -> None:
                     path=part_of(state, "grid"),
                     hint="a grid sees scalar parameters, constants and config values",
                 )
-
-
-def _symbols(state: State, expr: Expr) -> tuple[str, ...]:
-    if isinstance(expr, Symbol):
-        return (expr.name,)
-    if isinstance(expr, Operation):
-        facts = state.layouts.expressions.of(expr)
-        if facts.fault is not None:
-            state.report_fault(facts.fault)
-        return facts.symbols
-    return ()

@@ -5,24 +5,26 @@ from collections.abc import Sequence
 from wrapperir.diagnostics import Code, Note, Severity
 from wrapperir.ir import (
     ConstexprParameter,
+    DescriptorParameter,
     KernelChoice,
     KernelSize,
     Language,
     MultiKernelLine,
-    is_identifier,
+    RuntimeParameter,
+    ScalarParameter,
+    TensorParameter,
 )
 from wrapperir.ir.multi_kernel_builder import identity
 from wrapperir.verify.kernels import (
     check_parameters,
     define_kernel,
-    parameter_facts,
     part_of,
 )
 from wrapperir.verify.selections import check_selection, known_names
-from wrapperir.verify.state import KernelSignature, ParameterFacts, State
+from wrapperir.verify.state import KernelSignature, State
 from wrapperir.verify.workspace_needs import Needs
 
-_Own = tuple[ParameterFacts | None, ...]
+_Own = tuple[RuntimeParameter | None, ...]
 
 
 def check_multi_kernel(state: State, line: MultiKernelLine) -> None:
@@ -38,10 +40,7 @@ def check_multi_kernel(state: State, line: MultiKernelLine) -> None:
                 f"{parameter.name} is a constexpr, and no caller can give one",
                 parameter.name,
             )
-    own = tuple(
-        parameter_facts(p) if not isinstance(p, ConstexprParameter) else None
-        for p in line.parameters
-    )
+    own = tuple(None if isinstance(p, ConstexprParameter) else p for p in line.parameters)
     sizes = _check_sizes(state, line, own)
     known = known_names(line)
     needs = Needs(state, own, known)
@@ -66,12 +65,7 @@ def _check_sizes(state: State, line: MultiKernelLine, own: _Own) -> tuple[Kernel
     here = state.here
     for index, size in enumerate(line.sizes):
         state.here = part_of(state, "sizes", index)
-        if not is_identifier(size.name):
-            state.report(
-                Code.INVALID_IDENTIFIER,
-                f"the name of a size {size.name!r} is not an identifier",
-                size.name,
-            )
+        state.check_identifier("the name of a size", size.name)
         if size.name in taken:
             state.report(
                 Code.DUPLICATE_NAME,
@@ -80,12 +74,12 @@ def _check_sizes(state: State, line: MultiKernelLine, own: _Own) -> tuple[Kernel
             )
         taken.add(size.name)
         facts = own[size.parameter] if 0 <= size.parameter < len(own) else None
-        if facts is None or not facts.is_buffer or size.dim < 0:
+        if not isinstance(facts, TensorParameter) or size.dim < 0:
             what = (
                 f"there is no parameter {size.parameter}"
                 if facts is None
                 else f"{facts.name} is a scalar"
-                if not facts.is_buffer
+                if isinstance(facts, ScalarParameter)
                 else f"there is no dimension {size.dim}"
             )
             state.report(
@@ -148,7 +142,7 @@ def _check_written(
             for position, parameter in zip(
                 choice.arguments, signature.parameters, strict=True
             )
-            if parameter.writes
+            if isinstance(parameter, TensorParameter) and parameter.access.writes
         }
         for choice, signature in zip(line.choices, signatures, strict=True)
     ]
@@ -156,7 +150,9 @@ def _check_written(
     wanted = {
         position: facts.name
         for position, facts in enumerate(own)
-        if facts is not None and not facts.reads and position in by_any - needed
+        if isinstance(facts, TensorParameter)
+        and not facts.access.reads
+        and position in by_any - needed
     }
     for index, (choice, positions) in enumerate(zip(line.choices, written, strict=True)):
         signature = signatures[index]
@@ -169,11 +165,7 @@ def _check_written(
                 f"the choice @{choice.kernel} does not write the multi-kernel's {missing}, "
                 "which would stay unwritten",
                 f"@{choice.kernel}",
-                notes=(
-                    Note(
-                        message=f"@{choice.kernel} is defined here", path=signature.defined
-                    ),
-                ),
+                notes=signature.notes(choice.kernel),
                 hint=f"have every choice write {missing}, or say what one needs of it as a "
                 f"workspace: workspace({missing}, COUNT, MODE)",
                 path=part_of(state, "choices", index),
@@ -211,7 +203,7 @@ def _check_choice(state: State, own: _Own, choice: KernelChoice) -> KernelSignat
             f"@{name}" if outside is None else str(outside),
             hint="give, for each argument of the kernel, a position among the "
             "multi-kernel's parameters, which count from 0",
-            notes=(Note(message=f"@{name} is defined here", path=signature.defined),),
+            notes=signature.notes(name),
         )
         return None
     for position, parameter in zip(positions, parameters, strict=True):
@@ -222,42 +214,37 @@ def _check_choice(state: State, own: _Own, choice: KernelChoice) -> KernelSignat
                 Code.CHOICE_MISMATCH,
                 f"parameter {parameter.name} of @{name} {found}",
                 f"@{name}",
-                notes=(Note(message=f"@{name} is defined here", path=signature.defined),),
+                notes=signature.notes(name),
             )
             return None
     return signature
 
 
-def _mismatch(given: ParameterFacts, wanted: ParameterFacts) -> str | None:
-    if given.is_buffer is not wanted.is_buffer:
-        kinds = ("a scalar", "a buffer")
-        return (
-            f"is {kinds[wanted.is_buffer]}, the multi-kernel's {given.name} is "
-            f"{kinds[given.is_buffer]}"
-        )
-    if given.dtype is not wanted.dtype:
-        return (
-            f"is {wanted.dtype.value}, the multi-kernel's {given.name} {given.dtype.value}"
-        )
-    if _block(given) != _block(wanted):
-        return (
-            f"is {_described(wanted)}, the multi-kernel's {given.name} is "
-            f"{_described(given)}"
-        )
-    if wanted.writes and not given.writes:
-        return f"is written, the multi-kernel's {given.name} is not"
-    if wanted.reads and not given.reads:
-        return f"is read, the multi-kernel's {given.name} is not"
+def _mismatch(given: RuntimeParameter, wanted: RuntimeParameter) -> str | None:
+    """Return how a choice's parameter differs from the multi-kernel's, or ``None``."""
+    for text in (_kind, _dtype, _described):
+        if text(given) != text(wanted):
+            return f"is {text(wanted)}, the multi-kernel's {given.name} is {text(given)}"
+    if isinstance(given, TensorParameter) and isinstance(wanted, TensorParameter):
+        if wanted.access.writes and not given.access.writes:
+            return f"is written, the multi-kernel's {given.name} is not"
+        if wanted.access.reads and not given.access.reads:
+            return f"is read, the multi-kernel's {given.name} is not"
     return None
 
 
-def _block(parameter: ParameterFacts) -> tuple[int, ...] | None:
-    return None if parameter.descriptor is None else parameter.descriptor.block
+def _kind(parameter: RuntimeParameter) -> str:
+    return "a scalar" if isinstance(parameter, ScalarParameter) else "a buffer"
 
 
-def _described(parameter: ParameterFacts) -> str:
-    block = _block(parameter)
-    return "a buffer" if block is None else f"a descriptor of blocks of {block}"
+def _dtype(parameter: RuntimeParameter) -> str:
+    return parameter.dtype.value
+
+
+def _described(parameter: RuntimeParameter) -> str:
+    if isinstance(parameter, DescriptorParameter):
+        return f"a descriptor of blocks of {parameter.block}"
+    return "a buffer"
 
 
 def _check_new(state: State, line: MultiKernelLine) -> None:

@@ -6,11 +6,8 @@ from wrapperir.ir import (
     EventType,
     Expr,
     OpaqueType,
-    Operation,
     PoolType,
-    Program,
     ScalarType,
-    Symbol,
     SymbolKind,
     TensorType,
     ValueType,
@@ -22,7 +19,6 @@ from wrapperir.verify.layouts import SymbolFacts, TypeFacts
 from wrapperir.verify.state import (
     CONSTANT,
     OWNED,
-    FirstDefinitions,
     Role,
     State,
     StorageFacts,
@@ -176,16 +172,9 @@ def use_expression(state: State, expr: Expr) -> None:
     kind = expr.__class__
     if kind is int or kind is float or kind is bool:
         return
-    if isinstance(expr, Symbol):
-        if expr.name not in state.symbols:
-            report_unknown_symbol(state, expr.name)
-    elif isinstance(expr, Operation):
-        facts = state.layouts.expressions.of(expr)
-        if facts.fault is not None:
-            state.report_fault(facts.fault)
-        for name in facts.symbols:
-            if name not in state.symbols:
-                report_unknown_symbol(state, name)
+    for name in state.expression_symbols(expr):
+        if name not in state.symbols:
+            report_unknown_symbol(state, name)
 
 
 def report_unusable(state: State, name: str, value: ValueFacts | None) -> None:
@@ -211,7 +200,7 @@ def report_unusable(state: State, name: str, value: ValueFacts | None) -> None:
 
 
 def _report_undefined(state: State, name: str) -> None:
-    place = _later_definitions(state).values.get(name)
+    place = _first_definitions(state)[0].get(name)
     if place is None:
         state.report(Code.UNDEFINED_NAME, f"nothing defines %{name}", f"%{name}")
     else:
@@ -235,8 +224,8 @@ def _report_undefined(state: State, name: str) -> None:
 
 
 def _report_other_scope(state: State, value: ValueFacts) -> None:
-    enclosing = _is_prefix(value.scope.path[:-1], state.scope.path)
-    if enclosing:
+    around = value.scope.path[:-1]
+    if state.scope.path[: len(around)] == around:
         state.report_value(
             value,
             Code.OUTER_NAME,
@@ -252,14 +241,10 @@ def _report_other_scope(state: State, value: ValueFacts) -> None:
         )
 
 
-def _is_prefix(prefix: LinePath, path: LinePath) -> bool:
-    return path[: len(prefix)] == prefix
-
-
 def report_unknown_symbol(state: State, name: str) -> None:
     """Report a symbol that is not in scope."""
     ended = state.ended_symbols.get(name)
-    later = _later_definitions(state).symbols.get(name)
+    later = _first_definitions(state)[1].get(name)
     if ended is not None:
         state.report(
             Code.UNKNOWN_SYMBOL,
@@ -281,22 +266,22 @@ def report_unknown_symbol(state: State, name: str) -> None:
     )
 
 
-def _later_definitions(state: State) -> FirstDefinitions:
-    """Return where each name is first defined; the program is scanned at the first call."""
+def _first_definitions(state: State) -> tuple[dict[str, LinePath], dict[str, LinePath]]:
+    """Return the place of the first definition of each value, and of each symbol.
+
+    The program is scanned at the first call.
+    """
     if state.definitions is None:
-        state.definitions = _scan(state.program)
+        values: dict[str, LinePath] = {}
+        symbols: dict[str, LinePath] = {}
+        for index, symbol in enumerate(state.program.symbols):
+            symbols.setdefault(symbol.symbol, ("symbols", index))
+        effects = LineEffects(None)
+        for line, place in walk_places(state.program.lines):
+            found = effects.visit(line)
+            for made in found.definitions:
+                values.setdefault(made.name, place)
+            if found.symbol is not None:
+                symbols.setdefault(found.symbol, place)
+        state.definitions = values, symbols
     return state.definitions
-
-
-def _scan(program: Program) -> FirstDefinitions:
-    later = FirstDefinitions({}, {})
-    for index, symbol in enumerate(program.symbols):
-        later.symbols.setdefault(symbol.symbol, ("symbols", index))
-    effects = LineEffects(None)
-    for line, place in walk_places(program.lines):
-        found = effects.visit(line)
-        for made in found.definitions:
-            later.values.setdefault(made.name, place)
-        if found.symbol is not None:
-            later.symbols.setdefault(found.symbol, place)
-    return later

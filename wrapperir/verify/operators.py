@@ -19,7 +19,6 @@ from wrapperir.ir import (
     TorchEnum,
     TupleType,
     ValueType,
-    is_identifier,
     is_operator,
 )
 from wrapperir.ir.mentions import buffers_in
@@ -134,12 +133,7 @@ def _report_placed(state: State, operator: str, given: _Given) -> None:
 def _check_keywords(state: State, line: ExternKernelLine, given: _Given) -> None:
     seen: set[str] = set()
     for keyword, argument in line.keywords:
-        if not is_identifier(keyword):
-            state.report(
-                Code.INVALID_IDENTIFIER,
-                f"the keyword {keyword!r} is not an identifier",
-                keyword,
-            )
+        state.check_identifier("the keyword", keyword)
         if keyword in seen:
             state.report(
                 Code.DUPLICATE_NAME, f"the keyword {keyword} occurs twice", keyword

@@ -18,7 +18,6 @@ from wrapperir.ir import (
     PoolType,
     Program,
     ScalarType,
-    is_identifier,
     keyword,
 )
 from wrapperir.ir.effects import LineEffects
@@ -45,7 +44,7 @@ from wrapperir.verify.names import check_type, define, report_awaited, report_re
 from wrapperir.verify.operators import check_extern_kernel, check_multi_output
 from wrapperir.verify.pools import check_allocate_pool, check_place
 from wrapperir.verify.races import check_races
-from wrapperir.verify.state import Role, State, StorageFacts
+from wrapperir.verify.state import Role, State, StorageFacts, ValueFacts
 from wrapperir.verify.symbols import (
     check_assert_alignment,
     check_assert_not_nan,
@@ -105,33 +104,11 @@ _METHODS: dict[type[Line], Callable[[LineChecks, AnyLine], None]] = {
 """The method for each line kind, for dispatch without a search."""
 
 
-_ORDER = {
-    name: rank
-    for rank, name in enumerate(
-        (
-            "definitions",
-            "name",
-            "inputs",
-            "symbols",
-            "constants",
-            "on_true",
-            "on_false",
-            "condition",
-            "body",
-            "parameters",
-            "lines",
-            "results",
-            "grid",
-            "configs",
-            "entry",
-            "metadata",
-            "sizes",
-            "choices",
-            "selection",
-            "outputs",
-        )
-    )
-}
+_SECTIONS = """
+definitions name inputs symbols constants on_true on_false condition body parameters lines
+results grid configs entry metadata sizes choices selection outputs
+"""
+_ORDER = {name: rank for rank, name in enumerate(_SECTIONS.split())}
 
 
 def verify(program: Program) -> tuple[Diagnostic, ...]:
@@ -172,13 +149,8 @@ def _malformed(part: MalformedPart) -> Diagnostic:
 
 def _check_all(state: LineChecks) -> None:
     program = state.program
-    if not is_identifier(program.name):
-        state.here = ()
-        state.report(
-            Code.INVALID_IDENTIFIER,
-            f"the program's name {program.name!r} is not an identifier",
-            f"@{program.name}",
-        )
+    state.here = ()
+    state.check_identifier("the program's name", program.name, "@")
     for line in state.each("definitions", program.definitions):
         state.visit(line)
     for item in state.each("inputs", program.inputs):
@@ -188,7 +160,7 @@ def _check_all(state: LineChecks) -> None:
     for item in state.each("inputs", program.inputs):
         _check_input(state, item)
     for constant in state.each("constants", program.constants):
-        _define_constant(state, constant)
+        _define_lent(state, constant, Role.CONSTANT)
     state.walk(program.lines)
     returned: set[str] = set()
     for output in state.each("outputs", program.outputs):
@@ -201,10 +173,7 @@ def _check_all(state: LineChecks) -> None:
 def _define_input(state: State, item: Input) -> None:
     """Define an input; its type is checked when the symbols are known."""
     role = Role.SCALAR if isinstance(item.type, ScalarType) else Role.INPUT
-    storage = StorageFacts()
-    value = define(state, item.name, item.type, role, storage, TypeFacts())
-    storage.lender = value
-    storage.read_only = None if item.mutated else value
+    value = _define_lent(state, item, role, TypeFacts())
     if isinstance(item.type, PoolType | EventType):
         report_resource(state, value, "an input")
 
@@ -217,11 +186,13 @@ def _check_input(state: State, item: Input) -> None:
         value.facts = facts
 
 
-def _define_constant(state: State, item: ConstantInput) -> None:
+def _define_lent(
+    state: State, item: Input | ConstantInput, role: Role, facts: TypeFacts | None = None
+) -> ValueFacts:
     storage = StorageFacts()
-    value = define(state, item.name, item.type, Role.CONSTANT, storage)
-    storage.lender = value
+    value = storage.lender = define(state, item.name, item.type, role, storage, facts)
     storage.read_only = None if item.mutated else value
+    return value
 
 
 def _check_output(state: State, output: Argument, returned: set[str]) -> None:

@@ -130,13 +130,10 @@ def _check_hints(state: State, line: MultiKernelLine, hints: tuple[Hint, ...]) -
 
 def _check_tree(state: State, line: MultiKernelLine, index: Expr, known: Known) -> None:
     """Check a decision tree; the first fault of a kind is reported."""
-    names: tuple[str, ...] = ()
+    names = state.expression_symbols(index)
     if isinstance(index, Operation):
-        facts = state.layouts.expressions.of(index)
-        if facts.fault is not None:
-            state.report_fault(facts.fault)
+        if state.layouts.expressions.of(index).fault is not None:
             return
-        names = facts.symbols
     waiting, seen = [index], set[int]()
     while waiting:
         tree = waiting.pop()

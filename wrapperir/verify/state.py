@@ -11,14 +11,16 @@ from wrapperir.analysis.range_map import RangeMap
 from wrapperir.diagnostics import Code, Diagnostic, LinePath, Note, Severity
 from wrapperir.ir import (
     BodyLine,
-    DescriptorParameter,
-    DType,
     Expr,
     KernelSize,
+    Operation,
     Program,
+    RuntimeParameter,
+    Symbol,
     TensorType,
     ValueType,
     ZeroMode,
+    is_identifier,
 )
 from wrapperir.verify.layouts import Fault, Layouts, SymbolFacts, TypeFacts
 
@@ -133,21 +135,6 @@ class LineScope:
     awaited: dict[str, LinePath] = field(factory=dict[str, LinePath])
 
 
-@frozen
-class ParameterFacts:
-    """One runtime parameter; ``is_buffer`` says that it takes a tensor.
-
-    ``descriptor`` is the parameter itself if it is a descriptor parameter.
-    """
-
-    name: str
-    dtype: DType
-    is_buffer: bool
-    reads: bool
-    writes: bool
-    descriptor: DescriptorParameter | None = None
-
-
 @frozen(eq=False)
 class NeededWorkspace:
     """The workspace that the choices of a multi-kernel need at a parameter.
@@ -172,20 +159,16 @@ class KernelSignature:
     were not reported.
     """
 
-    parameters: tuple[ParameterFacts, ...] | None
+    parameters: tuple[RuntimeParameter, ...] | None
     is_multi: bool = False
     defined: LinePath = ()
     in_order: bool = False
     sizes: tuple[KernelSize, ...] = ()
     workspaces: tuple[NeededWorkspace, ...] = ()
 
-
-@frozen(eq=False)
-class FirstDefinitions:
-    """The place of the first definition of each value and symbol."""
-
-    values: dict[str, LinePath]
-    symbols: dict[str, LinePath]
+    def notes(self, name: str) -> tuple[Note]:
+        """Return the note that shows where the kernel of this name is defined."""
+        return (Note(message=f"@{name} is defined here", path=self.defined),)
 
 
 @define(eq=False)
@@ -207,7 +190,7 @@ class State(ABC):
     kernels: dict[str, KernelSignature] = field(factory=dict[str, KernelSignature])
     diagnostics: list[Diagnostic] = field(factory=list[Diagnostic])
     layouts: Layouts = field(init=False)
-    definitions: FirstDefinitions | None = None
+    definitions: tuple[dict[str, LinePath], dict[str, LinePath]] | None = None
     overlap_budget: int = 1_000_000
     run_budget: int = 500_000
     placement_budget: int = 20_000
@@ -275,6 +258,23 @@ class State(ABC):
         """Add a diagnostic of a value, with a note of its definition, or of another's."""
         note = defined_note(value if defined is None else defined)
         self.report(code, message, f"%{value.name}", notes=(note,), hint=hint)
+
+    def check_identifier(
+        self, what: str, name: str, sigil: str = "", path: LinePath | None = None
+    ) -> None:
+        """Report a name that is not an identifier; ``what`` says what it names."""
+        if not is_identifier(name):
+            message = f"{what} {name!r} is not an identifier"
+            self.report(Code.INVALID_IDENTIFIER, message, f"{sigil}{name}", path=path)
+
+    def expression_symbols(self, expr: Expr) -> tuple[str, ...]:
+        """Return the symbols of an expression; report its fault, if it has one."""
+        if not isinstance(expr, Operation):
+            return (expr.name,) if isinstance(expr, Symbol) else ()
+        facts = self.layouts.expressions.of(expr)
+        if facts.fault is not None:
+            self.report_fault(facts.fault)
+        return facts.symbols
 
     def report_fault(self, fault: Fault) -> None:
         """Add a diagnostic for a fault of an expression or type, where the walk is."""

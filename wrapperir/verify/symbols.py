@@ -25,13 +25,12 @@ from wrapperir.ir import (
     TensorType,
     ValueOf,
     WaitEventLine,
-    is_identifier,
 )
 from wrapperir.verify.accesses import check_read
 from wrapperir.verify.comparison import certainly_differ
 from wrapperir.verify.layouts import SymbolFacts, is_power_of_two
 from wrapperir.verify.names import define, use, use_expression, use_tensor
-from wrapperir.verify.state import Role, State, StorageFacts, ValueFacts, defined_note
+from wrapperir.verify.state import Role, State, StorageFacts, ValueFacts
 
 
 def check_symbol_definition(state: State, line: SymbolDefinitionLine) -> None:
@@ -75,11 +74,8 @@ def _define(state: State, name: str, facts: SymbolFacts) -> None:
             )
             first.poisoned = True
         return
-    if not is_identifier(name):
-        state.report(
-            Code.INVALID_IDENTIFIER, f"the symbol name {name!r} is not an identifier", name
-        )
-    elif name in RESERVED_SYMBOLS:
+    state.check_identifier("the symbol name", name)
+    if name in RESERVED_SYMBOLS:
         state.report(
             Code.RESERVED_SYMBOL, f"{name} is a word of the text form, not a symbol", name
         )
@@ -107,10 +103,9 @@ def _check_source(
         value = use(state, source.name)
         if value is not None and not isinstance(value.type, ScalarType):
             state.report_value(
-                source,
+                value,
                 Code.SYMBOL_SOURCE,
                 f"%{source.name} is not a scalar",
-                value,
                 hint="the one element of a tensor is item(…)",
             )
         return UNBOUNDED, None
@@ -134,12 +129,8 @@ def _dimension(state: State, source: SizeOf | StrideOf) -> Interval:
     assert isinstance(value.type, TensorType)
     rank = len(value.type.size)
     if not 0 <= source.dim < rank:
-        state.report(
-            Code.SYMBOL_SOURCE,
-            f"%{source.buffer} has {rank} dimensions, and no dimension {source.dim}",
-            f"%{source.buffer}",
-            notes=(defined_note(value),),
-        )
+        message = f"%{source.buffer} has {rank} dimensions, and no dimension {source.dim}"
+        state.report_value(value, Code.SYMBOL_SOURCE, message)
     return (0, math.inf)
 
 
@@ -185,12 +176,8 @@ def check_assert_size_stride(state: State, line: AssertSizeStrideLine) -> None:
         found = f"%{line.buffer} has another stride"
     else:
         return
-    state.report(
-        Code.FALSE_ASSERT,
-        f"the assert contradicts the declared type: {found}",
-        f"%{line.buffer}",
-        notes=(defined_note(value),),
-    )
+    message = f"the assert contradicts the declared type: {found}"
+    state.report_value(value, Code.FALSE_ASSERT, message)
 
 
 def check_assert_alignment(state: State, line: AssertAlignmentLine) -> None:

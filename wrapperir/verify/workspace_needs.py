@@ -14,7 +14,9 @@ from wrapperir.ir import (
     KernelArgument,
     KernelChoice,
     Operation,
+    RuntimeParameter,
     Symbol,
+    TensorParameter,
     TensorType,
     WorkspaceNeed,
     ZeroMode,
@@ -24,7 +26,6 @@ from wrapperir.text.expressions import format_expression
 from wrapperir.verify.state import (
     KernelSignature,
     NeededWorkspace,
-    ParameterFacts,
     State,
     ValueFacts,
 )
@@ -51,7 +52,7 @@ class Needs:
     def __init__(
         self,
         state: State,
-        own: Sequence[ParameterFacts | None],
+        own: Sequence[RuntimeParameter | None],
         known: Mapping[str, DType],
     ) -> None:
         """Start without needs; ``own`` are the multi-kernel's parameters."""
@@ -63,17 +64,17 @@ class Needs:
     def add(self, choice: KernelChoice, signature: KernelSignature) -> None:
         """Check and add the needs of a choice; its kernel has this signature."""
         access = {
-            position: (parameter.reads, parameter.writes)
+            position: parameter.access
             for position, parameter in zip(
                 choice.arguments, signature.parameters or (), strict=True
             )
-            if parameter.is_buffer
+            if isinstance(parameter, TensorParameter)
         }
         needed: set[int] = set()
         for need in choice.workspaces:
-            reads, writes = access.get(need.parameter, (False, False))
+            found = access.get(need.parameter)
             name = self._name(need.parameter)
-            if not writes:
+            if found is None or not found.writes:
                 self._report(
                     choice,
                     f"needs the workspace {name}, and does not write it",
@@ -88,7 +89,7 @@ class Needs:
                 )
                 continue
             needed.add(need.parameter)
-            if not reads and need.mode is not ZeroMode.UNINITIALIZED:
+            if not found.reads and need.mode is not ZeroMode.UNINITIALIZED:
                 self._report(
                     choice,
                     f"needs the workspace {name} {need.mode.value}, and does not read it",
@@ -119,16 +120,11 @@ class Needs:
 
     def _check_count(self, choice: KernelChoice, count: Expr) -> bool:
         """Report the fault of a count; say whether calls can be checked against it."""
-        names: tuple[str, ...] = ()
-        if isinstance(count, Symbol):
-            names = (count.name,)
-        elif isinstance(count, Operation):
-            facts = self._state.layouts.expressions.of(count)
-            if facts.fault is not None:
-                self._state.report_fault(facts.fault)
+        names = self._state.expression_symbols(count)
+        if isinstance(count, Operation):
+            if self._state.layouts.expressions.of(count).fault is not None:
                 return False
-            names = facts.symbols
-        elif isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        elif not isinstance(count, Symbol) and (type(count) is not int or count < 0):
             self._report(
                 choice,
                 f"needs {count} elements of a workspace",
