@@ -5,12 +5,14 @@ from wrapperir.analysis.live_bytes import BlockMemory, ProgramMemory, analyze_me
 from wrapperir.analysis.sizes import STATIC, UNIT, Unit, fits, storage_bytes, units_over
 from wrapperir.analysis.storages import (
     BlockStorages,
+    Body,
     Entry,
     Storage,
     StorageKind,
     block_entry,
     find_storages,
     program_entry,
+    rewrite_bodies,
 )
 from wrapperir.analysis.stream_order import StreamOrder, order_streams
 
@@ -19,6 +21,7 @@ __all__ = [
     "UNIT",
     "BlockMemory",
     "BlockStorages",
+    "Body",
     "DeviceFootprint",
     "Dimension",
     "Entry",
@@ -35,6 +38,7 @@ __all__ = [
     "fits",
     "order_streams",
     "program_entry",
+    "rewrite_bodies",
     "storage_bytes",
     "units_over",
 ]

@@ -20,6 +20,14 @@ Interval: TypeAlias = tuple[Bound, Bound]
 """The least and greatest value, inclusive."""
 
 UNBOUNDED: Interval = (-math.inf, math.inf)
+CONDITIONS = frozenset(
+    {
+        *(ExprOp.EQ, ExprOp.NE, ExprOp.LT, ExprOp.LE, ExprOp.GT, ExprOp.GE),
+        *(ExprOp.NOT, ExprOp.AND, ExprOp.OR),
+    }
+)
+"""Operators whose value is a bool, whatever kind of number they are given."""
+
 _TRUTH: Interval = (0, 1)
 _LARGEST = 1 << 1100
 
@@ -115,20 +123,7 @@ _OPERATIONS: Mapping[ExprOp, Callable[[Sequence[Interval]], Interval]] = {
     ExprOp.MAX: lambda a: _extreme(a, max),
     ExprOp.ABS: lambda a: _absolute(a[0]),
     ExprOp.WHERE: lambda a: (min(a[1][0], a[2][0]), max(a[1][1], a[2][1])),
-    **{
-        op: lambda _: _TRUTH
-        for op in (
-            ExprOp.EQ,
-            ExprOp.NE,
-            ExprOp.LT,
-            ExprOp.LE,
-            ExprOp.GT,
-            ExprOp.GE,
-            ExprOp.AND,
-            ExprOp.OR,
-            ExprOp.NOT,
-        )
-    },
+    **dict.fromkeys(CONDITIONS, lambda _: _TRUTH),
 }
 
 

@@ -5,6 +5,7 @@ result of an operator that may share memory, a tensor that has no bytes if a siz
 and the maximum of several units in a nested block.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -27,7 +28,10 @@ from wrapperir.ir.effects import LineEffects
 Dimension: TypeAlias = tuple[Device, Unit]
 """Memory that is counted separately: a device's memory in multiples of a unit."""
 
-Counts: TypeAlias = dict[Dimension, int]
+Counts: TypeAlias = Counter[Dimension]
+
+_Profiles: TypeAlias = defaultdict[Dimension, list[int]]
+"""Numbers of units by line; zeros at first."""
 
 
 @define
@@ -80,8 +84,8 @@ class Footprints:
     ) -> tuple[BlockStorages, Footprint]:
         """Return the storages and the footprint of one block."""
         found = find_storages(lines, results, entry, self.effects)
-        low: dict[Dimension, list[int]] = {}
-        high: dict[Dimension, list[int]] = {}
+        low: _Profiles = defaultdict(lambda: [0] * len(lines))
+        high: _Profiles = defaultdict(lambda: [0] * len(lines))
         for storage in found.storages:
             if storage.kind in OWN:
                 self._add(storage, high, len(lines))
@@ -93,7 +97,7 @@ class Footprints:
         footprint = Footprint(low, high)
         for index, line in enumerate(lines):
             if type(line) in BLOCK_FIELDS:
-                self._add_nested(footprint, found, index, line, len(lines))
+                self._add_nested(low, high, found, index, line)
         return found, footprint
 
     def dimension(self, storage: Storage) -> tuple[Dimension, int]:
@@ -106,23 +110,21 @@ class Footprints:
             device = Device(device.kind)
         return (device, size.unit), size.count
 
-    def _add(
-        self, storage: Storage, changes: dict[Dimension, list[int]], count: int
-    ) -> None:
+    def _add(self, storage: Storage, changes: _Profiles, count: int) -> None:
         dimension, units = self.dimension(storage)
         if units and storage.end > storage.begin:
-            change = _profile_of(changes, dimension, count)
+            change = changes[dimension]
             change[storage.begin] += units
             if storage.end < count:
                 change[storage.end] -= units
 
     def _add_nested(
         self,
-        footprint: Footprint,
+        lows: _Profiles,
+        highs: _Profiles,
         found: BlockStorages,
         index: int,
         line: BodyLine,
-        count: int,
     ) -> None:
         """Count the memory of nested blocks while ``line`` runs, where that is more.
 
@@ -135,22 +137,20 @@ class Footprints:
         low, high = self._inside(line)
         if _weight(low) > _weight(certain):
             for dimension in dict.fromkeys((*low, *certain)):
-                profile = footprint.low.setdefault(dimension, [0] * count)
-                profile[index] += low.get(dimension, 0) - certain.get(dimension, 0)
+                lows[dimension][index] += low[dimension] - certain[dimension]
         for dimension, units in high.items():
-            profile = footprint.high.setdefault(dimension, [0] * count)
-            profile[index] += max(units - most.get(dimension, 0), 0)
+            highs[dimension][index] += max(units - most[dimension], 0)
 
     def _begun(self, storages: Sequence[Storage]) -> tuple[Counts, Counts]:
         """Return the units of some storages: for certain, and at most."""
-        low: Counts = {}
-        high: Counts = {}
+        low: Counts = Counter()
+        high: Counts = Counter()
         for storage in storages:
             if storage.end > storage.begin:
                 dimension, units = self.dimension(storage)
-                high[dimension] = high.get(dimension, 0) + units
+                high[dimension] += units
                 if self._is_certain(storage):
-                    low[dimension] = low.get(dimension, 0) + units
+                    low[dimension] += units
         return low, high
 
     def _is_certain(self, storage: Storage) -> bool:
@@ -160,12 +160,12 @@ class Footprints:
         blocks = self.effects.visit(line).blocks
         peaks = [self._peak(nested.block) for nested in blocks]
         low = max((least for least, _ in peaks), key=_weight)
-        high: Counts = {}
+        high: Counts = Counter()
         for _, most in peaks:
-            high = _most(high, most)
+            high |= most
         if any(nested.repeats for nested in blocks):
             carried = self._begun(find_storages((line,), (), (), self.effects).storages)
-            return _sum(low, carried[0]), _sum(high, carried[1])
+            return low + carried[0], high + carried[1]
         return low, high
 
     def _peak(self, block: Block) -> tuple[Counts, Counts]:
@@ -178,30 +178,10 @@ class Footprints:
         ]
         at = totals.index(max(totals)) if totals else 0
         return (
-            {dimension: profile[at] for dimension, profile in footprint.low.items()},
-            {dimension: max(profile) for dimension, profile in footprint.high.items()},
+            Counter({dimension: p[at] for dimension, p in footprint.low.items()}),
+            Counter({dimension: max(p) for dimension, p in footprint.high.items()}),
         )
-
-
-def _profile_of(
-    profiles: dict[Dimension, list[int]], dimension: Dimension, count: int
-) -> list[int]:
-    """Return the profile of a dimension, of nothing at first."""
-    known = profiles.get(dimension)
-    if known is None:
-        known = profiles[dimension] = [0] * count
-    return known
 
 
 def _weight(counts: Counts) -> int:
     return sum(n * unit.weight for (_, unit), n in counts.items())
-
-
-def _most(left: Counts, right: Counts) -> Counts:
-    keys = dict.fromkeys((*left, *right))
-    return {key: max(left.get(key, 0), right.get(key, 0)) for key in keys}
-
-
-def _sum(left: Counts, right: Counts) -> Counts:
-    keys = dict.fromkeys((*left, *right))
-    return {key: left.get(key, 0) + right.get(key, 0) for key in keys}

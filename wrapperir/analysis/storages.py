@@ -6,11 +6,11 @@ alias arguments to its own storage and theirs.  A storage ends with its last nam
 (``docs/reference/semantics.md``).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import TypeAlias
 
-from attrs import define, field
+from attrs import define, evolve, field, frozen
 
 from wrapperir.analysis.sizes import same_bytes
 from wrapperir.ir import (
@@ -26,6 +26,7 @@ from wrapperir.ir import (
     ValueType,
     pool_bytes,
 )
+from wrapperir.ir.blocks import rewrite_blocks
 from wrapperir.ir.effects import (
     Actor,
     Effects,
@@ -112,6 +113,33 @@ def program_entry(program: Program) -> Entry:
 def block_entry(block: Block) -> Entry:
     """Return the names that a nested block begins with: its parameters."""
     return [(p.name, p.type, StorageKind.PARAMETER) for p in block.parameters]
+
+
+@frozen
+class Body:
+    """The lines of a program or of a nested block, with its results and entry."""
+
+    lines: Sequence[BodyLine]
+    results: Sequence[Argument]
+    entry: Entry
+    is_nested: bool
+
+
+def rewrite_bodies(
+    program: Program, rewrite: Callable[[Body], Iterable[BodyLine]]
+) -> Program:
+    """Return the program with the lines of each body rewritten, inner bodies first."""
+
+    def nested(block: Block) -> Block:
+        inner = Body(rewritten(block.lines), block.results, block_entry(block), True)
+        return evolve(block, lines=tuple(rewrite(inner)))
+
+    def rewritten(lines: Sequence[BodyLine]) -> Sequence[BodyLine]:
+        return [rewrite_blocks(line, nested) for line in lines]
+
+    entry = program_entry(program)
+    body = Body(rewritten(program.lines), program.outputs, entry, False)
+    return evolve(program, lines=tuple(rewrite(body)))
 
 
 def find_storages(

@@ -1,11 +1,7 @@
 """Move every free right after the last use of its name."""
 
-from collections.abc import Sequence
-
-from attrs import evolve
-
-from wrapperir.ir import Block, BodyLine, FreeLine, Program
-from wrapperir.ir.blocks import rewrite_blocks
+from wrapperir.analysis import Body, rewrite_bodies
+from wrapperir.ir import BodyLine, FreeLine, Program
 from wrapperir.ir.effects import LineEffects
 
 
@@ -35,30 +31,26 @@ def free_early(program: Program) -> Program:
     Frees after the same line keep their order; an unused input is freed before the first
     line.  ``insert_frees`` adds missing frees.
     """
-    return evolve(program, lines=_freed_early(program.lines))
+    return rewrite_bodies(program, _freed_early)
 
 
 _EFFECTS = LineEffects(None)
 
 
-def _freed_early(lines: Sequence[BodyLine]) -> tuple[BodyLine, ...]:
+def _freed_early(body: Body) -> list[BodyLine]:
     last: dict[str, int] = {}
-    for index, line in enumerate(lines):
+    for index, line in enumerate(body.lines):
         if not isinstance(line, FreeLine):
             effects = _EFFECTS.visit(line)
             last.update((name, index) for name in effects.uses)
             last.update((made.name, index) for made in effects.definitions)
     frees: dict[int, list[FreeLine]] = {}
-    for line in lines:
+    for line in body.lines:
         if isinstance(line, FreeLine):
             frees.setdefault(last.get(line.buffer, -1), []).append(line)
     result: list[BodyLine] = [*frees.get(-1, ())]
-    for index, line in enumerate(lines):
+    for index, line in enumerate(body.lines):
         if not isinstance(line, FreeLine):
-            result.append(rewrite_blocks(line, _block))
+            result.append(line)
             result.extend(frees.get(index, ()))
-    return tuple(result)
-
-
-def _block(block: Block) -> Block:
-    return evolve(block, lines=_freed_early(block.lines))
+    return result

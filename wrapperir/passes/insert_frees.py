@@ -1,19 +1,7 @@
 """Free every owned name right after its last use."""
 
-from collections.abc import Iterable, Sequence
-
-from attrs import evolve
-
-from wrapperir.ir import (
-    Argument,
-    Block,
-    BodyLine,
-    FreeLine,
-    Program,
-    ScalarType,
-    ValueType,
-)
-from wrapperir.ir.blocks import rewrite_blocks
+from wrapperir.analysis import Body, StorageKind, rewrite_bodies
+from wrapperir.ir import BodyLine, FreeLine, Program, ScalarType, ValueType
 from wrapperir.ir.effects import Effects, LineEffects, Origin
 from wrapperir.ir.mentions import buffers_in
 
@@ -44,25 +32,27 @@ def insert_frees(program: Program) -> Program:
     parameters, scalars and ``zero_per_program`` workspaces are not owned: no line frees
     them.
     """
-    inputs = [input.name for input in program.inputs if _holds_memory(input.type)]
-    return evolve(program, lines=_with_frees(program.lines, program.outputs, inputs))
+    return rewrite_bodies(program, _with_frees)
 
 
 _EFFECTS = LineEffects(None)
 
 
-def _with_frees(
-    lines: Sequence[BodyLine], results: Iterable[Argument], inputs: Sequence[str]
-) -> tuple[BodyLine, ...]:
+def _with_frees(body: Body) -> list[BodyLine]:
+    inputs = [
+        name
+        for name, type, kind in body.entry
+        if kind is StorageKind.INPUT and _holds_memory(type)
+    ]
     owned = set(inputs)
-    done = {name for result in results for name in buffers_in(result)}
-    found = [_EFFECTS.visit(line) for line in lines]
+    done = {name for result in body.results for name in buffers_in(result)}
+    found = [_EFFECTS.visit(line) for line in body.lines]
     for effects in found:
         owned.update(_owned_results(effects))
         if effects.drops is not None:
             done.add(effects.drops)
     backward: list[BodyLine] = []
-    for line, effects in zip(reversed(lines), reversed(found), strict=True):
+    for line, effects in zip(reversed(body.lines), reversed(found), strict=True):
         defined = [made.name for made in effects.definitions]
         last = [
             name
@@ -71,9 +61,9 @@ def _with_frees(
         ]
         done.update(last)
         backward.extend(FreeLine(buffer=name) for name in reversed(last))
-        backward.append(rewrite_blocks(line, _block))
+        backward.append(line)
     unused = [FreeLine(buffer=name) for name in inputs if name not in done]
-    return (*unused, *reversed(backward))
+    return [*unused, *reversed(backward)]
 
 
 def _owned_results(effects: Effects) -> list[str]:
@@ -83,7 +73,3 @@ def _owned_results(effects: Effects) -> list[str]:
 
 def _holds_memory(type: ValueType) -> bool:
     return not isinstance(type, ScalarType)
-
-
-def _block(block: Block) -> Block:
-    return evolve(block, lines=_with_frees(block.lines, block.results, ()))

@@ -3,24 +3,21 @@
 from collections.abc import Sequence
 from enum import StrEnum
 
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 
 from wrapperir.analysis import (
     STATIC,
     UNIT,
-    Entry,
+    Body,
     Footprints,
     Storage,
     StorageKind,
-    block_entry,
     order_streams,
-    program_entry,
+    rewrite_bodies,
 )
 from wrapperir.ir import (
     AllocateLine,
     AllocatePoolLine,
-    Argument,
-    Block,
     BodyLine,
     Expr,
     ExternKernelLine,
@@ -33,7 +30,7 @@ from wrapperir.ir import (
     TensorType,
     mul,
 )
-from wrapperir.ir.blocks import blocks_of, rewrite_blocks
+from wrapperir.ir.blocks import blocks_of
 from wrapperir.ir.effects import Effects, value_names
 from wrapperir.ir.storage_operators import looks_at_storage
 from wrapperir.passes.pool_choice import Candidate, Pool, PoolClass, choose_pools
@@ -139,8 +136,8 @@ def plan_pools(program: Program, planned: Planned = Planned.INTERMEDIATES) -> Me
         Footprints.of_program(program),
         Names(value_names(program)),
     )
-    lines = planner.plan(program.lines, program.outputs, program_entry(program))
-    return MemoryPlan(evolve(program, lines=lines), tuple(planner.pools))
+    placed = rewrite_bodies(program, planner.plan)
+    return MemoryPlan(placed, tuple(planner.pools))
 
 
 @define
@@ -150,23 +147,16 @@ class _Planner:
     names: Names
     pools: list[PoolPlan] = field(factory=list[PoolPlan])
 
-    def plan(
-        self,
-        lines: Sequence[BodyLine],
-        results: Sequence[Argument],
-        entry: Entry,
-        *,
-        nested: bool = False,
-    ) -> tuple[BodyLine, ...]:
-        """Return the lines of a block with its buffers placed."""
-        lines = [rewrite_blocks(line, self._block) for line in lines]
-        found, footprint = self.footprints.of(lines, results, entry)
+    def plan(self, body: Body) -> list[BodyLine]:
+        """Return the lines of a body with its buffers placed."""
+        lines = body.lines
+        found, footprint = self.footprints.of(lines, body.results, body.entry)
         fixed = {number for number, line in enumerate(lines) if _looks_at_storage(line)}
         storages = [
             storage
             for storage in found.storages
             if self._may_place(storage)
-            and not (nested and storage.escapes)
+            and not (body.is_nested and storage.escapes)
             and not any(use.line in fixed for use in storage.uses)
         ]
         groups: dict[PoolClass, list[Candidate]] = {}
@@ -176,11 +166,6 @@ class _Planner:
             kind, candidate = self._candidate(storage, settled)
             groups.setdefault(kind, []).append(candidate)
         return self._placed(lines, choose_pools(groups, footprint, len(lines)))
-
-    def _block(self, block: Block) -> Block:
-        entry = block_entry(block)
-        lines = self.plan(block.lines, block.results, entry, nested=True)
-        return evolve(block, lines=lines)
 
     def _may_place(self, storage: Storage) -> bool:
         type = storage.type
@@ -205,9 +190,7 @@ class _Planner:
             Candidate(storage.begin, storage.end, settled, size, alignment),
         )
 
-    def _placed(
-        self, lines: Sequence[BodyLine], pools: Sequence[Pool]
-    ) -> tuple[BodyLine, ...]:
+    def _placed(self, lines: Sequence[BodyLine], pools: Sequence[Pool]) -> list[BodyLine]:
         """Return the lines with pools allocated, filled and freed."""
         placed: dict[int, tuple[str, Expr]] = {}
         begins: dict[int, list[AllocatePoolLine]] = {}
@@ -230,7 +213,7 @@ class _Planner:
             place = placed.get(index)
             result.append(line if place is None else _placement(line, *place))
             result.extend(ends.get(index, ()))
-        return tuple(result)
+        return result
 
     def _report(self, name: str, pool: Pool, unit: Expr) -> None:
         scale = unit if isinstance(unit, int) else 1

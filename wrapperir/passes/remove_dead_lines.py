@@ -1,19 +1,9 @@
 """Remove lines whose results nothing uses."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator
 
-from attrs import evolve
-
-from wrapperir.ir import (
-    Argument,
-    Block,
-    BodyLine,
-    ExternKernelLine,
-    FreeLine,
-    Program,
-    ReuseLine,
-)
-from wrapperir.ir.blocks import rewrite_blocks
+from wrapperir.analysis import Body, rewrite_bodies
+from wrapperir.ir import BodyLine, ExternKernelLine, FreeLine, Program, ReuseLine
 from wrapperir.ir.effects import Effects, LineEffects
 from wrapperir.ir.mentions import buffers_in
 from wrapperir.operators import may_leave_out
@@ -47,19 +37,17 @@ def remove_dead_lines(program: Program) -> Program:
     generator, check something, or are not PyTorch's own.  A ``reuse`` whose result is
     dead becomes a ``free`` of its source.
     """
-    return evolve(program, lines=_without_dead(program.lines, program.outputs))
+    return rewrite_bodies(program, _without_dead)
 
 
 _EFFECTS = LineEffects(None)
 
 
-def _without_dead(
-    lines: Sequence[BodyLine], results: Iterable[Argument]
-) -> tuple[BodyLine, ...]:
-    live = {name for result in results for name in buffers_in(result)}
+def _without_dead(body: Body) -> Iterator[BodyLine]:
+    live = {name for result in body.results for name in buffers_in(result)}
     removed: set[str] = set()
     backward: list[BodyLine] = []
-    for line in reversed(lines):
+    for line in reversed(body.lines):
         if isinstance(line, FreeLine):
             backward.append(line)
             continue
@@ -71,12 +59,10 @@ def _without_dead(
                 backward.append(FreeLine(buffer=line.source, provenance=line.provenance))
             continue
         live.update(effects.uses)
-        backward.append(rewrite_blocks(line, _block))
-    return tuple(
-        line
-        for line in reversed(backward)
-        if not (isinstance(line, FreeLine) and line.buffer in removed)
-    )
+        backward.append(line)
+    for line in reversed(backward):
+        if not (isinstance(line, FreeLine) and line.buffer in removed):
+            yield line
 
 
 def _removable_result(line: BodyLine, effects: Effects) -> str | None:
@@ -89,7 +75,3 @@ def _removable_result(line: BodyLine, effects: Effects) -> str | None:
     if isinstance(line, ExternKernelLine):
         return name if may_leave_out(line.operator) else None
     return None if effects.may_fail else name
-
-
-def _block(block: Block) -> Block:
-    return evolve(block, lines=_without_dead(block.lines, block.results))

@@ -1,14 +1,9 @@
 """Give the memory of freed buffers to buffers that begin later."""
 
-from collections.abc import Sequence
-
-from attrs import evolve
-
-from wrapperir.analysis import Entry, Footprints, block_entry, order_streams, program_entry
-from wrapperir.ir import AllocateLine, Argument, Block, BodyLine, Program, ReuseLine
-from wrapperir.ir.blocks import rewrite_blocks
+from wrapperir.analysis import Body, Footprints, order_streams, rewrite_bodies
+from wrapperir.ir import BodyLine, Program
 from wrapperir.passes.live_units import LiveUnits
-from wrapperir.passes.reuse_choice import Freed, ReuseSearch
+from wrapperir.passes.reuse_choice import ReuseSearch, reuse_line
 
 
 def reuse_buffers(program: Program) -> Program:
@@ -46,25 +41,13 @@ def reuse_buffers(program: Program) -> Program:
     pools stay where they are.
     """
     footprints = Footprints.of_program(program)
-    entry = program_entry(program)
-    lines = _reused(footprints, program.lines, program.outputs, entry)
-    return evolve(program, lines=lines)
+    return rewrite_bodies(program, lambda body: _reused(body, footprints))
 
 
-def _reused(
-    footprints: Footprints,
-    lines: Sequence[BodyLine],
-    results: Sequence[Argument],
-    entry: Entry,
-) -> tuple[BodyLine, ...]:
-    """Return the lines of a block with its buffers reused."""
-
-    def nested(block: Block) -> Block:
-        entry = block_entry(block)
-        return evolve(block, lines=_reused(footprints, block.lines, block.results, entry))
-
-    lines = [rewrite_blocks(line, nested) for line in lines]
-    found, footprint = footprints.of(lines, results, entry)
+def _reused(body: Body, footprints: Footprints) -> list[BodyLine]:
+    """Return the lines of a body with its buffers reused."""
+    lines = body.lines
+    found, footprint = footprints.of(lines, body.results, body.entry)
     search = ReuseSearch(
         lines,
         found,
@@ -74,18 +57,8 @@ def _reused(
     )
     search.run()
     freed_later = {freed.line for freed in search.chosen.values()}
-    return tuple(
-        _reuse(line, search.chosen[index]) if index in search.chosen else line
+    return [
+        reuse_line(line, search.chosen[index].name) if index in search.chosen else line
         for index, line in enumerate(lines)
         if index not in freed_later
-    )
-
-
-def _reuse(line: BodyLine, freed: Freed) -> ReuseLine:
-    assert isinstance(line, AllocateLine)
-    return ReuseLine(
-        result=line.result,
-        source=freed.name,
-        type=line.type,
-        provenance=line.provenance,
-    )
+    ]

@@ -15,7 +15,15 @@ from wrapperir.analysis import (
     StreamOrder,
     storage_bytes,
 )
-from wrapperir.ir import AllocateLine, BodyLine, FreeLine, TensorType, ValueType, ZeroMode
+from wrapperir.ir import (
+    AllocateLine,
+    BodyLine,
+    FreeLine,
+    ReuseLine,
+    TensorType,
+    ValueType,
+    ZeroMode,
+)
 from wrapperir.passes.live_units import LiveUnits
 
 _Class: TypeAlias = tuple[object, ...]
@@ -181,3 +189,11 @@ class ReuseSearch:
             self.chosen[index] = freed
             self._sizes[index] = freed.size
             return
+
+
+def reuse_line(line: BodyLine, source: str) -> ReuseLine:
+    """Return the line that gives an allocation the memory of ``source``."""
+    assert isinstance(line, AllocateLine)
+    return ReuseLine(
+        result=line.result, source=source, type=line.type, provenance=line.provenance
+    )

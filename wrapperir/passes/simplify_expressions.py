@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import attrs
 from attrs import evolve
 
+from wrapperir.analysis.arithmetic import CONDITIONS
 from wrapperir.ir import (
     EvaluationError,
     Expr,
@@ -63,32 +64,10 @@ def _field_names(kind: Any) -> tuple[str, ...]:
 
 
 _INTEGER_OPS = frozenset(ExprOp) - {
-    ExprOp.TRUEDIV,
-    ExprOp.ABS,
-    ExprOp.TO_FLOAT,
-    ExprOp.FLOOR,
-    ExprOp.CEIL,
-    ExprOp.TRUNC,
-    ExprOp.ROUND,
-    ExprOp.SQRT,
-    ExprOp.LOG2,
+    *(ExprOp.TRUEDIV, ExprOp.ABS, ExprOp.TO_FLOAT, ExprOp.FLOOR, ExprOp.CEIL),
+    *(ExprOp.TRUNC, ExprOp.ROUND, ExprOp.SQRT, ExprOp.LOG2),
 }
 """What sympy may rewrite: rules that hold for integers do not hold for floats."""
-
-_CONDITIONS = frozenset(
-    {
-        ExprOp.EQ,
-        ExprOp.NE,
-        ExprOp.LT,
-        ExprOp.LE,
-        ExprOp.GT,
-        ExprOp.GE,
-        ExprOp.AND,
-        ExprOp.OR,
-        ExprOp.NOT,
-    }
-)
-"""Operators whose value is a bool, whatever kind of number they are given."""
 
 _MAX_NODES = 200
 """Larger expressions are only folded, since sympy's time may grow faster than linear."""
@@ -195,7 +174,7 @@ class _Simplifier:
             exponent = expr.args[1]
             if not isinstance(exponent, int) or exponent < 0:
                 return False
-        if expr.op not in _CONDITIONS:
+        if expr.op not in CONDITIONS:
             # To sympy a bool used as a number is an int, so the kind could change.
             values = expr.args[1:] if expr.op is ExprOp.WHERE else expr.args
             if any(map(self._is_condition, values)):
@@ -207,7 +186,7 @@ class _Simplifier:
             definition = self._definitions.get(expr.name)
             return definition is not None and definition.kind is SymbolKind.BOOL
         if isinstance(expr, Operation):
-            return expr.op in _CONDITIONS
+            return expr.op in CONDITIONS
         return isinstance(expr, bool)
 
 

@@ -1,25 +1,23 @@
 """Have operators write their results over arguments that nothing needs any more."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from attrs import define, evolve, field
 
 from wrapperir.analysis import (
     BlockStorages,
-    Entry,
+    Body,
     Storage,
     StorageKind,
     StreamOrder,
-    block_entry,
     find_storages,
     order_streams,
-    program_entry,
+    rewrite_bodies,
     storage_bytes,
 )
 from wrapperir.ir import (
     AllocateLine,
     Argument,
-    Block,
     BodyLine,
     BufferRef,
     DType,
@@ -31,9 +29,9 @@ from wrapperir.ir import (
     TensorType,
     ValueType,
 )
-from wrapperir.ir.blocks import rewrite_blocks
 from wrapperir.ir.effects import Effects, LineEffects
 from wrapperir.operators import is_pointwise
+from wrapperir.passes.reuse_choice import reuse_line
 
 _ROUNDED_OTHERWISE = frozenset({DType.C32, DType.C64, DType.C128})
 """Complex numbers: compilers round their products differently for shared memory."""
@@ -69,24 +67,13 @@ def update_in_place(program: Program) -> Program:
     ordered before the call.
     """
     effects = LineEffects.of_program(program)
-    entry = program_entry(program)
-    return evolve(program, lines=_updated(program.lines, program.outputs, entry, effects))
+    return rewrite_bodies(program, lambda body: _updated(body, effects))
 
 
-def _updated(
-    lines: Sequence[BodyLine],
-    results: Iterable[Argument],
-    entry: Entry,
-    effects: LineEffects,
-) -> tuple[BodyLine, ...]:
-    """Return the lines of a block with its operators in place where they may be."""
-
-    def nested(block: Block) -> Block:
-        entry = block_entry(block)
-        return evolve(block, lines=_updated(block.lines, block.results, entry, effects))
-
-    lines = [rewrite_blocks(line, nested) for line in lines]
-    found = find_storages(lines, results, entry, effects)
+def _updated(body: Body, effects: LineEffects) -> list[BodyLine]:
+    """Return the lines of a body with its operators in place where they may be."""
+    lines = body.lines
+    found = find_storages(lines, body.results, body.entry, effects)
     names = _Names.of(lines, found.effects)
     order = order_streams(found.effects)
     reuses: dict[int, ReuseLine] = {}
@@ -97,7 +84,7 @@ def _updated(
             source = call.source()
             if source is not None:
                 begun, freed = names.allocated[call.target], names.freed[source]
-                reuses[index] = _reuse(lines[begun], source)
+                reuses[index] = reuse_line(lines[begun], source)
                 gone |= {begun, freed}
     changed: list[BodyLine] = []
     for index, line in enumerate(lines):
@@ -105,14 +92,7 @@ def _updated(
             changed += [reuses[index], _in_place(line, reuses[index])]
         elif index not in gone:
             changed.append(line)
-    return tuple(changed)
-
-
-def _reuse(line: BodyLine, source: str) -> ReuseLine:
-    assert isinstance(line, AllocateLine)
-    return ReuseLine(
-        result=line.result, source=source, type=line.type, provenance=line.provenance
-    )
+    return changed
 
 
 def _in_place(line: BodyLine, reuse: ReuseLine) -> BodyLine:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from wrapperir.analysis.range_map import RangeMap
 from wrapperir.diagnostics import Code
 from wrapperir.ir import DEFAULT_SPACE, Expr, TensorType
-from wrapperir.verify.comparison import certainly_differ
+from wrapperir.verify.comparison import any_differ, are_written_alike
 from wrapperir.verify.layouts import Layouts
 from wrapperir.verify.state import Role, State, StorageFacts, ValueFacts, defined_note
 
@@ -130,35 +130,25 @@ def note_unknown_write(storage: StorageFacts) -> None:
     storage.unwritten = None
 
 
-def is_partly_unwritten(state: State, value: ValueFacts) -> bool:
-    """Say whether some byte of an element of a value is certainly unwritten."""
-    storage = value.storage
-    if storage.written:
-        if storage.unwritten is None or not isinstance(value.type, TensorType):
-            return False
-        runs = runs_of(value) or ()
-        state.run_budget -= len(runs)
-        return state.run_budget >= 0 and any(
-            next(storage.unwritten.overlapping(begin, end), None) is not None
-            for begin, end in runs
-        )
-    return _has_elements(state.layouts, value)
-
-
 def is_unwritten(state: State, value: ValueFacts) -> bool:
     """Say whether a value certainly has elements and all of their bytes are unwritten."""
-    storage = value.storage
-    if not storage.written:
-        return _has_elements(state.layouts, value)
-    if storage.unwritten is None or not isinstance(value.type, TensorType):
-        return False
+    return _unwritten(state, value)[1]
+
+
+def _unwritten(state: State, value: ValueFacts) -> tuple[bool, bool]:
+    """Say whether some bytes, and all bytes, of a value's elements are unwritten."""
+    unwritten = value.storage.unwritten
+    if not value.storage.written:
+        has_elements = _has_elements(state.layouts, value)
+        return has_elements, has_elements
+    if unwritten is None or not isinstance(value.type, TensorType):
+        return False, False
     runs = runs_of(value) or ()
     state.run_budget -= len(runs)
-    return (
-        state.run_budget >= 0
-        and bool(runs)
-        and all(_covers(storage.unwritten, begin, end) for begin, end in runs)
-    )
+    if state.run_budget < 0 or not runs:
+        return False, False
+    some = any(next(unwritten.overlapping(*run), None) is not None for run in runs)
+    return some, some and all(_covers(unwritten, begin, end) for begin, end in runs)
 
 
 def _covers(ranges: RangeMap[None], begin: int, end: int) -> bool:
@@ -186,7 +176,7 @@ def check_read(state: State, value: ValueFacts, reader: str) -> None:
         return
     if not isinstance(value.type, TensorType) or value.type.space != DEFAULT_SPACE:
         return  # other programs may write other memory spaces
-    if not is_partly_unwritten(state, value):
+    if not _unwritten(state, value)[0]:
         return
     wholly = not storage.written
     note_unknown_write(storage)  # so that it is reported once
@@ -285,13 +275,10 @@ def partly_overlap(state: State, left: ValueFacts, right: ValueFacts) -> bool:
     if first is None or second is None:
         return (
             a.dtype is b.dtype
-            and a.offset == b.offset
+            and are_written_alike((a.offset,), (b.offset,))
             and len(a.size) == len(b.size)
-            and any(
-                certainly_differ(state.layouts, m, n)
-                for m, n in zip(a.size, b.size, strict=True)
-            )
-            and a.stride == b.stride
+            and any_differ(state.layouts, a.size, b.size)
+            and are_written_alike(a.stride, b.stride)
             and 0 not in a.stride
         )
     if _start(b) >= first or _start(a) >= second:

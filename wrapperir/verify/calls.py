@@ -220,18 +220,15 @@ def check_descriptor_parameter(
     """Report a descriptor parameter that Triton does not support."""
     fault = block_fault(parameter)
     if fault is not None:
-        state.report(
-            Code.INVALID_DESCRIPTOR,
-            f"the descriptor {parameter.name} has a block that none has: {fault}",
-            parameter.name,
-        )
+        found = f"the descriptor {parameter.name} has a block that none has: {fault}"
     elif language is not Language.TRITON:
-        state.report(
-            Code.INVALID_DESCRIPTOR,
+        found = (
             f"{parameter.name} is a descriptor, which only Triton kernels take, "
-            f"and the kernel is in {language.value}",
-            parameter.name,
+            f"and the kernel is in {language.value}"
         )
+    else:
+        return
+    state.report(Code.INVALID_DESCRIPTOR, found, parameter.name)
 
 
 def check_descriptor_argument(

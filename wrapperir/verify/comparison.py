@@ -105,6 +105,11 @@ def certainly_differ(layouts: Layouts, left: Expr, right: Expr) -> bool:
     return low > 0 or high < 0
 
 
+def any_differ(layouts: Layouts, left: Sequence[Expr], right: Sequence[Expr]) -> bool:
+    """Say whether some of as many sizes are unequal whatever their symbols are."""
+    return any(certainly_differ(layouts, a, b) for a, b in zip(left, right, strict=True))
+
+
 def difference(layouts: Layouts, left: ValueType, right: ValueType) -> str | None:
     """Return how two types certainly differ, in words, or ``None``."""
     if left is right:
@@ -119,12 +124,17 @@ def difference(layouts: Layouts, left: ValueType, right: ValueType) -> str | Non
         if len(left.elements) != len(right.elements):
             return f"{len(left.elements)} elements and {len(right.elements)}"
         pairs = zip(left.elements, right.elements, strict=True)
-        found = (difference(layouts, a, b) for a, b in pairs)
-        return next((text for text in found if text is not None), None)
+        texts = (difference(layouts, a, b) for a, b in pairs)
+        return next((text for text in texts if text is not None), None)
     if isinstance(left, OpaqueType) and isinstance(right, OpaqueType):
         return None
     if isinstance(left, PoolType) and isinstance(right, PoolType):
-        return _pool_difference(layouts, left, right)
+        alignments = left.alignment, right.alignment
+        found = placement_difference(left, right) or _named("alignment", *alignments)
+        if found is None and not (layouts.of(left).faults or layouts.of(right).faults):
+            differ = certainly_differ(layouts, left.size, right.size)
+            found = "different sizes" if differ else None
+        return found
     return f"{kind_of(left)} and {kind_of(right)}"
 
 
@@ -155,17 +165,6 @@ def placement_difference(
     return None
 
 
-def _pool_difference(layouts: Layouts, left: PoolType, right: PoolType) -> str | None:
-    found = placement_difference(left, right) or _named(
-        "alignment", left.alignment, right.alignment
-    )
-    if found is None and not layouts.of(left).faults and not layouts.of(right).faults:
-        found = (
-            "different sizes" if certainly_differ(layouts, left.size, right.size) else None
-        )
-    return found
-
-
 def _named(what: str, left: object, right: object) -> str | None:
     return None if left == right else f"{what} {left} and {right}"
 
@@ -182,9 +181,7 @@ def _tensor_difference(layouts: Layouts, left: TensorType, right: TensorType) ->
         return found
     if not same_device(left.device, right.device):
         return f"device {left.device} and {right.device}"
-    if any(
-        certainly_differ(layouts, a, b) for a, b in zip(left.size, right.size, strict=True)
-    ):
+    if any_differ(layouts, left.size, right.size):
         return "different sizes"
     if 0 in left.size or 0 in right.size:
         return None

@@ -54,7 +54,7 @@ def check_multi_kernel(state: State, line: MultiKernelLine) -> None:
         line,
         in_order=in_order,
         sizes=sizes if is_sound else (),
-        workspaces=needs.of_all() if is_sound else (),
+        workspaces=tuple(needs.found.values()) if is_sound else (),
     )
 
 

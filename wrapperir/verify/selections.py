@@ -131,9 +131,8 @@ def _check_hints(state: State, line: MultiKernelLine, hints: tuple[Hint, ...]) -
 def _check_tree(state: State, line: MultiKernelLine, index: Expr, known: Known) -> None:
     """Check a decision tree; the first fault of a kind is reported."""
     names = state.expression_symbols(index)
-    if isinstance(index, Operation):
-        if state.layouts.expressions.of(index).fault is not None:
-            return
+    if isinstance(index, Operation) and state.layouts.expressions.of(index).fault:
+        return
     waiting, seen = [index], set[int]()
     while waiting:
         tree = waiting.pop()

@@ -135,18 +135,22 @@ class LineScope:
     awaited: dict[str, LinePath] = field(factory=dict[str, LinePath])
 
 
-@frozen(eq=False)
+@define(eq=False)
 class NeededWorkspace:
     """The workspace that the choices of a multi-kernel need at a parameter.
 
     ``mode`` is the zero mode that suits all of them; ``None`` if there is none, which was
-    reported.  ``counts`` has the numbers of elements that calls are checked against, each
-    with a choice that needs them.
+    reported.  ``asker`` is the choice that last changed the mode.  ``counts`` has the
+    numbers of elements that calls are checked against, each with a choice that needs them:
+    each different expression once, and of the constants the largest.
     """
 
     parameter: int
     mode: ZeroMode | None
-    counts: tuple[tuple[str, Expr], ...]
+    asker: str
+    counts: dict[Hashable, tuple[str, Expr]] = field(
+        factory=dict[Hashable, tuple[str, Expr]]
+    )
 
 
 @frozen(eq=False)

@@ -27,7 +27,7 @@ from wrapperir.ir import (
     WaitEventLine,
 )
 from wrapperir.verify.accesses import check_read
-from wrapperir.verify.comparison import certainly_differ
+from wrapperir.verify.comparison import any_differ, certainly_differ
 from wrapperir.verify.layouts import SymbolFacts, is_power_of_two
 from wrapperir.verify.names import define, use, use_expression, use_tensor
 from wrapperir.verify.state import Role, State, StorageFacts, ValueFacts
@@ -163,9 +163,7 @@ def check_assert_size_stride(state: State, line: AssertSizeStrideLine) -> None:
     layouts = state.layouts
     if len(type.size) != len(line.size):
         found = f"%{line.buffer} has {len(type.size)} dimensions, not {len(line.size)}"
-    elif any(
-        certainly_differ(layouts, a, b) for a, b in zip(type.size, line.size, strict=True)
-    ):
+    elif any_differ(layouts, type.size, line.size):
         found = f"%{line.buffer} has another size"
     elif not value.facts.empty and any(
         certainly_differ(layouts, size, 0)

@@ -1,8 +1,6 @@
 """Workspaces that the choices of a multi-kernel need, and checks that calls pass them."""
 
-from collections.abc import Hashable, Mapping, Sequence
-
-from attrs import define, field
+from collections.abc import Mapping, Sequence
 
 from wrapperir.analysis.arithmetic import Polynomial, combine
 from wrapperir.diagnostics import Code
@@ -31,21 +29,6 @@ from wrapperir.verify.state import (
 )
 
 
-@define(eq=False)
-class _Together:
-    """The needs of one workspace that were gathered so far.
-
-    ``asker`` is the choice that last changed the mode.  ``counts`` has each different
-    expression once, and of the constant counts the largest.
-    """
-
-    mode: ZeroMode | None
-    asker: str
-    counts: dict[Hashable, tuple[str, Expr]] = field(
-        factory=dict[Hashable, tuple[str, Expr]]
-    )
-
-
 class Needs:
     """Gathers the needs of each workspace from the choices of a multi-kernel."""
 
@@ -59,7 +42,8 @@ class Needs:
         self._state = state
         self._own = own
         self._known = known
-        self._found: dict[int, _Together] = {}
+        self.found: dict[int, NeededWorkspace] = {}
+        """The combined needs of the choices, by parameter."""
 
     def add(self, choice: KernelChoice, signature: KernelSignature) -> None:
         """Check and add the needs of a choice; its kernel has this signature."""
@@ -73,38 +57,21 @@ class Needs:
         needed: set[int] = set()
         for need in choice.workspaces:
             found = access.get(need.parameter)
-            name = self._name(need.parameter)
+            problem = None
             if found is None or not found.writes:
-                self._report(
-                    choice,
-                    f"needs the workspace {name}, and does not write it",
-                    "a workspace is a buffer that the choice is given and writes",
-                )
-                continue
-            if need.parameter in needed:
-                self._report(
-                    choice,
-                    f"needs the workspace {name} twice",
-                    "say once what a choice needs of a workspace",
-                )
-                continue
+                problem = ", and does not write it"
+                hint = "a workspace is a buffer that the choice is given and writes"
+            elif need.parameter in needed:
+                problem, hint = " twice", "say once what a choice needs of a workspace"
+            elif not found.reads and need.mode is not ZeroMode.UNINITIALIZED:
+                problem = f" {need.mode.value}, and does not read it"
+                hint = "declare it read_write, or need it uninitialized"
             needed.add(need.parameter)
-            if not found.reads and need.mode is not ZeroMode.UNINITIALIZED:
-                self._report(
-                    choice,
-                    f"needs the workspace {name} {need.mode.value}, and does not read it",
-                    "declare it read_write, or need it uninitialized",
-                )
-                continue
-            is_sound = self._check_count(choice, need.count)
-            self._gather(choice, need, is_sound)
-
-    def of_all(self) -> tuple[NeededWorkspace, ...]:
-        """Return the combined needs of all choices."""
-        return tuple(
-            NeededWorkspace(parameter, found.mode, tuple(found.counts.values()))
-            for parameter, found in self._found.items()
-        )
+            if problem is None:
+                self._gather(choice, need, self._check_count(choice, need.count))
+            else:
+                name = self._name(need.parameter)
+                self._report(choice, f"needs the workspace {name}{problem}", hint)
 
     def _name(self, parameter: int) -> str:
         facts = self._own[parameter] if 0 <= parameter < len(self._own) else None
@@ -122,7 +89,7 @@ class Needs:
         """Report the fault of a count; say whether calls can be checked against it."""
         names = self._state.expression_symbols(count)
         if isinstance(count, Operation):
-            if self._state.layouts.expressions.of(count).fault is not None:
+            if self._state.layouts.expressions.of(count).fault:
                 return False
         elif not isinstance(count, Symbol) and (type(count) is not int or count < 0):
             self._report(
@@ -143,9 +110,11 @@ class Needs:
         return _is_whole(count)
 
     def _gather(self, choice: KernelChoice, need: WorkspaceNeed, is_sound: bool) -> None:
-        found = self._found.get(need.parameter)
+        found = self.found.get(need.parameter)
         if found is None:
-            found = self._found[need.parameter] = _Together(need.mode, choice.kernel)
+            found = self.found[need.parameter] = NeededWorkspace(
+                need.parameter, need.mode, choice.kernel
+            )
         elif found.mode is not None:
             mode = combined_mode(found.mode, need.mode)
             if mode is None:
@@ -276,7 +245,7 @@ def _check_extent(
             numel = polynomials.product(numel, polynomials.of(size))
     if numel is None:
         return
-    for choice, count in needed.counts:
+    for choice, count in needed.counts.values():
         wanted = _at_call(count, given, {})
         if wanted is None:
             continue
