@@ -5,23 +5,8 @@ from collections.abc import Mapping
 
 from attrs import define, field, frozen
 
+from wrapperir import ir as wir
 from wrapperir.analysis.arithmetic import UNBOUNDED, Interval, Polynomial, Polynomials
-from wrapperir.ir import (
-    EvaluationError,
-    Expr,
-    Number,
-    PoolType,
-    Program,
-    Symbol,
-    SymbolDefinitionLine,
-    TensorType,
-    ceildiv,
-    evaluate_int,
-    mul,
-    product,
-    storage_extent,
-    symbols_in,
-)
 from wrapperir.ir.blocks import walk_lines
 
 UNIT = 64
@@ -43,7 +28,7 @@ class Unit:
     ``slack`` more.  ``weight`` is its value for symbols of a typical size.
     """
 
-    expr: Expr
+    expr: wir.Expr
     basis: Basis | None
     bytes: int
     slack: int
@@ -112,39 +97,41 @@ _TYPICAL = 32
 """The value assumed for symbols where units are compared."""
 
 
-def storage_bytes(type: TensorType | PoolType) -> Expr:
+def storage_bytes(type: wir.TensorType | wir.PoolType) -> wir.Expr:
     """Return the bytes of a storage of this type."""
-    if isinstance(type, PoolType):
+    if isinstance(type, wir.PoolType):
         return type.size
-    extent = storage_extent(type)
+    extent = wir.storage_extent(type)
     if extent == 0:
         return 0
-    return mul(type.offset + extent, type.dtype.itemsize)
+    return wir.mul(type.offset + extent, type.dtype.itemsize)
 
 
-def same_bytes(left: TensorType, right: TensorType) -> bool:
+def same_bytes(left: wir.TensorType, right: wir.TensorType) -> bool:
     """Say whether storages of two types have as many bytes, whatever symbols' values."""
     polynomials = Polynomials(lambda name: UNBOUNDED, lambda name: None)
     sizes = storage_bytes(left), storage_bytes(right)  # kept while they are compared
     return polynomials.of(sizes[0]) == polynomials.of(sizes[1])
 
 
-def rounded_up(bytes: Expr) -> Expr:
+def rounded_up(bytes: wir.Expr) -> wir.Expr:
     """Return ``bytes`` rounded up to a multiple of :data:`UNIT`."""
-    return mul(ceildiv(bytes, UNIT), UNIT)
+    return wir.mul(wir.ceildiv(bytes, UNIT), UNIT)
 
 
-def allocated_bytes(type: TensorType | PoolType, symbols: Mapping[str, Number]) -> int:
+def allocated_bytes(
+    type: wir.TensorType | wir.PoolType, symbols: Mapping[str, wir.Number]
+) -> int:
     """Return the bytes that a storage takes, rounded up to :data:`UNIT`.
 
     Raises:
         EvaluationError: a symbol has no value in ``symbols``, or the size has none.
     """
-    if isinstance(type, TensorType) and any(
-        evaluate_int(n, symbols) == 0 for n in type.size
+    if isinstance(type, wir.TensorType) and any(
+        wir.evaluate_int(n, symbols) == 0 for n in type.size
     ):
         return 0
-    return evaluate_int(rounded_up(storage_bytes(type)), symbols)
+    return wir.evaluate_int(rounded_up(storage_bytes(type)), symbols)
 
 
 @frozen
@@ -159,11 +146,11 @@ class Size:
     exact: bool = True
 
 
-def symbol_ranges(program: Program) -> dict[str, Interval]:
+def symbol_ranges(program: wir.Program) -> dict[str, Interval]:
     """Return the interval of each symbol of a program, nested blocks included."""
     ranges: dict[str, Interval] = {}
     for line in walk_lines((*program.symbols, *program.lines)):
-        if isinstance(line, SymbolDefinitionLine):
+        if isinstance(line, wir.SymbolDefinitionLine):
             low, high = line.lower, line.upper
             ranges[line.symbol] = (
                 -math.inf if low is None else low,
@@ -182,10 +169,10 @@ class Sizes:
 
     ranges: Mapping[str, Interval] = field(factory=dict[str, Interval])
     _polynomials: Polynomials = field(init=False)
-    _known: dict[int, tuple[Size, TensorType | PoolType]] = field(
-        init=False, factory=dict[int, tuple[Size, TensorType | PoolType]]
+    _known: dict[int, tuple[Size, wir.TensorType | wir.PoolType]] = field(
+        init=False, factory=dict[int, tuple[Size, wir.TensorType | wir.PoolType]]
     )
-    _kept: list[Expr] = field(init=False, factory=list[Expr])
+    _kept: list[wir.Expr] = field(init=False, factory=list[wir.Expr])
     _units: dict[tuple[Basis, int, int], Unit] = field(
         init=False, factory=dict[tuple[Basis, int, int], Unit]
     )
@@ -197,39 +184,39 @@ class Sizes:
             lambda name: self.ranges.get(name, UNBOUNDED), lambda name: None
         )
 
-    def of(self, type: TensorType | PoolType) -> Size:
+    def of(self, type: wir.TensorType | wir.PoolType) -> Size:
         """Return the bytes of a storage of this type, rounded up to :data:`UNIT`."""
         known = self._known.get(id(type))
         if known is None:
             known = self._known[id(type)] = (self._size_of(type), type)
         return known[0]
 
-    def _size_of(self, type: TensorType | PoolType) -> Size:
-        if isinstance(type, TensorType) and 0 in type.size:
+    def _size_of(self, type: wir.TensorType | wir.PoolType) -> Size:
+        if isinstance(type, wir.TensorType) and 0 in type.size:
             return Size(0, STATIC)
         bytes = storage_bytes(type)
         if isinstance(bytes, int):
             return Size(-(-bytes // UNIT), STATIC)
         self._kept.append(bytes)  # polynomials are remembered by identity
         polynomial = self._polynomials.of(bytes)
-        exact = isinstance(type, PoolType) or polynomial == self._dense(type)
+        exact = isinstance(type, wir.PoolType) or polynomial == self._dense(type)
         content = math.gcd(*polynomial.values())
         primitive = {monomial: n // content for monomial, n in polynomial.items()}
         whole = self._expression(primitive)
         if whole is None or content % UNIT:
-            total = bytes if whole is None else mul(whole, content)
+            total = bytes if whole is None else wir.mul(whole, content)
             unit = self._unit(content, UNIT - 1, primitive, rounded_up(total))
             return Size(1, unit, exact)
-        unit = self._unit(UNIT, 0, primitive, mul(whole, UNIT))
+        unit = self._unit(UNIT, 0, primitive, wir.mul(whole, UNIT))
         return Size(content // UNIT, unit, exact)
 
-    def _dense(self, type: TensorType) -> Polynomial:
+    def _dense(self, type: wir.TensorType) -> Polynomial:
         """Return the bytes of all elements, next to each other."""
-        elements = mul(product(type.size), type.dtype.itemsize)
+        elements = wir.mul(wir.product(type.size), type.dtype.itemsize)
         self._kept.append(elements)
         return self._polynomials.of(elements)
 
-    def _unit(self, bytes: int, slack: int, polynomial: Polynomial, expr: Expr) -> Unit:
+    def _unit(self, bytes: int, slack: int, polynomial: Polynomial, expr: wir.Expr) -> Unit:
         """Return the unit of ``bytes`` times the polynomial, and up to ``slack`` more."""
         key = tuple(sorted(polynomial.items(), key=repr))
         basis = self._bases.get(key)
@@ -242,21 +229,21 @@ class Sizes:
             self._units[basis, bytes, slack] = unit
         return unit
 
-    def _expression(self, polynomial: Polynomial) -> Expr | None:
+    def _expression(self, polynomial: Polynomial) -> wir.Expr | None:
         """Return the expression of a polynomial over symbols alone."""
-        total: Expr = 0
+        total: wir.Expr = 0
         for monomial, coefficient in polynomial.items():
-            term: Expr = coefficient
+            term: wir.Expr = coefficient
             for unknown in monomial:
                 if not isinstance(unknown, str):
                     return None
-                term = mul(Symbol(unknown), term)
+                term = wir.mul(wir.Symbol(unknown), term)
             total = total + term
         return total
 
 
-def _weight(unit: Expr) -> int:
+def _weight(unit: wir.Expr) -> int:
     try:
-        return evaluate_int(unit, dict.fromkeys(symbols_in(unit), _TYPICAL))
-    except EvaluationError:
+        return wir.evaluate_int(unit, dict.fromkeys(wir.symbols_in(unit), _TYPICAL))
+    except wir.EvaluationError:
         return _TYPICAL

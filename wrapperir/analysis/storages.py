@@ -12,20 +12,8 @@ from typing import TypeAlias
 
 from attrs import define, evolve, field, frozen
 
+from wrapperir import ir as wir
 from wrapperir.analysis.sizes import same_bytes
-from wrapperir.ir import (
-    Argument,
-    Block,
-    BodyLine,
-    Expr,
-    PoolType,
-    Program,
-    Stream,
-    TensorType,
-    TupleType,
-    ValueType,
-    pool_bytes,
-)
 from wrapperir.ir.blocks import rewrite_blocks
 from wrapperir.ir.effects import (
     Actor,
@@ -61,7 +49,7 @@ class Use:
 
     line: int
     writes: bool
-    stream: Stream | None
+    stream: wir.Stream | None
 
 
 @define(eq=False)
@@ -76,12 +64,12 @@ class Storage:
 
     name: str
     kind: StorageKind
-    type: TensorType | PoolType
+    type: wir.TensorType | wir.PoolType
     begin: int
     end: int
     perhaps: bool = False
     pool: "Storage | None" = None
-    offset: Expr = 0
+    offset: wir.Expr = 0
     escapes: bool = False
     names: list[str] = field(factory=list[str])
     uses: list[Use] = field(factory=list[Use])
@@ -98,11 +86,11 @@ class BlockStorages:
     effects: list[Effects] = field(factory=list[Effects])
 
 
-Entry: TypeAlias = Sequence[tuple[str, ValueType, StorageKind]]
+Entry: TypeAlias = Sequence[tuple[str, wir.ValueType, StorageKind]]
 """Names that a block begins with."""
 
 
-def program_entry(program: Program) -> Entry:
+def program_entry(program: wir.Program) -> Entry:
     """Return the names that a program begins with: inputs, then constants."""
     return (
         *((given.name, given.type, StorageKind.INPUT) for given in program.inputs),
@@ -110,7 +98,7 @@ def program_entry(program: Program) -> Entry:
     )
 
 
-def block_entry(block: Block) -> Entry:
+def block_entry(block: wir.Block) -> Entry:
     """Return the names that a nested block begins with: its parameters."""
     return [(p.name, p.type, StorageKind.PARAMETER) for p in block.parameters]
 
@@ -119,22 +107,22 @@ def block_entry(block: Block) -> Entry:
 class Body:
     """The lines of a program or of a nested block, with its results and entry."""
 
-    lines: Sequence[BodyLine]
-    results: Sequence[Argument]
+    lines: Sequence[wir.BodyLine]
+    results: Sequence[wir.Argument]
     entry: Entry
     is_nested: bool
 
 
 def rewrite_bodies(
-    program: Program, rewrite: Callable[[Body], Iterable[BodyLine]]
-) -> Program:
+    program: wir.Program, rewrite: Callable[[Body], Iterable[wir.BodyLine]]
+) -> wir.Program:
     """Return the program with the lines of each body rewritten, inner bodies first."""
 
-    def nested(block: Block) -> Block:
+    def nested(block: wir.Block) -> wir.Block:
         inner = Body(rewritten(block.lines), block.results, block_entry(block), True)
         return evolve(block, lines=tuple(rewrite(inner)))
 
-    def rewritten(lines: Sequence[BodyLine]) -> Sequence[BodyLine]:
+    def rewritten(lines: Sequence[wir.BodyLine]) -> Sequence[wir.BodyLine]:
         return [rewrite_blocks(line, nested) for line in lines]
 
     entry = program_entry(program)
@@ -143,8 +131,8 @@ def rewrite_bodies(
 
 
 def find_storages(
-    lines: Sequence[BodyLine],
-    results: Iterable[Argument],
+    lines: Sequence[wir.BodyLine],
+    results: Iterable[wir.Argument],
     entry: Entry,
     effects: LineEffects,
 ) -> BlockStorages:
@@ -174,14 +162,14 @@ class _Walk:
     def begin(
         self,
         name: str,
-        type: ValueType,
+        type: wir.ValueType,
         kind: StorageKind,
         line: int,
         shared: tuple[Storage, ...] = (),
     ) -> None:
         """Name new storages, one for each tensor of ``type``, and those in ``shared``."""
         is_owned = kind not in _BORROWED
-        if isinstance(type, TensorType) and not shared:  # the usual case
+        if isinstance(type, wir.TensorType) and not shared:  # the usual case
             storage = Storage(name, kind, type, line, self.count, is_owned=is_owned)
             self.found.storages.append(storage)
             self.elements[name] = {(): (storage,)}
@@ -225,7 +213,7 @@ class _Walk:
             self._take_results(index, effects)
         for access in effects.accesses:
             for storage in self.found.of_name.get(access.name, ()):
-                stream = access.by if isinstance(access.by, Stream) else None
+                stream = access.by if isinstance(access.by, wir.Stream) else None
                 if stream is None and access.by is not Actor.HOST:
                     stream = stream_of(storage.type.device)
                 storage.uses.append(Use(index, access.writes, stream))
@@ -315,16 +303,16 @@ _BORROWED = frozenset({StorageKind.CONSTANT, StorageKind.PARAMETER, StorageKind.
 
 
 def _leaves(
-    type: ValueType, indices: tuple[int, ...] = ()
-) -> Iterator[tuple[tuple[int, ...], TensorType | PoolType]]:
-    if isinstance(type, TensorType | PoolType):
+    type: wir.ValueType, indices: tuple[int, ...] = ()
+) -> Iterator[tuple[tuple[int, ...], wir.TensorType | wir.PoolType]]:
+    if isinstance(type, wir.TensorType | wir.PoolType):
         yield indices, type
-    elif isinstance(type, TupleType):
+    elif isinstance(type, wir.TupleType):
         for index, element in enumerate(type.elements):
             yield from _leaves(element, (*indices, index))
 
 
-def _returned(block: Block, effects: LineEffects) -> list[tuple[Storage, ...]]:
+def _returned(block: wir.Block, effects: LineEffects) -> list[tuple[Storage, ...]]:
     """Return the storages of the block's own that each of its results keeps."""
     if not any(buffers_in(result) for result in block.results):
         return [()] * len(block.results)
@@ -358,16 +346,16 @@ def _is_like(storage: Storage, own: Storage) -> bool:
     left, right = storage.type, own.type
     if left == right:
         return True
-    if isinstance(left, PoolType) or isinstance(right, PoolType):
+    if isinstance(left, wir.PoolType) or isinstance(right, wir.PoolType):
         return False
     return not storage.perhaps and same_bytes(left, right)
 
 
-def _own(type: ValueType) -> tuple[Storage, ...]:
+def _own(type: wir.ValueType) -> tuple[Storage, ...]:
     """Return unnamed storages of a type."""
     return tuple(Storage("", StorageKind.RESULT, part, 0, 0) for _, part in _leaves(type))
 
 
-def _bytes_of(type: TensorType | PoolType) -> TensorType:
+def _bytes_of(type: wir.TensorType | wir.PoolType) -> wir.TensorType:
     """Return the type of a block's result: bytes for a pool."""
-    return type if isinstance(type, TensorType) else pool_bytes(type)
+    return type if isinstance(type, wir.TensorType) else wir.pool_bytes(type)

@@ -5,23 +5,12 @@ from typing import TypeAlias
 
 from attrs import evolve, frozen
 
-from wrapperir.ir import (
-    AssertNotNanLine,
-    BodyLine,
-    BufferRef,
-    DefinitionLine,
-    DType,
-    KernelCallLine,
-    MultiKernelLine,
-    Program,
-    TensorParameter,
-    runtime_parameters,
-)
+from wrapperir import ir as wir
 from wrapperir.ir.blocks import rewrite_blocks
 from wrapperir.ir.effects import Effects, LineEffects, Origin
 
 
-def check_nans(program: Program) -> Program:
+def check_nans(program: wir.Program) -> wir.Program:
     """Return the program with checks around each kernel call that its numbers are finite.
 
     Before::
@@ -80,37 +69,37 @@ _EFFECTS = LineEffects(None)
 _Kernels: TypeAlias = Mapping[str, tuple[_Check, ...]]
 
 
-def _checks(line: DefinitionLine) -> tuple[_Check, ...]:
-    choices = line.choices if isinstance(line, MultiKernelLine) else ()
+def _checks(line: wir.DefinitionLine) -> tuple[_Check, ...]:
+    choices = line.choices if isinstance(line, wir.MultiKernelLine) else ()
     workspaces = {need.parameter for choice in choices for need in choice.workspaces}
     return tuple(
         _Check(position, parameter.name, parameter.access.reads, parameter.access.writes)
-        for position, parameter in enumerate(runtime_parameters(line.parameters))
-        if isinstance(parameter, TensorParameter)
+        for position, parameter in enumerate(wir.runtime_parameters(line.parameters))
+        if isinstance(parameter, wir.TensorParameter)
         and _may_hold_nan(parameter.dtype)
         and position not in workspaces
     )
 
 
-def _may_hold_nan(dtype: DType) -> bool:
+def _may_hold_nan(dtype: wir.DType) -> bool:
     """Say whether elements are numbers that a check can tell from NaN."""
-    is_complex = dtype in (DType.C64, DType.C128)
-    return is_complex or (dtype.is_float and dtype is not DType.F4E2M1FN_X2)
+    is_complex = dtype in (wir.DType.C64, wir.DType.C128)
+    return is_complex or (dtype.is_float and dtype is not wir.DType.F4E2M1FN_X2)
 
 
 def _checked(
-    lines: Sequence[BodyLine], kernels: _Kernels, lent: Iterable[str]
-) -> tuple[BodyLine, ...]:
+    lines: Sequence[wir.BodyLine], kernels: _Kernels, lent: Iterable[str]
+) -> tuple[wir.BodyLine, ...]:
     """Return lines with checks; ``lent`` are the workspaces among a block's parameters."""
     workspaces = set(lent)
-    made: list[BodyLine] = []
+    made: list[wir.BodyLine] = []
     just_checked: set[str] = set()
     for index, line in enumerate(lines):
-        if isinstance(line, AssertNotNanLine):
+        if isinstance(line, wir.AssertNotNanLine):
             just_checked.add(line.buffer)
             made.append(line)
             continue
-        if isinstance(line, KernelCallLine):
+        if isinstance(line, wir.KernelCallLine):
             checks = kernels.get(line.kernel, ())
             made += _asserts(line, checks, False, (workspaces, just_checked))
             made.append(line)
@@ -132,12 +121,12 @@ def _checked(
     return tuple(made)
 
 
-def _following(lines: Sequence[BodyLine], index: int) -> set[str]:
+def _following(lines: Sequence[wir.BodyLine], index: int) -> set[str]:
     """Return the names that the asserts from ``index`` on check."""
     found: set[str] = set()
     while index < len(lines):
         line = lines[index]
-        if not isinstance(line, AssertNotNanLine):
+        if not isinstance(line, wir.AssertNotNanLine):
             break
         found.add(line.buffer)
         index += 1
@@ -145,22 +134,22 @@ def _following(lines: Sequence[BodyLine], index: int) -> set[str]:
 
 
 def _asserts(
-    line: KernelCallLine,
+    line: wir.KernelCallLine,
     checks: Sequence[_Check],
     outputs: bool,
     without: Sequence[Set[str]],
-) -> list[AssertNotNanLine]:
+) -> list[wir.AssertNotNanLine]:
     """Return a check for each name that a call writes, or reads, ``without`` some."""
-    made: dict[str, AssertNotNanLine] = {}
+    made: dict[str, wir.AssertNotNanLine] = {}
     what = "output" if outputs else "input"
     for check in checks:
         argument = line.arguments[check.position]
-        if not isinstance(argument, BufferRef):
+        if not isinstance(argument, wir.BufferRef):
             continue
         if any(argument.name in names for names in without):
             continue
         if (check.writes if outputs else check.reads) and argument.name not in made:
-            made[argument.name] = AssertNotNanLine(
+            made[argument.name] = wir.AssertNotNanLine(
                 buffer=argument.name,
                 message=f"{what} {check.name} of @{line.kernel} is not finite",
                 provenance=line.provenance,
@@ -169,15 +158,15 @@ def _asserts(
 
 
 def _with_blocks(
-    line: BodyLine, effects: Effects, kernels: _Kernels, workspaces: set[str]
-) -> BodyLine:
+    line: wir.BodyLine, effects: Effects, kernels: _Kernels, workspaces: set[str]
+) -> wir.BodyLine:
     lent = iter(
         [
             parameter.name
             for parameter, operand in zip(
                 nested.block.parameters, nested.operands, strict=True
             )
-            if isinstance(operand, BufferRef) and operand.name in workspaces
+            if isinstance(operand, wir.BufferRef) and operand.name in workspaces
         ]
         for nested in effects.blocks
     )

@@ -5,21 +5,12 @@ from typing import TypeAlias
 
 from attrs import define, evolve, field
 
+from wrapperir import ir as wir
 from wrapperir.analysis import Storage, StorageKind, find_storages, storage_bytes
-from wrapperir.ir import (
-    BodyLine,
-    BufferRef,
-    DefinitionLine,
-    DescriptorParameter,
-    KernelCallLine,
-    Program,
-    TensorType,
-    runtime_parameters,
-)
 from wrapperir.ir.effects import LineEffects, uses
 
 
-def merge_workspaces(program: Program) -> Program:
+def merge_workspaces(program: wir.Program) -> wir.Program:
     """Return the program with as few ``zero_per_program`` workspaces as its calls need.
 
     Before::
@@ -67,7 +58,7 @@ def merge_workspaces(program: Program) -> Program:
     others = {
         name
         for line, effects_of_line in zip(program.lines, found.effects, strict=True)
-        if not isinstance(line, KernelCallLine)
+        if not isinstance(line, wir.KernelCallLine)
         for name in effects_of_line.uses
     }
     others.update(_described(program.lines, definitions))
@@ -81,15 +72,15 @@ def merge_workspaces(program: Program) -> Program:
 
 
 def _described(
-    lines: Sequence[BodyLine], kernels: Mapping[str, DefinitionLine]
+    lines: Sequence[wir.BodyLine], kernels: Mapping[str, wir.DefinitionLine]
 ) -> Iterator[str]:
     """Yield the names that kernels take behind descriptors."""
     for line in lines:
-        if isinstance(line, KernelCallLine) and line.kernel in kernels:
-            parameters = runtime_parameters(kernels[line.kernel].parameters)
+        if isinstance(line, wir.KernelCallLine) and line.kernel in kernels:
+            parameters = wir.runtime_parameters(kernels[line.kernel].parameters)
             for parameter, argument in zip(parameters, line.arguments, strict=True):
-                if isinstance(parameter, DescriptorParameter):
-                    assert isinstance(argument, BufferRef)
+                if isinstance(parameter, wir.DescriptorParameter):
+                    assert isinstance(argument, wir.BufferRef)
                     yield argument.name
 
 
@@ -113,7 +104,7 @@ def _largest_first(storage: Storage) -> tuple[int, int]:
 def _class_of(storage: Storage) -> _Class | None:
     """Return the properties that another workspace must share to be merged with it."""
     type = storage.type
-    if storage.kind is not StorageKind.PROGRAM or not isinstance(type, TensorType):
+    if storage.kind is not StorageKind.PROGRAM or not isinstance(type, wir.TensorType):
         return None
     streams = {use.stream for use in storage.uses if use.stream is not None}
     if len(streams) != 1 or type.offset != 0:
@@ -137,10 +128,10 @@ def _add(groups: list[_Group], workspace: Storage) -> None:
 
 
 def _merged(
-    lines: Sequence[BodyLine], groups: Sequence[Sequence[Storage]]
-) -> tuple[BodyLine, ...]:
+    lines: Sequence[wir.BodyLine], groups: Sequence[Sequence[Storage]]
+) -> tuple[wir.BodyLine, ...]:
     """Return the lines with each group's workspaces merged into its first."""
-    allocations: dict[int, BodyLine | None] = {}
+    allocations: dict[int, wir.BodyLine | None] = {}
     became: dict[str, str] = {}
     for group in groups:
         kept = group[0]
@@ -154,15 +145,15 @@ def _merged(
     return tuple(line for line in changed if line is not None)
 
 
-def _renamed(line: BodyLine, became: Mapping[str, str]) -> BodyLine:
+def _renamed(line: wir.BodyLine, became: Mapping[str, str]) -> wir.BodyLine:
     """Return a kernel call with the names of merged workspaces."""
-    if not isinstance(line, KernelCallLine) or became.keys().isdisjoint(uses(line)):
+    if not isinstance(line, wir.KernelCallLine) or became.keys().isdisjoint(uses(line)):
         return line
     return evolve(
         line,
         arguments=tuple(
-            BufferRef(became.get(argument.name, argument.name))
-            if isinstance(argument, BufferRef)
+            wir.BufferRef(became.get(argument.name, argument.name))
+            if isinstance(argument, wir.BufferRef)
             else argument
             for argument in line.arguments
         ),

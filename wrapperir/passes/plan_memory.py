@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from attrs import define, field, frozen
 
+from wrapperir import ir as wir
 from wrapperir.analysis import (
     STATIC,
     UNIT,
@@ -14,21 +15,6 @@ from wrapperir.analysis import (
     StorageKind,
     order_streams,
     rewrite_bodies,
-)
-from wrapperir.ir import (
-    AllocateLine,
-    AllocatePoolLine,
-    BodyLine,
-    Expr,
-    ExternKernelLine,
-    FreeLine,
-    Names,
-    PlaceLine,
-    PoolType,
-    Program,
-    Stream,
-    TensorType,
-    mul,
 )
 from wrapperir.ir.blocks import blocks_of
 from wrapperir.ir.effects import Effects, value_names
@@ -56,7 +42,7 @@ class PoolPlan:
     buffers: int
     height: int
     lower_bound: int
-    unit: Expr
+    unit: wir.Expr
     solver: str
 
     @property
@@ -69,11 +55,11 @@ class PoolPlan:
 class MemoryPlan:
     """A program whose buffers are placed, and the pools that hold them."""
 
-    program: Program
+    program: wir.Program
     pools: tuple[PoolPlan, ...]
 
 
-def plan_memory(program: Program) -> Program:
+def plan_memory(program: wir.Program) -> wir.Program:
     """Return the program with its intermediate buffers placed in pools.
 
     Before::
@@ -122,7 +108,9 @@ def plan_memory(program: Program) -> Program:
     return plan_pools(program).program
 
 
-def plan_pools(program: Program, planned: Planned = Planned.INTERMEDIATES) -> MemoryPlan:
+def plan_pools(
+    program: wir.Program, planned: Planned = Planned.INTERMEDIATES
+) -> MemoryPlan:
     """Return the program with the planned buffers placed, and its pools.
 
     Each device, memory space and pinning has pools of its own; so have sizes that are
@@ -134,7 +122,7 @@ def plan_pools(program: Program, planned: Planned = Planned.INTERMEDIATES) -> Me
     planner = _Planner(
         planned,
         Footprints.of_program(program),
-        Names(value_names(program)),
+        wir.Names(value_names(program)),
     )
     placed = rewrite_bodies(program, planner.plan)
     return MemoryPlan(placed, tuple(planner.pools))
@@ -144,10 +132,10 @@ def plan_pools(program: Program, planned: Planned = Planned.INTERMEDIATES) -> Me
 class _Planner:
     planned: Planned
     footprints: Footprints
-    names: Names
+    names: wir.Names
     pools: list[PoolPlan] = field(factory=list[PoolPlan])
 
-    def plan(self, body: Body) -> list[BodyLine]:
+    def plan(self, body: Body) -> list[wir.BodyLine]:
         """Return the lines of a body with its buffers placed."""
         lines = body.lines
         found, footprint = self.footprints.of(lines, body.results, body.entry)
@@ -169,7 +157,9 @@ class _Planner:
 
     def _may_place(self, storage: Storage) -> bool:
         type = storage.type
-        if storage.kind is not StorageKind.ALLOCATED or not isinstance(type, TensorType):
+        if storage.kind is not StorageKind.ALLOCATED or not isinstance(
+            type, wir.TensorType
+        ):
             return False
         if type.layout is not None or storage.end <= storage.begin:
             return False
@@ -190,24 +180,26 @@ class _Planner:
             Candidate(storage.begin, storage.end, settled, size, alignment),
         )
 
-    def _placed(self, lines: Sequence[BodyLine], pools: Sequence[Pool]) -> list[BodyLine]:
+    def _placed(
+        self, lines: Sequence[wir.BodyLine], pools: Sequence[Pool]
+    ) -> list[wir.BodyLine]:
         """Return the lines with pools allocated, filled and freed."""
-        placed: dict[int, tuple[str, Expr]] = {}
-        begins: dict[int, list[AllocatePoolLine]] = {}
-        ends: dict[int, list[FreeLine]] = {}
+        placed: dict[int, tuple[str, wir.Expr]] = {}
+        begins: dict[int, list[wir.AllocatePoolLine]] = {}
+        ends: dict[int, list[wir.FreeLine]] = {}
         for pool in sorted(pools, key=lambda pool: pool.begin):
             name = self.names.new(None, "pool")
             unit = pool.kind.dimension[1].expr
             self._report(name, pool, unit)
             for buffer, offset in zip(pool.buffers, pool.offsets, strict=True):
-                placed[buffer.begin] = (name, mul(offset, unit))
+                placed[buffer.begin] = (name, wir.mul(offset, unit))
             type = _pool_type(pool, unit)
             begins.setdefault(pool.begin, []).append(
-                AllocatePoolLine(result=name, type=type)
+                wir.AllocatePoolLine(result=name, type=type)
             )
             last = pool.end if pool.end < len(lines) else max(b.begin for b in pool.buffers)
-            ends.setdefault(last, []).append(FreeLine(buffer=name))
-        result: list[BodyLine] = []
+            ends.setdefault(last, []).append(wir.FreeLine(buffer=name))
+        result: list[wir.BodyLine] = []
         for index, line in enumerate(lines):
             result.extend(begins.get(index, ()))
             place = placed.get(index)
@@ -215,7 +207,7 @@ class _Planner:
             result.extend(ends.get(index, ()))
         return result
 
-    def _report(self, name: str, pool: Pool, unit: Expr) -> None:
+    def _report(self, name: str, pool: Pool, unit: wir.Expr) -> None:
         scale = unit if isinstance(unit, int) else 1
         self.pools.append(
             PoolPlan(
@@ -229,8 +221,8 @@ class _Planner:
         )
 
 
-def _looks_at_storage(line: BodyLine) -> bool:
-    if isinstance(line, ExternKernelLine):
+def _looks_at_storage(line: wir.BodyLine) -> bool:
+    if isinstance(line, wir.ExternKernelLine):
         return looks_at_storage(line.operator)
     return any(_looks_at_storage(each) for block in blocks_of(line) for each in block.lines)
 
@@ -241,7 +233,7 @@ def _settled(storages: Sequence[Storage], effects: Sequence[Effects]) -> list[in
     ends = [max(storage.end, storage.begin + 1) for storage in storages]
     if order.is_trivial:
         return ends
-    touching: dict[Stream, list[int]] = {}
+    touching: dict[wir.Stream, list[int]] = {}
     uses = [(use, index) for index, s in enumerate(storages) for use in s.uses]
     launched = [(u.line, u.stream, index) for u, index in uses if u.stream is not None]
     for line, stream, _ in sorted(launched, key=lambda launch: launch[0]):
@@ -251,10 +243,10 @@ def _settled(storages: Sequence[Storage], effects: Sequence[Effects]) -> list[in
     return ends
 
 
-def _pool_type(pool: Pool, unit: Expr) -> PoolType:
+def _pool_type(pool: Pool, unit: wir.Expr) -> wir.PoolType:
     alignment = max(buffer.alignment for buffer in pool.buffers) * UNIT
-    return PoolType(
-        size=mul(pool.height, unit),
+    return wir.PoolType(
+        size=wir.mul(pool.height, unit),
         device=pool.kind.device,
         space=pool.kind.space,
         pinned=pool.kind.pinned,
@@ -262,9 +254,9 @@ def _pool_type(pool: Pool, unit: Expr) -> PoolType:
     )
 
 
-def _placement(line: BodyLine, pool: str, offset: Expr) -> PlaceLine:
-    assert isinstance(line, AllocateLine)
-    return PlaceLine(
+def _placement(line: wir.BodyLine, pool: str, offset: wir.Expr) -> wir.PlaceLine:
+    assert isinstance(line, wir.AllocateLine)
+    return wir.PlaceLine(
         result=line.result,
         type=line.type,
         pool=pool,

@@ -4,29 +4,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 
 from attrs import evolve
 
-from wrapperir.ir import (
-    BenchmarkChoice,
-    Block,
-    BodyLine,
-    ComputedChoice,
-    DefinitionLine,
-    Expr,
-    ExprOp,
-    FirstChoice,
-    ForcedChoice,
-    KernelCallLine,
-    KernelChoice,
-    KernelDefinitionLine,
-    MultiKernelLine,
-    Names,
-    NearestChoice,
-    Operation,
-    Program,
-    RecordedChoice,
-    Selection,
-    runtime_parameters,
-    settled_choice,
-)
+from wrapperir import ir as wir
 from wrapperir.ir.blocks import called_names, rewrite_blocks
 from wrapperir.ir.multi_kernel_builder import identity
 
@@ -34,7 +12,7 @@ _LONGEST = 200
 """What a name keeps of its kernel's, so that it stays an identifier."""
 
 
-def split_configs(program: Program) -> Program:
+def split_configs(program: wir.Program) -> wir.Program:
     """Return the program with a kernel for each config, and multi-kernels that pick one.
 
     Before::
@@ -95,7 +73,7 @@ def split_configs(program: Program) -> Program:
     return split_configs_but(program, ())
 
 
-def split_configs_but(program: Program, whole: Collection[str]) -> Program:
+def split_configs_but(program: wir.Program, whole: Collection[str]) -> wir.Program:
     """Return the program as :func:`split_configs` does, but some kernels as they are.
 
     The names of the others do not depend on which kernels are ``whole``.
@@ -108,12 +86,12 @@ def split_configs_but(program: Program, whole: Collection[str]) -> Program:
     }
     if not split:
         return program
-    definitions: list[DefinitionLine] = []
+    definitions: list[wir.DefinitionLine] = []
     alike: dict[Hashable, str] = {}
     became: dict[str, str] = {}
     for line in program.definitions:
-        made: MultiKernelLine | None
-        if isinstance(line, MultiKernelLine):
+        made: wir.MultiKernelLine | None
+        if isinstance(line, wir.MultiKernelLine):
             made = _with_configs(line, split)
         else:
             kernels = split.get(line.name, ())
@@ -134,33 +112,35 @@ def split_configs_but(program: Program, whole: Collection[str]) -> Program:
     )
 
 
-_Split = Mapping[str, tuple[KernelDefinitionLine, ...]]
+_Split = Mapping[str, tuple[wir.KernelDefinitionLine, ...]]
 """The kernels of one config that each kernel with several becomes."""
 
 
-def _split(definitions: Sequence[DefinitionLine], called: frozenset[str]) -> _Split:
+def _split(definitions: Sequence[wir.DefinitionLine], called: frozenset[str]) -> _Split:
     """Make the kernels of each config of the kernels that calls may run."""
     runnable = set(called)
     for line in definitions:
-        if isinstance(line, MultiKernelLine) and line.name in called:
-            settled = settled_choice(line.selection)
+        if isinstance(line, wir.MultiKernelLine) and line.name in called:
+            settled = wir.settled_choice(line.selection)
             runnable.update(
                 choice.kernel
                 for index, choice in enumerate(line.choices)
                 if settled is None or index == settled
             )
-    names = Names(line.name for line in definitions)
+    names = wir.Names(line.name for line in definitions)
     return {
         line.name: _kernels(line, names)
         for line in definitions
-        if isinstance(line, KernelDefinitionLine)
+        if isinstance(line, wir.KernelDefinitionLine)
         and line.name in runnable
         and len(line.configs) > 1
     }
 
 
-def _kernels(line: KernelDefinitionLine, names: Names) -> tuple[KernelDefinitionLine, ...]:
-    made: list[KernelDefinitionLine] = []
+def _kernels(
+    line: wir.KernelDefinitionLine, names: wir.Names
+) -> tuple[wir.KernelDefinitionLine, ...]:
+    made: list[wir.KernelDefinitionLine] = []
     for index, config in enumerate(line.configs):
         wanted = f"{line.name[:_LONGEST]}_config{index}"
         name = names.new(wanted if names.is_free(wanted) else None, f"{wanted}_")
@@ -169,80 +149,84 @@ def _kernels(line: KernelDefinitionLine, names: Names) -> tuple[KernelDefinition
 
 
 def _picking(
-    line: KernelDefinitionLine, kernels: Sequence[KernelDefinitionLine]
-) -> MultiKernelLine:
-    parameters = runtime_parameters(line.parameters)
+    line: wir.KernelDefinitionLine, kernels: Sequence[wir.KernelDefinitionLine]
+) -> wir.MultiKernelLine:
+    parameters = wir.runtime_parameters(line.parameters)
     positions = tuple(range(len(parameters)))
-    return MultiKernelLine(
+    return wir.MultiKernelLine(
         name=line.name,
         parameters=parameters,
-        choices=tuple(KernelChoice(kernel.name, positions) for kernel in kernels),
-        selection=BenchmarkChoice(),
+        choices=tuple(wir.KernelChoice(kernel.name, positions) for kernel in kernels),
+        selection=wir.BenchmarkChoice(),
         provenance=line.provenance,
     )
 
 
-def _with_configs(line: MultiKernelLine, split: _Split) -> MultiKernelLine:
+def _with_configs(line: wir.MultiKernelLine, split: _Split) -> wir.MultiKernelLine:
     """Return a multi-kernel with the configs of its kernels as its choices."""
     if not any(choice.kernel in split for choice in line.choices):
         return line
     firsts: list[int] = []
-    choices: list[KernelChoice] = []
+    choices: list[wir.KernelChoice] = []
     for choice in line.choices:
         firsts.append(len(choices))
         choices += _choices(choice, split)
-    settled = settled_choice(line.selection)
+    settled = wir.settled_choice(line.selection)
     if settled is not None and line.choices[settled].kernel in split:
         only = _choices(line.choices[settled], split)
-        return evolve(line, choices=tuple(only), selection=BenchmarkChoice())
+        return evolve(line, choices=tuple(only), selection=wir.BenchmarkChoice())
     selection = _moved(line.selection, firsts)
     return evolve(line, choices=tuple(choices), selection=selection)
 
 
-def _choices(choice: KernelChoice, split: _Split) -> list[KernelChoice]:
+def _choices(choice: wir.KernelChoice, split: _Split) -> list[wir.KernelChoice]:
     if choice.kernel not in split:
         return [choice]
     return [evolve(choice, kernel=kernel.name) for kernel in split[choice.kernel]]
 
 
-def _moved(selection: Selection, firsts: Sequence[int]) -> Selection:
+def _moved(selection: wir.Selection, firsts: Sequence[int]) -> wir.Selection:
     """Return a selection whose choices have moved; ``firsts`` say where to."""
     match selection:
-        case ForcedChoice(index):
-            return ForcedChoice(firsts[index])
-        case RecordedChoice(index):  # its times are not those of the new choices
+        case wir.ForcedChoice(index):
+            return wir.ForcedChoice(firsts[index])
+        case wir.RecordedChoice(index):  # its times are not those of the new choices
             return evolve(selection, index=firsts[index], microseconds=())
-        case NearestChoice(hints):
+        case wir.NearestChoice(hints):
             moved = (evolve(hint, choice=firsts[hint.choice]) for hint in hints)
-            return NearestChoice(tuple(moved))
-        case ComputedChoice(index):
+            return wir.NearestChoice(tuple(moved))
+        case wir.ComputedChoice(index):
             return evolve(selection, index=_moved_tree(index, firsts, {}))
-        case FirstChoice() | BenchmarkChoice():
+        case wir.FirstChoice() | wir.BenchmarkChoice():
             return selection
 
 
-def _moved_tree(tree: Expr, firsts: Sequence[int], known: dict[int, Expr]) -> Expr:
+def _moved_tree(
+    tree: wir.Expr, firsts: Sequence[int], known: dict[int, wir.Expr]
+) -> wir.Expr:
     """Return a tree with the choices moved; ``known`` has what its parts became."""
     if isinstance(tree, int):
         return firsts[tree]
-    if not isinstance(tree, Operation) or tree.op is not ExprOp.WHERE:
+    if not isinstance(tree, wir.Operation) or tree.op is not wir.ExprOp.WHERE:
         return tree
     if id(tree) not in known:
         condition, *branches = tree.args
         moved = (_moved_tree(branch, firsts, known) for branch in branches)
-        known[id(tree)] = Operation(ExprOp.WHERE, (condition, *moved))
+        known[id(tree)] = wir.Operation(wir.ExprOp.WHERE, (condition, *moved))
     return known[id(tree)]
 
 
-def _renamed(lines: Sequence[BodyLine], became: Mapping[str, str]) -> tuple[BodyLine, ...]:
+def _renamed(
+    lines: Sequence[wir.BodyLine], became: Mapping[str, str]
+) -> tuple[wir.BodyLine, ...]:
     """Return lines that call what a kernel became."""
 
-    def rename(block: Block) -> Block:
+    def rename(block: wir.Block) -> wir.Block:
         return evolve(block, lines=_renamed(block.lines, became))
 
     return tuple(
         evolve(line, kernel=became.get(line.kernel, line.kernel))
-        if isinstance(line, KernelCallLine)
+        if isinstance(line, wir.KernelCallLine)
         else rewrite_blocks(line, rename)
         for line in lines
     )

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from attrs import define, evolve, field
 
+from wrapperir import ir as wir
 from wrapperir.analysis import (
     BlockStorages,
     Body,
@@ -15,29 +16,15 @@ from wrapperir.analysis import (
     rewrite_bodies,
     storage_bytes,
 )
-from wrapperir.ir import (
-    AllocateLine,
-    Argument,
-    BodyLine,
-    BufferRef,
-    DType,
-    ExternKernelLine,
-    FreeLine,
-    Program,
-    ReuseLine,
-    Stream,
-    TensorType,
-    ValueType,
-)
 from wrapperir.ir.effects import Effects, LineEffects
 from wrapperir.operators import is_pointwise
 from wrapperir.passes.reuse_choice import reuse_line
 
-_ROUNDED_OTHERWISE = frozenset({DType.C32, DType.C64, DType.C128})
+_ROUNDED_OTHERWISE = frozenset({wir.DType.C32, wir.DType.C64, wir.DType.C128})
 """Complex numbers: compilers round their products differently for shared memory."""
 
 
-def update_in_place(program: Program) -> Program:
+def update_in_place(program: wir.Program) -> wir.Program:
     """Return the program with pointwise results in the memory of an argument.
 
     Before::
@@ -70,23 +57,23 @@ def update_in_place(program: Program) -> Program:
     return rewrite_bodies(program, lambda body: _updated(body, effects))
 
 
-def _updated(body: Body, effects: LineEffects) -> list[BodyLine]:
+def _updated(body: Body, effects: LineEffects) -> list[wir.BodyLine]:
     """Return the lines of a body with its operators in place where they may be."""
     lines = body.lines
     found = find_storages(lines, body.results, body.entry, effects)
     names = _Names.of(lines, found.effects)
     order = order_streams(found.effects)
-    reuses: dict[int, ReuseLine] = {}
+    reuses: dict[int, wir.ReuseLine] = {}
     gone: set[int] = set()
     for index, line in enumerate(lines):
-        if isinstance(line, ExternKernelLine) and len(line.writes) == 1:
+        if isinstance(line, wir.ExternKernelLine) and len(line.writes) == 1:
             call = _Call(index, line, line.writes[0], found, names, order)
             source = call.source()
             if source is not None:
                 begun, freed = names.allocated[call.target], names.freed[source]
                 reuses[index] = reuse_line(lines[begun], source)
                 gone |= {begun, freed}
-    changed: list[BodyLine] = []
+    changed: list[wir.BodyLine] = []
     for index, line in enumerate(lines):
         if index in reuses:
             changed += [reuses[index], _in_place(line, reuses[index])]
@@ -95,13 +82,13 @@ def _updated(body: Body, effects: LineEffects) -> list[BodyLine]:
     return changed
 
 
-def _in_place(line: BodyLine, reuse: ReuseLine) -> BodyLine:
+def _in_place(line: wir.BodyLine, reuse: wir.ReuseLine) -> wir.BodyLine:
     """Return a call that reads the result's name where it read the source's."""
-    assert isinstance(line, ExternKernelLine)
+    assert isinstance(line, wir.ExternKernelLine)
 
-    def renamed(argument: Argument) -> Argument:
-        is_source = argument == BufferRef(reuse.source)
-        return BufferRef(reuse.result) if is_source else argument
+    def renamed(argument: wir.Argument) -> wir.Argument:
+        is_source = argument == wir.BufferRef(reuse.source)
+        return wir.BufferRef(reuse.result) if is_source else argument
 
     return evolve(
         line,
@@ -114,26 +101,26 @@ def _in_place(line: BodyLine, reuse: ReuseLine) -> BodyLine:
 class _Names:
     """Each name's type, and the lines that allocate it, free it and use it otherwise."""
 
-    types: dict[str, ValueType] = field(factory=dict[str, ValueType])
+    types: dict[str, wir.ValueType] = field(factory=dict[str, wir.ValueType])
     allocated: dict[str, int] = field(factory=dict[str, int])
     freed: dict[str, int] = field(factory=dict[str, int])
     first: dict[str, int] = field(factory=dict[str, int])
     last: dict[str, int] = field(factory=dict[str, int])
 
     @classmethod
-    def of(cls, lines: Sequence[BodyLine], effects: Sequence[Effects]) -> "_Names":
+    def of(cls, lines: Sequence[wir.BodyLine], effects: Sequence[Effects]) -> "_Names":
         """Return the facts about the names that lines define or use."""
         names = cls()
         for index, (line, found) in enumerate(zip(lines, effects, strict=True)):
             for made in found.definitions:
                 names.types[made.name] = made.type
-            if isinstance(line, FreeLine):
+            if isinstance(line, wir.FreeLine):
                 names.freed[line.buffer] = index
                 continue
             for name in found.uses:
                 names.first.setdefault(name, index)
                 names.last[name] = index
-            if isinstance(line, AllocateLine) and line.workspace is None:
+            if isinstance(line, wir.AllocateLine) and line.workspace is None:
                 names.allocated[line.result] = index
         return names
 
@@ -143,7 +130,7 @@ class _Call:
     """A call that writes one buffer."""
 
     index: int
-    line: ExternKernelLine
+    line: wir.ExternKernelLine
     target: str
     found: BlockStorages
     names: _Names
@@ -158,7 +145,7 @@ class _Call:
         """Return the argument whose memory the result may take, if there is one."""
         begun = self.names.allocated.get(self.target)
         values = (*self.line.arguments, *(value for _, value in self.line.keywords))
-        given = [value.name for value in values if isinstance(value, BufferRef)]
+        given = [value.name for value in values if isinstance(value, wir.BufferRef)]
         if (
             begun is None
             or len(given) != len(self.uses)
@@ -175,7 +162,7 @@ class _Call:
         held = self.found.of_name[name]
         if name == self.target or name not in self.names.freed or len(held) != 1:
             return False
-        if not isinstance(source, TensorType) or not isinstance(target, TensorType):
+        if not isinstance(source, wir.TensorType) or not isinstance(target, wir.TensorType):
             return False
         (storage,) = held
         return (
@@ -195,7 +182,7 @@ class _Call:
         """Say whether all earlier uses of a storage are ordered before the call."""
         if self.order.is_trivial:
             return True
-        call = {Stream(self.line.device, self.line.stream): [self.index]}
+        call = {wir.Stream(self.line.device, self.line.stream): [self.index]}
         return all(
             self.order.settled(use.line, use.stream, call) <= self.index
             for use in storage.uses

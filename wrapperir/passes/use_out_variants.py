@@ -4,32 +4,14 @@ from collections.abc import Iterable, Sequence
 
 from attrs import define, evolve, field
 
-from wrapperir.ir import (
-    DEFAULT_SPACE,
-    AllocateLine,
-    Argument,
-    Block,
-    BodyLine,
-    BufferRef,
-    Expr,
-    ExternKernelLine,
-    FreeLine,
-    MultiOutputLine,
-    Names,
-    Program,
-    SymbolDefinitionLine,
-    TensorType,
-    TupleType,
-    ValueType,
-    mul,
-)
+from wrapperir import ir as wir
 from wrapperir.ir.blocks import rewrite_blocks
 from wrapperir.ir.effects import Effects, LineEffects, value_names
 from wrapperir.ir.mentions import buffers_in, type_symbols
 from wrapperir.operators import OutOverload, find_out_overload
 
 
-def use_out_variants(program: Program) -> Program:
+def use_out_variants(program: wir.Program) -> wir.Program:
     """Return the program with results of operators in buffers of its own.
 
     Before::
@@ -60,7 +42,7 @@ writes(%buf2, %buf3)
     dense, and where a size of it is known only when it has run.
     """
     rewriter = _Rewriter(
-        Names(value_names(program)), {line.symbol for line in program.symbols}
+        wir.Names(value_names(program)), {line.symbol for line in program.symbols}
     )
     return evolve(program, lines=rewriter.lines(program.lines, program.outputs))
 
@@ -69,47 +51,47 @@ writes(%buf2, %buf3)
 class _Tuple:
     """The lines that name a tuple's elements, and whether other lines use it."""
 
-    elements: list[MultiOutputLine] = field(factory=list[MultiOutputLine])
+    elements: list[wir.MultiOutputLine] = field(factory=list[wir.MultiOutputLine])
     used_whole: bool = False
 
 
 @define
 class _Rewriter:
-    names: Names
+    names: wir.Names
     known: set[str]
 
     def lines(
-        self, lines: Sequence[BodyLine], results: Iterable[Argument]
-    ) -> tuple[BodyLine, ...]:
+        self, lines: Sequence[wir.BodyLine], results: Iterable[wir.Argument]
+    ) -> tuple[wir.BodyLine, ...]:
         """Return the lines of a block, rewritten."""
         found = [_EFFECTS.visit(line) for line in lines]
         tuples = _tuples(lines, found, results)
         gone: set[str] = set()
-        rewritten: list[BodyLine] = []
+        rewritten: list[wir.BodyLine] = []
         for line, effects in zip(lines, found, strict=True):
-            if isinstance(line, SymbolDefinitionLine):
+            if isinstance(line, wir.SymbolDefinitionLine):
                 self.known.add(line.symbol)
-            if isinstance(line, ExternKernelLine):
+            if isinstance(line, wir.ExternKernelLine):
                 new = self._call(line, tuples)
                 rewritten.extend(new)
-                if isinstance(line.type, TupleType) and new[0] is not line:
+                if isinstance(line.type, wir.TupleType) and new[0] is not line:
                     gone.add(str(line.result))
             elif gone.isdisjoint(effects.uses):  # else it names or frees part of a tuple
                 rewritten.append(rewrite_blocks(line, self._block))
         return tuple(rewritten)
 
-    def _block(self, block: Block) -> Block:
+    def _block(self, block: wir.Block) -> wir.Block:
         return evolve(block, lines=self.lines(block.lines, block.results))
 
     def _call(
-        self, line: ExternKernelLine, tuples: dict[str, _Tuple]
-    ) -> Sequence[BodyLine]:
+        self, line: wir.ExternKernelLine, tuples: dict[str, _Tuple]
+    ) -> Sequence[wir.BodyLine]:
         """Return the lines that do what ``line`` does: itself where it stays."""
         if line.result is None or line.writes or line.aliases:
             return (line,)
         named: dict[int, str] | None = {0: line.result}
-        types: tuple[ValueType | None, ...] = (line.type,)
-        if isinstance(line.type, TupleType):
+        types: tuple[wir.ValueType | None, ...] = (line.type,)
+        if isinstance(line.type, wir.TupleType):
             named = _named_elements(tuples[line.result], line.type)
             types = line.type.elements
         if named is None or not all(self._suits(type, line) for type in types):
@@ -122,21 +104,21 @@ class _Rewriter:
         outs = [named[number] for number in range(len(types))]
         return (
             *(
-                AllocateLine(result=name, type=type, provenance=line.provenance)
+                wir.AllocateLine(result=name, type=type, provenance=line.provenance)
                 for name, type in zip(outs, types, strict=True)
-                if isinstance(type, TensorType)
+                if isinstance(type, wir.TensorType)
             ),
             _out_call(line, overload, outs),
-            *(FreeLine(buffer=named[number]) for number in unread),
+            *(wir.FreeLine(buffer=named[number]) for number in unread),
         )
 
-    def _suits(self, type: object, line: ExternKernelLine) -> bool:
+    def _suits(self, type: object, line: wir.ExternKernelLine) -> bool:
         """Say whether a buffer of this type can be allocated before ``line``."""
         return (
-            isinstance(type, TensorType)
+            isinstance(type, wir.TensorType)
             and type.offset == 0
             and type.device == line.device
-            and type.space == DEFAULT_SPACE
+            and type.space == wir.DEFAULT_SPACE
             and not type.pinned
             and type.layout is None
             and _is_dense(type)
@@ -144,7 +126,7 @@ class _Rewriter:
         )
 
 
-def _is_dense(type: TensorType) -> bool:
+def _is_dense(type: wir.TensorType) -> bool:
     """Say whether elements are certain to fill their memory, each byte once.
 
     Dimensions of size 1 may have any stride.  A tensor without elements is not dense.
@@ -153,13 +135,13 @@ def _is_dense(type: TensorType) -> bool:
         return False
     pairs = zip(type.size, type.stride, strict=True)
     left = [(size, stride) for size, stride in pairs if size != 1]
-    step: Expr = 1
+    step: wir.Expr = 1
     while left:
         found = next((pair for pair in left if pair[1] == step), None)
         if found is None:
             return False
         left.remove(found)
-        step = mul(found[0], step)
+        step = wir.mul(found[0], step)
     return True
 
 
@@ -167,18 +149,18 @@ _EFFECTS = LineEffects(None)
 
 
 def _tuples(
-    lines: Sequence[BodyLine], found: Sequence[Effects], results: Iterable[Argument]
+    lines: Sequence[wir.BodyLine], found: Sequence[Effects], results: Iterable[wir.Argument]
 ) -> dict[str, _Tuple]:
     tuples = {
         line.result: _Tuple()
         for line in lines
-        if isinstance(line, ExternKernelLine) and isinstance(line.type, TupleType)
+        if isinstance(line, wir.ExternKernelLine) and isinstance(line.type, wir.TupleType)
         if line.result is not None
     }
     for line, effects in zip(lines if tuples else (), found, strict=False):
-        if isinstance(line, MultiOutputLine) and line.source in tuples:
+        if isinstance(line, wir.MultiOutputLine) and line.source in tuples:
             tuples[line.source].elements.append(line)
-        elif not isinstance(line, FreeLine):
+        elif not isinstance(line, wir.FreeLine):
             for name in effects.uses:
                 if name in tuples:
                     tuples[name].used_whole = True
@@ -189,7 +171,7 @@ def _tuples(
     return tuples
 
 
-def _named_elements(found: _Tuple, type: TupleType) -> dict[int, str] | None:
+def _named_elements(found: _Tuple, type: wir.TupleType) -> dict[int, str] | None:
     """Return the names of a tuple's elements, if each has one at most, of its type."""
     named: dict[int, str] = {}
     for line in found.elements:
@@ -201,14 +183,14 @@ def _named_elements(found: _Tuple, type: TupleType) -> dict[int, str] | None:
 
 
 def _out_call(
-    line: ExternKernelLine, overload: OutOverload, outs: Sequence[str]
-) -> ExternKernelLine:
+    line: wir.ExternKernelLine, overload: OutOverload, outs: Sequence[str]
+) -> wir.ExternKernelLine:
     given = zip(overload.keywords, outs, strict=True)
     return evolve(
         line,
         result=None,
         type=None,
         operator=overload.operator,
-        keywords=(*line.keywords, *((word, BufferRef(name)) for word, name in given)),
+        keywords=(*line.keywords, *((word, wir.BufferRef(name)) for word, name in given)),
         writes=tuple(outs),
     )

@@ -4,27 +4,8 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, LinePath
-from wrapperir.ir import (
-    Argument,
-    Block,
-    BlockParameter,
-    BufferRef,
-    ConditionalLine,
-    DType,
-    EventType,
-    KernelArgument,
-    OpaqueType,
-    Operation,
-    PoolType,
-    Result,
-    ScalarType,
-    SubgraphCallLine,
-    Symbol,
-    TensorType,
-    ValueType,
-    WhileLoopLine,
-)
 from wrapperir.verify.accesses import check_read
 from wrapperir.verify.comparison import difference, kind_of
 from wrapperir.verify.lifetimes import check_leaks
@@ -47,13 +28,13 @@ from wrapperir.verify.state import (
 from wrapperir.verify.symbols import check_one_element
 
 
-def use_result(state: State, argument: Argument) -> ValueFacts | None:
+def use_result(state: State, argument: wir.Argument) -> ValueFacts | None:
     """Check a result of a block; return its value if it is a live name."""
-    if isinstance(argument, BufferRef):
+    if isinstance(argument, wir.BufferRef):
         value = use(state, argument.name)
         if value is None:
             return None
-        if isinstance(value.type, PoolType | EventType):
+        if isinstance(value.type, wir.PoolType | wir.EventType):
             report_resource(state, value, "a result")
             return None
         placement = value.storage.placement
@@ -75,11 +56,11 @@ def use_result(state: State, argument: Argument) -> ValueFacts | None:
     return None
 
 
-def check_plain_result(state: State, argument: Argument) -> None:
+def check_plain_result(state: State, argument: wir.Argument) -> None:
     """Check an output that is not a name: a scalar expression or none."""
     if argument is None or isinstance(argument, bool):
         return
-    if isinstance(argument, int | float | Symbol | Operation):
+    if isinstance(argument, int | float | wir.Symbol | wir.Operation):
         use_expression(state, argument)
         return
     state.report(
@@ -124,7 +105,7 @@ class BlockOperand:
     is_scalar: bool
 
 
-def check_conditional(state: State, line: ConditionalLine) -> None:
+def check_conditional(state: State, line: wir.ConditionalLine) -> None:
     """Check a conditional and both of its blocks."""
     _check_predicate(state, line.predicate)
     operands = _operands(state, line.operands)
@@ -134,7 +115,7 @@ def check_conditional(state: State, line: ConditionalLine) -> None:
     _define_results(state, line.results)
 
 
-def check_while_loop(state: State, line: WhileLoopLine) -> None:
+def check_while_loop(state: State, line: wir.WhileLoopLine) -> None:
     """Check a loop, its condition and its body."""
     operands = _operands(state, (*line.carried, *line.invariant))
     carried = operands[: len(line.carried)]
@@ -159,7 +140,7 @@ def check_while_loop(state: State, line: WhileLoopLine) -> None:
     _define_results(state, line.results)
 
 
-def check_subgraph_call(state: State, line: SubgraphCallLine) -> None:
+def check_subgraph_call(state: State, line: wir.SubgraphCallLine) -> None:
     """Check a call of a named block."""
     state.check_identifier("the name", line.name, "@")
     operands = _operands(state, line.operands)
@@ -168,8 +149,8 @@ def check_subgraph_call(state: State, line: SubgraphCallLine) -> None:
     _define_results(state, line.results)
 
 
-def _check_predicate(state: State, predicate: KernelArgument) -> None:
-    if not isinstance(predicate, BufferRef):
+def _check_predicate(state: State, predicate: wir.KernelArgument) -> None:
+    if not isinstance(predicate, wir.BufferRef):
         use_expression(state, predicate)
         return
     value = use(state, predicate.name)
@@ -180,7 +161,7 @@ def _check_predicate(state: State, predicate: KernelArgument) -> None:
 def _check_truth(state: State, value: ValueFacts) -> None:
     """Check a tensor that the host reads a condition from."""
     type = value.type
-    if not isinstance(type, TensorType) or type.dtype is not DType.BOOL:
+    if not isinstance(type, wir.TensorType) or type.dtype is not wir.DType.BOOL:
         state.report_value(
             value,
             Code.INVALID_PREDICATE,
@@ -191,12 +172,12 @@ def _check_truth(state: State, value: ValueFacts) -> None:
         check_read(state, value, "the condition reads")
 
 
-def _operands(state: State, arguments: Sequence[KernelArgument]) -> list[BlockOperand]:
+def _operands(state: State, arguments: Sequence[wir.KernelArgument]) -> list[BlockOperand]:
     operands: list[BlockOperand] = []
     for argument in arguments:
-        if isinstance(argument, BufferRef):
+        if isinstance(argument, wir.BufferRef):
             value = use(state, argument.name)
-            if value is not None and isinstance(value.type, EventType):
+            if value is not None and isinstance(value.type, wir.EventType):
                 report_resource(state, value, "an operand of a block")
                 value = None
             operands.append(BlockOperand(value, False))
@@ -206,10 +187,12 @@ def _operands(state: State, arguments: Sequence[KernelArgument]) -> list[BlockOp
     return operands
 
 
-def _operand_difference(state: State, operand: BlockOperand, type: ValueType) -> str | None:
+def _operand_difference(
+    state: State, operand: BlockOperand, type: wir.ValueType
+) -> str | None:
     if operand.value is not None:
         return difference(state.layouts, operand.value.type, type)
-    if operand.is_scalar and not isinstance(type, ScalarType):
+    if operand.is_scalar and not isinstance(type, wir.ScalarType):
         return f"a scalar and {kind_of(type)}"
     return None
 
@@ -218,13 +201,13 @@ def _operand_difference(state: State, operand: BlockOperand, type: ValueType) ->
 class BlockReturn:
     """The results of a block: each argument, with its value if it is a live name."""
 
-    arguments: tuple[Argument, ...]
+    arguments: tuple[wir.Argument, ...]
     values: tuple[ValueFacts | None, ...]
     path: LinePath
 
 
 def _check_block(
-    state: State, block: Block, attribute: str, operands: list[BlockOperand]
+    state: State, block: wir.Block, attribute: str, operands: list[BlockOperand]
 ) -> BlockReturn:
     """Walk a block in a scope of its own."""
     outer = state.scope
@@ -264,7 +247,7 @@ _WORDS = {"on_true": "true", "on_false": "false", "condition": "condition", "bod
 
 def _define_parameters(
     state: State,
-    parameters: tuple[BlockParameter, ...],
+    parameters: tuple[wir.BlockParameter, ...],
     operands: list[BlockOperand],
     path: LinePath,
 ) -> list[tuple[StorageFacts, StorageFacts]]:
@@ -296,7 +279,7 @@ def _define_parameters(
             inner[id(outer)] = storage
             lent.append((outer, storage))
         value = define(state, parameter.name, parameter.type, Role.PARAMETER, storage)
-        if isinstance(parameter.type, EventType):
+        if isinstance(parameter.type, wir.EventType):
             report_resource(state, value, "a parameter of a block")
         storage.lender = storage.lender or value
         if outer.read_only is not None:
@@ -313,7 +296,7 @@ def _define_parameters(
 
 
 def _check_results(
-    state: State, returned: BlockReturn, results: tuple[Result, ...], attribute: str
+    state: State, returned: BlockReturn, results: tuple[wir.Result, ...], attribute: str
 ) -> None:
     if len(returned.arguments) != len(results):
         if state.scope.depth < MAX_NESTING:
@@ -337,14 +320,14 @@ def _check_results(
 
 
 def _result_difference(
-    state: State, argument: Argument, value: ValueFacts | None, type: ValueType
+    state: State, argument: wir.Argument, value: ValueFacts | None, type: wir.ValueType
 ) -> str | None:
     if value is not None:
         return difference(state.layouts, value.type, type)
     if argument is None:
-        return None if isinstance(type, OpaqueType) else f"none and {kind_of(type)}"
-    is_scalar = isinstance(argument, int | float | Symbol | Operation)
-    if is_scalar and not isinstance(type, ScalarType):
+        return None if isinstance(type, wir.OpaqueType) else f"none and {kind_of(type)}"
+    is_scalar = isinstance(argument, int | float | wir.Symbol | wir.Operation)
+    if is_scalar and not isinstance(type, wir.ScalarType):
         return f"a scalar and {kind_of(type)}"
     return None
 
@@ -370,7 +353,7 @@ def _check_condition(state: State, returned: BlockReturn) -> None:
         )
 
 
-def _define_results(state: State, results: tuple[Result, ...]) -> None:
+def _define_results(state: State, results: tuple[wir.Result, ...]) -> None:
     for result in results:
-        extent = result.type if isinstance(result.type, TensorType) else None
+        extent = result.type if isinstance(result.type, wir.TensorType) else None
         define_result(state, result.name, result.type, StorageFacts(extent=extent))

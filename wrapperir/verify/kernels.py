@@ -2,31 +2,19 @@
 
 from collections.abc import Iterable
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, LinePath, Note
-from wrapperir.ir import (
-    ConstexprParameter,
-    DefinitionLine,
-    DescriptorParameter,
-    KernelDefinitionLine,
-    KernelSize,
-    Language,
-    MultiKernelLine,
-    Parameter,
-    TensorParameter,
-    is_operator,
-    runtime_parameters,
-)
 from wrapperir.verify.calls import check_descriptor_parameter
 from wrapperir.verify.state import KernelSignature, NeededWorkspace, State
 
 _GRID_RANKS = {
-    Language.TRITON: (1, 2, 3),
-    Language.CPP: (0,),
-    Language.OPAQUE: (0, 1, 2, 3),
+    wir.Language.TRITON: (1, 2, 3),
+    wir.Language.CPP: (0,),
+    wir.Language.OPAQUE: (0, 1, 2, 3),
 }
 
 
-def check_kernel_definition(state: State, line: KernelDefinitionLine) -> None:
+def check_kernel_definition(state: State, line: wir.KernelDefinitionLine) -> None:
     """Check a kernel and define its name."""
     check_parameters(state, line.parameters, line.language)
     state.check_identifier("the entry", line.entry, path=part_of(state, "entry"))
@@ -35,7 +23,7 @@ def check_kernel_definition(state: State, line: KernelDefinitionLine) -> None:
     keys = [key for key, _ in line.metadata]
     check_unique(state, keys, "metadata key", "metadata")
     for index, key in enumerate(keys):
-        if not is_operator(key):
+        if not wir.is_operator(key):
             state.report(
                 Code.METADATA_KEY,
                 f"the metadata key {key!r} has no namespace",
@@ -43,15 +31,15 @@ def check_kernel_definition(state: State, line: KernelDefinitionLine) -> None:
                 path=part_of(state, "metadata", index),
                 hint="write a namespace and a name, such as inductor.heuristic",
             )
-    define_kernel(state, line, in_order=line.language is Language.CPP)
+    define_kernel(state, line, in_order=line.language is wir.Language.CPP)
 
 
 def define_kernel(
     state: State,
-    line: DefinitionLine,
+    line: wir.DefinitionLine,
     *,
     in_order: bool,
-    sizes: tuple[KernelSize, ...] = (),
+    sizes: tuple[wir.KernelSize, ...] = (),
     workspaces: tuple[NeededWorkspace, ...] = (),
 ) -> None:
     """Check and define the name of a kernel or multi-kernel.
@@ -59,7 +47,7 @@ def define_kernel(
     The other arguments are those of :class:`wrapperir.verify.state.KernelSignature`.
     """
     name = line.name
-    is_multi = isinstance(line, MultiKernelLine)
+    is_multi = isinstance(line, wir.MultiKernelLine)
     state.check_identifier("the kernel name", name, "@")
     first = state.kernels.get(name)
     if first is not None:
@@ -71,18 +59,18 @@ def define_kernel(
         )
         state.kernels[name] = KernelSignature(None, is_multi, first.defined)
         return
-    parameters = runtime_parameters(line.parameters)
+    parameters = wir.runtime_parameters(line.parameters)
     state.kernels[name] = KernelSignature(
         parameters, is_multi, state.place(), in_order, sizes, workspaces
     )
 
 
 def check_parameters(
-    state: State, parameters: tuple[Parameter, ...], language: Language
+    state: State, parameters: tuple[wir.Parameter, ...], language: wir.Language
 ) -> None:
     """Check the parameters of a kernel or multi-kernel, and that their names differ."""
     for parameter in parameters:
-        if isinstance(parameter, DescriptorParameter):
+        if isinstance(parameter, wir.DescriptorParameter):
             check_descriptor_parameter(state, parameter, language)
         state.check_identifier("the parameter name", parameter.name)
     check_unique(state, [parameter.name for parameter in parameters], "parameter")
@@ -109,10 +97,10 @@ def check_unique(
         seen.add(name)
 
 
-def _check_bindings(state: State, line: KernelDefinitionLine) -> None:
+def _check_bindings(state: State, line: wir.KernelDefinitionLine) -> None:
     """Check that each constexpr has one value in each config, and nothing else has one."""
     constexprs = dict.fromkeys(
-        p.name for p in line.parameters if isinstance(p, ConstexprParameter)
+        p.name for p in line.parameters if isinstance(p, wir.ConstexprParameter)
     )
     constants = [name for name, _ in line.constants]
     check_unique(state, constants, "constant", "constants")
@@ -144,7 +132,7 @@ def _check_bindings(state: State, line: KernelDefinitionLine) -> None:
         )
 
 
-def _check_grid(state: State, line: KernelDefinitionLine) -> None:
+def _check_grid(state: State, line: wir.KernelDefinitionLine) -> None:
     ranks = _GRID_RANKS[line.language]
     if len(line.grid) not in ranks:
         state.report(
@@ -155,13 +143,13 @@ def _check_grid(state: State, line: KernelDefinitionLine) -> None:
             "grid",
             path=part_of(state, "grid") if line.grid else None,
         )
-    known = {p.name for p in line.parameters if not isinstance(p, TensorParameter)}
+    known = {p.name for p in line.parameters if not isinstance(p, wir.TensorParameter)}
     for config in line.configs[:1]:
         known.update(name for name, _ in config.values)
     for config in line.configs[1:]:
         known.intersection_update(
             {name for name, _ in config.values}
-            | {p.name for p in line.parameters if not isinstance(p, TensorParameter)}
+            | {p.name for p in line.parameters if not isinstance(p, wir.TensorParameter)}
         )
     reported: set[str] = set()
     for expr in line.grid:

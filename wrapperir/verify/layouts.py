@@ -2,6 +2,7 @@
 
 from attrs import define, frozen
 
+from wrapperir import ir as wir
 from wrapperir.analysis.arithmetic import (
     UNBOUNDED,
     Interval,
@@ -10,31 +11,13 @@ from wrapperir.analysis.arithmetic import (
     interval_of,
 )
 from wrapperir.diagnostics import Code, LinePath
-from wrapperir.ir import (
-    DEFAULT_SPACE,
-    MAX_DEPTH,
-    Device,
-    EventType,
-    Expr,
-    OpaqueType,
-    Operation,
-    PoolType,
-    ScalarType,
-    Symbol,
-    SymbolKind,
-    TensorType,
-    ValueType,
-    accepts_arity,
-    is_identifier,
-    is_operator,
-)
 
 
 @define(eq=False)
 class SymbolFacts:
     """A symbol in scope: its range, and the polynomial that it was computed from."""
 
-    kind: SymbolKind
+    kind: wir.SymbolKind
     interval: Interval
     computed: Polynomial | None
     defined: LinePath
@@ -79,11 +62,11 @@ class Expressions:
         facts = self._symbols.get(name)
         return None if facts is None else facts.computed
 
-    def interval(self, expr: Expr) -> Interval:
+    def interval(self, expr: wir.Expr) -> Interval:
         """Return an interval that holds every value of a well-formed expression."""
         return interval_of(expr, self._range, self.polynomials.intervals)
 
-    def of(self, expr: Operation) -> ExpressionFacts:
+    def of(self, expr: wir.Operation) -> ExpressionFacts:
         """Return the facts of an operation."""
         facts = self._facts.get(id(expr))
         if facts is None:
@@ -91,39 +74,41 @@ class Expressions:
         return facts
 
 
-def _examine_flat(expr: Operation) -> ExpressionFacts | None:
+def _examine_flat(expr: wir.Operation) -> ExpressionFacts | None:
     """Return the facts of an operation on symbols and numbers, ``None`` for any other."""
     names: tuple[str, ...] = ()
     for arg in expr.args:
-        if isinstance(arg, Symbol):
+        if isinstance(arg, wir.Symbol):
             if arg.name not in names:
                 names = (*names, arg.name)
-        elif isinstance(arg, Operation):
+        elif isinstance(arg, wir.Operation):
             return None
-    return ExpressionFacts(names, None) if accepts_arity(expr.op, len(expr.args)) else None
+    return (
+        ExpressionFacts(names, None) if wir.accepts_arity(expr.op, len(expr.args)) else None
+    )
 
 
-def _examine(root: Operation) -> ExpressionFacts:
+def _examine(root: wir.Operation) -> ExpressionFacts:
     """Walk an operation without recursion, each shared part once."""
     symbols: dict[str, None] = {}
     heights: dict[int, int] = {}
     entered: set[int] = set()
-    stack: list[Operation] = [root]
+    stack: list[wir.Operation] = [root]
     while stack:
         expr = stack[-1]
         if id(expr) in heights:
             stack.pop()
             continue
-        waiting: list[Operation] = []
+        waiting: list[wir.Operation] = []
         height = 0
         for arg in expr.args:
-            if isinstance(arg, Operation):
+            if isinstance(arg, wir.Operation):
                 known = heights.get(id(arg))
                 if known is None:
                     waiting.append(arg)
                 else:
                     height = max(height, known)
-            elif isinstance(arg, Symbol):
+            elif isinstance(arg, wir.Symbol):
                 symbols[arg.name] = None
         if waiting and id(expr) in entered:
             return ExpressionFacts((), _too_deep())  # it is a part of itself
@@ -131,7 +116,7 @@ def _examine(root: Operation) -> ExpressionFacts:
         if waiting:
             stack.extend(waiting)
             continue
-        if not accepts_arity(expr.op, len(expr.args)):
+        if not wir.accepts_arity(expr.op, len(expr.args)):
             return ExpressionFacts(
                 (),
                 Fault(
@@ -141,7 +126,7 @@ def _examine(root: Operation) -> ExpressionFacts:
             )
         heights[id(expr)] = height + 1
         stack.pop()
-    if heights[id(root)] > MAX_DEPTH:
+    if heights[id(root)] > wir.MAX_DEPTH:
         return ExpressionFacts((), _too_deep())
     return ExpressionFacts(tuple(symbols), None)
 
@@ -149,7 +134,7 @@ def _examine(root: Operation) -> ExpressionFacts:
 def _too_deep() -> Fault:
     return Fault(
         Code.EXPRESSION_DEPTH,
-        f"the expression is nested more than {MAX_DEPTH} deep",
+        f"the expression is nested more than {wir.MAX_DEPTH} deep",
         hint="define a symbol for a part of it",
     )
 
@@ -189,27 +174,27 @@ class Layouts:
         self.known: dict[int, TypeFacts] = {}
         """Facts of types, by identity."""
         self._sound_devices: set[int] = set()
-        self._events: dict[Device, EventType] = {}
+        self._events: dict[wir.Device, wir.EventType] = {}
 
-    def of(self, type: ValueType) -> TypeFacts:
+    def of(self, type: wir.ValueType) -> TypeFacts:
         """Return the facts of a type."""
         facts = self.known.get(id(type))
         if facts is None:
             facts = self.known[id(type)] = self._examine(type, 0)
         return facts
 
-    def event(self, device: Device) -> EventType:
+    def event(self, device: wir.Device) -> wir.EventType:
         """Return the type of events of a device: one object, as facts go by identity."""
-        return self._events.setdefault(device, EventType(device))
+        return self._events.setdefault(device, wir.EventType(device))
 
-    def _examine(self, value: ValueType, depth: int) -> TypeFacts:
-        if isinstance(value, TensorType):
+    def _examine(self, value: wir.ValueType, depth: int) -> TypeFacts:
+        if isinstance(value, wir.TensorType):
             return self._examine_tensor(value)
-        if isinstance(value, ScalarType | OpaqueType):
+        if isinstance(value, wir.ScalarType | wir.OpaqueType):
             return TypeFacts()
-        if isinstance(value, PoolType):
+        if isinstance(value, wir.PoolType):
             return self._examine_pool(value)
-        if isinstance(value, EventType):
+        if isinstance(value, wir.EventType):
             fault = self.device_fault(value.device)
             return TypeFacts(faults=() if fault is None else (fault,))
         if depth > _DEEPEST_TUPLE:
@@ -220,11 +205,13 @@ class Layouts:
         facts = TypeFacts(
             tuple(symbols), faults=tuple(fault for part in parts for fault in part.faults)
         )
-        if any(isinstance(element, PoolType | EventType) for element in value.elements):
+        if any(
+            isinstance(element, wir.PoolType | wir.EventType) for element in value.elements
+        ):
             _add(facts, Code.MISPLACED_RESOURCE, "a tuple holds no pool and no event")
         return facts
 
-    def _examine_pool(self, pool: PoolType) -> TypeFacts:
+    def _examine_pool(self, pool: wir.PoolType) -> TypeFacts:
         facts = TypeFacts()
         if type(pool.size) is not int or pool.size < 0:
             self.check_extent(facts, pool.size, "size of the pool")
@@ -235,7 +222,7 @@ class Layouts:
         self._check_placement(facts, pool)
         return facts
 
-    def _examine_tensor(self, tensor: TensorType) -> TypeFacts:
+    def _examine_tensor(self, tensor: wir.TensorType) -> TypeFacts:
         facts = TypeFacts()
         reach = _constant_reach(tensor)
         if reach is None:
@@ -246,14 +233,14 @@ class Layouts:
             facts.reach, facts.empty = reach, reach == 0
         if (
             id(tensor.device) not in self._sound_devices
-            or tensor.space is not DEFAULT_SPACE
+            or tensor.space is not wir.DEFAULT_SPACE
             or tensor.alignment is not None
             or tensor.layout is not None
         ):
             self._check_placement(facts, tensor)
         return facts
 
-    def _examine_layout(self, facts: TypeFacts, tensor: TensorType) -> None:
+    def _examine_layout(self, facts: TypeFacts, tensor: wir.TensorType) -> None:
         """Add the faults of a layout that is not constant."""
         size, stride = tensor.size, tensor.stride
         if len(size) != len(stride):
@@ -267,7 +254,7 @@ class Layouts:
         if facts.empty and not facts.faults:
             facts.reach = 0
 
-    def check_extent(self, facts: TypeFacts, extent: Expr, what: str) -> None:
+    def check_extent(self, facts: TypeFacts, extent: wir.Expr, what: str) -> None:
         """Add the faults of a number of elements or bytes to ``facts``."""
         if type(extent) is int:
             if extent < 0:
@@ -277,17 +264,17 @@ class Layouts:
             _add(facts, Code.NOT_AN_INTEGER, f"the {what} {extent} is not an integer")
             return
         names: tuple[str, ...] = ()
-        if isinstance(extent, Symbol):
+        if isinstance(extent, wir.Symbol):
             names = (extent.name,)
             known = self._symbols.get(extent.name)
-            if known is not None and known.kind is not SymbolKind.INT:
+            if known is not None and known.kind is not wir.SymbolKind.INT:
                 _add(
                     facts,
                     Code.NOT_AN_INTEGER,
                     f"the {what} is the symbol {extent.name}, which is not an integer",
                     extent.name,
                 )
-        elif isinstance(extent, Operation):
+        elif isinstance(extent, wir.Operation):
             found = self.expressions.of(extent)
             if found.fault is not None:
                 facts.faults = (*facts.faults, found.fault)
@@ -297,19 +284,21 @@ class Layouts:
         if self.expressions.interval(extent)[1] < 0:
             _add(facts, Code.NEGATIVE_EXTENT, f"the {what} is always negative")
 
-    def _check_placement(self, facts: TypeFacts, type: TensorType | PoolType) -> None:
+    def _check_placement(
+        self, facts: TypeFacts, type: wir.TensorType | wir.PoolType
+    ) -> None:
         fault = self.device_fault(type.device)
         if fault is not None:
             facts.faults = (*facts.faults, fault)
         space, alignment = type.space, type.alignment
-        layout = type.layout if isinstance(type, TensorType) else None
-        if space is not DEFAULT_SPACE and not is_identifier(space):
+        layout = type.layout if isinstance(type, wir.TensorType) else None
+        if space is not wir.DEFAULT_SPACE and not wir.is_identifier(space):
             _add(
                 facts,
                 Code.INVALID_PLACEMENT,
                 f"{space!r} is not the name of a memory space",
             )
-        if layout is not None and not is_operator(layout.name):
+        if layout is not None and not wir.is_operator(layout.name):
             _add(
                 facts,
                 Code.INVALID_PLACEMENT,
@@ -324,17 +313,17 @@ class Layouts:
                 f"align = {alignment}",
             )
 
-    def device_fault(self, device: Device) -> Fault | None:
+    def device_fault(self, device: wir.Device) -> Fault | None:
         """Return the fault of a device's name or index, or ``None``."""
         if id(device) in self._sound_devices:
             return None
-        if not is_identifier(device.kind) or (device.index or 0) < 0:
+        if not wir.is_identifier(device.kind) or (device.index or 0) < 0:
             return Fault(Code.INVALID_PLACEMENT, f"{str(device)!r} is not a device")
         self._sound_devices.add(id(device))
         return None
 
 
-def _constant_reach(type_: TensorType) -> int | None:
+def _constant_reach(type_: wir.TensorType) -> int | None:
     """Return the end of a constant layout in bytes: 0 without elements, or ``None``."""
     offset = type_.offset
     # By class: a bool is an int, too.

@@ -1,18 +1,8 @@
 """Definitions and uses of values and symbols, and reports of those that are missing."""
 
+from wrapperir import ir as wir
 from wrapperir.analysis.arithmetic import UNBOUNDED
 from wrapperir.diagnostics import Code, LinePath, Note
-from wrapperir.ir import (
-    EventType,
-    Expr,
-    OpaqueType,
-    PoolType,
-    ScalarType,
-    SymbolKind,
-    TensorType,
-    ValueType,
-    is_identifier,
-)
 from wrapperir.ir.blocks import walk_places
 from wrapperir.ir.effects import LineEffects
 from wrapperir.verify.layouts import SymbolFacts, TypeFacts
@@ -28,7 +18,7 @@ from wrapperir.verify.state import (
 
 
 def define_result(
-    state: State, name: str, type: ValueType, storage: StorageFacts
+    state: State, name: str, type: wir.ValueType, storage: StorageFacts
 ) -> ValueFacts:
     """Define a result, whose type may mention symbols that the following lines define."""
     facts = state.layouts.of(type)
@@ -36,14 +26,14 @@ def define_result(
         if symbol not in state.symbols:
             state.scope.awaited.setdefault(symbol, state.place())
     value = define(state, name, type, Role.OWNED, storage)
-    if name in state.resources and isinstance(type, PoolType | EventType):
+    if name in state.resources and isinstance(type, wir.PoolType | wir.EventType):
         report_resource(state, value, "a result")
     return value
 
 
 def report_resource(state: State, value: ValueFacts, what: str) -> None:
     """Report a pool or event in a place where none may be, and poison the value."""
-    is_pool = isinstance(value.type, PoolType)
+    is_pool = isinstance(value.type, wir.PoolType)
     state.report_value(
         value,
         Code.MISPLACED_RESOURCE,
@@ -69,7 +59,7 @@ def report_awaited(state: State) -> None:
 def define(
     state: State,
     name: str,
-    type: ValueType,
+    type: wir.ValueType,
     role: Role,
     storage: StorageFacts,
     facts: TypeFacts | None = None,
@@ -83,13 +73,13 @@ def define(
     if facts.symbols or facts.faults:
         check_type(state, facts)
     scope = state.scope
-    if not isinstance(type, TensorType):
+    if not isinstance(type, wir.TensorType):
         role = _role_of(state, name, type, role)
     here = state.here
     value = ValueFacts(
         name, type, facts, role, scope, scope.index if here is None else here, storage
     )
-    if name in state.values or not is_identifier(name):
+    if name in state.values or not wir.is_identifier(name):
         _enter_anyway(state, value)
         return value
     state.values[name] = value
@@ -98,11 +88,11 @@ def define(
     return value
 
 
-def _role_of(state: State, name: str, type: ValueType, role: Role) -> Role:
+def _role_of(state: State, name: str, type: wir.ValueType, role: Role) -> Role:
     """Return the role of a value that is not a tensor."""
-    if isinstance(type, PoolType | EventType):
+    if isinstance(type, wir.PoolType | wir.EventType):
         state.resources.add(name)
-    if role is Role.OWNED and isinstance(type, ScalarType | EventType):
+    if role is Role.OWNED and isinstance(type, wir.ScalarType | wir.EventType):
         return Role.SCALAR
     return role
 
@@ -145,7 +135,7 @@ def use(state: State, name: str) -> ValueFacts | None:
 def use_tensor(state: State, name: str) -> ValueFacts | None:
     """Return the live tensor of a name, as :func:`use` does."""
     value = use(state, name)
-    if value is not None and not isinstance(value.type, TensorType):
+    if value is not None and not isinstance(value.type, wir.TensorType):
         report_no_tensor(state, value)
         return None
     return value
@@ -167,7 +157,7 @@ def check_type(state: State, facts: TypeFacts) -> None:
             report_unknown_symbol(state, name)
 
 
-def use_expression(state: State, expr: Expr) -> None:
+def use_expression(state: State, expr: wir.Expr) -> None:
     """Report the fault of an expression and its symbols that are not in scope."""
     kind = expr.__class__
     if kind is int or kind is float or kind is bool:
@@ -194,7 +184,7 @@ def report_unusable(state: State, name: str, value: ValueFacts | None) -> None:
             f"%{name}",
             notes=(dropped_note(value),),
             hint="use it before, or keep a view of it"
-            if isinstance(value.type, TensorType)
+            if isinstance(value.type, wir.TensorType)
             else "use it before, or drop it later",
         )
 
@@ -212,7 +202,7 @@ def _report_undefined(state: State, name: str) -> None:
         )
     state.values[name] = ValueFacts(
         name,
-        OpaqueType(),
+        wir.OpaqueType(),
         TypeFacts(),
         Role.SCALAR,
         state.scope,
@@ -262,7 +252,7 @@ def report_unknown_symbol(state: State, name: str) -> None:
     else:
         state.report(Code.UNKNOWN_SYMBOL, f"nothing defines the symbol {name}", name)
     state.symbols[name] = SymbolFacts(
-        SymbolKind.INT, UNBOUNDED, None, state.place(), poisoned=True
+        wir.SymbolKind.INT, UNBOUNDED, None, state.place(), poisoned=True
     )
 
 

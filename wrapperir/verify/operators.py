@@ -5,22 +5,8 @@ PyTorch is not asked which operators exist, nor for their schemas.
 
 from typing import TypeAlias
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code
-from wrapperir.ir import (
-    Argument,
-    BufferRef,
-    Device,
-    DType,
-    ExternKernelLine,
-    MultiOutputLine,
-    Operation,
-    Symbol,
-    TensorType,
-    TorchEnum,
-    TupleType,
-    ValueType,
-    is_operator,
-)
 from wrapperir.ir.mentions import buffers_in
 from wrapperir.ir.storage_operators import looks_at_storage, reads_elements
 from wrapperir.verify.accesses import check_read, check_writable, merged_storage, note_write
@@ -35,13 +21,15 @@ from wrapperir.verify.names import (
 from wrapperir.verify.state import Role, State, StorageFacts, ValueFacts, defined_note
 from wrapperir.verify.symbols import check_stream
 
-_LITERALS = frozenset({int, float, bool, str, type(None), DType, Device, TorchEnum})
+_LITERALS = frozenset(
+    {int, float, bool, str, type(None), wir.DType, wir.Device, wir.TorchEnum}
+)
 _DEEPEST_ARGUMENT = 50
 
 
-def check_extern_kernel(state: State, line: ExternKernelLine) -> None:
+def check_extern_kernel(state: State, line: wir.ExternKernelLine) -> None:
     """Check an operator call and define its result."""
-    if not is_operator(line.operator):
+    if not wir.is_operator(line.operator):
         state.report(
             Code.INVALID_OPERATOR,
             f"{line.operator!r} is not the name of an operator",
@@ -78,7 +66,7 @@ def check_extern_kernel(state: State, line: ExternKernelLine) -> None:
             check_writable(state, value)
     if line.result is not None and line.type is not None:
         storage = _result_storage(state, line, given) if line.aliases else StorageFacts()
-        if isinstance(line.type, TensorType) and not line.aliases:
+        if isinstance(line.type, wir.TensorType) and not line.aliases:
             storage.extent = line.type
         define_result(state, line.result, line.type, storage)
         return
@@ -93,16 +81,18 @@ def check_extern_kernel(state: State, line: ExternKernelLine) -> None:
             f"%{line.result}" if line.result is not None else None,
         )
         if line.result is not None:
-            define(state, line.result, TupleType(()), Role.SCALAR, StorageFacts()).poison()
+            define(
+                state, line.result, wir.TupleType(()), Role.SCALAR, StorageFacts()
+            ).poison()
 
 
 _Given: TypeAlias = dict[str, ValueFacts | None]
 """The names that a call is given, with their values if they are live."""
 
 
-def _use_argument(state: State, argument: Argument, given: _Given, depth: int) -> None:
+def _use_argument(state: State, argument: wir.Argument, given: _Given, depth: int) -> None:
     """Use the values and symbols of an argument; add the names of values to ``given``."""
-    if isinstance(argument, BufferRef):
+    if isinstance(argument, wir.BufferRef):
         given[argument.name] = use(state, argument.name)
     elif isinstance(argument, tuple):
         if depth > _DEEPEST_ARGUMENT:
@@ -114,7 +104,7 @@ def _use_argument(state: State, argument: Argument, given: _Given, depth: int) -
         for item in argument:
             if item.__class__ not in _LITERALS:
                 _use_argument(state, item, given, depth + 1)
-    elif isinstance(argument, Symbol | Operation):
+    elif isinstance(argument, wir.Symbol | wir.Operation):
         use_expression(state, argument)
 
 
@@ -130,7 +120,7 @@ def _report_placed(state: State, operator: str, given: _Given) -> None:
             )
 
 
-def _check_keywords(state: State, line: ExternKernelLine, given: _Given) -> None:
+def _check_keywords(state: State, line: wir.ExternKernelLine, given: _Given) -> None:
     seen: set[str] = set()
     for keyword, argument in line.keywords:
         state.check_identifier("the keyword", keyword)
@@ -169,12 +159,14 @@ def _given(state: State, name: str, given: _Given, clause: str) -> ValueFacts | 
     return value if value is not None and value.live else None
 
 
-def _result_storage(state: State, line: ExternKernelLine, given: _Given) -> StorageFacts:
+def _result_storage(
+    state: State, line: wir.ExternKernelLine, given: _Given
+) -> StorageFacts:
     sources = [_given(state, name, given, "aliases") for name in line.aliases]
     return merged_storage([value for value in sources if value is not None])
 
 
-def check_multi_output(state: State, line: MultiOutputLine) -> None:
+def check_multi_output(state: State, line: wir.MultiOutputLine) -> None:
     """Name an element of a tuple."""
     value = use(state, line.source)
     storage = StorageFacts()
@@ -182,13 +174,13 @@ def check_multi_output(state: State, line: MultiOutputLine) -> None:
         _check_element(state, line, value)
         of_tuple = value.storage
         storage = StorageFacts(of_tuple.lender, of_tuple.read_only, certain=False)
-    if storage.lender is None and isinstance(line.type, TensorType):
+    if storage.lender is None and isinstance(line.type, wir.TensorType):
         storage.extent = line.type
     define_result(state, line.result, line.type, storage)
 
 
-def _check_element(state: State, line: MultiOutputLine, value: ValueFacts) -> None:
-    element: ValueType = value.type
+def _check_element(state: State, line: wir.MultiOutputLine, value: ValueFacts) -> None:
+    element: wir.ValueType = value.type
     notes = (defined_note(value),)
     if not line.indices:
         state.report(
@@ -199,7 +191,7 @@ def _check_element(state: State, line: MultiOutputLine, value: ValueFacts) -> No
         )
         return
     for index in line.indices:
-        if not isinstance(element, TupleType):
+        if not isinstance(element, wir.TupleType):
             state.report(
                 Code.NOT_A_TUPLE,
                 f"%{line.source} is not a tuple"

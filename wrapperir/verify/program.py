@@ -2,24 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, Diagnostic
-from wrapperir.ir import (
-    LINES,
-    AnyLine,
-    Argument,
-    BodyLine,
-    BufferRef,
-    CommentLine,
-    ConstantInput,
-    EventType,
-    Input,
-    Line,
-    LineVisitor,
-    PoolType,
-    Program,
-    ScalarType,
-    keyword,
-)
 from wrapperir.ir.effects import LineEffects
 from wrapperir.ir.well_formed import MalformedPart, malformed_parts
 from wrapperir.verify.calls import check_kernel_call
@@ -56,7 +40,7 @@ from wrapperir.verify.symbols import (
 )
 
 
-class LineChecks(State, LineVisitor[None]):
+class LineChecks(State, wir.LineVisitor[None]):
     """The checks of lines as methods of the walk's state.
 
     A type checker sees that each line kind has one.
@@ -84,10 +68,10 @@ class LineChecks(State, LineVisitor[None]):
     visit_while_loop = check_while_loop
     visit_subgraph_call = check_subgraph_call
 
-    def visit_comment(self, line: CommentLine) -> None:
+    def visit_comment(self, line: wir.CommentLine) -> None:
         """Accept any remark."""
 
-    def walk(self, lines: Sequence[BodyLine]) -> None:
+    def walk(self, lines: Sequence[wir.BodyLine]) -> None:
         """Check the lines of the current scope, in order."""
         scope, effects = self.scope, LineEffects(None)
         for index, line in enumerate(lines):
@@ -98,8 +82,8 @@ class LineChecks(State, LineVisitor[None]):
         report_awaited(self)
 
 
-_METHODS: dict[type[Line], Callable[[LineChecks, AnyLine], None]] = {
-    kind: getattr(LineChecks, f"visit_{keyword(kind)}") for kind in LINES
+_METHODS: dict[type[wir.Line], Callable[[LineChecks, wir.AnyLine], None]] = {
+    kind: getattr(LineChecks, f"visit_{wir.keyword(kind)}") for kind in wir.LINES
 }
 """The method for each line kind, for dispatch without a search."""
 
@@ -111,7 +95,7 @@ results grid configs entry metadata sizes choices selection outputs
 _ORDER = {name: rank for rank, name in enumerate(_SECTIONS.split())}
 
 
-def verify(program: Program) -> tuple[Diagnostic, ...]:
+def verify(program: wir.Program) -> tuple[Diagnostic, ...]:
     """Return every fault that is certain from the program alone, sorted by place.
 
     The rules are those of ``docs/reference/semantics.md``; each diagnostic's code has an
@@ -136,8 +120,8 @@ def _sort_key(diagnostic: Diagnostic) -> tuple[int, ...]:
 
 
 def _malformed(part: MalformedPart) -> Diagnostic:
-    is_line = issubclass(part.owner, Line)
-    what = keyword(part.owner) if is_line else part.owner.__name__.lower()
+    is_line = issubclass(part.owner, wir.Line)
+    what = wir.keyword(part.owner) if is_line else part.owner.__name__.lower()
     field = part.field if len(part.field) <= 60 else f"{part.field[:60]}..."
     return Diagnostic(
         Code.MALFORMED,
@@ -170,15 +154,15 @@ def _check_all(state: LineChecks) -> None:
         check_races(state)
 
 
-def _define_input(state: State, item: Input) -> None:
+def _define_input(state: State, item: wir.Input) -> None:
     """Define an input; its type is checked when the symbols are known."""
-    role = Role.SCALAR if isinstance(item.type, ScalarType) else Role.INPUT
+    role = Role.SCALAR if isinstance(item.type, wir.ScalarType) else Role.INPUT
     value = _define_lent(state, item, role, TypeFacts())
-    if isinstance(item.type, PoolType | EventType):
+    if isinstance(item.type, wir.PoolType | wir.EventType):
         report_resource(state, value, "an input")
 
 
-def _check_input(state: State, item: Input) -> None:
+def _check_input(state: State, item: wir.Input) -> None:
     facts = state.layouts.of(item.type)
     check_type(state, facts)
     value = state.values.get(item.name)
@@ -187,7 +171,10 @@ def _check_input(state: State, item: Input) -> None:
 
 
 def _define_lent(
-    state: State, item: Input | ConstantInput, role: Role, facts: TypeFacts | None = None
+    state: State,
+    item: wir.Input | wir.ConstantInput,
+    role: Role,
+    facts: TypeFacts | None = None,
 ) -> ValueFacts:
     storage = StorageFacts()
     value = storage.lender = define(state, item.name, item.type, role, storage, facts)
@@ -195,15 +182,15 @@ def _define_lent(
     return value
 
 
-def _check_output(state: State, output: Argument, returned: set[str]) -> None:
-    if not isinstance(output, BufferRef):
+def _check_output(state: State, output: wir.Argument, returned: set[str]) -> None:
+    if not isinstance(output, wir.BufferRef):
         check_plain_result(state, output)
         return
     value = use(state, output.name)
     if value is None:
         return
     returned.add(value.name)
-    if isinstance(value.type, PoolType | EventType):
+    if isinstance(value.type, wir.PoolType | wir.EventType):
         report_resource(state, value, "an output")
         return
     lender = value.storage.lender

@@ -4,56 +4,44 @@ import math
 from collections.abc import Mapping
 from typing import TypeAlias
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code
-from wrapperir.ir import (
-    BenchmarkChoice,
-    ComputedChoice,
-    DType,
-    Expr,
-    ExprOp,
-    FirstChoice,
-    ForcedChoice,
-    Hint,
-    MultiKernelLine,
-    NearestChoice,
-    Operation,
-    RecordedChoice,
-    ScalarParameter,
-)
 from wrapperir.verify.kernels import part_of
 from wrapperir.verify.state import State
 
-Known: TypeAlias = Mapping[str, DType]
+Known: TypeAlias = Mapping[str, wir.DType]
 """The names that expressions of a multi-kernel may use: scalar parameters and sizes."""
 
 
-def known_names(line: MultiKernelLine) -> Known:
+def known_names(line: wir.MultiKernelLine) -> Known:
     """Return the names that expressions of a multi-kernel may use."""
-    scalars = {p.name: p.dtype for p in line.parameters if isinstance(p, ScalarParameter)}
-    return {**{size.name: DType.I64 for size in line.sizes}, **scalars}
+    scalars = {
+        p.name: p.dtype for p in line.parameters if isinstance(p, wir.ScalarParameter)
+    }
+    return {**{size.name: wir.DType.I64 for size in line.sizes}, **scalars}
 
 
-def check_selection(state: State, line: MultiKernelLine, known: Known) -> None:
+def check_selection(state: State, line: wir.MultiKernelLine, known: Known) -> None:
     """Check the selection policy of a multi-kernel."""
     selection = line.selection
     here, state.here = state.here, part_of(state, "selection")
     match selection:
-        case ForcedChoice(index):
+        case wir.ForcedChoice(index):
             _check_index(state, line, index)
-        case RecordedChoice(index, times):
+        case wir.RecordedChoice(index, times):
             _check_index(state, line, index)
             _check_times(state, line, times)
-        case NearestChoice(hints):
+        case wir.NearestChoice(hints):
             _check_hints(state, line, hints)
-        case ComputedChoice(index):
+        case wir.ComputedChoice(index):
             _check_tree(state, line, index, known)
-        case FirstChoice() | BenchmarkChoice():
+        case wir.FirstChoice() | wir.BenchmarkChoice():
             pass
     state.here = here
 
 
 def _check_index(
-    state: State, line: MultiKernelLine, index: int, subject: str | None = None
+    state: State, line: wir.MultiKernelLine, index: int, subject: str | None = None
 ) -> bool:
     """Report an index that no choice has; say whether a choice has it."""
     if 0 <= index < len(line.choices):
@@ -72,7 +60,7 @@ def _check_index(
 
 
 def _check_times(
-    state: State, line: MultiKernelLine, times: tuple[float | None, ...]
+    state: State, line: wir.MultiKernelLine, times: tuple[float | None, ...]
 ) -> None:
     found = None
     if times and line.choices and len(times) != len(line.choices):
@@ -99,7 +87,9 @@ LARGEST_HINT = 2**63 - 1
 """The largest size that a hint may have: that of a tensor."""
 
 
-def _check_hints(state: State, line: MultiKernelLine, hints: tuple[Hint, ...]) -> None:
+def _check_hints(
+    state: State, line: wir.MultiKernelLine, hints: tuple[wir.Hint, ...]
+) -> None:
     if not hints:
         state.report(
             Code.INVALID_HINT,
@@ -128,10 +118,12 @@ def _check_hints(state: State, line: MultiKernelLine, hints: tuple[Hint, ...]) -
             return
 
 
-def _check_tree(state: State, line: MultiKernelLine, index: Expr, known: Known) -> None:
+def _check_tree(
+    state: State, line: wir.MultiKernelLine, index: wir.Expr, known: Known
+) -> None:
     """Check a decision tree; the first fault of a kind is reported."""
     names = state.expression_symbols(index)
-    if isinstance(index, Operation) and state.layouts.expressions.of(index).fault:
+    if isinstance(index, wir.Operation) and state.layouts.expressions.of(index).fault:
         return
     waiting, seen = [index], set[int]()
     while waiting:
@@ -139,7 +131,7 @@ def _check_tree(state: State, line: MultiKernelLine, index: Expr, known: Known) 
         if type(tree) is int:
             if not _check_index(state, line, tree):
                 return
-        elif not isinstance(tree, Operation) or tree.op is not ExprOp.WHERE:
+        elif not isinstance(tree, wir.Operation) or tree.op is not wir.ExprOp.WHERE:
             state.report(
                 Code.INVALID_TREE,
                 "a decision tree is a choice, or `where` of a condition and two such trees",

@@ -7,21 +7,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from attrs import define, field, frozen
 
+from wrapperir import ir as wir
 from wrapperir.analysis.range_map import RangeMap
 from wrapperir.diagnostics import Code, Diagnostic, LinePath, Note, Severity
-from wrapperir.ir import (
-    BodyLine,
-    Expr,
-    KernelSize,
-    Operation,
-    Program,
-    RuntimeParameter,
-    Symbol,
-    TensorType,
-    ValueType,
-    ZeroMode,
-    is_identifier,
-)
 from wrapperir.verify.layouts import Fault, Layouts, SymbolFacts, TypeFacts
 
 if TYPE_CHECKING:
@@ -32,7 +20,7 @@ T = TypeVar("T")
 MAX_NESTING = 64
 """Blocks nested deeper are refused, so that recursion over them is safe."""
 
-DOES_FOR_ANY = ZeroMode.ZERO_ON_CALL
+DOES_FOR_ANY = wir.ZeroMode.ZERO_ON_CALL
 """Zero mode assumed for memory of unknown origin, so that no call with it is reported."""
 
 
@@ -72,14 +60,14 @@ class StorageFacts:
 
     lender: "ValueFacts | None" = None
     read_only: "ValueFacts | None" = None
-    extent: TensorType | None = None
+    extent: wir.TensorType | None = None
     exact: bool = False
     written: bool = True
     unwritten: RangeMap[None] | None = None
     certain: bool = True
     pool: "PoolContents | None" = None
     placement: "Placement | None" = None
-    workspace: ZeroMode | None = None
+    workspace: wir.ZeroMode | None = None
 
 
 @define(eq=False)
@@ -91,7 +79,7 @@ class ValueFacts:
     """
 
     name: str
-    type: ValueType
+    type: wir.ValueType
     facts: TypeFacts
     role: Role
     scope: "LineScope"
@@ -146,10 +134,10 @@ class NeededWorkspace:
     """
 
     parameter: int
-    mode: ZeroMode | None
+    mode: wir.ZeroMode | None
     asker: str
-    counts: dict[Hashable, tuple[str, Expr]] = field(
-        factory=dict[Hashable, tuple[str, Expr]]
+    counts: dict[Hashable, tuple[str, wir.Expr]] = field(
+        factory=dict[Hashable, tuple[str, wir.Expr]]
     )
 
 
@@ -163,11 +151,11 @@ class KernelSignature:
     were not reported.
     """
 
-    parameters: tuple[RuntimeParameter, ...] | None
+    parameters: tuple[wir.RuntimeParameter, ...] | None
     is_multi: bool = False
     defined: LinePath = ()
     in_order: bool = False
-    sizes: tuple[KernelSize, ...] = ()
+    sizes: tuple[wir.KernelSize, ...] = ()
     workspaces: tuple[NeededWorkspace, ...] = ()
 
     def notes(self, name: str) -> tuple[Note]:
@@ -185,7 +173,7 @@ class State(ABC):
     made alive, as facts are looked up by identity.
     """
 
-    program: Program
+    program: wir.Program
     scope: LineScope = field(factory=lambda: LineScope(("lines",)))
     here: LinePath | None = None
     values: dict[str, ValueFacts] = field(factory=dict[str, ValueFacts])
@@ -203,14 +191,14 @@ class State(ABC):
     multi_kernels: dict[Hashable, tuple[str, LinePath]] = field(
         factory=dict[Hashable, tuple[str, LinePath]]
     )
-    derived: list[Expr] = field(factory=list[Expr])
+    derived: list[wir.Expr] = field(factory=list[wir.Expr])
 
     def __attrs_post_init__(self) -> None:
         """Let the type checks see the symbols in scope."""
         self.layouts = Layouts(self.symbols)
 
     @abstractmethod
-    def walk(self, lines: Sequence[BodyLine]) -> None:
+    def walk(self, lines: Sequence[wir.BodyLine]) -> None:
         """Check the lines of the current scope, in order."""
 
     def place(self) -> LinePath:
@@ -267,14 +255,14 @@ class State(ABC):
         self, what: str, name: str, sigil: str = "", path: LinePath | None = None
     ) -> None:
         """Report a name that is not an identifier; ``what`` says what it names."""
-        if not is_identifier(name):
+        if not wir.is_identifier(name):
             message = f"{what} {name!r} is not an identifier"
             self.report(Code.INVALID_IDENTIFIER, message, f"{sigil}{name}", path=path)
 
-    def expression_symbols(self, expr: Expr) -> tuple[str, ...]:
+    def expression_symbols(self, expr: wir.Expr) -> tuple[str, ...]:
         """Return the symbols of an expression; report its fault, if it has one."""
-        if not isinstance(expr, Operation):
-            return (expr.name,) if isinstance(expr, Symbol) else ()
+        if not isinstance(expr, wir.Operation):
+            return (expr.name,) if isinstance(expr, wir.Symbol) else ()
         facts = self.layouts.expressions.of(expr)
         if facts.fault is not None:
             self.report_fault(facts.fault)

@@ -2,30 +2,9 @@
 
 import math
 
+from wrapperir import ir as wir
 from wrapperir.analysis.arithmetic import UNBOUNDED, Interval, Polynomial
 from wrapperir.diagnostics import Code, Note
-from wrapperir.ir import (
-    RESERVED_SYMBOLS,
-    AssertAlignmentLine,
-    AssertNotNanLine,
-    AssertScalarLine,
-    AssertSizeStrideLine,
-    Device,
-    EventType,
-    Expr,
-    ItemOf,
-    OffsetOf,
-    Operation,
-    RecordEventLine,
-    ScalarType,
-    SizeOf,
-    StrideOf,
-    SymbolDefinitionLine,
-    SymbolKind,
-    TensorType,
-    ValueOf,
-    WaitEventLine,
-)
 from wrapperir.verify.accesses import check_read
 from wrapperir.verify.comparison import any_differ, certainly_differ
 from wrapperir.verify.layouts import SymbolFacts, is_power_of_two
@@ -33,7 +12,7 @@ from wrapperir.verify.names import define, use, use_expression, use_tensor
 from wrapperir.verify.state import Role, State, StorageFacts, ValueFacts
 
 
-def check_symbol_definition(state: State, line: SymbolDefinitionLine) -> None:
+def check_symbol_definition(state: State, line: wir.SymbolDefinitionLine) -> None:
     """Check a source and range, and define the symbol."""
     found, computed = _check_source(state, line)
     low = -math.inf if line.lower is None else line.lower
@@ -55,8 +34,8 @@ def check_symbol_definition(state: State, line: SymbolDefinitionLine) -> None:
         low, high = max(low, found[0]), min(high, found[1])
     facts = SymbolFacts(
         line.kind,
-        (low, high) if line.kind is SymbolKind.INT else UNBOUNDED,
-        computed if line.kind is SymbolKind.INT else None,
+        (low, high) if line.kind is wir.SymbolKind.INT else UNBOUNDED,
+        computed if line.kind is wir.SymbolKind.INT else None,
         state.place(),
     )
     _define(state, line.symbol, facts)
@@ -75,7 +54,7 @@ def _define(state: State, name: str, facts: SymbolFacts) -> None:
             first.poisoned = True
         return
     state.check_identifier("the symbol name", name)
-    if name in RESERVED_SYMBOLS:
+    if name in wir.RESERVED_SYMBOLS:
         state.report(
             Code.RESERVED_SYMBOL, f"{name} is a word of the text form, not a symbol", name
         )
@@ -84,24 +63,24 @@ def _define(state: State, name: str, facts: SymbolFacts) -> None:
 
 
 def _check_source(
-    state: State, line: SymbolDefinitionLine
+    state: State, line: wir.SymbolDefinitionLine
 ) -> tuple[Interval, Polynomial | None]:
     """Check the source of a symbol; return its range and its polynomial, if known."""
     source = line.source
-    if isinstance(source, SizeOf | StrideOf):
+    if isinstance(source, wir.SizeOf | wir.StrideOf):
         return _dimension(state, source), None
-    if isinstance(source, OffsetOf):
+    if isinstance(source, wir.OffsetOf):
         value = use_tensor(state, source.buffer)
         return (0, math.inf) if value is not None else UNBOUNDED, None
-    if isinstance(source, ItemOf):
+    if isinstance(source, wir.ItemOf):
         value = use_tensor(state, source.buffer)
         if value is not None:
             check_one_element(state, value)
             check_read(state, value, "the symbol is read from")
         return UNBOUNDED, None
-    if isinstance(source, ValueOf):
+    if isinstance(source, wir.ValueOf):
         value = use(state, source.name)
-        if value is not None and not isinstance(value.type, ScalarType):
+        if value is not None and not isinstance(value.type, wir.ScalarType):
             state.report_value(
                 value,
                 Code.SYMBOL_SOURCE,
@@ -112,21 +91,21 @@ def _check_source(
     return _expression(state, source)
 
 
-def _expression(state: State, source: Expr) -> tuple[Interval, Polynomial | None]:
+def _expression(state: State, source: wir.Expr) -> tuple[Interval, Polynomial | None]:
     use_expression(state, source)
     expressions = state.layouts.expressions
-    if isinstance(source, Operation) and expressions.of(source).fault is not None:
+    if isinstance(source, wir.Operation) and expressions.of(source).fault is not None:
         return UNBOUNDED, None
     if isinstance(source, float):
         return expressions.interval(source), None
     return expressions.interval(source), expressions.polynomials.of(source)
 
 
-def _dimension(state: State, source: SizeOf | StrideOf) -> Interval:
+def _dimension(state: State, source: wir.SizeOf | wir.StrideOf) -> Interval:
     value = use_tensor(state, source.buffer)
     if value is None:
         return UNBOUNDED
-    assert isinstance(value.type, TensorType)
+    assert isinstance(value.type, wir.TensorType)
     rank = len(value.type.size)
     if not 0 <= source.dim < rank:
         message = f"%{source.buffer} has {rank} dimensions, and no dimension {source.dim}"
@@ -137,14 +116,14 @@ def _dimension(state: State, source: SizeOf | StrideOf) -> Interval:
 def check_one_element(state: State, value: ValueFacts) -> None:
     """Report a tensor that certainly has more or fewer elements than one."""
     type = value.type
-    assert isinstance(type, TensorType)
+    assert isinstance(type, wir.TensorType)
     if any(certainly_differ(state.layouts, size, 1) for size in type.size):
         state.report_value(
             value, Code.NOT_ONE_ELEMENT, f"%{value.name} has not one element"
         )
 
 
-def check_assert_size_stride(state: State, line: AssertSizeStrideLine) -> None:
+def check_assert_size_stride(state: State, line: wir.AssertSizeStrideLine) -> None:
     """Check the ranks, and that the declared type does not make the assert fail."""
     for expr in (*line.size, *line.stride):
         use_expression(state, expr)
@@ -159,7 +138,7 @@ def check_assert_size_stride(state: State, line: AssertSizeStrideLine) -> None:
     if value is None or value.facts.faults:
         return
     type = value.type
-    assert isinstance(type, TensorType)
+    assert isinstance(type, wir.TensorType)
     layouts = state.layouts
     if len(type.size) != len(line.size):
         found = f"%{line.buffer} has {len(type.size)} dimensions, not {len(line.size)}"
@@ -178,7 +157,7 @@ def check_assert_size_stride(state: State, line: AssertSizeStrideLine) -> None:
     state.report_value(value, Code.FALSE_ASSERT, message)
 
 
-def check_assert_alignment(state: State, line: AssertAlignmentLine) -> None:
+def check_assert_alignment(state: State, line: wir.AssertAlignmentLine) -> None:
     """Check the tensor, and that the alignment is a power of two."""
     use_tensor(state, line.buffer)
     if not is_power_of_two(line.bytes):
@@ -189,19 +168,19 @@ def check_assert_alignment(state: State, line: AssertAlignmentLine) -> None:
         )
 
 
-def check_assert_scalar(state: State, line: AssertScalarLine) -> None:
+def check_assert_scalar(state: State, line: wir.AssertScalarLine) -> None:
     """Check the condition's symbols."""
     use_expression(state, line.condition)
 
 
-def check_assert_not_nan(state: State, line: AssertNotNanLine) -> None:
+def check_assert_not_nan(state: State, line: wir.AssertNotNanLine) -> None:
     """Check the tensor, whose elements the host reads."""
     value = use_tensor(state, line.buffer)
     if value is not None:
         check_read(state, value, "the assert reads")
 
 
-def check_stream(state: State, device: Device, stream: int) -> None:
+def check_stream(state: State, device: wir.Device, stream: int) -> None:
     """Check the device and the stream of a line."""
     fault = state.layouts.device_fault(device)
     if fault is not None:
@@ -223,20 +202,20 @@ def check_stream(state: State, device: Device, stream: int) -> None:
         state.streams = True
 
 
-def check_record_event(state: State, line: RecordEventLine) -> None:
+def check_record_event(state: State, line: wir.RecordEventLine) -> None:
     """Define an event."""
     check_stream(state, line.device, line.stream)
     type = state.layouts.event(line.device)
     define(state, line.result, type, Role.SCALAR, StorageFacts())
 
 
-def check_wait_event(state: State, line: WaitEventLine) -> None:
+def check_wait_event(state: State, line: wir.WaitEventLine) -> None:
     """Check that a line waits for an event of the same kind of device."""
     check_stream(state, line.device, line.stream)
     value = use(state, line.event)
     if value is None:
         return
-    if not isinstance(value.type, EventType):
+    if not isinstance(value.type, wir.EventType):
         state.report_value(
             value,
             Code.NOT_AN_EVENT,

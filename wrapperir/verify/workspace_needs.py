@@ -2,24 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
+from wrapperir import ir as wir
 from wrapperir.analysis.arithmetic import Polynomial, combine
 from wrapperir.diagnostics import Code
-from wrapperir.ir import (
-    BufferRef,
-    DType,
-    Expr,
-    ExprOp,
-    KernelArgument,
-    KernelChoice,
-    Operation,
-    RuntimeParameter,
-    Symbol,
-    TensorParameter,
-    TensorType,
-    WorkspaceNeed,
-    ZeroMode,
-    combined_mode,
-)
 from wrapperir.text.expressions import format_expression
 from wrapperir.verify.state import (
     KernelSignature,
@@ -35,8 +20,8 @@ class Needs:
     def __init__(
         self,
         state: State,
-        own: Sequence[RuntimeParameter | None],
-        known: Mapping[str, DType],
+        own: Sequence[wir.RuntimeParameter | None],
+        known: Mapping[str, wir.DType],
     ) -> None:
         """Start without needs; ``own`` are the multi-kernel's parameters."""
         self._state = state
@@ -45,14 +30,14 @@ class Needs:
         self.found: dict[int, NeededWorkspace] = {}
         """The combined needs of the choices, by parameter."""
 
-    def add(self, choice: KernelChoice, signature: KernelSignature) -> None:
+    def add(self, choice: wir.KernelChoice, signature: KernelSignature) -> None:
         """Check and add the needs of a choice; its kernel has this signature."""
         access = {
             position: parameter.access
             for position, parameter in zip(
                 choice.arguments, signature.parameters or (), strict=True
             )
-            if isinstance(parameter, TensorParameter)
+            if isinstance(parameter, wir.TensorParameter)
         }
         needed: set[int] = set()
         for need in choice.workspaces:
@@ -63,7 +48,7 @@ class Needs:
                 hint = "a workspace is a buffer that the choice is given and writes"
             elif need.parameter in needed:
                 problem, hint = " twice", "say once what a choice needs of a workspace"
-            elif not found.reads and need.mode is not ZeroMode.UNINITIALIZED:
+            elif not found.reads and need.mode is not wir.ZeroMode.UNINITIALIZED:
                 problem = f" {need.mode.value}, and does not read it"
                 hint = "declare it read_write, or need it uninitialized"
             needed.add(need.parameter)
@@ -77,7 +62,7 @@ class Needs:
         facts = self._own[parameter] if 0 <= parameter < len(self._own) else None
         return f"parameter {parameter}" if facts is None else facts.name
 
-    def _report(self, choice: KernelChoice, message: str, hint: str) -> None:
+    def _report(self, choice: wir.KernelChoice, message: str, hint: str) -> None:
         self._state.report(
             Code.WORKSPACE_NEED,
             f"@{choice.kernel} {message}",
@@ -85,13 +70,13 @@ class Needs:
             hint=hint,
         )
 
-    def _check_count(self, choice: KernelChoice, count: Expr) -> bool:
+    def _check_count(self, choice: wir.KernelChoice, count: wir.Expr) -> bool:
         """Report the fault of a count; say whether calls can be checked against it."""
         names = self._state.expression_symbols(count)
-        if isinstance(count, Operation):
+        if isinstance(count, wir.Operation):
             if self._state.layouts.expressions.of(count).fault:
                 return False
-        elif not isinstance(count, Symbol) and (type(count) is not int or count < 0):
+        elif not isinstance(count, wir.Symbol) and (type(count) is not int or count < 0):
             self._report(
                 choice,
                 f"needs {count} elements of a workspace",
@@ -109,14 +94,16 @@ class Needs:
                 return False
         return _is_whole(count)
 
-    def _gather(self, choice: KernelChoice, need: WorkspaceNeed, is_sound: bool) -> None:
+    def _gather(
+        self, choice: wir.KernelChoice, need: wir.WorkspaceNeed, is_sound: bool
+    ) -> None:
         found = self.found.get(need.parameter)
         if found is None:
             found = self.found[need.parameter] = NeededWorkspace(
                 need.parameter, need.mode, choice.kernel
             )
         elif found.mode is not None:
-            mode = combined_mode(found.mode, need.mode)
+            mode = wir.combined_mode(found.mode, need.mode)
             if mode is None:
                 self._state.report(
                     Code.WORKSPACE_MODES,
@@ -139,24 +126,24 @@ class Needs:
             found.counts.setdefault(written, (choice.kernel, need.count))
 
 
-_EXACT = frozenset({ExprOp.ADD, ExprOp.SUB, ExprOp.MUL, ExprOp.NEG})
+_EXACT = frozenset({wir.ExprOp.ADD, wir.ExprOp.SUB, wir.ExprOp.MUL, wir.ExprOp.NEG})
 
 
-def _is_whole(count: Expr) -> bool:
+def _is_whole(count: wir.Expr) -> bool:
     """Say whether a count has no fraction, so that its polynomial is exact."""
     waiting, seen = [count], set[int]()
     while waiting:
         part = waiting.pop()
         if isinstance(part, float):
             return False
-        if isinstance(part, Operation) and part.op in _EXACT and id(part) not in seen:
+        if isinstance(part, wir.Operation) and part.op in _EXACT and id(part) not in seen:
             seen.add(id(part))
             waiting += part.args
     return True
 
 
 def check_choosing(
-    state: State, signature: KernelSignature, arguments: Sequence[KernelArgument]
+    state: State, signature: KernelSignature, arguments: Sequence[wir.KernelArgument]
 ) -> None:
     """Check the dimensions and workspaces that a call passes to a multi-kernel."""
     for size in signature.sizes:
@@ -178,16 +165,16 @@ def check_choosing(
             _check_extent(state, needed, value, given)
 
 
-def _tensor(state: State, argument: KernelArgument) -> ValueFacts | None:
+def _tensor(state: State, argument: wir.KernelArgument) -> ValueFacts | None:
     """Return the tensor of an argument; ``None`` if it is not one or was reported."""
-    value = state.values.get(argument.name) if isinstance(argument, BufferRef) else None
-    if value is None or not value.live or not isinstance(value.type, TensorType):
+    value = state.values.get(argument.name) if isinstance(argument, wir.BufferRef) else None
+    if value is None or not value.live or not isinstance(value.type, wir.TensorType):
         return None
     return value
 
 
-def _type(value: ValueFacts) -> TensorType:
-    assert isinstance(value.type, TensorType)
+def _type(value: ValueFacts) -> wir.TensorType:
+    assert isinstance(value.type, wir.TensorType)
     return value.type
 
 
@@ -196,12 +183,12 @@ def _check_mode(state: State, needed: NeededWorkspace, value: ValueFacts) -> Non
     if needed.mode is None or not value.storage.certain or value.facts.empty:
         return
     match needed.mode:
-        case ZeroMode.UNINITIALIZED:  # any memory does that no kernel must find zero
-            found = given is not ZeroMode.ZERO_PER_PROGRAM
-        case ZeroMode.ZERO_ON_CALL:
-            found = given is ZeroMode.ZERO_ON_CALL
-        case ZeroMode.ZERO_PER_PROGRAM:
-            found = given in (ZeroMode.ZERO_ON_CALL, ZeroMode.ZERO_PER_PROGRAM)
+        case wir.ZeroMode.UNINITIALIZED:  # any memory does that no kernel must find zero
+            found = given is not wir.ZeroMode.ZERO_PER_PROGRAM
+        case wir.ZeroMode.ZERO_ON_CALL:
+            found = given is wir.ZeroMode.ZERO_ON_CALL
+        case wir.ZeroMode.ZERO_PER_PROGRAM:
+            found = given in (wir.ZeroMode.ZERO_ON_CALL, wir.ZeroMode.ZERO_PER_PROGRAM)
     if not found:
         state.report_value(
             value,
@@ -213,17 +200,17 @@ def _check_mode(state: State, needed: NeededWorkspace, value: ValueFacts) -> Non
         )
 
 
-_Given = Mapping[str, Expr]
+_Given = Mapping[str, wir.Expr]
 
 
 def _given(
-    signature: KernelSignature, state: State, arguments: Sequence[KernelArgument]
+    signature: KernelSignature, state: State, arguments: Sequence[wir.KernelArgument]
 ) -> _Given:
     """Return the known values of scalar parameters and sizes at a call, by name."""
-    found: dict[str, Expr] = {}
+    found: dict[str, wir.Expr] = {}
     parameters = signature.parameters or ()
     for parameter, argument in zip(parameters, arguments, strict=True):
-        if not isinstance(argument, BufferRef) and _is_whole(argument):
+        if not isinstance(argument, wir.BufferRef) and _is_whole(argument):
             found[parameter.name] = argument
     for size in signature.sizes:
         value = _tensor(state, arguments[size.parameter])
@@ -263,26 +250,28 @@ def _check_extent(
             return
 
 
-def _at_call(expr: Expr, given: _Given, known: dict[int, Expr | None]) -> Expr | None:
+def _at_call(
+    expr: wir.Expr, given: _Given, known: dict[int, wir.Expr | None]
+) -> wir.Expr | None:
     """Return an expression with the values of a call; ``None`` if one is not known.
 
     ``known`` has the results for parts, so that shared parts cost once.
     """
-    if isinstance(expr, Symbol):
+    if isinstance(expr, wir.Symbol):
         return given.get(expr.name)
-    if not isinstance(expr, Operation):
+    if not isinstance(expr, wir.Operation):
         return expr
     if id(expr) not in known:
         args = [_at_call(arg, given, known) for arg in expr.args]
         parts = tuple(arg for arg in args if arg is not None)
-        known[id(expr)] = Operation(expr.op, parts) if len(parts) == len(args) else None
+        known[id(expr)] = wir.Operation(expr.op, parts) if len(parts) == len(args) else None
     return known[id(expr)]
 
 
 _MOST_PARTS = 24
 
 
-def _format_amount(factors: Sequence[Expr], value: Polynomial) -> str:
+def _format_amount(factors: Sequence[wir.Expr], value: Polynomial) -> str:
     """Return a product of expressions as text, with its value if it is constant.
 
     ``4 * n = 32``; ``s0 * 8``; ``64``.  A long expression is not written out.
@@ -295,18 +284,18 @@ def _format_amount(factors: Sequence[Expr], value: Polynomial) -> str:
     level = len(factors) > 1
     parts = [format_expression(factor, lambda name: name) for factor in factors]
     shown = " * ".join(
-        f"({part})" if level and isinstance(factor, Operation) else part
+        f"({part})" if level and isinstance(factor, wir.Operation) else part
         for part, factor in zip(parts, factors, strict=True)
     )
     return shown if number is None else f"{shown} = {number}"
 
 
-def _is_long(factors: Sequence[Expr]) -> bool:
+def _is_long(factors: Sequence[wir.Expr]) -> bool:
     """Say whether factors have many parts; repeated parts count repeatedly."""
     waiting, count = list(factors), 0
     while waiting and count <= _MOST_PARTS:
         count += 1
         part = waiting.pop()
-        if isinstance(part, Operation):
+        if isinstance(part, wir.Operation):
             waiting += part.args
     return bool(waiting)
