@@ -46,8 +46,10 @@ def _build_runs(type: TensorType, reach: int) -> Runs:
     item = type.dtype.itemsize
     first = type.offset * item
     step: Expr = 1
-    for size, stride in zip(type.size[::-1], type.stride[::-1], strict=True):
-        if stride != step and size != 1:
+    dim = len(type.size)
+    for size in reversed(type.size):
+        dim -= 1
+        if type.stride[dim] != step and size != 1:
             break
         step = step * size
     else:

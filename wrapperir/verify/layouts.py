@@ -179,8 +179,13 @@ class Layouts:
     def of(self, type: wir.ValueType) -> TypeFacts:
         """Return the facts of a type."""
         facts = self.known.get(id(type))
-        if facts is None:
-            facts = self.known[id(type)] = self._examine(type, 0)
+        return self.examine(type) if facts is None else facts
+
+    def examine(self, type: wir.ValueType) -> TypeFacts:
+        """Return the facts of a type that is not yet known."""
+        is_tensor = isinstance(type, wir.TensorType)
+        facts = self._examine_tensor(type) if is_tensor else self._examine(type, 0)
+        self.known[id(type)] = facts
         return facts
 
     def event(self, device: wir.Device) -> wir.EventType:
@@ -223,17 +228,15 @@ class Layouts:
         return facts
 
     def _examine_tensor(self, tensor: wir.TensorType) -> TypeFacts:
-        facts = TypeFacts()
         reach = _constant_reach(tensor)
-        if reach is None:
-            self._examine_layout(facts, tensor)
-        elif reach > MOST_BYTES:
-            _add(facts, Code.TOO_LARGE, "the tensor spans 2**63 bytes or more")
+        if reach is not None and reach <= MOST_BYTES:
+            facts = TypeFacts((), reach, reach == 0)
         else:
-            facts.reach, facts.empty = reach, reach == 0
+            facts = TypeFacts()
+            self._examine_layout(facts, tensor)
         if (
             id(tensor.device) not in self._sound_devices
-            or tensor.space is not wir.DEFAULT_SPACE
+            or tensor.space != wir.DEFAULT_SPACE
             or tensor.alignment is not None
             or tensor.layout is not None
         ):
@@ -241,7 +244,7 @@ class Layouts:
         return facts
 
     def _examine_layout(self, facts: TypeFacts, tensor: wir.TensorType) -> None:
-        """Add the faults of a layout that is not constant."""
+        """Add the faults of a layout that is too large or not constant."""
         size, stride = tensor.size, tensor.stride
         if len(size) != len(stride):
             message = f"the size has {len(size)} dimensions, the stride {len(stride)}"
@@ -251,6 +254,9 @@ class Layouts:
             self.check_extent(facts, length, "size")
             self.check_extent(facts, step, "stride")
         self.check_extent(facts, tensor.offset, "offset")
+        reach = _constant_reach(tensor)
+        if reach is not None and reach > MOST_BYTES:
+            _add(facts, Code.TOO_LARGE, "the tensor spans 2**63 bytes or more")
         if facts.empty and not facts.faults:
             facts.reach = 0
 
@@ -329,14 +335,13 @@ def _constant_reach(type_: wir.TensorType) -> int | None:
     # By class: a bool is an int, too.
     if type(offset) is not int or offset < 0 or len(type_.size) != len(type_.stride):
         return None
-    last, is_empty = offset, False
-    for length, step in zip(type_.size, type_.stride, strict=True):
+    last = offset
+    for dim, length in enumerate(type_.size):  # faster than a zip
+        step = type_.stride[dim]
         if type(length) is not int or type(step) is not int or length < 0 or step < 0:
             return None
-        if length == 0:
-            is_empty = True
         last += (length - 1) * step
-    return 0 if is_empty else (last + 1) * type_.dtype.itemsize
+    return 0 if 0 in type_.size else (last + 1) * type_.dtype.itemsize
 
 
 def is_power_of_two(value: int) -> bool:

@@ -69,7 +69,7 @@ def define(
     With ``facts``, the type is checked later.
     """
     if facts is None:
-        facts = state.layouts.known.get(id(type)) or state.layouts.of(type)
+        facts = state.layouts.known.get(id(type)) or state.layouts.examine(type)
     if facts.symbols or facts.faults:
         check_type(state, facts)
     scope = state.scope
