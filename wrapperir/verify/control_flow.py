@@ -1,8 +1,9 @@
 """Checks of lines with nested blocks: operands, parameters, results and ownership."""
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
-from attrs import frozen
+from attrs import evolve
 
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, LinePath
@@ -97,12 +98,8 @@ def report_returned_workspace(state: State, value: ValueFacts, lender: ValueFact
     )
 
 
-@frozen(eq=False)
-class BlockOperand:
-    """An operand of a block: a value, a scalar expression, or neither if reported."""
-
-    value: ValueFacts | None
-    is_scalar: bool
+_Item: TypeAlias = tuple[wir.Argument, ValueFacts | None]
+"""An operand or result of a block, and its value if it is a live name."""
 
 
 def check_conditional(state: State, line: wir.ConditionalLine) -> None:
@@ -125,7 +122,7 @@ def check_while_loop(state: State, line: wir.WhileLoopLine) -> None:
             f"the loop carries {len(carried)} values and defines {len(line.results)}",
         )
     for operand, result in zip(carried, line.results, strict=False):
-        found = _operand_difference(state, operand, result.type)
+        found = _difference(state, operand, result.type)
         if found is not None:
             state.report(
                 Code.CARRIED_TYPES,
@@ -172,49 +169,43 @@ def _check_truth(state: State, value: ValueFacts) -> None:
         check_read(state, value, "the condition reads")
 
 
-def _operands(state: State, arguments: Sequence[wir.KernelArgument]) -> list[BlockOperand]:
-    operands: list[BlockOperand] = []
+def _operands(state: State, arguments: Sequence[wir.KernelArgument]) -> list[_Item]:
+    operands: list[_Item] = []
     for argument in arguments:
+        value = None
         if isinstance(argument, wir.BufferRef):
             value = use(state, argument.name)
             if value is not None and isinstance(value.type, wir.EventType):
                 report_resource(state, value, "an operand of a block")
                 value = None
-            operands.append(BlockOperand(value, False))
         else:
             use_expression(state, argument)
-            operands.append(BlockOperand(None, True))
+        operands.append((argument, value))
     return operands
 
 
-def _operand_difference(
-    state: State, operand: BlockOperand, type: wir.ValueType
-) -> str | None:
-    if operand.value is not None:
-        return difference(state.layouts, operand.value.type, type)
-    if operand.is_scalar and not isinstance(type, wir.ScalarType):
+def _difference(state: State, item: _Item, type: wir.ValueType) -> str | None:
+    """Return how an operand or result certainly differs from its declared type."""
+    argument, value = item
+    if value is not None:
+        return difference(state.layouts, value.type, type)
+    if argument is None:
+        return None if isinstance(type, wir.OpaqueType) else f"none and {kind_of(type)}"
+    is_scalar = isinstance(argument, int | float | wir.Symbol | wir.Operation)
+    if is_scalar and not isinstance(type, wir.ScalarType):
         return f"a scalar and {kind_of(type)}"
     return None
 
 
-@frozen(eq=False)
-class BlockReturn:
-    """The results of a block: each argument, with its value if it is a live name."""
-
-    arguments: tuple[wir.Argument, ...]
-    values: tuple[ValueFacts | None, ...]
-    path: LinePath
-
-
 def _check_block(
-    state: State, block: wir.Block, attribute: str, operands: list[BlockOperand]
-) -> BlockReturn:
-    """Walk a block in a scope of its own."""
+    state: State, block: wir.Block, attribute: str, operands: list[_Item]
+) -> list[_Item] | None:
+    """Walk a block in a scope of its own; return its results, ``None`` if not walked."""
     outer = state.scope
     path = (*outer.path, outer.index, attribute)
     if outer.depth >= MAX_NESTING:
         state.report(Code.NESTING, f"blocks are nested more than {MAX_NESTING} deep")
-        return BlockReturn((), (), path)
+        return None
     if len(block.parameters) != len(operands):
         state.report(
             Code.BLOCK_PARAMETERS,
@@ -226,12 +217,13 @@ def _check_block(
     try:
         lent = _define_parameters(state, block.parameters, operands, path)
         state.walk(block.lines)
-        values: list[ValueFacts | None] = []
+        returned: list[_Item] = []
         for index, argument in enumerate(block.results):
             state.here = (*path, "results", index)
-            values.append(use_result(state, argument))
+            returned.append((argument, use_result(state, argument)))
         state.here = None
-        check_leaks(state, scope, {value.name for value in values if value is not None})
+        names = {value.name for _, value in returned if value is not None}
+        check_leaks(state, scope, names)
         for storage, inner in lent:
             storage.written, storage.unwritten = inner.written, inner.unwritten
     finally:
@@ -239,7 +231,7 @@ def _check_block(
         for name in scope.symbols:
             state.ended_symbols[name] = state.symbols.pop(name)
         state.scope = outer
-    return BlockReturn(block.results, tuple(values), path)
+    return returned
 
 
 _WORDS = {"on_true": "true", "on_false": "false", "condition": "condition", "body": "body"}
@@ -248,7 +240,7 @@ _WORDS = {"on_true": "true", "on_false": "false", "condition": "condition", "bod
 def _define_parameters(
     state: State,
     parameters: tuple[wir.BlockParameter, ...],
-    operands: list[BlockOperand],
+    operands: list[_Item],
     path: LinePath,
 ) -> list[tuple[StorageFacts, StorageFacts]]:
     """Define the parameters of a block; return the storage of each operand and its copy.
@@ -260,22 +252,12 @@ def _define_parameters(
     fits = len(parameters) == len(operands)
     for index, parameter in enumerate(parameters):
         state.here = (*path, "parameters", index)
-        operand = operands[index] if fits else BlockOperand(None, False)
-        known = operand.value
+        operand = operands[index] if fits else (wir.BufferRef(""), None)
+        known = operand[1]
         outer = StorageFacts(workspace=DOES_FOR_ANY) if known is None else known.storage
         storage = inner.get(id(outer))
         if storage is None:
-            storage = StorageFacts(
-                None,
-                None,
-                outer.extent,
-                outer.exact,
-                outer.written,
-                outer.unwritten,
-                outer.certain,
-                outer.pool,
-                workspace=outer.workspace,
-            )
+            storage = evolve(outer, lender=None, read_only=None, placement=None)
             inner[id(outer)] = storage
             lent.append((outer, storage))
         value = define(state, parameter.name, parameter.type, Role.PARAMETER, storage)
@@ -284,7 +266,7 @@ def _define_parameters(
         storage.lender = storage.lender or value
         if outer.read_only is not None:
             storage.read_only = storage.read_only or value
-        found = _operand_difference(state, operand, parameter.type)
+        found = _difference(state, operand, parameter.type)
         if found is not None:
             state.report(
                 Code.BLOCK_PARAMETERS,
@@ -296,60 +278,52 @@ def _define_parameters(
 
 
 def _check_results(
-    state: State, returned: BlockReturn, results: tuple[wir.Result, ...], attribute: str
+    state: State,
+    returned: list[_Item] | None,
+    results: tuple[wir.Result, ...],
+    attribute: str,
 ) -> None:
-    if len(returned.arguments) != len(results):
-        if state.scope.depth < MAX_NESTING:
-            state.report(
-                Code.BLOCK_RESULTS,
-                f"the {_WORDS[attribute]} block returns {len(returned.arguments)} values, "
-                f"the line defines {len(results)}",
-            )
+    if returned is None:
         return
-    pairs = zip(returned.arguments, returned.values, results, strict=True)
-    for index, (argument, value, result) in enumerate(pairs):
-        found = _result_difference(state, argument, value, result.type)
+    if len(returned) != len(results):
+        state.report(
+            Code.BLOCK_RESULTS,
+            f"the {_WORDS[attribute]} block returns {len(returned)} values, "
+            f"the line defines {len(results)}",
+        )
+        return
+    for index, (item, result) in enumerate(zip(returned, results, strict=True)):
+        found = _difference(state, item, result.type)
         if found is not None:
             state.report(
                 Code.BLOCK_RESULTS,
                 f"result {index} of the {_WORDS[attribute]} block is not what "
                 f"%{result.name} is declared to be: {found}",
-                f"%{value.name}" if value is not None else None,
-                path=(*returned.path, "results", index),
+                None if item[1] is None else f"%{item[1].name}",
+                path=(*state.place(), attribute, "results", index),
             )
 
 
-def _result_difference(
-    state: State, argument: wir.Argument, value: ValueFacts | None, type: wir.ValueType
-) -> str | None:
-    if value is not None:
-        return difference(state.layouts, value.type, type)
-    if argument is None:
-        return None if isinstance(type, wir.OpaqueType) else f"none and {kind_of(type)}"
-    is_scalar = isinstance(argument, int | float | wir.Symbol | wir.Operation)
-    if is_scalar and not isinstance(type, wir.ScalarType):
-        return f"a scalar and {kind_of(type)}"
-    return None
-
-
-def _check_condition(state: State, returned: BlockReturn) -> None:
-    if len(returned.arguments) != 1:
-        if state.scope.depth < MAX_NESTING:
-            state.report(
-                Code.INVALID_PREDICATE,
-                f"a condition block returns one value, not {len(returned.arguments)}",
-            )
+def _check_condition(state: State, returned: list[_Item] | None) -> None:
+    if returned is None:
         return
-    (value,) = returned.values
+    if len(returned) != 1:
+        state.report(
+            Code.INVALID_PREDICATE,
+            f"a condition block returns one value, not {len(returned)}",
+        )
+        return
+    ((argument, value),) = returned
+    path = (*state.place(), "condition", "results", 0)
     if value is not None:
-        state.here = (*returned.path, "results", 0)
+        state.here = path
         _check_truth(state, value)
         state.here = None
-    elif returned.arguments[0] is None:
+    elif argument is None:
         state.report(
             Code.INVALID_PREDICATE,
             "a condition block returns a bool tensor or a condition, not none",
-            path=(*returned.path, "results", 0),
+            path=path,
         )
 
 

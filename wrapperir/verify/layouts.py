@@ -183,8 +183,10 @@ class Layouts:
 
     def examine(self, type: wir.ValueType) -> TypeFacts:
         """Return the facts of a type that is not yet known."""
-        is_tensor = isinstance(type, wir.TensorType)
-        facts = self._examine_tensor(type) if is_tensor else self._examine(type, 0)
+        if isinstance(type, wir.TensorType):
+            facts = self._examine_tensor(type)
+        else:
+            facts = self._examine(type, 0)
         self.known[id(type)] = facts
         return facts
 

@@ -111,11 +111,10 @@ def _use_argument(state: State, argument: wir.Argument, given: _Given, depth: in
 def _report_placed(state: State, operator: str, given: _Given) -> None:
     for name, value in given.items():
         if value is not None and value.live and value.storage.placement is not None:
-            state.report(
+            state.report_value(
+                value,
                 Code.STORAGE_OF_PLACED,
                 f"{operator} looks at the storage of %{name}, which is that of a pool",
-                f"%{name}",
-                notes=(defined_note(value),),
                 hint="allocate the buffer instead",
             )
 
@@ -181,32 +180,22 @@ def check_multi_output(state: State, line: wir.MultiOutputLine) -> None:
 
 def _check_element(state: State, line: wir.MultiOutputLine, value: ValueFacts) -> None:
     element: wir.ValueType = value.type
-    notes = (defined_note(value),)
     if not line.indices:
-        state.report(
-            Code.TUPLE_INDEX,
-            f"no index says which element of %{line.source} is meant",
-            f"%{line.source}",
-            notes=notes,
-        )
+        message = f"no index says which element of %{line.source} is meant"
+        state.report_value(value, Code.TUPLE_INDEX, message)
         return
     for index in line.indices:
         if not isinstance(element, wir.TupleType):
-            state.report(
-                Code.NOT_A_TUPLE,
-                f"%{line.source} is not a tuple"
-                if element is value.type
-                else f"an element of %{line.source} is not a tuple",
-                f"%{line.source}",
-                notes=notes,
-            )
+            what = "" if element is value.type else "an element of "
+            message = f"{what}%{line.source} is not a tuple"
+            state.report_value(value, Code.NOT_A_TUPLE, message)
             return
         if not 0 <= index < len(element.elements):
             state.report(
                 Code.TUPLE_INDEX,
                 f"there is no element {index}: %{line.source} has {len(element.elements)}",
                 f"[{index}]",
-                notes=notes,
+                notes=(defined_note(value),),
             )
             return
         element = element.elements[index]
@@ -216,5 +205,5 @@ def _check_element(state: State, line: wir.MultiOutputLine, value: ValueFacts) -
             Code.TUPLE_TYPE,
             f"%{line.result} is declared otherwise than in %{line.source}: {found}",
             f"%{line.result}",
-            notes=notes,
+            notes=(defined_note(value),),
         )

@@ -6,38 +6,20 @@ from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, Diagnostic
 from wrapperir.ir.effects import LineEffects
 from wrapperir.ir.well_formed import MalformedPart, malformed_parts
-from wrapperir.verify.calls import check_kernel_call
-from wrapperir.verify.control_flow import (
-    check_conditional,
-    check_plain_result,
-    check_subgraph_call,
-    check_while_loop,
-    report_returned_workspace,
+from wrapperir.verify import (
+    calls,
+    control_flow,
+    kernels,
+    lifetimes,
+    multi_kernels,
+    operators,
+    pools,
+    symbols,
 )
-from wrapperir.verify.kernels import check_kernel_definition
 from wrapperir.verify.layouts import TypeFacts
-from wrapperir.verify.lifetimes import (
-    check_allocate,
-    check_free,
-    check_leaks,
-    check_reinterpret,
-    check_reuse,
-)
-from wrapperir.verify.multi_kernels import check_multi_kernel
 from wrapperir.verify.names import check_type, define, report_awaited, report_resource, use
-from wrapperir.verify.operators import check_extern_kernel, check_multi_output
-from wrapperir.verify.pools import check_allocate_pool, check_place
 from wrapperir.verify.races import check_races
 from wrapperir.verify.state import Role, State, StorageFacts, ValueFacts
-from wrapperir.verify.symbols import (
-    check_assert_alignment,
-    check_assert_not_nan,
-    check_assert_scalar,
-    check_assert_size_stride,
-    check_record_event,
-    check_symbol_definition,
-    check_wait_event,
-)
 
 
 class LineChecks(State, wir.LineVisitor[None]):
@@ -46,27 +28,27 @@ class LineChecks(State, wir.LineVisitor[None]):
     A type checker sees that each line kind has one.
     """
 
-    visit_kernel_definition = check_kernel_definition
-    visit_multi_kernel = check_multi_kernel
-    visit_allocate = check_allocate
-    visit_allocate_pool = check_allocate_pool
-    visit_place = check_place
-    visit_free = check_free
-    visit_reuse = check_reuse
-    visit_reinterpret = check_reinterpret
-    visit_kernel_call = check_kernel_call
-    visit_extern_kernel = check_extern_kernel
-    visit_multi_output = check_multi_output
-    visit_record_event = check_record_event
-    visit_wait_event = check_wait_event
-    visit_symbol_definition = check_symbol_definition
-    visit_assert_size_stride = check_assert_size_stride
-    visit_assert_alignment = check_assert_alignment
-    visit_assert_scalar = check_assert_scalar
-    visit_assert_not_nan = check_assert_not_nan
-    visit_conditional = check_conditional
-    visit_while_loop = check_while_loop
-    visit_subgraph_call = check_subgraph_call
+    visit_kernel_definition = kernels.check_kernel_definition
+    visit_multi_kernel = multi_kernels.check_multi_kernel
+    visit_allocate = lifetimes.check_allocate
+    visit_allocate_pool = pools.check_allocate_pool
+    visit_place = pools.check_place
+    visit_free = lifetimes.check_free
+    visit_reuse = lifetimes.check_reuse
+    visit_reinterpret = lifetimes.check_reinterpret
+    visit_kernel_call = calls.check_kernel_call
+    visit_extern_kernel = operators.check_extern_kernel
+    visit_multi_output = operators.check_multi_output
+    visit_record_event = symbols.check_record_event
+    visit_wait_event = symbols.check_wait_event
+    visit_symbol_definition = symbols.check_symbol_definition
+    visit_assert_size_stride = symbols.check_assert_size_stride
+    visit_assert_alignment = symbols.check_assert_alignment
+    visit_assert_scalar = symbols.check_assert_scalar
+    visit_assert_not_nan = symbols.check_assert_not_nan
+    visit_conditional = control_flow.check_conditional
+    visit_while_loop = control_flow.check_while_loop
+    visit_subgraph_call = control_flow.check_subgraph_call
 
     def visit_comment(self, line: wir.CommentLine) -> None:
         """Accept any remark."""
@@ -149,7 +131,7 @@ def _check_all(state: LineChecks) -> None:
     returned: set[str] = set()
     for output in state.each("outputs", program.outputs):
         _check_output(state, output, returned)
-    check_leaks(state, state.scope, returned)
+    lifetimes.check_leaks(state, state.scope, returned)
     if state.streams:
         check_races(state)
 
@@ -184,7 +166,7 @@ def _define_lent(
 
 def _check_output(state: State, output: wir.Argument, returned: set[str]) -> None:
     if not isinstance(output, wir.BufferRef):
-        check_plain_result(state, output)
+        control_flow.check_plain_result(state, output)
         return
     value = use(state, output.name)
     if value is None:
@@ -195,4 +177,4 @@ def _check_output(state: State, output: wir.Argument, returned: set[str]) -> Non
         return
     lender = value.storage.lender
     if lender is not None and lender.role is Role.PROGRAM_WORKSPACE:
-        report_returned_workspace(state, value, lender)
+        control_flow.report_returned_workspace(state, value, lender)
