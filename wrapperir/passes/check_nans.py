@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import TypeAlias
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from wrapperir import ir as wir
 from wrapperir.ir.blocks import rewrite_blocks
@@ -55,25 +55,18 @@ def check_nans(program: wir.Program) -> wir.Program:
     return evolve(program, lines=_checked(program.lines, kernels, frozenset()))
 
 
-@frozen
-class _Check:
-    """A parameter whose argument is checked."""
-
-    position: int
-    name: str
-    reads: bool
-    writes: bool
-
-
 _EFFECTS = LineEffects(None)
-_Kernels: TypeAlias = Mapping[str, tuple[_Check, ...]]
+_Checks: TypeAlias = Sequence[tuple[int, wir.TensorParameter]]
+"""The parameters whose arguments are checked, with their positions."""
+
+_Kernels: TypeAlias = Mapping[str, _Checks]
 
 
-def _checks(line: wir.DefinitionLine) -> tuple[_Check, ...]:
+def _checks(line: wir.DefinitionLine) -> _Checks:
     choices = line.choices if isinstance(line, wir.MultiKernelLine) else ()
     workspaces = {need.parameter for choice in choices for need in choice.workspaces}
     return tuple(
-        _Check(position, parameter.name, parameter.access.reads, parameter.access.writes)
+        (position, parameter)
         for position, parameter in enumerate(wir.runtime_parameters(line.parameters))
         if isinstance(parameter, wir.TensorParameter)
         and _may_hold_nan(parameter.dtype)
@@ -135,23 +128,23 @@ def _following(lines: Sequence[wir.BodyLine], index: int) -> set[str]:
 
 def _asserts(
     line: wir.KernelCallLine,
-    checks: Sequence[_Check],
+    checks: _Checks,
     outputs: bool,
     without: Sequence[Set[str]],
 ) -> list[wir.AssertNotNanLine]:
     """Return a check for each name that a call writes, or reads, ``without`` some."""
     made: dict[str, wir.AssertNotNanLine] = {}
     what = "output" if outputs else "input"
-    for check in checks:
-        argument = line.arguments[check.position]
+    for position, parameter in checks:
+        argument, access = line.arguments[position], parameter.access
         if not isinstance(argument, wir.BufferRef):
             continue
         if any(argument.name in names for names in without):
             continue
-        if (check.writes if outputs else check.reads) and argument.name not in made:
+        if (access.writes if outputs else access.reads) and argument.name not in made:
             made[argument.name] = wir.AssertNotNanLine(
                 buffer=argument.name,
-                message=f"{what} {check.name} of @{line.kernel} is not finite",
+                message=f"{what} {parameter.name} of @{line.kernel} is not finite",
                 provenance=line.provenance,
             )
     return list(made.values())

@@ -89,29 +89,19 @@ def _check_place(
     found = _unplaceable(line)
     if found is not None:
         hint = "allocate it" if isinstance(type, TensorType) else "leave the mode out"
-        state.report(
-            Code.UNPLACEABLE, f"%{value.name} {found}", f"%{value.name}", hint=hint
-        )
+        subject = f"%{value.name}"
+        state.report(Code.UNPLACEABLE, f"{subject} {found}", subject, hint=hint)
         return
     found = placement_difference(pool.type, type, f"%{pool.name}")
+    code, what = Code.PLACEMENT_INCOMPATIBLE, f"%{value.name} cannot be in %{pool.name}"
+    hint = "place it in a pool on its device, in its space and pinned as it is"
+    if found is None:
+        found = _misalignment(state, pool.type, type, line.offset)
+        code = Code.PLACEMENT_ALIGNMENT
+        what = f"%{pool.name} cannot give %{value.name} its alignment"
+        hint = "the offset must be a multiple of it, and the pool's `align` no less"
     if found is not None:
-        state.report_value(
-            value,
-            Code.PLACEMENT_INCOMPATIBLE,
-            f"%{value.name} cannot be in %{pool.name}: {found}",
-            pool,
-            hint="place it in a pool on its device, in its space and pinned as it is",
-        )
-        return
-    found = _misalignment(state, pool.type, type, line.offset)
-    if found is not None:
-        state.report_value(
-            value,
-            Code.PLACEMENT_ALIGNMENT,
-            f"%{pool.name} cannot give %{value.name} its alignment: {found}",
-            pool,
-            hint="the offset must be a multiple of it, and the pool's `align` no less",
-        )
+        state.report_value(value, code, f"{what}: {found}", pool, hint=hint)
         return
     if isinstance(line.offset, int) and value.storage.placement is not None:
         value.storage.placement.alignment = math.gcd(pool.type.alignment, line.offset)
