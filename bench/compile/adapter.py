@@ -2,9 +2,9 @@
 
 Both compile the same models in one run.  Inductor's time is that of its Python wrapper's
 ``generate``: planning and text, without writing, compiling or importing the module.  Ours
-is conversion, verification, emission and loading, after the same planning.  Neither
-includes building C++ kernels, which are replaced by functions that do nothing.  Times are
-processor times, so that other work on the machine counts little.
+is conversion, verification, passes over memory, emission and loading, after the same
+planning.  Neither includes building C++ kernels, which are replaced by functions that do
+nothing.  Times are processor times, so that other work on the machine counts little.
 
     python -m bench.compile.adapter [repetitions]
 """
@@ -25,6 +25,7 @@ from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 
 from bench.demo.models import DEMO
 from bench.model_run import ModelTask
+from wrapperir import passes
 from wrapperir.emit import pipeline
 from wrapperir.frontend.inductor import build
 from wrapperir.frontend.inductor.wrapper import CaptureWrapper
@@ -79,7 +80,8 @@ def measure(task: ModelTask, backend: str) -> Times:
             ("total", CaptureWrapper, "_generate"),
             ("plan", PythonWrapperCodegen, "run_wrapper_ir_passes"),
             ("convert", build, "build_program"),
-            ("verify", pipeline, "prepare_program"),
+            ("prepare", pipeline, "prepare_program"),
+            ("passes", passes, "run_passes"),
             ("emit", pipeline, "emit_program"),
             ("load", type(emitter), "load"),
         ]
@@ -98,7 +100,7 @@ def measure(task: ModelTask, backend: str) -> Times:
 def main(repetitions: int) -> None:
     """Print, for each model, microseconds a line and the ratio of the two."""
     measure(DEMO[0], "wrapperir")  # what is imported late is imported now
-    stages = ("convert", "verify", "emit", "load")
+    stages = ("convert", "verify", "passes", "emit", "load")
     print(
         f"{'model':14} {'lines':>6} {'Inductor':>9}",
         *(f"{s:>8}" for s in (*stages, "sum")),
@@ -108,6 +110,7 @@ def main(repetitions: int) -> None:
         rows = []
         for _ in range(repetitions):
             theirs, ours = measure(task, "inductor"), measure(task, "wrapperir")
+            ours["verify"] = ours["prepare"] - ours["passes"]
             per_line = [1e6 * ours[stage] / ours["lines"] for stage in stages]
             planned = 1e6 * (ours["total"] - ours["plan"]) / ours["lines"]
             rows.append([1e6 * theirs["generate"] / theirs["lines"], *per_line, planned])

@@ -42,8 +42,8 @@ STATIC = Unit(UNIT, None, UNIT, 0, UNIT)
 def fits(taken: Mapping[Unit, int], most: Mapping[Unit, int]) -> bool:
     """Say whether ``taken`` is known to be no more bytes than ``most``; both count units.
 
-    It is known if ``taken`` has no more of any polynomial, and the polynomials that it has
-    less of, at their least values, make up for the constant bytes that it has more of.
+    It is known if ``taken`` has no more of any polynomial, and what it has less of the
+    polynomials, at their least values, is at least its excess of constant bytes.
     """
     if {*taken} == {*most} == {STATIC}:
         return taken[STATIC] <= most[STATIC]

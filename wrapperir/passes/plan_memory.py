@@ -19,11 +19,16 @@ from wrapperir.analysis import (
 from wrapperir.ir.blocks import blocks_of
 from wrapperir.ir.effects import Effects, value_names
 from wrapperir.ir.storage_operators import looks_at_storage
-from wrapperir.passes.pool_choice import Candidate, Pool, PoolClass, choose_pools
+from wrapperir.passes.pool_choice import (
+    BufferCandidate,
+    PlannedPool,
+    PoolClass,
+    choose_pools,
+)
 
 
 class Planned(StrEnum):
-    """Which buffers are placed in pools."""
+    """The buffers that are placed in pools."""
 
     INTERMEDIATES = "intermediates"
     OUTPUTS = "outputs"
@@ -100,7 +105,7 @@ def plan_memory(program: wir.Program) -> wir.Program:
           return %buf4
         }
 
-    What stays allocated: outputs, buffers with a vendor layout, workspaces of the
+    These stay allocated: outputs, buffers with a vendor layout, workspaces of the
     program, what operators and blocks return, what goes to operators that look at a
     tensor's storage (``aten.as_strided``, ``aten.linalg_qr``), and buffers whose place in
     a pool would make the block take more than it did at its peak.
@@ -147,7 +152,7 @@ class _Planner:
             and not (body.is_nested and storage.escapes)
             and not any(use.line in fixed for use in storage.uses)
         ]
-        groups: dict[PoolClass, list[Candidate]] = {}
+        groups: dict[PoolClass, list[BufferCandidate]] = {}
         for storage, settled in zip(
             storages, _settled(storages, found.effects), strict=True
         ):
@@ -171,17 +176,19 @@ class _Planner:
             return size.count > 0
         return size.exact and (type.alignment or 1) <= UNIT
 
-    def _candidate(self, storage: Storage, settled: int) -> tuple[PoolClass, Candidate]:
+    def _candidate(
+        self, storage: Storage, settled: int
+    ) -> tuple[PoolClass, BufferCandidate]:
         dimension, size = self.footprints.dimension(storage)
         alignment = max(storage.type.alignment or 1, UNIT) // UNIT
         type = storage.type
         return (
             PoolClass(dimension, type.device, type.space, type.pinned),
-            Candidate(storage.begin, storage.end, settled, size, alignment),
+            BufferCandidate(storage.begin, storage.end, settled, size, alignment),
         )
 
     def _placed(
-        self, lines: Sequence[wir.BodyLine], pools: Sequence[Pool]
+        self, lines: Sequence[wir.BodyLine], pools: Sequence[PlannedPool]
     ) -> list[wir.BodyLine]:
         """Return the lines with pools allocated, filled and freed."""
         placed: dict[int, tuple[str, wir.Expr]] = {}
@@ -207,7 +214,7 @@ class _Planner:
             result.extend(ends.get(index, ()))
         return result
 
-    def _report(self, name: str, pool: Pool, unit: wir.Expr) -> None:
+    def _report(self, name: str, pool: PlannedPool, unit: wir.Expr) -> None:
         scale = unit if isinstance(unit, int) else 1
         self.pools.append(
             PoolPlan(
@@ -243,7 +250,7 @@ def _settled(storages: Sequence[Storage], effects: Sequence[Effects]) -> list[in
     return ends
 
 
-def _pool_type(pool: Pool, unit: wir.Expr) -> wir.PoolType:
+def _pool_type(pool: PlannedPool, unit: wir.Expr) -> wir.PoolType:
     alignment = max(buffer.alignment for buffer in pool.buffers) * UNIT
     return wir.PoolType(
         size=wir.mul(pool.height, unit),

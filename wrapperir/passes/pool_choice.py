@@ -33,12 +33,12 @@ _MOST_TURNS = 128
 """After so many turns, each of linear time, pools that do not fit are left out."""
 
 _CUT_COSTS = (1, 4, 16, 64)
-"""What a buffer left out by a cut counts, against one left out for a lower pool."""
+"""Weights of a buffer left out by a cut; a buffer left out for a lower pool weighs 1."""
 
 
 @frozen
 class PoolClass:
-    """What the buffers of a pool have in common; sizes count ``dimension``'s unit.
+    """The properties shared by the buffers of a pool; sizes count ``dimension``'s unit.
 
     ``device`` is as their types name it, the dimension's as it is counted.
     """
@@ -50,7 +50,7 @@ class PoolClass:
 
 
 @frozen(eq=False)
-class Candidate:
+class BufferCandidate:
     """A buffer of ``size`` units that may be placed.
 
     It exists from line ``begin`` until line ``end``; its bytes are free for others from
@@ -65,11 +65,11 @@ class Candidate:
 
 
 @define(eq=False)
-class Pool:
+class PlannedPool:
     """Buffers that share memory of ``height`` units, and the offset of each."""
 
     kind: PoolClass
-    buffers: list[Candidate]
+    buffers: list[BufferCandidate]
     height: int = 0
     slack: int = 0
     lower_bound: int = 0
@@ -103,19 +103,19 @@ class Pool:
 
 
 def choose_pools(
-    groups: Mapping[PoolClass, Sequence[Candidate]],
+    groups: Mapping[PoolClass, Sequence[BufferCandidate]],
     footprint: Footprint,
     count: int,
-) -> list[Pool]:
+) -> list[PlannedPool]:
     """Return pools, with their plans, for as many of the candidates as can be placed.
 
     ``footprint`` describes the block of ``count`` lines before the change.  With the
     pools no line exceeds the block's peak on that device, for any values of symbols.
     """
-    chosen: list[Pool] = []
+    chosen: list[PlannedPool] = []
     for device in dict.fromkeys(kind.dimension[0] for kind in groups):
         pools = [
-            Pool(kind, list(buffers))
+            PlannedPool(kind, list(buffers))
             for kind, buffers in groups.items()
             if kind.dimension[0] == device and len(buffers) > 1
         ]
@@ -132,7 +132,7 @@ class _Device:
     count: int
     before: DeviceFootprint
 
-    def choose(self, pools: list[Pool]) -> list[Pool]:
+    def choose(self, pools: list[PlannedPool]) -> list[PlannedPool]:
         """Return the pools that hold most buffers, of several ways to choose them.
 
         A cut solves one line, a lower pool often many; one line does not tell which is
@@ -141,7 +141,7 @@ class _Device:
         ways = [self._choose(pools, cost) for cost in _CUT_COSTS]
         return max(ways, key=lambda way: sum(len(pool.buffers) for pool in way))
 
-    def _choose(self, pools: list[Pool], cut_cost: int) -> list[Pool]:
+    def _choose(self, pools: list[PlannedPool], cut_cost: int) -> list[PlannedPool]:
         pools = self._fit(pools, cut_cost)
         for _ in range(_ROUNDS):
             for pool in pools:
@@ -155,10 +155,10 @@ class _Device:
             pools = self._fit(pools, cut_cost)
         return []
 
-    def _fit(self, pools: list[Pool], cut_cost: int) -> list[Pool]:
+    def _fit(self, pools: list[PlannedPool], cut_cost: int) -> list[PlannedPool]:
         """Leave buffers out, and cut pools, until the estimated heights fit."""
         pools = [
-            Pool(pool.kind, pool.buffers, slack=pool.slack)
+            PlannedPool(pool.kind, pool.buffers, slack=pool.slack)
             for pool in pools
             if len(pool.buffers) > 1
         ]
@@ -169,7 +169,7 @@ class _Device:
             after = self._after(pools)
             excess = self._excess(after)
             turn += 1
-            left: list[Pool] = []
+            left: list[PlannedPool] = []
             for pool in pools:
                 line = _one_within(pool, excess, turn)
                 if line is None:
@@ -186,7 +186,7 @@ class _Device:
                 return pools
             pools = left
 
-    def _after(self, pools: Sequence[Pool]) -> dict[Unit, list[int]]:
+    def _after(self, pools: Sequence[PlannedPool]) -> dict[Unit, list[int]]:
         """Return the units taken at each line, with these pools."""
         spans: dict[Unit, list[tuple[int, int, int]]] = {
             unit: [] for unit in self.before.high
@@ -226,7 +226,7 @@ class _Device:
                     found.append(line)
         return found
 
-    def _room(self, pool: Pool, after: dict[Unit, list[int]], line: int) -> int:
+    def _room(self, pool: PlannedPool, after: dict[Unit, list[int]], line: int) -> int:
         """Return the height that the pool may have for ``line`` to be no excess."""
         unit = pool.kind.dimension[1]
         taken = _at(after, line)
@@ -240,7 +240,7 @@ def _at(profiles: Mapping[Unit, Sequence[int]], line: int) -> dict[Unit, int]:
     return {unit: profile[line] for unit, profile in profiles.items()}
 
 
-def _one_within(pool: Pool, lines: Sequence[int], turn: int = 0) -> int | None:
+def _one_within(pool: PlannedPool, lines: Sequence[int], turn: int = 0) -> int | None:
     """Return one of the sorted lines at which the pool is alive, if any is.
 
     That is the first, or, where the turns that this takes become many, the middle one: a
@@ -252,7 +252,9 @@ def _one_within(pool: Pool, lines: Sequence[int], turn: int = 0) -> int | None:
     return lines[begin if turn <= _FIRST_TURNS else (begin + end) // 2]
 
 
-def _without_excess(pool: Pool, line: int, room: int, cut_cost: int) -> list[Pool]:
+def _without_excess(
+    pool: PlannedPool, line: int, room: int, cut_cost: int
+) -> list[PlannedPool]:
     """Return pools without the buffers that make ``line`` an excess.
 
     Either the pool is cut at the line, or it is made no higher than ``room``: what leaves
@@ -261,13 +263,13 @@ def _without_excess(pool: Pool, line: int, room: int, cut_cost: int) -> list[Poo
     alive = [b for b in pool.buffers if b.begin <= line < b.end]
     low = _kept_below(pool, line, room)
     if low is not None and len(pool.buffers) - len(low) < cut_cost * len(alive):
-        return [Pool(pool.kind, low, slack=pool.slack)]
+        return [PlannedPool(pool.kind, low, slack=pool.slack)]
     before = [b for b in pool.buffers if b.end <= line]
     after = [b for b in pool.buffers if b.begin > line]
-    return [Pool(pool.kind, part, slack=pool.slack) for part in (before, after)]
+    return [PlannedPool(pool.kind, part, slack=pool.slack) for part in (before, after)]
 
 
-def _kept_below(pool: Pool, line: int, room: int) -> list[Candidate] | None:
+def _kept_below(pool: PlannedPool, line: int, room: int) -> list[BufferCandidate] | None:
     """Return the buffers that stay where the pool is no higher than ``room``.
 
     Only buffers that are not alive at ``line`` leave: the others would take as much

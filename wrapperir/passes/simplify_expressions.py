@@ -67,7 +67,7 @@ _INTEGER_OPS = frozenset(ExprOp) - {
     *(ExprOp.TRUEDIV, ExprOp.ABS, ExprOp.TO_FLOAT, ExprOp.FLOOR, ExprOp.CEIL),
     *(ExprOp.TRUNC, ExprOp.ROUND, ExprOp.SQRT, ExprOp.LOG2),
 }
-"""What sympy may rewrite: rules that hold for integers do not hold for floats."""
+"""Operations that sympy may rewrite: its rules for integers do not hold for floats."""
 
 _MAX_NODES = 200
 """Larger expressions are only folded, since sympy's time may grow faster than linear."""

@@ -9,7 +9,7 @@ from wrapperir.ir.blocks import called_names, rewrite_blocks
 from wrapperir.ir.multi_kernel_builder import identity
 
 _LONGEST = 200
-"""What a name keeps of its kernel's, so that it stays an identifier."""
+"""The most characters of a kernel's name in a new name, which must be an identifier."""
 
 
 def split_configs(program: wir.Program) -> wir.Program:

@@ -171,7 +171,7 @@ def _reads_nothing_written(
 def _note_kernel_write(
     state: State, value: ValueFacts, parameter: TensorParameter, signature: KernelSignature
 ) -> None:
-    """Note the bytes that a kernel may write: those that the interpreter lets it write.
+    """Note the bytes that a kernel may write, as the interpreter counts them.
 
     Through a descriptor, these are the elements of the tensor.  A kernel that runs in
     order (C++) counts as writing all bytes from the first element to the last.  Any other

@@ -44,7 +44,7 @@ def define_kernel(
 ) -> None:
     """Check and define the name of a kernel or multi-kernel.
 
-    The other arguments are those of :class:`wrapperir.verify.state.KernelSignature`.
+    The other arguments are fields of :class:`wrapperir.verify.state.KernelSignature`.
     """
     name = line.name
     is_multi = isinstance(line, wir.MultiKernelLine)

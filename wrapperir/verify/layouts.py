@@ -140,7 +140,7 @@ def _too_deep() -> Fault:
 
 
 MOST_BYTES = (1 << 63) - 1
-"""What a signed 64-bit byte count can hold."""
+"""The largest signed 64-bit byte count."""
 
 _DEEPEST_TUPLE = 50
 

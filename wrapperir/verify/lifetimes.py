@@ -116,7 +116,7 @@ def check_reuse(state: State, line: ReuseLine) -> None:
             _report_borrowed_drop(state, value, value.storage.lender, "reused")
         else:
             storage = value.storage
-            storage.workspace = None  # its bytes are those of the source
+            storage.workspace = None  # the bytes stay as the source left them
             _check_fit(state, value, type)
             check_element_alignment(state, value, type)
         if value.role is OWNED:

@@ -1,4 +1,4 @@
-"""Definitions and uses of values and symbols, and reports of those that are missing."""
+"""Definitions and uses of values and symbols, and reports of missing ones."""
 
 from wrapperir import ir as wir
 from wrapperir.analysis.arithmetic import UNBOUNDED

@@ -29,7 +29,7 @@ from wrapperir.verify.layouts import Layouts
 if TYPE_CHECKING:
     from wrapperir.verify.state import LineScope, StorageFacts, ValueFacts
 
-Unit: TypeAlias = frozenset[tuple[tuple[Unknown, ...], int]] | None
+SpanUnit: TypeAlias = frozenset[tuple[tuple[Unknown, ...], int]] | None
 """The unit of a span: a polynomial, or ``None`` for bytes."""
 
 
@@ -37,7 +37,7 @@ Unit: TypeAlias = frozenset[tuple[tuple[Unknown, ...], int]] | None
 class PlacedSpan:
     """A range of a placement, in units that are certainly greater than zero."""
 
-    unit: Unit
+    unit: SpanUnit
     begin: int
     end: int
 
@@ -57,7 +57,7 @@ class PlacedExtent:
     begin: Polynomial | None = None
     end: Polynomial | None = None
     at_least_one: frozenset[str] = frozenset()
-    unit: Unit = None
+    unit: SpanUnit = None
 
 
 @define(eq=False)
@@ -67,11 +67,11 @@ class PoolContents:
     ``symbolic`` has the placements whose bytes are not constant, by unit.
     """
 
-    spans: dict[Unit, RangeMap["Placement"]] = field(
-        factory=dict[Unit, RangeMap["Placement"]]
+    spans: dict[SpanUnit, RangeMap["Placement"]] = field(
+        factory=dict[SpanUnit, RangeMap["Placement"]]
     )
-    symbolic: dict[Unit, dict[int, "Placement"]] = field(
-        factory=dict[Unit, dict[int, "Placement"]]
+    symbolic: dict[SpanUnit, dict[int, "Placement"]] = field(
+        factory=dict[SpanUnit, dict[int, "Placement"]]
     )
 
     def enter(self, placement: "Placement") -> None:
@@ -108,7 +108,7 @@ class PoolContents:
                 for _, _, placement in ranges.overlapping(span.begin, span.end):
                     yield placement
 
-    def incomparable(self, unit: Unit) -> Iterator["Placement"]:
+    def incomparable(self, unit: SpanUnit) -> Iterator["Placement"]:
         """Yield the symbolic placements that spans in ``unit`` are not compared with."""
         for other, group in self.symbolic.items():
             if unit is None or other != unit:

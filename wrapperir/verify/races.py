@@ -11,7 +11,7 @@ from wrapperir.analysis.range_map import RangeMap
 from wrapperir.diagnostics import Code, LinePath, Note
 from wrapperir.ir import BodyLine, BufferRef, KernelCallLine, Stream, TensorType
 from wrapperir.ir.effects import Actor, Effects, LineEffects, NestedBlock, Origin
-from wrapperir.verify.placements import Placement, PoolContents, Unit
+from wrapperir.verify.placements import Placement, PoolContents, SpanUnit
 from wrapperir.verify.state import MAX_NESTING, Role, State, StorageFacts, ValueFacts
 from wrapperir.verify.streams import Clocks, Conflict, RecordedEvent, UseHistory
 
@@ -29,7 +29,7 @@ class _Races:
         self._clocks = Clocks()
         self._events: dict[str, RecordedEvent] = {}
         self._histories: dict[int, UseHistory] = {}
-        self._dropped: dict[int, dict[Unit, RangeMap[UseHistory]]] = {}
+        self._dropped: dict[int, dict[SpanUnit, RangeMap[UseHistory]]] = {}
         self._path: LinePath = ()
 
     def walk(self, lines: Sequence[BodyLine], path: LinePath, depth: int) -> None:

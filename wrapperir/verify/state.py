@@ -147,7 +147,7 @@ class KernelSignature:
 
     ``parameters`` is ``None`` for a kernel that is not known, which is reported once.
     ``in_order`` says that the kernel runs as its source reads, as C++ does, so that its
-    arguments may overlap.  ``sizes`` and ``workspaces`` are those of a multi-kernel that
+    arguments may overlap.  ``sizes`` and ``workspaces`` are a multi-kernel's that
     were not reported.
     """
 

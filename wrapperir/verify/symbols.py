@@ -119,7 +119,7 @@ def check_one_element(state: State, value: ValueFacts) -> None:
     assert isinstance(type, wir.TensorType)
     if any(certainly_differ(state.layouts, size, 1) for size in type.size):
         state.report_value(
-            value, Code.NOT_ONE_ELEMENT, f"%{value.name} has not one element"
+            value, Code.NOT_ONE_ELEMENT, f"%{value.name} does not have exactly one element"
         )
 
 
