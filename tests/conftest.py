@@ -1,6 +1,7 @@
 """Settings for every test."""
 
 import gc
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +32,12 @@ def run_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def pytest_collection_finish() -> None:
-    """Search for garbage in what tests make, and for long-lived garbage less often."""
+    """Search for garbage only in what tests make, and have torch trace nothing.
+
+    Torch traces what it compiles, stacks included, where the logger of traces has a
+    handler, and pytest adds one to every logger that does not propagate.
+    """
+    logging.getLogger("torch.__trace").propagate = True
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
     gc.enable()

@@ -5,6 +5,7 @@ no other test has changed, not one that imports torch.
 """
 
 import atexit
+import importlib
 import json
 import os
 import runpy
@@ -33,13 +34,24 @@ sys.exit(status[0] if status else 1)
 
 
 class ProcessServer:
-    """A process that imported torch and forks."""
+    """A process that imported torch and forks.
+
+    Children of a process that found a GPU cannot use it: where there is one, each process
+    begins anew.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Start the process; ``folder`` is for its socket, and for a command that asks it.
 
-        The command, ``bin/wrapperir``, runs the command line in a child.
+        The command, ``wrapperir`` in the folder ``commands``, runs the command line in a
+        child.
         """
+        import torch
+
+        self._process: subprocess.Popen[bytes] | None = None
+        self.commands = Path(sys.executable).parent
+        if torch.cuda.is_available():
+            return
         self._address = str(folder / "socket")
         self.commands = folder / "bin"
         self.commands.mkdir()
@@ -60,6 +72,9 @@ class ProcessServer:
     ) -> subprocess.CompletedProcess[str]:
         """Run Python with ``-c`` or ``-m`` in a child, in the folder of this process."""
         environment = dict(os.environ if env is None else env)
+        if self._process is None:
+            command = [sys.executable, *arguments]
+            return subprocess.run(command, env=environment, capture_output=True, text=True)
         text = json.dumps([arguments, os.getcwd(), environment]).encode()
         with (
             open(os.devnull) as nothing,
@@ -79,8 +94,9 @@ class ProcessServer:
 
     def stop(self) -> None:
         """End the process."""
-        self._process.terminate()
-        self._process.communicate()
+        if self._process is not None:
+            self._process.terminate()
+            self._process.communicate()
 
 
 def _answer(connection: socket.socket) -> None:
@@ -135,8 +151,7 @@ def _forget_children(*_: object) -> None:
 
 def main() -> None:
     """Listen until the process is terminated."""
-    import torch._inductor.compile_fx  # noqa: F401
-
+    importlib.import_module("torch._inductor.compile_fx")
     sys.path.remove(os.getcwd())
     signal.signal(signal.SIGCHLD, _forget_children)
     server = socket.socket(socket.AF_UNIX)
