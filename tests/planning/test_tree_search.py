@@ -13,7 +13,12 @@ from tests.planning.drawn_buffers import buffers, plan_of
 from tests.planning.optimum import optimum
 from wrapperir.planning import Buffer, Sections, lower_bound
 from wrapperir.planning.cores import TreeSearch, compile_tree_search
-from wrapperir.planning.tree_search import Attempt, Outcome, branching_orders, search_tree
+from wrapperir.planning.tree_search import (
+    Attempt,
+    SearchOutcome,
+    branching_orders,
+    search_tree,
+)
 
 LONG = 1e9
 
@@ -39,7 +44,7 @@ def attempt(
     seconds: float = LONG,
 ) -> Attempt:
     found = search(capacity=capacity, steps=steps, seconds=seconds)
-    if found.outcome is Outcome.FOUND:
+    if found.outcome is SearchOutcome.FOUND:
         sections = Sections.of(drawn)
         kept = [drawn[index] for index in sections.buffers]
         plan = plan_of(kept, found.offsets)
@@ -63,10 +68,10 @@ def test_the_tree_search_finds_a_plan_if_and_only_if_there_is_one(
 ) -> None:
     best = optimum(drawn)
     for search in (python_tree(drawn), compiled_tree(drawn)):
-        assert attempt(search, drawn, best).outcome is Outcome.FOUND
-        assert attempt(search, drawn, best + 1).outcome is Outcome.FOUND
+        assert attempt(search, drawn, best).outcome is SearchOutcome.FOUND
+        assert attempt(search, drawn, best + 1).outcome is SearchOutcome.FOUND
         if best:
-            assert attempt(search, drawn, best - 1).outcome is Outcome.INFEASIBLE
+            assert attempt(search, drawn, best - 1).outcome is SearchOutcome.INFEASIBLE
 
 
 @given(buffers(most=20), st.floats(0.9, 1.3), st.integers(0, 200))
@@ -91,14 +96,14 @@ def test_the_compiled_search_is_the_same_on_a_perfect_packing(seed: int) -> None
 def test_the_tree_search_finds_perfect_packings(count: int) -> None:
     drawn = perfect_packing(count, 1)
     found = attempt(compiled_tree(drawn), drawn, lower_bound(drawn), 20 * count)
-    assert found.outcome is Outcome.FOUND
+    assert found.outcome is SearchOutcome.FOUND
 
 
 def test_no_time_is_no_step() -> None:
     drawn = perfect_packing(40, 1)
     for search in (python_tree(drawn), compiled_tree(drawn)):
         found = attempt(search, drawn, lower_bound(drawn), seconds=0)
-        assert (found.outcome, found.steps) == (Outcome.UNDECIDED, 0)
+        assert (found.outcome, found.steps) == (SearchOutcome.UNDECIDED, 0)
 
 
 def test_sizes_beyond_the_machine_word_stay_in_python() -> None:
@@ -106,8 +111,8 @@ def test_sizes_beyond_the_machine_word_stay_in_python() -> None:
     sections = Sections.of(huge)
     assert compile_tree_search(sections, branching_orders(sections, huge)) is None
     best = optimum(huge)
-    assert attempt(python_tree(huge), huge, best).outcome is Outcome.FOUND
-    assert attempt(python_tree(huge), huge, best - 1).outcome is Outcome.INFEASIBLE
+    assert attempt(python_tree(huge), huge, best).outcome is SearchOutcome.FOUND
+    assert attempt(python_tree(huge), huge, best - 1).outcome is SearchOutcome.INFEASIBLE
 
 
 @given(buffers())

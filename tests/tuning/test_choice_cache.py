@@ -18,13 +18,13 @@ from wrapperir.caching import CacheRefusedError, PrivateCache, digest_of, privat
 from wrapperir.tuning.choice_cache import (
     SETTING,
     ChoiceCache,
-    Entry,
+    ChoiceTimes,
     default_cache,
     fresh_choice_cache,
 )
 
 KEY = digest_of({"kernel": "softmax", "sizes": [64, 100]})
-ENTRY = Entry((12.5, None, 3.25))
+ENTRY = ChoiceTimes((12.5, None, 3.25))
 HAMMER = Path(__file__).with_name("cache_hammer.py")
 
 
@@ -44,9 +44,9 @@ def test_an_entry_comes_back_and_its_choice_is_the_first_of_the_fastest(
     cache.store(KEY, ENTRY)
     assert cache.load(KEY) == ENTRY
     assert ENTRY.choice == 2
-    assert Entry((None, 2.0, 2.0)).choice == 1
-    cache.store(KEY, Entry((1, 2.0)))
-    assert cache.load(KEY) == Entry((1.0, 2.0))
+    assert ChoiceTimes((None, 2.0, 2.0)).choice == 1
+    cache.store(KEY, ChoiceTimes((1, 2.0)))
+    assert cache.load(KEY) == ChoiceTimes((1.0, 2.0))
     assert os.listdir(cache.directory) == [f"{KEY}.json"]
 
 
@@ -67,7 +67,7 @@ def test_an_entry_is_in_a_directory_and_a_file_of_this_user_only(
 )
 def test_what_no_measurement_gives_is_no_entry(times: tuple[float | None, ...]) -> None:
     with pytest.raises(ValueError, match="time"):
-        Entry(times)
+        ChoiceTimes(times)
 
 
 @pytest.mark.parametrize("key", ["", "../../x", KEY.upper(), KEY[:-1], KEY + "0"])
@@ -151,7 +151,7 @@ def test_a_right_digest_does_not_excuse_other_content(cache: ChoiceCache) -> Non
 
     cache.store(KEY, ENTRY)
     file_of(cache).write_bytes(written())
-    assert cache.load(KEY) == Entry((1.0, None))
+    assert cache.load(KEY) == ChoiceTimes((1.0, None))
     changes: tuple[dict[str, object], ...] = (
         {"format": private_cache.FORMAT - 1},
         {"format": private_cache.FORMAT + 1},
@@ -261,7 +261,7 @@ def test_a_writer_that_fails_leaves_nothing(
     cache.store(KEY, ENTRY)
     monkeypatch.setattr(os, "replace", full)
     with pytest.raises(OSError, match="No space"):
-        cache.store(KEY, Entry((1.0,)))
+        cache.store(KEY, ChoiceTimes((1.0,)))
     assert os.listdir(cache.directory) == [f"{KEY}.json"]
     assert cache.load(KEY) == ENTRY
 
@@ -395,10 +395,10 @@ def test_a_fresh_cache_is_the_default_here_and_in_a_child_and_goes(
     monkeypatch.setenv(SETTING, cache.directory)
     cache.store(KEY, ENTRY)
     code = (
-        "from wrapperir.tuning.choice_cache import Entry, default_cache\n"
+        "from wrapperir.tuning.choice_cache import ChoiceTimes, default_cache\n"
         f"cache, key = default_cache(), {KEY!r}\n"
         "print(cache.directory, cache.load(key))\n"
-        "cache.store(key, Entry((7.0,)))\n"
+        "cache.store(key, ChoiceTimes((7.0,)))\n"
     )
     with fresh_choice_cache() as fresh:
         here = default_cache()
@@ -409,7 +409,7 @@ def test_a_fresh_cache_is_the_default_here_and_in_a_child_and_goes(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True
         )
         assert done.stdout.split() == [fresh.directory, "None"]
-        assert fresh.load(KEY) == Entry((7.0,))
+        assert fresh.load(KEY) == ChoiceTimes((7.0,))
     assert not os.path.exists(fresh.directory)
     assert os.environ[SETTING] == cache.directory
     assert cache.load(KEY) == ENTRY

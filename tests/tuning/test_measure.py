@@ -24,7 +24,7 @@ from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.text import parse_program
 from wrapperir.tuning.calls import call_program, calls_of
 from wrapperir.tuning.kernel_times import MOST_TURNS
-from wrapperir.tuning.measure import LONGEST_REASON, Arguments, CallTimer
+from wrapperir.tuning.measure import LONGEST_REASON, CallInputs, CallTimer
 from wrapperir.verify import verify
 
 Rule = Callable[[list[Value]], None]
@@ -209,7 +209,7 @@ def test_what_is_read_and_written_begins_the_same_each_time(
 ) -> None:
     program = in_place(access)
     (call,) = calls_of(program)["grow"]
-    arguments = Arguments.fresh([call_program(program, call)], {})
+    arguments = CallInputs.fresh([call_program(program, call)], {})
     x, indices = arguments.values()
     assert isinstance(x, torch.Tensor)
     assert isinstance(indices, torch.Tensor)
@@ -222,13 +222,13 @@ def test_what_is_read_and_written_begins_the_same_each_time(
     assert torch.equal(x, before) is is_restored
 
 
-def timed_on(text: str, kernel: str = "m") -> tuple[list[torch.Tensor], Arguments]:
+def timed_on(text: str, kernel: str = "m") -> tuple[list[torch.Tensor], CallInputs]:
     """Return the tensors that the choices of a call in a program are timed on."""
     program = parse_program(text)
     assert verify(program) == ()
     (call,) = calls_of(program)[kernel]
     programs = [call_program(program, call, at) for at in (0, 1)]
-    arguments = Arguments.fresh(programs, {})
+    arguments = CallInputs.fresh(programs, {})
     tensors = [item for item in arguments.values() if isinstance(item, torch.Tensor)]
     return tensors, arguments
 
@@ -321,7 +321,7 @@ def test_there_are_numbers_of_every_type(dtype: DType) -> None:
     b.free(x)
     program = b.build()
     (call,) = calls_of(program)["use"]
-    arguments = Arguments.fresh([call_program(program, call)], {})
+    arguments = CallInputs.fresh([call_program(program, call)], {})
     arguments.restore()
     (made,) = arguments.values()
     assert isinstance(made, torch.Tensor)

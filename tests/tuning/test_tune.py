@@ -55,7 +55,7 @@ from wrapperir.ir import (
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.report import SymbolValueError
 from wrapperir.text import format_program, parse_program
-from wrapperir.tuning.choice_cache import ChoiceCache, Entry, fresh_choice_cache
+from wrapperir.tuning.choice_cache import ChoiceCache, ChoiceTimes, fresh_choice_cache
 from wrapperir.tuning.measure import LONGEST_REASON, Timer, Times
 from wrapperir.tuning.report import KernelReport
 from wrapperir.tuning.text import format_tuning
@@ -440,7 +440,7 @@ def test_an_entry_with_a_failure_is_not_taken(cache: ChoiceCache) -> None:
     program = calling([64])
     tune_program(program, timer=slower(), cache=cache)
     (path,) = Path(cache.directory).iterdir()
-    cache.store(path.stem, Entry((100.0, None)))
+    cache.store(path.stem, ChoiceTimes((100.0, None)))
     timer = slower()
     tune_program(program, timer=timer, cache=cache)
     assert len(timer.asked) == 1

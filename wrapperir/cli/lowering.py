@@ -94,7 +94,7 @@ def _load(path: Path) -> torch.export.ExportedProgram:
         logger.disabled = was_disabled
 
 
-def _export(target: "Target") -> torch.export.ExportedProgram:
+def _export(target: "CompileTarget") -> torch.export.ExportedProgram:
     function = target.function
     module = function if isinstance(function, torch.nn.Module) else _AsModule(function)
     return torch.export.export(
@@ -136,7 +136,7 @@ def _folder(target: str) -> Path | None:
 
 
 @frozen
-class Target:
+class CompileTarget:
     """A function or module to compile, and the arguments of one call."""
 
     function: Callable[..., Any]
@@ -160,7 +160,7 @@ def split_target(text: str) -> tuple[Path, str]:
     return Path(file), name
 
 
-def load_target(text: str) -> Target:
+def load_target(text: str) -> CompileTarget:
     """Run a Python file and return what ``FILE.py:NAME`` names, with its example inputs.
 
     A class is called without arguments.  ``DYNAMIC_SHAPES`` in the file is
@@ -187,7 +187,7 @@ def load_target(text: str) -> Target:
         inputs = guarded(path, maker)
     args, kwargs = _arguments(path, inputs)
     shapes: Any = getattr(module, "DYNAMIC_SHAPES", None)
-    return Target(found, args, kwargs, shapes)
+    return CompileTarget(found, args, kwargs, shapes)
 
 
 def _run_file(path: Path) -> ModuleType:

@@ -23,7 +23,7 @@ from attrs import frozen
 
 from wrapperir.caching import PrivateCache, digest_of, user_cache
 from wrapperir.planning.problem import Sections
-from wrapperir.planning.tree_search import Attempt, Outcome
+from wrapperir.planning.tree_search import Attempt, SearchOutcome
 
 _FLAGS = ("-std=c++17", "-O3", "-shared", "-fPIC")
 _COMPILERS = ("c++", "g++", "clang++")
@@ -91,8 +91,8 @@ def compile_tree_search(
         status = call(
             ranks, len(orders), capacity, steps, seconds, ctypes.byref(done), offsets
         )
-        outcome = Outcome(status)
-        found = offsets[:] if outcome is Outcome.FOUND else ()
+        outcome = SearchOutcome(status)
+        found = offsets[:] if outcome is SearchOutcome.FOUND else ()
         return Attempt(outcome, found, done.value)
 
     return search

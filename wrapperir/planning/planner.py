@@ -46,7 +46,7 @@ def plan(
         return best
     # Programs that need no search do without the imports.
     from wrapperir.planning.cores import compile_tree_search
-    from wrapperir.planning.tree_search import Outcome, branching_orders, search_tree
+    from wrapperir.planning.tree_search import SearchOutcome, branching_orders, search_tree
 
     orders = branching_orders(sections, buffers)
     search = compile_tree_search(sections, orders) or partial(search_tree, sections, orders)
@@ -66,11 +66,11 @@ def plan(
                 steps=_STEPS * len(sections.sizes) << turn,
                 seconds=deadline - time.monotonic(),
             )
-            if attempt.outcome is Outcome.FOUND:
+            if attempt.outcome is SearchOutcome.FOUND:
                 best = sections.revise(best, attempt.offsets, "tree")
             else:
                 low = height + unit
-            if attempt.outcome is Outcome.INFEASIBLE:
+            if attempt.outcome is SearchOutcome.INFEASIBLE:
                 best = evolve(best, proven=low)
             height = (low + best.height - unit) // 2 // unit * unit
     return best

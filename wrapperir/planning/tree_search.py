@@ -47,7 +47,7 @@ _SLACK_SHARE = 128
 """This fraction of the capacity is added to a slack before misfits divide it."""
 
 
-class Outcome(Enum):
+class SearchOutcome(Enum):
     """The result of a search."""
 
     FOUND = 1
@@ -61,7 +61,7 @@ class Outcome(Enum):
 class Attempt:
     """The result of a search, the offsets of a plan that was found, and the steps taken."""
 
-    outcome: Outcome
+    outcome: SearchOutcome
     offsets: Sequence[int]
     steps: int
 
@@ -204,18 +204,18 @@ class _TreeSearch:
 
     def run(self, orders: Sequence[Sequence[int]], most: int) -> Attempt:
         """Search the parts of the problem one after the other."""
-        outcome = Outcome.FOUND
+        outcome = SearchOutcome.FOUND
         if not self._fit(range(self.problem.count)):
-            outcome = Outcome.INFEASIBLE
+            outcome = SearchOutcome.INFEASIBLE
         todo = self._parts(range(len(self.lowest)))
-        while todo and outcome is Outcome.FOUND:
+        while todo and outcome is SearchOutcome.FOUND:
             outcome = self._take_turns(todo.pop(), orders, most)
-        offsets = self.lowest if outcome is Outcome.FOUND else ()
+        offsets = self.lowest if outcome is SearchOutcome.FOUND else ()
         return Attempt(outcome, offsets, self.steps)
 
     def _take_turns(
         self, part: list[int], orders: Sequence[Sequence[int]], most: int
-    ) -> Outcome:
+    ) -> SearchOutcome:
         """Search one part in each order, and again with more steps until it is decided."""
         limit = 2 * len(part)
         start = len(self.changes)
@@ -224,14 +224,14 @@ class _TreeSearch:
                 for self.rule in _Rule:
                     stop = min(most, self.steps + limit)
                     outcome = self._search(part, stop)
-                    if outcome is not Outcome.UNDECIDED:
+                    if outcome is not SearchOutcome.UNDECIDED:
                         return outcome
                     if self.steps >= most or time.monotonic() >= self.deadline:
                         return outcome
                     self._undo(start)
             limit *= 2
 
-    def _search(self, buffers: list[int], most: int) -> Outcome:
+    def _search(self, buffers: list[int], most: int) -> SearchOutcome:
         """Search one part, depth first."""
         stack = [_Part(buffers, len(self.changes))]
         while stack:
@@ -243,9 +243,9 @@ class _TreeSearch:
                 stack.pop()  # the rest is placed
                 continue
             outcome = self._branch(part, most)
-            if outcome is Outcome.UNDECIDED:
+            if outcome is SearchOutcome.UNDECIDED:
                 return outcome
-            while outcome is Outcome.INFEASIBLE:
+            while outcome is SearchOutcome.INFEASIBLE:
                 part = stack.pop()
                 self._undo(part.start)
                 self.failures.update(part.states[: _MOST_FAILURES - len(self.failures)])
@@ -253,29 +253,29 @@ class _TreeSearch:
                     return outcome
                 if self._pass_over(stack[-1]):
                     break
-        return Outcome.FOUND
+        return SearchOutcome.FOUND
 
-    def _branch(self, part: _Part, most: int) -> Outcome:
+    def _branch(self, part: _Part, most: int) -> SearchOutcome:
         """Place the next buffer of a part that can be placed, and set the rest."""
         while self.steps < most and time.monotonic() < self.deadline:
             self.steps += 1
             key = self._key(part.buffers)
             if key in self.failures:
-                return Outcome.INFEASIBLE
+                return SearchOutcome.INFEASIBLE
             part.states.append(key)
             index = self._choose(part.buffers)
             if not self.supported[index]:
                 if not self._raise(index):
-                    return Outcome.INFEASIBLE
+                    return SearchOutcome.INFEASIBLE
                 continue
             part.chosen = index
             part.before = len(self.changes)
             if self._place(index):
                 part.rest = self._parts(i for i in part.buffers if i != index)
-                return Outcome.FOUND
+                return SearchOutcome.FOUND
             if not self._pass_over(part):
-                return Outcome.INFEASIBLE
-        return Outcome.UNDECIDED
+                return SearchOutcome.INFEASIBLE
+        return SearchOutcome.UNDECIDED
 
     def _key(self, buffers: Sequence[int]) -> bytes:
         """Return 128 bits that identify the state of a part."""

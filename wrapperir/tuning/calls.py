@@ -1,12 +1,11 @@
 """The kernel calls of a program, programs of one call each, and the sizes of calls."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from attrs import evolve, frozen
 
 from wrapperir.ir import (
     AllocateLine,
-    Block,
     BodyLine,
     BufferRef,
     ComputedChoice,
@@ -115,15 +114,7 @@ def call_program(program: Program, call: Call, choice: int = 0) -> CallProgram:
     for line in numbers:
         name = names.new(None, "number_")
         inputs.append(Input(name=name, type=ScalarType(_DTYPES[line.kind])))
-        symbols.append(
-            SymbolDefinitionLine(
-                symbol=line.symbol,
-                kind=line.kind,
-                lower=line.lower,
-                upper=line.upper,
-                source=ValueOf(name),
-            )
-        )
+        symbols.append(evolve(line, source=ValueOf(name), provenance=None))
     arguments: list[KernelArgument] = []
     zeroed = {*call.zeroed, *_needed_zero(definition)}
     for parameter, argument in zip(parameters, call.arguments, strict=True):
@@ -148,7 +139,13 @@ def call_program(program: Program, call: Call, choice: int = 0) -> CallProgram:
 
 def mentioned_symbols(call: Call) -> frozenset[str]:
     """Return the symbols in the arguments' types and scalars themselves."""
-    return frozenset(_mentioned(call.arguments))
+    return frozenset(
+        name
+        for item in call.arguments
+        for name in (
+            type_symbols(item) if isinstance(item, TensorType) else symbols_in(item)
+        )
+    )
 
 
 _DTYPES: Mapping[SymbolKind, DType] = {
@@ -199,18 +196,13 @@ def _calls_in(
             if isinstance(line, KernelCallLine):
                 yield line, known
             blocks = blocks_of(line)
+            for block in reversed(blocks):
+                given = {parameter.name: parameter.type for parameter in block.parameters}
+                stack.append((iter(block.lines), {**constants, **given}))
             if blocks:
-                stack.extend(_scope(block, constants) for block in reversed(blocks))
                 break
         else:
             stack.pop()
-
-
-def _scope(
-    block: Block, constants: Mapping[str, ValueType]
-) -> tuple[Iterator[BodyLine], dict[str, ValueType]]:
-    given = {parameter.name: parameter.type for parameter in block.parameters}
-    return iter(block.lines), {**constants, **given}
 
 
 def _call(
@@ -218,7 +210,8 @@ def _call(
 ) -> Call | None:
     """Return the kind of a call; ``None`` where an argument is not a tensor."""
     arguments: list[TensorType | Expr] = []
-    for argument in line.arguments:
+    begin_zero: list[int] = []
+    for at, argument in enumerate(line.arguments):
         if not isinstance(argument, BufferRef):
             arguments.append(argument)
             continue
@@ -226,12 +219,9 @@ def _call(
         if not isinstance(type, TensorType):
             return None
         arguments.append(type)
-    begin_zero = tuple(
-        at
-        for at, argument in enumerate(line.arguments)
-        if isinstance(argument, BufferRef) and argument.name in zeroed
-    )
-    return Call(line.kernel, tuple(arguments), line.device, zeroed=begin_zero)
+        if argument.name in zeroed:
+            begin_zero.append(at)
+    return Call(line.kernel, tuple(arguments), line.device, zeroed=tuple(begin_zero))
 
 
 def symbol_lines(program: Program) -> list[SymbolDefinitionLine]:
@@ -241,7 +231,7 @@ def symbol_lines(program: Program) -> list[SymbolDefinitionLine]:
 
 
 def _with_symbols(call: Call, symbols: Sequence[SymbolDefinitionLine]) -> Call:
-    needed = set(_mentioned(call.arguments))
+    needed = set(mentioned_symbols(call))
     kept: list[SymbolDefinitionLine] = []
     for line in reversed(symbols):
         if line.symbol in needed:
@@ -251,26 +241,20 @@ def _with_symbols(call: Call, symbols: Sequence[SymbolDefinitionLine]) -> Call:
     return evolve(call, symbols=tuple(reversed(kept)))
 
 
-def _mentioned(arguments: Iterable[TensorType | Expr]) -> Iterator[str]:
-    for argument in arguments:
-        if isinstance(argument, TensorType):
-            yield from type_symbols(argument)
-        else:
-            yield from symbols_in(argument)
-
-
 def with_sizes(line: MultiKernelLine, calls: Sequence[Call]) -> MultiKernelLine:
     """Return the multi-kernel with names for all sizes that distinguish its calls.
 
     These are sizes of tensor arguments that differ between the calls or are known only
     when the program runs.  A size that always equals a named one gets no name.
     """
-    named = set(_named(line, calls))
+    terms = [_policy_terms(line, call) for call in calls]
+    named = set(zip(*(found.values() for found in terms), strict=True))
     taken = {item.name for item in (*line.parameters, *line.sizes)}
     sizes = list(line.sizes)
     for at, parameter in enumerate(line.parameters):
-        for dim in range(_rank(calls, at)):
-            column = tuple(_size(call, at, dim) for call in calls)
+        given = [call.arguments[at] for call in calls]
+        extents = [item.size if isinstance(item, TensorType) else () for item in given]
+        for dim, column in enumerate(zip(*extents, strict=False)):
             varies = len(set(column)) > 1 or not isinstance(column[0], int)
             if varies and column not in named:
                 named.add(column)
@@ -302,41 +286,19 @@ def values_at(
     Raises:
         EvaluationError: one has no value, or not an integer one.
     """
-    values: dict[str, int] = {}
+    terms = _policy_terms(line, call)
+    return {name: evaluate_int(expr, symbols) for name, expr in terms.items()}
+
+
+def _policy_terms(line: MultiKernelLine, call: Call) -> dict[str, Expr]:
+    """Return the named sizes and the integer scalars of a call."""
+    terms: dict[str, Expr] = {}
     for size in line.sizes:
-        values[size.name] = evaluate_int(_size(call, size.parameter, size.dim), symbols)
+        argument = call.arguments[size.parameter]
+        assert isinstance(argument, TensorType)
+        terms[size.name] = argument.size[size.dim]
     for parameter, argument in zip(line.parameters, call.arguments, strict=True):
         if isinstance(parameter, ScalarParameter) and not parameter.dtype.is_float:
             assert not isinstance(argument, TensorType)
-            values[parameter.name] = evaluate_int(argument, symbols)
-    return values
-
-
-def _named(line: MultiKernelLine, calls: Sequence[Call]) -> Iterator[tuple[Expr, ...]]:
-    """Yield, for each name, its value at each call."""
-    for at, parameter in enumerate(line.parameters):
-        if isinstance(parameter, ScalarParameter) and not parameter.dtype.is_float:
-            yield tuple(_scalar(call, at) for call in calls)
-    for size in line.sizes:
-        yield tuple(_size(call, size.parameter, size.dim) for call in calls)
-
-
-def _rank(calls: Sequence[Call], at: int) -> int:
-    """Return the least rank of an argument over the calls; 0 for a scalar."""
-    ranks = [
-        len(argument.size) if isinstance(argument, TensorType) else 0
-        for argument in (call.arguments[at] for call in calls)
-    ]
-    return min(ranks, default=0)
-
-
-def _size(call: Call, at: int, dim: int) -> Expr:
-    argument = call.arguments[at]
-    assert isinstance(argument, TensorType)
-    return argument.size[dim]
-
-
-def _scalar(call: Call, at: int) -> Expr:
-    argument = call.arguments[at]
-    assert not isinstance(argument, TensorType)
-    return argument
+            terms[parameter.name] = argument
+    return terms

@@ -34,7 +34,7 @@ SETTING: Final = "WRAPPERIR_CHOICE_CACHE"
 
 
 @frozen
-class Entry:
+class ChoiceTimes:
     """The microseconds of each choice of a case, ``None`` for a choice that failed.
 
     Raises:
@@ -47,7 +47,7 @@ class Entry:
         """Refuse what no measurement gives."""
         known = [time for time in self.microseconds if time is not None]
         if not known:
-            raise ValueError("an entry needs the time of at least one choice")
+            raise ValueError("the time of at least one choice is needed")
         if not all(math.isfinite(time) and time >= 0 for time in known):
             raise ValueError(f"not all are times: {self.microseconds}")
 
@@ -59,7 +59,7 @@ class Entry:
 
 
 class ChoiceCache:
-    """The entries in a private directory; errors are those of :class:`PrivateCache`."""
+    """The times of cases in a private directory; errors are those of :class:`PrivateCache`."""
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         """Use a directory; it need not exist, and nothing is read or created now."""
@@ -70,7 +70,7 @@ class ChoiceCache:
         """The absolute path of the directory."""
         return self._records.directory
 
-    def load(self, key: str) -> Entry | None:
+    def load(self, key: str) -> ChoiceTimes | None:
         """Return the entry of a key, or ``None`` where no whole entry is stored."""
         record = self._records.load(key)
         if record is None or [*record] != ["microseconds"]:
@@ -82,12 +82,12 @@ class ChoiceCache:
         if not all(time is None or isinstance(time, float) for time in known):
             return None
         try:
-            return Entry(tuple(cast("list[float | None]", times)))
+            return ChoiceTimes(tuple(cast("list[float | None]", times)))
         except ValueError:
             return None
 
-    def store(self, key: str, entry: Entry) -> None:
-        """Store an entry under a key, in place of an earlier one."""
+    def store(self, key: str, entry: ChoiceTimes) -> None:
+        """Store the times of a key, in place of earlier ones."""
         times = [None if time is None else float(time) for time in entry.microseconds]
         self._records.store(key, {"microseconds": times})
 
@@ -167,7 +167,7 @@ class CaseStore:
     """
 
     def __init__(self, cache: ChoiceCache | None) -> None:
-        """Start with the entries of the cache; ``None`` is no cache."""
+        """Start with the times in the cache; ``None`` stands for no cache."""
         self._cache = cache
         self._here: dict[str, Times] = {}
         self.problem = ""
@@ -202,7 +202,7 @@ class CaseStore:
         if self._cache is None or None in times.microseconds:
             return
         try:
-            self._cache.store(key, Entry(times.microseconds))
+            self._cache.store(key, ChoiceTimes(times.microseconds))
         except OSError as error:
             self._give_up(self._cache, error)
         else:

@@ -50,7 +50,7 @@ class CallTimer:
     """Times call programs compiled with an emitter; this executes their kernels.
 
     The choices take turns as :func:`~wrapperir.tuning.kernel_times.least_times` says, three
-    at least, for ``seconds`` together.  Arguments that any choice reads and any writes are
+    at least, for ``seconds`` together.  CallInputs that any choice reads and any writes are
     restored before each launch, and workspaces that are to be zero are zeroed, untimed.  A
     time on the CPU includes the emitted code's own, which is the same for all choices.
     """
@@ -81,7 +81,7 @@ class CallTimer:
         try:
             device = torch_device(_device_of(programs[0]))
             with current_device(device):
-                arguments = Arguments.fresh(programs, values)
+                arguments = CallInputs.fresh(programs, values)
                 clock = Clock(device)
                 runs = [
                     self._run_of(programs[at], loaded[at], arguments, clock)
@@ -105,7 +105,7 @@ class CallTimer:
         return Times(tuple(microseconds), tuple(failures))
 
     def _run_of(
-        self, program: Program, run: Loaded | str, arguments: "Arguments", clock: Clock
+        self, program: Program, run: Loaded | str, arguments: "CallInputs", clock: Clock
     ) -> Callable[[], float]:
         assert not isinstance(run, str)
         name = program.definitions[0].name
@@ -164,7 +164,7 @@ def _device_of(program: Program) -> Device:
 
 
 @define
-class Arguments:
+class CallInputs:
     """The inputs of call programs, which can be restored to their first values."""
 
     _values: list[Value]
@@ -173,7 +173,7 @@ class Arguments:
     @classmethod
     def fresh(
         cls, programs: Sequence[Program], values: Mapping[str, Number]
-    ) -> "Arguments":
+    ) -> "CallInputs":
         """Return inputs for programs that have the same inputs, at values of their symbols.
 
         Floats are uniform in [-1, 1), so that sums and products of them do not overflow.
