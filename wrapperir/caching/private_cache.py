@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final, cast
 
 FORMAT: Final = 2
-"""The version of what is in a record's file."""
+"""The version of the content of a record's file."""
 
 _SUFFIX: Final = ".json"
 _TEMPORARY: Final = ".tmp"
@@ -145,7 +145,7 @@ class PrivateCache:
 
 
 def user_cache(kind: str, setting: str = "") -> PrivateCache | None:
-    """Return this user's cache of a kind, or ``None`` where it is off or there is no home.
+    """Return this user's cache of a kind; ``None`` if it is off or the user has no home.
 
     It is ``wrapperir/<kind>`` in the user's directory for caches: ``XDG_CACHE_HOME``,
     ``~/.cache`` or, on macOS, ``~/Library/Caches``.  The environment variable ``setting``

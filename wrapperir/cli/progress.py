@@ -29,9 +29,9 @@ Show: TypeAlias = Callable[[str, bool], None]
 def counted_stage(every: int = 8) -> Generator[Show]:
     """Yield a function that shows a text while the block runs, replacing the previous one.
 
-    Where standard error is not a terminal, each shown text is a line of its own: one of
-    ``every`` texts, beginning with the first, and those to show always, which are not
-    counted.  With ``--format json`` none is shown.
+    Where standard error is not a terminal, each shown text is a line of its own: the first
+    of each ``every`` texts, and each text to show always, which is not counted.  With
+    ``--format json`` none is shown.
     """
     stream: TextIO | None = sys.stderr
     if stream is not None and stream.isatty():

@@ -93,7 +93,7 @@ def _load(path: str) -> Any:
             what = f"holds {named[1]}, which is neither tensor nor number"
         else:
             what = "is not a file that torch.save or safetensors wrote"
-        # torch's own message tells how to execute what is in the file.
+        # torch's own message tells how to execute code in the file.
         raise _bad(path, what) from None
 
 

@@ -131,7 +131,7 @@ def _zeros(count: int) -> "ctypes.Array[ctypes.c_int64]":
 
 @frozen
 class NoCore:
-    """There is no compiled core, and why."""
+    """The reason that there is no compiled core."""
 
     reason: str
 

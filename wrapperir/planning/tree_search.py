@@ -2,7 +2,7 @@
 
 ``tree_search_core.cpp`` is the same algorithm, and takes the same steps.
 
-The search is a variant of those of MiniMalloc (M. D. Moffitt, "MiniMalloc: A Lightweight
+The search is a variant of MiniMalloc (M. D. Moffitt, "MiniMalloc: A Lightweight
 Memory Allocator for Hardware-Accelerated Machine Learning", ASPLOS 2023) and TelaMalloc
 (M. Maas et al., "TelaMalloc: Efficient On-Chip Memory Allocation for Production Machine
 Learning Accelerators", ASPLOS 2023).  From MiniMalloc are:
@@ -67,7 +67,7 @@ class Attempt:
 
 
 class _Rule(Enum):
-    """How the next buffer is chosen from those with the lowest offset."""
+    """The rule that chooses the next of the buffers with the lowest offset."""
 
     CANDIDATES = auto()
     """The section with the fewest candidates decides; then the least slack."""
@@ -85,7 +85,7 @@ def branching_orders(
     """Return MiniMalloc's three orders of the buffers, the most urgent first.
 
     Each of lifetime, area and the bytes of the fullest section comes first once.  An order
-    is given as the rank of each buffer of ``sections``, which are those of ``buffers``.
+    is given as the rank of each buffer of ``sections``, which were made from ``buffers``.
     """
     change = [0] * (sections.count + 1)
     spans = list(zip(sections.first, sections.stop, strict=True))

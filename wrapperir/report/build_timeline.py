@@ -90,7 +90,7 @@ def _is_counted(span: StorageSpan) -> bool:
 
 
 def _addresses(spans: Sequence[StorageSpan]) -> dict[int, int]:
-    """Return an address for each span, those that are not counted above the others."""
+    """Return an address for each span; uncounted spans lie above all counted ones."""
     addresses: dict[int, int] = {}
     base = 0
     for counted in (True, False):
@@ -99,7 +99,7 @@ def _addresses(spans: Sequence[StorageSpan]) -> dict[int, int]:
         for span, address in zip(free, found, strict=True):
             addresses[id(span)] = base + address
         base = max((addresses[id(s)] + s.size for s in free), default=0)
-    for span in spans:  # a pool comes before what is placed in it
+    for span in spans:  # a pool comes before the buffers placed in it
         if span.within is not None:
             addresses[id(span)] = addresses[id(span.within)] + span.offset
     return addresses

@@ -26,8 +26,8 @@ class SymbolValueError(ValueError):
 def choose_values(program: Program, given: Mapping[str, int]) -> tuple[SymbolValue, ...]:
     """Return a value for each integer symbol, in the order of the program.
 
-    That is the given one; or that of the symbol's expression; or :data:`USUAL`, brought
-    into the symbol's range.
+    The value is the given one, the value of the symbol's expression, or the value in the
+    symbol's range that is nearest to :data:`USUAL`.
 
     Raises:
         SymbolValueError: a given value is for no symbol or out of range.

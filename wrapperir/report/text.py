@@ -28,7 +28,7 @@ _UNSEEN = re.compile(
 
 
 def visible(text: str) -> str:
-    """Return text with control characters, and those that reorder text, as escapes."""
+    """Return text with escapes for control characters and characters that reorder text."""
     return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 

@@ -2,7 +2,7 @@
 
 Time is counted in lines: all lines of a program's body, nested blocks included,
 in the order of the text.  So the two blocks of a ``conditional`` come after each other,
-and a loop's body once; what is alive around the line is alive in them.
+and a loop's body once; a buffer that is alive around a line is alive in its blocks.
 """
 
 from collections.abc import Iterable
@@ -51,8 +51,8 @@ class TimelineBuffer:
 
     ``size`` and ``address`` are in bytes; ``offset`` is that in its ``pool``, if it has
     one.  ``aliases`` are its other names: views of it, and what it was reused as.
-    ``line`` is the index of the line that makes it, ``None`` for what is there before;
-    ``writer`` that of the first line to write memory that was only allocated.
+    ``line`` is the index of the line that makes it, ``None`` for inputs and constants;
+    ``writer`` is the index of the first line that writes allocated memory.
     ``provenance`` says where in the user's source they come from.
     """
 
@@ -89,11 +89,11 @@ class TimelinePool:
 
 @frozen(kw_only=True)
 class MemoryTimeline:
-    """One memory through a program: that of a device, a memory space, or pinned.
+    """The use of one memory by a program: of a device, of a memory space, or pinned.
 
-    For each line, ``live`` has the bytes of the buffers alive at it, ``held`` those that
-    the call has from the allocator: whole pools, and what is in none.  Neither counts
-    inputs, constants and workspaces kept between calls: ``uncounted`` does.
+    For each line, ``live`` has the bytes of the buffers alive at it, and ``held`` the bytes
+    that the call has from the allocator: whole pools, and buffers outside pools.  Inputs,
+    constants and workspaces kept between calls count only in ``uncounted``.
     """
 
     memory: str
@@ -115,7 +115,7 @@ class MemoryTimeline:
 
     @property
     def peak_line(self) -> int:
-        """The index of a line at the peak: of those, the first where most is live."""
+        """The index of the first line at the peak where the most bytes are live."""
         both = list(zip(self.held, self.live, strict=True))
         return both.index(max(both)) if both else 0
 
@@ -131,7 +131,7 @@ class MemoryTimeline:
 
     @property
     def pool_bytes(self) -> tuple[int, ...]:
-        """The bytes of pools held at each line; those in other pools do not count."""
+        """The bytes of pools held at each line; pools within pools do not count."""
         return bytes_at_lines([p for p in self.pools if p.pool is None], len(self.live))
 
     @property

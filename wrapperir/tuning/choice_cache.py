@@ -59,7 +59,7 @@ class ChoiceTimes:
 
 
 class ChoiceCache:
-    """The times of cases in a private directory; errors are those of :class:`PrivateCache`."""
+    """The times of cases in a private directory; see :class:`PrivateCache` for errors."""
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         """Use a directory; it need not exist, and nothing is read or created now."""

@@ -45,7 +45,7 @@ def call_facts(
     device: torch.device,
     emitter: str,
 ) -> dict[str, Fact]:
-    """Return the facts of a call; ``arguments`` are those of the multi-kernel."""
+    """Return the facts of a call; ``arguments`` are the arguments of the multi-kernel."""
     return {
         "timing": TIMING,
         "kernels": [[digest, list(positions)] for digest, positions in kernels],

@@ -260,7 +260,7 @@ class _Gain:
     def best(self, order: Sequence[int], places: Sequence[int]) -> tuple[float, int]:
         """Return the largest gain, and the position of the first row of the right side.
 
-        Of very many positions a sample is tried, then those around the best of it.
+        Where there are many positions, some are tried first, then all around the best.
         """
         count = len(order)
         lost = [

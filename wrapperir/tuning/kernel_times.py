@@ -126,7 +126,7 @@ class Copies:
     """Arguments like others, in memory of their own."""
 
     def __init__(self, arguments: Sequence[Any], updated: Sequence[int]) -> None:
-        """Copy the tensors; :meth:`restore` copies those at ``updated`` again."""
+        """Copy the tensors; :meth:`restore` copies the tensors at ``updated`` again."""
         self.arguments: list[Any] = []
         self._updated: list[tuple[torch.Tensor, torch.Tensor]] = []
         for at, given in enumerate(arguments):

@@ -73,8 +73,8 @@ def plan_kernels(
 ) -> tuple[PlannedKernel, ...]:
     """Return the plan of each multi-kernel of a program, in order.
 
-    Multi-kernels whose policy is ``first`` or ``forced`` have no calls to time.  Only those
-    in ``names`` are returned, if it is given.
+    Multi-kernels whose policy is ``first`` or ``forced`` have no calls to time.  If
+    ``names`` is given, only multi-kernels with these names are returned.
     """
     kernels = {line.name: line for line in program.definitions}
     calls = calls_of(program)
@@ -96,7 +96,7 @@ class TuningPlan:
     def of(
         cls, program: Program, rules: Rules, names: Collection[str] | None
     ) -> "TuningPlan":
-        """Plan the kernels; those that need not be split for timing stay whole."""
+        """Plan the kernels; a kernel stays whole unless it is split for timing."""
         after = split_configs_but(program, ())
         planned = plan_kernels(after, rules, names)
         timed = {kernel.line.name for kernel in planned if kernel.calls}
@@ -136,7 +136,7 @@ def _origins(program: Program, after: Program) -> Mapping[str, frozenset[str]]:
 
 
 def kept_whole(program: Program, after: Program, tuned: Collection[str]) -> frozenset[str]:
-    """Return the kernels that were split for multi-kernels none of which is tuned."""
+    """Return the kernels that were split only for multi-kernels that are not tuned."""
     needed: set[str] = set()
     left: set[str] = set()
     for name, kernels in _origins(program, after).items():
@@ -257,7 +257,7 @@ def _missing_device(device: Device) -> str | None:
 
 
 def _check_support(programs: Sequence[Program], emitter: Emitter) -> None:
-    """Refuse a call of which the emitter can express no choice."""
+    """Refuse a call if the emitter supports none of its choices."""
     reason = ""
     for program in programs:
         found = check_support(program, emitter.name, emitter.support)

@@ -84,7 +84,7 @@ def tune_program(
 
     Cases in ``cache`` are not timed again, and new times are stored there at once;
     :func:`~wrapperir.tuning.choice_cache.default_cache` is the user's.  With ``kernels``
-    only those of these names are tuned.  ``seconds`` is the time a case may take
+    only the kernels of these names are tuned.  ``seconds`` is the time a case may take
     (:class:`~wrapperir.tuning.measure.CallTimer`).  Triton kernels on the CPU run in an
     interpreter, and are timed only if ``interpreted``.  ``progress`` is called before each
     case, before each choice's first run of it, and at the end; ``timer`` replaces the
