@@ -42,8 +42,10 @@ def _freed_early(body: Body) -> list[BodyLine]:
     for index, line in enumerate(body.lines):
         if not isinstance(line, FreeLine):
             effects = _EFFECTS.visit(line)
-            last.update((name, index) for name in effects.uses)
-            last.update((made.name, index) for made in effects.definitions)
+            for name in effects.uses:
+                last[name] = index
+            for made in effects.definitions:
+                last[made.name] = index
     frees: dict[int, list[FreeLine]] = {}
     for line in body.lines:
         if isinstance(line, FreeLine):

@@ -70,8 +70,9 @@ def _removable_result(line: BodyLine, effects: Effects) -> str | None:
     if len(effects.definitions) != 1 or effects.blocks:
         return None
     name = effects.definitions[0].name
-    if any(access.writes and access.name != name for access in effects.accesses):
-        return None
+    for access in effects.accesses:
+        if access.writes and access.name != name:
+            return None
     if isinstance(line, ExternKernelLine):
         return name if may_leave_out(line.operator) else None
     return None if effects.may_fail else name

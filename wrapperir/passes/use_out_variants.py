@@ -6,7 +6,7 @@ from attrs import define, evolve, field
 
 from wrapperir import ir as wir
 from wrapperir.ir.blocks import rewrite_blocks
-from wrapperir.ir.effects import Effects, LineEffects, value_names
+from wrapperir.ir.effects import uses, value_names
 from wrapperir.ir.mentions import buffers_in, type_symbols
 from wrapperir.operators import OutOverload, find_out_overload
 
@@ -64,11 +64,10 @@ class _Rewriter:
         self, lines: Sequence[wir.BodyLine], results: Iterable[wir.Argument]
     ) -> tuple[wir.BodyLine, ...]:
         """Return the lines of a block, rewritten."""
-        found = [_EFFECTS.visit(line) for line in lines]
-        tuples = _tuples(lines, found, results)
+        tuples = _tuples(lines, results)
         gone: set[str] = set()
         rewritten: list[wir.BodyLine] = []
-        for line, effects in zip(lines, found, strict=True):
+        for line in lines:
             if isinstance(line, wir.SymbolDefinitionLine):
                 self.known.add(line.symbol)
             if isinstance(line, wir.ExternKernelLine):
@@ -76,7 +75,9 @@ class _Rewriter:
                 rewritten.extend(new)
                 if isinstance(line.type, wir.TupleType) and new[0] is not line:
                     gone.add(str(line.result))
-            elif gone.isdisjoint(effects.uses):  # else it names or frees part of a tuple
+            elif not gone or gone.isdisjoint(
+                uses(line)
+            ):  # else it names or frees part of a tuple
                 rewritten.append(rewrite_blocks(line, self._block))
         return tuple(rewritten)
 
@@ -145,11 +146,8 @@ def _is_dense(type: wir.TensorType) -> bool:
     return True
 
 
-_EFFECTS = LineEffects(None)
-
-
 def _tuples(
-    lines: Sequence[wir.BodyLine], found: Sequence[Effects], results: Iterable[wir.Argument]
+    lines: Sequence[wir.BodyLine], results: Iterable[wir.Argument]
 ) -> dict[str, _Tuple]:
     tuples = {
         line.result: _Tuple()
@@ -157,11 +155,11 @@ def _tuples(
         if isinstance(line, wir.ExternKernelLine) and isinstance(line.type, wir.TupleType)
         if line.result is not None
     }
-    for line, effects in zip(lines if tuples else (), found, strict=False):
+    for line in lines if tuples else ():
         if isinstance(line, wir.MultiOutputLine) and line.source in tuples:
             tuples[line.source].elements.append(line)
         elif not isinstance(line, wir.FreeLine):
-            for name in effects.uses:
+            for name in uses(line):
                 if name in tuples:
                     tuples[name].used_whole = True
     for result in results:
