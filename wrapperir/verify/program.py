@@ -1,5 +1,8 @@
 """The verifier's entry, its walk over a program, and the check of each line kind."""
 
+# mypy checks that functions in a class have the types of the base's methods, pyright not.
+# pyright: reportAssignmentType=false
+
 from collections.abc import Callable, Sequence
 
 from wrapperir import ir as wir

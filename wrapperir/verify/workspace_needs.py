@@ -42,7 +42,7 @@ class Needs:
         needed: set[int] = set()
         for need in choice.workspaces:
             found = access.get(need.parameter)
-            problem = None
+            problem, hint = None, ""
             if found is None or not found.writes:
                 problem = ", and does not write it"
                 hint = "a workspace is a buffer that the choice is given and writes"
