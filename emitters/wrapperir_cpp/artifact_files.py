@@ -16,11 +16,10 @@ from wrapperir_cpp.lines import CppLines
 from wrapperir_cpp.program_text import find_lines, format_program
 
 TEXT = "program.wir"
-_INCLUDED: Sequence[LiteralString] = ("checks.h", "description.h", "operators.h")
+_INCLUDED: Sequence[LiteralString] = ("description.h", "numbers.h", "operators.h")
 _FILES = runtime_files(
-    *(*_INCLUDED, "choices.h", "numbers.h"),
-    *("program.h", "runtime.h", "wrapperir.h"),
-    *("aoti_interface.cpp", "api.cpp", "checks.cpp", "choices.cpp"),
+    *(*_INCLUDED, "choices.h", "program.h", "runtime.h", "wrapperir.h"),
+    *("aoti_interface.cpp", "api.cpp", "choices.cpp"),
     *("numbers.cpp", "operators.cpp", "program.cpp"),
 )
 
@@ -59,7 +58,7 @@ def emit_artifact(
     ]
     included: list[LiteralString] = [*_INCLUDED]
     if context.choices.recent or context.choices.fastest:
-        included.insert(1, "choices.h")
+        included.insert(0, "choices.h")
     if used:
         included.append("device.h")
     for table in used:

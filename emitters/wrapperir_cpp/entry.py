@@ -3,6 +3,7 @@
 from attrs import evolve
 
 from wrapperir.emit import Fragment, fragment
+from wrapperir.emit.checked_inputs import unread_numbers
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.ir import (
     Argument,
@@ -10,8 +11,6 @@ from wrapperir.ir import (
     Operation,
     Program,
     ScalarType,
-    SizeOf,
-    StrideOf,
     Symbol,
     SymbolKind,
     TensorType,
@@ -53,46 +52,31 @@ def emit_inputs(context: Context, program: Program) -> None:
 
 
 def emit_input_checks(context: Context, program: Program) -> None:
-    """Append checks of types that have symbols, once the program's symbols are defined.
+    """Append checks of types with symbols, after the program's symbols are defined.
 
-    Types without symbols are checked before the call.
+    The runtime checks static sizes, strides and offsets before the call.
     """
     for constant in program.constants:
         make_changed(context, constant.name)
-    for name, type in (
-        *((given.name, given.type) for given in program.inputs),
-        *((constant.name, constant.type) for constant in program.constants),
-    ):
-        if isinstance(type, TensorType):
-            _emit_check(context, program, name, type)
-            if not isinstance(type.offset, int):
-                offset = context.expressions.format_index(type.offset)
-                parts = tensor_handle(context, name), offset, format_string(name)
-                context.writer.emit_line("check_offset({}, {}, {});", *parts)
-
-
-def _emit_check(context: Context, program: Program, name: str, type: TensorType) -> None:
-    """Append a check of sizes and strides, unless symbols were just read from them."""
-    sources = {line.symbol: line.source for line in program.symbols}
-    read = [
-        isinstance(number, Symbol) and sources.get(number.name) == of(name, dim)
-        for of, numbers in ((SizeOf, type.size), (StrideOf, type.stride))
-        for dim, number in enumerate(numbers)
-        if not isinstance(number, int)
-    ]
-    if all(read):
-        return
-    context.writer.emit_line(
-        "check_layout({}, {}, {}, {});",
-        tensor_handle(context, name),
-        context.format_ints(type.size),
-        context.format_ints(type.stride),
-        format_string(name),
-    )
+    inputs = {f"WIR801: %{given.name}": given for given in program.inputs}
+    constants = {f"%{constant.name}": constant for constant in program.constants}
+    for subject, given in {**inputs, **constants}.items():
+        if not isinstance(given.type, TensorType):
+            continue
+        name, type, what = given.name, given.type, format_string(subject)
+        unread = unread_numbers(program, name, type)
+        if not all(isinstance(number, int) for number in unread):
+            layout = context.format_ints(type.size), context.format_ints(type.stride)
+            handle = tensor_handle(context, name)
+            context.writer.emit_line("check_layout({}, {}, {}, {});", handle, *layout, what)
+        if not isinstance(type.offset, int):
+            offset = context.expressions.format_index(type.offset)
+            handle = tensor_handle(context, name)
+            context.writer.emit_line("check_offset({}, {}, {});", handle, offset, what)
 
 
 def emit_outputs(context: Context, program: Program) -> None:
-    """Append the outputs: tensors are moved where nothing else holds them."""
+    """Append the outputs; a tensor is moved if nothing else holds it."""
     tensors: dict[int, Fragment] = {}
     for index, output in enumerate(program.outputs):
         context.at(("outputs",), index)

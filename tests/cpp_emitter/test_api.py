@@ -175,7 +175,7 @@ def test_wrong_calls_are_refused(
 def test_a_number_of_no_kind_is_refused(opened: Opened) -> None:
     x = Value(TENSOR, opened.handle(torch.zeros(4)))
     assert opened.run([x, Value(99, 1)], (Value * 3)()) == 1
-    assert "n needs an int, not a value of no kind" in opened.error()
+    assert "%n needs an int, not a value of an unknown kind" in opened.error()
 
 
 def test_what_lies_beside_the_library_is_found_after_the_directory_changed(

@@ -100,7 +100,7 @@ def test_no_element_may_be_nan_or_infinite() -> None:
 
 
 _FINITE = """
-#include "checks.h"
+#include "numbers.h"
 extern "C" int is_finite(
     const char* first, int dtype, long count, const long* sizes, const long* strides) {
   try {
@@ -116,7 +116,7 @@ extern "C" int is_finite(
 
 
 def test_every_value_of_small_floats_is_finite_or_not_as_in_pytorch(tmp_path: Path) -> None:
-    library = ctypes.CDLL(str(build_runtime(tmp_path, _FINITE, "numbers", "checks")))
+    library = ctypes.CDLL(str(build_runtime(tmp_path, _FINITE, "numbers")))
     one = (ctypes.c_long * 1)(1)
     for dtype in FLOATS:
         if dtype.itemsize > 2:

@@ -342,7 +342,7 @@ def test_what_has_no_memory_is_refused() -> None:
     emptied = torch.ones(4)
     emptied.untyped_storage().resize_(0)
     for x in (emptied, torch._efficientzerotensor(4)):
-        with pytest.raises(RuntimeError, match="x has no memory for its elements"):
+        with pytest.raises(RuntimeError, match="%x needs memory for its elements"):
             call([x])
     assert call([torch.empty(0)]) == (0,)
 

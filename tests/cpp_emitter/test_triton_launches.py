@@ -80,7 +80,7 @@ def test_tensor_descriptors(fake_gpu: FakeGpu, capability: int) -> None:
             case.program, calls=calls, targets=[target], capability=capability
         )
         if case.faults:
-            assert "the address of a tensor descriptor is no multiple" in answer["error"]
+            assert "the address of a tensor descriptor is not a multiple" in answer["error"]
             continue
         assert "error" not in answer, answer
         log = answer["logs"][0].splitlines()
@@ -228,4 +228,4 @@ def test_a_grid_that_is_too_large_is_refused(fake_gpu: FakeGpu) -> None:
     b.kernel(kernel)
     b.call(kernel, Symbol("s0") * 65535)
     answer = fake_gpu.ask(b.build())
-    assert "tall has 196605 programs along y, more than the 65535" in answer["error"]
+    assert "tall has 196605 programs along y, and at most 65535" in answer["error"]

@@ -16,14 +16,17 @@ if TYPE_CHECKING:
 
 def needs_layout_check(program: wir.Program, name: str, type: wir.TensorType) -> bool:
     """Return whether a layout is more than symbols that are read from the tensor."""
+    return type.offset != 0 or bool(unread_numbers(program, name, type))
+
+
+def unread_numbers(program: wir.Program, name: str, type: wir.TensorType) -> list[wir.Expr]:
+    """Return the sizes and strides of a tensor that are not symbols read from it."""
     sources: dict[wir.Expr, wir.SymbolSource] = {
         wir.Symbol(line.symbol): line.source for line in program.symbols
     }
-    return not (
-        type.offset == 0
-        and all(sources.get(n) == wir.SizeOf(name, i) for i, n in enumerate(type.size))
-        and all(sources.get(n) == wir.StrideOf(name, i) for i, n in enumerate(type.stride))
-    )
+    sizes = [n for i, n in enumerate(type.size) if sources.get(n) != wir.SizeOf(name, i)]
+    steps = [n for i, n in enumerate(type.stride) if sources.get(n) != wir.StrideOf(name, i)]
+    return sizes + steps
 
 
 def input_checker(

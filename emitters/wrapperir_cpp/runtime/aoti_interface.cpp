@@ -1,7 +1,6 @@
-// The functions by which PyTorch's AOTIModelPackageLoader loads and runs a library, on top
-// of wrapperir.h.  What PyTorch calls a container is an open program, which needs no copies
-// of itself to run in several threads.  PyTorch's header is not included: it takes long to
-// compile, and the functions are found by name.
+// The functions with which PyTorch's AOTIModelPackageLoader loads and runs a library, on top of
+// wrapperir.h. A container of PyTorch's is one open program: it runs in several threads without
+// copies. PyTorch's header is slow to compile and not included; functions are found by name.
 #include <stdio.h>
 
 #include <memory>
@@ -28,7 +27,7 @@ AOTITorchError aoti_torch_item_bool(AtenTensorHandle, bool*);
 AOTITorchError aoti_torch_scalar_to_tensor_int64(int64_t, AtenTensorHandle*);
 AOTITorchError aoti_torch_scalar_to_tensor_float64(double, AtenTensorHandle*);
 AOTITorchError aoti_torch_scalar_to_tensor_bool(bool, AtenTensorHandle*);
-// Only where PyTorch is built with CUDA.
+// Defined if PyTorch is built with CUDA.
 __attribute__((weak)) AOTITorchError aoti_torch_create_cuda_stream_guard(
     void*, int32_t, CUDAStreamGuardHandle*);
 __attribute__((weak)) AOTITorchError aoti_torch_delete_cuda_stream_guard(CUDAStreamGuardHandle);
@@ -52,8 +51,8 @@ struct Container {
   }
 };
 
-// Run `what`, and return PyTorch's code for whether it threw.  The message is printed as
-// PyTorch's own libraries print it: older loaders do not ask for it.
+// Run `what`, and return PyTorch's code for whether it threw. The message is printed, as
+// PyTorch's own libraries do: older loaders do not ask for it.
 template <typename What>
 AOTIRuntimeError reported(What what) {
   const int error = wrapperir::guarded(what);
@@ -103,21 +102,21 @@ int32_t find_cuda_device() {
   return found;
 }
 
-// Hold the loader's device against the program's, which are written into its lines.
+// Compare the loader's device with the program's, which is fixed.
 void check_device(const std::string& wanted, int32_t cuda_device) {
   std::string own = cuda_device < 0 ? "cpu" : "cuda:" + std::to_string(cuda_device);
-  // Of a program that uses CUDA within alone, no input tells the device.
+  // If only inner lines use CUDA, no input shows the device.
   if (wanted != own && wanted != "cuda")
     refuse("the program is for the devices it was compiled for, and not for " + wanted);
 }
 
-// Makes a stream the current one of its device; of no stream, nothing.
+// Makes a stream the current one of its device; does nothing without a stream.
 class StreamGuard {
  public:
   StreamGuard(AOTInductorStreamHandle stream, int32_t device) {
     if (!stream || device < 0 || !aoti_torch_create_cuda_stream_guard) return;
     if (aoti_torch_create_cuda_stream_guard(stream, device, &guard_))
-      refuse("the stream is none of cuda:" + std::to_string(device));
+      refuse("the stream does not belong to cuda:" + std::to_string(device));
   }
   StreamGuard(const StreamGuard&) = delete;
   StreamGuard& operator=(const StreamGuard&) = delete;
@@ -170,7 +169,7 @@ wrapperir_value value_of(const Tensor& input, size_t index) {
   return value;
 }
 
-// A new handle of an output; null for none, which PyTorch reads as no tensor.
+// A new handle of an output; null for none.
 AtenTensorHandle handle_of(const wrapperir_value& value) {
   AtenTensorHandle handle = nullptr;
   AOTITorchError error = 0;
@@ -187,17 +186,8 @@ AtenTensorHandle handle_of(const wrapperir_value& value) {
       break;
     default: break;
   }
-  if (error) refuse("a number of the outputs could not be made a tensor");
+  if (error) refuse("a number of the outputs cannot be made a tensor");
   return handle;
-}
-
-void check_counts(size_t inputs, size_t outputs) {
-  if (inputs != static_cast<size_t>(description.input_count))
-    refuse("the program takes " + std::to_string(description.input_count) + " inputs, not " +
-           std::to_string(inputs));
-  if (outputs != static_cast<size_t>(description.output_count))
-    refuse("the program returns " + std::to_string(description.output_count) +
-           " outputs, not " + std::to_string(outputs));
 }
 
 // Take the inputs, run, and give new handles of the outputs.
@@ -206,9 +196,10 @@ void run(Container& container, AtenTensorHandle* input_handles, size_t input_cou
   std::vector<Tensor> inputs;
   inputs.reserve(input_count);
   for (size_t i = 0; i < input_count; ++i) inputs.emplace_back(input_handles[i]);
-  check_counts(input_count, output_count);
   std::vector<wrapperir_value> values(input_count + output_count);
-  for (size_t i = 0; i < input_count; ++i) values[i] = value_of(inputs[i], i);
+  const bool is_right = input_count == static_cast<size_t>(description.input_count);
+  for (size_t i = 0; i < input_count; ++i)  // a wrong number is refused below
+    values[i] = is_right ? value_of(inputs[i], i) : wrapperir::output(inputs[i].get());
   for (size_t i = 0; i < input_count; ++i)
     if (values[i].kind == WRAPPERIR_TENSOR) inputs[i].release();
   wrapperir_value* results = values.data() + input_count;
@@ -223,12 +214,6 @@ const wrapperir::ConstantFact& constant_at(size_t index) {
     refuse("there is no constant " + std::to_string(index) + ": the program has " +
            std::to_string(description.constant_count));
   return description.constants[index];
-}
-
-AOTIRuntimeError refuse_update() {
-  return reported([] {
-    refuse("the constants of this package cannot be replaced: package the program with others");
-  });
 }
 
 }  // namespace
@@ -304,8 +289,8 @@ AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantName(
 }
 
 AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantOriginalFQN(
-    Handle, size_t index, const char** name) {
-  return reported([&] { *name = constant_at(index).key; });
+    Handle handle, size_t index, const char** name) {
+  return AOTInductorModelContainerGetConstantName(handle, index, name);
 }
 
 AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantDtype(
@@ -332,20 +317,17 @@ AOTI_EXPORT AOTIRuntimeError AOTInductorModelContainerExtractConstantsMap(
   return reported([] { refuse("the constants of this package cannot be taken out"); });
 }
 
-#define REFUSE_UPDATE(name, ...) \
-  AOTI_EXPORT AOTIRuntimeError AOTInductor##name(__VA_ARGS__) { return refuse_update(); }
-REFUSE_UPDATE(
-    ModelContainerUpdateConstantBuffer, Handle,
-    AOTInductorConstantMapHandle, bool, bool)
-REFUSE_UPDATE(
-    ModelContainerUpdateConstantBufferFromCpu, Handle,
-    AOTInductorConstantMapHandle, bool, bool)
-REFUSE_UPDATE(
-    ModelContainerUpdateUserManagedConstantBuffer, Handle,
-    AOTInductorConstantMapHandle, bool, bool)
-REFUSE_UPDATE(
-    ModelContainerUpdateInactiveConstantBuffer, Handle,
-    AOTInductorConstantMapHandle)
+#define REFUSE_UPDATE(name, ...)                                                              \
+  AOTI_EXPORT AOTIRuntimeError AOTInductor##name(__VA_ARGS__) {                               \
+    return reported([] {                                                                      \
+      refuse("the constants of this package cannot be replaced: package the program with others"); \
+    });                                                                                       \
+  }
+using Constants = AOTInductorConstantMapHandle;
+REFUSE_UPDATE(ModelContainerUpdateConstantBuffer, Handle, Constants, bool, bool)
+REFUSE_UPDATE(ModelContainerUpdateConstantBufferFromCpu, Handle, Constants, bool, bool)
+REFUSE_UPDATE(ModelContainerUpdateUserManagedConstantBuffer, Handle, Constants, bool, bool)
+REFUSE_UPDATE(ModelContainerUpdateInactiveConstantBuffer, Handle, Constants)
 REFUSE_UPDATE(ModelUpdateConstantsFromBlob, Handle, const uint8_t*)
 REFUSE_UPDATE(ModelContainerSwapConstantBuffer, Handle)
 

@@ -19,7 +19,7 @@ using namespace wrapperir;
 
 extern "C" {
 uint64_t aoti_torch_abi_version();
-// Where there are kernels: the name of what they use that this processor has not.
+// Defined with kernels: the name of a feature that they use and the processor lacks.
 __attribute__((weak)) const char* processor_lacks();
 int32_t aoti_torch_layout_strided();
 // Since PyTorch 2.11.
@@ -42,31 +42,24 @@ void check_torch() {
 
 void check_processor() {
   const char* missing = processor_lacks ? processor_lacks() : nullptr;
-  if (missing) fail(-1, "the kernels use %s, which this processor has not", missing);
+  if (missing) fail(-1, "the kernels use %s, which this processor lacks", missing);
 }
 
-// A file in memory: pages that are written to become the process's own.
+// A file mapped to memory; pages are copied when they are written to.
 class Mapping {
  public:
   explicit Mapping(const std::string& path) {
     int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
     struct stat found;
-    if (file < 0 || fstat(file, &found)) {
-      int error = errno;
-      if (file >= 0) close(file);
+    const bool is_read = file >= 0 && !fstat(file, &found);
+    size_ = is_read ? static_cast<int64_t>(found.st_size) : 0;
+    void* base = nullptr;
+    if (size_) base = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    const int error = errno;
+    if (file >= 0) close(file);
+    if (!is_read || base == MAP_FAILED)
       fail(-1, "%s cannot be read: %s", path.c_str(), strerror(error));
-    }
-    size_ = static_cast<int64_t>(found.st_size);
-    if (size_) {
-      void* base = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
-      int error = errno;
-      base_ = base == MAP_FAILED ? nullptr : static_cast<char*>(base);
-      if (!base_) {
-        close(file);
-        fail(-1, "%s cannot be mapped: %s", path.c_str(), strerror(error));
-      }
-    }
-    close(file);
+    base_ = static_cast<char*>(base);
   }
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
@@ -87,7 +80,7 @@ using SharedMapping = std::shared_ptr<Mapping>;
 void drop_mapping(void*, void* held) { delete static_cast<SharedMapping*>(held); }
 
 // A tensor in the mapping. An output may share its memory and outlive the program, so the
-// mapping goes with the last such tensor; where PyTorch does not tell when that is, never.
+// mapping ends with the last such tensor, or never if PyTorch has no torch_from_blob.
 Tensor map_constant(const ConstantFact& fact, const SharedMapping& mapping) {
   static char nowhere[64];
   const TensorFact& type = fact.type;
@@ -132,7 +125,7 @@ void check_constant(const ConstantFact& fact, const Mapping& mapping, const char
         shown(mapping.size()), fact.key);
 }
 
-// The program takes the handles, also where it cannot be opened.
+// The program takes the handles, even if it cannot be opened.
 wrapperir_program* open_with(std::vector<Tensor>& constants) {
   std::vector<AtenTensorHandle> handles;
   handles.reserve(constants.size());
@@ -148,7 +141,7 @@ std::string find_folder() {
     size_t slash = path.rfind('/');
     path = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   }
-  // Of the folder alone: the file may be a link, and what lies beside it, too.
+  // Links are resolved for the folder only: the library and its files may be links.
   char* whole = realpath(path.c_str(), nullptr);
   if (whole) path = whole;
   free(whole);
@@ -197,8 +190,7 @@ int wrapperir_open_with(
     if (count != wrapperir_description.constant_count)
       fail(
           -1, "%lld constants are needed, %lld were given",
-          shown(wrapperir_description.constant_count),
-          shown(count));
+          shown(wrapperir_description.constant_count), shown(count));
     std::vector<Tensor> handles(count);
     for (int64_t i = 0; i < count; ++i)
       check(aoti_torch_new_tensor_handle(constants[i], handles[i].out()), -1);

@@ -1,5 +1,5 @@
-// A program's library as a Python callable. This is compiled once for a PyTorch and a Python,
-// and loads any library by the functions of wrapperir.h.
+// A program's library as a Python callable. This is compiled once for a version of PyTorch and
+// Python, and loads any library through the functions of wrapperir.h.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <dlfcn.h>
@@ -24,7 +24,7 @@ bool is_conj(const Tensor&);
 bool is_neg(const Tensor&);
 }
 }
-// Of PyTorch's Python bindings; what it is given is moved from.
+// A function of PyTorch's Python bindings; it moves from its argument.
 PyObject* THPVariable_Wrap(at::TensorBase&&);
 
 namespace {
@@ -54,8 +54,7 @@ wrapperir_tensor handle_of(PyObject* object) {
       reinterpret_cast<char*>(object) + sizeof(PyObject));
 }
 
-// Whether a tensor's class leaves operators to PyTorch, which asks the same attribute.
-// Python keeps what it finds of a class.
+// Whether a tensor's class has no __torch_dispatch__ of its own. Python caches the lookup.
 bool leaves_dispatch(PyTypeObject* type) {
   if (!PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(tensor_class))) return false;
   PyObject* found = PyObject_GetAttr(reinterpret_cast<PyObject*>(type), dispatch_name);
@@ -74,7 +73,7 @@ bool is_lazy(PyObject* tensor) {
   return at::native::is_conj(inner) || at::native::is_neg(inner);
 }
 
-// Room for the values of a call; what is in it is dropped at the end.
+// The values of a call; the tensors among them are deleted at the end.
 class Values {
  public:
   explicit Values(Py_ssize_t count) : count_(count) {
@@ -91,7 +90,7 @@ class Values {
   }
 
   wrapperir_value* all() { return all_; }
-  // Someone else drops them.
+  // The tensors belong to someone else now.
   void release() { count_ = 0; }
 
  private:
@@ -119,7 +118,6 @@ bool refuse_tensor(PyObject* object, Py_ssize_t index) {
   return false;
 }
 
-// What does not become a number, such as an array, has a message of its own.
 bool refuse_other(PyObject* object, Py_ssize_t index) {
   if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_TypeError)) return false;
   PyErr_Format(
@@ -128,7 +126,7 @@ bool refuse_other(PyObject* object, Py_ssize_t index) {
   return false;
 }
 
-// What is no tensor, int, float or bool, but may be used as one.
+// Take an object that may be converted to an int or a float.
 bool take_other(PyObject* object, Py_ssize_t index, wrapperir_value& value) {
   int is_tensor = PyObject_IsInstance(object, tensor_class);
   if (is_tensor < 0) return false;
@@ -159,8 +157,8 @@ bool take_tensor(PyObject* tensor, Py_ssize_t index, wrapperir_value& value) {
   return true;
 }
 
-// The memory of such a tensor does not hold its values, so the program takes a copy that
-// does; what it would write to that would be lost.
+// Take a copy of a lazily conjugated or negated tensor, whose memory does not hold its values.
+// If the program writes to the tensor, the writes would be lost.
 bool take_lazy(
     const Program& program, PyObject* tensor, Py_ssize_t index, wrapperir_value& value) {
   if (program.is_mutated(program.program, index)) {
@@ -194,7 +192,7 @@ bool take(
   return object == Py_None || take_other(object, index, value);
 }
 
-// The tensor of a handle, which is deleted.  One that has a Python object gives that.
+// A handle's tensor, as its Python object if it has one. The handle is deleted.
 PyObject* wrap(wrapperir_tensor& handle) {
   PyObject* made = THPVariable_Wrap(reinterpret_cast<at::TensorBase&&>(*handle));
   aoti_torch_delete_tensor_object(handle);
@@ -236,7 +234,7 @@ PyObject* call(PyObject* self, PyObject* const* given, size_t flags, PyObject* n
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list) && i < count; ++i)
     if (!take(*program, PyList_GET_ITEM(list, i), i, inputs.all()[i])) return nullptr;
   Values outputs(program->output_count);
-  // Emptied, the list does not keep what the program frees.
+  // The list must not keep tensors alive that the program frees.
   if (PyList_SetSlice(list, 0, PyList_GET_SIZE(list), nullptr)) return nullptr;
   wrapperir_value* taken = inputs.all();
   inputs.release();
@@ -252,13 +250,14 @@ PyObject* call(PyObject* self, PyObject* const* given, size_t flags, PyObject* n
 }
 
 template <typename Function>
-bool find(void* library, const char* name, Function& function) {
+bool find(void* library, const char* name, Function& function, bool is_needed = true) {
   function = reinterpret_cast<Function>(dlsym(library, name));
-  if (!function) PyErr_Format(PyExc_ImportError, "the library has no function %s", name);
+  if (!function && is_needed)
+    PyErr_Format(PyExc_ImportError, "the library has no function %s", name);
   return function;
 }
 
-// The handles of a program's constants, which are borrowed from the dict.
+// The handles of a program's constants, borrowed from a dict.
 bool find_constants(void* library, PyObject* constants, std::vector<wrapperir_tensor>& found) {
   decltype(&wrapperir_constant_count) count = nullptr;
   decltype(&wrapperir_constant_key) key = nullptr;
@@ -282,11 +281,6 @@ bool find_constants(void* library, PyObject* constants, std::vector<wrapperir_te
   return true;
 }
 
-template <typename Function>
-void find_if_there(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-}
-
 bool open_with(Program* self, void* library, PyObject* constants) {
   decltype(&wrapperir_open_with) open = nullptr;
   decltype(&wrapperir_output_count) output_count = nullptr;
@@ -304,15 +298,15 @@ bool open_with(Program* self, void* library, PyObject* constants) {
     set_error(PyExc_RuntimeError, self->error());
     return false;
   }
-  // Libraries that were built before there were such have none.
-  find_if_there(library, "wrapperir_timed_count", self->timed_count);
-  find_if_there(library, "wrapperir_timed_name", self->timed_name);
-  find_if_there(library, "wrapperir_timed_choice", self->timed_choice);
+  // Older libraries do not have these.
+  find(library, "wrapperir_timed_count", self->timed_count, false);
+  find(library, "wrapperir_timed_name", self->timed_name, false);
+  find(library, "wrapperir_timed_choice", self->timed_choice, false);
   self->output_count = static_cast<Py_ssize_t>(output_count(self->program));
   return true;
 }
 
-// Program(path, constants): the library stays loaded, for threads may run what is in it.
+// Program(path, constants). The library stays loaded, since threads may run its code.
 PyObject* make(PyTypeObject* type, PyObject* given, PyObject*) {
   PyObject* path = nullptr;
   PyObject* constants = nullptr;
@@ -339,12 +333,10 @@ void destroy(PyObject* self) {
   Py_TYPE(self)->tp_free(self);
 }
 
-// A tuple of pairs: the name of a multi-kernel, and the kernel that was the fastest or None.
+// Pairs of a multi-kernel's name and its fastest kernel or None.
 PyObject* timed_choices(PyObject* self, void*) {
   auto* program = reinterpret_cast<Program*>(self);
-  const bool is_known =
-      program->timed_count && program->timed_name && program->timed_choice;
-  const Py_ssize_t count = is_known ? program->timed_count() : 0;
+  const Py_ssize_t count = program->timed_choice ? program->timed_count() : 0;
   PyObject* pairs = PyTuple_New(count);
   for (Py_ssize_t i = 0; pairs && i < count; ++i) {
     PyObject* pair = Py_BuildValue("sz", program->timed_name(i), program->timed_choice(i));
@@ -358,7 +350,7 @@ PyObject* timed_choices(PyObject* self, void*) {
 
 PyGetSetDef attributes[] = {
     {"timed_choices", timed_choices, nullptr,
-     "Of each multi-kernel whose kernels are timed: its name, and the fastest kernel or None.",
+     "Pairs of the name of each timed multi-kernel, and its fastest kernel or None.",
      nullptr},
     {}};
 

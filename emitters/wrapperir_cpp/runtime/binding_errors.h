@@ -1,4 +1,4 @@
-// Messages of programs as Python's exceptions.
+// Python exceptions with the messages of programs.
 #pragma once
 
 #define PY_SSIZE_T_CLEAN
@@ -14,8 +14,8 @@ void set_error(PyObject* type, const std::string& message) {
   Py_XDECREF(text);
 }
 
-// Raise what ended a Python operator to end the process. PyTorch keeps of it what pybind
-// writes: after the line that failed, its class, its text, and where it was raised.
+// Raise the KeyboardInterrupt or SystemExit that ended a Python operator. PyTorch keeps the text
+// of pybind: after the failed line, the exception's class, its text, and where it was raised.
 bool set_exit(const std::string& message) {
   size_t begin = message.find(": "), end = message.find("\n\nAt:\n");
   if (end == std::string::npos || begin > end) return false;
@@ -43,7 +43,7 @@ bool set_exit(const std::string& message) {
   return false;
 }
 
-// Tensors of torch.func and of tracing are plain to Python, and have no memory.
+// Tensors of torch.func and tracing pass as plain tensors, but have no memory.
 void set_failure(const std::string& message) {
   if (set_exit(message)) return;
   if (message.find("Cannot access data pointer") == std::string::npos)

@@ -1,5 +1,5 @@
-// Calls of operators that PyTorch's stable C interface cannot carry. This is compiled with
-// PyTorch's C++ headers, for one build of PyTorch, to operators.so.
+// Calls of operators whose arguments PyTorch's stable C interface cannot pass. This is compiled
+// to operators.so with PyTorch's C++ headers, for one build of PyTorch.
 #define AT_PER_OPERATOR_HEADERS  // the headers of all operators take long to read
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
@@ -29,7 +29,7 @@ at::Scalar scalar_of(const Argument& argument) {
   }
 }
 
-// A number in a tensor's place takes part in type promotion as a number.
+// A number in place of a tensor is promoted as a number.
 at::Tensor wrapped_number(const Argument& argument) {
   at::Tensor made = c10::scalar_to_tensor(scalar_of(argument));
   made.unsafeGetTensorImpl()->set_wrapped_number(true);
@@ -45,7 +45,7 @@ at::Tensor tensor_of(const Argument& argument) {
 c10::IValue value_of(const c10::Type& type, const Argument& argument);
 
 c10::IValue list_of(const c10::TypePtr& element, const Argument& argument) {
-  // Of sizes, as of ints: what takes either reads both.
+  // A list of symbolic sizes is given as ints.
   const bool is_symbolic = element->kind() == c10::TypeKind::SymIntType;
   c10::impl::GenericList made(is_symbolic ? c10::TypePtr(c10::IntType::get()) : element);
   made.reserve(argument.count);
@@ -84,7 +84,7 @@ c10::IValue value_of(const c10::Type& type, const Argument& argument) {
     case c10::TypeKind::ScalarTypeType:
     case c10::TypeKind::LayoutType:
     case c10::TypeKind::MemoryFormatType: return argument.integer;
-    default: TORCH_CHECK(argument.kind == Kind::none, "no argument is a ", type.str());
+    default: TORCH_CHECK(argument.kind == Kind::none, "arguments cannot be of type ", type.str());
   }
   return {};
 }
@@ -110,13 +110,13 @@ void store(const c10::IValue& value, const Result& result) {
       for (int64_t i = 0; i < result.count; ++i) store(items[i], result.items[i]);
       return;
     }
-    default: TORCH_CHECK(false, "a result that has no form in a program");
+    default: TORCH_CHECK(false, "a result has no form in a program");
   }
 }
 
 }  // namespace
 
-// Return what went wrong, or nothing; the message stays until this thread's next call.
+// Return the error message, or null; the message stays until this thread's next call.
 extern "C" __attribute__((visibility("default"))) const char* wrapperir_call_operator(
     const Operator& callee, const Argument* arguments, int64_t argument_count,
     const Result* results, int64_t result_count) {
@@ -142,7 +142,7 @@ extern "C" __attribute__((visibility("default"))) const char* wrapperir_call_ope
   } catch (const std::exception& error) {
     message = error.what();
   } catch (...) {
-    message = "an exception that is none of C++'s";
+    message = "an exception that is not of C++";
   }
   return message.c_str();
 }

@@ -15,13 +15,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// In microseconds; the budget begins when each choice has run once.
+// In microseconds; the budget counts after the first run of each choice.
 constexpr double budget = 100e3;
-constexpr double long_enough = 20;  // to be timed alone
-constexpr double long_run = 10e3;   // to be told from much faster ones by one run
-constexpr double too_long = 2e6;    // to be run again as it may only have begun slowly
+constexpr double long_enough = 20;  // time of a launch that is timed alone
+constexpr double long_run = 10e3;   // one run shows that it is much slower than others
+constexpr double too_long = 2e6;    // not run again, even if only the start was slow
 constexpr double much_faster = 10;
-constexpr double surely_faster = 1.5;  // after some rounds
+constexpr double surely_faster = 1.5;  // after sure_rounds
 constexpr int sure_rounds = 5;
 constexpr int most_rounds = 50;
 
@@ -55,7 +55,7 @@ class OnCpu : public TrialDevice {
   std::vector<void*> allocated_;
 };
 
-// One round of trials after the other; in each, all choices that may still win.
+// Rounds of trials of all choices that may still be the fastest.
 class Trials {
  public:
   Trials(
@@ -74,7 +74,7 @@ class Trials {
     }
   }
 
-  // The fastest choice; -1 where all fail.
+  // The fastest choice; -1 if all fail.
   int32_t decide() {
     for (int32_t i = 0; i < size(); ++i) try_first(i);
     try_slow_again();
@@ -124,7 +124,7 @@ class Trials {
     run.repeats = std::clamp(static_cast<int>(wanted), 1, device_.most_repeats());
   }
 
-  // The first run may take longer; it counts where it is the only one.
+  // The first run may take longer; its time counts if it is the only one.
   void try_first(int32_t i) {
     try {
       restore();
@@ -137,7 +137,7 @@ class Trials {
     }
   }
 
-  // What a first run sets up for all later ones may take long.
+  // The set-up in a first run may take long.
   void try_slow_again() {
     const double limit = slow_limit(much_faster, long_run);
     for (int32_t i = 0; i < size(); ++i)
@@ -155,7 +155,7 @@ class Trials {
     }
   }
 
-  // So many times as long as the fastest takes, and at least that long.
+  // A multiple of the fastest time, or a longer minimum.
   double slow_limit(double factor, double at_least) const {
     const int32_t fastest = best();
     return fastest < 0 ? at_least : std::max(runs_[fastest].time * factor, at_least);
@@ -202,7 +202,7 @@ int32_t time_choices_on(
   try {
     found = Trials(device, of.count, given, count, launch).decide();
   } catch (...) {
-    // There is no memory for the copies: the first is as good as any.
+    // There is no memory for the copies: the first choice is kept.
   }
   set_error_message(message.c_str());
   __atomic_store_n(&of.choice, found < 0 ? choice_is_open : found, __ATOMIC_RELAXED);

@@ -1,4 +1,4 @@
-// How calls of multi-kernels choose one: by the nearest hint, or by which was the fastest.
+// Choices of multi-kernels: by the nearest hint, or the fastest of a timing.
 #pragma once
 
 #include "description.h"
@@ -12,9 +12,9 @@ struct Hint {
   double sizes[N];
 };
 
-// The choice of the hint at the least distance, of several the first. The distance is the
-// sum of |log2(size / hint)|, compared by its power of two: a product in binary64, from the
-// left, as in wrapperir.ir.selection.
+// The choice of the first hint at the least distance. The distance is the sum of
+// |log2(size / hint)|, compared by its power of two: a product in binary64, from the left, as in
+// wrapperir.ir.selection.
 template <int N, int Count>
 int32_t nearest_of(const Hint<N> (&hints)[Count], const int64_t (&sizes)[N]) {
   double given[N];
@@ -35,8 +35,8 @@ int32_t nearest_of(const Hint<N> (&hints)[Count], const int64_t (&sizes)[N]) {
   return best;
 }
 
-// Likewise, for a call with these sizes. `recent` are the last sizes there, and then one
-// more than their choice: 0 before the first call.
+// The same for one call. `recent` holds the last sizes of the call, then their choice plus one,
+// which is 0 before the first call.
 template <int N, int Count>
 inline int32_t nearest(
     const Hint<N> (&hints)[Count], const int64_t (&sizes)[N], int64_t* recent) {
@@ -49,10 +49,10 @@ inline int32_t nearest(
   return static_cast<int32_t>(recent[N] - 1);
 }
 
-// What kernels do with an argument.
+// A kernel's access to an argument.
 enum class Use : int32_t { read, write, read_write };
 
-// A tensor that a kernel is timed with, from its first element to the end of its last.
+// A tensor that a kernel is timed with: the bytes from its first to its last element.
 struct Argument {
   char* address;
   int64_t bytes;
@@ -72,43 +72,43 @@ inline Launch as_launch(F& function) {
           }};
 }
 
-// Time all choices on the CPU, and keep the fastest. What they may write is copied, and what
-// they also read is copied anew for each run. Returns the choice to run now: the first where
-// it stays open, since a tensor is empty, another thread is timing or all choices failed.
+// Time all choices on the CPU, and keep the fastest. Tensors that they may write are copied,
+// again before each run if they also read them. Returns the choice to run now: the first if the
+// choice stays open, as a tensor is empty, another thread is timing, or all choices failed.
 int32_t time_choices(Fastest& of, const Argument* given, int32_t count, const Launch& launch);
 template <int N, typename F>
 inline int32_t time_choices(Fastest& of, const Argument (&given)[N], F& run_choice) {
   return time_choices(of, given, N, as_launch(run_choice));
 }
 
-// The choice that was the fastest; `time` is called where that is open.
+// The fastest choice; `time` is called if it is not known.
 template <typename Call>
 inline int32_t choice_of(Fastest& of, int32_t (*time)(Call&), Call& c) {
   const int32_t choice = __atomic_load_n(&of.choice, __ATOMIC_RELAXED);
   return __builtin_expect(choice < 0, 0) ? time(c) : choice;
 }
 
-// Addresses of copies are those of the originals modulo this: alike in their alignment, and
-// in where they fall into pages and caches.
+// Copies have the addresses of the originals modulo this: the same alignment, and the same place
+// in pages and caches.
 constexpr uintptr_t alike_modulo = 64 * 1024;
 
-// Where choices are timed.
+// A device on which choices are timed.
 class TrialDevice {
  public:
   virtual ~TrialDevice() = default;
-  // Memory at an address that is alike to `address`; it goes with the device.
+  // Memory at an address like `address`; it is freed with the device.
   virtual char* allocate_like(const char* address, int64_t bytes) = 0;
   virtual void copy(char* to, const char* from, int64_t bytes) = 0;
-  // Have a choice ready to be timed: load it, and wait for what is running.
+  // Load a choice, and wait for running work.
   virtual void prepare(const Launch& launch, int32_t choice, char* const* addresses) = 0;
   // The microseconds of a launch: the mean of `repeats`.
   virtual double time(
       const Launch& launch, int32_t choice, char* const* addresses, int repeats) = 0;
-  // As many launches as are timed at once where it is allowed and they are short.
+  // The most launches that are timed at once, if they are short.
   virtual int most_repeats() const = 0;
 };
 
-// Whether a tensor has no elements: such a call tells nothing of later ones with some.
+// Whether a tensor has no elements, so that times of the call say nothing of others.
 bool is_any_empty(const Argument* given, int32_t count);
 
 // As time_choices().

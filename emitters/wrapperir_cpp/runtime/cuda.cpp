@@ -3,7 +3,7 @@
 
 #include "cuda_driver.h"
 
-// Only PyTorch with CUDA has these.
+// Defined by PyTorch with CUDA.
 extern "C" {
 __attribute__((weak)) AOTITorchError aoti_torch_create_cuda_guard(int32_t, void**);
 __attribute__((weak)) AOTITorchError aoti_torch_delete_cuda_guard(void*);
@@ -22,7 +22,7 @@ namespace {
 void* enter(int32_t index, int line) {
   if (!aoti_torch_create_cuda_guard || !aoti_torch_cuda_caching_allocator_raw_alloc)
     fail(line, "this PyTorch is built without CUDA, or is older than 2.10");
-  if (index >= cuda_devices) fail(line, "CUDA device %d is one too many", index);
+  if (index >= cuda_devices) fail(line, "CUDA devices with index %d are not supported", index);
   void* guard = nullptr;
   check(aoti_torch_create_cuda_guard(index, &guard), line);
   try {

@@ -9,7 +9,7 @@ constexpr int cuda_devices = 32;
 
 constexpr int most_dimensions = 5;
 
-// How a tensor behind a descriptor is cut into blocks, as Triton says.
+// The blocks of a tensor behind a descriptor, from Triton.
 struct TensorMap {
   int32_t swizzle;
   int32_t item_bytes;
@@ -17,20 +17,20 @@ struct TensorMap {
   uint32_t block[most_dimensions];
 };
 
-// A Triton kernel compiled for one target, and how Triton says that it is launched.
+// A Triton kernel compiled for one target, and Triton's parameters of its launch.
 struct TritonBinary {
   const char* file;      // beside the library
   const char* function;  // its name in that file
   int32_t capability;    // 90 is compute capability 9.0
   bool is_exact;         // runs on that capability alone, not on later ones of its major
-  bool is_aligned;       // takes the `checked` addresses as multiples of 16
+  bool is_aligned;       // assumes that `checked` addresses are multiples of 16
   uint32_t threads;
   uint32_t shared_bytes;
   uint32_t cluster;        // programs that share a cluster
   uint64_t scratch_bytes;  // of global memory for each program
   bool is_cooperative;
   bool is_dependent;      // may begin before the launch before it ends
-  const TensorMap* maps;  // one for each descriptor; without, it takes their parts
+  const TensorMap* maps;  // one for each descriptor; null if descriptors are passed in parts
   int32_t flags;          // after the parts of a descriptor
 };
 
@@ -41,7 +41,7 @@ struct TritonKernel {
   const char* name;
   const TritonBinary* binaries;
   int32_t count;
-  uint64_t checked;  // parameters, by bit, whose addresses say which binary is launched
+  uint64_t checked;  // parameters, by bit, whose addresses select the binary
   uint64_t descriptors;  // parameters that are a Descriptor
   LoadedKernel* loaded[cuda_devices][2];
 };
@@ -61,7 +61,7 @@ struct Descriptor {
 };
 Descriptor describe(char* base, int64_t item_bytes, const Ints& sizes, const Ints& strides);
 
-// What a program on CUDA devices calls; it needs PyTorch with CUDA.
+// The functions of CUDA devices; they need PyTorch with CUDA.
 extern const DeviceFunctions cuda_functions;
 
 // `parameters` are the addresses of the arguments, then of two pointers for scratch memory.
@@ -69,7 +69,7 @@ void launch_packed(
     int line, TritonKernel& kernel, DeviceCall& call, int stream, const Grid& grid,
     void** parameters, int count);
 
-// Launch a kernel; the arguments are of the very types that it is compiled for.
+// Launch a kernel; the arguments have exactly the types that it is compiled for.
 template <typename... Arguments>
 inline void launch(
     int line, TritonKernel& kernel, DeviceCall& call, int stream, const Grid& grid,
@@ -88,8 +88,8 @@ inline T narrow(int64_t value, int line) {
   return static_cast<T>(value);
 }
 
-// The bits of a number as a float of 16 bits, as Triton passes them: a half is rounded to
-// the nearest, of a bfloat16 the bits that do not fit are dropped.
+// The bits of a number as a 16-bit float, as Triton passes them: a half is rounded to the
+// nearest, a bfloat16 is truncated.
 uint16_t half_bits(double value);
 uint16_t bfloat16_bits(double value);
 

@@ -1,5 +1,5 @@
-// What is used of the CUDA driver's interface, found when it is first needed: programs are
-// compiled where there is no CUDA.
+// The used part of the CUDA driver's interface. It is found at its first use, since programs are
+// compiled on machines without CUDA.
 #pragma once
 
 #include <stddef.h>
@@ -80,16 +80,16 @@ struct Driver {
       const uint32_t*, int, int, int, int);
 };
 
-// The driver; throws Failure where there is none.
+// The driver; throws Failure if there is none.
 const Driver& cuda_driver(int line);
-// Throw Failure with what the driver says of an error.
+// Throw Failure with the driver's message for an error.
 [[noreturn]] void fail_in_cuda(CUresult error, int line, const char* what);
 
 inline void check_cuda(CUresult error, int line, const char* what) {
   if (__builtin_expect(error != 0, 0)) fail_in_cuda(error, line, what);
 }
 
-// Have this thread use a device's context, if it uses none yet.
+// Make a device's context current in this thread, unless it has one.
 void ensure_context(int32_t index, int line);
 
 }  // namespace wrapperir

@@ -1,16 +1,16 @@
-// What an emitted program tells the runtime about itself: all of it static data, and the
-// function that runs it.
+// The description of an emitted program for the runtime: static data, and the function that
+// runs it.
 #pragma once
 
 #include "runtime.h"
 
 namespace wrapperir {
 
-// Stands for a size or stride that mentions symbols.
+// A size or stride with symbols.
 constexpr int64_t any_number = INT64_MIN;
 
-// A tensor's type as the caller is to give it; `index` is the device's. Its storage begins
-// at least `offset` elements before it.
+// The type of a tensor that the caller gives; `index` is the device's. Its storage begins at
+// least `offset` elements before it.
 struct TensorFact {
   DType dtype;
   Device device;
@@ -22,7 +22,7 @@ struct TensorFact {
   int64_t offset;
 };
 
-// An input; `type` counts where `kind` is WRAPPERIR_TENSOR.
+// An input; it has a `type` if `kind` is WRAPPERIR_TENSOR.
 struct InputFact {
   const char* name;
   int64_t kind;
@@ -30,8 +30,8 @@ struct InputFact {
   bool is_mutated;
 };
 
-// A constant. In constants.bin it is the `bytes` at `begin`: its storage from the type's
-// offset on. What mentions symbols is not in that file: `bytes` is -1.
+// A constant. constants.bin has its storage, from the type's offset on: `bytes` bytes at
+// `begin`. If the type has symbols, the file does not have it, and `bytes` is -1.
 struct ConstantFact {
   const char* name;
   const char* key;
@@ -40,8 +40,8 @@ struct ConstantFact {
   int64_t bytes;
 };
 
-// A tensor that each frame has ready: `offset` bytes into its arena (`constant` is -1), or
-// after the first element of a constant.
+// A tensor that each frame holds: `offset` bytes into its arena (`constant` is -1), or after the
+// first element of a constant.
 struct FixedTensor {
   int64_t constant;
   int64_t offset;
@@ -57,15 +57,15 @@ struct ZeroedRange {
   int64_t bytes;
 };
 
-// Where a line of the program is in program.wir, and what it begins with.
+// The number of a program's line in program.wir, and its first words.
 struct LineFact {
   int32_t number;
   const char* text;
 };
 
-// A multi-kernel at calls of one kind: which of its kernels is the fastest there.
+// The fastest kernel of a multi-kernel, for calls of one kind.
 constexpr int32_t choice_is_open = -1;
-constexpr int32_t choice_is_timed = -2;  // right now, by some thread
+constexpr int32_t choice_is_timed = -2;  // a thread is timing it
 struct Fastest {
   const char* name;
   int32_t count;
@@ -73,21 +73,21 @@ struct Fastest {
   int32_t choice = choice_is_open;
 };
 
-// What a frame keeps of devices, such as streams; a program that has any fills it in.
+// The state of devices in a frame, such as streams; null without devices.
 struct DeviceFrame {
   void* state = nullptr;
   void (*destroy)(void* state) = nullptr;
 };
 
-// What a call works with. A call has its frame to itself.
+// The frame, inputs and outputs of a call. No other call has the frame.
 struct Context {
   char* arena;
   const AtenTensorHandle* fixed;
   const AtenTensorHandle* constants;
   char* const* constant_data;
-  wrapperir_value* inputs;  // a call that takes a tensor clears it here
+  wrapperir_value* inputs;  // a tensor that the call takes is cleared here
   wrapperir_value* outputs;
-  int64_t* recent;  // what the frame keeps of the last call's choices
+  int64_t* recent;  // sizes and choices of the last call
   DeviceFrame* devices;
 };
 

@@ -1,4 +1,4 @@
-// Calls on devices: streams, events, memory, and the timing of multi-kernels' choices.
+// Calls on devices: streams, events, memory, and timing of the choices of multi-kernels.
 #include "device.h"
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace wrapperir {
 
-// Of one device, what a frame keeps from call to call.
+// The state of one device that a frame keeps from call to call.
 struct DeviceState {
   const DeviceFunctions& functions;
   const int32_t index;
@@ -17,17 +17,17 @@ struct DeviceState {
   std::vector<void*> events;  // the program's
   std::vector<void*> joins;   // one for each stream
   void* forked = nullptr;
-  void* ended = nullptr;  // the last call's end, where one was recorded
+  void* ended = nullptr;  // the event at the end of the last call
   void* last = nullptr;   // the stream of that call
   bool has_ended = false;
   void* workspace = nullptr;
-  std::vector<void*> scratch;  // what side streams use until the call ends
+  std::vector<void*> scratch;  // memory of side streams, until the call ends
 
   DeviceState(const DeviceFunctions& of, int32_t device) : functions(of), index(device) {}
   DeviceState(const DeviceState&) = delete;
   DeviceState& operator=(const DeviceState&) = delete;
 
-  // Errors are of no use here: the process may be ending.
+  // Errors are ignored: the process may be ending.
   ~DeviceState() {
     if (workspace && has_ended) functions.wait_on_host(ended);
     for (void* stream : streams) functions.delete_stream(stream);
@@ -74,8 +74,8 @@ DeviceState& find_state(
   return *states.back();
 }
 
-// Between two events, after the second level of cache was filled with something else: while
-// that lasts, the launch is given to the device, so that it does not wait for it.
+// Times launches between two events, after the second-level cache was overwritten. The host
+// submits the launches during that, so that the device does not wait for them.
 class OnDevice : public TrialDevice {
  public:
   OnDevice(DeviceCall& call, int stream)
@@ -128,7 +128,7 @@ class OnDevice : public TrialDevice {
     return static_cast<char*>(allocated_.back());
   }
 
-  // The allocator may give the memory to any later work of its current stream.
+  // The allocator may give the memory to later work of its current stream.
   void release() {
     try {
       functions_.synchronize(stream_, -1);
@@ -253,7 +253,7 @@ int32_t time_choices(
     OnDevice device(call, stream);
     return time_choices_on(device, of, given, count, launch);
   } catch (const Failure&) {
-    // There is no memory to spare, or what ran before has failed: it is not tried again.
+    // There is no memory to spare, or earlier work has failed: the first choice is kept.
     int32_t open = choice_is_open;
     __atomic_compare_exchange_n(
         &of.choice, &open, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);

@@ -1,20 +1,20 @@
-// Devices with streams: the memory, streams and events of a call. A kind of device is a table
-// of functions; all else here is the same for every kind.
+// Devices with streams: the memory, streams and events of a call. A kind of device is a table of
+// functions; everything else is the same for all kinds.
 #pragma once
 
 #include "choices.h"
 
 namespace wrapperir {
 
-// The operations of a kind of device. Those that are given a line throw Failure; the others
-// do not fail. Streams and events are pointers of the kind's own.
+// The operations of a kind of device. Functions with a line throw Failure; others do not fail.
+// Streams and events are pointers whose type the kind decides.
 struct DeviceFunctions {
-  // Make a device current in this thread, and stop that: what was current then is again.
+  // Make a device current in this thread, and restore the device before it.
   void* (*enter)(int32_t index, int line);
   void (*leave)(void* entered);
-  // PyTorch's current stream of a device; it is the program's stream 0.
+  // PyTorch's current stream of a device, which is the program's stream 0.
   void* (*current_stream)(int32_t index, int line);
-  // Have PyTorch's operators use a stream, and stop that.
+  // Make a stream PyTorch's current one, and restore the stream before it.
   void* (*enter_stream)(void* stream, int32_t index, int line);
   void (*leave_stream)(void* entered);
   // Memory of the current device, for work on its current stream.
@@ -30,24 +30,24 @@ struct DeviceFunctions {
   void (*record)(void* event, void* stream, int line);
   void (*wait)(void* stream, void* event, int line);
   void (*wait_on_host)(void* event);
-  // Between two timed events. Null: kernels of multi-kernels are not timed, the first runs.
+  // The time between two timed events. If null, multi-kernels run their first kernel untimed.
   double (*microseconds)(void* begin, void* end, int line);
-  bool (*is_captured)(void* stream, int line);  // into a graph: nothing may be timed
+  bool (*is_captured)(void* stream, int line);  // into a graph, where nothing may be timed
 };
 
-// What a program's calls need of one device.
+// The streams, events and memory that a program's calls need on one device.
 struct DevicePlan {
   int32_t index;
-  int32_t streams;  // beside stream 0
+  int32_t streams;  // without stream 0
   int32_t events;
-  int64_t block_bytes;      // of memory that each call has
-  int64_t workspace_bytes;  // of memory that is zeroed once and kept
+  int64_t block_bytes;      // memory of each call
+  int64_t workspace_bytes;  // memory that is zeroed once and kept
 };
 
 struct DeviceState;
 
-// One call's use of a device. It begins after the work of PyTorch's current stream, which is
-// the program's stream 0, and what that stream is given next comes after all of it.
+// One call's use of a device. It is ordered after earlier work and before later work of
+// PyTorch's current stream, which is the program's stream 0.
 class DeviceCall {
  public:
   // `frame` keeps streams, events and workspaces for the next call that has it.
@@ -56,18 +56,18 @@ class DeviceCall {
   DeviceCall(const DeviceCall&) = delete;
   DeviceCall& operator=(const DeviceCall&) = delete;
 
-  // Have stream 0 wait for the others.
+  // Stream 0 waits for the other streams.
   void join(int line);
-  // Have the others wait for stream 0.
+  // The other streams wait for stream 0.
   void fork(int line);
-  // Zero memory after all that was given before, and before all that comes after.
+  // Zero memory after all earlier and before all later work.
   void zero(char* address, int64_t bytes, int line);
   void record(int event, int stream, int line);
-  // Have a stream wait for an event that was recorded on the same or another device.
+  // A stream waits for an event that was recorded on the same or another device.
   void wait(const DeviceCall& recorded, int event, int stream, int line);
-  // Wait on the host for all that was given to the call's streams.
+  // The host waits for the call's streams.
   void synchronize(int line);
-  // Join: what the call holds may be freed after.
+  // Join all streams, so that the call's memory may be freed.
   void end(int line);
   bool is_ended() const { return is_ended_; }
 
@@ -93,7 +93,7 @@ class DeviceCall {
   bool is_ended_ = false;
 };
 
-// Ends a call before the tensors that were declared before this one are deleted.
+// Ends a call before the tensors that are declared before this object are deleted.
 class DeviceEnd {
  public:
   explicit DeviceEnd(DeviceCall& call) : call_(call) {}
@@ -118,7 +118,7 @@ class OnStream {
   void* entered_;
 };
 
-// As on the CPU, on a stream of a device. While the stream is captured, the choice stays open.
+// Like time_choices() on the CPU. The choice stays open while the stream is captured.
 int32_t time_choices(
     Fastest& of, const Argument* given, int32_t count, const Launch& launch,
     DeviceCall& call, int stream);

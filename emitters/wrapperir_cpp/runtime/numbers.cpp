@@ -2,13 +2,21 @@
 
 #include <math.h>
 
+#include "program.h"
+
+extern "C" {
+AOTITorchError aoti_torch_get_dim(AtenTensorHandle, int64_t*);
+AOTITorchError aoti_torch_get_sizes(AtenTensorHandle, int64_t**);
+AOTITorchError aoti_torch_get_strides(AtenTensorHandle, int64_t**);
+}
+
 namespace wrapperir {
 namespace num {
 namespace {
 
 constexpr double two_to_63 = 9223372036854775808.0;
 
-// Compare an int with a float, exactly: the sign of a - b; b is no NaN.
+// The sign of a - b, exactly; b is not NaN.
 int compared(int64_t a, double b) {
   if (b >= two_to_63) return -1;
   if (b < -two_to_63) return 1;
@@ -17,24 +25,54 @@ int compared(int64_t a, double b) {
   return static_cast<double>(below) < b ? -1 : 0;
 }
 
-// The sign of a - b; 2 where one is NaN, so that nothing but != holds.
-int compared(Number a, Number b) {
-  bool real_a = a.kind == Number::floating, real_b = b.kind == Number::floating;
-  if ((real_a && isnan(a.real)) || (real_b && isnan(b.real))) return 2;
-  if (real_a && real_b) return (a.real > b.real) - (a.real < b.real);
-  if (real_a) return -compared(b.whole, a.real);
-  if (real_b) return compared(a.whole, b.real);
-  return (a.whole > b.whole) - (a.whole < b.whole);
-}
-
-bool any_real(Number a, Number b) {
-  return a.kind == Number::floating || b.kind == Number::floating;
-}
-
 int64_t fitting(const char* operation, double rounded, double value, int here) {
   // Also false for NaN.
   if (rounded >= -two_to_63 && rounded < two_to_63) return static_cast<int64_t>(rounded);
-  fail(-1, "program.cpp:%d: %s(%.17g) is no 64-bit int", here, operation, value);
+  fail(-1, "program.cpp:%d: %s(%.17g) is not a 64-bit int", here, operation, value);
+}
+
+// The parts of a small float: a sign bit, an exponent and a mantissa.
+struct Format {
+  int exponent_bits, mantissa_bits, bias;
+  enum Specials {
+    ieee,          // the largest exponent stands for infinities and NaN
+    all_ones,      // NaN has all ones
+    negative_zero  // the only NaN has the bits of -0
+  } specials;
+};
+
+Format format_of(DType dtype) {
+  switch (dtype) {
+    case DType::f16: return {5, 10, 15, Format::ieee};
+    case DType::bf16: return {8, 7, 127, Format::ieee};
+    case DType::f8e5m2: return {5, 2, 15, Format::ieee};
+    case DType::f8e4m3fn: return {4, 3, 7, Format::all_ones};
+    case DType::f8e5m2fnuz: return {5, 2, 16, Format::negative_zero};
+    default: return {4, 3, 8, Format::negative_zero};  // f8e4m3fnuz
+  }
+}
+
+bool is_finite(const char* element, DType dtype) {
+  switch (dtype) {
+    case DType::f64: return isfinite(*reinterpret_cast<const double*>(element));
+    case DType::f32: return isfinite(*reinterpret_cast<const float*>(element));
+    case DType::f16:
+    case DType::bf16:
+      return isfinite(small_float(dtype, *reinterpret_cast<const uint16_t*>(element)));
+    case DType::c128: return is_finite(element, DType::f64) && is_finite(element + 8, DType::f64);
+    case DType::c64: return is_finite(element, DType::f32) && is_finite(element + 4, DType::f32);
+    case DType::c32: return is_finite(element, DType::f16) && is_finite(element + 2, DType::f16);
+    default: return isfinite(small_float(dtype, *reinterpret_cast<const uint8_t*>(element)));
+  }
+}
+
+bool all_finite(
+    const char* first, DType dtype, const Ints& sizes, const Ints& strides, int64_t dim) {
+  if (dim == sizes.count) return is_finite(first, dtype);
+  int64_t step = strides.data[dim] * item_bytes(dtype);
+  for (int64_t i = 0; i < sizes.data[dim]; ++i)
+    if (!all_finite(first + i * step, dtype, sizes, strides, dim + 1)) return false;
+  return true;
 }
 
 }  // namespace
@@ -158,66 +196,83 @@ int64_t shift_count(double value, int here) {
   return trunc(value, here);
 }
 
-int64_t shift_count(Number value, int here) {
-  return value.kind == Number::floating ? shift_count(value.real, here) : value.whole;
-}
-
-Number add(Number a, Number b, int here) {
-  return any_real(a, b) ? of_float(double(a) + double(b)) : of_int(add(a.whole, b.whole, here));
-}
-
-Number sub(Number a, Number b, int here) {
-  return any_real(a, b) ? of_float(double(a) - double(b)) : of_int(sub(a.whole, b.whole, here));
-}
-
-Number mul(Number a, Number b, int here) {
-  return any_real(a, b) ? of_float(double(a) * double(b)) : of_int(mul(a.whole, b.whole, here));
-}
-
-double truediv(Number a, Number b, int here) {
-  return any_real(a, b) ? truediv(double(a), double(b), here) : truediv(a.whole, b.whole, here);
-}
-
-#define IN_INTS_OR_FLOATS(function)                                          \
-  Number function(Number a, Number b, int here) {                            \
-    return any_real(a, b) ? of_float(function(double(a), double(b), here))       \
-                          : of_int(function(a.whole, b.whole, here));        \
-  }
-IN_INTS_OR_FLOATS(floordiv)
-IN_INTS_OR_FLOATS(mod)
-IN_INTS_OR_FLOATS(ceildiv)
-
 Number power(Number a, Number b, int here) {
-  bool in_floats = any_real(a, b) || b.whole < 0;
+  bool in_floats = any_float(a, b) || b.whole < 0;
   return in_floats ? of_float(power(double(a), double(b), here))
                    : of_int(power(a.whole, b.whole, here));
 }
 
-Number neg(Number a, int here) {
-  return a.kind == Number::floating ? of_float(-a.real) : of_int(neg(a.whole, here));
+int compared(Number a, Number b) {
+  bool real_a = a.kind == Number::floating, real_b = b.kind == Number::floating;
+  if ((real_a && isnan(a.real)) || (real_b && isnan(b.real))) return 2;
+  if (real_a && real_b) return (a.real > b.real) - (a.real < b.real);
+  if (real_a) return -compared(b.whole, a.real);
+  if (real_b) return compared(a.whole, b.real);
+  return (a.whole > b.whole) - (a.whole < b.whole);
 }
 
-Number abs(Number a, int here) {
-  return a.kind == Number::floating ? of_float(fabs(a.real)) : of_int(abs(a.whole, here));
-}
-
-#define ROUNDED(function)                                                    \
-  int64_t function(Number a, int here) {                                     \
-    return a.kind == Number::floating ? function(a.real, here) : a.whole;    \
+double small_float(DType dtype, uint32_t bits) {
+  if (dtype == DType::f8e8m0fnu)
+    return bits == 0xff ? NAN : ldexp(1.0, static_cast<int>(bits) - 127);
+  Format format = format_of(dtype);
+  uint32_t largest = (1u << format.exponent_bits) - 1;
+  uint32_t mantissa = bits & ((1u << format.mantissa_bits) - 1);
+  uint32_t exponent = bits >> format.mantissa_bits & largest;
+  bool negative = bits >> (format.mantissa_bits + format.exponent_bits) & 1;
+  if (format.specials == Format::ieee && exponent == largest) {
+    if (mantissa) return NAN;
+    return negative ? -HUGE_VAL : HUGE_VAL;
   }
-ROUNDED(floor)
-ROUNDED(ceil)
-ROUNDED(trunc)
-ROUNDED(round)
+  uint32_t magnitude = exponent << format.mantissa_bits | mantissa;
+  uint32_t ones = (1u << (format.mantissa_bits + format.exponent_bits)) - 1;
+  if (format.specials == Format::all_ones && magnitude == ones) return NAN;
+  if (format.specials == Format::negative_zero && negative && !magnitude) return NAN;
+  if (exponent) mantissa |= 1u << format.mantissa_bits;
+  int power = static_cast<int>(exponent ? exponent : 1) - format.bias - format.mantissa_bits;
+  double value = ldexp(static_cast<double>(mantissa), power);
+  return negative ? -value : value;
+}
 
-bool operator==(Number a, Number b) { return compared(a, b) == 0; }
-bool operator!=(Number a, Number b) { return compared(a, b) != 0; }
-bool operator<(Number a, Number b) { return compared(a, b) == -1; }
-bool operator<=(Number a, Number b) { return compared(a, b) <= 0; }
-bool operator>(Number a, Number b) { return compared(a, b) == 1; }
-bool operator>=(Number a, Number b) {
-  int order = compared(a, b);
-  return order == 0 || order == 1;
+void check_one(int64_t elements, const char* name, int line) {
+  if (elements != 1)
+    fail(line, "%s has %lld elements, not one", name, shown(elements));
+}
+
+void out_of_range(int64_t value, const char* name, const char* range, int line) {
+  fail(line, "%s is %lld, not in %s", name, shown(value), range);
+}
+
+void out_of_range(double value, const char* name, const char* range, int line) {
+  fail(line, "%s is %.17g, not in %s", name, value, range);
+}
+
+void assert_size_stride(
+    AtenTensorHandle tensor, const Ints& sizes, const Ints& strides, const char* what,
+    int line) {
+  int64_t ndim = 0;
+  int64_t* size = nullptr;
+  int64_t* stride = nullptr;
+  check(aoti_torch_get_dim(tensor, &ndim), line);
+  check(aoti_torch_get_sizes(tensor, &size), line);
+  check(aoti_torch_get_strides(tensor, &stride), line);
+  bool same = ndim == sizes.count && ndim == strides.count;
+  bool empty = false, alike = true;
+  for (int64_t i = 0; same && i < ndim; ++i) {
+    same = size[i] == sizes.data[i];
+    empty = empty || size[i] == 0;
+    alike = alike && (size[i] == 1 || stride[i] == strides.data[i]);
+  }
+  if (same && (empty || alike)) return;
+  fail(
+      line, "%s has size %s and stride %s, not %s and %s", what, spelled(size, ndim).c_str(),
+      spelled(stride, ndim).c_str(), spelled(sizes.data, sizes.count).c_str(),
+      spelled(strides.data, strides.count).c_str());
+}
+
+void assert_finite(
+    const char* first, DType dtype, const Ints& sizes, const Ints& strides, const char* what,
+    int line) {
+  if (!all_finite(first, dtype, sizes, strides, 0)) fail(line, "%s", what);
 }
 
 }  // namespace num

@@ -8,7 +8,7 @@
 
 #include "program.h"
 
-// Of PyTorch's stable C interface, what calls by name need.
+// The part of PyTorch's stable C interface for calls by name.
 using StableIValue = uint64_t;
 typedef struct StableListOpaque* StableListHandle;
 typedef struct StringOpaque* StringHandle;
@@ -58,8 +58,8 @@ int32_t torch_memory_format(MemoryFormat format) {
 
 namespace {
 
-// Values as PyTorch's stable interface passes them: 64 bits each. Handles are given away, an
-// optional value is behind a pointer, which is given away too, and none is 0.
+// Converts values to and from the 64 bits of PyTorch's stable interface. The callee owns the
+// handles that it gets. An optional value is behind a pointer, which it owns too; none is 0.
 class StableCall {
  public:
   StableCall(const Operator& callee, int line) : callee_(callee), line_(line) {}
@@ -90,20 +90,14 @@ class StableCall {
         value = static_cast<uint32_t>(argument.count) |
             static_cast<uint64_t>(static_cast<uint32_t>(argument.integer)) << 32;
         break;
-      case Kind::integers: {
-        StableListHandle made = new_list(argument.count);
-        for (int64_t i = 0; i < argument.count; ++i) {
-          push(made, static_cast<StableIValue>(argument.integers[i]));
-        }
-        value = as_value(made);
+      case Kind::integers:
+        value = list_of(argument.count, [&](int64_t i) {
+          return static_cast<StableIValue>(argument.integers[i]);
+        });
         break;
-      }
-      case Kind::list: {
-        StableListHandle made = new_list(argument.count);
-        for (int64_t i = 0; i < argument.count; ++i) push(made, encode(argument.items[i]));
-        value = as_value(made);
+      case Kind::list:
+        value = list_of(argument.count, [&](int64_t i) { return encode(argument.items[i]); });
         break;
-      }
       case Kind::complex:
         fail(line_, "%s: PyTorch's C interface has no complex numbers", callee_.name);
       case Kind::dtype:
@@ -117,12 +111,8 @@ class StableCall {
         break;
     }
     if (!argument.is_optional) return value;
-    StableIValue* there = nullptr;
-    if (torch_new_stable_ivalue) {
-      check(torch_new_stable_ivalue(&there), line_);
-    } else {
-      there = new StableIValue;
-    }
+    StableIValue* there = torch_new_stable_ivalue ? nullptr : new StableIValue;
+    if (!there) check(torch_new_stable_ivalue(&there), line_);
     *there = value;
     return as_value(there);
   }
@@ -135,11 +125,10 @@ class StableCall {
       }
       auto* there = as_pointer<StableIValue>(value);
       value = *there;
-      if (torch_delete_stable_ivalue) {
+      if (torch_delete_stable_ivalue)
         check(torch_delete_stable_ivalue(there), line_);
-      } else {
+      else
         delete there;
-      }
     }
     switch (result.returned) {
       case Kind::tensor: {
@@ -160,7 +149,7 @@ class StableCall {
         if (result.kind != Kind::none) memcpy(result.real, &value, sizeof value);
         break;
       default:
-        fail(line_, "%s returns what PyTorch's C interface does not", callee_.name);
+        fail(line_, "%s returns a value that PyTorch's C interface cannot pass", callee_.name);
     }
   }
 
@@ -174,16 +163,15 @@ class StableCall {
     return reinterpret_cast<T*>(value);
   }
 
-  StableListHandle new_list(int64_t count) const {
+  template <typename F>
+  StableIValue list_of(int64_t count, F item) const {
     StableListHandle made = nullptr;
     check(torch_new_list_reserve_size(static_cast<size_t>(count), &made), line_);
-    return made;
-  }
-  void push(StableListHandle to, StableIValue value) const {
-    check(torch_list_push_back(to, value), line_);
+    for (int64_t i = 0; i < count; ++i) check(torch_list_push_back(made, item(i)), line_);
+    return as_value(made);
   }
 
-  // Lists that operators return are of tensors.
+  // Decode a list of tensors: operators return no other lists.
   void decode_list(StableListHandle from, const Result& result) const {
     size_t count = 0;
     check(torch_list_size(from, &count), line_);
@@ -196,11 +184,10 @@ class StableCall {
     }
     check(torch_delete_list(from), line_);
     if (result.kind == Kind::none) return;
-    if (static_cast<int64_t>(count) != result.count) {
+    if (static_cast<int64_t>(count) != result.count)
       fail(
           line_, "%s returned %zu tensors, not %lld", callee_.name, count,
           shown(result.count));
-    }
     for (size_t i = 0; i < count; ++i) {
       const Result& item = result.items[i];
       if (item.kind != Kind::none) *item.tensor = static_cast<Tensor&&>(made[i]);
@@ -249,7 +236,7 @@ void call(
   try {
     while (result != results.end()) values.decode(*next++, *result++);
   } catch (const Failure&) {
-    for (; result != results.end(); ++result) {  // the results that follow are ours, too
+    for (; result != results.end(); ++result) {  // the later results belong to us
       Result rest = dropped(result->returned);
       rest.is_optional = result->is_optional;
       values.decode(*next++, rest);

@@ -1,7 +1,7 @@
-// Calls of PyTorch's operators: what emitted programs write their arguments and results with.
+// Calls of PyTorch's operators, and their arguments and results.
 //
-// An operator is called through PyTorch's C function for it where there is one, which the
-// program declares itself; otherwise by name, through the dispatcher, with tagged values.
+// If PyTorch has a C function for an operator, the program declares and calls it. Others are
+// called by name, through the dispatcher, with tagged values.
 #pragma once
 
 #include <initializer_list>
@@ -9,7 +9,7 @@
 #include "numbers.h"
 #include "runtime.h"
 
-// Products of matrices, in PyTorch's own libraries: BLAS's interface of Fortran.
+// Matrix products of the BLAS in PyTorch's libraries.
 extern "C" {
 void sgemm_(
     const char*, const char*, const int*, const int*, const int*, const float*, const float*,
@@ -36,7 +36,7 @@ enum class Layout : int32_t {
 enum class MemoryFormat : int32_t {
   contiguous_format, preserve_format, channels_last, channels_last_3d,
 };
-// PyTorch's codes of them, and of element types that have a function for it.
+// PyTorch's codes of layouts and memory formats.
 int32_t torch_layout(Layout layout);
 int32_t torch_memory_format(MemoryFormat format);
 
@@ -45,7 +45,7 @@ enum class Kind : int32_t {
   integers, list,
 };
 
-// A tagged value that an operator is given. What it points to outlives the call.
+// An argument as a tagged value. Its pointers outlive the call.
 struct Argument {
   Kind kind = Kind::none;
   bool is_optional = false;  // the schema lets it be none
@@ -71,7 +71,7 @@ inline Argument tagged(Kind kind, T Argument::*member, T value, int64_t count = 
   return made;
 }
 inline Argument none() { return {}; }
-// A tensor; no handle is none.
+// A tensor; a null handle is none.
 inline Argument tensor(AtenTensorHandle handle) {
   return tagged(handle ? Kind::tensor : Kind::none, &Argument::tensor, handle);
 }
@@ -113,16 +113,16 @@ inline Argument list(std::initializer_list<Argument> items) {
   const auto count = static_cast<int64_t>(items.size());
   return tagged(Kind::list, &Argument::items, items.begin(), count);
 }
-// What the schema lets be none.
+// An argument that the schema allows to be none.
 inline Argument maybe(Argument value) {
   value.is_optional = true;
   return value;
 }
 
-// Where a result goes. Kind::none drops it.
+// The place of a result; Kind::none drops it.
 struct Result {
   Kind kind = Kind::none;
-  Kind returned = Kind::tensor;  // what the schema says that it is
+  Kind returned = Kind::tensor;  // its kind in the schema
   bool is_optional = false;
   int64_t count = 0;
   union {
@@ -161,19 +161,18 @@ inline Result maybe(Result made) {
   return made;
 }
 
-// Call an operator through PyTorch's stable C interface, which carries no numbers of the
-// schema's type Scalar, no complex ones, and none for tensors. All arguments that the schema
-// names are given, and a result for each that it returns.
+// Call an operator through PyTorch's stable C interface, which cannot pass the schema's type
+// Scalar, complex numbers, or numbers for tensors. There is an argument for each parameter of
+// the schema, and a result for each of its results.
 void call(
     const Operator& callee, std::initializer_list<Argument> arguments,
     std::initializer_list<Result> results, int line);
-// Call any operator, through operators.so, which is built with PyTorch's C++ headers.
+// Call any operator through operators.so, which is built with PyTorch's C++ headers.
 void call_boxed(
     const Operator& callee, std::initializer_list<Argument> arguments,
     std::initializer_list<Result> results, int line);
 
-// An optional that is there, or a list, for a C function of PyTorch's: it lives as long as
-// the call that it is an argument of.
+// A present optional, or a list, as an argument of a C function: it lives as long as the call.
 template <typename T>
 struct Some {
   T value;
@@ -184,7 +183,7 @@ T* list_of(std::initializer_list<T> items) {
   return const_cast<T*>(items.begin());
 }
 
-// result = alpha · a · b + beta · result, for matrices in Fortran's order.
+// result = alpha · a · b + beta · result, for column-major matrices.
 inline void gemm(
     const char* transposed, int m, int n, int k, float alpha, const float* a, int lda,
     const float* b, int ldb, float beta, float* result, int ldc) {

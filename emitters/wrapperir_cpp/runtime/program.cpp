@@ -47,16 +47,24 @@ constexpr const char* dtype_names[] = {
 const char* name_of_code(int32_t code) {
   for (int32_t i = 0; i < 22; ++i)
     if (torch_dtype(static_cast<DType>(i)) == code) return dtype_names[i];
-  return "a dtype that this program does not know";
+  return "an unknown dtype";
 }
 
 const char* name_of_kind(int64_t kind) {
   constexpr const char* names[] = {"a tensor", "an int", "a float", "a bool", "nothing"};
   bool is_known = kind >= WRAPPERIR_TENSOR && kind <= WRAPPERIR_NONE;
-  return is_known ? names[kind] : "a value of no kind";
+  return is_known ? names[kind] : "a value of an unknown kind";
 }
 
-// As PyTorch spells c10::DeviceType.
+// The name of a c10::Layout in Python.
+const char* name_of_layout(int32_t layout) {
+  constexpr const char* names[] = {
+      "strided", "sparse_coo", "sparse_csr", "_mkldnn", "sparse_csc", "sparse_bsr", "sparse_bsc",
+      "jagged"};
+  return layout >= 0 && layout < 8 ? names[layout] : "an unknown layout";
+}
+
+// The name of a c10::DeviceType in Python.
 std::string name_of_device(int32_t device, int32_t index) {
   constexpr const char* names[] = {
       "cpu", "cuda", "mkldnn", "opengl", "opencl", "ideep", "hip", "fpga", "maia", "xla",
@@ -86,72 +94,86 @@ bool are_strides(
   return true;
 }
 
+// Subjects of messages: `WIR801: %x`, and `%w`.
+constexpr const char* an_input = "WIR801: %";
+constexpr const char* a_constant = "%";
+
 void check_sizes(
     AtenTensorHandle tensor, int64_t count, const int64_t* sizes, const int64_t* strides,
-    const char* name) {
+    const char* what, const char* name) {
   int64_t* given_sizes = nullptr;
   int64_t* given_strides = nullptr;
   check(aoti_torch_get_sizes(tensor, &given_sizes), -1);
   check(aoti_torch_get_strides(tensor, &given_strides), -1);
   if (!are(sizes, given_sizes, count))
     fail(
-        -1, "%s needs size %s, not %s", name, spelled(sizes, count).c_str(),
+        -1, "%s%s needs size %s, not %s", what, name, spelled(sizes, count).c_str(),
         spelled(given_sizes, count).c_str());
   if (!are_strides(strides, given_strides, given_sizes, count))
     fail(
-        -1, "%s needs stride %s, not %s", name, spelled(strides, count).c_str(),
+        -1, "%s%s needs stride %s, not %s", what, name, spelled(strides, count).c_str(),
         spelled(given_strides, count).c_str());
 }
 
-void check_empty(AtenTensorHandle tensor, const char* name) {
-  int64_t count = 0;
-  check(aoti_torch_get_numel(tensor, &count), -1);
-  if (count) fail(-1, "%s has no memory for its elements", name);
+// The storage of a tensor begins `offset` elements before it, or earlier.
+void check_storage_offset(
+    AtenTensorHandle tensor, int64_t offset, const char* what, const char* name) {
+  int64_t given = 0;
+  check(aoti_torch_get_storage_offset(tensor, &given), -1);
+  if (given < offset)
+    fail(
+        -1, "%s%s needs offset %lld or more, not %lld", what, name, shown(offset), shown(given));
 }
 
-void check_tensor(AtenTensorHandle tensor, const TensorFact& type, const char* name) {
-  int32_t layout = 0;
+void check_tensor(
+    AtenTensorHandle tensor, const TensorFact& type, const char* what, const char* name) {
+  int32_t layout = 0, dtype = 0, device = 0, index = 0;
   check(aoti_torch_get_layout(tensor, &layout), -1);
-  if (layout) fail(-1, "%s needs to be a tensor with strides", name);
-  int32_t dtype = 0;
+  if (layout)
+    fail(-1, "%s%s needs a tensor with strides, not %s", what, name, name_of_layout(layout));
   check(aoti_torch_get_dtype(tensor, &dtype), -1);
   if (dtype != torch_dtype(type.dtype))
     fail(
-        -1, "%s needs elements of %s, not %s", name,
+        -1, "%s%s needs elements of %s, not %s", what, name,
         dtype_names[static_cast<int32_t>(type.dtype)], name_of_code(dtype));
-  int32_t device = 0;
-  int32_t index = 0;
   check(aoti_torch_get_device_type(tensor, &device), -1);
   check(aoti_torch_get_device_index(tensor, &index), -1);
   if (device != torch_device(type.device) || (index > 0 ? index : 0) != type.index)
     fail(
-        -1, "%s needs to be on %s, not on %s", name,
+        -1, "%s%s needs to be on %s, not on %s", what, name,
         name_of_device(torch_device(type.device), type.index).c_str(),
         name_of_device(device, index).c_str());
   int64_t ndim = 0;
   check(aoti_torch_get_dim(tensor, &ndim), -1);
   if (ndim != type.ndim)
-    fail(-1, "%s needs %lld dimensions, not %lld", name, shown(type.ndim), shown(ndim));
-  check_sizes(tensor, ndim, type.sizes, type.strides, name);
+    fail(
+        -1, "%s%s needs %lld dimensions, not %lld", what, name, shown(type.ndim), shown(ndim));
+  check_sizes(tensor, ndim, type.sizes, type.strides, what, name);
   char* data = data_of(tensor, -1);
-  if (!data) check_empty(tensor, name);
-  if (type.offset > 0) check_offset(tensor, type.offset, name);
+  int64_t count = 0;
+  if (!data) check(aoti_torch_get_numel(tensor, &count), -1);
+  if (count) fail(-1, "%s%s needs memory for its elements, and has none", what, name);
+  if (type.offset > 0) check_storage_offset(tensor, type.offset, what, name);
   if (type.alignment && reinterpret_cast<uintptr_t>(data) % type.alignment)
-    fail(-1, "%s needs an address that is a multiple of %lld", name, shown(type.alignment));
+    fail(
+        -1, "%s%s needs an address that is a multiple of %lld", what, name,
+        shown(type.alignment));
 }
 
 // A number becomes one of the declared kind; a float is never an int or a bool.
 void check_input(wrapperir_value& value, const InputFact& fact) {
   if (fact.kind == WRAPPERIR_TENSOR) {
-    if (value.kind != WRAPPERIR_TENSOR)
-      fail(-1, "%s needs a tensor, not %s", fact.name, name_of_kind(value.kind));
-    if (!value.as.tensor) fail(-1, "%s needs a tensor, and its handle is null", fact.name);
-    return check_tensor(value.as.tensor, fact.type, fact.name);
+    const bool is_null = value.kind == WRAPPERIR_TENSOR && !value.as.tensor;
+    if (value.kind != WRAPPERIR_TENSOR || is_null)
+      fail(
+          -1, "%s%s needs a tensor, not %s", an_input, fact.name,
+          is_null ? "a null handle" : name_of_kind(value.kind));
+    return check_tensor(value.as.tensor, fact.type, an_input, fact.name);
   }
   bool is_whole = value.kind == WRAPPERIR_INT || value.kind == WRAPPERIR_BOOL;
   if (!is_whole && (value.kind != WRAPPERIR_FLOAT || fact.kind != WRAPPERIR_FLOAT))
     fail(
-        -1, "%s needs %s, not %s", fact.name, name_of_kind(fact.kind),
+        -1, "%s%s needs %s, not %s", an_input, fact.name, name_of_kind(fact.kind),
         name_of_kind(value.kind));
   if (is_whole && fact.kind == WRAPPERIR_FLOAT)
     value.as.real = static_cast<double>(value.as.integer);
@@ -168,7 +190,7 @@ void drop(wrapperir_value* values, int64_t count) {
   }
 }
 
-// Operators called from the program record nothing for autograd.
+// Operators that the program calls record nothing for autograd.
 class NoGrad {
  public:
   NoGrad() : was_enabled_(aoti_torch_grad_mode_is_enabled()) {
@@ -182,8 +204,8 @@ class NoGrad {
   bool was_enabled_;
 };
 
-// Large arenas are the system's, and go back to it when their frame goes; what is freed
-// otherwise may stay with the process.
+// Large arenas are mapped, so that they return to the system with their frame. Freed memory may
+// stay with the process.
 constexpr int64_t large = 1 << 20;
 constexpr int64_t page = 4096;
 
@@ -337,15 +359,12 @@ int64_t room_of(AtenTensorHandle tensor, int64_t before, int64_t item_size, int 
 }
 
 void check_layout(
-    AtenTensorHandle tensor, const Ints& sizes, const Ints& strides, const char* name) {
-  check_sizes(tensor, sizes.count, sizes.data, strides.data, name);
+    AtenTensorHandle tensor, const Ints& sizes, const Ints& strides, const char* subject) {
+  check_sizes(tensor, sizes.count, sizes.data, strides.data, subject, "");
 }
 
-void check_offset(AtenTensorHandle tensor, int64_t offset, const char* name) {
-  int64_t given = 0;
-  check(aoti_torch_get_storage_offset(tensor, &given), -1);
-  if (given < offset)
-    fail(-1, "%s needs offset %lld or more, not %lld", name, shown(offset), shown(given));
+void check_offset(AtenTensorHandle tensor, int64_t offset, const char* subject) {
+  check_storage_offset(tensor, offset, subject, "");
 }
 
 }  // namespace wrapperir
@@ -357,7 +376,7 @@ wrapperir_program::wrapperir_program(
     : description(of), constants_(std::move(constants)) {
   try {
     for (int64_t i = 0; i < of.constant_count; ++i) {
-      check_tensor(constants_[i], of.constants[i].type, of.constants[i].name);
+      check_tensor(constants_[i], of.constants[i].type, a_constant, of.constants[i].name);
       constant_data_.push_back(data_of(constants_[i], -1));
     }
     last_ = make_frame();
@@ -381,14 +400,12 @@ void wrapperir_program::run(
   try {
     if (input_count != description.input_count)
       fail(
-          -1, "%lld inputs are needed, %lld were given",
-          shown(description.input_count),
+          -1, "WIR800: %lld inputs are needed, %lld were given", shown(description.input_count),
           shown(input_count));
     if (output_count != description.output_count)
       fail(
           -1, "there are %lld outputs, room was given for %lld",
-          shown(description.output_count),
-          shown(output_count));
+          shown(description.output_count), shown(output_count));
     for (int64_t i = 0; i < input_count; ++i) check_input(inputs[i], description.inputs[i]);
     frame = take_frame();
     NoGrad no_grad;
@@ -397,7 +414,7 @@ void wrapperir_program::run(
          outputs, frame->recent.data(), &frame->devices});
     give_back(frame);
   } catch (...) {
-    // What a kernel was to leave zero may not be.
+    // The memory that kernels leave zero may not be zero.
     if (frame) delete_frame(frame);
     drop(outputs, output_count);
     drop(inputs, input_count);

@@ -13,7 +13,7 @@
 
 namespace wrapperir {
 
-// What a call works in: the arena, and the tensors in it.
+// The memory of a call: the arena, and the tensors in it.
 struct Frame {
   char* arena = nullptr;
   std::vector<AtenTensorHandle> fixed;
@@ -31,10 +31,10 @@ inline std::string spelled(const int64_t* numbers, int64_t count) {
 
 // This thread's last failure; it stays until the next.
 const char* error_message();
-// Give it the message of a failure that was not thrown by fail().
+// Set the message of a failure that fail() did not throw.
 void set_error_message(const char* message);
 
-// Run `work`; return 0, or 1 where it threw, and then error_message() says what.
+// Run `work`; return 0, or 1 if it threw, and set error_message().
 template <typename Work>
 int guarded(Work work) {
   try {
@@ -46,17 +46,17 @@ int guarded(Work work) {
   } catch (const std::exception& error) {
     set_error_message(error.what());
   } catch (...) {
-    set_error_message("a kernel or an operator threw what is no exception");
+    set_error_message("a kernel or an operator threw something that is not an exception");
   }
   return 1;
 }
 
-// The absolute folder of this library: what belongs to it lies there. It is found when the
-// library is loaded, before the process can change its working directory.
+// The absolute folder of this library and its files. It is found when the library is loaded,
+// before the process can change its working directory.
 const std::string& own_folder();
 
-// Do work in a thread that ends with it: tensors that are made there are none of the
-// caller's inference mode, so any call may write to them. Throws what the work throws.
+// Do work in a new thread, and throw what it throws. Tensors that it makes do not belong to the
+// caller's inference mode, so any call may write to them.
 void in_new_thread(const std::function<void()>& work);
 
 }  // namespace wrapperir

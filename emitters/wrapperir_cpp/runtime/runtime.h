@@ -1,5 +1,5 @@
-// What an emitted program is written with. It includes no header of PyTorch's and none of
-// the standard library that takes time to compile: the programs are compiled by the user.
+// Types and functions of emitted programs. Users compile the programs, so this includes no
+// header of PyTorch and no slow header of the standard library.
 #pragma once
 
 #include <stdint.h>
@@ -9,8 +9,8 @@
 
 #include "wrapperir.h"
 
-// Of PyTorch's stable C interface, what every program needs. A program declares the other
-// functions that it calls.
+// Functions of PyTorch's stable C interface that every program needs. A program declares the
+// other functions that it calls.
 typedef struct AtenTensorOpaque* AtenTensorHandle;
 typedef int32_t AOTITorchError;
 extern "C" {
@@ -31,22 +31,22 @@ AOTITorchError aoti_torch_item_bool(AtenTensorHandle, bool*);
 
 namespace wrapperir {
 
-// Thrown where a line fails; the message is kept for wrapperir_error().
+// Thrown if a line fails; the message is kept for wrapperir_error().
 struct Failure {};
 
 // Throw Failure: `line` is the number of the line in the program, -1 for none.
 [[noreturn]] __attribute__((format(printf, 2, 3))) void fail(int line, const char* format, ...);
 // A number as an argument of fail(): `%lld`.
 inline long long shown(int64_t number) { return number; }
-// Throw Failure with the message of what PyTorch's function just reported.
+// Throw Failure with the message that PyTorch just reported.
 [[noreturn]] void fail_in_torch(int line);
 
-// Hold what a function of PyTorch's stable C interface returned against success.
+// Check the result of a function of PyTorch's stable C interface.
 inline void check(AOTITorchError error, int line) {
   if (__builtin_expect(error != 0, 0)) fail_in_torch(line);
 }
 
-// Owns a handle of a tensor.
+// Owns a tensor's handle.
 class Tensor {
  public:
   Tensor() = default;
@@ -59,7 +59,7 @@ class Tensor {
   ~Tensor() { reset(); }
 
   AtenTensorHandle get() const { return handle_; }
-  // Where a function of PyTorch's writes a new handle; the old one is deleted before.
+  // The place for PyTorch to write a new handle to; the old one is deleted first.
   AtenTensorHandle* out() {
     reset();
     return &handle_;
@@ -100,7 +100,7 @@ inline T* at(char* base, int64_t bytes = 0) {
   return reinterpret_cast<T*>(base + bytes);
 }
 
-// Element types in the order of wrapperir.ir.types.DType; PyTorch's codes are its own.
+// Element types in the order of wrapperir.ir.types.DType, not of PyTorch's codes.
 enum class DType : int32_t {
   f64, f32, f16, bf16, f8e4m3fn, f8e4m3fnuz, f8e5m2, f8e5m2fnuz, f8e8m0fnu, f4e2m1fn_x2,
   i64, i32, i16, i8, u64, u32, u16, u8, boolean, c32, c64, c128,
@@ -125,8 +125,8 @@ enum class Device : int32_t {
 };
 inline int32_t torch_device(Device device) { return static_cast<int32_t>(device); }
 
-// A list of sizes or strides: a static array, or numbers in braces. It is for arguments: the
-// numbers live as long as the call.
+// A list of sizes or strides as an argument: a static array, or numbers in braces, which live
+// as long as the call.
 struct Ints {
   Ints(std::initializer_list<int64_t> given) : count(static_cast<int64_t>(given.size())) {
     data = given.begin();
@@ -139,7 +139,7 @@ struct Ints {
   int64_t count = 0;
 };
 
-// Make an uninitialised tensor; those on the CPU are aligned to 64 bytes.
+// Make an uninitialised tensor; on the CPU it is aligned to 64 bytes.
 inline void empty(
     Tensor& result, DType dtype, const Ints& sizes, const Ints& strides, int line,
     Device device = Device::cpu, int32_t index = 0) {
@@ -176,26 +176,26 @@ void view_memory(
     Tensor& result, char* memory, DType dtype, const Ints& sizes, const Ints& strides,
     int line, Device device = Device::cpu, int32_t index = 0);
 
-// Fail unless the bytes up to `end` are in a storage of `room` bytes, or there are no elements.
+// Fail unless the bytes from `begin` to `end` lie in a storage of `room` bytes, or there are no
+// elements.
 void check_empty_outside(
     int64_t begin, int64_t end, int64_t room, const Ints& sizes, int line);
-// Likewise, and that they begin in it.
 inline void check_inside(
     int64_t begin, int64_t end, int64_t room, const Ints& sizes, int line) {
   if (__builtin_expect(begin < 0 || end > room, 0))
     check_empty_outside(begin, end, room, sizes, line);
 }
-// The bytes of a tensor's storage from `before` bytes before its first element on.
+// The bytes of a tensor's storage that follow `before` bytes before its first element.
 int64_t room_of(AtenTensorHandle tensor, int64_t before, int64_t item_size, int line);
 
-// A further handle of the same tensor, if there is one.
+// A further handle of the same tensor; null for null.
 inline AtenTensorHandle new_handle(AtenTensorHandle tensor, int line) {
   AtenTensorHandle made = nullptr;
   if (tensor) check(aoti_torch_new_tensor_handle(tensor, &made), line);
   return made;
 }
 
-// The handle of an input tensor, which the caller no longer has.
+// Take the handle of an input tensor from the caller.
 inline AtenTensorHandle take(wrapperir_value& input) {
   AtenTensorHandle taken = input.as.tensor;
   input.kind = WRAPPERIR_NONE;
@@ -210,41 +210,30 @@ inline bool item_bool(AtenTensorHandle tensor, int line) {
   return value;
 }
 
-// Hold a tensor that the caller gave against its type, where that mentions symbols.
+// Check sizes, strides and offset of an input or constant whose type has symbols. Messages
+// begin with `subject`, such as "WIR801: %x".
 void check_layout(
-    AtenTensorHandle tensor, const Ints& sizes, const Ints& strides, const char* name);
+    AtenTensorHandle tensor, const Ints& sizes, const Ints& strides, const char* subject);
+void check_offset(AtenTensorHandle tensor, int64_t offset, const char* subject);
 
-// Likewise that its storage begins `offset` elements before it.
-void check_offset(AtenTensorHandle tensor, int64_t offset, const char* name);
-
+// Outputs of a call.
+inline wrapperir_value output(decltype(nullptr)) { return {WRAPPERIR_NONE, {}}; }
 inline wrapperir_value output(AtenTensorHandle tensor) {
-  wrapperir_value value;
-  value.kind = tensor ? WRAPPERIR_TENSOR : WRAPPERIR_NONE;
-  value.as.tensor = tensor;
-  return value;
+  return {tensor ? WRAPPERIR_TENSOR : WRAPPERIR_NONE, {tensor}};
 }
 inline wrapperir_value output(int64_t number) {
-  wrapperir_value value;
-  value.kind = WRAPPERIR_INT;
+  wrapperir_value value{WRAPPERIR_INT, {}};
   value.as.integer = number;
   return value;
 }
 inline wrapperir_value output(double number) {
-  wrapperir_value value;
-  value.kind = WRAPPERIR_FLOAT;
+  wrapperir_value value{WRAPPERIR_FLOAT, {}};
   value.as.real = number;
   return value;
 }
 inline wrapperir_value output(bool number) {
-  wrapperir_value value;
+  wrapperir_value value = output(int64_t{number});
   value.kind = WRAPPERIR_BOOL;
-  value.as.integer = number;
-  return value;
-}
-inline wrapperir_value output(decltype(nullptr)) {
-  wrapperir_value value;
-  value.kind = WRAPPERIR_NONE;
-  value.as.integer = 0;
   return value;
 }
 

@@ -1,5 +1,5 @@
-// Launches of Triton kernels: their code, and arguments as Triton passes them; descriptors
-// are encoded by the driver, or passed in parts.
+// Launches of Triton kernels: loading their code, and passing arguments as Triton does. The
+// driver encodes descriptors, or they are passed in parts.
 #include <stdio.h>
 
 #include <cmath>
@@ -110,7 +110,7 @@ LoadedKernel* load(TritonKernel& kernel, bool is_aligned, int32_t index, int lin
   return loaded;
 }
 
-// With attributes there is another function of the driver's, which costs more.
+// Launch with attributes, by a slower function of the driver.
 CUresult launch_with_attributes(
     const LoadedKernel& kernel, const unsigned* grid, CUstream stream, void** parameters,
     int line) {
@@ -145,7 +145,7 @@ CUresult launch_with_attributes(
   return driver.cuLaunchKernelEx(&config, kernel.function, parameters, nullptr);
 }
 
-// The variant to launch: 1 where the addresses that it depends on are multiples of 16.
+// The variant to launch: 1 if all checked addresses are multiples of 16.
 int variant_of(const TritonKernel& kernel, void** parameters) {
   if (!kernel.checked) return 0;
   uintptr_t all = 0;
@@ -164,13 +164,13 @@ constexpr uint64_t small_tensor_bit = uint64_t{1} << 21;
 
 void check_descriptor(const Descriptor& given, const char* name, int line) {
   if (reinterpret_cast<uintptr_t>(given.base) % descriptor_alignment)
-    fail(line, "%s: the address of a tensor descriptor is no multiple of 16", name);
+    fail(line, "%s: the address of a tensor descriptor is not a multiple of 16", name);
   for (int64_t i = 0; i < given.rank; ++i) {
     if (given.sizes[i] < 1 || given.sizes[i] > largest_size)
-      fail(line, "%s: a tensor descriptor has no size of %lld", name, shown(given.sizes[i]));
+      fail(line, "%s: a tensor descriptor cannot have a size of %lld", name, shown(given.sizes[i]));
     if (i + 1 < given.rank && given.strides[i] * given.item_bytes % descriptor_alignment)
       fail(
-          line, "%s: a stride of a tensor descriptor is no multiple of 16 bytes: %lld", name,
+          line, "%s: a stride of a tensor descriptor is not a multiple of 16 bytes: %lld", name,
           shown(given.strides[i]));
   }
   if (given.strides[given.rank - 1] != 1)
@@ -207,7 +207,7 @@ void encode(const Descriptor& given, const TensorMap& map, uint64_t* result, int
     result[1] &= ~small_tensor_bit;
 }
 
-// What stands for one descriptor among a launch's parameters.
+// The parameters of a launch that stand for one descriptor.
 struct DescriptorParts {
   alignas(64) uint64_t map[16];
   char* base;
@@ -217,8 +217,7 @@ struct DescriptorParts {
   bool flag;
 };
 
-// Put the parts of descriptors in their place among parameters, of which there are `count`
-// and two after them.
+// Replace descriptors by their parts, among `count` parameters and two for scratch memory.
 void expand_descriptors(
     const TritonKernel& kernel, const TritonBinary& binary, void** parameters, int count,
     std::vector<DescriptorParts>& parts, std::vector<void*>& expanded, int line) {
@@ -284,7 +283,7 @@ void launch_packed(
     const int64_t factor = i ? 1 : binary.cluster;
     if (extents[i] > most_programs_along[i] / factor)
       fail(
-          line, "%s has %lld programs along %c, more than the %lld that there may be",
+          line, "%s has %lld programs along %c, and at most %lld are possible",
           kernel.name, shown(extents[i]), "xyz"[i],
           shown(most_programs_along[i] / factor));
     programs[i] = static_cast<unsigned>(extents[i] * factor);
@@ -321,7 +320,7 @@ uint16_t half_bits(double value) {
   const double size = std::fabs(value);
   if (std::isnan(value)) return sign | 0x7e00;
   if (size >= 65520) return sign | 0x7c00;
-  // What rounds up to the next power of two carries into the exponent.
+  // Rounding up to the next power of two carries into the exponent.
   const int exponent = size < 0x1p-14 ? -14 : std::ilogb(size);
   const int units = static_cast<int>(std::nearbyint(std::ldexp(size, 10 - exponent)));
   return static_cast<uint16_t>(sign | (((exponent + 14) << 10) + units));
