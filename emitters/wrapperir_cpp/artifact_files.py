@@ -7,7 +7,6 @@ from typing import LiteralString
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import Artifact, fragment
 from wrapperir.ir import SCHEMA_VERSION, Program
-from wrapperir.text import format_program as format_program_text
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.device_table import DEVICE_FILES, DeviceTable, runtime_files
 from wrapperir_cpp.entry import emit_input_checks, emit_inputs, emit_outputs
@@ -64,8 +63,7 @@ def emit_artifact(
     for table in used:
         included.extend(table.headers)
     spelled = [fragment("runtime/{}", fragment(name)) for name in included]
-    text = format_program_text(program)
-    places = find_lines(program, text)
+    text, places = find_lines(program)
     files: dict[str, str | bytes] = {
         PROGRAM: format_program(program, context, places, spelled, remarks),
         TEXT: text,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import LiteralString, cast
 
-from attrs import define, field, frozen
+from attrs import frozen
 
 from wrapperir.emit import Fragment, fragment, joined
 from wrapperir.emit.arena import plan_arena
@@ -26,7 +26,7 @@ _C_TYPES: Mapping[SymbolKind, LiteralString] = {
 
 @frozen
 class FixedKey:
-    """A tensor that frames have ready: at a byte of a constant, or of the arena (-1)."""
+    """A tensor that frames hold: at a byte of a constant, or of the arena (-1)."""
 
     constant: int
     offset: int
@@ -35,21 +35,24 @@ class FixedKey:
     stride: tuple[int, ...]
 
 
-@define
 class CallMembers:
     """The members of ``struct Call``, in the order that they are first needed.
 
-    ``numbers`` are declarations such as ``int64_t s0``; ``slots`` and ``fixed`` are the
-    enumerators of tensors, ``fixed`` with all names of the same one.  ``roots`` are the
-    enumerators of root storages, ``views`` those of views by the value's name.
+    Attributes:
+        numbers: Declarations such as ``int64_t s0``.
+        slots: Enumerators of tensors.
+        fixed: Enumerators of the tensors in frames; all names of each.
+        roots: Enumerators of root storages.
+        views: Enumerators of views, by the value's name.
     """
 
-    numbers: list[Fragment] = field(factory=list[Fragment])
-    slots: dict[Fragment, None] = field(factory=dict[Fragment, None])
-    fixed: dict[FixedKey, list[Fragment]] = field(factory=dict[FixedKey, list[Fragment]])
-
-    roots: set[Fragment] = field(factory=set[Fragment])
-    views: dict[str, Fragment] = field(factory=dict[str, Fragment])
+    def __init__(self) -> None:
+        """Start without members."""
+        self.numbers: list[Fragment] = []
+        self.slots: dict[Fragment, None] = {}
+        self.fixed: dict[FixedKey, list[Fragment]] = {}
+        self.roots: set[Fragment] = set()
+        self.views: dict[str, Fragment] = {}
 
     def add_number(self, kind: SymbolKind, name: Fragment) -> Fragment:
         """Add a number, and return the lvalue."""
@@ -74,7 +77,6 @@ def format_declaration(kind: SymbolKind, name: Fragment) -> Fragment:
     return fragment("{} {}", fragment(_C_TYPES[kind]), name)
 
 
-@define
 class ChoiceTables:
     """C++ names of the tables and functions that calls of multi-kernels share.
 
@@ -89,15 +91,13 @@ class ChoiceTables:
         names: Tables of the names of choices, by multi-kernel.
     """
 
-    recent: int = 0
-    hints: dict[str, Fragment] = field(factory=dict[str, Fragment])
-    functions: dict[tuple[str, str], Fragment] = field(
-        factory=dict[tuple[str, str], Fragment]
-    )
-    fastest: dict[tuple[object, ...], Fragment] = field(
-        factory=dict[tuple[object, ...], Fragment]
-    )
-    names: dict[str, Fragment] = field(factory=dict[str, Fragment])
+    def __init__(self) -> None:
+        """Start without tables."""
+        self.recent = 0
+        self.hints: dict[str, Fragment] = {}
+        self.functions: dict[tuple[str, str], Fragment] = {}
+        self.fastest: dict[tuple[object, ...], Fragment] = {}
+        self.names: dict[str, Fragment] = {}
 
 
 class Context(Emission):

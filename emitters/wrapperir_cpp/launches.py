@@ -1,25 +1,44 @@
-"""Launches of kernels in C++: of one, or of the choice that a call decides on."""
+"""Launches of kernels in C++, and of choices of multi-kernels.
 
-from wrapperir.emit import Fragment, fragment
+A call decides on a choice by the nearest hint, by a decision tree, or by timing.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import LiteralString, TypeAlias
+
+from wrapperir.emit import Fragment, SourceWriter, fragment, joined
 from wrapperir.emit.runnable_kernels import ComputedAt, NearestAt, Runnable
 from wrapperir.ir import (
+    Access,
     BenchmarkChoice,
     BufferRef,
+    Expr,
+    Hint,
     KernelCallLine,
     KernelDefinitionLine,
     MultiKernelLine,
+    Operation,
+    TensorParameter,
+    TensorType,
+    evaluate_int,
+    storage_extent,
 )
-from wrapperir_cpp.choices import (
-    emit_switch,
-    format_computed,
-    format_nearest,
-    format_timed_choice,
-)
+from wrapperir.text import format_expr, format_type
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.kernels import Addresses, KernelLanguages, launch_arguments
-from wrapperir_cpp.literals import format_int
+from wrapperir_cpp.literals import format_int, format_string
 from wrapperir_cpp.memory import tensor_address
-from wrapperir_cpp.streams import on_stream
+from wrapperir_cpp.module_text import source_writer
+from wrapperir_cpp.streams import format_stream, on_stream
+
+LaunchesAt: TypeAlias = Callable[[Addresses], Mapping[int, Fragment]]
+"""Returns the launch of each choice of a call, with tensors at other addresses."""
+
+_USES: Mapping[Access, LiteralString] = {
+    Access.READ: "Use::read",
+    Access.WRITE: "Use::write",
+    Access.READ_WRITE: "Use::read_write",
+}
 
 
 def declare_kernel(
@@ -68,13 +87,13 @@ def emit_kernel_call(
             case int():
                 choice = format_int(runnable.dispatch)
             case NearestAt(hints, sizes):
-                choice = format_nearest(context, definition.name, hints, sizes)
+                choice = _format_nearest(context, definition.name, hints, sizes)
             case ComputedAt(index):
-                function = format_computed(context, definition.name, index)
+                function = _format_computed(context, definition.name, index)
                 choice = fragment("{}(c)", function)
             case BenchmarkChoice():
-                choice = format_timed_choice(context, definition, line, launches_at)
-        emit_switch(context.writer, choice, launches)
+                choice = _format_timed_choice(context, definition, line, launches_at)
+        _emit_switch(context.writer, choice, launches)
 
 
 def _format_launches(
@@ -97,3 +116,180 @@ def _format_launches(
             return launches
         launches[number] = launch
     return launches
+
+
+def _emit_switch(
+    writer: SourceWriter, choice: Fragment, launches: Mapping[int, Fragment]
+) -> None:
+    """Append a ``switch`` that runs the launch of a choice; the last is the default."""
+    *others, (number, last) = launches.items()
+    writer.emit_line("switch ({}) {{", choice)
+    with writer.indented():
+        for each, launch in others:
+            writer.emit_line("case {}: {}; break;", format_int(each), launch)
+        writer.emit_line("default: {};  // {}", last, format_int(number))
+    writer.emit_line("}}")
+
+
+def _format_nearest(
+    context: Context, name: str, hints: tuple[Hint, ...], sizes: tuple[Expr, ...]
+) -> Fragment:
+    """Return ``nearest(hints_mm, {c.s0, 512}, c.recent + 3)``."""
+    choices = context.choices
+    if name not in choices.hints:
+        choices.hints[name] = _define_hints(context, name, hints)
+    place = choices.recent
+    choices.recent += len(sizes) + 1
+    given = [context.expressions.format_index(size) for size in sizes]
+    return fragment(
+        "nearest({}, {{{}}}, c.recent + {})",
+        *(choices.hints[name], joined(", ", given), format_int(place)),
+    )
+
+
+def _define_hints(context: Context, name: str, hints: tuple[Hint, ...]) -> Fragment:
+    table = context.module.names.claim(f"hints_{name}")
+    statics = context.module.statics
+    statics.emit_comment(f"The sizes that each choice of {name} is for.")
+    rank = format_int(len(hints[0].sizes))
+    statics.emit_line("constexpr Hint<{}> {}[] = {{", rank, table)
+    with statics.indented():
+        for hint in hints:
+            sizes = joined(", ", map(_format_size, hint.sizes))
+            statics.emit_line("{{{}, {{{}}}}},", format_int(hint.choice), sizes)
+    statics.emit_line("}};")
+    return table
+
+
+def _format_size(size: int) -> Fragment:
+    """Return a size as a double; 0 counts as a half."""
+    return Fragment(repr(float(size) or 0.5))
+
+
+def _format_computed(context: Context, name: str, index: Operation) -> Fragment:
+    """Return the name of the function of a decision tree; it takes the call."""
+    body = source_writer()
+    with body.indented():
+        _emit_tree(context, body, index)
+    key = name, body.format_text()
+    known = context.choices.functions.get(key)
+    if known is not None:
+        return known
+    function = context.choices.functions[key] = context.module.names.claim(f"choose_{name}")
+    writer = context.module.functions
+    writer.emit_line("int32_t {}(const Call& c) {{", function)
+    writer.emit_writer(body)
+    writer.emit_line("}}")
+    writer.emit_blank()
+    return function
+
+
+def _emit_tree(context: Context, writer: SourceWriter, tree: Expr) -> None:
+    """Append a decision tree: each condition is evaluated where it decides, alone."""
+    while isinstance(tree, Operation):
+        condition, yes, tree = tree.args
+        test = context.expressions.format_condition(condition)
+        if isinstance(yes, Operation):
+            writer.emit_line("if ({}) {{", test)
+            with writer.indented():
+                _emit_tree(context, writer, yes)
+            writer.emit_line("}}")
+        else:
+            writer.emit_line("if ({}) return {};", test, _format_leaf(yes))
+    writer.emit_line("return {};", _format_leaf(tree))
+
+
+def _format_leaf(leaf: Expr) -> Fragment:
+    assert isinstance(leaf, int)  # verified
+    return format_int(leaf)
+
+
+def _format_timed_choice(
+    context: Context,
+    definition: MultiKernelLine,
+    line: KernelCallLine,
+    launches_at: LaunchesAt,
+) -> Fragment:
+    """Return the choice of a call, and append a function that times all choices once.
+
+    The result is ``choice_of(fastest_mm, time_mm, c)``.
+    """
+    fastest = _define_choice(context, definition, line)
+    places: dict[int, Fragment] = {}
+    given: list[Fragment] = []
+    for position, (parameter, argument) in enumerate(
+        zip(definition.parameters, line.arguments, strict=True)
+    ):
+        if not isinstance(argument, BufferRef):
+            continue
+        assert isinstance(parameter, TensorParameter)  # verified
+        type = context.facts.tensor_type(argument.name)
+        places[position] = fragment("p[{}]", format_int(len(places)))
+        begin = tensor_address(context, argument.name)
+        use = fragment(_USES[parameter.access])
+        given.append(fragment("{{{}, {}, {}}}", begin, _format_bytes(context, type), use))
+    launches = launches_at(places.__getitem__)
+    function = context.module.names.claim(f"time_{definition.name}")
+    writer = context.module.functions
+    writer.emit_comment(f"Times the choices of {definition.name}, as it is called once.")
+    writer.emit_line("[[gnu::cold, gnu::noinline]] int32_t {}(Call& c) {{", function)
+    with writer.indented():
+        writer.emit_line("const Argument given[] = {{")
+        with writer.indented():
+            for row in given:
+                writer.emit_line("{},", row)
+        writer.emit_line("}};")
+        writer.emit_line("auto run_choice = [&](int32_t choice, char* const* p) {{")
+        with writer.indented():
+            _emit_switch(writer, fragment("choice"), launches)
+        writer.emit_line("}};")
+        on = format_stream(context, line)
+        parts = [fastest, fragment("given"), fragment("run_choice"), *on]
+        writer.emit_line("return time_choices({});", joined(", ", parts))
+    writer.emit_line("}}")
+    writer.emit_blank()
+    return fragment("choice_of({}, {}, c)", fastest, function)
+
+
+def _define_choice(
+    context: Context, definition: MultiKernelLine, line: KernelCallLine
+) -> Fragment:
+    arguments = [
+        format_type(context.facts.types[argument.name])
+        if isinstance(argument, BufferRef)
+        else format_expr(argument)
+        for argument in line.arguments
+    ]
+    kind = definition.name, tuple(arguments), line.device
+    choices = context.choices.fastest
+    known = choices.get(kind)
+    if known is not None:
+        return known
+    module, count = context.module, format_int(len(definition.choices))
+    names = _define_names(context, definition)
+    fastest = choices[kind] = module.names.claim(f"fastest_{definition.name}")
+    name = format_string(definition.name)
+    module.statics.emit_line("Fastest {} = {{{}, {}, {}}};", fastest, name, count, names)
+    return fastest
+
+
+def _define_names(context: Context, definition: MultiKernelLine) -> Fragment:
+    tables, module = context.choices.names, context.module
+    if definition.name not in tables:
+        table = tables[definition.name] = module.names.claim(f"names_{definition.name}")
+        names = [format_string(choice.kernel) for choice in definition.choices]
+        module.statics.emit_line(
+            "constexpr const char* {}[] = {{{}}};", table, joined(", ", names)
+        )
+    return tables[definition.name]
+
+
+def _format_bytes(context: Context, type: TensorType) -> Fragment:
+    """Return the bytes from the first element of a tensor to the end of its last."""
+    item = type.dtype.itemsize
+    if all(isinstance(number, int) for number in (*type.size, *type.stride)):
+        empty = 0 in type.size
+        extent = 0 if empty else evaluate_int(storage_extent(type), {})
+        return format_int(extent * item)
+    sizes, strides = map(context.format_ints, (type.size, type.stride))
+    return fragment("spanned_bytes({}, {}, {})", sizes, strides, format_int(item))

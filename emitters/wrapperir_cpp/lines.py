@@ -51,6 +51,7 @@ from wrapperir.text import format_type
 from wrapperir_cpp.blocks import CppBlocks
 from wrapperir_cpp.bounds import emit_place_check, emit_view_check
 from wrapperir_cpp.context import Context
+from wrapperir_cpp.entry import emit_symbol_definition
 from wrapperir_cpp.kernels import CPP_KERNELS, KernelLanguages
 from wrapperir_cpp.launches import declare_kernel, emit_kernel_call
 from wrapperir_cpp.literals import format_dtype, format_int, format_string
@@ -64,7 +65,6 @@ from wrapperir_cpp.memory import (
 )
 from wrapperir_cpp.operators import emit_operator
 from wrapperir_cpp.streams import emit_join, emit_record, emit_wait, on_stream
-from wrapperir_cpp.symbols import emit_symbol_definition
 from wrapperir_cpp.triton_kernels import TRITON_KERNELS
 
 

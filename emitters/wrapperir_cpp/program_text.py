@@ -1,16 +1,14 @@
 """The text of ``program.cpp``: tables, the call's members, functions, the description."""
 
 from collections.abc import Sequence
-from typing import LiteralString
-
-from attrs import frozen
+from typing import LiteralString, TypeAlias
 
 from wrapperir.emit import Fragment, SourceWriter, fragment, joined
 from wrapperir.emit.arena import ALIGNMENT, Region
 from wrapperir.emit.constants import place_constants
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.ir import CPU, Expr, Program, ScalarType, SymbolKind, TensorType, ValueType
-from wrapperir.text import format_line
+from wrapperir.text import format_with_positions
 from wrapperir_cpp.context import Context, format_declaration
 from wrapperir_cpp.literals import format_bool, format_dtype, format_int, format_string
 from wrapperir_cpp.module_text import source_writer
@@ -26,29 +24,21 @@ _KINDS = {
 }
 
 
-@frozen
-class LineFact:
-    """The number of a line in ``program.wir``, counted from 1, and what it does."""
-
-    number: int
-    text: str
+LineFact: TypeAlias = tuple[int, str]
+"""The number of a line in ``program.wir``, counted from 1, and its first words."""
 
 
-def find_lines(program: Program, text: str) -> Sequence[LineFact]:
-    """Return where each top-level line is in ``text``, the program as it prints."""
-    printed = [format_line(line).split("\n") for line in program.lines]
-    # After them are the outputs and a brace, a line each.
-    number = len(text.splitlines()) - 1 - sum(map(len, printed))
-    found: list[LineFact] = []
-    for lines in printed:
-        found.append(LineFact(number, _shorten(lines[0])))
-        number += len(lines)
-    return found
+def find_lines(program: Program) -> tuple[str, list[LineFact]]:
+    """Return the program as text, and the fact of each top-level line."""
+    text, positions = format_with_positions(program)
+    numbers = [positions["lines", index].line for index in range(len(program.lines))]
+    lines = text.split("\n")
+    return text, [(number, _shorten(lines[number - 1])) for number in numbers]
 
 
 def _shorten(line: str) -> str:
-    """Return what a line does and to whom: neither its results nor its arguments."""
-    name, equals, value = line.partition(" = ")
+    """Return a printed line without its results and arguments."""
+    name, equals, value = line.strip().partition(" = ")
     if equals and name.startswith("%") and "(" not in name:
         line = value
     return line.partition("(")[0].strip()[:_LONGEST_LINE]
@@ -63,7 +53,7 @@ def format_program(
 ) -> str:
     """Return the source file, once all lines have been emitted.
 
-    ``places`` says where each line is in the program's text.
+    ``places`` are the facts of the top-level lines.
     """
     module = context.module
     facts = source_writer()
@@ -102,7 +92,7 @@ def format_program(
 
 
 def _is_large(context: Context) -> bool:
-    """Say whether a call's values are too many for the stack of any thread."""
+    """Say whether a call has too many values for the stack of a thread."""
     call = context.call
     values = 2 * len(call.slots) + len(call.numbers) + len(context.symbols)
     return 8 * values > _MOST_ON_STACK
@@ -112,12 +102,12 @@ def _emit_call(writer: SourceWriter, program: Program, context: Context) -> None
     """Append the enumerators of tensors, and ``struct Call``."""
     call, values = context.call, context.module.values
     constants = [values[constant.name] for constant in program.constants]
-    _emit_enum(writer, "Slot", "Tensors of a call's own, in c.t", list(call.slots))
-    _emit_enum(writer, "Constant", "Those in c.constants", constants)
+    _emit_enum(writer, "Slot", "Tensors of the call, in c.t", list(call.slots))
+    _emit_enum(writer, "Constant", "Tensors in c.constants", constants)
     fixed: list[Fragment] = []
     for first, *others in call.fixed.values():
         fixed += [first, *(fragment("{} = {}", other, first) for other in others)]
-    _emit_enum(writer, "Fixed", "Those in c.fixed, ready in each frame", fixed)
+    _emit_enum(writer, "Fixed", "Tensors in c.fixed, which each frame holds", fixed)
     writer.emit_blank()
     writer.emit_line("struct Call : Context {{")
     with writer.indented():
@@ -125,7 +115,7 @@ def _emit_call(writer: SourceWriter, program: Program, context: Context) -> None
         if call.slots:
             count = format_int(len(call.slots))
             writer.emit_line("Tensor t[{}];", count)
-            writer.emit_line("char* p[{}];  // where the tensors' data begins", count)
+            writer.emit_line("char* p[{}];  // addresses of the tensors' data", count)
         symbols = [
             format_declaration(kind, context.module.symbols[name])
             for name, kind in context.facts.kinds.symbols.items()
@@ -156,66 +146,57 @@ def _emit_enum(
 def _emit_facts(
     writer: SourceWriter, program: Program, context: Context, places: Sequence[LineFact]
 ) -> None:
-    """Append the description, the tables it is made of, and the end of the namespace."""
+    """Append the tables of the description, the end of the namespace, the description."""
+    table = context.module.table
     inputs = [
-        [
-            format_string(given.name),
-            _format_kind(given.type),
-            _format_tensor(context, given.type),
-            format_bool(given.mutated),
-        ]
+        (
+            *(format_string(given.name), _format_kind(given.type)),
+            *(_format_tensor(context, given.type), format_bool(given.mutated)),
+        )
         for given in program.inputs
     ]
     constants = [
-        [
+        (
             *(format_string(constant.name), format_string(constant.key)),
             _format_tensor(context, constant.type),
-            format_int(0 if place is None else place.begin),
-            format_int(-1 if place is None else place.bytes),
-        ]
+            *(
+                format_int(place.begin if place else 0),
+                format_int(place.bytes if place else -1),
+            ),
+        )
         for constant, place in zip(program.constants, place_constants(program), strict=True)
     ]
     fixed = [
-        [
+        (
             *(format_int(key.constant), format_int(key.offset), format_dtype(key.dtype)),
-            format_int(len(key.size)),
-            *(context.module.table(key.size), context.module.table(key.stride)),
-        ]
+            *(format_int(len(key.size)), table(key.size), table(key.stride)),
+        )
         for key in context.call.fixed
     ]
     region = context.arena.regions.get(CPU, Region(0, ALIGNMENT))
-    zeroed = [[format_int(begin), format_int(bytes)] for begin, bytes in region.zeroed]
-    lines_of_text = [
-        [format_int(place.number), format_string(place.text)] for place in places
-    ]
-    timed = [*context.choices.fastest.values()]
-    tables = [
-        _emit_table(writer, "InputFact", "inputs", inputs),
-        _emit_table(writer, "ConstantFact", "constants", constants),
-        _emit_table(writer, "FixedTensor", "fixed", fixed),
-        _emit_table(writer, "ZeroedRange", "zeroed", zeroed),
-        _emit_table(writer, "LineFact", "lines", lines_of_text),
-        _emit_timed(writer, timed),
+    zeroed = [tuple(map(format_int, part)) for part in region.zeroed]
+    lines = [(format_int(number), format_string(text)) for number, text in places]
+    timed = [(fragment("&{}", choice),) for choice in context.choices.fastest.values()]
+    arena = joined(", ", map(format_int, (region.bytes, region.alignment)))
+    rows: list[tuple[LiteralString, Fragment]] = [
+        ("name", format_string(program.name)),
+        ("inputs", _emit_table(writer, "InputFact", "inputs", inputs)),
+        ("outputs", format_int(len(program.outputs))),
+        ("constants", _emit_table(writer, "ConstantFact", "constants", constants)),
+        ("arena: bytes, alignment", arena),
+        ("fixed tensors", _emit_table(writer, "FixedTensor", "fixed", fixed)),
+        ("zero parts of the arena", _emit_table(writer, "ZeroedRange", "zeroed", zeroed)),
+        ("lines of program.wir", _emit_table(writer, "LineFact", "lines", lines)),
+        ("numbers that frames keep", format_int(context.choices.recent)),
+        ("timed choices", _emit_table(writer, "Fastest*", "timed", timed)),
+        ("function", fragment("run")),
     ]
     writer.emit_line("}}  // namespace")
     writer.emit_blank()
-    rows: list[tuple[LiteralString, list[Fragment]]] = [
-        ("name", [format_string(program.name)]),
-        ("inputs", [format_int(len(inputs)), tables[0]]),
-        ("outputs", [format_int(len(program.outputs))]),
-        ("constants", [format_int(len(constants)), tables[1]]),
-        ("arena: bytes, alignment", [*map(format_int, (region.bytes, region.alignment))]),
-        ("fixed tensors", [format_int(len(fixed)), tables[2]]),
-        ("parts of the arena that begin as zero", [format_int(len(zeroed)), tables[3]]),
-        ("lines of program.wir", [format_int(len(places)), tables[4]]),
-        ("numbers that frames keep", [format_int(context.choices.recent)]),
-        ("choices that are timed", [format_int(len(timed)), tables[5]]),
-        ("function", [fragment("run")]),
-    ]
     writer.emit_line("const Description wrapperir_description = {{")
     with writer.indented():
-        for remark, values in rows:
-            writer.emit_line("{},  // {}", joined(", ", values), fragment(remark))
+        for remark, value in rows:
+            writer.emit_line("{},  // {}", value, fragment(remark))
     writer.emit_line("}};")
 
 
@@ -225,24 +206,15 @@ def _emit_table(
     name: LiteralString,
     rows: Sequence[Sequence[Fragment]],
 ) -> Fragment:
-    """Append a table, and return its name; there is none without rows."""
+    """Append a table, and return its length and name; there is no table without rows."""
     if not rows:
-        return fragment("nullptr")
+        return fragment("0, nullptr")
     writer.emit_line("constexpr {} {}_[] = {{", fragment(type), fragment(name))
     with writer.indented():
         for row in rows:
             writer.emit_line("{{{}}},", joined(", ", row))
     writer.emit_line("}};")
-    return fragment("{}_", fragment(name))
-
-
-def _emit_timed(writer: SourceWriter, timed: Sequence[Fragment]) -> Fragment:
-    """Append the table of choices that are timed, and return its name."""
-    if not timed:
-        return fragment("nullptr")
-    addresses = [fragment("&{}", choice) for choice in timed]
-    writer.emit_line("Fastest* const timed_[] = {{{}}};", joined(", ", addresses))
-    return fragment("timed_")
+    return fragment("{}, {}_", format_int(len(rows)), fragment(name))
 
 
 def _format_kind(type: ValueType) -> Fragment:
@@ -252,24 +224,18 @@ def _format_kind(type: ValueType) -> Fragment:
 
 
 def _format_tensor(context: Context, type: ValueType) -> Fragment:
-    """Return what the caller is to give; what has symbols is any number."""
+    """Return the type of a tensor that the caller gives; symbols are any number."""
     if not isinstance(type, TensorType):
         return fragment("{{}}")
-    device = fragment(context.tables[type.device.kind].enumerator)
-    numbers = joined(
-        ", ",
-        [
-            format_dtype(type.dtype),
-            fragment("Device::{}", device),
-            format_int(type.device.index or 0),
-            format_int(len(type.size)),
-            _format_known(context, type.size),
-            _format_known(context, type.stride),
-            format_int(type.alignment or 0),
-            format_int(type.offset if isinstance(type.offset, int) else _ANY),
-        ],
-    )
-    return fragment("{{{}}}", numbers)
+    device, offset = context.tables[type.device.kind].enumerator, type.offset
+    parts = [
+        *(format_dtype(type.dtype), fragment("Device::{}", fragment(device))),
+        *(format_int(type.device.index or 0), format_int(len(type.size))),
+        *(_format_known(context, type.size), _format_known(context, type.stride)),
+        format_int(type.alignment or 0),
+        format_int(offset if isinstance(offset, int) else _ANY),
+    ]
+    return fragment("{{{}}}", joined(", ", parts))
 
 
 def _format_known(context: Context, values: Sequence[Expr]) -> Fragment:

@@ -96,7 +96,6 @@ def _makes_special(line: ExternKernelLine) -> bool:
     )
 
 
-@define
 class DeviceUse:
     """Numbers of the streams and events of one device.
 
@@ -104,22 +103,26 @@ class DeviceUse:
     from 0.
     """
 
-    streams: dict[int, int] = field(factory=dict[int, int])
-    events: dict[str, int] = field(factory=dict[str, int])
+    def __init__(self) -> None:
+        """Start without streams."""
+        self.streams: dict[int, int] = {}
+        self.events: dict[str, int] = {}
 
 
-@define
 class DeviceSurvey:
     """Devices of the given kinds in the order of their first uses.
 
-    ``event_devices`` are the devices that record each event.
+    ``event_devices`` are the devices that record each event, ``home_streams`` the streams
+    that first use each allocation.
     """
 
-    kinds: frozenset[str]
-    has_streams: bool = False
-    devices: dict[Device, DeviceUse] = field(factory=dict[Device, DeviceUse])
-    event_devices: dict[str, Device] = field(factory=dict[str, Device])
-    _first_users: dict[str, Stream] = field(factory=dict[str, Stream])
+    def __init__(self, kinds: frozenset[str]) -> None:
+        """Start without devices."""
+        self.kinds = kinds
+        self.has_streams = False
+        self.devices: dict[Device, DeviceUse] = {}
+        self.event_devices: dict[str, Device] = {}
+        self.home_streams: dict[str, Stream] = {}
 
     def note(self, device: Device | None) -> None:
         """Add a device, if its kind is one of ``kinds``."""
@@ -131,7 +134,7 @@ class DeviceSurvey:
 
         PyTorch's allocator gives memory freed on a stream only to that stream again.
         """
-        stream = self._first_users.get(name)
+        stream = self.home_streams.get(name)
         return stream.number if stream and stream.device == Stream(device).device else 0
 
 
@@ -151,7 +154,7 @@ def survey_devices(program: Program, kinds: frozenset[str]) -> DeviceSurvey:
     for stream in uses.side:
         streams = survey.devices[plain_device(stream.device)].streams
         streams[stream.number] = len(streams) + 1
+    survey.has_streams = bool(uses.side)
     users = {name: next(iter(streams), None) for name, streams in uses.users.items()}
-    first_users = {name: stream for name, stream in users.items() if stream is not None}
-    survey.has_streams, survey._first_users = bool(uses.side), first_users
+    survey.home_streams = {name: home for name, home in users.items() if home is not None}
     return survey

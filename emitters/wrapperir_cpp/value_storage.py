@@ -9,7 +9,7 @@ until something needs a tensor of it.
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, frozen
 
 from wrapperir.analysis import storage_bytes
 from wrapperir.emit import Fragment, fragment
@@ -98,17 +98,14 @@ class StorageView:
         return self.first, self.type.dtype, self.type.size, self.type.stride, self.own
 
 
-@frozen
 class BlockTensors:
     """Tensors made in one block by layout, their slots, and the addresses fetched there."""
 
-    tensors: dict[tuple[RootStorage, Layout], Fragment] = field(
-        factory=dict[tuple[RootStorage, Layout], Fragment]
-    )
-    views: dict[RootStorage, list[Fragment]] = field(
-        factory=dict[RootStorage, list[Fragment]]
-    )
-    fetched: set[RootStorage] = field(factory=set[RootStorage])
+    def __init__(self) -> None:
+        """Start without tensors."""
+        self.tensors: dict[tuple[RootStorage, Layout], Fragment] = {}
+        self.views: dict[RootStorage, list[Fragment]] = {}
+        self.fetched: set[RootStorage] = set()
 
 
 class ValueStorage:
@@ -127,7 +124,7 @@ class ValueStorage:
 
     def __getitem__(self, name: str) -> StorageView:
         """Return the view of a tensor, pool or opaque value."""
-        return self._views[name][()]
+        return self.element(name, ())
 
     def element(self, name: str, indices: Indices) -> StorageView:
         """Return the view of a part of a value."""

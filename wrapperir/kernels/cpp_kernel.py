@@ -17,15 +17,11 @@ from wrapperir.ir import (
 
 _CType: TypeAlias = "type[ctypes._SimpleCData[Any]]"  # pyright: ignore[reportPrivateUsage]
 _SCALARS: Mapping[DType, _CType] = {
-    DType.BOOL: ctypes.c_bool,
-    DType.I8: ctypes.c_int8,
-    DType.I16: ctypes.c_int16,
-    DType.I32: ctypes.c_int32,
-    DType.I64: ctypes.c_int64,
-    DType.U8: ctypes.c_uint8,
-    DType.U16: ctypes.c_uint16,
-    DType.U32: ctypes.c_uint32,
-    DType.U64: ctypes.c_uint64,
+    **{
+        dtype: getattr(ctypes, f"c_{dtype.torch_name}")
+        for dtype in DType
+        if dtype.is_integer
+    },
     DType.F32: ctypes.c_float,
     DType.F64: ctypes.c_double,
     # The class of a 16-bit float holds its bits, and is passed like them.

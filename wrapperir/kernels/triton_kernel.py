@@ -36,15 +36,12 @@ from wrapperir.kernels.triton_builder import MemoryWatch
 from wrapperir.kernels.triton_cpu import InterpretedKernel, interpreted_triton, scalar
 
 _SCALARS: Mapping[DType, tl.dtype] = {
+    **{
+        dtype: getattr(tl, dtype.torch_name)
+        for dtype in DType
+        if dtype.is_integer and dtype is not DType.BOOL
+    },
     DType.BOOL: tl.int1,
-    DType.I8: tl.int8,
-    DType.I16: tl.int16,
-    DType.I32: tl.int32,
-    DType.I64: tl.int64,
-    DType.U8: tl.uint8,
-    DType.U16: tl.uint16,
-    DType.U32: tl.uint32,
-    DType.U64: tl.uint64,
     DType.F16: tl.float16,
     DType.F32: tl.float32,
     DType.F64: tl.float64,

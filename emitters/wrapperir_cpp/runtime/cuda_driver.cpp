@@ -19,19 +19,11 @@ Driver find_driver(int line) {
   if (!library) fail(line, "there is no CUDA driver: %s", dlerror());
   Driver driver;
   const char* missing = nullptr;
-#define FIND(name) find(library, #name, driver.name)
-#define NEED(name) \
-  if (!FIND(name)) missing = #name
-  NEED(cuGetErrorName); NEED(cuGetErrorString); NEED(cuDeviceGet);
-  NEED(cuDeviceGetAttribute); NEED(cuCtxGetCurrent); NEED(cuCtxSetCurrent);
-  NEED(cuDevicePrimaryCtxRetain); NEED(cuModuleLoadData); NEED(cuModuleGetFunction);
-  NEED(cuFuncSetAttribute); NEED(cuLaunchKernel); NEED(cuMemsetD8Async);
-  NEED(cuMemcpyDtoDAsync_v2); NEED(cuStreamCreate); NEED(cuStreamDestroy_v2);
-  NEED(cuStreamIsCapturing); NEED(cuStreamSynchronize); NEED(cuStreamWaitEvent);
-  NEED(cuEventCreate); NEED(cuEventRecord); NEED(cuEventSynchronize);
-  NEED(cuEventDestroy_v2); NEED(cuEventElapsedTime); NEED(cuDriverGetVersion);
-  FIND(cuLaunchKernelEx);
-  FIND(cuTensorMapEncodeTiled);
+#define FIND(name, ...) find(library, #name, driver.name);
+#define NEED(name, ...) \
+  if (!find(library, #name, driver.name)) missing = #name;
+  WRAPPERIR_DRIVER(NEED)
+  WRAPPERIR_NEW_DRIVER(FIND)
   if (missing) fail(line, "the CUDA driver has no %s", missing);
   return driver;
 }

@@ -46,38 +46,42 @@ struct LaunchConfig {
 };
 static_assert(sizeof(LaunchConfig) == 56, "as CUlaunchConfig");
 
+// The functions that every driver has, and those that older drivers lack, which are then null.
+#define WRAPPERIR_DRIVER(F) \
+  F(cuGetErrorName, CUresult, const char**) \
+  F(cuGetErrorString, CUresult, const char**) \
+  F(cuDeviceGet, CUdevice*, int) \
+  F(cuDeviceGetAttribute, int*, int, CUdevice) \
+  F(cuCtxGetCurrent, CUcontext*) \
+  F(cuCtxSetCurrent, CUcontext) \
+  F(cuDevicePrimaryCtxRetain, CUcontext*, CUdevice) \
+  F(cuModuleLoadData, CUmodule*, const void*) \
+  F(cuModuleGetFunction, CUfunction*, CUmodule, const char*) \
+  F(cuFuncSetAttribute, CUfunction, int, int) \
+  F(cuLaunchKernel, CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
+    unsigned, CUstream, void**, void**) \
+  F(cuMemsetD8Async, CUdeviceptr, unsigned char, size_t, CUstream) \
+  F(cuMemcpyDtoDAsync_v2, CUdeviceptr, CUdeviceptr, size_t, CUstream) \
+  F(cuStreamCreate, CUstream*, unsigned) \
+  F(cuStreamDestroy_v2, CUstream) \
+  F(cuStreamIsCapturing, CUstream, int*) \
+  F(cuStreamSynchronize, CUstream) \
+  F(cuStreamWaitEvent, CUstream, CUevent, unsigned) \
+  F(cuEventCreate, CUevent*, unsigned) \
+  F(cuEventRecord, CUevent, CUstream) \
+  F(cuEventSynchronize, CUevent) \
+  F(cuEventDestroy_v2, CUevent) \
+  F(cuEventElapsedTime, float*, CUevent, CUevent) \
+  F(cuDriverGetVersion, int*)
+#define WRAPPERIR_NEW_DRIVER(F) \
+  F(cuLaunchKernelEx, const LaunchConfig*, CUfunction, void**, void**) \
+  F(cuTensorMapEncodeTiled, void*, int, uint32_t, void*, const uint64_t*, const uint64_t*, \
+    const uint32_t*, const uint32_t*, int, int, int, int)
+
 struct Driver {
-  CUresult (*cuGetErrorName)(CUresult, const char**);
-  CUresult (*cuGetErrorString)(CUresult, const char**);
-  CUresult (*cuDeviceGet)(CUdevice*, int);
-  CUresult (*cuDeviceGetAttribute)(int*, int, CUdevice);
-  CUresult (*cuCtxGetCurrent)(CUcontext*);
-  CUresult (*cuCtxSetCurrent)(CUcontext);
-  CUresult (*cuDevicePrimaryCtxRetain)(CUcontext*, CUdevice);
-  CUresult (*cuModuleLoadData)(CUmodule*, const void*);
-  CUresult (*cuModuleGetFunction)(CUfunction*, CUmodule, const char*);
-  CUresult (*cuFuncSetAttribute)(CUfunction, int, int);
-  CUresult (*cuLaunchKernel)(
-      CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-      CUstream, void**, void**);
-  CUresult (*cuMemsetD8Async)(CUdeviceptr, unsigned char, size_t, CUstream);
-  CUresult (*cuMemcpyDtoDAsync_v2)(CUdeviceptr, CUdeviceptr, size_t, CUstream);
-  CUresult (*cuStreamCreate)(CUstream*, unsigned);
-  CUresult (*cuStreamDestroy_v2)(CUstream);
-  CUresult (*cuStreamIsCapturing)(CUstream, int*);
-  CUresult (*cuStreamSynchronize)(CUstream);
-  CUresult (*cuStreamWaitEvent)(CUstream, CUevent, unsigned);
-  CUresult (*cuEventCreate)(CUevent*, unsigned);
-  CUresult (*cuEventRecord)(CUevent, CUstream);
-  CUresult (*cuEventSynchronize)(CUevent);
-  CUresult (*cuEventDestroy_v2)(CUevent);
-  CUresult (*cuEventElapsedTime)(float*, CUevent, CUevent);
-  CUresult (*cuDriverGetVersion)(int*);
-  // Null with older drivers.
-  CUresult (*cuLaunchKernelEx)(const LaunchConfig*, CUfunction, void**, void**);
-  CUresult (*cuTensorMapEncodeTiled)(
-      void*, int, uint32_t, void*, const uint64_t*, const uint64_t*, const uint32_t*,
-      const uint32_t*, int, int, int, int);
+#define WRAPPERIR_MEMBER(name, ...) CUresult (*name)(__VA_ARGS__);
+  WRAPPERIR_DRIVER(WRAPPERIR_MEMBER)
+  WRAPPERIR_NEW_DRIVER(WRAPPERIR_MEMBER)
 };
 
 // The driver; throws Failure if there is none.
