@@ -8,10 +8,10 @@ from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import Artifact, fragment
 from wrapperir.ir import SCHEMA_VERSION, Program
 from wrapperir_cpp.context import Context
-from wrapperir_cpp.device_table import DEVICE_FILES, DeviceTable, runtime_files
+from wrapperir_cpp.device_table import DEVICE_FILES, runtime_files
+from wrapperir_cpp.emitter import CppEmitter
 from wrapperir_cpp.entry import emit_input_checks, emit_inputs, emit_outputs
 from wrapperir_cpp.layout import BUILD_FACTS, PROGRAM, RUNTIME
-from wrapperir_cpp.lines import CppLines
 from wrapperir_cpp.program_text import find_lines, format_program
 
 TEXT = "program.wir"
@@ -23,36 +23,33 @@ _FILES = runtime_files(
 )
 
 
-def emit_artifact(
-    program: Program,
-    emitter: str,
-    tables: Sequence[DeviceTable],
-    lines_class: type[CppLines],
-) -> Artifact:
+def emit_artifact(program: Program, emitter: CppEmitter) -> Artifact:
     """Return the files for a verified program.
-
-    ``emitter`` is the name to put in them, ``tables`` are the kinds of device that it
-    knows, and ``lines_class`` emits the lines.
 
     Raises:
         DiagnosticError: the program holds something that cannot be expressed; all such
             places are named.
     """
+    tables = emitter.devices
     context = Context(program, tables)
-    lines = lines_class(context)
+    lines = emitter.lines_class()(context)
     lines.emit_definitions(program.definitions)
     emit_inputs(context, program)
     lines.emit_symbols(program.symbols)
     emit_input_checks(context, program)
     lines.emit_lines(program.lines)
     emit_outputs(context, program)
-    _check_keys(context, program)
+    for index, constant in enumerate(program.constants):
+        if "\0" in constant.key:  # a string of C would end there
+            context.at(("constants",), index)
+            message = "a constant's key has a zero character, where strings of C end"
+            context.report(message, f"%{constant.name}")
     if context.problems:
         raise DiagnosticError(*context.problems)
     kinds = {device.kind for device in context.devices.devices}
     used = [table for table in tables if table.kind in kinds]
     remarks = [
-        f"Program {program.name}; emitter {emitter} of wrapperir.",
+        f"Program {program.name}; emitter {emitter.name} of wrapperir.",
         f"IR schema {SCHEMA_VERSION}; needs PyTorch's libraries and no Python.",
     ]
     included: list[LiteralString] = [*_INCLUDED]
@@ -76,20 +73,7 @@ def emit_artifact(
         ),
         **context.module.files,
     }
-    for path in (
-        *_FILES,
-        *(DEVICE_FILES if used else ()),
-        *(f for t in used for f in t.files),
-    ):
+    of_devices = *(DEVICE_FILES if used else ()), *(f for t in used for f in t.files)
+    for path in (*_FILES, *of_devices):
         files[f"{RUNTIME}{path.name}"] = path.read_text("utf-8")
-    return Artifact(emitter, files, PROGRAM)
-
-
-def _check_keys(context: Context, program: Program) -> None:
-    for index, constant in enumerate(program.constants):
-        if "\0" in constant.key:
-            context.at(("constants",), index)
-            context.report(
-                "a constant's key has a zero character, where strings of C end",
-                f"%{constant.name}",
-            )
+    return Artifact(emitter.name, files, PROGRAM)

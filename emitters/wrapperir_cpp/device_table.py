@@ -54,8 +54,7 @@ CUDA_TABLE = DeviceTable(
     functions="cuda_functions",
     headers=("cuda.h",),
     files=runtime_files(
-        *("cuda.h", "cuda_driver.h"),
-        *("cuda.cpp", "cuda_driver.cpp", "triton_launch.cpp"),
+        *("cuda.h", "cuda_driver.h", "cuda.cpp", "triton_launch.cpp"),
     ),
     libraries=("libtorch_cuda.so", "libc10_cuda.so"),
     reserved=frozenset(

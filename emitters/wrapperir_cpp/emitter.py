@@ -43,7 +43,7 @@ class CppEmitter(Emitter):
         # Imported late: finding the emitters imports this module, whichever is used.
         from wrapperir_cpp.artifact_files import emit_artifact
 
-        return emit_artifact(program, self.name, self.devices, self.lines_class())
+        return emit_artifact(program, self)
 
     def lines_class(self) -> "type[CppLines]":
         """Return the class that emits lines; it is imported when it is needed."""

@@ -52,33 +52,15 @@ _NUMBERS: Mapping[SymbolKind | None, LiteralString] = {
     SymbolKind.INT: "num::of_int({})",
     SymbolKind.FLOAT: "num::of_float({})",
 }
-_CALLS: Mapping[ExprOp, LiteralString] = {
-    ExprOp.ADD: "num::add({}, {})",
-    ExprOp.SUB: "num::sub({}, {})",
-    ExprOp.MUL: "num::mul({}, {})",
-    ExprOp.FLOORDIV: "num::floordiv({}, {})",
-    ExprOp.MOD: "num::mod({}, {})",
-    ExprOp.CEILDIV: "num::ceildiv({}, {})",
-    ExprOp.TRUEDIV: "num::truediv({}, {})",
-    ExprOp.POW: "num::power({}, {})",
-    ExprOp.MIN: "num::least({}, {})",
-    ExprOp.MAX: "num::greatest({}, {})",
-    ExprOp.SHL: "num::shl({}, {})",
-    ExprOp.SHR: "num::shr({}, {})",
+_FUNCTIONS = {ExprOp.POW: "power", ExprOp.MIN: "least", ExprOp.MAX: "greatest"}
+"""Functions whose name in ``num`` is not that of the operation."""
+_BITWISE: Mapping[ExprOp, LiteralString] = {
     ExprOp.BITAND: "({} & {})",
     ExprOp.BITOR: "({} | {})",
     ExprOp.BITXOR: "({} ^ {})",
-    ExprOp.NEG: "num::neg({})",
-    ExprOp.ABS: "num::abs({})",
-    ExprOp.FLOOR: "num::floor({})",
-    ExprOp.CEIL: "num::ceil({})",
-    ExprOp.TRUNC: "num::trunc({})",
-    ExprOp.ROUND: "num::round({})",
-    ExprOp.SQRT: "num::sqrt({})",
-    ExprOp.LOG2: "num::log2({})",
 }
 _ROUNDINGS = (ExprOp.FLOOR, ExprOp.CEIL, ExprOp.TRUNC, ExprOp.ROUND)
-_BITS = (ExprOp.SHL, ExprOp.SHR, ExprOp.BITAND, ExprOp.BITOR, ExprOp.BITXOR)
+_BITS = (ExprOp.SHL, ExprOp.SHR, *_BITWISE)
 _IN_FLOATS: Mapping[ExprOp, tuple[LiteralString, int]] = {
     ExprOp.ADD: ("{} + {}", _SUM),
     ExprOp.SUB: ("{} - {}", _SUM),
@@ -332,7 +314,11 @@ def _operation(op: ExprOp, terms: list[_Term]) -> _Term:
 
 
 def _call(op: ExprOp, *texts: Fragment) -> Fragment:
-    return fragment(_CALLS[op], *texts)
+    """Return the call of the function of an operation, such as ``num::add(c.a, 1)``."""
+    if op in _BITWISE:
+        return fragment(_BITWISE[op], *texts)
+    name = Fragment(_FUNCTIONS.get(op, op.value))
+    return fragment("num::{}({})", name, joined(", ", texts))
 
 
 def _numeric(*terms: _Term) -> tuple[frozenset[SymbolKind], list[Fragment]]:

@@ -1,19 +1,17 @@
-"""Operator calls in C++: each in the first way of four that carries it.
+"""Operator calls in C++: each in the first of four ways that can pass its arguments.
 
 1. A small product of matrices goes to BLAS (``blas``).
 2. PyTorch's C function for the operator is called, where there is one (``shims``).
 3. The operator is called by name, through PyTorch's stable C interface (``dispatcher``).
-4. What that cannot carry goes through ``operators.so``, which is compiled with PyTorch's
-   C++ headers: numbers of the schema's type ``Scalar``, complex numbers and the like.
+4. Other operators are called through ``operators.so``, which is compiled with PyTorch's C++
+   headers: they have numbers of the schema's type ``Scalar``, complex numbers and the like.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from attrs import evolve
 
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.emit import Fragment
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.ir import (
     BufferRef,
@@ -30,7 +28,6 @@ from wrapperir_cpp.context import Context
 from wrapperir_cpp.dispatcher import format_dispatched_call, is_carried
 from wrapperir_cpp.layout import BRIDGE_SOURCE
 from wrapperir_cpp.memory import allocate, define_scalar, result_slot
-from wrapperir_cpp.module_text import CppModule
 from wrapperir_cpp.operator_values import (
     OperatorValue,
     TensorValue,
@@ -51,8 +48,8 @@ _PRODUCTS = frozenset(f"aten.{name}.default" for name in ("mm", "addmm", "bmm", 
 def emit_operator(context: Context, line: ExternKernelLine) -> None:
     """Append the call of an operator.
 
-    What has no form in C++ is reported: an operator that PyTorch has not, or an argument or
-    result that it cannot have.
+    An operator that PyTorch lacks, and an argument or result without a form in C++, is
+    reported.
     """
     try:
         written = _with_out(context, line)
@@ -65,9 +62,9 @@ def emit_operator(context: Context, line: ExternKernelLine) -> None:
 
 
 def _with_out(context: Context, line: ExternKernelLine) -> ExternKernelLine:
-    """Return a product of matrices as one that is written to a tensor that this allocates.
+    """Return a matrix product as one that writes to a tensor, which is allocated here.
 
-    PyTorch has C functions for those only.  Other lines are returned as they are.
+    PyTorch has C functions only for these.  Other lines are returned unchanged.
     """
     result, type = line.result, line.type
     if (
@@ -80,7 +77,7 @@ def _with_out(context: Context, line: ExternKernelLine) -> ExternKernelLine:
         return line
     known = {s for name in uses(line) for s in type_symbols(context.facts.types[name])}
     if not known.issuperset(type_symbols(type)):
-        return line  # the lines after define what the type says
+        return line  # later lines define symbols of the type
     allocate(context, result, type)
     context.layouts.exact.add(result)
     return evolve(
@@ -93,7 +90,7 @@ def _with_out(context: Context, line: ExternKernelLine) -> ExternKernelLine:
 
 
 def _emit_call(context: Context, line: ExternKernelLine) -> None:
-    schema = called_schema(line)
+    schema, module = called_schema(line), context.module
     values = [
         value_of(context, parameter.type, argument, f"{parameter.name} of {line.operator}")
         for parameter, argument in bind_arguments(schema, line)
@@ -101,15 +98,14 @@ def _emit_call(context: Context, line: ExternKernelLine) -> None:
     if _emit_shim_call(context, line, schema, values):
         return
     results = bind_results(context, schema, line.result, line.type)
-    if not is_carried(schema, values):
-        _need_bridge(context.module)
-    number = context.line_number()
-    call = format_dispatched_call(context.module, schema, values, results, number)
+    if not is_carried(schema, values) and BRIDGE_SOURCE not in module.files:
+        module.files[BRIDGE_SOURCE] = _BRIDGE.read_text("utf-8")
+    call = format_dispatched_call(module, schema, values, results, context.line_number())
     context.writer.emit_line("{}", call)
 
 
 def _define_result(context: Context, line: ExternKernelLine) -> None:
-    """Let the lines after one that was reported have its result."""
+    """Define the result of a reported line for the lines after it."""
     if line.result is None or line.type is None:
         return
     for indices, type in leaves(line.type):
@@ -119,48 +115,30 @@ def _define_result(context: Context, line: ExternKernelLine) -> None:
             result_slot(context, line.result, indices)
 
 
-def _need_bridge(module: CppModule) -> None:
-    if BRIDGE_SOURCE not in module.files:
-        module.files[BRIDGE_SOURCE] = _BRIDGE.read_text("utf-8")
-
-
 def _emit_shim_call(
-    context: Context,
-    line: ExternKernelLine,
-    schema: Schema,
-    values: Sequence[OperatorValue],
+    context: Context, line: ExternKernelLine, schema: Schema, values: list[OperatorValue]
 ) -> bool:
+    """Append the call of a C function, and return whether there is one."""
     function = find_shim(schema, values, line.device)
     if function is None or not context.layouts.special.isdisjoint(uses(line)):
         return False
-    number = context.line_number()
-    if not writes_arguments(schema):
-        results = bind_results(context, schema, line.result, line.type)
-        call = format_shim_call(context.module, function, schema, values, results, number)
-        if call is None:
-            return False
-        context.writer.emit_line("{}", call)
-        return True
-    aliases = _aliases(schema, values)
-    if line.result is not None and len(aliases) != len(schema.results):
-        return False
-    call = format_shim_call(context.module, function, schema, values, (), number)
-    if call is None:
-        return False
-    context.writer.emit_line("{}", call)
-    if line.result is not None:
-        for position, alias in enumerate(aliases):
-            indices = (position,) if len(aliases) > 1 else ()
-            slot = result_slot(context, line.result, indices)
-            context.writer.emit_line("{}.reset(new_handle({}, {}));", slot, alias, number)
-    return True
-
-
-def _aliases(schema: Schema, values: Sequence[OperatorValue]) -> list[Fragment]:
-    """Return the handles of the arguments that are the results."""
+    number, in_place = context.line_number(), writes_arguments(schema)
     handles = {
         parameter.name: value.text
         for parameter, value in zip(schema.parameters, values, strict=True)
         if isinstance(value, TensorValue)
     }
-    return [handles[name] for name in schema.returned if name in handles]
+    aliases = [handles[name] for name in schema.returned if name in handles]
+    if in_place and line.result is not None and len(aliases) != len(schema.results):
+        return False
+    results = [] if in_place else bind_results(context, schema, line.result, line.type)
+    call = format_shim_call(context.module, function, schema, values, results, number)
+    if call is None:
+        return False
+    context.writer.emit_line("{}", call)
+    if in_place and line.result is not None:
+        for position, alias in enumerate(aliases):
+            indices = (position,) if len(aliases) > 1 else ()
+            slot = result_slot(context, line.result, indices)
+            context.writer.emit_line("{}.reset(new_handle({}, {}));", slot, alias, number)
+    return True

@@ -159,10 +159,7 @@ def _emit_facts(
         (
             *(format_string(constant.name), format_string(constant.key)),
             _format_tensor(context, constant.type),
-            *(
-                format_int(place.begin if place else 0),
-                format_int(place.bytes if place else -1),
-            ),
+            *map(format_int, (place.begin, place.bytes) if place else (0, -1)),
         )
         for constant, place in zip(program.constants, place_constants(program), strict=True)
     ]

@@ -18,7 +18,7 @@ from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import Artifact, Loaded, Value
 from wrapperir.interp import Interpreter
 from wrapperir.ir import Program
-from wrapperir.kernels.gpu_targets import parse_targets
+from wrapperir.kernels import Target
 from wrapperir.testing import example_constants, example_inputs
 from wrapperir.text import parse_program
 from wrapperir_cpp.build import build_artifact, load_library
@@ -31,7 +31,7 @@ def answer(request: dict[str, Any], driver: ctypes.CDLL) -> dict[str, Any]:
     program = parse_program(request["program"])
     emitter = CppEmitter()
     artifact = build_artifact(
-        emitter.emit(on_gpu(program)), parse_targets(request["targets"])
+        emitter.emit(on_gpu(program)), tuple(map(Target, request["targets"]))
     )
     driver.fake_set_capability(request.get("capability", 90))
     for kernel, milliseconds in request.get("costs", {}).items():

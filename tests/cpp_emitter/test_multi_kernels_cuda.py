@@ -35,8 +35,7 @@ from wrapperir.ir import (
     tensor,
 )
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.kernels import present_targets
-from wrapperir.kernels.gpu_targets import parse_targets
+from wrapperir.kernels import Target, present_targets
 from wrapperir.testing import example_inputs
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir_cpp.build import build_artifact, load_library
@@ -140,7 +139,7 @@ def test_the_launches_of_all_choices() -> None:
 
 def test_all_choices_are_compiled() -> None:
     program = on_gpu(choosing(BenchmarkChoice()))
-    artifact = build_artifact(CppEmitter().emit(program), parse_targets(["sm_90"]))
+    artifact = build_artifact(CppEmitter().emit(program), tuple(map(Target, ["sm_90"])))
     assert {path for path in artifact.files if path.endswith(".cubin")} == {
         f"kernels/triton_{kind.value}{variant}.sm_90.cubin"
         for kind in KINDS

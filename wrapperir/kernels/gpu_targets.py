@@ -1,19 +1,13 @@
-# torch says nothing of what its properties of devices are.
+# torch gives the properties of devices no types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
 """The GPUs that Triton kernels are compiled for."""
 
 import re
-from collections.abc import Iterable
 
-from attrs import frozen
+from attrs import field, frozen
+from attrs.validators import matches_re
 
-from wrapperir.diagnostics import Code
-
-_CUDA = re.compile(r"sm_(\d+)")
-_HIP = re.compile(r"gfx[0-9a-f]+")
-_FIRST_EXACT = 90
-_LANES = {"cuda": 32, "hip": 64}
 _HIP_WITH_32_LANES = re.compile(r"gfx1\d{3}")
 
 
@@ -21,64 +15,47 @@ _HIP_WITH_32_LANES = re.compile(r"gfx1\d{3}")
 class Target:
     """An architecture: ``sm_90`` of CUDA, by its capability, or ``gfx942`` of HIP."""
 
-    name: str
+    name: str = field(validator=matches_re(r"sm_\d+|gfx[0-9a-f]+"))
 
     @property
     def backend(self) -> str:
-        """What Triton calls the vendor's interface."""
-        return "hip" if _HIP.fullmatch(self.name) else "cuda"
+        """Triton's name of the vendor's interface."""
+        return "hip" if self.name.startswith("gfx") else "cuda"
 
     @property
     def capability(self) -> int:
         """The compute capability of CUDA: 90 for 9.0; 0 for HIP."""
-        found = _CUDA.fullmatch(self.name)
-        return int(found[1]) if found else 0
+        return int(self.name.removeprefix("sm_")) if self.backend == "cuda" else 0
 
     @property
     def architecture(self) -> int | str:
-        """What Triton is told."""
+        """The architecture as Triton takes it."""
         return self.capability or self.name
 
     @property
     def lanes(self) -> int:
         """Threads of a warp."""
-        return 32 if _HIP_WITH_32_LANES.fullmatch(self.name) else _LANES[self.backend]
+        is_wide = self.backend == "hip" and not _HIP_WITH_32_LANES.fullmatch(self.name)
+        return 64 if is_wide else 32
 
     @property
     def suffix(self) -> str:
-        """How a compiled kernel's file ends."""
+        """The ending of a compiled kernel's file."""
         return "hsaco" if self.backend == "hip" else "cubin"
 
     @property
     def is_exact(self) -> bool:
-        """Whether code for it runs on no later GPU; Triton uses all of what is new."""
-        return self.backend == "hip" or self.capability >= _FIRST_EXACT
+        """Whether later GPUs cannot run its code; Triton uses features that they lack."""
+        return self.backend == "hip" or self.capability >= 90
 
 
 DEFAULT_TARGETS = tuple(map(Target, ("sm_80", "sm_90", "sm_100", "gfx942")))
-"""What a program that is built to be kept has kernels for."""
-
-
-def parse_targets(names: Iterable[str]) -> tuple[Target, ...]:
-    """Return the targets of these names, each once.
-
-    Raises:
-        DiagnosticError: WIR709, a name is of no known form.
-    """
-    targets: dict[Target, None] = {}
-    for name in names:
-        if not (_CUDA.fullmatch(name) or _HIP.fullmatch(name)):
-            raise Code.KERNEL_BUILD_FAILED.error(
-                f"{name[:80]!a} is no target for kernels",
-                hint="targets are such as sm_90 and gfx942",
-            )
-        targets[Target(name)] = None
-    return tuple(targets)
+"""Targets of programs that are built to be kept."""
 
 
 def present_targets() -> tuple[Target, ...]:
-    """Return the targets of this machine's GPUs, each once; none where there are none."""
-    import torch  # loaded late: naming targets needs none
+    """Return the targets of this machine's GPUs, each once."""
+    import torch  # loaded late: a target's name needs no torch
 
     if not torch.cuda.is_available():
         return ()
@@ -94,10 +71,10 @@ def present_targets() -> tuple[Target, ...]:
 
 
 def targets_to_keep() -> tuple[Target, ...]:
-    """Return the targets of a program that is built to be kept: the default, and these."""
+    """Return the targets of a program that is kept: the default and present ones."""
     return tuple(dict.fromkeys((*DEFAULT_TARGETS, *present_targets())))
 
 
 def targets_to_run() -> tuple[Target, ...]:
-    """Return the targets of a program that runs here: the default without a GPU."""
+    """Return the targets of a program that runs here; the default without a GPU."""
     return present_targets() or DEFAULT_TARGETS

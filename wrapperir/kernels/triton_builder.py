@@ -112,60 +112,41 @@ class CpuBuilder(InterpreterBuilder):  # type: ignore[misc]
         return handle(np.array([value], dtype=np.float32), tl.bfloat16)
 
     def create_masked_load(
-        self,
-        ptrs: TensorHandle,
-        mask: TensorHandle,
-        other: TensorHandle | None,
-        cache_modifier: Any,
-        eviction_policy: Any,
-        is_volatile: Any,
+        self, ptrs: TensorHandle, mask: TensorHandle, *rest: Any
     ) -> TensorHandle:
         if self.watch is not None:
             dtype = numpy_dtype(ptrs.get_element_ty())
             self.watch.read(_active(ptrs, mask), dtype.itemsize)
-        return super().create_masked_load(
-            ptrs, mask, other, cache_modifier, eviction_policy, is_volatile
-        )
+        return super().create_masked_load(ptrs, mask, *rest)
 
     def create_masked_store(
-        self,
-        ptrs: TensorHandle,
-        value: TensorHandle,
-        mask: TensorHandle,
-        cache_modifier: Any,
-        eviction_policy: Any,
+        self, ptrs: TensorHandle, value: TensorHandle, mask: TensorHandle, *rest: Any
     ) -> None:
         wanted = numpy_dtype(ptrs.get_element_ty())
         if value.data.dtype != wanted:  # a comparison's bool for an i8, for instance
             value = TensorHandle(value.data.astype(wanted), ptrs.get_element_ty())
         if self.watch is not None:
             self.watch.write(_active(ptrs, mask), wanted.itemsize)
-        super().create_masked_store(ptrs, value, mask, cache_modifier, eviction_policy)
+        super().create_masked_store(ptrs, value, mask, *rest)
 
     def create_atomic_cas(
-        self, ptr: TensorHandle, cmp: TensorHandle, val: TensorHandle, sem: Any, scope: Any
+        self, ptr: TensorHandle, cmp: TensorHandle, val: TensorHandle, *rest: Any
     ) -> TensorHandle:
         if self.watch is not None:
             self.watch.read(ptr.data.ravel(), val.data.itemsize)
             self.watch.write(ptr.data.ravel(), val.data.itemsize)
-        return super().create_atomic_cas(ptr, cmp, val, sem, scope)
+        return super().create_atomic_cas(ptr, cmp, val, *rest)
 
     def create_atomic_rmw(
-        self,
-        rmwOp: Any,  # noqa: N803 - the name in Triton
-        ptr: TensorHandle,
-        val: TensorHandle,
-        mask: TensorHandle,
-        sem: Any,
-        scope: Any,
+        self, op: Any, ptr: TensorHandle, val: TensorHandle, mask: TensorHandle, *rest: Any
     ) -> TensorHandle:
         if self.watch is not None:
             active = _active(ptr, mask)
             self.watch.read(active, val.data.itemsize)
             self.watch.write(active, val.data.itemsize)
         if is_narrow(val.dtype.scalar):
-            return self._narrow_atomic(rmwOp, ptr, val, mask)
-        return super().create_atomic_rmw(rmwOp, ptr, val, mask, sem, scope)
+            return self._narrow_atomic(op, ptr, val, mask)
+        return super().create_atomic_rmw(op, ptr, val, mask, *rest)
 
     def _narrow_atomic(
         self, op: Any, ptr: TensorHandle, val: TensorHandle, mask: TensorHandle
@@ -225,12 +206,7 @@ class CpuBuilder(InterpreterBuilder):  # type: ignore[misc]
         return handle(1 / np.sqrt(numbers_of(arg)), arg.dtype.scalar)
 
     def create_dot(
-        self,
-        a: TensorHandle,
-        b: TensorHandle,
-        d: TensorHandle,
-        input_precision: Any,
-        max_num_imprecise_acc: Any,
+        self, a: TensorHandle, b: TensorHandle, d: TensorHandle, *_: Any
     ) -> TensorHandle:
         wide = numbers_of(d)
         product = np.matmul(numbers_of(a), numbers_of(b), dtype=wide.dtype)
