@@ -1,14 +1,15 @@
-"""Building an artifact's host program and kernels, and loading its library."""
+"""Building an artifact: its host program, and kernels tuned on this GPU; loading it."""
 
 import importlib.util
 import json
+import logging
 import sysconfig
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 import torch
 from attrs import evolve
@@ -16,7 +17,8 @@ from attrs import evolve
 from wrapperir.diagnostics import Code
 from wrapperir.emit import Artifact, Loaded
 from wrapperir.emit.artifact import store_artifact
-from wrapperir.ir import Program
+from wrapperir.ir import BenchmarkChoice, KernelCallLine, MultiKernelLine, Program
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.kernels import (
     Compiler,
     Target,
@@ -25,8 +27,11 @@ from wrapperir.kernels import (
     failed,
     find_compiler,
     link_library,
+    present_targets,
     side_by_side,
 )
+from wrapperir.text import parse_program
+from wrapperir_cpp.artifact_files import TEXT
 from wrapperir_cpp.layout import (
     BRIDGE_LIBRARY,
     BRIDGE_SOURCE,
@@ -34,8 +39,19 @@ from wrapperir_cpp.layout import (
     KERNELS,
     LIBRARY,
 )
-from wrapperir_cpp.triton_kernels import compile_triton_kernels
-from wrapperir_cpp.tuned_artifact import tune_artifact
+from wrapperir_cpp.triton_kernels import KERNEL_FACTS, compile_triton_kernels
+
+if TYPE_CHECKING:
+    from wrapperir.tuning.choice_cache import ChoiceCache
+
+logger = logging.getLogger("wrapperir.choices")
+
+_TIMED_WITH = "python"
+"""The emitter to time with; its code needs no compiler."""
+_SAMPLES = 8
+_SECONDS = 0.05
+"""Short, since ``wrapperir tune`` may take longer than a build."""
+
 
 _HOST_FLAGS = (
     *("-std=c++17", "-O1", "-fPIC"),
@@ -69,6 +85,85 @@ def build_artifact(
     return evolve(artifact, files={**files, **built}, entry=LIBRARY)
 
 
+def tune_artifact(
+    artifact: Artifact, targets: Sequence[Target], emit: Callable[[Program], Artifact]
+) -> Artifact:
+    """Return an artifact with the choices of its kernels for GPUs, and the record of that.
+
+    Choices are made for multi-kernels that are timed, and kernels with several configs.  An
+    artifact with a record, without choices, or without a GPU of a target here, is returned
+    unchanged.  ``emit`` is the emitter's.
+
+    Raises:
+        DiagnosticError: its program cannot be read.
+    """
+    from wrapperir.tuning.record import RECORD
+
+    if RECORD in artifact.files:
+        return artifact
+    if not any(path.endswith(KERNEL_FACTS) for path in artifact.files):
+        return artifact
+    if not {*present_targets()} & {*targets}:
+        return artifact
+    text = artifact.files[TEXT]
+    program = parse_program(text if isinstance(text, str) else text.decode())
+    names = open_choices(program)
+    if not names:
+        return artifact
+    from wrapperir.tuning.record import format_record
+    from wrapperir.tuning.tune import tune_program
+
+    tuned = tune_program(
+        program,
+        emitter=_TIMED_WITH,
+        cache=_cache(),
+        kernels=names,
+        samples=_SAMPLES,
+        seconds=_SECONDS,
+    )
+    chosen = emit(tuned.program)
+    kept = {
+        path: content
+        for path, content in artifact.files.items()
+        if not path.startswith(KERNELS)
+    }
+    files = {**kept, **chosen.files, RECORD: format_record(tuned.report)}
+    return evolve(artifact, files=files)
+
+
+def _cache() -> "ChoiceCache | None":
+    from wrapperir.caching import CacheRefusedError
+    from wrapperir.tuning.choice_cache import default_cache
+
+    try:
+        return default_cache()
+    except CacheRefusedError as error:
+        logger.warning("choices are not kept for later: %s", error)
+        return None
+
+
+def open_choices(program: Program) -> frozenset[str]:
+    """Return the names of timed multi-kernels that are called on GPUs.
+
+    Kernels with several configs count as such.
+    """
+    from wrapperir.passes import split_configs
+
+    split = split_configs(program)
+    called = {
+        line.kernel
+        for line in walk_lines(split.lines)
+        if isinstance(line, KernelCallLine) and line.device.kind == "cuda"
+    }
+    return frozenset(
+        line.name
+        for line in split.definitions
+        if isinstance(line, MultiKernelLine)
+        and isinstance(line.selection, BenchmarkChoice)
+        and line.name in called
+    )
+
+
 def _build_libraries(files: Mapping[str, str | bytes]) -> dict[str, Path]:
     """Return the libraries of an artifact by their names in it, in the user's cache."""
     compiler = find_compiler()
@@ -77,7 +172,8 @@ def _build_libraries(files: Mapping[str, str | bytes]) -> dict[str, Path]:
         pending = pool.submit(build_kernels, kernels)
         objects = _build_objects(compiler, files)
         kernel_objects = pending.result()
-    libraries = _libraries(files)
+    facts = cast(dict[str, list[str]], json.loads(files[BUILD_FACTS]))
+    libraries = [*_TORCH, *facts["libraries"]]
     host = [path for name, path in objects.items() if name != BRIDGE_SOURCE]
     openmp = ("-fopenmp",) if kernels else ()
     program = [*host, *kernel_objects]
@@ -127,12 +223,6 @@ def _torch_flags() -> list[str]:
         *(f"-DWRAPPERIR_TORCH_MAJOR={major}", f"-DWRAPPERIR_TORCH_MINOR={minor}"),
         *("-isystem", str(headers)),
     ]
-
-
-def _libraries(files: Mapping[str, str | bytes]) -> list[str]:
-    """Return the libraries of torch that the program needs."""
-    facts = cast(dict[str, list[str]], json.loads(files[BUILD_FACTS]))
-    return [*_TORCH, *facts["libraries"]]
 
 
 class _Binding(Protocol):

@@ -1,7 +1,7 @@
 """State shared by the functions that emit one program."""
 
-from collections.abc import Mapping, Sequence
-from typing import LiteralString, cast
+from collections.abc import Sequence
+from typing import cast
 
 from attrs import frozen
 
@@ -12,16 +12,10 @@ from wrapperir.emit.context import Emission, ProgramFacts
 from wrapperir.ir import Device, DType, Expr, Program, SymbolKind
 from wrapperir_cpp.device_table import DeviceTable
 from wrapperir_cpp.expressions import CppExpressions
-from wrapperir_cpp.literals import format_int
+from wrapperir_cpp.literals import C_TYPES, format_int
 from wrapperir_cpp.module_text import CppModule, source_writer
 from wrapperir_cpp.surveys import survey_devices, survey_layouts
 from wrapperir_cpp.value_storage import ValueStorage
-
-_C_TYPES: Mapping[SymbolKind, LiteralString] = {
-    SymbolKind.INT: "int64_t",
-    SymbolKind.FLOAT: "double",
-    SymbolKind.BOOL: "bool",
-}
 
 
 @frozen
@@ -74,7 +68,7 @@ class CallMembers:
 
 def format_declaration(kind: SymbolKind, name: Fragment) -> Fragment:
     """Return ``int64_t s0``."""
-    return fragment("{} {}", fragment(_C_TYPES[kind]), name)
+    return fragment("{} {}", fragment(C_TYPES[kind]), name)
 
 
 class ChoiceTables:

@@ -27,6 +27,7 @@ from wrapperir.ir import (
     evaluate,
 )
 from wrapperir_cpp.literals import (
+    C_TYPES,
     format_bool,
     format_converted,
     format_float,
@@ -41,12 +42,6 @@ _FLOAT = frozenset({SymbolKind.FLOAT})
 # How tightly C++ binds the outermost operator of a text.
 _OR, _AND, _COMPARE, _SUM, _PRODUCT, _UNARY, _ATOM = range(7)
 
-_ABSENT: Mapping[SymbolKind | None, LiteralString] = {
-    SymbolKind.BOOL: "num::absent<bool>({})",
-    SymbolKind.INT: "num::absent<int64_t>({})",
-    SymbolKind.FLOAT: "num::absent<double>({})",
-    None: "num::absent<num::Number>({})",
-}
 _NUMBERS: Mapping[SymbolKind | None, LiteralString] = {
     SymbolKind.BOOL: "num::of_bool({})",
     SymbolKind.INT: "num::of_int({})",
@@ -233,7 +228,8 @@ def _constant(value: Number) -> _Term:
 def _absent(why: str, kinds: frozenset[SymbolKind]) -> _Term:
     """Return a term that fails when it is evaluated."""
     kind = next(iter(kinds)) if len(kinds) == 1 else None
-    return _Term(fragment(_ABSENT[kind], format_string(why)), _ATOM, kinds)
+    text = fragment("num::absent<{}>({})", fragment(C_TYPES[kind]), format_string(why))
+    return _Term(text, _ATOM, kinds)
 
 
 def _format_whole(value: Number) -> Fragment:

@@ -8,6 +8,13 @@ from wrapperir.emit import Fragment, fragment
 from wrapperir.emit.number_kinds import Conversion, conversion
 from wrapperir.ir import DType, SymbolKind
 
+C_TYPES: Mapping[SymbolKind | None, LiteralString] = {
+    SymbolKind.INT: "int64_t",
+    SymbolKind.FLOAT: "double",
+    SymbolKind.BOOL: "bool",
+    None: "num::Number",
+}
+"""The C++ type of each kind of number; ``None``: only the run decides the kind."""
 _LEAST = -(2**63)
 _PRINTABLE = frozenset(map(chr, range(0x20, 0x7F))) - frozenset('"\\?')
 

@@ -158,7 +158,7 @@ def test_what_is_written_to_a_constant_is_the_program_s_own(
     [
         ([], 3, "2 inputs are needed, 0 were given"),
         ([Value(INT, 1), Value(INT, 1)], 3, "x needs a tensor, not an int"),
-        ([Value(TENSOR, 0), Value(INT, 1)], 3, "a tensor, and its handle is null"),
+        ([Value(TENSOR, 0), Value(INT, 1)], 3, "a tensor, not a null handle"),
         ([Value(99, 1), Value(INT, 1)], 3, "a tensor, not a value of no kind"),
         ([Value(NONE, 0), Value(NONE, 0)], 2, "there are 3 outputs, room was given for 2"),
     ],

@@ -30,8 +30,8 @@ from wrapperir.tuning.measure import Times
 from wrapperir.tuning.record import parse_record
 from wrapperir.tuning.tune import tune_program
 from wrapperir.verify import verify
+from wrapperir_cpp.build import open_choices, tune_artifact
 from wrapperir_cpp.emitter import CppEmitter
-from wrapperir_cpp.tuned_artifact import open_choices, tune_artifact
 
 ADD = library_kernel(KernelKind.ADD, Language.TRITON)
 REVERSED = library_kernel(KernelKind.ADD_REVERSED, Language.TRITON)
@@ -90,7 +90,7 @@ class Clock:
 
 
 def with_a_gpu(patch: pytest.MonkeyPatch, clock: Clock) -> None:
-    patch.setattr("wrapperir_cpp.tuned_artifact.present_targets", lambda: (HERE,))
+    patch.setattr("wrapperir_cpp.build.present_targets", lambda: (HERE,))
     patch.setattr("wrapperir.tuning.planning._missing_device", lambda _: None)
     facts = {"device": "a made-up GPU", "torch": "2.99"}
     for module in ("choice_facts", "tune"):

@@ -1,7 +1,7 @@
 """Run Triton kernels on CPU tensors, with no GPU, through Triton's interpreter.
 
-Importing, loading and running leave Triton as it was: what Triton's interpreter needs
-replaced is replaced only while a kernel runs, and put back.
+Importing, loading and running leave Triton unchanged: replacements for Triton's interpreter
+are made only while a kernel runs.
 """
 
 # Triton carries no types.
@@ -10,11 +10,13 @@ replaced is replaced only while a kernel runs, and put back.
 # pyright: reportUnknownParameterType=false, reportPrivateUsage=false
 # pyright: reportMissingTypeStubs=false, reportAttributeAccessIssue=false
 
+import ast
 import inspect
+import textwrap
 import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from types import SimpleNamespace
+from types import CodeType, FunctionType, SimpleNamespace
 from typing import Any
 
 import attrs
@@ -31,16 +33,18 @@ from wrapperir.diagnostics import FaultError
 from wrapperir.kernels.triton_builder import CpuBuilder, MemoryWatch
 from wrapperir.kernels.triton_libdevice import STAND_INS, missing
 from wrapperir.kernels.triton_reduce import associative_scan, reduce, sort_with_index
-from wrapperir.kernels.triton_rewrite import rewrite
 
 _ABSENT = object()
+_FACTORY = "__wrapperir_factory__"
+_TO_TENSOR = "__wrapperir_to_tensor__"
+
 _LOCK = threading.RLock()  # Triton's interpreter keeps its state in module globals
 _BUILDER = CpuBuilder()
 
 
 @attrs.define
 class _Replaced:
-    """Attributes and what they are replaced by; puts back what it found."""
+    """Replaces attributes, and restores them at the end."""
 
     new: list[tuple[Any, str, Any]]
     old: list[tuple[Any, str, Any]] = attrs.field(factory=list)
@@ -74,9 +78,9 @@ def interpreted_triton() -> Generator[None]:
 
 
 def _jitted(fn: Callable[..., Any], **options: Any) -> Any:
-    """Return what ``@triton.jit`` makes of a function while a module is executed.
+    """Return the kernel that ``@triton.jit`` makes while a module is executed.
 
-    Libraries that the module is the first to import stay compiled ones.
+    Functions of libraries that the module imports first are not interpreted.
     """
     module = fn.__module__ or ""  # of code that is executed without a module
     is_library = module == _HELPERS or module.startswith("triton.")
@@ -163,7 +167,7 @@ class InterpretedKernel(KernelInterface):  # type: ignore[misc]
 
     def _function(self) -> Callable[..., Any]:
         if self._rewritten is None:
-            self._rewritten = rewrite(self.fn, _to_tensor)
+            self._rewritten = _rewrite(self.fn, _to_tensor)
         return self._rewritten
 
 
@@ -236,7 +240,7 @@ _CACHED: list[tuple[Any, str, Any]] = []
 
 
 def _replacements() -> list[tuple[Any, str, Any]]:
-    """Return what is replaced while a kernel runs."""
+    """Return the replacements that are made while a kernel runs."""
     if not _CACHED:
         _CACHED.extend(_find_replacements())
     return _CACHED
@@ -288,7 +292,7 @@ def _device_call(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     if found is None:
         name = function.fn.__name__
         ours = _INDUCTOR.get(name) if function.fn.__module__ == _HELPERS else None
-        found = _LIBRARY[function.fn] = ours or rewrite(function.fn, _to_tensor)
+        found = _LIBRARY[function.fn] = ours or _rewrite(function.fn, _to_tensor)
     return found(*args, **kwargs)
 
 
@@ -308,3 +312,64 @@ _INDUCTOR: Mapping[str, Callable[..., Any]] = {
 
 _LIBRARY: dict[Callable[..., Any], Callable[..., Any]] = {}
 """Rewritten functions of modules that were loaded to be compiled, such as Triton's own."""
+
+
+class _AssignTensors(ast.NodeTransformer):
+    """``x = value`` becomes ``x = to_tensor(value)``: numbers turn into Triton scalars."""
+
+    def visit_Assign(self, node: ast.Assign) -> ast.Assign:
+        self.generic_visit(node)
+        function = ast.Name(id=_TO_TENSOR, ctx=ast.Load())
+        node.value = ast.Call(func=function, args=[node.value], keywords=[])
+        return node
+
+
+def _rewrite(fn: Callable[..., Any], to_tensor: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Return ``fn`` with each assigned value passed through ``to_tensor``.
+
+    Where there is no source, ``fn`` itself.  The result sees the globals of ``fn``, which
+    stay as they are: ``to_tensor`` comes as a closure.
+    """
+    try:
+        lines, first = inspect.getsourcelines(fn)
+    except (OSError, TypeError):
+        return fn
+    tree = ast.parse(textwrap.dedent("".join(lines)))
+    function = tree.body[0]
+    assert isinstance(function, ast.FunctionDef)
+    _AssignTensors().visit(function)
+    function.decorator_list = []
+    _remove_annotations(function)
+    ast.increment_lineno(function, first - 1)
+    factory = ast.FunctionDef(
+        name=_FACTORY,
+        args=ast.arguments(
+            posonlyargs=[],
+            args=[ast.arg(arg=_TO_TENSOR)],
+            kwonlyargs=[],
+            kw_defaults=[],
+            defaults=[],
+        ),
+        body=[function, ast.Return(value=ast.Name(id=function.name, ctx=ast.Load()))],
+        decorator_list=[],
+    )
+    module = ast.fix_missing_locations(ast.Module(body=[factory], type_ignores=[]))
+    code = compile(module, fn.__code__.co_filename, "exec", dont_inherit=True)
+    (body,) = (const for const in code.co_consts if isinstance(const, CodeType))
+    rewritten: Any = FunctionType(body, fn.__globals__)(to_tensor)
+    rewritten.__defaults__ = fn.__defaults__
+    rewritten.__kwdefaults__ = fn.__kwdefaults__
+    return rewritten  # type: ignore[no-any-return]
+
+
+def _remove_annotations(function: ast.FunctionDef) -> None:
+    """Remove expressions that would be evaluated again; defaults keep their number."""
+    arguments = function.args
+    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        argument.annotation = None
+    function.returns = None
+    arguments.defaults = [ast.Constant(value=None) for _ in arguments.defaults]
+    arguments.kw_defaults = [
+        None if default is None else ast.Constant(value=None)
+        for default in arguments.kw_defaults
+    ]
