@@ -26,8 +26,7 @@ from wrapperir.ir import (
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.literals import format_converted
 from wrapperir_cpp.memory import (
-    add_slot,
-    define_scalar,
+    define_value,
     emit_copy,
     format_owned,
     tensor_address,
@@ -53,11 +52,9 @@ class CppBlocks(BlockEmitter):
         # One for each part of a tuple.
         self._parts = [part for result in results for _, part in leaves(result.type)]
         self._targets = [
-            define_scalar(context, result.name, kind_of(part.dtype), indices)
-            if isinstance(part, ScalarType)
-            else add_slot(context, result.name, part, indices)
+            define_value(context, result.name, indices)
             for result in results
-            for indices, part in leaves(result.type)
+            for indices, _ in leaves(result.type)
         ]
 
     def format_predicate(self, predicate: KernelArgument) -> Fragment:
@@ -132,7 +129,7 @@ class CppBlocks(BlockEmitter):
         if isinstance(operand, BufferRef) and number == context.values.scalar(operand.name):
             context.values.put_scalar(parameter.name, number)
         else:
-            target = define_scalar(context, parameter.name, kind_of(type.dtype))
+            target = define_value(context, parameter.name)
             context.writer.emit_line("{} = {};", target, number)
 
     def lend_result(self, parameter: BlockParameter, result: Result) -> None:

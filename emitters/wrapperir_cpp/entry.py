@@ -37,8 +37,7 @@ from wrapperir_cpp.literals import (
 )
 from wrapperir_cpp.memory import (
     add_constant,
-    add_slot,
-    define_scalar,
+    define_value,
     format_owned,
     make_changed,
     tensor_handle,
@@ -55,14 +54,14 @@ def emit_inputs(context: Context, program: Program) -> None:
         context.at(("inputs",), index)
         position = format_int(index)
         if isinstance(given.type, TensorType):
-            slot = add_slot(context, given.name, given.type)
+            slot = define_value(context, given.name)
             view = context.values[given.name]
             context.values.put(given.name, evolve(view, room=bytes_of(given.type)))
             context.writer.emit_line("{}.reset(take(c.inputs[{}]));", slot, position)
         elif isinstance(given.type, ScalarType):
-            kind = kind_of(given.type.dtype)
-            number = define_scalar(context, given.name, kind)
-            member = "real" if kind is SymbolKind.FLOAT else "integer"
+            number = define_value(context, given.name)
+            is_real = kind_of(given.type.dtype) is SymbolKind.FLOAT
+            member = "real" if is_real else "integer"
             context.writer.emit_line(
                 "{} = c.inputs[{}].as.{};", number, position, Fragment(member)
             )

@@ -6,16 +6,15 @@ from attrs import evolve
 
 from wrapperir.emit import Fragment, fragment
 from wrapperir.emit.arena import plain_device
+from wrapperir.emit.number_kinds import kind_of
 from wrapperir.emit.support import unsupported_memory
 from wrapperir.ir import (
     CPU,
     Device,
     DType,
     Expr,
-    OpaqueType,
     PoolType,
     ScalarType,
-    SymbolKind,
     TensorType,
     add,
     maximum,
@@ -82,32 +81,21 @@ def tensor_pointer(context: Context, name: str, c_type: Fragment) -> Fragment:
     return fragment("at<{}>({})", c_type, tensor_address(context, name))
 
 
-def result_slot(context: Context, name: str, indices: Indices = ()) -> Fragment:
-    """Return the slot of a result, a ``Tensor`` that is not made yet."""
+def define_value(context: Context, name: str, indices: Indices = ()) -> Fragment:
+    """Return the lvalue of a new number, or the slot of a tensor that is not made yet.
+
+    ``indices`` are the value's place in a tuple.
+    """
     type = dict(leaves(context.facts.types[name]))[indices]
-    assert not isinstance(type, ScalarType)  # its caller asks for tensors
-    return add_slot(context, name, type, indices)
-
-
-def define_scalar(
-    context: Context, name: str, kind: SymbolKind, indices: Indices = ()
-) -> Fragment:
-    """Return the lvalue of a new number."""
-    number = context.call.add_number(kind, _spelled(context, name, indices))
-    context.values.put_scalar(name, number, indices)
-    return number
-
-
-def add_slot(
-    context: Context,
-    name: str,
-    type: TensorType | OpaqueType | PoolType,
-    indices: Indices = (),
-) -> Fragment:
-    """Give a value a slot of its own, and return it; the tensor is not made yet."""
-    root = type if isinstance(type, TensorType) else None
-    storage = _slot_storage(context, _spelled(context, name, indices), root)
-    own = type if not isinstance(type, OpaqueType) else None
+    spelled = context.module.values[name] if not indices else None
+    if spelled is None:
+        spelled = context.module.names.claim("_".join([name, *map(str, indices)]))
+    if isinstance(type, ScalarType):
+        number = context.call.add_number(kind_of(type.dtype), spelled)
+        context.values.put_scalar(name, number, indices)
+        return number
+    own = type if isinstance(type, TensorType) else None
+    storage = _slot_storage(context, spelled, own)
     context.values.put(name, StorageView(storage, own), indices)
     assert storage.slot is not None
     return storage.slot
@@ -123,12 +111,6 @@ def add_constant(context: Context, name: str, type: TensorType, index: int) -> N
     view = StorageView(storage, type, own=own, room=bytes_of(type))
     context.values.put(name, view)
     context.call.roots.add(spelled)
-
-
-def _spelled(context: Context, name: str, indices: Indices) -> Fragment:
-    if not indices:
-        return context.module.values[name]
-    return context.module.names.claim("_".join([name, *map(str, indices)]))
 
 
 def _slot_storage(

@@ -39,7 +39,7 @@ from wrapperir.operators import (
 )
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.literals import format_converted, format_float
-from wrapperir_cpp.memory import define_scalar, result_slot, tensor_handle
+from wrapperir_cpp.memory import define_value, tensor_handle
 from wrapperir_cpp.value_storage import Indices
 
 ENUMS: Mapping[str, frozenset[str]] = {
@@ -340,11 +340,11 @@ def _bind_result(
             _bind_opaque(context, type, name, indices)
             return ResultValue(found)
         case TensorType() if required.kind is Kind.TENSOR:
-            return ResultValue(found, result_slot(context, name, indices))
+            return ResultValue(found, define_value(context, name, indices))
         case ScalarType(dtype) if required.kind is Kind.SCALAR or (
             _NUMBER_KINDS.get(required.kind) is kind_of(dtype)
         ):
-            return ResultValue(found, define_scalar(context, name, kind_of(dtype), indices))
+            return ResultValue(found, define_value(context, name, indices))
         case TupleType(elements) if required.kind is Kind.LIST and required.element:
             items = [
                 _bind_result(context, required.element, name, element, (*indices, position))
@@ -359,4 +359,4 @@ def _bind_opaque(context: Context, type: OpaqueType, name: str, indices: Indices
     """Define the slot of a value without a tensor, which stays empty."""
     if type.description == "object":
         raise refused(f"%{name[:80]} is an object of PyTorch's that C++ cannot hold")
-    result_slot(context, name, indices)
+    define_value(context, name, indices)

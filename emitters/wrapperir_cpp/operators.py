@@ -12,11 +12,9 @@ from pathlib import Path
 from attrs import evolve
 
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.emit.number_kinds import kind_of
 from wrapperir.ir import (
     BufferRef,
     ExternKernelLine,
-    ScalarType,
     TensorType,
     contiguous_stride,
 )
@@ -27,7 +25,7 @@ from wrapperir_cpp.blas import emit_product
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.dispatcher import format_dispatched_call, is_carried
 from wrapperir_cpp.layout import BRIDGE_SOURCE
-from wrapperir_cpp.memory import allocate, define_scalar, result_slot
+from wrapperir_cpp.memory import allocate, define_value
 from wrapperir_cpp.operator_values import (
     OperatorValue,
     TensorValue,
@@ -108,11 +106,8 @@ def _define_result(context: Context, line: ExternKernelLine) -> None:
     """Define the result of a reported line for the lines after it."""
     if line.result is None or line.type is None:
         return
-    for indices, type in leaves(line.type):
-        if isinstance(type, ScalarType):
-            define_scalar(context, line.result, kind_of(type.dtype), indices)
-        else:
-            result_slot(context, line.result, indices)
+    for indices, _ in leaves(line.type):
+        define_value(context, line.result, indices)
 
 
 def _emit_shim_call(
@@ -139,6 +134,6 @@ def _emit_shim_call(
     if in_place and line.result is not None:
         for position, alias in enumerate(aliases):
             indices = (position,) if len(aliases) > 1 else ()
-            slot = result_slot(context, line.result, indices)
+            slot = define_value(context, line.result, indices)
             context.writer.emit_line("{}.reset(new_handle({}, {}));", slot, alias, number)
     return True
