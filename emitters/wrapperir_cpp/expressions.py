@@ -330,6 +330,9 @@ def _arithmetic(op: ExprOp, left: _Term, right: _Term) -> _Term:
     kinds, texts = _numeric(left, right)
     if kinds != _FLOAT or op not in _IN_FLOATS:
         return _Term(_call(op, *texts), _ATOM, kinds)
+    if op is ExprOp.SUB and left.constant == 0 and right.kinds != _FLOAT:
+        # GCC 12 folds ``0.0 - double(i)`` to ``-double(i)``, which is -0.0 for 0.
+        return _Term(fragment("num::sub({}, {}, 0)", *texts), _ATOM, _FLOAT)
     template, level = _IN_FLOATS[op]
     sides = left.operand(level, SymbolKind.FLOAT), right.operand(_UNARY, SymbolKind.FLOAT)
     return _Term(fragment(template, *sides), level, _FLOAT)

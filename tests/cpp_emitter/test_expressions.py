@@ -254,6 +254,14 @@ def test_a_constant_without_a_value_fails_when_it_is_needed(tmp_path: Path) -> N
     assert library.run(1, "any", values) is None
 
 
+def test_zero_less_an_int_is_not_minus_zero(tmp_path: Path) -> None:
+    """GCC takes the negative where it sees that the operand was an int."""
+    difference = Operation(ExprOp.SUB, (0.0, A))
+    library = Library(tmp_path, SYMBOLS, [difference])
+    values: dict[str, Number] = dict.fromkeys(SYMBOLS, 0)
+    check(library, [(difference, [values, {**values, "a": 1}, {**values, "a": -1}])])
+
+
 def test_a_message_names_operation_and_operands(tmp_path: Path) -> None:
     library = Library(tmp_path, SYMBOLS, [A * 2, A % B, Operation(ExprOp.SQRT, (F,))])
     values: dict[str, Number] = dict.fromkeys(SYMBOLS, 0)
