@@ -4,25 +4,12 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias
 
+from wrapperir import ir
 from wrapperir.diagnostics import LinePath
 from wrapperir.emit import Fragment, fragment
 from wrapperir.emit.arena import plain_device
 from wrapperir.emit.blocks import BlockEmitter, own_results
 from wrapperir.emit.number_kinds import kind_of
-from wrapperir.ir import (
-    CPU,
-    Argument,
-    Block,
-    BlockParameter,
-    BodyLine,
-    BufferRef,
-    KernelArgument,
-    Operation,
-    Result,
-    ScalarType,
-    Symbol,
-    TensorType,
-)
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.literals import format_converted
 from wrapperir_cpp.memory import (
@@ -34,7 +21,7 @@ from wrapperir_cpp.memory import (
 )
 from wrapperir_cpp.value_storage import Indices, leaves
 
-EmitLines: TypeAlias = Callable[[Sequence[BodyLine], LinePath], None]
+EmitLines: TypeAlias = Callable[[Sequence[ir.BodyLine], LinePath], None]
 """Appends the lines of a block; the path is their place in the program."""
 
 
@@ -42,7 +29,7 @@ class CppBlocks(BlockEmitter):
     """Emits ``if``, ``else`` and ``while`` with the lines of their blocks."""
 
     def __init__(
-        self, context: Context, results: Sequence[Result], emit_lines: EmitLines
+        self, context: Context, results: Sequence[ir.Result], emit_lines: EmitLines
     ) -> None:
         """Emit the blocks of the current line, which defines ``results``."""
         super().__init__(context)
@@ -57,15 +44,15 @@ class CppBlocks(BlockEmitter):
             for indices, _ in leaves(result.type)
         ]
 
-    def format_predicate(self, predicate: KernelArgument) -> Fragment:
+    def format_predicate(self, predicate: ir.KernelArgument) -> Fragment:
         """Return the test of a condition."""
-        if not isinstance(predicate, BufferRef):
+        if not isinstance(predicate, ir.BufferRef):
             return self._context.expressions.format_condition(predicate)
         context, name = self._context, predicate.name
         type = context.facts.types[name]
-        if isinstance(type, ScalarType):
+        if isinstance(type, ir.ScalarType):
             return context.values.scalar(name)
-        if isinstance(type, TensorType) and plain_device(type.device) == CPU:
+        if isinstance(type, ir.TensorType) and plain_device(type.device) == ir.CPU:
             return fragment("*at<bool>({})", tensor_address(context, name))
         handle = tensor_handle(context, name)
         return fragment("item_bool({}, {})", handle, context.line_number())
@@ -86,7 +73,7 @@ class CppBlocks(BlockEmitter):
         self._context.writer.emit_line("}}")
 
     @contextmanager
-    def loop(self, results: Sequence[Result]) -> Generator[None]:
+    def loop(self, results: Sequence[ir.Result]) -> Generator[None]:
         """Append ``while``; without an iteration, tensors become copies."""
         self._is_loop = True
         writer = self._context.writer
@@ -98,7 +85,7 @@ class CppBlocks(BlockEmitter):
             writer.emit_line("{} = false;", first)
         writer.emit_line("}}")
         slots = zip(self._targets, self._parts, strict=True)
-        tensors = [(slot, part) for slot, part in slots if isinstance(part, TensorType)]
+        tensors = [(slot, part) for slot, part in slots if isinstance(part, ir.TensorType)]
         if tensors:
             writer.emit_line("if ({}) {{", first)
             with writer.indented():
@@ -114,48 +101,50 @@ class CppBlocks(BlockEmitter):
         """End a block: drop the views that it made."""
         self._context.values.leave()
 
-    def emit_lines(self, lines: Sequence[BodyLine], path: LinePath) -> None:
+    def emit_lines(self, lines: Sequence[ir.BodyLine], path: LinePath) -> None:
         """Append the lines of a block."""
         self._emit_lines(lines, path)
 
-    def bind(self, parameter: BlockParameter, operand: KernelArgument) -> None:
+    def bind(self, parameter: ir.BlockParameter, operand: ir.KernelArgument) -> None:
         """Let a parameter stand for its operand; a converted number is assigned."""
         context, type = self._context, parameter.type
-        if not isinstance(type, ScalarType):
-            assert isinstance(operand, BufferRef)  # verified
+        if not isinstance(type, ir.ScalarType):
+            assert isinstance(operand, ir.BufferRef)  # verified
             context.values.lend(parameter.name, operand.name)
             return
         number = self._format_number(operand, type)
-        if isinstance(operand, BufferRef) and number == context.values.scalar(operand.name):
+        if isinstance(operand, ir.BufferRef) and number == context.values.scalar(
+            operand.name
+        ):
             context.values.put_scalar(parameter.name, number)
         else:
             target = define_value(context, parameter.name)
             context.writer.emit_line("{} = {};", target, number)
 
-    def lend_result(self, parameter: BlockParameter, result: Result) -> None:
+    def lend_result(self, parameter: ir.BlockParameter, result: ir.Result) -> None:
         """Let a parameter stand for the loop's variable."""
-        self.bind(parameter, BufferRef(result.name))
+        self.bind(parameter, ir.BufferRef(result.name))
 
     def emit_carried(
-        self, results: Sequence[Result], carried: Sequence[KernelArgument]
+        self, results: Sequence[ir.Result], carried: Sequence[ir.KernelArgument]
     ) -> None:
         """Append that the results of a loop begin as its carried operands."""
         self._emit_assignments(self._format_values(carried, results, keeps=True))
 
-    def emit_results(self, results: Sequence[Result], block: Block) -> None:
+    def emit_results(self, results: Sequence[ir.Result], block: ir.Block) -> None:
         """Append the moves of a block's results, and drop the block's names."""
         given = self._format_values(block.results, results, keeps=False)
         self._emit_assignments(given, at_once=self._is_loop)
         for name in own_results(block, self._context.facts.constants):
             self._context.values.drop(name)
 
-    def emit_exit(self, condition: Block) -> None:
+    def emit_exit(self, condition: ir.Block) -> None:
         """Append ``if (!(c.i < c.n)) break;``; a tensor is read before it is dropped."""
         (result,) = condition.results
         writer = self._context.writer
-        if not isinstance(result, BufferRef):
+        if not isinstance(result, ir.BufferRef):
             self.leave()
-            assert isinstance(result, int | float | Symbol | Operation)  # verified
+            assert isinstance(result, int | float | ir.Symbol | ir.Operation)  # verified
             writer.emit_line("if (!({})) break;", self.format_predicate(result))
             return
         go_on = self._context.module.names.claim("go_on")
@@ -166,7 +155,7 @@ class CppBlocks(BlockEmitter):
         writer.emit_line("if (!{}) break;", go_on)
 
     def _format_values(
-        self, values: Sequence[Argument], results: Sequence[Result], *, keeps: bool
+        self, values: Sequence[ir.Argument], results: Sequence[ir.Result], *, keeps: bool
     ) -> list[Fragment]:
         """Return numbers, and handles to be owned, one for each part of a tuple.
 
@@ -176,10 +165,10 @@ class CppBlocks(BlockEmitter):
         handles: dict[int, Fragment] = {}
         for value, result in zip(values, results, strict=True):
             for indices, part in leaves(result.type):
-                if isinstance(part, ScalarType):
+                if isinstance(part, ir.ScalarType):
                     given.append(self._format_number(value, part, indices))
                 else:
-                    assert isinstance(value, BufferRef)  # verified
+                    assert isinstance(value, ir.BufferRef)  # verified
                     handle = tensor_handle(self._context, value.name, indices)
                     handles[len(given)] = handle
                     given.append(handle)
@@ -193,7 +182,7 @@ class CppBlocks(BlockEmitter):
     ) -> None:
         """Append the assignment of the results; ``at_once``: a value may read a target."""
         writer = self._context.writer
-        is_number = [isinstance(part, ScalarType) for part in self._parts]
+        is_number = [isinstance(part, ir.ScalarType) for part in self._parts]
         late: list[tuple[Fragment, Fragment]] = []
         for number, target, value in zip(is_number, self._targets, values, strict=True):
             if not number:
@@ -208,14 +197,14 @@ class CppBlocks(BlockEmitter):
             writer.emit_line("{} = {};", target, value)
 
     def _format_number(
-        self, value: Argument, type: ScalarType, indices: Indices = ()
+        self, value: ir.Argument, type: ir.ScalarType, indices: Indices = ()
     ) -> Fragment:
         """Return a value, or a part of it, as a number of a type."""
         kind = kind_of(type.dtype)
-        if isinstance(value, int | float | Symbol | Operation):
+        if isinstance(value, int | float | ir.Symbol | ir.Operation):
             return self._context.expressions.format_number(value, kind)
-        assert isinstance(value, BufferRef)  # verified
+        assert isinstance(value, ir.BufferRef)  # verified
         number = self._context.values.scalar(value.name, indices)
         given = dict(leaves(self._context.facts.types[value.name]))[indices]
-        assert isinstance(given, ScalarType)
+        assert isinstance(given, ir.ScalarType)
         return format_converted(number, kind_of(given.dtype), kind)

@@ -4,25 +4,11 @@ A call decides on a choice by the nearest hint, by a decision tree, or by timing
 """
 
 from collections.abc import Callable, Mapping
-from typing import LiteralString, TypeAlias
+from typing import TypeAlias
 
+from wrapperir import ir
 from wrapperir.emit import Fragment, SourceWriter, fragment, joined
 from wrapperir.emit.runnable_kernels import ComputedAt, NearestAt, Runnable
-from wrapperir.ir import (
-    Access,
-    BenchmarkChoice,
-    BufferRef,
-    Expr,
-    Hint,
-    KernelCallLine,
-    KernelDefinitionLine,
-    MultiKernelLine,
-    Operation,
-    TensorParameter,
-    TensorType,
-    evaluate_int,
-    storage_extent,
-)
 from wrapperir.text import format_expr, format_type
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.kernels import Addresses, KernelLanguages, launch_arguments
@@ -34,15 +20,9 @@ from wrapperir_cpp.streams import format_stream, on_stream
 LaunchesAt: TypeAlias = Callable[[Addresses], Mapping[int, Fragment]]
 """Returns the launch of each choice of a call, with tensors at other addresses."""
 
-_USES: Mapping[Access, LiteralString] = {
-    Access.READ: "Use::read",
-    Access.WRITE: "Use::write",
-    Access.READ_WRITE: "Use::read_write",
-}
-
 
 def declare_kernel(
-    context: Context, line: KernelDefinitionLine, languages: KernelLanguages
+    context: Context, line: ir.KernelDefinitionLine, languages: KernelLanguages
 ) -> None:
     """Add a kernel's definition to the module, if it is called."""
     kinds = context.facts.kernel_devices.get(line.name)
@@ -60,7 +40,7 @@ def declare_kernel(
 
 
 def emit_kernel_call(
-    context: Context, line: KernelCallLine, languages: KernelLanguages
+    context: Context, line: ir.KernelCallLine, languages: KernelLanguages
 ) -> None:
     """Append ``cpp_fused_0(c.p[x], c.arena + 256, 64);``, or a ``switch`` of such."""
     facts = context.facts
@@ -68,7 +48,7 @@ def emit_kernel_call(
 
     def address(position: int) -> Fragment:
         argument = line.arguments[position]
-        assert isinstance(argument, BufferRef)  # verified
+        assert isinstance(argument, ir.BufferRef)  # verified
         return tensor_address(context, argument.name)
 
     def launches_at(addresses: Addresses) -> dict[int, Fragment]:
@@ -82,7 +62,7 @@ def emit_kernel_call(
             context.writer.emit_line("{};", *launches.values())
             return
         definition = facts.definitions[line.kernel]
-        assert isinstance(definition, MultiKernelLine)  # there is a choice
+        assert isinstance(definition, ir.MultiKernelLine)  # there is a choice
         match runnable.dispatch:
             case int():
                 choice = format_int(runnable.dispatch)
@@ -91,14 +71,14 @@ def emit_kernel_call(
             case ComputedAt(index):
                 function = _format_computed(context, definition.name, index)
                 choice = fragment("{}(c)", function)
-            case BenchmarkChoice():
+            case ir.BenchmarkChoice():
                 choice = _format_timed_choice(context, definition, line, launches_at)
         _emit_switch(context.writer, choice, launches)
 
 
 def _format_launches(
     context: Context,
-    line: KernelCallLine,
+    line: ir.KernelCallLine,
     runnable: Runnable,
     addresses: Addresses,
     languages: KernelLanguages,
@@ -132,7 +112,7 @@ def _emit_switch(
 
 
 def _format_nearest(
-    context: Context, name: str, hints: tuple[Hint, ...], sizes: tuple[Expr, ...]
+    context: Context, name: str, hints: tuple[ir.Hint, ...], sizes: tuple[ir.Expr, ...]
 ) -> Fragment:
     """Return ``nearest(hints_mm, {c.s0, 512}, c.recent + 3)``."""
     choices = context.choices
@@ -147,7 +127,7 @@ def _format_nearest(
     )
 
 
-def _define_hints(context: Context, name: str, hints: tuple[Hint, ...]) -> Fragment:
+def _define_hints(context: Context, name: str, hints: tuple[ir.Hint, ...]) -> Fragment:
     table = context.module.names.claim(f"hints_{name}")
     statics = context.module.statics
     statics.emit_comment(f"The sizes that each choice of {name} is for.")
@@ -166,7 +146,7 @@ def _format_size(size: int) -> Fragment:
     return Fragment(repr(float(size) or 0.5))
 
 
-def _format_computed(context: Context, name: str, index: Operation) -> Fragment:
+def _format_computed(context: Context, name: str, index: ir.Operation) -> Fragment:
     """Return the name of the function of a decision tree; it takes the call."""
     body = source_writer()
     with body.indented():
@@ -184,12 +164,12 @@ def _format_computed(context: Context, name: str, index: Operation) -> Fragment:
     return function
 
 
-def _emit_tree(context: Context, writer: SourceWriter, tree: Expr) -> None:
+def _emit_tree(context: Context, writer: SourceWriter, tree: ir.Expr) -> None:
     """Append a decision tree: each condition is evaluated where it decides, alone."""
-    while isinstance(tree, Operation):
+    while isinstance(tree, ir.Operation):
         condition, yes, tree = tree.args
         test = context.expressions.format_condition(condition)
-        if isinstance(yes, Operation):
+        if isinstance(yes, ir.Operation):
             writer.emit_line("if ({}) {{", test)
             with writer.indented():
                 _emit_tree(context, writer, yes)
@@ -199,15 +179,15 @@ def _emit_tree(context: Context, writer: SourceWriter, tree: Expr) -> None:
     writer.emit_line("return {};", _format_leaf(tree))
 
 
-def _format_leaf(leaf: Expr) -> Fragment:
+def _format_leaf(leaf: ir.Expr) -> Fragment:
     assert isinstance(leaf, int)  # verified
     return format_int(leaf)
 
 
 def _format_timed_choice(
     context: Context,
-    definition: MultiKernelLine,
-    line: KernelCallLine,
+    definition: ir.MultiKernelLine,
+    line: ir.KernelCallLine,
     launches_at: LaunchesAt,
 ) -> Fragment:
     """Return the choice of a call, and append a function that times all choices once.
@@ -220,13 +200,13 @@ def _format_timed_choice(
     for position, (parameter, argument) in enumerate(
         zip(definition.parameters, line.arguments, strict=True)
     ):
-        if not isinstance(argument, BufferRef):
+        if not isinstance(argument, ir.BufferRef):
             continue
-        assert isinstance(parameter, TensorParameter)  # verified
+        assert isinstance(parameter, ir.TensorParameter)  # verified
         type = context.facts.tensor_type(argument.name)
         places[position] = fragment("p[{}]", format_int(len(places)))
         begin = tensor_address(context, argument.name)
-        use = fragment(_USES[parameter.access])
+        use = fragment("Use::{}", Fragment(parameter.access.value))
         given.append(fragment("{{{}, {}, {}}}", begin, _format_bytes(context, type), use))
     launches = launches_at(places.__getitem__)
     function = context.module.names.claim(f"time_{definition.name}")
@@ -252,11 +232,11 @@ def _format_timed_choice(
 
 
 def _define_choice(
-    context: Context, definition: MultiKernelLine, line: KernelCallLine
+    context: Context, definition: ir.MultiKernelLine, line: ir.KernelCallLine
 ) -> Fragment:
     arguments = [
         format_type(context.facts.types[argument.name])
-        if isinstance(argument, BufferRef)
+        if isinstance(argument, ir.BufferRef)
         else format_expr(argument)
         for argument in line.arguments
     ]
@@ -273,7 +253,7 @@ def _define_choice(
     return fastest
 
 
-def _define_names(context: Context, definition: MultiKernelLine) -> Fragment:
+def _define_names(context: Context, definition: ir.MultiKernelLine) -> Fragment:
     tables, module = context.choices.names, context.module
     if definition.name not in tables:
         table = tables[definition.name] = module.names.claim(f"names_{definition.name}")
@@ -284,12 +264,12 @@ def _define_names(context: Context, definition: MultiKernelLine) -> Fragment:
     return tables[definition.name]
 
 
-def _format_bytes(context: Context, type: TensorType) -> Fragment:
+def _format_bytes(context: Context, type: ir.TensorType) -> Fragment:
     """Return the bytes from the first element of a tensor to the end of its last."""
     item = type.dtype.itemsize
     if all(isinstance(number, int) for number in (*type.size, *type.stride)):
         empty = 0 in type.size
-        extent = 0 if empty else evaluate_int(storage_extent(type), {})
+        extent = 0 if empty else ir.evaluate_int(ir.storage_extent(type), {})
         return format_int(extent * item)
     sizes, strides = map(context.format_ints, (type.size, type.stride))
     return fragment("spanned_bytes({}, {}, {})", sizes, strides, format_int(item))

@@ -7,7 +7,7 @@ from wrapperir.emit import Fragment, SourceWriter, fragment, joined
 from wrapperir.emit.arena import ALIGNMENT, Region
 from wrapperir.emit.constants import place_constants
 from wrapperir.emit.number_kinds import kind_of
-from wrapperir.ir import CPU, Expr, Program, ScalarType, SymbolKind, TensorType, ValueType
+from wrapperir.ir import CPU, Expr, Program, ScalarType, TensorType, ValueType
 from wrapperir.text import format_with_positions
 from wrapperir_cpp.context import Context, format_declaration
 from wrapperir_cpp.literals import format_bool, format_dtype, format_int, format_string
@@ -17,11 +17,6 @@ from wrapperir_cpp.streams import emit_begin, emit_end, emit_guards, emit_plans
 _ANY = -(2**63)
 _MOST_ON_STACK = 16 * 1024
 _LONGEST_LINE = 80
-_KINDS = {
-    SymbolKind.INT: fragment("WRAPPERIR_INT"),
-    SymbolKind.FLOAT: fragment("WRAPPERIR_FLOAT"),
-    SymbolKind.BOOL: fragment("WRAPPERIR_BOOL"),
-}
 
 
 LineFact: TypeAlias = tuple[int, str]
@@ -215,9 +210,8 @@ def _emit_table(
 
 
 def _format_kind(type: ValueType) -> Fragment:
-    if isinstance(type, ScalarType):
-        return _KINDS[kind_of(type.dtype)]
-    return fragment("WRAPPERIR_TENSOR")
+    name = kind_of(type.dtype).value if isinstance(type, ScalarType) else "tensor"
+    return fragment("WRAPPERIR_{}", Fragment(name.upper()))
 
 
 def _format_tensor(context: Context, type: ValueType) -> Fragment:

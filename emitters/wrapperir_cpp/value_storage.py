@@ -11,26 +11,15 @@ from typing import TypeAlias
 
 from attrs import define, evolve, frozen
 
+from wrapperir import ir
 from wrapperir.analysis import storage_bytes
 from wrapperir.emit import Fragment, fragment
-from wrapperir.ir import (
-    Expr,
-    OpaqueType,
-    PoolType,
-    ScalarType,
-    TensorType,
-    TupleType,
-    ValueType,
-    add,
-    contiguous_stride,
-    mul,
-    product,
-    sub,
-)
 
 Indices: TypeAlias = tuple[int, ...]
 """The place of a value in nested tuples."""
-Layout: TypeAlias = tuple[Expr, object, tuple[Expr, ...], tuple[Expr, ...], str | None]
+Layout: TypeAlias = tuple[
+    ir.Expr, object, tuple[ir.Expr, ...], tuple[ir.Expr, ...], str | None
+]
 """First byte in the root storage, dtype, size, stride, and the owner of an own tensor."""
 
 
@@ -50,7 +39,7 @@ class RootStorage:
     """
 
     base: Fragment
-    root: TensorType | None = None
+    root: ir.TensorType | None = None
     handle: Fragment | None = None
     slot: Fragment | None = None
     begin: int = 0
@@ -58,11 +47,11 @@ class RootStorage:
     names: int = 1
 
     @property
-    def first(self) -> Expr:
+    def first(self) -> ir.Expr:
         """The byte of the storage that ``base`` is the address of."""
         if self.root is None:
             return -self.begin
-        return mul(self.root.offset, self.root.dtype.itemsize)
+        return ir.mul(self.root.offset, self.root.dtype.itemsize)
 
 
 @frozen
@@ -78,22 +67,22 @@ class StorageView:
     """
 
     storage: RootStorage
-    type: TensorType | PoolType | None
-    begin: Expr = 0
+    type: ir.TensorType | ir.PoolType | None
+    begin: ir.Expr = 0
     own: str | None = None
-    room: Expr | None = None
+    room: ir.Expr | None = None
 
     @property
-    def first(self) -> Expr:
+    def first(self) -> ir.Expr:
         """The byte of the first element."""
-        if not isinstance(self.type, TensorType):
+        if not isinstance(self.type, ir.TensorType):
             return self.begin
-        return add(self.begin, mul(self.type.offset, self.type.dtype.itemsize))
+        return ir.add(self.begin, ir.mul(self.type.offset, self.type.dtype.itemsize))
 
     @property
     def layout(self) -> Layout | None:
         """The key that tells it from other tensors of the same storage."""
-        if not isinstance(self.type, TensorType):
+        if not isinstance(self.type, ir.TensorType):
             return None
         return self.first, self.type.dtype, self.type.size, self.type.stride, self.own
 
@@ -146,7 +135,7 @@ class ValueStorage:
         """Let a name stand for a number."""
         self._scalars.setdefault(name, {})[indices] = number
 
-    def add_view(self, name: str, source: str, type: TensorType, *, own: bool) -> None:
+    def add_view(self, name: str, source: str, type: ir.TensorType, *, own: bool) -> None:
         """Add a view; types' offsets count from where the source's storage begins.
 
         ``own`` says that it needs a tensor of its own.
@@ -156,12 +145,18 @@ class ValueStorage:
         self.put(name, evolve(view, type=type, own=name if own else None))
 
     def place(
-        self, name: str, pool: str, offset: Expr, type: TensorType | PoolType, *, own: bool
+        self,
+        name: str,
+        pool: str,
+        offset: ir.Expr,
+        type: ir.TensorType | ir.PoolType,
+        *,
+        own: bool,
     ) -> None:
         """Add what begins at a byte of a pool; see :meth:`add_view`."""
         view = self[pool]
         view.storage.names += 1
-        begin = add(view.begin, offset)
+        begin = ir.add(view.begin, offset)
         self.put(
             name,
             StorageView(view.storage, type, begin, name if own else None, bytes_of(type)),
@@ -252,32 +247,32 @@ class ValueStorage:
 
 
 def leaves(
-    type: ValueType, indices: Indices = ()
-) -> Iterator[tuple[Indices, TensorType | OpaqueType | ScalarType]]:
+    type: ir.ValueType, indices: Indices = ()
+) -> Iterator[tuple[Indices, ir.TensorType | ir.OpaqueType | ir.ScalarType]]:
     """Yield the parts of a type that are not tuples, with their places."""
-    if isinstance(type, TupleType):
+    if isinstance(type, ir.TupleType):
         for index, element in enumerate(type.elements):
             yield from leaves(element, (*indices, index))
-    elif isinstance(type, TensorType | OpaqueType | ScalarType):
+    elif isinstance(type, ir.TensorType | ir.OpaqueType | ir.ScalarType):
         yield indices, type
 
 
-def bytes_of(type: TensorType | PoolType) -> Expr:
+def bytes_of(type: ir.TensorType | ir.PoolType) -> ir.Expr:
     """Return the bytes of a storage of this type, in a short expression."""
-    if isinstance(type, PoolType) or type.stride != contiguous_stride(type.size):
+    if isinstance(type, ir.PoolType) or type.stride != ir.contiguous_stride(type.size):
         return storage_bytes(type)
-    return mul(add(type.offset, product(type.size)), type.dtype.itemsize)
+    return ir.mul(ir.add(type.offset, ir.product(type.size)), type.dtype.itemsize)
 
 
-def layout_of(type: TensorType) -> Layout:
+def layout_of(type: ir.TensorType) -> Layout:
     """Return the layout of a tensor that begins with its root storage."""
-    first = mul(type.offset, type.dtype.itemsize)
+    first = ir.mul(type.offset, type.dtype.itemsize)
     return first, type.dtype, type.size, type.stride, None
 
 
-def difference(left: Expr, right: Expr) -> Expr:
+def difference(left: ir.Expr, right: ir.Expr) -> ir.Expr:
     """Return ``left - right``; 0 where they are equal."""
-    return 0 if left == right else sub(left, right)
+    return 0 if left == right else ir.sub(left, right)
 
 
 def handle_of(slot: Fragment) -> Fragment:

@@ -55,11 +55,11 @@ class TritonJob:
         aligned = list(self.facts["aligned"])
         if self.is_aligned:
             aligned += self.facts["checked"]
+        shared = {
+            key: self.facts[key] for key in ("source", "entry", "signature", "values")
+        }
         return {
-            "source": self.facts["source"],
-            "entry": self.facts["entry"],
-            "signature": self.facts["signature"],
-            "values": self.facts["values"],
+            **shared,
             "aligned": aligned,
             "backend": self.target.backend,
             "architecture": self.target.architecture,
@@ -84,12 +84,14 @@ def compile_triton(
     Raises:
         DiagnosticError: WIR709, a kernel compiles for no target.
     """
-    jobs = [
-        _job(symbol, target, facts, folder, is_aligned=is_aligned)
-        for symbol, facts in kernels.items()
-        for target in targets
-        for is_aligned in ((True, False) if facts["checked"] else (False,))
-    ]
+    jobs: list[TritonJob] = []
+    for symbol, facts in kernels.items():
+        for target in targets:
+            for is_aligned in (True, False) if facts["checked"] else (False,):
+                # The variant for any address is rarely launched.
+                variant = ".any" if facts["checked"] and not is_aligned else ""
+                file = f"{folder}{symbol}{variant}.{target.name}.{target.suffix}"
+                jobs.append(TritonJob(symbol, target, is_aligned, file, facts, {}))
     # A kernel's jobs stay together: its source is then executed once.
     count = max(1, min(os.cpu_count() or 1, len(jobs) // _JOBS_OF_A_PROCESS))
     size = -(-len(jobs) // count)
@@ -100,17 +102,13 @@ def compile_triton(
         done += part
         built.update(contents)
     for symbol, facts in kernels.items():
-        _check(facts, [job for job in done if job.symbol == symbol])
+        of_kernel = [job for job in done if job.symbol == symbol]
+        without = {job.target: job for job in of_kernel if "error" in job.result}
+        if without and len(without) == len({job.target for job in of_kernel}):
+            first = next(iter(without.values()))
+            name, error = first.target.name, first.result["error"]
+            raise failed(f"{facts['name']} does not compile for {name}: {error}")
     return done, built
-
-
-def _job(
-    symbol: str, target: Target, facts: Facts, folder: str, *, is_aligned: bool
-) -> TritonJob:
-    # The weaker variant is the one that is rarely launched.
-    variant = ".any" if facts["checked"] and not is_aligned else ""
-    file = f"{folder}{symbol}{variant}.{target.name}.{target.suffix}"
-    return TritonJob(symbol, target, is_aligned, file, facts, {})
 
 
 def _run(
@@ -138,17 +136,6 @@ def _run(
             if "error" not in job.result
         }
     return done, made
-
-
-def _check(facts: Facts, jobs: Sequence[TritonJob]) -> None:
-    """Refuse a kernel if each target lacks one of its variants."""
-    without = {job.target: job for job in jobs if "error" in job.result}
-    if len(without) < len({job.target for job in jobs}):
-        return
-    first = next(iter(without.values()))
-    raise failed(
-        f"{facts['name']} does not compile for {first.target.name}: {first.result['error']}"
-    )
 
 
 @frozen(eq=False)
