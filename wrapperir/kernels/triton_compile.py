@@ -55,11 +55,9 @@ class TritonJob:
         aligned = list(self.facts["aligned"])
         if self.is_aligned:
             aligned += self.facts["checked"]
-        shared = {
-            key: self.facts[key] for key in ("source", "entry", "signature", "values")
-        }
+        keys = ("source", "entry", "signature", "values")
         return {
-            **shared,
+            **{key: self.facts[key] for key in keys},
             "aligned": aligned,
             "backend": self.target.backend,
             "architecture": self.target.architecture,
