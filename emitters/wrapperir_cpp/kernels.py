@@ -9,7 +9,6 @@ from attrs import frozen
 from wrapperir.diagnostics import Code
 from wrapperir.emit import Fragment, NameTable, fragment, joined
 from wrapperir.emit.number_kinds import kind_of
-from wrapperir.emit.runnable_kernels import Candidate
 from wrapperir.ir import (
     BufferRef,
     DType,
@@ -41,34 +40,18 @@ class LaunchArgument:
 class KernelLanguage:
     """Functions that emit kernels of one language on one kind of device.
 
-    ``declare`` adds a definition to the module.  ``format_launch`` returns the expression
-    that launches a kernel; ``None`` where its definition was reported.
+    ``declare`` adds a definition to the module, or reports it.  ``format_launch`` returns
+    the expression that launches a kernel.
     """
 
     declare: Callable[[Context, KernelDefinitionLine], None]
     format_launch: Callable[
-        [Context, KernelCallLine, KernelDefinitionLine, Sequence[LaunchArgument]],
-        Fragment | None,
+        [Context, KernelCallLine, KernelDefinitionLine, Sequence[LaunchArgument]], Fragment
     ]
 
 
 KernelLanguages: TypeAlias = Mapping[tuple[str, Language], KernelLanguage]
 """By kind of device and language."""
-
-
-def launch_arguments(
-    line: KernelCallLine, candidate: Candidate, addresses: Addresses
-) -> list[LaunchArgument]:
-    """Return a call's argument for each runtime parameter of a kernel."""
-    positions = candidate.positions
-    if positions is None:
-        positions = tuple(range(len(line.arguments)))
-    found: list[LaunchArgument] = []
-    for position in positions:
-        value = line.arguments[position]
-        is_tensor = isinstance(value, BufferRef)
-        found.append(LaunchArgument(value, addresses(position) if is_tensor else None))
-    return found
 
 
 _PREFIX = "cpp_"

@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 from wrapperir import ir
 from wrapperir.emit import Fragment, SourceWriter, fragment, joined
-from wrapperir.emit.runnable_kernels import ComputedAt, NearestAt, Runnable
+from wrapperir.emit.runnable_kernels import ComputedAt, NearestAt
 from wrapperir.text import format_expr, format_type
 from wrapperir_cpp.context import Context
-from wrapperir_cpp.kernels import Addresses, KernelLanguages, launch_arguments
+from wrapperir_cpp.kernels import Addresses, KernelLanguages, LaunchArgument
 from wrapperir_cpp.literals import format_int, format_string
 from wrapperir_cpp.memory import tensor_address
 from wrapperir_cpp.module_text import source_writer
@@ -43,8 +43,7 @@ def emit_kernel_call(
     context: Context, line: ir.KernelCallLine, languages: KernelLanguages
 ) -> None:
     """Append ``cpp_fused_0(c.p[x], c.arena + 256, 64);``, or a ``switch`` of such."""
-    facts = context.facts
-    runnable = facts.runnable(line)
+    runnable = context.facts.runnable(line)
 
     def address(position: int) -> Fragment:
         argument = line.arguments[position]
@@ -52,16 +51,30 @@ def emit_kernel_call(
         return tensor_address(context, argument.name)
 
     def launches_at(addresses: Addresses) -> dict[int, Fragment]:
-        return _format_launches(context, line, runnable, addresses, languages)
+        launches: dict[int, Fragment] = {}
+        for number, candidate in runnable.kernels.items():
+            kernel, positions = candidate.kernel, candidate.positions
+            if positions is None:
+                positions = tuple(range(len(line.arguments)))
+            arguments = [
+                LaunchArgument(
+                    value, addresses(i) if isinstance(value, ir.BufferRef) else None
+                )
+                for i, value in ((i, line.arguments[i]) for i in positions)
+            ]
+            language = languages[line.device.kind, kernel.language]
+            launches[number] = language.format_launch(context, line, kernel, arguments)
+        return launches
 
-    launches = launches_at(address)
-    if len(launches) < len(runnable.kernels):
+    kernels = {candidate.kernel.name for candidate in runnable.kernels.values()}
+    if not context.module.kernels.keys() >= kernels:
         return  # a definition was reported
+    launches = launches_at(address)
     with on_stream(context, line.device):
         if len(launches) == 1:
             context.writer.emit_line("{};", *launches.values())
             return
-        definition = facts.definitions[line.kernel]
+        definition = context.facts.definitions[line.kernel]
         assert isinstance(definition, ir.MultiKernelLine)  # there is a choice
         match runnable.dispatch:
             case int():
@@ -74,28 +87,6 @@ def emit_kernel_call(
             case ir.BenchmarkChoice():
                 choice = _format_timed_choice(context, definition, line, launches_at)
         _emit_switch(context.writer, choice, launches)
-
-
-def _format_launches(
-    context: Context,
-    line: ir.KernelCallLine,
-    runnable: Runnable,
-    addresses: Addresses,
-    languages: KernelLanguages,
-) -> dict[int, Fragment]:
-    """Return the launch of each choice; those whose definition was reported are missing."""
-    launches: dict[int, Fragment] = {}
-    for number, candidate in runnable.kernels.items():
-        kernel = candidate.kernel
-        language = languages.get((line.device.kind, kernel.language))
-        if language is None or kernel.name not in context.module.kernels:
-            return launches
-        arguments = launch_arguments(line, candidate, addresses)
-        launch = language.format_launch(context, line, kernel, arguments)
-        if launch is None:
-            return launches
-        launches[number] = launch
-    return launches
 
 
 def _emit_switch(
