@@ -118,7 +118,7 @@ class Context(Emission):
         self.layouts = survey_layouts(program)
         self.arguments = survey_arguments(self.facts)
         self.arena = plan_arena(
-            program, self.devices.kinds, has_streams=self.devices.has_streams
+            program, self.devices.kinds, has_streams=bool(self.devices.streams)
         )
         reserved = frozenset[str]().union(*(table.reserved for table in tables))
         self.module = module = CppModule(reserved)
@@ -158,6 +158,6 @@ class Context(Emission):
         return table if table is not None and table.functions else None
 
     def _emit_drop(self, slot: Fragment) -> None:
-        if self.devices.has_streams and len(self.values.scopes) == 1:
+        if self.devices.streams and len(self.values.scopes) == 1:
             return  # freed where the streams have met again, at the end of the call
         self.writer.emit_line("{}.reset();", slot)

@@ -14,7 +14,7 @@ from wrapperir_cpp.context import Context
 from wrapperir_cpp.kernels import Addresses, KernelLanguages, LaunchArgument
 from wrapperir_cpp.literals import format_int, format_string
 from wrapperir_cpp.memory import tensor_address
-from wrapperir_cpp.module_text import source_writer
+from wrapperir_cpp.module_text import emit_rows, source_writer
 from wrapperir_cpp.streams import format_stream, on_stream
 
 LaunchesAt: TypeAlias = Callable[[Addresses], Mapping[int, Fragment]]
@@ -56,12 +56,12 @@ def emit_kernel_call(
             kernel, positions = candidate.kernel, candidate.positions
             if positions is None:
                 positions = tuple(range(len(line.arguments)))
-            arguments = [
-                LaunchArgument(
-                    value, addresses(i) if isinstance(value, ir.BufferRef) else None
-                )
-                for i, value in ((i, line.arguments[i]) for i in positions)
-            ]
+            arguments: list[LaunchArgument] = []
+            for position in positions:
+                value = line.arguments[position]
+                is_tensor = isinstance(value, ir.BufferRef)
+                found = addresses(position) if is_tensor else None
+                arguments.append(LaunchArgument(value, found))
             language = languages[line.device.kind, kernel.language]
             launches[number] = language.format_launch(context, line, kernel, arguments)
         return launches
@@ -123,12 +123,15 @@ def _define_hints(context: Context, name: str, hints: tuple[ir.Hint, ...]) -> Fr
     statics = context.module.statics
     statics.emit_comment(f"The sizes that each choice of {name} is for.")
     rank = format_int(len(hints[0].sizes))
-    statics.emit_line("constexpr Hint<{}> {}[] = {{", rank, table)
-    with statics.indented():
-        for hint in hints:
-            sizes = joined(", ", map(_format_size, hint.sizes))
-            statics.emit_line("{{{}, {{{}}}}},", format_int(hint.choice), sizes)
-    statics.emit_line("}};")
+    rows = [
+        fragment(
+            "{}, {{{}}}",
+            format_int(hint.choice),
+            joined(", ", map(_format_size, hint.sizes)),
+        )
+        for hint in hints
+    ]
+    emit_rows(statics, fragment("constexpr Hint<{}> {}[]", rank, table), rows)
     return table
 
 
@@ -198,18 +201,14 @@ def _format_timed_choice(
         places[position] = fragment("p[{}]", format_int(len(places)))
         begin = tensor_address(context, argument.name)
         use = fragment("Use::{}", Fragment(parameter.access.value))
-        given.append(fragment("{{{}, {}, {}}}", begin, _format_bytes(context, type), use))
+        given.append(joined(", ", (begin, _format_bytes(context, type), use)))
     launches = launches_at(places.__getitem__)
     function = context.module.names.claim(f"time_{definition.name}")
     writer = context.module.functions
     writer.emit_comment(f"Times the choices of {definition.name}, as it is called once.")
     writer.emit_line("[[gnu::cold, gnu::noinline]] int32_t {}(Call& c) {{", function)
     with writer.indented():
-        writer.emit_line("const Argument given[] = {{")
-        with writer.indented():
-            for row in given:
-                writer.emit_line("{},", row)
-        writer.emit_line("}};")
+        emit_rows(writer, fragment("const Argument given[]"), given)
         writer.emit_line("auto run_choice = [&](int32_t choice, char* const* p) {{")
         with writer.indented():
             _emit_switch(writer, fragment("choice"), launches)

@@ -1,6 +1,6 @@
 """The C++ source file being written: its declarations, tables and statements."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from wrapperir.emit import Fragment, Namespace, NameTable, SourceWriter, fragment, joined
 from wrapperir.ir import BodyLine
@@ -53,6 +53,15 @@ Compilers take far longer over one large function.
 def source_writer() -> SourceWriter:
     """Return a writer of C++."""
     return SourceWriter(comment_prefix="// ", indentation="  ")
+
+
+def emit_rows(writer: SourceWriter, head: Fragment, rows: Iterable[Fragment]) -> None:
+    """Append a table: ``head = {``, a row in braces on each line, and ``};``."""
+    writer.emit_line("{} = {{", head)
+    with writer.indented():
+        for row in rows:
+            writer.emit_line("{{{}}},", row)
+    writer.emit_line("}};")
 
 
 _NOT_OURS = ("_", "aoti_torch_", "wrapperir_")

@@ -11,7 +11,7 @@ from wrapperir.ir import CPU, Expr, Program, ScalarType, TensorType, ValueType
 from wrapperir.text import format_with_positions
 from wrapperir_cpp.context import Context, format_declaration
 from wrapperir_cpp.literals import format_bool, format_dtype, format_int, format_string
-from wrapperir_cpp.module_text import source_writer
+from wrapperir_cpp.module_text import emit_rows, source_writer
 from wrapperir_cpp.streams import emit_begin, emit_end, emit_guards, emit_plans
 
 _ANY = -(2**63)
@@ -201,11 +201,8 @@ def _emit_table(
     """Append a table, and return its length and name; there is no table without rows."""
     if not rows:
         return fragment("0, nullptr")
-    writer.emit_line("constexpr {} {}_[] = {{", fragment(type), fragment(name))
-    with writer.indented():
-        for row in rows:
-            writer.emit_line("{{{}}},", joined(", ", row))
-    writer.emit_line("}};")
+    head = fragment("constexpr {} {}_[]", fragment(type), fragment(name))
+    emit_rows(writer, head, [joined(", ", row) for row in rows])
     return fragment("{}, {}_", format_int(len(rows)), fragment(name))
 
 

@@ -7,13 +7,14 @@ memory after they have joined, at the end of the call, so that the toolkit's rec
 streams that use a tensor are not needed.
 """
 
+from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import LiteralString
 
 from wrapperir.emit import Fragment, SourceWriter, fragment, joined
 from wrapperir.emit.arena import plain_device
-from wrapperir.ir import Device, KernelCallLine, RecordEventLine, WaitEventLine
+from wrapperir.ir import Device, KernelCallLine, RecordEventLine, Stream, WaitEventLine
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.literals import format_int
 
@@ -40,14 +41,12 @@ def format_stream_handle(context: Context, device: Device, stream: int) -> Fragm
 def emit_plans(context: Context, writer: SourceWriter) -> None:
     """Append a table of the streams, events and memory of each device."""
     survey, arena = context.devices, context.arena
-    for device, use in survey.devices.items():
+    events = Counter(device for device, _ in survey.events.values())
+    for device in survey.devices:
         block, kept = arena.regions.get(device), arena.kept.get(device)
         numbers = [
-            device.index or 0,
-            len(use.streams),
-            len(use.events) if survey.has_streams else 0,
-            block.bytes if block else 0,
-            kept.bytes if kept else 0,
+            *(device.index or 0, survey.stream_count(device), events[device]),
+            *(block.bytes if block else 0, kept.bytes if kept else 0),
         ]
         writer.emit_line(
             "constexpr DevicePlan {}_plan = {{{}}};",
@@ -83,16 +82,18 @@ def emit_end(context: Context, writer: SourceWriter) -> None:
 
 def emit_join(context: Context) -> None:
     """Append that each stream 0 waits for its side streams: the host is about to read."""
-    for device, use in context.devices.devices.items():
-        if use.streams:
-            _emit(context, device, "join", context.line_number())
+    _emit_for_streams(context, "join")
 
 
 def emit_fork(context: Context) -> None:
     """Append that the side streams wait for each stream 0."""
-    for device, use in context.devices.devices.items():
-        if use.streams:
-            _emit(context, device, "fork", context.line_number())
+    _emit_for_streams(context, "fork")
+
+
+def _emit_for_streams(context: Context, function: LiteralString) -> None:
+    for device in context.devices.devices:
+        if context.devices.stream_count(device):
+            _emit(context, device, function, context.line_number())
 
 
 def emit_device_zero(
@@ -106,10 +107,8 @@ def emit_device_zero(
 @contextmanager
 def on_stream(context: Context, device: Device, stream: int = 0) -> Generator[None]:
     """Put the lines that are appended meanwhile on a device and its stream."""
-    known = context.devices.devices
-    first = next(iter(known), None)
-    device = plain_device(device)
-    if device not in known or (device == first and not stream):
+    known, device = context.devices.devices, plain_device(device)
+    if device not in known or (device == known[0] and not stream):
         yield
         return
     writer = context.writer
@@ -128,38 +127,36 @@ def on_stream(context: Context, device: Device, stream: int = 0) -> Generator[No
 @contextmanager
 def allocating(context: Context, name: str, device: Device) -> Generator[None]:
     """Put the allocation that is appended meanwhile on the stream of its first use."""
-    with on_stream(context, device, context.devices.home_stream(name, device)):
+    home = context.devices.homes.get(name, Stream(device))
+    with on_stream(
+        context, device, home.number if home == Stream(device, home.number) else 0
+    ):
         yield
 
 
 def emit_record(context: Context, line: RecordEventLine) -> None:
     """Append ``c.cuda_0->record(0, 1, 12);``; nothing on the CPU."""
-    survey = context.devices
-    device = survey.event_devices.get(line.result)
-    if device is None or not survey.has_streams:
+    if line.result not in context.devices.events:
         return
-    event = format_int(survey.devices[device].events[line.result])
+    device, number = context.devices.events[line.result]
     stream = _number(context, line.device, line.stream)
-    _emit(context, device, "record", event, stream, context.line_number())
+    _emit(context, device, "record", format_int(number), stream, context.line_number())
 
 
 def emit_wait(context: Context, line: WaitEventLine) -> None:
     """Append ``c.cuda_0->wait(*c.cuda_0, 0, 2, 14);``; nothing on the CPU."""
-    survey = context.devices
-    device = survey.event_devices.get(line.event)
-    if device is None or not survey.has_streams:
+    if line.event not in context.devices.events:
         return
-    event = format_int(survey.devices[device].events[line.event])
+    device, number = context.devices.events[line.event]
     stream = _number(context, line.device, line.stream)
     recorded = fragment("*{}", format_device_call(context, device))
-    _emit(context, line.device, "wait", recorded, event, stream, context.line_number())
+    parts = recorded, format_int(number), stream, context.line_number()
+    _emit(context, line.device, "wait", *parts)
 
 
 def _number(context: Context, device: Device, stream: int) -> Fragment:
     """Return a stream's number in the emitted program."""
-    if not stream:
-        return format_int(0)
-    return format_int(context.devices.devices[plain_device(device)].streams[stream])
+    return format_int(context.devices.streams[Stream(device, stream)] if stream else 0)
 
 
 def _emit(

@@ -1,8 +1,10 @@
 """Facts of a program that C++ needs before its first line: layouts, and uses of devices."""
 
 import re
+from collections import Counter
+from collections.abc import Mapping
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from wrapperir.analysis import program_entry
 from wrapperir.analysis.sharing import find_sharing
@@ -96,65 +98,51 @@ def _makes_special(line: ExternKernelLine) -> bool:
     )
 
 
-class DeviceUse:
-    """Numbers of the streams and events of one device.
-
-    Side streams, which are streams other than stream 0, are numbered from 1 and events
-    from 0.
-    """
-
-    def __init__(self) -> None:
-        """Start without streams."""
-        self.streams: dict[int, int] = {}
-        self.events: dict[str, int] = {}
-
-
+@frozen
 class DeviceSurvey:
-    """Devices of the given kinds in the order of their first uses.
+    """A program's uses of devices with streams.
 
-    ``event_devices`` are the devices that record each event, ``home_streams`` the streams
-    that first use each allocation.
+    Attributes:
+        kinds: The kinds of these devices.
+        devices: The devices in the order of their first uses.
+        streams: The number of each side stream, counted from 1 on each device.
+        events: The device of each event, and its number, counted from 0 on each device.
+        homes: The stream that first uses each allocation: PyTorch's allocator gives memory
+            freed on a stream only to that stream again.
     """
 
-    def __init__(self, kinds: frozenset[str]) -> None:
-        """Start without devices."""
-        self.kinds = kinds
-        self.has_streams = False
-        self.devices: dict[Device, DeviceUse] = {}
-        self.event_devices: dict[str, Device] = {}
-        self.home_streams: dict[str, Stream] = {}
+    kinds: frozenset[str]
+    devices: tuple[Device, ...]
+    streams: Mapping[Stream, int]
+    events: Mapping[str, tuple[Device, int]]
+    homes: Mapping[str, Stream]
 
-    def note(self, device: Device | None) -> None:
-        """Add a device, if its kind is one of ``kinds``."""
-        if device is not None and device.kind in self.kinds:
-            self.devices.setdefault(plain_device(device), DeviceUse())
-
-    def home_stream(self, name: str, device: Device) -> int:
-        """Return the number of the stream that first uses an allocation on a device.
-
-        PyTorch's allocator gives memory freed on a stream only to that stream again.
-        """
-        stream = self.home_streams.get(name)
-        return stream.number if stream and stream.device == Stream(device).device else 0
+    def stream_count(self, device: Device) -> int:
+        """Return the number of side streams of a device."""
+        return sum(plain_device(stream.device) == device for stream in self.streams)
 
 
 def survey_devices(program: Program, kinds: frozenset[str]) -> DeviceSurvey:
     """Return a program's uses of devices of some kinds, nested blocks included."""
-    survey, uses, effects = DeviceSurvey(kinds), StreamUses(kinds), LineEffects(None)
-    for _, type, _ in program_entry(program):
-        survey.note(type.device if isinstance(type, TensorType) else None)
+    uses, effects = StreamUses(kinds), LineEffects(None)
+    types = [type for _, type, _ in program_entry(program)]
+    found = [type.device for type in types if isinstance(type, TensorType)]
+    events: dict[str, tuple[Device, int]] = {}
+    streams: dict[Stream, int] = {}
+    counts = Counter[Device]()
     for line in walk_lines(program.lines):
-        found = effects.visit(line)
-        uses.add(found)
-        survey.note(found.device)
-        if found.records and found.stream and found.stream.device.kind in kinds:
-            device = survey.event_devices[found.records] = plain_device(found.stream.device)
-            events = survey.devices[device].events
-            events[found.records] = len(events)
+        done = effects.visit(line)
+        uses.add(done)
+        found += [] if done.device is None else [done.device]
+        if done.records and done.stream and done.stream.device.kind in kinds:
+            device = plain_device(done.stream.device)
+            events[done.records] = device, counts[device]
+            counts[device] += 1
+    counts.clear()
     for stream in uses.side:
-        streams = survey.devices[plain_device(stream.device)].streams
-        streams[stream.number] = len(streams) + 1
-    survey.has_streams = bool(uses.side)
-    users = {name: next(iter(streams), None) for name, streams in uses.users.items()}
-    survey.home_streams = {name: home for name, home in users.items() if home is not None}
-    return survey
+        counts[stream.device] += 1
+        streams[stream] = counts[stream.device]
+    devices = dict.fromkeys(plain_device(d) for d in found if d.kind in kinds)
+    homes = {name: next(iter(users)) for name, users in uses.users.items() if users}
+    # Without side streams, events order nothing.
+    return DeviceSurvey(kinds, tuple(devices), streams, events if streams else {}, homes)

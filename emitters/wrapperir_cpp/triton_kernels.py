@@ -34,7 +34,7 @@ from wrapperir_cpp.context import Context
 from wrapperir_cpp.kernels import KernelLanguage, LaunchArgument
 from wrapperir_cpp.layout import KERNELS
 from wrapperir_cpp.literals import format_bool, format_int, format_string
-from wrapperir_cpp.module_text import RESERVED, source_writer
+from wrapperir_cpp.module_text import RESERVED, emit_rows, source_writer
 from wrapperir_cpp.streams import format_stream
 
 KERNEL_FACTS = ".triton.json"
@@ -56,7 +56,7 @@ _REAL: Mapping[DType, LiteralString] = {
 }
 
 
-def declare_triton_kernel(context: Context, line: KernelDefinitionLine) -> None:
+def _declare(context: Context, line: KernelDefinitionLine) -> None:
     """Add the declaration of a Triton kernel, its source and the facts to compile it by."""
     module = context.module
     facts = context.arguments[line.name]
@@ -80,12 +80,13 @@ def declare_triton_kernel(context: Context, line: KernelDefinitionLine) -> None:
     module.declare(fragment("extern TritonKernel {}", symbol))
     source = f"{KERNELS}{symbol}.py"
     module.files[source] = format_kernel_source(line)
-    module.files[f"{KERNELS}{symbol}{KERNEL_FACTS}"] = _json(
-        compilation_facts(line, source, facts)
-    )
+    found = compilation_facts(line, source, facts)
+    rows = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in found.items()]
+    text = "{\n" + ",\n".join(rows) + "\n}\n"
+    module.files[f"{KERNELS}{symbol}{KERNEL_FACTS}"] = text
 
 
-def format_triton_launch(
+def _format_launch(
     context: Context,
     line: KernelCallLine,
     kernel: KernelDefinitionLine,
@@ -109,11 +110,6 @@ def format_triton_launch(
         *given,
     ]
     return fragment("launch({})", joined(", ", parts))
-
-
-def _json(facts: Mapping[str, object]) -> str:
-    rows = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in facts.items()]
-    return "{\n" + ",\n".join(rows) + "\n}\n"
 
 
 def _format_argument(
@@ -169,7 +165,7 @@ def _format_grid(
     return fragment("{{{}}}", joined(", ", extents))
 
 
-TRITON_KERNELS = KernelLanguage(declare_triton_kernel, format_triton_launch)
+TRITON_KERNELS = KernelLanguage(_declare, _format_launch)
 """Triton kernels, launched through the CUDA driver."""
 
 
@@ -190,19 +186,15 @@ def compile_triton_kernels(
     }
     if not kernels:
         return {}
-    sources = {
-        str(facts["source"]): str(files[facts["source"]]) for facts in kernels.values()
-    }
+    paths = [str(facts["source"]) for facts in kernels.values()]
+    sources = {path: str(files[path]) for path in paths}
     jobs, built = compile_triton(kernels, sources, targets, KERNELS)
-    return {**built, RECORD: _format_record(jobs), TABLE: _format_table(kernels, jobs)}
-
-
-def _format_record(jobs: Sequence[TritonJob]) -> str:
     rows = [
         json.dumps({"file": job.file, "target": job.target.name, **job.result})
         for job in jobs
     ]
-    return "[\n  " + ",\n  ".join(rows) + "\n]\n"
+    record = "[\n  " + ",\n  ".join(rows) + "\n]\n"
+    return {**built, RECORD: record, TABLE: _format_table(kernels, jobs)}
 
 
 def _format_table(kernels: Mapping[str, Facts], jobs: Sequence[TritonJob]) -> str:
@@ -225,24 +217,14 @@ def _format_table(kernels: Mapping[str, Facts], jobs: Sequence[TritonJob]) -> st
         ]
         table = binaries if rows else fragment("nullptr")
         if rows:
-            writer.emit_line("static const TritonBinary {}[] = {{", binaries)
-            with writer.indented():
-                for row in rows:
-                    writer.emit_line("{},", row)
-            writer.emit_line("}};")
+            emit_rows(writer, fragment("static const TritonBinary {}[]", binaries), rows)
         masks = [
             Fragment(hex(sum(1 << position for position in facts[kind])))
             for kind in ("checked", "descriptors")
         ]
         writer.emit_line('extern "C" {{')
-        writer.emit_line(
-            "TritonKernel {} = {{{}, {}, {}, {}, {}, {{}}}};",
-            kernel,
-            format_string(facts["name"]),
-            table,
-            format_int(len(rows)),
-            *masks,
-        )
+        parts = format_string(facts["name"]), table, format_int(len(rows)), *masks
+        writer.emit_line("TritonKernel {} = {{{}, {{}}}};", kernel, joined(", ", parts))
         writer.emit_line("}}")
     return writer.format_text()
 
@@ -275,4 +257,4 @@ def _format_binary(job: TritonJob, maps: Fragment) -> Fragment:
         *(format_bool(result["is_cooperative"]), format_bool(result["is_dependent"])),
         *(maps, format_int(result["flags"])),
     ]
-    return fragment("{{{}}}", joined(", ", parts))
+    return joined(", ", parts)

@@ -43,39 +43,32 @@ def bound_values(line: KernelDefinitionLine) -> dict[str, ConfigValue | Constant
     return values
 
 
-@frozen
-class _Entry:
-    """The entry's parameters as the source has them, and those that are constants."""
-
-    names: tuple[str, ...]
-    constants: frozenset[str]
-
-
 def passed_parameters(line: KernelDefinitionLine) -> list[tuple[str, RuntimeParameter]]:
     """Return the parameters that a launch passes, in the order that the source has."""
     parameters = {p.name: p for p in runtime_parameters(line.parameters)}
-    entry = _entry(line)
-    # What the source does not show is found out when it is compiled.
-    names = [*entry.names, *(name for name in parameters if name not in entry.names)]
+    entry, constants = _entry(line)
+    # Parameters that the source does not show are checked when it is compiled.
+    names = [*entry, *(name for name in parameters if name not in entry)]
     return [
         (name, parameters[name])
         for name in names
-        if name in parameters and name not in entry.constants
+        if name in parameters and name not in constants
     ]
 
 
-def _entry(line: KernelDefinitionLine) -> _Entry:
+def _entry(line: KernelDefinitionLine) -> tuple[list[str], set[str]]:
+    """Return the parameters of a kernel's entry in its source, and the constant ones."""
     try:
         module = ast.parse(line.source)
     except (SyntaxError, ValueError, RecursionError):
-        return _Entry((), frozenset())
+        return [], set()
     # The last of that name is the one that the module keeps.
     for node in reversed(module.body):
         if isinstance(node, ast.FunctionDef) and node.name == line.entry:
             arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-            constants = frozenset(a.arg for a in arguments if _is_constexpr(a.annotation))
-            return _Entry(tuple(a.arg for a in arguments), constants)
-    return _Entry((), frozenset())
+            constants = {a.arg for a in arguments if _is_constexpr(a.annotation)}
+            return [a.arg for a in arguments], constants
+    return [], set()
 
 
 def _is_constexpr(annotation: ast.expr | None) -> bool:
