@@ -123,14 +123,10 @@ def _define_hints(context: Context, name: str, hints: tuple[ir.Hint, ...]) -> Fr
     statics = context.module.statics
     statics.emit_comment(f"The sizes that each choice of {name} is for.")
     rank = format_int(len(hints[0].sizes))
-    rows = [
-        fragment(
-            "{}, {{{}}}",
-            format_int(hint.choice),
-            joined(", ", map(_format_size, hint.sizes)),
-        )
-        for hint in hints
-    ]
+    rows: list[Fragment] = []
+    for hint in hints:
+        hinted = joined(", ", map(_format_size, hint.sizes))
+        rows.append(fragment("{}, {{{}}}", format_int(hint.choice), hinted))
     emit_rows(statics, fragment("constexpr Hint<{}> {}[]", rank, table), rows)
     return table
 
@@ -236,22 +232,16 @@ def _define_choice(
     if known is not None:
         return known
     module, count = context.module, format_int(len(definition.choices))
-    names = _define_names(context, definition)
+    names = context.choices.names.get(definition.name)
+    if names is None:
+        names = module.names.claim(f"names_{definition.name}")
+        context.choices.names[definition.name] = names
+        kernels = joined(", ", [format_string(c.kernel) for c in definition.choices])
+        module.statics.emit_line("constexpr const char* {}[] = {{{}}};", names, kernels)
     fastest = choices[kind] = module.names.claim(f"fastest_{definition.name}")
     name = format_string(definition.name)
     module.statics.emit_line("Fastest {} = {{{}, {}, {}}};", fastest, name, count, names)
     return fastest
-
-
-def _define_names(context: Context, definition: ir.MultiKernelLine) -> Fragment:
-    tables, module = context.choices.names, context.module
-    if definition.name not in tables:
-        table = tables[definition.name] = module.names.claim(f"names_{definition.name}")
-        names = [format_string(choice.kernel) for choice in definition.choices]
-        module.statics.emit_line(
-            "constexpr const char* {}[] = {{{}}};", table, joined(", ", names)
-        )
-    return tables[definition.name]
 
 
 def _format_bytes(context: Context, type: ir.TensorType) -> Fragment:

@@ -128,9 +128,8 @@ def on_stream(context: Context, device: Device, stream: int = 0) -> Generator[No
 def allocating(context: Context, name: str, device: Device) -> Generator[None]:
     """Put the allocation that is appended meanwhile on the stream of its first use."""
     home = context.devices.homes.get(name, Stream(device))
-    with on_stream(
-        context, device, home.number if home == Stream(device, home.number) else 0
-    ):
+    is_here = home == Stream(device, home.number)
+    with on_stream(context, device, home.number if is_here else 0):
         yield
 
 
