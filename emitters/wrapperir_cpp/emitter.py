@@ -34,12 +34,7 @@ class CppEmitter(Emitter):
     )
 
     def emit(self, program: Program) -> Artifact:
-        """Return ``program.cpp`` and what it is compiled with.
-
-        Raises:
-            DiagnosticError: the program holds something this emitter lacks; all such
-                places are named.
-        """
+        """Return the artifact of :func:`~wrapperir_cpp.artifact_files.emit_artifact`."""
         # Imported late: finding the emitters imports this module, whichever is used.
         from wrapperir_cpp.artifact_files import emit_artifact
 
@@ -54,24 +49,14 @@ class CppEmitter(Emitter):
     def build(
         self, artifact: Artifact, constants: Mapping[str, "torch.Tensor"]
     ) -> Artifact:
-        """Return the artifact with its libraries, and its kernels for GPUs.
-
-        Raises:
-            DiagnosticError: WIR709, there is no compiler, or a source does not build.
-        """
+        """Return the artifact with libraries; see :func:`~wrapperir_cpp.build.build_artifact`."""
         from wrapperir.kernels import targets_to_keep
         from wrapperir_cpp.build import build_artifact  # it imports torch
 
         return build_artifact(artifact, targets_to_keep(), self.emit)
 
     def package(self, directory: "Path", path: "Path") -> None:
-        """Write the built artifact in ``directory`` to one file, a ``.pt2`` of PyTorch's.
-
-        Raises:
-            DiagnosticError: WIR710, the directory holds no artifact, or one that was
-                changed or is not built.
-            OSError: a file cannot be read or written.
-        """
+        """Write a ``.pt2`` of PyTorch's; see :func:`~wrapperir_cpp.layout.package_library`."""
         package_library(directory, path)
 
     def load(self, artifact: Artifact, constants: Mapping[str, "torch.Tensor"]) -> Loaded:

@@ -165,13 +165,10 @@ def _emit_tree(context: Context, writer: SourceWriter, tree: ir.Expr) -> None:
                 _emit_tree(context, writer, yes)
             writer.emit_line("}}")
         else:
-            writer.emit_line("if ({}) return {};", test, _format_leaf(yes))
-    writer.emit_line("return {};", _format_leaf(tree))
-
-
-def _format_leaf(leaf: ir.Expr) -> Fragment:
-    assert isinstance(leaf, int)  # verified
-    return format_int(leaf)
+            assert isinstance(yes, int)  # verified
+            writer.emit_line("if ({}) return {};", test, format_int(yes))
+    assert isinstance(tree, int)  # verified
+    writer.emit_line("return {};", format_int(tree))
 
 
 def _format_timed_choice(

@@ -20,7 +20,7 @@ from wrapperir.ir import (
     TorchEnum,
 )
 from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.effects import Effects, LineEffects, NestedBlock, Origin
+from wrapperir.ir.effects import LineEffects, Origin
 from wrapperir.ir.storage_operators import may_keep, needs_own_tensors
 
 # Parts of names of operators whose results are not memory with sizes and strides.
@@ -62,7 +62,12 @@ def survey_layouts(program: Program) -> TensorLayouts:
             if made.origin is Origin.ELEMENT and made.source in layouts.special:
                 layouts.special.add(made.name)
         for nested in found.blocks:
-            _note_special_operands(layouts.special, nested, found)
+            names = [a.name if isinstance(a, BufferRef) else "" for a in nested.operands]
+            for parameter, name in zip(nested.block.parameters, names, strict=False):
+                if name in layouts.special:
+                    layouts.special.add(parameter.name)
+            if not layouts.special.isdisjoint(names):
+                layouts.special.update(made.name for made in found.definitions)
         if isinstance(line, ExternKernelLine):
             if line.result is not None and (
                 _makes_special(line) or not layouts.special.isdisjoint(found.uses)
@@ -77,15 +82,6 @@ def survey_layouts(program: Program) -> TensorLayouts:
         layouts.apart = layouts.changed | sharing.names_with(kept)
         layouts.exact -= layouts.changed
     return layouts
-
-
-def _note_special_operands(special: set[str], nested: NestedBlock, line: Effects) -> None:
-    names = [a.name if isinstance(a, BufferRef) else "" for a in nested.operands]
-    for parameter, name in zip(nested.block.parameters, names, strict=False):
-        if name in special:
-            special.add(parameter.name)
-    if not special.isdisjoint(names):
-        special.update(made.name for made in line.definitions)
 
 
 def _makes_special(line: ExternKernelLine) -> bool:

@@ -50,13 +50,11 @@ class _Replaced:
     old: list[tuple[Any, str, Any]] = attrs.field(factory=list)
 
     def __enter__(self) -> None:
-        """Replace."""
         for owner, name, value in self.new:
             self.old.append((owner, name, vars(owner).get(name, _ABSENT)))
             setattr(owner, name, value)
 
     def __exit__(self, *_: object) -> None:
-        """Put back, last first."""
         while self.old:
             owner, name, value = self.old.pop()
             if value is _ABSENT:

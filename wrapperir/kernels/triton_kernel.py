@@ -138,11 +138,9 @@ class _SourceLoader(InspectLoader):
         self._filename = filename
 
     def get_source(self, fullname: str) -> str:
-        """Return the source."""
         return self._source
 
     def get_code(self, fullname: str) -> CodeType:
-        """Return the source compiled under the name that linecache knows."""
         return self.source_to_code(self._source, self._filename)
 
 

@@ -31,16 +31,13 @@ __attribute__((weak)) AOTITorchError torch_from_blob(
 namespace {
 
 // PyTorch keeps its interface within a release; its two highest bytes are the release.
-void check_torch() {
+void check_machine() {
   uint64_t version = aoti_torch_abi_version();
   int major = static_cast<int>(version >> 56), minor = static_cast<int>(version >> 48 & 0xff);
   if (major != WRAPPERIR_TORCH_MAJOR || minor != WRAPPERIR_TORCH_MINOR)
     fail(
         -1, "the library was built for PyTorch %d.%d, and this is %d.%d",
         WRAPPERIR_TORCH_MAJOR, WRAPPERIR_TORCH_MINOR, major, minor);
-}
-
-void check_processor() {
   const char* missing = processor_lacks ? processor_lacks() : nullptr;
   if (missing) fail(-1, "the kernels use %s, which this processor lacks", missing);
 }
@@ -157,8 +154,7 @@ const std::string& wrapperir::own_folder() { return folder; }
 int wrapperir_open(const char* directory, wrapperir_program** program) {
   *program = nullptr;
   return guarded([&] {
-    check_torch();
-    check_processor();
+    check_machine();
     std::vector<Tensor> constants;
     if (wrapperir_description.constant_count) {
       std::string path = std::string(directory) + "/constants.bin";
@@ -185,8 +181,7 @@ int wrapperir_open_with(
     const wrapperir_tensor* constants, int64_t count, wrapperir_program** program) {
   *program = nullptr;
   return guarded([&] {
-    check_torch();
-    check_processor();
+    check_machine();
     if (count != wrapperir_description.constant_count)
       fail(
           -1, "%lld constants are needed, %lld were given",

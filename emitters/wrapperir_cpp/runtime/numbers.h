@@ -162,18 +162,10 @@ inline double neg(double a, int) { return -a; }
   inline int64_t function(Number a, WRAPPERIR_HERE) {                        \
     return a.kind == Number::floating ? function(a.real, here) : a.whole;    \
   }
-WRAPPERIR_OF_TWO(add)
-WRAPPERIR_OF_TWO(sub)
-WRAPPERIR_OF_TWO(mul)
-WRAPPERIR_OF_TWO(floordiv)
-WRAPPERIR_OF_TWO(mod)
-WRAPPERIR_OF_TWO(ceildiv)
-WRAPPERIR_OF_ONE(neg)
-WRAPPERIR_OF_ONE(abs)
-WRAPPERIR_ROUNDED(floor)
-WRAPPERIR_ROUNDED(ceil)
-WRAPPERIR_ROUNDED(trunc)
-WRAPPERIR_ROUNDED(round)
+WRAPPERIR_OF_TWO(add) WRAPPERIR_OF_TWO(sub) WRAPPERIR_OF_TWO(mul)
+WRAPPERIR_OF_TWO(floordiv) WRAPPERIR_OF_TWO(mod) WRAPPERIR_OF_TWO(ceildiv)
+WRAPPERIR_OF_ONE(neg) WRAPPERIR_OF_ONE(abs)
+WRAPPERIR_ROUNDED(floor) WRAPPERIR_ROUNDED(ceil) WRAPPERIR_ROUNDED(trunc) WRAPPERIR_ROUNDED(round)
 inline double truediv(Number a, Number b, WRAPPERIR_HERE) {
   return any_float(a, b) ? truediv(double(a), double(b), here)
                          : truediv(a.whole, b.whole, here);
