@@ -207,22 +207,17 @@ def _build_objects(compiler: Compiler, files: Mapping[str, str | bytes]) -> dict
             elif path.endswith(".h"):
                 headers[path] = content
 
+    major, minor = torch.__version__.split(".")[:2]
+    folder = Path(torch.__file__).parent / "include"
+    version = (f"-DWRAPPERIR_TORCH_MAJOR={major}", f"-DWRAPPERIR_TORCH_MINOR={minor}")
+
     def build(path: str) -> Path:
         flags = _BRIDGE_FLAGS if path == BRIDGE_SOURCE else _HOST_FLAGS
-        flags = (*flags, *_torch_flags())
+        flags = (*flags, *version, "-isystem", str(folder))
         return compile_object(compiler, path, sources[path], headers, flags)
 
     paths = sorted(sources)
     return dict(zip(paths, side_by_side(build, paths), strict=True))
-
-
-def _torch_flags() -> list[str]:
-    major, minor = torch.__version__.split(".")[:2]
-    headers = Path(torch.__file__).parent / "include"
-    return [
-        *(f"-DWRAPPERIR_TORCH_MAJOR={major}", f"-DWRAPPERIR_TORCH_MINOR={minor}"),
-        *("-isystem", str(headers)),
-    ]
 
 
 class _Binding(Protocol):

@@ -49,14 +49,14 @@ class CppEmitter(Emitter):
     def build(
         self, artifact: Artifact, constants: Mapping[str, "torch.Tensor"]
     ) -> Artifact:
-        """Return the artifact with libraries; see :func:`~wrapperir_cpp.build.build_artifact`."""
+        """Return the artifact with its libraries, built as ``build_artifact`` does."""
         from wrapperir.kernels import targets_to_keep
         from wrapperir_cpp.build import build_artifact  # it imports torch
 
         return build_artifact(artifact, targets_to_keep(), self.emit)
 
     def package(self, directory: "Path", path: "Path") -> None:
-        """Write a ``.pt2`` of PyTorch's; see :func:`~wrapperir_cpp.layout.package_library`."""
+        """Write a ``.pt2`` of PyTorch's, as ``package_library`` does."""
         package_library(directory, path)
 
     def load(self, artifact: Artifact, constants: Mapping[str, "torch.Tensor"]) -> Loaded:

@@ -15,7 +15,7 @@ from wrapperir_cpp.module_text import emit_rows, source_writer
 from wrapperir_cpp.streams import emit_begin, emit_end, emit_guards, emit_plans
 
 _ANY = -(2**63)
-_MOST_ON_STACK = 16 * 1024
+_MOST_ON_STACK = 16 * 1024  # bytes of a call
 _LONGEST_LINE = 80
 
 
@@ -50,7 +50,7 @@ def format_program(
 
     ``places`` are the facts of the top-level lines.
     """
-    module = context.module
+    module, call = context.module, context.call
     facts = source_writer()
     _emit_facts(facts, program, context, places)
     writer = source_writer()
@@ -72,7 +72,8 @@ def format_program(
     writer.emit_line("void run(const Context& context) {{")
     with writer.indented():
         emit_begin(context, writer)
-        if _is_large(context):
+        count = 2 * len(call.slots) + len(call.numbers) + len(context.symbols)
+        if 8 * count > _MOST_ON_STACK:
             writer.emit_line("Owner<Call> call(new Call(context));")
             writer.emit_line("Call& c = *call.owned;")
         else:
@@ -84,13 +85,6 @@ def format_program(
     writer.emit_blank()
     writer.emit_writer(facts)
     return writer.format_text()
-
-
-def _is_large(context: Context) -> bool:
-    """Say whether a call has too many values for the stack of a thread."""
-    call = context.call
-    values = 2 * len(call.slots) + len(call.numbers) + len(context.symbols)
-    return 8 * values > _MOST_ON_STACK
 
 
 def _emit_call(writer: SourceWriter, program: Program, context: Context) -> None:
