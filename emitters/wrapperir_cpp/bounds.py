@@ -1,4 +1,4 @@
-"""Checks that views and places lie in their storage, where only the run can tell."""
+"""Checks in the run that views and places lie in their storage."""
 
 from wrapperir.analysis.arithmetic import UNBOUNDED, Polynomials
 from wrapperir.emit import Fragment, fragment

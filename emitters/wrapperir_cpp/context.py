@@ -105,7 +105,7 @@ class Context(Emission):
         tables: The kinds of device that the emitter knows, by name.
         devices: The program's use of devices with streams.
         layouts: Layouts of tensors that are certain.
-        arguments: What all calls of a kernel share, for each of its arguments.
+        arguments: Facts that all calls of a kernel share, for each of its arguments.
         arena: Places of storages that are known before the run.
     """
 

@@ -35,7 +35,7 @@ class CppEmitter(Emitter):
 
     def emit(self, program: Program) -> Artifact:
         """Return the artifact of :func:`~wrapperir_cpp.artifact_files.emit_artifact`."""
-        # Imported late: finding the emitters imports this module, whichever is used.
+        # Imported late: finding any emitter imports this module.
         from wrapperir_cpp.artifact_files import emit_artifact
 
         return emit_artifact(program, self)

@@ -51,7 +51,7 @@ class KernelLanguage:
 
 
 KernelLanguages: TypeAlias = Mapping[tuple[str, Language], KernelLanguage]
-"""By kind of device and language."""
+"""Kernels by kind of device and language."""
 
 
 _PREFIX = "cpp_"

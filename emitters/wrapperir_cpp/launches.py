@@ -198,7 +198,7 @@ def _format_timed_choice(
     launches = launches_at(places.__getitem__)
     function = context.module.names.claim(f"time_{definition.name}")
     writer = context.module.functions
-    writer.emit_comment(f"Times the choices of {definition.name}, as it is called once.")
+    writer.emit_comment(f"Times the choices of {definition.name} for one kind of call.")
     writer.emit_line("[[gnu::cold, gnu::noinline]] int32_t {}(Call& c) {{", function)
     with writer.indented():
         emit_rows(writer, fragment("const Argument given[]"), given)

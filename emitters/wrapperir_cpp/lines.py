@@ -37,8 +37,8 @@ from wrapperir_cpp.triton_kernels import TRITON_KERNELS
 class CppLines(ir.LineVisitor[None]):
     """Appends each line's C++ to ``context.writer``.
 
-    What cannot be expressed is given to ``context.report``.  An emitter for another device
-    overrides the methods of lines that differ there, and adds to ``languages``.
+    Lines that C++ cannot express are given to ``context.report``.  An emitter for another
+    device overrides the methods of lines that differ there, and adds to ``languages``.
     """
 
     languages: ClassVar[KernelLanguages] = {

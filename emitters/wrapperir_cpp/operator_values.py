@@ -1,6 +1,6 @@
 """Arguments and results of operator calls, as the operators' schemas type them.
 
-A value is one of a few classes, whichever way the operator is then called.
+The class of a value does not depend on how the operator is called.
 """
 
 from collections.abc import Mapping

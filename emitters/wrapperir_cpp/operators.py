@@ -1,7 +1,7 @@
 """Operator calls in C++: each in the first of four ways that can pass its arguments.
 
 1. A small product of matrices goes to BLAS (``blas``).
-2. PyTorch's C function for the operator is called, where there is one (``shims``).
+2. PyTorch's C function for the operator is called, if it has one (``shims``).
 3. The operator is called by name, through PyTorch's stable C interface (``dispatcher``).
 4. Other operators are called through ``operators.so``, which is compiled with PyTorch's C++
    headers: they have numbers of the schema's type ``Scalar``, complex numbers and the like.

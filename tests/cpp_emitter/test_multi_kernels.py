@@ -312,7 +312,7 @@ Fastest fastest_working = {"working", 2, names_working};
     )
     assert (
         """
-// Times the choices of working, as it is called once.
+// Times the choices of working for one kind of call.
 [[gnu::cold, gnu::noinline]] int32_t time_working(Call& c) {
   const Argument given[] = {
     {c.p[h], 32, Use::read_write},

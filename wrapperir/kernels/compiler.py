@@ -23,7 +23,7 @@ _LONGEST_ERROR = 2000
 _INCLUDE = re.compile(r'^\s*#\s*include\s*["<](?:[^">\n]*/)?([^">/\n]+)[">]', re.MULTILINE)
 _LINK_FLAGS = (
     *("-shared", "-Wl,--no-as-needed", "-Wl,-Bsymbolic", "-Wl,-z,now"),
-    # Tensors may outlive a program, and what releases their memory is in its library.
+    # Tensors may outlive a program, and its library releases their memory.
     "-Wl,-z,nodelete",
 )
 
@@ -88,7 +88,7 @@ def find_compiler() -> Compiler:
 
 @lru_cache
 def compiler_version(command: tuple[str, ...]) -> str:
-    """Return what a compiler says of its version.
+    """Return a compiler's ``--version``.
 
     Raises:
         DiagnosticError: WIR709, it does not run.
@@ -119,10 +119,10 @@ def compile_object(
     headers: Mapping[str, str],
     flags: Sequence[str],
 ) -> Path:
-    """Return the object of a source, which finds ``headers`` as they lie beside it.
+    """Return the object of a source, with ``headers`` beside it.
 
-    Paths are relative, with ``/``; messages show them.  Headers that the source does not
-    include have no part in its key, so that programs with other headers share the object.
+    Paths are relative, with ``/``; messages show them.  The object's key depends only on the
+    headers that the source includes, so programs with other headers share the object.
 
     Raises:
         DiagnosticError: WIR709, it does not compile; WIR710, there is no place to keep it.
@@ -145,7 +145,7 @@ def compile_object(
 
 
 def _included_headers(text: str, headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers that a source includes, by their file names, and those in turn."""
+    """Return the headers that a source includes, directly or through others."""
     found: dict[str, str] = {}
     texts = [text]
     while texts:
@@ -167,8 +167,8 @@ def link_library(
 ) -> Path:
     """Return the library of some objects, in the user's cache.
 
-    ``libraries`` are torch's that it needs, by file name, of which those that this torch
-    has are taken; ``exported`` are patterns of the functions that it exports.
+    ``libraries`` are file names of torch's libraries; the installed ones are linked.
+    ``exported`` are patterns of the exported functions.
 
     Raises:
         DiagnosticError: WIR709, it does not link; WIR710, there is no place to keep it.
@@ -179,7 +179,7 @@ def link_library(
     facts = compiler.command, compiler.version, flags, libraries, exported
     key = digest_of((*facts, [path.name for path in objects]))
 
-    # Before the lock for this library is held: it may be theirs, too.
+    # Built before this library's lock is held: a stub may need the same lock.
     stubs = [str(_stub(compiler, library)) for library in libraries]
 
     def link(output: Path) -> None:
@@ -193,7 +193,7 @@ def link_library(
 
 
 def _stub(compiler: Compiler, library: str) -> Path:
-    """Return an empty library of this name: linking with torch's own takes longer."""
+    """Return an empty library of this name, which links faster than torch's own."""
     flags = ("-shared", "-nostdlib", f"-Wl,-soname,{library}", "-xc++", os.devnull)
     key = digest_of((compiler.command, compiler.version, flags))
 

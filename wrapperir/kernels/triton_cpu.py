@@ -325,7 +325,7 @@ class _AssignTensors(ast.NodeTransformer):
 def _rewrite(fn: Callable[..., Any], to_tensor: Callable[[Any], Any]) -> Callable[..., Any]:
     """Return ``fn`` with each assigned value passed through ``to_tensor``.
 
-    Where there is no source, ``fn`` itself.  The result sees the globals of ``fn``, which
+    Without a source, returns ``fn``.  The result sees the globals of ``fn``, which
     stay as they are: ``to_tensor`` comes as a closure.
     """
     try:

@@ -217,7 +217,7 @@ STAND_INS: Mapping[str, Callable[..., tl.tensor]] = {
 
 
 def missing(name: str) -> Callable[..., tl.tensor]:
-    """Return a stand-in that says that there is none."""
+    """Return a stand-in that raises: the function is not available."""
 
     def unavailable(*args: Any, **_: Any) -> tl.tensor:
         raise NotImplementedError(f"libdevice.{name} has no stand-in on the CPU")

@@ -94,7 +94,7 @@ def compilation_facts(
 ) -> dict[str, object]:
     """Return how a kernel is compiled; see :data:`~wrapperir.kernels.triton_compile.Facts`.
 
-    ``source`` is the path of its source, ``facts`` are those of its runtime parameters.
+    ``source`` is the path of its source, ``facts`` are about its runtime parameters.
     """
     passed = passed_parameters(line)
     by_name = dict(

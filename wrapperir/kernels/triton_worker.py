@@ -156,10 +156,10 @@ def _options(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Do what is asked for until there is no more."""
+    """Do the jobs of each directory that standard input names."""
     # Interpreted kernels cannot be compiled.
     os.environ.pop("TRITON_INTERPRET", None)
-    # What a source prints is no answer.
+    # Output of a source must not mix with answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:
