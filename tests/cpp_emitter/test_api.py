@@ -159,7 +159,7 @@ def test_what_is_written_to_a_constant_is_the_program_s_own(
         ([], 3, "2 inputs are needed, 0 were given"),
         ([Value(INT, 1), Value(INT, 1)], 3, "x needs a tensor, not an int"),
         ([Value(TENSOR, 0), Value(INT, 1)], 3, "a tensor, not a null handle"),
-        ([Value(99, 1), Value(INT, 1)], 3, "a tensor, not a value of no kind"),
+        ([Value(99, 1), Value(INT, 1)], 3, "a tensor, not a value of an unknown kind"),
         ([Value(NONE, 0), Value(NONE, 0)], 2, "there are 3 outputs, room was given for 2"),
     ],
 )
@@ -217,7 +217,7 @@ def test_a_directory_without_constants_is_said(directory: Path, tmp_path: Path) 
     assert opened.program.value is None
     (tmp_path / "constants.bin").mkdir()
     assert opened.open(tmp_path) == 1
-    assert "constants.bin cannot be mapped" in opened.error()
+    assert "constants.bin cannot be read: No such device" in opened.error()
 
 
 @pytest.mark.parametrize("size", [0, 15, 79])

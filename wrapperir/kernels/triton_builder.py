@@ -112,12 +112,12 @@ class CpuBuilder(InterpreterBuilder):  # type: ignore[misc]
         return handle(np.array([value], dtype=np.float32), tl.bfloat16)
 
     def create_masked_load(
-        self, ptrs: TensorHandle, mask: TensorHandle, *rest: Any
+        self, ptrs: TensorHandle, mask: TensorHandle, *rest: Any, **options: Any
     ) -> TensorHandle:
         if self.watch is not None:
             dtype = numpy_dtype(ptrs.get_element_ty())
             self.watch.read(_active(ptrs, mask), dtype.itemsize)
-        return super().create_masked_load(ptrs, mask, *rest)
+        return super().create_masked_load(ptrs, mask, *rest, **options)
 
     def create_masked_store(
         self, ptrs: TensorHandle, value: TensorHandle, mask: TensorHandle, *rest: Any
