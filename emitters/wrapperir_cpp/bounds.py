@@ -56,16 +56,9 @@ def _emit_check_unless_known(
 
 
 def _emit_check(
-    context: Context,
-    type: TensorType | PoolType,
-    part: tuple[Expr, Expr],
-    room: Fragment,
+    context: Context, type: TensorType | PoolType, part: tuple[Expr, Expr], room: Fragment
 ) -> None:
     begin, end = (context.expressions.format_index(byte) for byte in part)
-    sizes = fragment("nullptr")
-    if isinstance(type, TensorType) and type.size:
-        sizes = context.format_ints(type.size)
-    context.writer.emit_line(
-        "check_inside({}, {}, {}, {}, {});",
-        *(begin, end, room, sizes, context.line_number()),
-    )
+    sizes = context.format_ints(type.size if isinstance(type, TensorType) else ())
+    parts = begin, end, room, sizes, context.line_number()
+    context.writer.emit_line("check_inside({}, {}, {}, {}, {});", *parts)

@@ -121,8 +121,8 @@ def compile_object(
 ) -> Path:
     """Return the object of a source, with ``headers`` beside it.
 
-    Paths are relative, with ``/``; messages show them.  Only headers that the source includes
-    change its key, so that programs with other headers share the object.
+    Paths are relative, with ``/``; messages show them.  Only included headers are part of
+    the key, so that programs with other headers share the object.
 
     Raises:
         DiagnosticError: WIR709, it does not compile; WIR710, there is no place to keep it.
