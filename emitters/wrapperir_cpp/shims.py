@@ -65,7 +65,7 @@ _SCALAR_IS_FLOAT = frozenset(
         *("_addmm_activation", "scatter", "histc"),
     )
 )
-Signature: TypeAlias = tuple[tuple[Fragment, str], ...]
+ShimSignature: TypeAlias = tuple[tuple[Fragment, str], ...]
 """The type and name of each parameter of a C function."""
 
 
@@ -114,7 +114,7 @@ def parse_declarations(text: str) -> dict[str, tuple[tuple[str, str], ...]]:
 
 
 @cache
-def signature_of(operator: Schema) -> Signature | None:
+def signature_of(operator: Schema) -> ShimSignature | None:
     """Return the parameters of a C function for the operator; outputs are first.
 
     ``None`` if C functions do not take one of the types.

@@ -17,7 +17,7 @@ from wrapperir.emit import Fragment, fragment
 
 Indices: TypeAlias = tuple[int, ...]
 """The place of a value in nested tuples."""
-Layout: TypeAlias = tuple[
+LayoutKey: TypeAlias = tuple[
     ir.Expr, object, tuple[ir.Expr, ...], tuple[ir.Expr, ...], str | None
 ]
 """First byte in the root storage, dtype, size, stride, and the owner of an own tensor."""
@@ -80,7 +80,7 @@ class StorageView:
         return ir.add(self.begin, ir.mul(self.type.offset, self.type.dtype.itemsize))
 
     @property
-    def layout(self) -> Layout | None:
+    def layout(self) -> LayoutKey | None:
         """The key that tells it from other tensors of the same storage."""
         if not isinstance(self.type, ir.TensorType):
             return None
@@ -92,7 +92,7 @@ class BlockTensors:
 
     def __init__(self) -> None:
         """Start without tensors."""
-        self.tensors: dict[tuple[RootStorage, Layout], Fragment] = {}
+        self.tensors: dict[tuple[RootStorage, LayoutKey], Fragment] = {}
         self.views: dict[RootStorage, list[Fragment]] = {}
         self.fetched: set[RootStorage] = set()
 
@@ -264,7 +264,7 @@ def bytes_of(type: ir.TensorType | ir.PoolType) -> ir.Expr:
     return ir.mul(ir.add(type.offset, ir.product(type.size)), type.dtype.itemsize)
 
 
-def layout_of(type: ir.TensorType) -> Layout:
+def layout_of(type: ir.TensorType) -> LayoutKey:
     """Return the layout of a tensor that begins with its root storage."""
     first = ir.mul(type.offset, type.dtype.itemsize)
     return first, type.dtype, type.size, type.stride, None
