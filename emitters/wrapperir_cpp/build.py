@@ -262,11 +262,11 @@ def load_library(artifact: Artifact, constants: Mapping[str, torch.Tensor]) -> L
 @cache
 def _binding() -> _Binding:
     compiler = find_compiler()
-    names = ("binding.cpp", "binding_errors.h", "wrapperir.h")
-    source, *headers = ((_RUNTIME / name).read_text("utf-8") for name in names)
+    names: list[str] = ["binding.cpp", "binding_errors.h", "wrapperir.h"]
+    texts = {name: (_RUNTIME / name).read_text("utf-8") for name in names}
+    source = texts.pop("binding.cpp")
     flags = [*_HOST_FLAGS, f"-I{sysconfig.get_path('include')}"]
-    texts = dict(zip(names[1:], headers, strict=True))
-    compiled = compile_object(compiler, names[0], source, texts, flags)
+    compiled = compile_object(compiler, "binding.cpp", source, texts, flags)
     libraries = ["libtorch_python.so", *_TORCH]
     path = link_library(compiler, "binding", [compiled], libraries, ["PyInit_*"])
     loader = ExtensionFileLoader("binding", str(path))

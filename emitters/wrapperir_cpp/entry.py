@@ -60,12 +60,14 @@ def emit_input_checks(context: Context, program: ir.Program) -> None:
     """
     for constant in program.constants:
         make_changed(context, constant.name)
-    inputs = {f"WIR801: %{given.name}": given for given in program.inputs}
-    constants = {f"%{constant.name}": constant for constant in program.constants}
-    for subject, given in {**inputs, **constants}.items():
-        if not isinstance(given.type, ir.TensorType):
+    tensors = [
+        *((f"WIR801: %{given.name}", given.name, given.type) for given in program.inputs),
+        *((f"%{given.name}", given.name, given.type) for given in program.constants),
+    ]
+    for subject, name, type in tensors:
+        if not isinstance(type, ir.TensorType):
             continue
-        name, type, what = given.name, given.type, format_string(subject)
+        what = format_string(subject)
         unread = unread_numbers(program, name, type)
         if not all(isinstance(number, int) for number in unread):
             layout = context.format_ints(type.size), context.format_ints(type.stride)

@@ -11,6 +11,7 @@ even.  Here PyTorch widens the bits to f32 and rounds the results.
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownParameterType=false, reportPrivateUsage=false
 # pyright: reportMissingTypeStubs=false, reportAttributeAccessIssue=false
+# pyright: reportIncompatibleMethodOverride=false
 
 import dataclasses
 import functools
