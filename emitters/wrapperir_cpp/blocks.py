@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias
 
-from wrapperir import ir
+from wrapperir import ir as wir
 from wrapperir.diagnostics import LinePath
 from wrapperir.emit import Fragment, fragment
 from wrapperir.emit.arena import plain_device
@@ -21,7 +21,7 @@ from wrapperir_cpp.memory import (
 )
 from wrapperir_cpp.value_storage import Indices, leaves
 
-EmitLines: TypeAlias = Callable[[Sequence[ir.BodyLine], LinePath], None]
+EmitLines: TypeAlias = Callable[[Sequence[wir.BodyLine], LinePath], None]
 """Appends the lines of a block; the path is their place in the program."""
 
 
@@ -29,7 +29,7 @@ class CppBlocks(BlockEmitter):
     """Emits ``if``, ``else`` and ``while`` with the lines of their blocks."""
 
     def __init__(
-        self, context: Context, results: Sequence[ir.Result], emit_lines: EmitLines
+        self, context: Context, results: Sequence[wir.Result], emit_lines: EmitLines
     ) -> None:
         """Emit the blocks of the current line, which defines ``results``."""
         super().__init__(context)
@@ -44,15 +44,15 @@ class CppBlocks(BlockEmitter):
             for indices, _ in leaves(result.type)
         ]
 
-    def format_predicate(self, predicate: ir.KernelArgument) -> Fragment:
+    def format_predicate(self, predicate: wir.KernelArgument) -> Fragment:
         """Return the test of a condition."""
-        if not isinstance(predicate, ir.BufferRef):
+        if not isinstance(predicate, wir.BufferRef):
             return self._context.expressions.format_condition(predicate)
         context, name = self._context, predicate.name
         type = context.facts.types[name]
-        if isinstance(type, ir.ScalarType):
+        if isinstance(type, wir.ScalarType):
             return context.values.scalar(name)
-        if isinstance(type, ir.TensorType) and plain_device(type.device) == ir.CPU:
+        if isinstance(type, wir.TensorType) and plain_device(type.device) == wir.CPU:
             return fragment("*at<bool>({})", tensor_address(context, name))
         handle = tensor_handle(context, name)
         return fragment("item_bool({}, {})", handle, context.line_number())
@@ -73,7 +73,7 @@ class CppBlocks(BlockEmitter):
         self._context.writer.emit_line("}}")
 
     @contextmanager
-    def loop(self, results: Sequence[ir.Result]) -> Generator[None]:
+    def loop(self, results: Sequence[wir.Result]) -> Generator[None]:
         """Append ``while``; without an iteration, tensors become copies."""
         self._is_loop = True
         writer = self._context.writer
@@ -85,7 +85,7 @@ class CppBlocks(BlockEmitter):
             writer.emit_line("{} = false;", first)
         writer.emit_line("}}")
         slots = zip(self._targets, self._parts, strict=True)
-        tensors = [(slot, part) for slot, part in slots if isinstance(part, ir.TensorType)]
+        tensors = [(slot, part) for slot, part in slots if isinstance(part, wir.TensorType)]
         if tensors:
             writer.emit_line("if ({}) {{", first)
             with writer.indented():
@@ -101,19 +101,19 @@ class CppBlocks(BlockEmitter):
         """End a block: drop the views that it made."""
         self._context.values.leave()
 
-    def emit_lines(self, lines: Sequence[ir.BodyLine], path: LinePath) -> None:
+    def emit_lines(self, lines: Sequence[wir.BodyLine], path: LinePath) -> None:
         """Append the lines of a block."""
         self._emit_lines(lines, path)
 
-    def bind(self, parameter: ir.BlockParameter, operand: ir.KernelArgument) -> None:
+    def bind(self, parameter: wir.BlockParameter, operand: wir.KernelArgument) -> None:
         """Let a parameter stand for its operand; a converted number is assigned."""
         context, type = self._context, parameter.type
-        if not isinstance(type, ir.ScalarType):
-            assert isinstance(operand, ir.BufferRef)  # verified
+        if not isinstance(type, wir.ScalarType):
+            assert isinstance(operand, wir.BufferRef)  # verified
             context.values.lend(parameter.name, operand.name)
             return
         number = self._format_number(operand, type)
-        if isinstance(operand, ir.BufferRef) and number == context.values.scalar(
+        if isinstance(operand, wir.BufferRef) and number == context.values.scalar(
             operand.name
         ):
             context.values.put_scalar(parameter.name, number)
@@ -121,30 +121,30 @@ class CppBlocks(BlockEmitter):
             target = define_value(context, parameter.name)
             context.writer.emit_line("{} = {};", target, number)
 
-    def lend_result(self, parameter: ir.BlockParameter, result: ir.Result) -> None:
+    def lend_result(self, parameter: wir.BlockParameter, result: wir.Result) -> None:
         """Let a parameter stand for the loop's variable."""
-        self.bind(parameter, ir.BufferRef(result.name))
+        self.bind(parameter, wir.BufferRef(result.name))
 
     def emit_carried(
-        self, results: Sequence[ir.Result], carried: Sequence[ir.KernelArgument]
+        self, results: Sequence[wir.Result], carried: Sequence[wir.KernelArgument]
     ) -> None:
         """Append that the results of a loop begin as its carried operands."""
         self._emit_assignments(self._format_values(carried, results, keeps=True))
 
-    def emit_results(self, results: Sequence[ir.Result], block: ir.Block) -> None:
+    def emit_results(self, results: Sequence[wir.Result], block: wir.Block) -> None:
         """Append the moves of a block's results, and drop the block's names."""
         given = self._format_values(block.results, results, keeps=False)
         self._emit_assignments(given, at_once=self._is_loop)
         for name in own_results(block, self._context.facts.constants):
             self._context.values.drop(name)
 
-    def emit_exit(self, condition: ir.Block) -> None:
+    def emit_exit(self, condition: wir.Block) -> None:
         """Append ``if (!(c.i < c.n)) break;``; a tensor is read before it is dropped."""
         (result,) = condition.results
         writer = self._context.writer
-        if not isinstance(result, ir.BufferRef):
+        if not isinstance(result, wir.BufferRef):
             self.leave()
-            assert isinstance(result, int | float | ir.Symbol | ir.Operation)  # verified
+            assert isinstance(result, int | float | wir.Symbol | wir.Operation)  # verified
             writer.emit_line("if (!({})) break;", self.format_predicate(result))
             return
         go_on = self._context.module.names.claim("go_on")
@@ -155,7 +155,7 @@ class CppBlocks(BlockEmitter):
         writer.emit_line("if (!{}) break;", go_on)
 
     def _format_values(
-        self, values: Sequence[ir.Argument], results: Sequence[ir.Result], *, keeps: bool
+        self, values: Sequence[wir.Argument], results: Sequence[wir.Result], *, keeps: bool
     ) -> list[Fragment]:
         """Return numbers, and handles to be owned, one for each part of a tuple.
 
@@ -165,10 +165,10 @@ class CppBlocks(BlockEmitter):
         handles: dict[int, Fragment] = {}
         for value, result in zip(values, results, strict=True):
             for indices, part in leaves(result.type):
-                if isinstance(part, ir.ScalarType):
+                if isinstance(part, wir.ScalarType):
                     given.append(self._format_number(value, part, indices))
                 else:
-                    assert isinstance(value, ir.BufferRef)  # verified
+                    assert isinstance(value, wir.BufferRef)  # verified
                     handle = tensor_handle(self._context, value.name, indices)
                     handles[len(given)] = handle
                     given.append(handle)
@@ -182,7 +182,7 @@ class CppBlocks(BlockEmitter):
     ) -> None:
         """Append the assignment of the results; ``at_once``: a value may read a target."""
         writer = self._context.writer
-        is_number = [isinstance(part, ir.ScalarType) for part in self._parts]
+        is_number = [isinstance(part, wir.ScalarType) for part in self._parts]
         late: list[tuple[Fragment, Fragment]] = []
         for number, target, value in zip(is_number, self._targets, values, strict=True):
             if not number:
@@ -197,14 +197,14 @@ class CppBlocks(BlockEmitter):
             writer.emit_line("{} = {};", target, value)
 
     def _format_number(
-        self, value: ir.Argument, type: ir.ScalarType, indices: Indices = ()
+        self, value: wir.Argument, type: wir.ScalarType, indices: Indices = ()
     ) -> Fragment:
         """Return a value, or a part of it, as a number of a type."""
         kind = kind_of(type.dtype)
-        if isinstance(value, int | float | ir.Symbol | ir.Operation):
+        if isinstance(value, int | float | wir.Symbol | wir.Operation):
             return self._context.expressions.format_number(value, kind)
-        assert isinstance(value, ir.BufferRef)  # verified
+        assert isinstance(value, wir.BufferRef)  # verified
         number = self._context.values.scalar(value.name, indices)
         given = dict(leaves(self._context.facts.types[value.name]))[indices]
-        assert isinstance(given, ir.ScalarType)
+        assert isinstance(given, wir.ScalarType)
         return format_converted(number, kind_of(given.dtype), kind)

@@ -4,7 +4,7 @@ import math
 
 from attrs import evolve
 
-from wrapperir import ir
+from wrapperir import ir as wir
 from wrapperir.emit import Fragment, fragment
 from wrapperir.emit.checked_inputs import unread_numbers
 from wrapperir.emit.number_kinds import kind_of
@@ -30,19 +30,19 @@ from wrapperir_cpp.value_storage import bytes_of
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
-def emit_inputs(context: Context, program: ir.Program) -> None:
+def emit_inputs(context: Context, program: wir.Program) -> None:
     """Append the taking of inputs, and add the constants."""
     for index, given in enumerate(program.inputs):
         context.at(("inputs",), index)
         position = format_int(index)
-        if isinstance(given.type, ir.TensorType):
+        if isinstance(given.type, wir.TensorType):
             slot = define_value(context, given.name)
             view = context.values[given.name]
             context.values.put(given.name, evolve(view, room=bytes_of(given.type)))
             context.writer.emit_line("{}.reset(take(c.inputs[{}]));", slot, position)
-        elif isinstance(given.type, ir.ScalarType):
+        elif isinstance(given.type, wir.ScalarType):
             number = define_value(context, given.name)
-            is_real = kind_of(given.type.dtype) is ir.SymbolKind.FLOAT
+            is_real = kind_of(given.type.dtype) is wir.SymbolKind.FLOAT
             member = "real" if is_real else "integer"
             context.writer.emit_line(
                 "{} = c.inputs[{}].as.{};", number, position, Fragment(member)
@@ -53,7 +53,7 @@ def emit_inputs(context: Context, program: ir.Program) -> None:
         add_constant(context, constant.name, constant.type, index)
 
 
-def emit_input_checks(context: Context, program: ir.Program) -> None:
+def emit_input_checks(context: Context, program: wir.Program) -> None:
     """Append checks of types with symbols, after the program's symbols are defined.
 
     The runtime checks static sizes, strides and offsets before the call.
@@ -65,7 +65,7 @@ def emit_input_checks(context: Context, program: ir.Program) -> None:
         *((f"%{given.name}", given.name, given.type) for given in program.constants),
     ]
     for subject, name, type in tensors:
-        if not isinstance(type, ir.TensorType):
+        if not isinstance(type, wir.TensorType):
             continue
         what = format_string(subject)
         unread = unread_numbers(program, name, type)
@@ -79,14 +79,14 @@ def emit_input_checks(context: Context, program: ir.Program) -> None:
             context.writer.emit_line("check_offset({}, {}, {});", handle, offset, what)
 
 
-def emit_outputs(context: Context, program: ir.Program) -> None:
+def emit_outputs(context: Context, program: wir.Program) -> None:
     """Append the outputs; a tensor is moved if nothing else holds it."""
     tensors: dict[int, Fragment] = {}
     for index, output in enumerate(program.outputs):
         context.at(("outputs",), index)
-        if not isinstance(output, ir.BufferRef):
+        if not isinstance(output, wir.BufferRef):
             continue
-        if not isinstance(context.facts.types[output.name], ir.ScalarType):
+        if not isinstance(context.facts.types[output.name], wir.ScalarType):
             if output.name in context.values:
                 tensors[index] = tensor_handle(context, output.name)
             else:
@@ -100,23 +100,23 @@ def emit_outputs(context: Context, program: ir.Program) -> None:
         context.writer.emit_line("c.outputs[{}] = output({});", format_int(index), value)
 
 
-def _format_number(context: Context, output: ir.Argument) -> Fragment:
+def _format_number(context: Context, output: wir.Argument) -> Fragment:
     expressions = context.expressions
-    if isinstance(output, ir.BufferRef):
-        is_number = isinstance(context.facts.types[output.name], ir.ScalarType)
+    if isinstance(output, wir.BufferRef):
+        is_number = isinstance(context.facts.types[output.name], wir.ScalarType)
         return context.values.scalar(output.name) if is_number else fragment("nullptr")
     if isinstance(output, bool):
         return format_bool(output)
-    if not isinstance(output, int | float | ir.Symbol | ir.Operation):
+    if not isinstance(output, int | float | wir.Symbol | wir.Operation):
         return fragment("nullptr")
     match expressions.kind(output):
-        case ir.SymbolKind.INT:
+        case wir.SymbolKind.INT:
             return fragment("int64_t({})", expressions.format_index(output))
         case kind:
             return expressions.format_number(output, kind)
 
 
-def emit_symbol_definition(context: Context, line: ir.SymbolDefinitionLine) -> None:
+def emit_symbol_definition(context: Context, line: wir.SymbolDefinitionLine) -> None:
     """Append ``c.s0 = num::size_of(c.t[x].get(), 0, 3);`` and the check of its range."""
     symbol = context.symbols[line.symbol]
     value = _format_source(context, line)
@@ -125,26 +125,26 @@ def emit_symbol_definition(context: Context, line: ir.SymbolDefinitionLine) -> N
     _emit_range_check(context, symbol, line)
 
 
-def _format_source(context: Context, line: ir.SymbolDefinitionLine) -> Fragment:
+def _format_source(context: Context, line: wir.SymbolDefinitionLine) -> Fragment:
     """Return the value of a symbol, as a number of its kind."""
     number = context.line_number()
-    old = ir.SymbolKind.INT
+    old = wir.SymbolKind.INT
     match line.source:
-        case ir.SizeOf(buffer, dim):
+        case wir.SizeOf(buffer, dim):
             handle = tensor_handle(context, buffer)
             value = fragment("num::size_of({}, {}, {})", handle, format_int(dim), number)
-        case ir.StrideOf(buffer, dim):
+        case wir.StrideOf(buffer, dim):
             handle = tensor_handle(context, buffer)
             value = fragment("num::stride_of({}, {}, {})", handle, format_int(dim), number)
-        case ir.OffsetOf(buffer):
+        case wir.OffsetOf(buffer):
             value = _format_offset(context, buffer)
-        case ir.ItemOf(buffer):
+        case wir.ItemOf(buffer):
             return _format_item(context, buffer, line.kind)
-        case ir.ValueOf(name):
+        case wir.ValueOf(name):
             type = context.facts.types[name]
-            assert isinstance(type, ir.ScalarType)  # verified
+            assert isinstance(type, wir.ScalarType)  # verified
             value, old = context.values.scalar(name), kind_of(type.dtype)
-        case ir.Symbol() | ir.Operation() | int() | float():
+        case wir.Symbol() | wir.Operation() | int() | float():
             return context.expressions.format_number(line.source, line.kind)
     return format_converted(value, old, line.kind)
 
@@ -153,14 +153,14 @@ def _format_offset(context: Context, buffer: str) -> Fragment:
     # The offset counts from the storage of the program, not of PyTorch, unless the type's
     # offset is the symbol that is being defined.
     type = context.facts.tensor_type(buffer)
-    if context.defined_symbols.issuperset(ir.symbols_in(type.offset)):
+    if context.defined_symbols.issuperset(wir.symbols_in(type.offset)):
         return context.expressions.format_index(type.offset)
     return fragment(
         "num::offset_of({}, {})", tensor_handle(context, buffer), context.line_number()
     )
 
 
-def _format_item(context: Context, buffer: str, kind: ir.SymbolKind) -> Fragment:
+def _format_item(context: Context, buffer: str, kind: wir.SymbolKind) -> Fragment:
     type = context.facts.tensor_type(buffer)
     dtype, c_type = type.dtype, _c_type(type.dtype)
     on_cpu = type.device.kind == "cpu"
@@ -173,19 +173,19 @@ def _format_item(context: Context, buffer: str, kind: ir.SymbolKind) -> Fragment
         value = _format_read(context, buffer, dtype, c_type)
     if _is_small_float(dtype):
         value = fragment("num::small_float({}, {})", format_dtype(dtype), value)
-    if dtype is ir.DType.U64 and kind is ir.SymbolKind.INT:
+    if dtype is wir.DType.U64 and kind is wir.SymbolKind.INT:
         return fragment("num::signed_int({}, {})", value, context.line_number())
     old = kind_of(dtype)
     return value if old is kind else format_converted(value, old, kind)
 
 
-def _is_small_float(dtype: ir.DType) -> bool:
+def _is_small_float(dtype: wir.DType) -> bool:
     return dtype.is_float and dtype.itemsize < 4
 
 
-def _c_type(dtype: ir.DType) -> Fragment | None:
+def _c_type(dtype: wir.DType) -> Fragment | None:
     """Return the C++ type of a readable element; for a small float, that of its bits."""
-    if dtype is ir.DType.F4E2M1FN_X2 or not (dtype.is_float or dtype.is_integer):
+    if dtype is wir.DType.F4E2M1FN_X2 or not (dtype.is_float or dtype.is_integer):
         return None
     if _is_small_float(dtype):
         return fragment("uint16_t") if dtype.itemsize == 2 else fragment("uint8_t")
@@ -193,10 +193,10 @@ def _c_type(dtype: ir.DType) -> Fragment | None:
 
 
 def _format_element(
-    context: Context, buffer: str, type: ir.TensorType, c_type: Fragment
+    context: Context, buffer: str, type: wir.TensorType, c_type: Fragment
 ) -> Fragment:
     """Return the element, from the CPU's memory."""
-    elements = ir.product(type.size)
+    elements = wir.product(type.size)
     if elements != 1:
         context.writer.emit_line(
             "num::check_one({}, {}, {});",
@@ -208,7 +208,7 @@ def _format_element(
 
 
 def _format_read(
-    context: Context, buffer: str, dtype: ir.DType, c_type: Fragment
+    context: Context, buffer: str, dtype: wir.DType, c_type: Fragment
 ) -> Fragment:
     """Return the element as PyTorch reads it, from any device."""
     function = fragment("aoti_torch_item_{}", fragment(dtype.torch_name))
@@ -220,17 +220,17 @@ def _format_read(
 
 
 def _emit_range_check(
-    context: Context, symbol: Fragment, line: ir.SymbolDefinitionLine
+    context: Context, symbol: Fragment, line: wir.SymbolDefinitionLine
 ) -> None:
     lower, upper = line.lower, line.upper
     if lower is None and upper is None:
         return
     shown = f"{'' if lower is None else lower}..{'' if upper is None else upper}"
-    if line.kind is ir.SymbolKind.FLOAT:
+    if line.kind is wir.SymbolKind.FLOAT:
         bounds = (_float_bound(lower, -math.inf), _float_bound(upper, math.inf))
     else:
         bounds = _int_bounds(lower, upper)
-    value = fragment("int64_t({})", symbol) if line.kind is ir.SymbolKind.BOOL else symbol
+    value = fragment("int64_t({})", symbol) if line.kind is wir.SymbolKind.BOOL else symbol
     context.writer.emit_line(
         "num::check_range({}, {}, {}, {}, {}, {});",
         *(value, *bounds, format_string(line.symbol), format_string(shown)),

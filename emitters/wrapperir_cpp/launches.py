@@ -6,7 +6,7 @@ A call decides on a choice by the nearest hint, by a decision tree, or by timing
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from wrapperir import ir
+from wrapperir import ir as wir
 from wrapperir.emit import Fragment, SourceWriter, fragment, joined
 from wrapperir.emit.runnable_kernels import ComputedAt, NearestAt
 from wrapperir.text import format_expr, format_type
@@ -22,7 +22,7 @@ LaunchesAt: TypeAlias = Callable[[Addresses], Mapping[int, Fragment]]
 
 
 def declare_kernel(
-    context: Context, line: ir.KernelDefinitionLine, languages: KernelLanguages
+    context: Context, line: wir.KernelDefinitionLine, languages: KernelLanguages
 ) -> None:
     """Add a kernel's definition to the module, if it is called."""
     kinds = context.facts.kernel_devices.get(line.name)
@@ -40,14 +40,14 @@ def declare_kernel(
 
 
 def emit_kernel_call(
-    context: Context, line: ir.KernelCallLine, languages: KernelLanguages
+    context: Context, line: wir.KernelCallLine, languages: KernelLanguages
 ) -> None:
     """Append ``cpp_fused_0(c.p[x], c.arena + 256, 64);``, or a ``switch`` of such."""
     runnable = context.facts.runnable(line)
 
     def address(position: int) -> Fragment:
         argument = line.arguments[position]
-        assert isinstance(argument, ir.BufferRef)  # verified
+        assert isinstance(argument, wir.BufferRef)  # verified
         return tensor_address(context, argument.name)
 
     def launches_at(addresses: Addresses) -> dict[int, Fragment]:
@@ -59,7 +59,7 @@ def emit_kernel_call(
             arguments: list[LaunchArgument] = []
             for position in positions:
                 value = line.arguments[position]
-                is_tensor = isinstance(value, ir.BufferRef)
+                is_tensor = isinstance(value, wir.BufferRef)
                 found = addresses(position) if is_tensor else None
                 arguments.append(LaunchArgument(value, found))
             language = languages[line.device.kind, kernel.language]
@@ -75,7 +75,7 @@ def emit_kernel_call(
             context.writer.emit_line("{};", *launches.values())
             return
         definition = context.facts.definitions[line.kernel]
-        assert isinstance(definition, ir.MultiKernelLine)  # there is a choice
+        assert isinstance(definition, wir.MultiKernelLine)  # there is a choice
         match runnable.dispatch:
             case int():
                 choice = format_int(runnable.dispatch)
@@ -84,7 +84,7 @@ def emit_kernel_call(
             case ComputedAt(index):
                 function = _format_computed(context, definition.name, index)
                 choice = fragment("{}(c)", function)
-            case ir.BenchmarkChoice():
+            case wir.BenchmarkChoice():
                 choice = _format_timed_choice(context, definition, line, launches_at)
         _emit_switch(context.writer, choice, launches)
 
@@ -103,7 +103,7 @@ def _emit_switch(
 
 
 def _format_nearest(
-    context: Context, name: str, hints: tuple[ir.Hint, ...], sizes: tuple[ir.Expr, ...]
+    context: Context, name: str, hints: tuple[wir.Hint, ...], sizes: tuple[wir.Expr, ...]
 ) -> Fragment:
     """Return ``nearest(hints_mm, {c.s0, 512}, c.recent + 3)``."""
     choices = context.choices
@@ -118,7 +118,7 @@ def _format_nearest(
     )
 
 
-def _define_hints(context: Context, name: str, hints: tuple[ir.Hint, ...]) -> Fragment:
+def _define_hints(context: Context, name: str, hints: tuple[wir.Hint, ...]) -> Fragment:
     table = context.module.names.claim(f"hints_{name}")
     statics = context.module.statics
     statics.emit_comment(f"The sizes that each choice of {name} is for.")
@@ -136,7 +136,7 @@ def _format_size(size: int) -> Fragment:
     return Fragment(repr(float(size) or 0.5))
 
 
-def _format_computed(context: Context, name: str, index: ir.Operation) -> Fragment:
+def _format_computed(context: Context, name: str, index: wir.Operation) -> Fragment:
     """Return the name of the function of a decision tree; it takes the call."""
     body = source_writer()
     with body.indented():
@@ -154,12 +154,12 @@ def _format_computed(context: Context, name: str, index: ir.Operation) -> Fragme
     return function
 
 
-def _emit_tree(context: Context, writer: SourceWriter, tree: ir.Expr) -> None:
+def _emit_tree(context: Context, writer: SourceWriter, tree: wir.Expr) -> None:
     """Append a decision tree: each condition is evaluated where it decides, alone."""
-    while isinstance(tree, ir.Operation):
+    while isinstance(tree, wir.Operation):
         condition, yes, tree = tree.args
         test = context.expressions.format_condition(condition)
-        if isinstance(yes, ir.Operation):
+        if isinstance(yes, wir.Operation):
             writer.emit_line("if ({}) {{", test)
             with writer.indented():
                 _emit_tree(context, writer, yes)
@@ -173,8 +173,8 @@ def _emit_tree(context: Context, writer: SourceWriter, tree: ir.Expr) -> None:
 
 def _format_timed_choice(
     context: Context,
-    definition: ir.MultiKernelLine,
-    line: ir.KernelCallLine,
+    definition: wir.MultiKernelLine,
+    line: wir.KernelCallLine,
     launches_at: LaunchesAt,
 ) -> Fragment:
     """Return the choice of a call, and append a function that times all choices once.
@@ -187,9 +187,9 @@ def _format_timed_choice(
     for position, (parameter, argument) in enumerate(
         zip(definition.parameters, line.arguments, strict=True)
     ):
-        if not isinstance(argument, ir.BufferRef):
+        if not isinstance(argument, wir.BufferRef):
             continue
-        assert isinstance(parameter, ir.TensorParameter)  # verified
+        assert isinstance(parameter, wir.TensorParameter)  # verified
         type = context.facts.tensor_type(argument.name)
         places[position] = fragment("p[{}]", format_int(len(places)))
         begin = tensor_address(context, argument.name)
@@ -215,11 +215,11 @@ def _format_timed_choice(
 
 
 def _define_choice(
-    context: Context, definition: ir.MultiKernelLine, line: ir.KernelCallLine
+    context: Context, definition: wir.MultiKernelLine, line: wir.KernelCallLine
 ) -> Fragment:
     arguments = [
         format_type(context.facts.types[argument.name])
-        if isinstance(argument, ir.BufferRef)
+        if isinstance(argument, wir.BufferRef)
         else format_expr(argument)
         for argument in line.arguments
     ]
@@ -241,12 +241,12 @@ def _define_choice(
     return fastest
 
 
-def _format_bytes(context: Context, type: ir.TensorType) -> Fragment:
+def _format_bytes(context: Context, type: wir.TensorType) -> Fragment:
     """Return the bytes from the first element of a tensor to the end of its last."""
     item = type.dtype.itemsize
     if all(isinstance(number, int) for number in (*type.size, *type.stride)):
         empty = 0 in type.size
-        extent = 0 if empty else ir.evaluate_int(ir.storage_extent(type), {})
+        extent = 0 if empty else wir.evaluate_int(wir.storage_extent(type), {})
         return format_int(extent * item)
     sizes, strides = map(context.format_ints, (type.size, type.stride))
     return fragment("spanned_bytes({}, {}, {})", sizes, strides, format_int(item))

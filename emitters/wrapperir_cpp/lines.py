@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import ClassVar, LiteralString
 
-from wrapperir import ir
+from wrapperir import ir as wir
 from wrapperir.diagnostics import LinePath
 from wrapperir.emit import SourceWriter, fragment
 from wrapperir.emit.assert_messages import (
@@ -34,7 +34,7 @@ from wrapperir_cpp.streams import emit_join, emit_record, emit_wait, on_stream
 from wrapperir_cpp.triton_kernels import TRITON_KERNELS
 
 
-class CppLines(ir.LineVisitor[None]):
+class CppLines(wir.LineVisitor[None]):
     """Appends each line's C++ to ``context.writer``.
 
     Lines that C++ cannot express are given to ``context.report``.  An emitter for another
@@ -42,25 +42,27 @@ class CppLines(ir.LineVisitor[None]):
     """
 
     languages: ClassVar[KernelLanguages] = {
-        ("cpu", ir.Language.CPP): CPP_KERNELS,
-        ("cuda", ir.Language.TRITON): TRITON_KERNELS,
+        ("cpu", wir.Language.CPP): CPP_KERNELS,
+        ("cuda", wir.Language.TRITON): TRITON_KERNELS,
     }
 
     def __init__(self, context: Context) -> None:
         """Append to a program that begins."""
         self.context = context
 
-    def emit_definitions(self, definitions: Sequence[ir.DefinitionLine]) -> None:
+    def emit_definitions(self, definitions: Sequence[wir.DefinitionLine]) -> None:
         """Append the kernels."""
         for _, line in self.context.walk(definitions, ("definitions",)):
             self.visit(line)
 
-    def emit_symbols(self, symbols: Sequence[ir.SymbolDefinitionLine]) -> None:
+    def emit_symbols(self, symbols: Sequence[wir.SymbolDefinitionLine]) -> None:
         """Append the symbols that are known on entry."""
         for _, line in self.context.walk(symbols, ("symbols",)):
             self.visit(line)
 
-    def emit_lines(self, lines: Sequence[ir.BodyLine], path: LinePath = ("lines",)) -> None:
+    def emit_lines(
+        self, lines: Sequence[wir.BodyLine], path: LinePath = ("lines",)
+    ) -> None:
         """Append lines, in functions of their own where they are many."""
         context = self.context
         writer = context.writer
@@ -77,56 +79,56 @@ class CppLines(ir.LineVisitor[None]):
         context.module.emit_chunks(writer, lines, emit_part)
         context.writer = writer
 
-    def visit_kernel_definition(self, line: ir.KernelDefinitionLine) -> None:
+    def visit_kernel_definition(self, line: wir.KernelDefinitionLine) -> None:
         """Declare the kernel, if it is called."""
         declare_kernel(self.context, line, self.languages)
 
-    def visit_multi_kernel(self, line: ir.MultiKernelLine) -> None:
+    def visit_multi_kernel(self, line: wir.MultiKernelLine) -> None:
         """Append a remark, if all calls run the same choice: they go straight to it."""
-        settled = ir.settled_choice(line.selection)
+        settled = wir.settled_choice(line.selection)
         if settled is not None:
             choice = line.choices[settled].kernel
             self.context.module.statics.emit_comment(f"{line.name} is {choice}.")
 
-    def visit_allocate(self, line: ir.AllocateLine) -> None:
+    def visit_allocate(self, line: wir.AllocateLine) -> None:
         """Append ``empty(c.t[buf0], DType::f32, ints_8_8, ints_8_1, 3);`` or a remark."""
         allocate(self.context, line.result, line.type)
         make_changed(self.context, line.result)
         planned = line.result in self.context.arena.offsets
-        per_program = line.workspace is ir.ZeroMode.ZERO_PER_PROGRAM
-        if line.workspace is ir.ZeroMode.ZERO_ON_CALL or (per_program and not planned):
+        per_program = line.workspace is wir.ZeroMode.ZERO_PER_PROGRAM
+        if line.workspace is wir.ZeroMode.ZERO_ON_CALL or (per_program and not planned):
             emit_zero(self.context, line.result, line.type)
 
-    def visit_allocate_pool(self, line: ir.AllocatePoolLine) -> None:
+    def visit_allocate_pool(self, line: wir.AllocatePoolLine) -> None:
         """Append ``empty(c.t[pool0], DType::u8, ints_512, ints_1, 3);`` or a remark."""
         allocate(self.context, line.result, line.type)
 
-    def visit_place(self, line: ir.PlaceLine) -> None:
+    def visit_place(self, line: wir.PlaceLine) -> None:
         """Append a remark."""
         emit_place_check(self.context, line)
         own = line.result in self.context.layouts.apart
         self.context.values.place(line.result, line.pool, line.offset, line.type, own=own)
         self._remark(line.result, "lies in", line.pool, line.type)
-        if isinstance(line.type, ir.TensorType):
+        if isinstance(line.type, wir.TensorType):
             make_changed(self.context, line.result)
-            if line.workspace is ir.ZeroMode.ZERO_ON_CALL:
+            if line.workspace is wir.ZeroMode.ZERO_ON_CALL:
                 emit_zero(self.context, line.result, line.type)
 
-    def visit_free(self, line: ir.FreeLine) -> None:
+    def visit_free(self, line: wir.FreeLine) -> None:
         """Append ``c.t[buf0].reset();`` if this was the last name of a slot's memory."""
         self.context.values.drop(line.buffer)
 
-    def visit_reuse(self, line: ir.ReuseLine) -> None:
+    def visit_reuse(self, line: wir.ReuseLine) -> None:
         """Append a remark."""
         self._name_view(line.result, line.source, line.type, "takes")
         self.context.values.drop(line.source)
 
-    def visit_reinterpret(self, line: ir.ReinterpretLine) -> None:
+    def visit_reinterpret(self, line: wir.ReinterpretLine) -> None:
         """Append a remark; a tensor is made where one is needed."""
         self._name_view(line.result, line.source, line.type, "views")
 
     def _name_view(
-        self, result: str, source: str, type: ir.TensorType, how: LiteralString
+        self, result: str, source: str, type: wir.TensorType, how: LiteralString
     ) -> None:
         emit_view_check(self.context, source, type)
         own = result in self.context.layouts.apart
@@ -135,40 +137,40 @@ class CppLines(ir.LineVisitor[None]):
         make_changed(self.context, result)
 
     def _remark(
-        self, name: str, how: LiteralString, other: str, type: ir.TensorType | ir.PoolType
+        self, name: str, how: LiteralString, other: str, type: wir.TensorType | wir.PoolType
     ) -> None:
         self.context.writer.emit_comment(f"{name} {how} {other}: {format_type(type)}")
 
-    def visit_kernel_call(self, line: ir.KernelCallLine) -> None:
+    def visit_kernel_call(self, line: wir.KernelCallLine) -> None:
         """Append ``cpp_fused_0(c.p[arg0], c.arena + 256, 64);``."""
         emit_kernel_call(self.context, line, self.languages)
 
-    def visit_extern_kernel(self, line: ir.ExternKernelLine) -> None:
+    def visit_extern_kernel(self, line: wir.ExternKernelLine) -> None:
         """Append the call of an operator."""
         with on_stream(self.context, line.device, line.stream):
             emit_operator(self.context, line)
 
-    def visit_record_event(self, line: ir.RecordEventLine) -> None:
+    def visit_record_event(self, line: wir.RecordEventLine) -> None:
         """Append ``c.cuda_0->record(0, 1, 12);``; nothing on the CPU."""
         emit_record(self.context, line)
 
-    def visit_wait_event(self, line: ir.WaitEventLine) -> None:
+    def visit_wait_event(self, line: wir.WaitEventLine) -> None:
         """Append ``c.cuda_0->wait(*c.cuda_0, 0, 2, 14);``; nothing on the CPU."""
         emit_wait(self.context, line)
 
-    def visit_multi_output(self, line: ir.MultiOutputLine) -> None:
+    def visit_multi_output(self, line: wir.MultiOutputLine) -> None:
         """Append a remark."""
         self.context.values.take_element(line.result, line.source, line.indices)
         place = "".join(f"[{index}]" for index in line.indices)
         self.context.writer.emit_comment(f"{line.result} is {line.source}{place}")
 
-    def visit_symbol_definition(self, line: ir.SymbolDefinitionLine) -> None:
+    def visit_symbol_definition(self, line: wir.SymbolDefinitionLine) -> None:
         """Append ``c.s0 = size(...);`` and the check of its range."""
-        if isinstance(line.source, ir.ItemOf):
+        if isinstance(line.source, wir.ItemOf):
             emit_join(self.context)
         emit_symbol_definition(self.context, line)
 
-    def visit_assert_size_stride(self, line: ir.AssertSizeStrideLine) -> None:
+    def visit_assert_size_stride(self, line: wir.AssertSizeStrideLine) -> None:
         """Append ``num::assert_size_stride(c.t[x].get(), ints_8_8, ints_8_1, "%x", 3);``.
 
         A layout that was checked already, or made so, is not checked.
@@ -185,7 +187,7 @@ class CppLines(ir.LineVisitor[None]):
             context.line_number(),
         )
 
-    def visit_assert_alignment(self, line: ir.AssertAlignmentLine) -> None:
+    def visit_assert_alignment(self, line: wir.AssertAlignmentLine) -> None:
         """Append a check of the address, unless it is known."""
         context = self.context
         if not is_aligned(context, line.buffer, line.bytes):
@@ -195,7 +197,7 @@ class CppLines(ir.LineVisitor[None]):
                 *(format_string(alignment_message(line)), context.line_number()),
             )
 
-    def visit_assert_scalar(self, line: ir.AssertScalarLine) -> None:
+    def visit_assert_scalar(self, line: wir.AssertScalarLine) -> None:
         """Append a check of a condition, unless it is known to hold."""
         expressions = self.context.expressions
         if not expressions.constant(line.condition):
@@ -205,7 +207,7 @@ class CppLines(ir.LineVisitor[None]):
                 *(self.context.line_number(), format_string(scalar_message(line))),
             )
 
-    def visit_assert_not_nan(self, line: ir.AssertNotNanLine) -> None:
+    def visit_assert_not_nan(self, line: wir.AssertNotNanLine) -> None:
         """Append a check of every element; ints have no NaN."""
         context = self.context
         emit_join(context)
@@ -214,7 +216,7 @@ class CppLines(ir.LineVisitor[None]):
         if not (dtype.is_float or dtype.value.startswith("c")):
             return
         message = format_string(not_nan_message(line))
-        if dtype is ir.DType.F4E2M1FN_X2 or (dtype.value.startswith("f8") and not on_cpu):
+        if dtype is wir.DType.F4E2M1FN_X2 or (dtype.value.startswith("f8") and not on_cpu):
             refused = f"elements of {dtype} on {type.device} cannot be checked"
             context.report(refused, line.buffer)
         elif on_cpu:
@@ -233,22 +235,22 @@ class CppLines(ir.LineVisitor[None]):
                 f"check({name}({{}}, {{}}), {{}});", message, handle, context.line_number()
             )
 
-    def visit_conditional(self, line: ir.ConditionalLine) -> None:
+    def visit_conditional(self, line: wir.ConditionalLine) -> None:
         """Append ``if`` and ``else``."""
-        if isinstance(line.predicate, ir.BufferRef):
+        if isinstance(line.predicate, wir.BufferRef):
             emit_join(self.context)
         CppBlocks(self.context, line.results, self.emit_lines).emit_conditional(line)
 
-    def visit_while_loop(self, line: ir.WhileLoopLine) -> None:
+    def visit_while_loop(self, line: wir.WhileLoopLine) -> None:
         """Append a loop."""
         emit_join(self.context)
         CppBlocks(self.context, line.results, self.emit_lines).emit_while_loop(line)
 
-    def visit_subgraph_call(self, line: ir.SubgraphCallLine) -> None:
+    def visit_subgraph_call(self, line: wir.SubgraphCallLine) -> None:
         """Append the lines of the block in place."""
         self.context.writer.emit_comment(f"subgraph {line.name}")
         CppBlocks(self.context, line.results, self.emit_lines).emit_subgraph(line)
 
-    def visit_comment(self, line: ir.CommentLine) -> None:
+    def visit_comment(self, line: wir.CommentLine) -> None:
         """Append the comment, escaped."""
         self.context.writer.emit_comment(line.text)

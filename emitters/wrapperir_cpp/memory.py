@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
-from wrapperir import ir
+from wrapperir import ir as wir
 from wrapperir.emit import Fragment, fragment
 from wrapperir.emit.arena import plain_device
 from wrapperir.emit.number_kinds import kind_of
@@ -42,7 +42,7 @@ def tensor_handle(context: Context, name: str, indices: Indices = ()) -> Fragmen
     known = values.known_tensor(view)
     if known is not None:
         return known
-    assert isinstance(view.type, ir.TensorType)  # a pool is not a tensor
+    assert isinstance(view.type, wir.TensorType)  # a pool is not a tensor
     fixed = _fixed_key(context, view, view.type)
     if fixed is not None:
         made = context.call.add_fixed(fixed, context.module.values[name])
@@ -78,18 +78,18 @@ def define_value(context: Context, name: str, indices: Indices = ()) -> Fragment
     spelled = context.module.values[name] if not indices else None
     if spelled is None:
         spelled = context.module.names.claim("_".join([name, *map(str, indices)]))
-    if isinstance(type, ir.ScalarType):
+    if isinstance(type, wir.ScalarType):
         number = context.call.add_number(kind_of(type.dtype), spelled)
         context.values.put_scalar(name, number, indices)
         return number
-    own = type if isinstance(type, ir.TensorType) else None
+    own = type if isinstance(type, wir.TensorType) else None
     storage = _slot_storage(context, spelled, own)
     context.values.put(name, StorageView(storage, own), indices)
     assert storage.slot is not None
     return storage.slot
 
 
-def add_constant(context: Context, name: str, type: ir.TensorType, index: int) -> None:
+def add_constant(context: Context, name: str, type: wir.TensorType, index: int) -> None:
     """Add the storage of a constant; ``index`` is its place in the program."""
     spelled = context.module.values[name]
     base = fragment("c.constant_data[{}]", spelled)
@@ -102,7 +102,7 @@ def add_constant(context: Context, name: str, type: ir.TensorType, index: int) -
 
 
 def _slot_storage(
-    context: Context, spelled: Fragment, root: ir.TensorType | None
+    context: Context, spelled: Fragment, root: wir.TensorType | None
 ) -> RootStorage:
     slot = context.call.add_slot(spelled)
     context.call.roots.add(spelled)
@@ -112,7 +112,7 @@ def _slot_storage(
     return storage
 
 
-def allocate(context: Context, name: str, type: ir.TensorType | ir.PoolType) -> None:
+def allocate(context: Context, name: str, type: wir.TensorType | wir.PoolType) -> None:
     """Give a buffer or pool its memory, which may be a part of the arena."""
     offset = context.arena.offsets.get(name)
     if offset is not None:
@@ -134,15 +134,15 @@ def allocate(context: Context, name: str, type: ir.TensorType | ir.PoolType) -> 
         _emit_allocation(context, storage.slot, root)
 
 
-def _region(context: Context, device: ir.Device, name: str) -> Fragment:
+def _region(context: Context, device: wir.Device, name: str) -> Fragment:
     """Return the address of a device's memory that a storage is planned in."""
-    if device == ir.CPU:
+    if device == wir.CPU:
         return fragment("c.arena")
     function = "workspace" if name in context.arena.kept_names else "block"
     return fragment("{}->{}()", format_device_call(context, device), fragment(function))
 
 
-def emit_copy(context: Context, slot: Fragment, type: ir.TensorType) -> None:
+def emit_copy(context: Context, slot: Fragment, type: wir.TensorType) -> None:
     """Append the replacement of a slot's tensor by a copy of it."""
     number = context.line_number()
     names = context.module.names
@@ -152,7 +152,7 @@ def emit_copy(context: Context, slot: Fragment, type: ir.TensorType) -> None:
     if layout_of(root) != layout_of(type):
         room = names.claim("room")
         context.writer.emit_line("Tensor {}(static_cast<Tensor&&>({}));", room, copy)
-        bytes = ir.mul(type.offset, type.dtype.itemsize)
+        bytes = wir.mul(type.offset, type.dtype.itemsize)
         context.writer.emit_line(
             "view_as({}, {}, {}, {}, {}, {}, {});",
             *(copy, handle_of(room), context.expressions.format_index(bytes)),
@@ -165,7 +165,7 @@ def emit_copy(context: Context, slot: Fragment, type: ir.TensorType) -> None:
     context.writer.emit_line("{}.reset({}.release());", slot, copy)
 
 
-def _emit_allocation(context: Context, slot: Fragment, type: ir.TensorType) -> None:
+def _emit_allocation(context: Context, slot: Fragment, type: wir.TensorType) -> None:
     table = context.table_of(type.device)
     number, device = context.line_number(), _format_device(context, type.device)
     if _is_aligned_further(context, type) and not type.pinned:
@@ -218,9 +218,11 @@ def _view_slot(context: Context, name: str) -> Fragment:
     return call.add_slot(spelled)
 
 
-def _fixed_key(context: Context, view: StorageView, type: ir.TensorType) -> FixedKey | None:
+def _fixed_key(
+    context: Context, view: StorageView, type: wir.TensorType
+) -> FixedKey | None:
     storage = view.storage
-    if storage.constant is None or view.own or plain_device(type.device) != ir.CPU:
+    if storage.constant is None or view.own or plain_device(type.device) != wir.CPU:
         return None
     offset = difference(view.first, storage.first)
     size = tuple(n for n in type.size if isinstance(n, int))
@@ -232,7 +234,7 @@ def _fixed_key(context: Context, view: StorageView, type: ir.TensorType) -> Fixe
 
 
 def _emit_view(
-    context: Context, slot: Fragment, view: StorageView, type: ir.TensorType
+    context: Context, slot: Fragment, view: StorageView, type: wir.TensorType
 ) -> None:
     storage = view.storage
     dtype, number = format_dtype(type.dtype), context.line_number()
@@ -247,7 +249,7 @@ def _emit_view(
     item = type.dtype.itemsize
     step = difference(view.first, storage.first)
     if view.begin == 0:
-        elements: ir.Expr | None = difference(type.offset, storage.root.offset)
+        elements: wir.Expr | None = difference(type.offset, storage.root.offset)
     else:
         whole = isinstance(step, int) and step % item == 0
         elements = step // item if whole else None
@@ -265,7 +267,7 @@ def _emit_view(
     )
 
 
-def _address_of_byte(context: Context, storage: RootStorage, byte: ir.Expr) -> Fragment:
+def _address_of_byte(context: Context, storage: RootStorage, byte: wir.Expr) -> Fragment:
     """Return the address of a byte; the address of a slot is fetched once a block."""
     if storage.slot is not None and not context.values.is_fetched(storage):
         assert storage.handle is not None
@@ -284,26 +286,26 @@ def _address_of_byte(context: Context, storage: RootStorage, byte: ir.Expr) -> F
 def is_aligned(context: Context, name: str, bytes: int) -> bool:
     """Say whether the address of a tensor is known to be a multiple of ``bytes``."""
     view = context.values[name]
-    region = context.arena.regions.get(ir.CPU)
+    region = context.arena.regions.get(wir.CPU)
     if view.storage.constant != -1 or region is None or region.alignment % bytes:
         return False
     step = difference(view.first, view.storage.first)
     on_cpu = (
-        isinstance(view.type, ir.TensorType) and plain_device(view.type.device) == ir.CPU
+        isinstance(view.type, wir.TensorType) and plain_device(view.type.device) == wir.CPU
     )
     return on_cpu and isinstance(step, int) and step % bytes == 0
 
 
-def emit_zero(context: Context, name: str, type: ir.TensorType) -> None:
+def emit_zero(context: Context, name: str, type: wir.TensorType) -> None:
     """Append the zeroing of a buffer's bytes."""
-    extent = ir.storage_extent(type)
+    extent = wir.storage_extent(type)
     static = all(isinstance(n, int) for n in (*type.size, *type.stride, type.offset))
     if static and isinstance(extent, int):
         count = (type.offset + extent) * type.dtype.itemsize if extent else 0
         view = context.values[name]
         begin = _address_of_byte(context, view.storage, view.begin)
         bytes = context.expressions.format_index(count)
-        if plain_device(type.device) == ir.CPU:
+        if plain_device(type.device) == wir.CPU:
             context.writer.emit_line("memset({}, 0, {});", begin, bytes)
         else:
             emit_device_zero(context, type.device, begin, bytes)
@@ -316,11 +318,11 @@ def emit_zero(context: Context, name: str, type: ir.TensorType) -> None:
     emit_fork(context)
 
 
-def _format_layout(context: Context, type: ir.TensorType) -> tuple[Fragment, Fragment]:
+def _format_layout(context: Context, type: wir.TensorType) -> tuple[Fragment, Fragment]:
     return context.format_ints(type.size), context.format_ints(type.stride)
 
 
-def _format_device(context: Context, device: ir.Device) -> Fragment:
+def _format_device(context: Context, device: wir.Device) -> Fragment:
     """Return the last arguments of functions that make a tensor; none on the CPU."""
     table = context.table_of(device)
     if table is None:
@@ -329,27 +331,27 @@ def _format_device(context: Context, device: ir.Device) -> Fragment:
     return fragment(", Device::{}, {}", fragment(table.enumerator), index)
 
 
-def _is_aligned_further(context: Context, type: ir.TensorType | ir.PoolType) -> bool:
+def _is_aligned_further(context: Context, type: wir.TensorType | wir.PoolType) -> bool:
     """Say whether a type needs a larger alignment than PyTorch's allocator gives."""
     return (type.alignment or 0) > context.tables[type.device.kind].alignment
 
 
-def _root(context: Context, type: ir.TensorType | ir.PoolType) -> ir.TensorType:
+def _root(context: Context, type: wir.TensorType | wir.PoolType) -> wir.TensorType:
     """Return the type of the tensor that holds a storage; bytes, if not plain."""
     aligned = _is_aligned_further(context, type)
-    if isinstance(type, ir.TensorType):
+    if isinstance(type, wir.TensorType):
         if type.offset == 0 and not aligned:
             return evolve(type, alignment=None)
-        extent = ir.storage_extent(type)
+        extent = wir.storage_extent(type)
         bytes = (
-            ir.mul(ir.add(type.offset, extent), type.dtype.itemsize) if extent != 0 else 0
+            wir.mul(wir.add(type.offset, extent), type.dtype.itemsize) if extent != 0 else 0
         )
     else:
         bytes = type.size
     if not isinstance(bytes, int):
-        bytes = ir.maximum(bytes, 0)
-    return ir.TensorType(
-        dtype=ir.DType.U8,
+        bytes = wir.maximum(bytes, 0)
+    return wir.TensorType(
+        dtype=wir.DType.U8,
         size=(bytes,),
         stride=(1,),
         device=type.device,

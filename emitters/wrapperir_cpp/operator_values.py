@@ -8,7 +8,7 @@ from typing import TypeAlias, Union
 
 from attrs import frozen
 
-from wrapperir import ir
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Fragment
 from wrapperir.emit.number_kinds import kind_of
@@ -46,7 +46,7 @@ class TensorValue:
     """A tensor: ``text`` is its borrowed handle, ``type`` its declared type."""
 
     text: Fragment
-    type: ir.TensorType
+    type: wir.TensorType
 
 
 @frozen
@@ -54,8 +54,8 @@ class NumberValue:
     """A number and its value, if known; ``kind`` is ``None`` for a ``num::Number``."""
 
     text: Fragment
-    kind: ir.SymbolKind | None
-    constant: ir.Number | None = None
+    kind: wir.SymbolKind | None
+    constant: wir.Number | None = None
 
 
 @frozen
@@ -65,20 +65,20 @@ class ListValue:
     items: tuple["OperatorValue", ...]
 
 
-PlainValue: TypeAlias = Union[str, ir.DType, ir.TorchEnum, ir.Device, ir.ComplexLiteral]
+PlainValue: TypeAlias = Union[str, wir.DType, wir.TorchEnum, wir.Device, wir.ComplexLiteral]
 OperatorValue: TypeAlias = Union[NoValue, TensorValue, NumberValue, ListValue, PlainValue]
 """An argument of an operator.  ``DType`` is a subclass of ``str``: test it first."""
 
 
 def value_of(
-    context: Context, type: SchemaType, argument: ir.Argument, what: str
+    context: Context, type: SchemaType, argument: wir.Argument, what: str
 ) -> OperatorValue:
     """Return an argument as a value of its schema's type; ``what`` names it in messages.
 
     Raises:
         DiagnosticError: WIR705, it is not of that type.
     """
-    if isinstance(argument, ir.BufferRef):
+    if isinstance(argument, wir.BufferRef):
         argument_type = context.facts.types[argument.name]
         value: OperatorValue = _named(context, argument.name, argument_type, ())
     else:
@@ -97,35 +97,35 @@ def tensors_in(value: OperatorValue) -> list[TensorValue]:
 
 
 def _named(
-    context: Context, name: str, type: ir.ValueType, indices: Indices
+    context: Context, name: str, type: wir.ValueType, indices: Indices
 ) -> OperatorValue:
     match type:
-        case ir.TensorType():
+        case wir.TensorType():
             return TensorValue(tensor_handle(context, name, indices), type)
-        case ir.ScalarType(dtype):
+        case wir.ScalarType(dtype):
             return NumberValue(context.values.scalar(name, indices), kind_of(dtype))
-        case ir.TupleType(elements):
+        case wir.TupleType(elements):
             return ListValue(
                 tuple(
                     _named(context, name, element, (*indices, position))
                     for position, element in enumerate(elements)
                 )
             )
-        case ir.OpaqueType("object"):
+        case wir.OpaqueType("object"):
             raise refused(f"%{name[:80]} is an object of PyTorch's that C++ cannot hold")
-        case ir.OpaqueType():
+        case wir.OpaqueType():
             return NoValue()
         case _:
             raise refused(f"%{name[:80]} is not an argument of an operator")
 
 
 def _literal(
-    context: Context, argument: ir.Argument, type: SchemaType, what: str
+    context: Context, argument: wir.Argument, type: SchemaType, what: str
 ) -> OperatorValue:
     match argument:
         case None:
             return NoValue()
-        case bool() | int() | float() | ir.Symbol() | ir.Operation():
+        case bool() | int() | float() | wir.Symbol() | wir.Operation():
             expressions = context.expressions
             kind, constant = expressions.kind(argument), expressions.constant(argument)
             return NumberValue(expressions.format_number(argument, kind), kind, constant)
@@ -136,12 +136,12 @@ def _literal(
             return ListValue(
                 tuple(value_of(context, element, item, what) for item in argument)
             )
-        case ir.TorchEnum(kind, name) if name not in ENUMS.get(kind, ()):
+        case wir.TorchEnum(kind, name) if name not in ENUMS.get(kind, ()):
             raise refused(f"torch has no {kind[:80]!a} named {name[:80]!a}")
-        case ir.Device(kind) if kind not in ("cpu", "cuda", "meta"):
+        case wir.Device(kind) if kind not in ("cpu", "cuda", "meta"):
             raise refused(f"C++ has no device of kind {kind[:80]!a}")
         case _:
-            assert not isinstance(argument, ir.BufferRef)
+            assert not isinstance(argument, wir.BufferRef)
             return argument
 
 
@@ -168,24 +168,24 @@ def _fitted(value: OperatorValue, type: SchemaType) -> OperatorValue | None:
             fitted = [_fitted(item, type.element) for item in items]
             found = [item for item in fitted if item is not None]
             return ListValue(tuple(found)) if len(found) == len(fitted) else None
-        case ir.DType():
+        case wir.DType():
             return value if kind is Kind.DTYPE else None
         case str():
             return value if kind is Kind.STRING else None
-        case ir.Device():
+        case wir.Device():
             return value if kind is Kind.DEVICE else None
-        case ir.TorchEnum():
+        case wir.TorchEnum():
             return value if kind.value == _ENUM_TYPES[value.kind] else None
-        case ir.ComplexLiteral():
+        case wir.ComplexLiteral():
             return value if kind in (Kind.SCALAR, Kind.COMPLEX, Kind.TENSOR) else None
 
 
 _ENUM_TYPES = {"layout": "Layout", "memory_format": "MemoryFormat"}
-_NUMBER_KINDS: Mapping[Kind, ir.SymbolKind] = {
-    Kind.INT: ir.SymbolKind.INT,
-    Kind.FLOAT: ir.SymbolKind.FLOAT,
-    Kind.BOOL: ir.SymbolKind.BOOL,
-    Kind.SYM_BOOL: ir.SymbolKind.BOOL,
+_NUMBER_KINDS: Mapping[Kind, wir.SymbolKind] = {
+    Kind.INT: wir.SymbolKind.INT,
+    Kind.FLOAT: wir.SymbolKind.FLOAT,
+    Kind.BOOL: wir.SymbolKind.BOOL,
+    Kind.SYM_BOOL: wir.SymbolKind.BOOL,
 }
 
 
@@ -196,14 +196,14 @@ def _fitted_number(value: NumberValue, kind: Kind) -> NumberValue | None:
     wanted, constant = _NUMBER_KINDS.get(kind), value.constant
     if wanted is None or wanted is value.kind:
         return None if wanted is None else value
-    if wanted is ir.SymbolKind.FLOAT and constant is not None:
+    if wanted is wir.SymbolKind.FLOAT and constant is not None:
         return NumberValue(format_float(float(constant)), wanted, constant)
-    if value.kind is ir.SymbolKind.FLOAT or (
-        value.kind is None and wanted is ir.SymbolKind.BOOL
+    if value.kind is wir.SymbolKind.FLOAT or (
+        value.kind is None and wanted is wir.SymbolKind.BOOL
     ):
         return None
     text = format_converted(value.text, value.kind, wanted)
-    if wanted is ir.SymbolKind.BOOL and constant is not None:
+    if wanted is wir.SymbolKind.BOOL and constant is not None:
         constant = bool(constant)
     return NumberValue(text, wanted, constant)
 
@@ -218,9 +218,9 @@ def _describe(value: OperatorValue) -> str:
             return kind.value if kind else "number"
         case ListValue():
             return "list"
-        case ir.DType() | ir.Device() | ir.TorchEnum():
+        case wir.DType() | wir.Device() | wir.TorchEnum():
             return str(value)[:80]
-        case ir.ComplexLiteral():
+        case wir.ComplexLiteral():
             return "complex number"
         case _:
             return "string"
@@ -237,7 +237,7 @@ def refused(message: str) -> DiagnosticError:
     return Code.UNSUPPORTED_FEATURE.error(message)
 
 
-def called_schema(line: ir.ExternKernelLine) -> Schema:
+def called_schema(line: wir.ExternKernelLine) -> Schema:
     """Return the schema of the operator that a line calls.
 
     Raises:
@@ -250,8 +250,8 @@ def called_schema(line: ir.ExternKernelLine) -> Schema:
 
 
 def bind_arguments(
-    schema: Schema, line: ir.ExternKernelLine
-) -> tuple[tuple[Parameter, ir.Argument], ...]:
+    schema: Schema, line: wir.ExternKernelLine
+) -> tuple[tuple[Parameter, wir.Argument], ...]:
     """Return the argument of each parameter, which may be its default.
 
     Raises:
@@ -260,7 +260,7 @@ def bind_arguments(
     positional = [p for p in schema.parameters if not p.keyword_only]
     if len(line.arguments) > len(positional):
         raise refused(f"{line.operator} takes {len(positional)} arguments by position")
-    given: dict[str, ir.Argument] = {
+    given: dict[str, wir.Argument] = {
         parameter.name: argument
         for parameter, argument in zip(positional, line.arguments, strict=False)
     }
@@ -271,7 +271,7 @@ def bind_arguments(
         if name in given:
             raise refused(f"{line.operator} is given {name[:80]!a} twice")
         given[name] = argument
-    bound: list[tuple[Parameter, ir.Argument]] = []
+    bound: list[tuple[Parameter, wir.Argument]] = []
     for parameter in schema.parameters:
         if parameter.name not in given and not parameter.has_default:
             raise refused(f"{line.operator} needs an argument {parameter.name[:80]!a}")
@@ -294,7 +294,7 @@ class ResultValue:
 
 
 def bind_results(
-    context: Context, schema: Schema, name: str | None, type: ir.ValueType | None
+    context: Context, schema: Schema, name: str | None, type: wir.ValueType | None
 ) -> list[ResultValue]:
     """Return the results of a call; their slots and numbers are defined.
 
@@ -303,12 +303,12 @@ def bind_results(
     """
     if name is None or type is None:
         return [ResultValue(found) for found in schema.results]
-    if not schema.results and isinstance(type, ir.OpaqueType):
+    if not schema.results and isinstance(type, wir.OpaqueType):
         _bind_opaque(context, type, name, ())
         return []
     if len(schema.results) == 1:
         return [_bind_result(context, schema.results[0], name, type, ())]
-    if not isinstance(type, ir.TupleType) or len(type.elements) != len(schema.results):
+    if not isinstance(type, wir.TupleType) or len(type.elements) != len(schema.results):
         raise refused(f"{schema.name} returns {len(schema.results)} values")
     return [
         _bind_result(context, found, name, element, (position,))
@@ -319,20 +319,20 @@ def bind_results(
 
 
 def _bind_result(
-    context: Context, found: SchemaType, name: str, type: ir.ValueType, indices: Indices
+    context: Context, found: SchemaType, name: str, type: wir.ValueType, indices: Indices
 ) -> ResultValue:
     required = found.required
     match type:
-        case ir.OpaqueType():
+        case wir.OpaqueType():
             _bind_opaque(context, type, name, indices)
             return ResultValue(found)
-        case ir.TensorType() if required.kind is Kind.TENSOR:
+        case wir.TensorType() if required.kind is Kind.TENSOR:
             return ResultValue(found, define_value(context, name, indices))
-        case ir.ScalarType(dtype) if required.kind is Kind.SCALAR or (
+        case wir.ScalarType(dtype) if required.kind is Kind.SCALAR or (
             _NUMBER_KINDS.get(required.kind) is kind_of(dtype)
         ):
             return ResultValue(found, define_value(context, name, indices))
-        case ir.TupleType(elements) if required.kind is Kind.LIST and required.element:
+        case wir.TupleType(elements) if required.kind is Kind.LIST and required.element:
             items = [
                 _bind_result(context, required.element, name, element, (*indices, position))
                 for position, element in enumerate(elements)
@@ -343,7 +343,7 @@ def _bind_result(
 
 
 def _bind_opaque(
-    context: Context, type: ir.OpaqueType, name: str, indices: Indices
+    context: Context, type: wir.OpaqueType, name: str, indices: Indices
 ) -> None:
     """Define the slot of a value without a tensor, which stays empty."""
     if type.description == "object":

@@ -9,20 +9,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import LiteralString
 
+from wrapperir import ir as wir
 from wrapperir.emit import Fragment, NameTable, SourceWriter, fragment, joined
-from wrapperir.ir import (
-    BufferRef,
-    DescriptorParameter,
-    DType,
-    Expr,
-    KernelCallLine,
-    KernelDefinitionLine,
-    RuntimeParameter,
-    SymbolKind,
-    runtime_parameters,
-    settled_where,
-    substitute,
-)
 from wrapperir.kernels import Facts, Target, TritonJob, compile_triton
 from wrapperir.kernels.triton_signature import (
     bound_values,
@@ -48,20 +36,20 @@ RECORD = f"{KERNELS}launches.json"
 _LONGEST_NAME = 180
 
 # A float as the argument that a kernel declares.
-_REAL: Mapping[DType, LiteralString] = {
-    DType.F64: "double({})",
-    DType.F32: "float({})",
-    DType.F16: "half_bits({})",
-    DType.BF16: "bfloat16_bits({})",
+_REAL: Mapping[wir.DType, LiteralString] = {
+    wir.DType.F64: "double({})",
+    wir.DType.F32: "float({})",
+    wir.DType.F16: "half_bits({})",
+    wir.DType.BF16: "bfloat16_bits({})",
 }
 
 
-def _declare(context: Context, line: KernelDefinitionLine) -> None:
+def _declare(context: Context, line: wir.KernelDefinitionLine) -> None:
     """Add the declaration of a Triton kernel, its source and the facts to compile it by."""
     module = context.module
     facts = context.arguments[line.name]
     given = [item[0] for item in passed_parameters(line)]
-    for parameter, fact in zip(runtime_parameters(line.parameters), facts, strict=True):
+    for parameter, fact in zip(wir.runtime_parameters(line.parameters), facts, strict=True):
         if parameter.dtype.triton_name is None:
             context.report(f"Triton has no {parameter.dtype.value}", line.name)
             return
@@ -88,15 +76,15 @@ def _declare(context: Context, line: KernelDefinitionLine) -> None:
 
 def _format_launch(
     context: Context,
-    line: KernelCallLine,
-    kernel: KernelDefinitionLine,
+    line: wir.KernelCallLine,
+    kernel: wir.KernelDefinitionLine,
     arguments: Sequence[LaunchArgument],
 ) -> Fragment:
     """Return ``launch(3, triton_add, c.cuda0, 0, {4, 1, 1}, c.buf0, int32_t{64})``.
 
     ``arguments`` are one for each runtime parameter of ``kernel``.
     """
-    runtime = runtime_parameters(kernel.parameters)
+    runtime = wir.runtime_parameters(kernel.parameters)
     values = dict(zip((parameter.name for parameter in runtime), arguments, strict=True))
     given = [
         _format_argument(context, parameter, values[name])
@@ -113,12 +101,12 @@ def _format_launch(
 
 
 def _format_argument(
-    context: Context, parameter: RuntimeParameter, argument: LaunchArgument
+    context: Context, parameter: wir.RuntimeParameter, argument: LaunchArgument
 ) -> Fragment:
     value, address = argument.value, argument.address
-    if isinstance(value, BufferRef):
+    if isinstance(value, wir.BufferRef):
         assert address is not None  # it is a tensor
-        if not isinstance(parameter, DescriptorParameter):
+        if not isinstance(parameter, wir.DescriptorParameter):
             return address
         type = context.facts.tensor_type(value.name)
         sizes, strides = map(context.format_ints, (type.size, type.stride))
@@ -126,21 +114,23 @@ def _format_argument(
         return fragment("describe({}, {}, {}, {})", address, item, sizes, strides)
     dtype = parameter.dtype
     expressions = context.expressions
-    if dtype is DType.BOOL:
-        return fragment("int8_t({})", expressions.format_number(value, SymbolKind.BOOL))
+    if dtype is wir.DType.BOOL:
+        return fragment("int8_t({})", expressions.format_number(value, wir.SymbolKind.BOOL))
     if dtype in _REAL:
-        return fragment(_REAL[dtype], expressions.format_number(value, SymbolKind.FLOAT))
+        return fragment(
+            _REAL[dtype], expressions.format_number(value, wir.SymbolKind.FLOAT)
+        )
     c_type = fragment(dtype.cpp_type)
     number = expressions.format_index(value)
     constant = expressions.constant(value)
     if isinstance(constant, int) and _fits(constant, dtype):
         return fragment("{}{{{}}}", c_type, number)
-    if dtype in (DType.I64, DType.U64):
+    if dtype in (wir.DType.I64, wir.DType.U64):
         return fragment("{}({})", c_type, number)
     return fragment("narrow<{}>({}, {})", c_type, number, context.line_number())
 
 
-def _fits(value: int, dtype: DType) -> bool:
+def _fits(value: int, dtype: wir.DType) -> bool:
     bits = dtype.itemsize * 8
     if dtype.value.startswith("u"):
         return value >= 0 and value.bit_length() <= bits
@@ -148,18 +138,18 @@ def _fits(value: int, dtype: DType) -> bool:
 
 
 def _format_grid(
-    context: Context, kernel: KernelDefinitionLine, values: Mapping[str, LaunchArgument]
+    context: Context, kernel: wir.KernelDefinitionLine, values: Mapping[str, LaunchArgument]
 ) -> Fragment:
-    numbers: dict[str, Expr] = {
+    numbers: dict[str, wir.Expr] = {
         key: value
         for key, value in bound_values(kernel).items()
         if isinstance(value, int | float)
     }
     for name, argument in values.items():
-        if not isinstance(argument.value, BufferRef):
+        if not isinstance(argument.value, wir.BufferRef):
             numbers[name] = argument.value
     extents = [
-        context.expressions.format_index(settled_where(substitute(extent, numbers)))
+        context.expressions.format_index(wir.settled_where(wir.substitute(extent, numbers)))
         for extent in kernel.grid or (1,)
     ]
     return fragment("{{{}}}", joined(", ", extents))

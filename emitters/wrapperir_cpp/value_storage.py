@@ -11,14 +11,14 @@ from typing import TypeAlias
 
 from attrs import define, evolve, frozen
 
-from wrapperir import ir
+from wrapperir import ir as wir
 from wrapperir.analysis import storage_bytes
 from wrapperir.emit import Fragment, fragment
 
 Indices: TypeAlias = tuple[int, ...]
 """The place of a value in nested tuples."""
 LayoutKey: TypeAlias = tuple[
-    ir.Expr, object, tuple[ir.Expr, ...], tuple[ir.Expr, ...], str | None
+    wir.Expr, object, tuple[wir.Expr, ...], tuple[wir.Expr, ...], str | None
 ]
 """First byte in the root storage, dtype, size, stride, and the owner of an own tensor."""
 
@@ -39,7 +39,7 @@ class RootStorage:
     """
 
     base: Fragment
-    root: ir.TensorType | None = None
+    root: wir.TensorType | None = None
     handle: Fragment | None = None
     slot: Fragment | None = None
     begin: int = 0
@@ -47,11 +47,11 @@ class RootStorage:
     names: int = 1
 
     @property
-    def first(self) -> ir.Expr:
+    def first(self) -> wir.Expr:
         """The byte of the storage that ``base`` is the address of."""
         if self.root is None:
             return -self.begin
-        return ir.mul(self.root.offset, self.root.dtype.itemsize)
+        return wir.mul(self.root.offset, self.root.dtype.itemsize)
 
 
 @frozen
@@ -67,22 +67,22 @@ class StorageView:
     """
 
     storage: RootStorage
-    type: ir.TensorType | ir.PoolType | None
-    begin: ir.Expr = 0
+    type: wir.TensorType | wir.PoolType | None
+    begin: wir.Expr = 0
     own: str | None = None
-    room: ir.Expr | None = None
+    room: wir.Expr | None = None
 
     @property
-    def first(self) -> ir.Expr:
+    def first(self) -> wir.Expr:
         """The byte of the first element."""
-        if not isinstance(self.type, ir.TensorType):
+        if not isinstance(self.type, wir.TensorType):
             return self.begin
-        return ir.add(self.begin, ir.mul(self.type.offset, self.type.dtype.itemsize))
+        return wir.add(self.begin, wir.mul(self.type.offset, self.type.dtype.itemsize))
 
     @property
     def layout(self) -> LayoutKey | None:
         """The key that tells it from other tensors of the same storage."""
-        if not isinstance(self.type, ir.TensorType):
+        if not isinstance(self.type, wir.TensorType):
             return None
         return self.first, self.type.dtype, self.type.size, self.type.stride, self.own
 
@@ -135,7 +135,7 @@ class ValueStorage:
         """Let a name stand for a number."""
         self._scalars.setdefault(name, {})[indices] = number
 
-    def add_view(self, name: str, source: str, type: ir.TensorType, *, own: bool) -> None:
+    def add_view(self, name: str, source: str, type: wir.TensorType, *, own: bool) -> None:
         """Add a view; types' offsets count from where the source's storage begins.
 
         ``own`` says that it needs a tensor of its own.
@@ -148,15 +148,15 @@ class ValueStorage:
         self,
         name: str,
         pool: str,
-        offset: ir.Expr,
-        type: ir.TensorType | ir.PoolType,
+        offset: wir.Expr,
+        type: wir.TensorType | wir.PoolType,
         *,
         own: bool,
     ) -> None:
         """Add what begins at a byte of a pool; see :meth:`add_view`."""
         view = self[pool]
         view.storage.names += 1
-        begin = ir.add(view.begin, offset)
+        begin = wir.add(view.begin, offset)
         self.put(
             name,
             StorageView(view.storage, type, begin, name if own else None, bytes_of(type)),
@@ -247,32 +247,32 @@ class ValueStorage:
 
 
 def leaves(
-    type: ir.ValueType, indices: Indices = ()
-) -> Iterator[tuple[Indices, ir.TensorType | ir.OpaqueType | ir.ScalarType]]:
+    type: wir.ValueType, indices: Indices = ()
+) -> Iterator[tuple[Indices, wir.TensorType | wir.OpaqueType | wir.ScalarType]]:
     """Yield the parts of a type that are not tuples, with their places."""
-    if isinstance(type, ir.TupleType):
+    if isinstance(type, wir.TupleType):
         for index, element in enumerate(type.elements):
             yield from leaves(element, (*indices, index))
-    elif isinstance(type, ir.TensorType | ir.OpaqueType | ir.ScalarType):
+    elif isinstance(type, wir.TensorType | wir.OpaqueType | wir.ScalarType):
         yield indices, type
 
 
-def bytes_of(type: ir.TensorType | ir.PoolType) -> ir.Expr:
+def bytes_of(type: wir.TensorType | wir.PoolType) -> wir.Expr:
     """Return the bytes of a storage of this type, in a short expression."""
-    if isinstance(type, ir.PoolType) or type.stride != ir.contiguous_stride(type.size):
+    if isinstance(type, wir.PoolType) or type.stride != wir.contiguous_stride(type.size):
         return storage_bytes(type)
-    return ir.mul(ir.add(type.offset, ir.product(type.size)), type.dtype.itemsize)
+    return wir.mul(wir.add(type.offset, wir.product(type.size)), type.dtype.itemsize)
 
 
-def layout_of(type: ir.TensorType) -> LayoutKey:
+def layout_of(type: wir.TensorType) -> LayoutKey:
     """Return the layout of a tensor that begins with its root storage."""
-    first = ir.mul(type.offset, type.dtype.itemsize)
+    first = wir.mul(type.offset, type.dtype.itemsize)
     return first, type.dtype, type.size, type.stride, None
 
 
-def difference(left: ir.Expr, right: ir.Expr) -> ir.Expr:
+def difference(left: wir.Expr, right: wir.Expr) -> wir.Expr:
     """Return ``left - right``; 0 where they are equal."""
-    return 0 if left == right else ir.sub(left, right)
+    return 0 if left == right else wir.sub(left, right)
 
 
 def handle_of(slot: Fragment) -> Fragment:

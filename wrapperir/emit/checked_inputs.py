@@ -25,7 +25,9 @@ def unread_numbers(program: wir.Program, name: str, type: wir.TensorType) -> lis
         wir.Symbol(line.symbol): line.source for line in program.symbols
     }
     sizes = [n for i, n in enumerate(type.size) if sources.get(n) != wir.SizeOf(name, i)]
-    steps = [n for i, n in enumerate(type.stride) if sources.get(n) != wir.StrideOf(name, i)]
+    steps = [
+        n for i, n in enumerate(type.stride) if sources.get(n) != wir.StrideOf(name, i)
+    ]
     return sizes + steps
 
 
