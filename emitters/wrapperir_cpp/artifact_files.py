@@ -8,10 +8,10 @@ from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import Artifact, fragment
 from wrapperir.ir import SCHEMA_VERSION, Program
 from wrapperir_cpp.context import Context
-from wrapperir_cpp.device_table import DEVICE_FILES, runtime_files
-from wrapperir_cpp.emitter import CppEmitter
+from wrapperir_cpp.device_table import DEVICE_FILES, DeviceTable, runtime_files
 from wrapperir_cpp.entry import emit_input_checks, emit_inputs, emit_outputs
 from wrapperir_cpp.layout import BUILD_FACTS, PROGRAM, RUNTIME
+from wrapperir_cpp.lines import CppLines
 from wrapperir_cpp.program_text import find_lines, format_program
 
 TEXT = "program.wir"
@@ -23,21 +23,22 @@ _FILES = runtime_files(
 )
 
 
-def emit_artifact(program: Program, emitter: CppEmitter) -> Artifact:
-    """Return the files for a verified program.
+def emit_artifact(
+    program: Program, name: str, tables: Sequence[DeviceTable], lines: type[CppLines]
+) -> Artifact:
+    """Return the files for a verified program, by the emitter called ``name``.
 
     Raises:
         DiagnosticError: the program holds something that cannot be expressed; all such
             places are named.
     """
-    tables = emitter.devices
     context = Context(program, tables)
-    lines = emitter.lines_class()(context)
-    lines.emit_definitions(program.definitions)
+    emitted = lines(context)
+    emitted.emit_definitions(program.definitions)
     emit_inputs(context, program)
-    lines.emit_symbols(program.symbols)
+    emitted.emit_symbols(program.symbols)
     emit_input_checks(context, program)
-    lines.emit_lines(program.lines)
+    emitted.emit_lines(program.lines)
     emit_outputs(context, program)
     for index, constant in enumerate(program.constants):
         if "\0" in constant.key:  # a string of C would end there
@@ -49,7 +50,7 @@ def emit_artifact(program: Program, emitter: CppEmitter) -> Artifact:
     kinds = {device.kind for device in context.devices.devices}
     used = [table for table in tables if table.kind in kinds]
     remarks = [
-        f"Program {program.name}; emitter {emitter.name} of wrapperir.",
+        f"Program {program.name}; emitter {name} of wrapperir.",
         f"IR schema {SCHEMA_VERSION}; needs PyTorch's libraries and no Python.",
     ]
     included: list[LiteralString] = [*_INCLUDED]
@@ -76,4 +77,4 @@ def emit_artifact(program: Program, emitter: CppEmitter) -> Artifact:
     of_devices = *(DEVICE_FILES if used else ()), *(f for t in used for f in t.files)
     for path in (*_FILES, *of_devices):
         files[f"{RUNTIME}{path.name}"] = path.read_text("utf-8")
-    return Artifact(emitter.name, files, PROGRAM)
+    return Artifact(name, files, PROGRAM)

@@ -38,7 +38,7 @@ class CppEmitter(Emitter):
         # Imported late: finding any emitter imports this module.
         from wrapperir_cpp.artifact_files import emit_artifact
 
-        return emit_artifact(program, self)
+        return emit_artifact(program, self.name, self.devices, self.lines_class())
 
     def lines_class(self) -> "type[CppLines]":
         """Return the class that emits lines; it is imported when it is needed."""
