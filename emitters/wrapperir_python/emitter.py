@@ -127,7 +127,9 @@ def _with_configs_as_choices(program: Program) -> Program:
         for line in program.definitions
         if not isinstance(line, MultiKernelLine) and len(line.configs) > 1
     }
-    devices = ProgramFacts(program).kernel_devices if several else {}
+    if not several:
+        return program
+    devices = ProgramFacts(program).kernel_devices
     on_cuda = {name for name, kinds in devices.items() if "cuda" in kinds}
     if several.isdisjoint(on_cuda):
         return program
