@@ -77,6 +77,17 @@ def test_offsets_of_views_count_from_the_storage() -> None:
     assert [view.type.offset for view in views] == [6, 7]
 
 
+def test_elements_of_another_size_are_a_view() -> None:
+    nodes = Nodes()
+    first = nodes.graph.call_function(torch.as_strided, (nodes.x, (3, 6), (6, 1), 6))
+    first.meta["val"] = x[1:]
+    look = nodes.graph.call_function(_aten.view.dtype, (first, torch.float64))
+    look.meta["val"] = expected = x[1:].view(torch.float64)
+    program = check_run(nodes.module(look), [x.clone()], expected)
+    views = [line.type for line in program.lines if isinstance(line, ReinterpretLine)]
+    assert (views[-1].size, views[-1].stride, views[-1].offset) == ((3, 3), (3, 1), 3)
+
+
 def test_bytes_that_an_operator_reads_are_no_pool() -> None:
     nodes = Nodes()
     call = nodes.graph.call_function

@@ -145,19 +145,21 @@ def _view(
 def lower_retyped(scope: GraphScope, node: torch.fx.Node) -> bool:
     """Append a view in another dtype; return whether a view can express it.
 
-    If the size of elements changes, it can for one dimension without gaps.
+    If the size of elements changes, those of the last dimension must be adjacent.
     """
     source, type = tensor_argument(scope, node.args[0])
     dtype: Any = node.args[1]
     retyped = evolve(type, dtype=lower_dtype(dtype), alignment=None)
     old, new = type.dtype.itemsize, retyped.dtype.itemsize
     if old != new:
-        if type.stride != (1,):
+        if type.stride[-1:] != (1,):
             return False
-        (size,) = type.size
+        *outer, last = type.size
+        steps = [wir.divided(wir.mul(step, old), new) for step in type.stride[:-1]]
         retyped = evolve(
             retyped,
-            size=(wir.divided(wir.mul(size, old), new),),
+            size=(*outer, wir.divided(wir.mul(last, old), new)),
+            stride=(*steps, 1),
             offset=wir.divided(wir.mul(type.offset, old), new),
         )
     _append_view(scope, node, source, retyped)
