@@ -76,8 +76,9 @@ class Cursor:
         """Go to the next token."""
         match = _TOKEN.match(self.text, self.end)
         assert match is not None
-        assert match.lastgroup is not None
-        self.kind = kind = match.lastgroup
+        kind = match.lastgroup
+        assert kind is not None
+        self.kind = kind
         self.next = token = match[kind]
         self.end = end = match.end()
         self.start = end - len(token)

@@ -220,7 +220,7 @@ def _check_operation(op: ir.ExprOp, count: int, depth: int) -> None:
 
 def _write_expression(value: object, tables: Tables, depth: int = ir.MAX_DEPTH) -> str:
     if isinstance(value, Symbol):
-        return f'{{"symbol":"{tables.symbol(value.name)}"}}'
+        return f'{{"symbol":"{tables.symbols[value.name]}"}}'
     if isinstance(value, bool):
         return BOOLEAN.write(value, tables)
     if isinstance(value, int | float):

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from enum import StrEnum
+from operator import attrgetter
 from typing import TypeVar, cast
 
 from attrs import evolve
@@ -22,6 +23,7 @@ from wrapperir.text.limits import (
     MAX_DEVICE_INDEX,
     MAX_DIGITS,
     MAX_INTEGER,
+    Checked,
     Malformed,
     device_index,
     quoted,
@@ -89,13 +91,13 @@ TEXT = _scalar(
 )
 
 
-def _name(wanted: str, schema: Schema, check: Callable[[Tables, str], str]) -> Form:
+def _name(wanted: str, schema: Schema, checked: Callable[[Tables], Checked]) -> Form:
     return _scalar(
         str,
         wanted,
         schema,
-        lambda value, tables: f'"{check(tables, value)}"',
-        lambda value, tables: check(tables, value),
+        lambda value, tables: f'"{checked(tables)[value]}"',
+        lambda value, tables: checked(tables)[value],
     )
 
 
@@ -106,9 +108,9 @@ _DOTTED = {
     "pattern": rf"^{_PATTERN}*(\.{_PATTERN}*)+$",
     "maxLength": 1000,
 }
-IDENTIFIER = _name("a name", _IDENTIFIER, Tables.identifier)
-SYMBOL = _name("a symbol's name", _IDENTIFIER, Tables.symbol)
-DOTTED = _name("a name such as `aten.mm.out`", _DOTTED, Tables.dotted)
+IDENTIFIER = _name("a name", _IDENTIFIER, attrgetter("identifiers"))
+SYMBOL = _name("a symbol's name", _IDENTIFIER, attrgetter("symbols"))
+DOTTED = _name("a name such as `aten.mm.out`", _DOTTED, attrgetter("dotted"))
 
 
 def choice(kind: type[StrEnum]) -> Form:

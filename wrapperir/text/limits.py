@@ -1,5 +1,7 @@
 """Limits of the text and JSON forms, the checks of names, and the error of this package."""
 
+from collections.abc import Callable
+
 from wrapperir.diagnostics import Code, Diagnostic, LinePath, Position
 from wrapperir.ir import RESERVED_SYMBOLS, is_identifier, is_operator
 
@@ -105,47 +107,47 @@ def device_index(index: int) -> int:
     return index
 
 
-class Names:
-    """Checks the names in programs in memory and in JSON, each once per program.
+class Checked(dict[str, str]):
+    """Names that were checked, each once; a look-up checks a new name and returns it."""
 
-    Every method returns its argument and raises :class:`Malformed` if text cannot spell
-    the name.  The grammar checks names in text.
-    """
+    def __init__(self, check: Callable[[str], None]) -> None:
+        """Take a function that raises :class:`Malformed` if text cannot spell a name."""
+        super().__init__()
+        self._check = check
+
+    def __missing__(self, name: str) -> str:
+        """Check a name and return it."""
+        self._check(name)
+        return self.setdefault(name, name)
+
+
+def _check_identifier(name: str) -> None:
+    if not is_identifier(name):
+        raise Malformed(
+            Code.BAD_NAME,
+            f"{quoted(name)} is not an identifier",
+            hint="names are ASCII letters, digits and `_`, 255 at most",
+        )
+
+
+def _check_symbol(name: str) -> None:
+    if name in RESERVED_SYMBOLS:
+        message = f"{quoted(name)} is a reserved word, not a symbol"
+        raise Malformed(Code.BAD_NAME, message)
+    _check_identifier(name)
+
+
+def _check_dotted(name: str) -> None:
+    if not is_operator(name):
+        message = f"{quoted(name)} is not a name such as `aten.mm.out`"
+        raise Malformed(Code.BAD_NAME, message)
+
+
+class Names:
+    """The names of one program in memory or in JSON; the grammar checks names in text."""
 
     def __init__(self) -> None:
         """Start without checked names."""
-        self._identifiers: set[str] = set()
-        self._symbols: set[str] = set()
-        self._dotted: set[str] = set()
-
-    def identifier(self, name: str) -> str:
-        """Check the name of a value, kernel or parameter."""
-        if name not in self._identifiers:
-            if not is_identifier(name):
-                raise Malformed(
-                    Code.BAD_NAME,
-                    f"{quoted(name)} is not an identifier",
-                    hint="names are ASCII letters, digits and `_`, 255 at most",
-                )
-            self._identifiers.add(name)
-        return name
-
-    def symbol(self, name: str) -> str:
-        """Check the name of a symbol."""
-        if name not in self._symbols:
-            if name in RESERVED_SYMBOLS:
-                raise Malformed(
-                    Code.BAD_NAME, f"{quoted(name)} is a reserved word, not a symbol"
-                )
-            self._symbols.add(self.identifier(name))
-        return name
-
-    def dotted(self, name: str) -> str:
-        """Check a name of two or more identifiers joined by dots."""
-        if name not in self._dotted:
-            if not is_operator(name):
-                raise Malformed(
-                    Code.BAD_NAME, f"{quoted(name)} is not a name such as `aten.mm.out`"
-                )
-            self._dotted.add(name)
-        return name
+        self.identifiers = Checked(_check_identifier)
+        self.symbols = Checked(_check_symbol)
+        self.dotted = Checked(_check_dotted)

@@ -111,8 +111,9 @@ class LineSyntax:
 
 
 def _parse_workspace(cursor: Cursor) -> ZeroMode | None:
-    if not cursor.accept("workspace"):
+    if cursor.next != "workspace":
         return None
+    cursor.advance()
     cursor.expect("(")
     return closed(cursor, parse_zero_mode)
 
@@ -127,8 +128,9 @@ def _format_workspace(_: PartPrinter, mode: ZeroMode) -> str:
 
 
 def _parse_stream(cursor: Cursor) -> int:
-    if not cursor.accept("stream"):
+    if cursor.next != "stream":
         return 0
+    cursor.advance()
     cursor.expect("(")
     return closed(cursor, parse_integer)
 
@@ -137,8 +139,9 @@ def _values(word: str) -> Part:
     """Return the part of a field with the names of arguments: ``writes(%a, %b)``."""
 
     def parse(cursor: Cursor) -> tuple[str, ...]:
-        if not cursor.accept(word):
+        if cursor.next != word:
             return ()
+        cursor.advance()
         cursor.expect("(")
         return cursor.listed(Cursor.value, ")")
 
@@ -206,6 +209,10 @@ def _parse_message(cursor: Cursor) -> str:
 
 def _format_message(_: PartPrinter, message: str) -> str:
     return f" {format_string(message)}"
+
+
+def _format_symbol(part: PartPrinter, name: str) -> str:
+    return part.symbols[name]
 
 
 def _parse_bounds(cursor: Cursor) -> tuple[int | None, int | None]:
@@ -300,7 +307,7 @@ _PARTS: dict[type[BodyLine], tuple[Part, ...]] = {
             ("operator",),
             " ",
             lambda cursor: parse_dotted(cursor, "an operator such as `aten.mm.out`"),
-            PartPrinter.dotted,
+            PartPrinter.operator,
         ),
         Part(("arguments", "keywords"), "", parse_arguments, _format_arguments),
         _values("writes"),
@@ -316,7 +323,7 @@ _PARTS: dict[type[BodyLine], tuple[Part, ...]] = {
     ir.RecordEventLine: _ON,
     ir.WaitEventLine: (_value("event"), *_ON),
     ir.SymbolDefinitionLine: (
-        Part(("symbol",), " ", lambda cursor: cursor.name("a symbol"), PartPrinter.symbol),
+        Part(("symbol",), " ", lambda cursor: cursor.name("a symbol"), _format_symbol),
         Part(
             ("kind",),
             ": ",

@@ -60,19 +60,26 @@ class PartPrinter(Names):
         super().__init__()
         self._types: dict[int, str] = {}
         self._devices: dict[int, str] = {}
-        self._origins: dict[int, str] = {id(None): ""}
+        self.origins: dict[int, str] = {id(None): ""}
+        """The text of each provenance, by identity."""
         self._lists = 0
 
-    name = Names.identifier
+    def name(self, name: str) -> str:
+        """Return an identifier."""
+        return self.identifiers[name]
+
+    def operator(self, name: str) -> str:
+        """Return a name of identifiers joined by dots."""
+        return self.dotted[name]
 
     def values(self, names: tuple[str, ...]) -> str:
         """Return names of values with commas between them."""
-        return ", ".join([f"%{self.name(name)}" for name in names])
+        return ", ".join([f"%{self.identifiers[name]}" for name in names])
 
     def defined(self, result: str | tuple[Result, ...] | None) -> str:
         """Return the names that a line defines and an equals sign; empty for none."""
         if isinstance(result, str):
-            return f"%{self.name(result)} = "
+            return f"%{self.identifiers[result]} = "
         return f"{self.values(tuple(r.name for r in result))} = " if result else ""
 
     # Expressions and types
@@ -81,7 +88,7 @@ class PartPrinter(Names):
         """Return an expression."""
         if type(expr) is int:
             return format_integer(expr)
-        return format_expression(expr, self.symbol)
+        return format_expression(expr, self.symbols.__getitem__)
 
     def expressions(self, exprs: tuple[Expr, ...]) -> str:
         """Return expressions with commas between them."""
@@ -159,7 +166,7 @@ class PartPrinter(Names):
             return text
         attributes = self._attributes(type, None)
         if type.layout is not None:
-            layout = self.dotted(type.layout.name)
+            layout = self.dotted[type.layout.name]
             if type.layout.parameters:
                 given = [
                     format_string(p) if isinstance(p, str) else format_integer(p)
@@ -182,7 +189,7 @@ class PartPrinter(Names):
         if type.alignment is not None and type.alignment != alignment:
             attributes.append(f"align = {format_integer(type.alignment)}")
         if type.space != DEFAULT_SPACE:
-            attributes.append(f"space = {self.name(type.space)}")
+            attributes.append(f"space = {self.identifiers[type.space]}")
         return attributes
 
     def _row_major(self, size: tuple[Expr, ...]) -> str | None:
@@ -202,7 +209,7 @@ class PartPrinter(Names):
         return text
 
     def _bare_device(self, device: Device) -> str:
-        kind = self.name(device.kind)
+        kind = self.identifiers[device.kind]
         if device.index is None:
             return kind
         return f"{kind}:{device_index(device.index):d}"
@@ -212,7 +219,7 @@ class PartPrinter(Names):
     def operand(self, argument: Argument) -> str:
         """Return an argument of an operator or kernel."""
         if isinstance(argument, BufferRef):
-            return "%" + self.name(argument.name)
+            return "%" + self.identifiers[argument.name]
         if argument is None:
             return "none"
         if isinstance(argument, int | float):
@@ -237,7 +244,7 @@ class PartPrinter(Names):
                     f"{quoted(argument.kind)} is not a kind of torch constant",
                     hint="one of " + ", ".join(f"`{kind}`" for kind in TORCH_ENUMS),
                 )
-            return f"{argument.kind}({self.name(argument.name)})"
+            return f"{argument.kind}({self.identifiers[argument.name]})"
         if isinstance(argument, ComplexLiteral):  # pyright: ignore[reportUnnecessaryIsInstance]
             real = format_number(argument.real)
             return f"complex({real}, {format_number(argument.imaginary)})"
@@ -263,7 +270,7 @@ class PartPrinter(Names):
     def origin(self, provenance: Provenance | None) -> str:
         """Return provenance after a space; empty for ``None``."""
         key = id(provenance)
-        text = self._origins.get(key)
+        text = self.origins.get(key)
         if text is None:
             assert provenance is not None
             parts: list[str] = []
@@ -275,12 +282,12 @@ class PartPrinter(Names):
             if provenance.location is not None:
                 file = format_string(provenance.location.file)
                 parts.append(f"at({file}, {format_integer(provenance.location.line)})")
-            text = self._origins[key] = f" from({', '.join(parts)})"
+            text = self.origins[key] = f" from({', '.join(parts)})"
         return text
 
     def parameter(self, parameter: Parameter) -> str:
         """Return a kernel's parameter."""
-        name = self.name(parameter.name)
+        name = self.identifiers[parameter.name]
         if isinstance(parameter, BufferParameter):
             return f"{name}: {parameter.access.value} {parameter.dtype.value}*"
         if isinstance(parameter, DescriptorParameter):

@@ -116,13 +116,15 @@ class _Rows(dict[type[BodyLine], tuple[list[_Row], Blocks]]):
         rows: list[_Row] = []
         word = keyword(kind)
         if syntax.least == 1:
-            rows.append(("%", attrgetter("result"), self._part.name))
+            rows.append(("%", attrgetter("result"), self._part.identifiers.__getitem__))
             word = f" = {word}"
         elif syntax.most != 0:
             get = attrgetter("result" if syntax.most == 1 else "results")
             rows.append(("", get, self._part.defined))
         for part in syntax.parts:
-            format = MethodType(part.format, self._part)
+            format: Callable[[Any], str] = MethodType(part.format, self._part)
+            if part.format is PartPrinter.name:
+                format = self._part.identifiers.__getitem__  # the same, without a call
             rows.append((word + part.prefix, attrgetter(*part.fields), format))
             word = ""
         self[kind] = rows, syntax.blocks
@@ -180,7 +182,10 @@ class _Printer:
             value = get(line)
             if value or prefix:
                 text += prefix + format(value)
-        origin = self._part.origin(line.provenance)
+        provenance = line.provenance
+        origin = self._part.origins.get(id(provenance))
+        if origin is None:
+            origin = self._part.origin(provenance)
         if not blocks:
             self.lines.append(text + origin)
             return
