@@ -249,7 +249,8 @@ class _Definition:
                     f"{kind} `@{self.fields['name']}` has no `{word}`",
                     "write `select first`" if word == "select" else None,
                 )
-        fields = self.fields | {name: tuple(items) for name, items in self.items.items()}
+        fields = dict(self.fields)
+        fields.update((name, tuple(items)) for name, items in self.items.items())
         if self.is_kernel:
             return KernelDefinitionLine(**fields)
         return MultiKernelLine(**fields)

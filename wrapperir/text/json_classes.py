@@ -88,6 +88,7 @@ _FREE_TEXT = {
     (ir.ComputedChoice, "device"),
 }
 _FREE_TEXT_FIELDS = {"message", "text"}
+_SCALARS: tuple[object, ...] = (int, float, str)
 _SPECIAL_FIELDS: dict[tuple[type, str], Form] = {
     (ir.Device, "index"): DEVICE_INDEX,
     (ir.RecordedChoice, "microseconds"): TIME,
@@ -169,7 +170,7 @@ def _form_of(annotation: object, owner: type, name: str) -> Form:
     """Return the form of a field's annotation, or of a part of it."""
     if isinstance(annotation, str):
         annotation = vars(ir)[annotation]
-    if annotation in (int, float, str) and (owner, name) in _SPECIAL_FIELDS:
+    if annotation in _SCALARS and (owner, name) in _SPECIAL_FIELDS:
         return _SPECIAL_FIELDS[owner, name]
     if annotation is str:
         is_text = (owner, name) in _FREE_TEXT or name in _FREE_TEXT_FIELDS
@@ -188,8 +189,10 @@ def _form_of(annotation: object, owner: type, name: str) -> Form:
         return pair(first, second, "an array of a name and a value")
     if get_origin(annotation) in (Union, UnionType):
         return _union_form(args, owner, name)
+    if isinstance(annotation, type) and issubclass(annotation, StrEnum):
+        return choice(annotation)
     assert isinstance(annotation, type), annotation
-    return choice(annotation) if issubclass(annotation, StrEnum) else record(annotation)
+    return record(annotation)
 
 
 def _union_form(members: tuple[object, ...], owner: type, name: str) -> Form:

@@ -45,7 +45,7 @@ def constant(key: str, value: int | str) -> RecordField:
             raise wrong_type(found, f"`{value}`")
         return found
 
-    form = Form((), (), f"`{value}`", {"const": value}, lambda *_: written, read)
+    form = Form((), (), f"`{value}`", {"const": value}, lambda value, tables: written, read)
     return RecordField("", key, lambda _: value, form, NOTHING)
 
 

@@ -160,17 +160,19 @@ _FLOAT = Form(
     _read_float,
 )
 NUMBER = evolve(one_of(INTEGER, _FLOAT, wanted="a number"), schema=_FLOAT.schema)
-TIME = evolve(
-    NUMBER,
-    schema={"type": "number", "minimum": 0},
-    write=lambda value, tables: NUMBER.write(checked_time(value), tables),
-    read=lambda value, tables: checked_time(NUMBER.read(value, tables)),
+TIME = Form(
+    NUMBER.classes,
+    NUMBER.heads,
+    NUMBER.wanted,
+    {"type": "number", "minimum": 0},
+    lambda value, tables: NUMBER.write(checked_time(value), tables),
+    lambda value, tables: checked_time(NUMBER.read(value, tables)),
 )
 NULL = Form(
     (type(None),),
     (type(None),),
     "`null`",
     {"type": "null"},
-    lambda *_: "null",
-    lambda *_: None,
+    lambda value, tables: "null",
+    lambda value, tables: None,
 )

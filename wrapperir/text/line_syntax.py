@@ -43,14 +43,13 @@ class Part:
     """One field of a line, or several fields with a tuple of values.
 
     ``prefix`` is printed before it, and parsed except for ``%`` and ``@`` of a name.
-    Without a prefix, nothing is printed for an empty value.  ``format`` returns the text
-    of the value, given a :class:`PartPrinter` and the value.
+    Without a prefix, nothing is printed for an empty value.
     """
 
     fields: tuple[str, ...]
     prefix: str
     parse: Callable[[Cursor], object]
-    format: Callable[..., str]
+    format: Callable[[PartPrinter, Any], str]
 
 
 Step: TypeAlias = tuple[str | None, tuple[str, ...], list[str], Callable[[Cursor], object]]
@@ -257,7 +256,7 @@ def _parse_source(cursor: Cursor) -> SymbolSource:
 
 
 def _format_source(part: PartPrinter, source: Any) -> str:
-    word = _SOURCE_WORDS.get(type(source))
+    word = _SOURCE_WORDS.get(source.__class__)
     if word is None:
         return part.expression(source)
     name, *dims = attrs.astuple(source)

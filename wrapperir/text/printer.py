@@ -171,6 +171,7 @@ class _Printer:
         return f"  constant {self._format_input(item)} = {format_string(item.key)}"
 
     def _symbol(self, line: SymbolDefinitionLine) -> None:
+        assert type(line) is SymbolDefinitionLine
         self.line(line)
         self.lines[-1] = self.lines[-1].replace("symbol_definition", "symbol", 1)
 

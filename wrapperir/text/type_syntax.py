@@ -222,8 +222,8 @@ def _parse_attributes(cursor: Cursor, known: tuple[str, ...]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if cursor.next != "{" or cursor.opens_block():
         return found
-    while not found or cursor.next == ",":
-        cursor.advance()
+    cursor.advance()
+    while True:
         word = cursor.next
         if word not in known:
             *most, last = [f"`{word}`" for word in known]
@@ -233,6 +233,8 @@ def _parse_attributes(cursor: Cursor, known: tuple[str, ...]) -> dict[str, Any]:
             raise cursor.malformed(Code.MISPLACED_STATEMENT, f"`{word}` is given twice")
         cursor.advance()
         found[name] = parse(cursor)
+        if not cursor.accept(","):
+            break
     cursor.expect("}")
     return found
 
