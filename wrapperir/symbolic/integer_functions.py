@@ -14,22 +14,6 @@ import sympy
 
 from wrapperir.ir import EvaluationError, ExprOp, Operation, evaluate_int
 
-__all__ = [
-    "BitwiseFn_bitwise_and",
-    "BitwiseFn_bitwise_or",
-    "BitwiseFn_bitwise_xor",
-    "CeilDiv",
-    "FloorDiv",
-    "LShift",
-    "Max",
-    "Min",
-    "Mod",
-    "PowByNatural",
-    "PythonMod",
-    "RShift",
-    "Where",
-]
-
 _LARGEST_EXPANDED_POWER = 4
 
 Min: Any = sympy.Min

@@ -27,15 +27,7 @@ from wrapperir.text.line_syntax import Part, parse_steps, steps_of
 from wrapperir.text.literals import checked_text, format_string, parse_integer, parse_string
 from wrapperir.text.part_printer import PartPrinter
 from wrapperir.text.positions import ProgramPlaces
-from wrapperir.text.selections import (
-    ParameterNames,
-    format_choice,
-    format_selection,
-    format_size,
-    parse_choice,
-    parse_selection,
-    parse_size,
-)
+from wrapperir.text.selections import ParameterNames, format_selection, parse_selection
 from wrapperir.text.statements import unknown_statement
 from wrapperir.text.type_syntax import DTYPES
 
@@ -136,24 +128,9 @@ _KERNEL_PARTS = {
 
 def _multi_kernel_parts(names: ParameterNames) -> dict[str, Part]:
     return {
-        "size": Part(
-            ("sizes",),
-            " ",
-            lambda cursor: parse_size(cursor, names),
-            lambda part, size: format_size(size, names, part),
-        ),
-        "choice": Part(
-            ("choices",),
-            " ",
-            lambda cursor: parse_choice(cursor, names),
-            lambda part, choice: format_choice(choice, names, part),
-        ),
-        "select": Part(
-            ("selection",),
-            " ",
-            parse_selection,
-            lambda part, selection: format_selection(selection, part),
-        ),
+        "size": Part(("sizes",), " ", names.parse_size, names.format_size),
+        "choice": Part(("choices",), " ", names.parse_choice, names.format_choice),
+        "select": Part(("selection",), " ", parse_selection, format_selection),
     }
 
 

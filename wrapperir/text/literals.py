@@ -152,14 +152,10 @@ def checked_time(value: object) -> int | float:
         raise Malformed(
             Code.UNWRITABLE_VALUE, f"{quoted(repr(value)[:200])} where a time belongs"
         )
-    if value < 0 or (isinstance(value, float) and not _is_plain(value)):
+    if value < 0 or (isinstance(value, float) and repr(value) in ("-0.0", "inf", "nan")):
         raise Malformed(
             Code.BAD_NUMBER,
             f"{quoted(repr(value)[:60])} is not a time of a choice",
             hint="times are finite and not negative; a choice that failed has none",
         )
     return value
-
-
-def _is_plain(value: float) -> bool:
-    return math.isfinite(value) and math.copysign(1.0, value) > 0

@@ -2,40 +2,38 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+from attrs import define, field
 
 from wrapperir.diagnostics import LinePath, Position
 
-Span = tuple[int, int, int]
+Span: TypeAlias = tuple[int, int, int]
 """Line counted from 0, first column, column after the last."""
 
+Definition: TypeAlias = tuple[int, dict[LinePath, int]]
+"""The first line of a definition, and the line of each of its parts."""
 
+
+@define
 class BlockPlaces:
     """Positions of a block's parts; lines are counted from 0."""
 
-    __slots__ = ("ending", "header", "lines", "nested", "parameters", "results")
-
-    def __init__(self, header: int) -> None:
-        """Start with the line that opens the block."""
-        self.header = header
-        self.parameters: list[Span] = []
-        self.lines: list[int] = []
-        self.nested: dict[int, dict[str, BlockPlaces]] = {}
-        self.ending = header
-        self.results: list[Span] = []
+    header: int = 0
+    ending: int = 0
+    parameters: list[Span] = field(factory=list[Span])
+    lines: list[int] = field(factory=list[int])
+    nested: "dict[int, dict[str, BlockPlaces]]" = field(factory=dict[int, dict[str, Any]])
+    results: list[Span] = field(factory=list[Span])
 
 
+@define
 class ProgramPlaces(BlockPlaces):
     """Positions of a program's parts."""
 
-    __slots__ = ("constants", "definitions", "symbols")
-
-    def __init__(self) -> None:
-        """Start empty."""
-        super().__init__(0)
-        self.symbols: list[int] = []
-        self.constants: list[int] = []
-        self.definitions: list[tuple[int, dict[LinePath, int]]] = []
+    symbols: list[int] = field(factory=list[int])
+    constants: list[int] = field(factory=list[int])
+    definitions: list[Definition] = field(factory=list[Definition])
 
 
 class Positions(Mapping[LinePath, Position]):

@@ -253,12 +253,9 @@ class _Reader:
         places.ending = line
         if cursor.next == "}":
             hint = "write `return` with the results before the brace"
-            self.lines.report(
-                cursor.malformed(
-                    Code.MISPLACED_STATEMENT, "the block has no `return`", hint
-                ),
-                line,
-            )
+            message = "the block has no `return`"
+            error = cursor.malformed(Code.MISPLACED_STATEMENT, message, hint)
+            self.lines.report(error, line)
             return ()
         results: list[Argument] = []
         cursor.advance()
@@ -284,9 +281,8 @@ class _Reader:
         if cursor.next == "}":
             self.lines.close(cursor)
             return
-        self.lines.report(
-            cursor.malformed(Code.MISPLACED_STATEMENT, "expected `}` after `return`"), line
-        )
+        message = "expected `}` after `return`"
+        self.lines.report(cursor.malformed(Code.MISPLACED_STATEMENT, message), line)
         self.lines.at -= 1
         self.lines.skip_block(opened)
 
@@ -295,13 +291,11 @@ class _Reader:
     ) -> BodyLine | None:
         line = self.lines.at - 1
         if cursor.next in ("symbol", "constant"):
-            raise cursor.malformed(
-                Code.MISPLACED_STATEMENT,
-                f"`{cursor.next}` comes before the lines of the program",
-                "in a body a symbol is defined with `symbol_definition`"
-                if cursor.next == "symbol"
-                else None,
-            )
+            message = f"`{cursor.next}` comes before the lines of the program"
+            hint = None
+            if cursor.next == "symbol":
+                hint = "in a body a symbol is defined with `symbol_definition`"
+            raise cursor.malformed(Code.MISPLACED_STATEMENT, message, hint)
         try:
             statement = parse_statement(cursor)
         except Malformed as error:

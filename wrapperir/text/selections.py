@@ -51,7 +51,7 @@ class ParameterNames:
             self._positions.setdefault(parameter.name, position)
         self._names = {position: name for name, position in self._positions.items()}
 
-    def parse(self, cursor: Cursor) -> int:
+    def _parse(self, cursor: Cursor) -> int:
         """Take a parameter's name or position; return its position.
 
         Raises:
@@ -69,61 +69,53 @@ class ParameterNames:
         cursor.name("the name of a parameter")
         return found or 0
 
-    def format(self, position: int, part: PartPrinter) -> str:
+    def _format(self, part: PartPrinter, position: int) -> str:
         """Return the name of the parameter at ``position``, or the position."""
         name = self._names.get(position)
         return format_integer(position) if name is None else part.name(name)
 
-
-def parse_size(cursor: Cursor, parameters: ParameterNames) -> KernelSize:
-    """Take ``M = size(a, 0)``."""
-    name = cursor.name("the name of a size")
-    cursor.expect("=")
-    cursor.expect("size")
-    cursor.expect("(")
-    parameter = parameters.parse(cursor)
-    cursor.expect(",")
-    dim = parse_integer(cursor)
-    cursor.expect(")")
-    return KernelSize(name, parameter, dim)
-
-
-def format_size(size: KernelSize, parameters: ParameterNames, part: PartPrinter) -> str:
-    """Return ``M = size(a, 0)``."""
-    parameter = parameters.format(size.parameter, part)
-    return f"{part.name(size.name)} = size({parameter}, {format_integer(size.dim)})"
-
-
-def parse_choice(cursor: Cursor, parameters: ParameterNames) -> KernelChoice:
-    """Take ``@mm_split(0, 1, 2)`` and the workspaces it needs.
-
-    Each workspace is ``workspace(ws, 4096 * n, zero_on_call)``.
-    """
-    kernel = cursor.kernel()
-    cursor.expect("(")
-    arguments = cursor.listed(parse_integer, ")")
-    needs: list[WorkspaceNeed] = []
-    while cursor.accept("workspace"):
+    def parse_size(self, cursor: Cursor) -> KernelSize:
+        """Take ``M = size(a, 0)``."""
+        name = cursor.name("the name of a size")
+        cursor.expect("=")
+        cursor.expect("size")
         cursor.expect("(")
-        parameter = parameters.parse(cursor)
+        parameter = self._parse(cursor)
         cursor.expect(",")
-        count = parse_expression(cursor)
-        cursor.expect(",")
-        mode = closed(cursor, parse_zero_mode)
-        needs.append(WorkspaceNeed(parameter, count, mode))
-    return KernelChoice(kernel, arguments, tuple(needs))
+        return KernelSize(name, parameter, closed(cursor, parse_integer))
 
+    def format_size(self, part: PartPrinter, size: KernelSize) -> str:
+        """Return ``M = size(a, 0)``."""
+        parameter = self._format(part, size.parameter)
+        return f"{part.name(size.name)} = size({parameter}, {format_integer(size.dim)})"
 
-def format_choice(
-    choice: KernelChoice, parameters: ParameterNames, part: PartPrinter
-) -> str:
-    """Return ``@mm_split(0, 1, 2)`` and the workspaces it needs."""
-    text = f"@{part.name(choice.kernel)}({_format_integers(choice.arguments)})"
-    for need in choice.workspaces:
-        parameter = parameters.format(need.parameter, part)
-        count = part.expression(need.count)
-        text += f" workspace({parameter}, {count}, {need.mode.value})"
-    return text
+    def parse_choice(self, cursor: Cursor) -> KernelChoice:
+        """Take ``@mm_split(0, 1, 2)`` and the workspaces it needs.
+
+        Each workspace is ``workspace(ws, 4096 * n, zero_on_call)``.
+        """
+        kernel = cursor.kernel()
+        cursor.expect("(")
+        arguments = cursor.listed(parse_integer, ")")
+        needs: list[WorkspaceNeed] = []
+        while cursor.accept("workspace"):
+            cursor.expect("(")
+            parameter = self._parse(cursor)
+            cursor.expect(",")
+            count = parse_expression(cursor)
+            cursor.expect(",")
+            mode = closed(cursor, parse_zero_mode)
+            needs.append(WorkspaceNeed(parameter, count, mode))
+        return KernelChoice(kernel, arguments, tuple(needs))
+
+    def format_choice(self, part: PartPrinter, choice: KernelChoice) -> str:
+        """Return ``@mm_split(0, 1, 2)`` and the workspaces it needs."""
+        text = f"@{part.name(choice.kernel)}({_format_integers(choice.arguments)})"
+        for need in choice.workspaces:
+            parameter = self._format(part, need.parameter)
+            count = part.expression(need.count)
+            text += f" workspace({parameter}, {count}, {need.mode.value})"
+        return text
 
 
 def parse_selection(cursor: Cursor) -> Selection:
@@ -133,7 +125,7 @@ def parse_selection(cursor: Cursor) -> Selection:
     return selection
 
 
-def format_selection(selection: Selection, printer: PartPrinter) -> str:
+def format_selection(printer: PartPrinter, selection: Selection) -> str:
     """Return what follows ``select``.
 
     Raises:

@@ -69,8 +69,7 @@ def _parse_opaque(cursor: Cursor) -> OpaqueType:
 
 def parse_tensor_type(cursor: Cursor) -> TensorType:
     """Take a tensor's type."""
-    dtype = cursor.word(DTYPES, "an element type")
-    return _parse_strided(cursor, dtype)
+    return _parse_strided(cursor, cursor.word(DTYPES, "an element type"))
 
 
 def _parse_strided(cursor: Cursor, dtype: DType) -> TensorType:
