@@ -116,9 +116,9 @@ class Code(StrEnum):
     RESULT_WITHOUT_TYPE = "WIR419"  # A call has a result or its type, not both
     NOT_A_TUPLE = "WIR420"  # A ``multi_output`` takes from a value that is not a tuple
     TUPLE_INDEX = "WIR421"  # A ``multi_output`` index is out of range
-    TUPLE_TYPE = "WIR422"  # A ``multi_output`` type is not that of the tuple's element
+    TUPLE_TYPE = "WIR422"  # A ``multi_output`` type differs from the tuple's element
     NOT_AN_EVENT = "WIR423"  # A wait is for a value that is not an event
-    EVENT_ELSEWHERE = "WIR424"  # A wait is for an event of another kind of device
+    EVENT_ELSEWHERE = "WIR424"  # A wait is for an event of another device kind
     INVALID_DESCRIPTOR = "WIR425"  # A kernel cannot have such a descriptor parameter
     DESCRIPTOR_ARGUMENT = "WIR426"  # A tensor does not fit a descriptor parameter
     SIZE_OF_NOTHING = "WIR427"  # A multi-kernel's size names no dimension of a tensor
@@ -149,7 +149,7 @@ class Code(StrEnum):
     UNSUPPORTED_SIGNATURE = "WIR605"  # A signature has a part that programs do not have
     MISSING_EXAMPLE = "WIR606"  # A node of a graph does not say what its value looks like
     UNKNOWN_KERNEL = "WIR607"  # A graph calls a kernel that has no form in a program
-    INDUCTOR_TEXT = "WIR650"  # Inductor writes target text for which there is no line
+    INDUCTOR_TEXT = "WIR650"  # Inductor writes target text that no line expresses
     INDUCTOR_LINE = "WIR651"  # A construct of Inductor's has no form in a program
     INDUCTOR_OPERATOR = "WIR652"  # A kernel of Inductor is not a registered operator
     INDUCTOR_VALUE = "WIR653"  # A value or element type has no form in a program

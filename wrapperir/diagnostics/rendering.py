@@ -33,9 +33,9 @@ def format_diagnostics(
 ) -> str:
     """Return diagnostics for a reader, each with the line it is about and a caret.
 
-    ``positions`` places the parts of the program in ``text``, which is the file's or the
-    program's own printed text; a part without a place of its own is shown at the nearest
-    part around it that has one.  Returns the empty string for no diagnostics.
+    ``positions`` are the places of the program's parts in ``text``, which is the text of
+    the file or the printed program.  A part without a position is shown at the innermost
+    part around it that has one.  The result is empty if there are no diagnostics.
     """
     source = _Source(text, positions, file)
     return "".join(f"{line}\n" for d in diagnostics for line in source.format_diagnostic(d))

@@ -1,7 +1,7 @@
 """Lowering of sympy expressions to ours by structure, and the reverse.
 
 Functions are told apart by class name, so that lowering needs neither sympy nor torch
-to be imported: it works on sympy's own and on those of ``torch.utils._sympy.functions``.
+to be imported.  It handles sympy's functions and ``torch.utils._sympy.functions``.
 """
 
 import math
@@ -240,8 +240,8 @@ _OPERATIONS = {
     "Where": ExprOp.WHERE,
     "ITE": ExprOp.WHERE,
 }
-"""The operators of functions that are lowered argument by argument; the first name of an
-operator is that of :func:`to_sympy`."""
+"""The operators of functions that are lowered argument by argument; :func:`to_sympy` uses
+the first name of each operator."""
 
 _LOWER: dict[str, Callable[[_Basic], Expr]] = {
     **{name: _operation(op) for name, op in _OPERATIONS.items()},
@@ -276,15 +276,15 @@ def to_sympy(
 ) -> "sympy.Basic":
     """Return ``expr`` as a sympy expression of the same value.
 
-    What :func:`lower_sympy` spells alike comes back in one form: ``CleanDiv`` as
-    ``FloorDiv``, ``ModularIndexing`` as ``Mod`` of ``FloorDiv``, a fraction as
-    ``IntTrueDiv``, sympy's own ``Max`` as torch's; all else equals what was lowered.
+    Functions that :func:`lower_sympy` maps to one operation come back as one function:
+    ``CleanDiv`` as ``FloorDiv``, ``ModularIndexing`` as ``Mod`` of ``FloorDiv``, a fraction
+    as ``IntTrueDiv``, sympy's ``Max`` as torch's.  Other expressions come back unchanged.
 
     Args:
-        expr: what to convert.
-        symbols: the sympy symbol of each name; others are integers.  Give those of
-            torch here, since sympy tells symbols with other assumptions apart.
-        functions: where to find ``FloorDiv`` and its like; ``None`` is
+        expr: the expression to convert.
+        symbols: the sympy symbol of each name; other names become integer symbols.  Pass
+            torch's symbols, since symbols with different assumptions are not equal.
+        functions: the module with ``FloorDiv`` and similar functions; by default
             ``torch.utils._sympy.functions``, which is then imported.
 
     Raises:

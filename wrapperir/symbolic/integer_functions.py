@@ -1,8 +1,8 @@
-"""Integer functions for sympy that say no more than holds for every integer.
+"""Integer functions for sympy whose simplifications hold for every integer.
 
-They bear the names of ``torch.utils._sympy.functions``, so that ``to_sympy`` and
-``lower_sympy`` take either; torch need not be imported for these.  Division by what may
-be zero stays, and nothing computes a number of more than ``_MAX_BITS`` bits.
+They have the names of ``torch.utils._sympy.functions``, so that ``to_sympy`` and
+``lower_sympy`` accept both, and need no torch.  A division by a value that may be zero is
+not simplified, and no large number is computed: ``evaluate_int`` limits the bits.
 """
 # pyright: reportMissingTypeStubs=false, reportIncompatibleMethodOverride=false
 # sympy calls ``eval`` with a function's arguments and no keyword.

@@ -36,8 +36,8 @@ class Tables(Names):
 
     ``texts`` maps the identity of an object of the program to its JSON.  ``objects`` maps
     the name of a class and the ``repr`` of loaded JSON to the object read from it.
-    ``depths`` counts the open objects of each kind that nests.  ``errors`` are those of
-    arrays in which a malformed item is left out.
+    ``depths`` counts the open objects of each kind that nests.  ``errors`` holds the errors
+    of items that are left out of arrays.
     """
 
     def __init__(self) -> None:
@@ -58,8 +58,8 @@ Head: TypeAlias = type | str | tuple[str, str]
 class Form:
     """The writer, reader and schema of a type.
 
-    A union of forms chooses by ``classes``, those of the values, and by ``heads``, which
-    are what :func:`head` returns for their JSON or the class as which it loads.
+    A union of forms chooses a writer by ``classes``, the classes of the values, and a
+    reader by ``heads``, which :func:`head` returns for their JSON.
     ``wanted`` describes the JSON in errors.
     ``write`` and ``read`` raise :class:`Malformed`.
     """

@@ -64,7 +64,7 @@ class Record:
         *,
         in_lines: bool = False,
     ) -> None:
-        """Take a class, its name in errors, and how to find its fields.
+        """Take a class, its name in errors, and a function that returns its fields.
 
         ``in_lines`` gives each field a line of its own.
         """

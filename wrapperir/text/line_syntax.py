@@ -57,7 +57,7 @@ Step: TypeAlias = tuple[str | None, tuple[str, ...], list[str], Callable[[Cursor
 
 
 def steps_of(parts: tuple[Part, ...]) -> tuple[Step, ...]:
-    """Return how to parse the parts."""
+    """Return the parsing steps of the parts."""
     return tuple(
         (
             part.fields[0] if len(part.fields) == 1 else None,

@@ -103,7 +103,7 @@ def _parse_results(cursor: Cursor, names: list[str]) -> tuple[Result, ...]:
     while cursor.accept("," if types else ":"):
         types.append(parse_value_type(cursor))
     if len(types) != len(names):
-        message = f"the number of results is {len(names)}, that of types {len(types)}"
+        message = f"the line defines {len(names)} results and gives {len(types)} types"
         raise Malformed(Code.BAD_COUNT, message, start, max(start + 1, cursor.start))
     return tuple(map(Result, names, types))
 
