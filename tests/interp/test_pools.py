@@ -361,22 +361,22 @@ def test_a_loop_gives_back_what_the_iteration_before_last_made() -> None:
     }
     """
     live = most = 0
-    keep, drop = storage.Storage.keep, storage.Storage.drop
+    keep, drop = storage.ShadowStorage.keep, storage.ShadowStorage.drop
 
-    def counted_keep(one: storage.Storage) -> None:
+    def counted_keep(one: storage.ShadowStorage) -> None:
         nonlocal live, most
         keep(one)
         live += one.nbytes == 32 and one.owner is storage.Owner.BLOCK and one.names == 1
         most = max(most, live)
 
-    def counted_drop(one: storage.Storage) -> None:
+    def counted_drop(one: storage.ShadowStorage) -> None:
         nonlocal live
         live -= one.nbytes == 32 and one.owner is storage.Owner.BLOCK and one.names == 1
         drop(one)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(storage.Storage, "keep", counted_keep)
-        patch.setattr(storage.Storage, "drop", counted_drop)
+        patch.setattr(storage.ShadowStorage, "keep", counted_keep)
+        patch.setattr(storage.ShadowStorage, "drop", counted_drop)
         assert values(*run(text, ONES)) == [[1.0] * 8]
     assert (live, most) == (1, 2)
 

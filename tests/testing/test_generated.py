@@ -17,7 +17,7 @@ from hypothesis.errors import NoSuchExample
 from tests.draws import draws
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.interp import interpret
-from wrapperir.interp.storage import Owner, Storage
+from wrapperir.interp.storage import Owner, ShadowStorage
 from wrapperir.ir import (
     LINES,
     AllocateLine,
@@ -217,7 +217,7 @@ class Meter:
     def __init__(self) -> None:
         self.live = self.peak = 0
 
-    def count(self, storage: Storage, sign: int) -> None:
+    def count(self, storage: ShadowStorage, sign: int) -> None:
         if storage.owner is Owner.BLOCK and storage.pool is None:
             self.live += sign * -(-storage.nbytes // 64) * 64
             self.peak = max(self.peak, self.live)
@@ -229,21 +229,21 @@ def measured_peak(
     """Return the most bytes of a run, and the symbols it had."""
     symbols = example_symbols(program, seed)
     meter = Meter()
-    keep, drop = Storage.keep, Storage.drop
+    keep, drop = ShadowStorage.keep, ShadowStorage.drop
 
-    def counted_keep(storage: Storage) -> None:
+    def counted_keep(storage: ShadowStorage) -> None:
         keep(storage)
         if storage.names == 1:
             meter.count(storage, 1)
 
-    def counted_drop(storage: Storage) -> None:
+    def counted_drop(storage: ShadowStorage) -> None:
         if storage.names == 1:
             meter.count(storage, -1)
         drop(storage)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Storage, "keep", counted_keep)
-        patch.setattr(Storage, "drop", counted_drop)
+        patch.setattr(ShadowStorage, "keep", counted_keep)
+        patch.setattr(ShadowStorage, "drop", counted_drop)
         assert fault_of(program, seed) is None
     return meter.peak, symbols
 

@@ -11,7 +11,7 @@ from wrapperir.emit.torch_dtypes import element_type, torch_device, torch_dtype
 from wrapperir.interp.entry import result_mismatch
 from wrapperir.interp.frame import Frame
 from wrapperir.interp.layout import integer_of
-from wrapperir.interp.storage import Owner, Storage, require_cpu
+from wrapperir.interp.storage import Owner, ShadowStorage, require_cpu
 from wrapperir.interp.streams import Launch
 from wrapperir.interp.values import (
     OpaqueValue,
@@ -35,7 +35,7 @@ from wrapperir.operators import (
 if TYPE_CHECKING:
     from wrapperir.operators.schema import Operator
 
-_Known = dict[int, tuple[str | None, Storage]]
+_Known = dict[int, tuple[str | None, ShadowStorage]]
 """Storages that a result may be in, and the arguments they are of, by address."""
 
 
@@ -106,7 +106,7 @@ def _names_read(line: wir.ExternKernelLine) -> tuple[str, ...]:
 
 
 def _check_order(line: wir.ExternKernelLine, frame: Frame, launch: Launch) -> None:
-    """Note what the call reads and writes on its stream.
+    """Note the reads and writes of the call on its stream.
 
     An argument that the result may alias counts as read, because the operator may copy it.
     """
@@ -258,7 +258,7 @@ def _tensor_value(
 def _placed(
     type: wir.TensorType,
     tensor: torch.Tensor,
-    storage: Storage,
+    storage: ShadowStorage,
     symbols: Mapping[str, wir.Number],
 ) -> TensorValue:
     """Return a result whose storage begins its type's offset before its first element."""

@@ -10,7 +10,7 @@ from wrapperir.diagnostics import Code, FaultError, LinePath, Note
 from wrapperir.interp.fault import value_fault
 from wrapperir.interp.layout import number_of_kind, value_of
 from wrapperir.interp.pool import Pool
-from wrapperir.interp.storage import Storage
+from wrapperir.interp.storage import ShadowStorage
 from wrapperir.interp.streams import Event
 from wrapperir.interp.values import RunValue, TensorValue, storages_of
 
@@ -138,7 +138,7 @@ class Frame:
                 storage.drop()
         self.values.clear()
 
-    def borrowed_storages(self) -> list[Storage]:
+    def borrowed_storages(self) -> list[ShadowStorage]:
         """Return the storages that the block was lent."""
         return [s for name in self.borrowed for s in storages_of(self.values[name])]
 

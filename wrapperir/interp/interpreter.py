@@ -14,7 +14,7 @@ from wrapperir.interp.fault import placed
 from wrapperir.interp.frame import Frame
 from wrapperir.interp.kernels import Kernels
 from wrapperir.interp.memory import Workspaces
-from wrapperir.interp.streams import History, Streams
+from wrapperir.interp.streams import History, StreamClocks
 from wrapperir.interp.values import OpaqueValue, TensorValue
 from wrapperir.ir import Argument, BufferRef, Program
 from wrapperir.ir.blocks import called_names
@@ -29,7 +29,7 @@ def interpret(
     kernels.
 
     Raises:
-        DiagnosticError: the program faulted, or was not given what it declares.
+        DiagnosticError: the program faulted, or an input or constant does not fit its type.
     """
     return Interpreter(program, constants).run(inputs)
 
@@ -51,8 +51,8 @@ class Interpreter:
         """Run the program and return its outputs.
 
         Raises:
-            DiagnosticError: the program faulted, or was not given what it declares; the
-                workspaces are then zeroed anew for the next run.
+            DiagnosticError: the program faulted, or an input or constant does not fit its
+                type; the next run then zeroes the workspaces again.
         """
         try:
             return self._run(inputs)
@@ -70,7 +70,7 @@ class Interpreter:
         executor = Executor(
             kernels=self._kernels,
             workspaces=self._workspaces,
-            streams=Streams(),
+            streams=StreamClocks(),
             frame=frame,
         )
         executor.run(program.lines, ())

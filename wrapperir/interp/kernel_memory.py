@@ -10,7 +10,7 @@ from attrs import define, frozen
 from wrapperir.diagnostics import Code, FaultError
 from wrapperir.interp.fault import kernel_fault
 from wrapperir.interp.layout import Layout, same_elements
-from wrapperir.interp.storage import Storage
+from wrapperir.interp.storage import ShadowStorage
 from wrapperir.interp.streams import Launch
 from wrapperir.interp.values import TensorValue
 from wrapperir.ir import (
@@ -41,10 +41,10 @@ def _buffers(
 def check_memory(
     kernel: KernelDefinitionLine, arguments: Sequence[object], launch: Launch
 ) -> None:
-    """Check that the call writes only what it may and reads what was written.
+    """Check that the call writes writable memory and reads written bytes.
 
-    A Triton kernel's reads are checked one by one while it runs.  What a C++ kernel
-    reads cannot be seen, so only an argument without a single written byte is a fault.
+    A Triton kernel's reads are checked one by one while it runs.  Reads of a C++
+    kernel are not seen, so only an argument without a single written byte is a fault.
 
     Raises:
         FaultError: an argument may not be written, overlaps another, was never written, or
@@ -100,7 +100,7 @@ class CppWrites:
     """
 
     def __init__(self, kernel: KernelDefinitionLine, arguments: Sequence[object]) -> None:
-        """Look, before the call."""
+        """Record the bytes behind storages before the call."""
         self._kernel = kernel
         self._buffers = [
             b for b in _buffers(kernel, arguments) if b.parameter.access.writes
@@ -108,7 +108,7 @@ class CppWrites:
         self._behind = [_behind(b, self._buffers) for b in self._buffers]
 
     def note(self) -> None:
-        """Look again, after the call, and note what was written.
+        """Compare after the call, and note the bytes as written.
 
         Raises:
             FaultError: the kernel wrote just behind a storage.
@@ -174,7 +174,7 @@ class _Region:
     start: int
     end: int
     writable: bool
-    tracked: Storage | None
+    tracked: ShadowStorage | None
 
 
 class AccessWatch:

@@ -32,7 +32,7 @@ class Kernels:
         self._triton: dict[str, TritonKernel | FaultError] = {}
 
     def build_cpp(self, called: Iterable[str]) -> None:
-        """Build the C++ kernels among those called, several at a time.
+        """Build the C++ kernels among the called kernels, several at a time.
 
         A kernel that does not build is a fault where it is called, not here.
         """
@@ -86,7 +86,7 @@ class Kernels:
                 raise FaultError(Code.RUN_OPAQUE_KERNEL, message)
 
     def _candidates(self, name: str) -> list[wir.KernelDefinitionLine]:
-        """Return the kernels that a call of ``name`` may launch, those that there are."""
+        """Return the defined kernels that a call of ``name`` may launch."""
         line = self._definitions.get(name)
         if isinstance(line, wir.MultiKernelLine):
             named = [self._definitions.get(c.kernel) for c in _choices_of(line)]
@@ -208,7 +208,7 @@ def _descriptor_mismatch(
 
 
 def _constants(kernel: wir.KernelDefinitionLine) -> Mapping[str, object]:
-    """Return the constants and the first config's values: what tuning would vary."""
+    """Return the constants and the values of the first config."""
     first = kernel.configs[0].values if kernel.configs else ()
     return {**dict(kernel.constants), **dict(first)}
 

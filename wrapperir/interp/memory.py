@@ -16,8 +16,8 @@ from wrapperir.interp.fault import value_fault
 from wrapperir.interp.frame import Frame, define_symbol
 from wrapperir.interp.layout import integer_of, layout_of, same_elements, value_of
 from wrapperir.interp.pool import allocate_pool, pool_bytes
-from wrapperir.interp.storage import Owner, Storage, require_cpu
-from wrapperir.interp.streams import Streams
+from wrapperir.interp.storage import Owner, ShadowStorage, require_cpu
+from wrapperir.interp.streams import StreamClocks
 from wrapperir.interp.values import RunValue, TensorValue, allocate
 
 Workspaces = dict[LinePath, TensorValue]
@@ -29,7 +29,7 @@ class MemoryExecutor(wir.LineVisitor[None]):
     """Runs lines in ``frame``; ``path`` is the place of the line being run."""
 
     workspaces: Workspaces
-    streams: Streams
+    streams: StreamClocks
     frame: Frame
     path: LinePath = ()
 
@@ -49,7 +49,7 @@ class MemoryExecutor(wir.LineVisitor[None]):
             self.workspaces[self.path] = value
         self.frame.borrow(line.result, value)  # from the program, which keeps it
 
-    def _fill(self, line: wir.AllocateLine | wir.PlaceLine, storage: Storage) -> None:
+    def _fill(self, line: wir.AllocateLine | wir.PlaceLine, storage: ShadowStorage) -> None:
         """Note that stream 0 fills a ``zero_on_call`` workspace."""
         if line.workspace is wir.ZeroMode.ZERO_ON_CALL:
             launch = self.streams.launch(line.type.device, 0, self.path)
@@ -110,12 +110,12 @@ class MemoryExecutor(wir.LineVisitor[None]):
         self.frame.drop(line.source, "reused", self.path)
         self.frame.define(line.result, value, self.path)
         storage.drop()
-        # The memory stays as aligned as it is, whatever its new name promises.
+        # The alignment of the memory does not change with the new name.
         known = [t.alignment or 1 for t in (storage.type, line.type) if t is not None]
         storage.type = evolve(line.type, alignment=max(known))
         storage.history.renew()
 
-    def _check_reuse(self, line: wir.ReuseLine, storage: Storage) -> None:
+    def _check_reuse(self, line: wir.ReuseLine, storage: ShadowStorage) -> None:
         is_lent = storage in self.frame.borrowed_storages()
         if is_lent or storage.owner is not Owner.BLOCK:
             problem = "is memory that is only lent: it cannot be reused"

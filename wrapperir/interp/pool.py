@@ -10,7 +10,7 @@ from attrs import define, field, frozen
 from wrapperir.diagnostics import Code, FaultError
 from wrapperir.interp.fault import value_fault
 from wrapperir.interp.layout import integer_of
-from wrapperir.interp.storage import GUARD_BYTES, Storage, new_storage
+from wrapperir.interp.storage import GUARD_BYTES, ShadowStorage, new_storage
 from wrapperir.interp.streams import History
 from wrapperir.ir import Number, PoolType, TensorType
 
@@ -22,12 +22,12 @@ class _Living:
     begin: int
     end: int
     name: str
-    storage: Storage
+    storage: ShadowStorage
 
 
 @frozen(eq=False)
 class _Past:
-    """Bytes ``[begin, end)`` of the outermost pool, and who used them last."""
+    """Bytes ``[begin, end)`` of the outermost pool, and their past uses."""
 
     begin: int
     end: int
@@ -48,7 +48,7 @@ class Pool:
     """
 
     type: PoolType
-    storage: Storage
+    storage: ShadowStorage
     begin: int
     block: torch.Tensor
     past: list[_Past] = field(factory=list[_Past])
@@ -62,11 +62,11 @@ class Pool:
         nbytes: int,
         *,
         zeroed: bool,
-    ) -> Storage:
+    ) -> ShadowStorage:
         """Begin a storage at a byte offset; it counts as a name of the pool's memory.
 
         Raises:
-            FaultError: it is outside of the pool, overlaps what lives there, or is not of
+            FaultError: it is outside of the pool, overlaps a live placement, or is not of
                 the pool's kind and alignment.
         """
         self._check(name, type, offset, nbytes)
@@ -76,7 +76,7 @@ class Pool:
         # PyTorch takes a slice through numpy for a storage of its own.
         slice = self.block[absolute : absolute + nbytes].numpy()
         bytes = torch.from_numpy(slice)  # pyright: ignore[reportUnknownMemberType]
-        storage = Storage(
+        storage = ShadowStorage(
             memory=bytes.untyped_storage(),
             base=0,
             nbytes=nbytes,
@@ -90,13 +90,13 @@ class Pool:
         is_pool = isinstance(type, PoolType)
         if nbytes:
             insort(self.living, living, key=_begin)
-        if nbytes and not is_pool:  # what is placed in a pool takes its own bytes' past
+        if nbytes and not is_pool:  # placements in an inner pool take it themselves
             storage.history.follow(self._take_past(absolute, absolute + nbytes))
         self.storage.keep()
         storage.released = lambda: self._end(living, is_pool)
         return storage
 
-    def inner(self, type: PoolType, storage: Storage, offset: int) -> "Pool":
+    def inner(self, type: PoolType, storage: ShadowStorage, offset: int) -> "Pool":
         """Return the pool that was placed at ``offset``."""
         return Pool(
             type=type,
@@ -131,13 +131,13 @@ class Pool:
         if living.begin < living.end:
             at = bisect_left(self.living, living.begin, key=_begin)
             del self.living[at]
-            if not is_pool:  # what was placed in it has noted its own bytes
+            if not is_pool:  # the placements in it have noted their own bytes
                 begin, end = self.begin + living.begin, self.begin + living.end
                 insort(self.past, _Past(begin, end, living.storage.history), key=_begin)
         self.storage.drop()
 
     def _take_past(self, begin: int, end: int) -> list[History]:
-        """Remove bytes from the past and return who used them."""
+        """Remove bytes from the past and return their uses."""
         first = bisect_right(self.past, begin, key=_begin)
         if first and self.past[first - 1].end > begin:
             first -= 1

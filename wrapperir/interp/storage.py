@@ -16,14 +16,14 @@ POISON = 0xFF
 """Fills memory without a value: NaN in every float format, −1 in every signed integer."""
 
 GUARD_BYTES = 64
-"""Behind each allocation, to see what writes past its end."""
+"""Bytes of the guard behind each allocation, which shows writes past its end."""
 
-_ALIGNMENT = 64  # of what PyTorch allocates on the CPU
+_ALIGNMENT = 64  # of PyTorch's CPU allocations, in bytes
 _GUARD = torch.arange(1, GUARD_BYTES + 1, dtype=torch.uint8)
 
 
 class Owner(StrEnum):
-    """Who keeps a storage alive."""
+    """The owner of a storage, which keeps it alive."""
 
     BLOCK = "block"
     INPUT = "input"
@@ -32,7 +32,7 @@ class Owner(StrEnum):
 
 
 @define(eq=False, kw_only=True)
-class Storage:
+class ShadowStorage:
     """Memory that names refer to.
 
     Args:
@@ -60,7 +60,7 @@ class Storage:
     written: torch.Tensor | None = None
     behind: torch.Tensor | None = None
     history: History = field(factory=History)
-    pool: "Storage | None" = None
+    pool: "ShadowStorage | None" = None
     alignment: int | None = None
     released: Callable[[], None] | None = None
     names: int = field(default=0, init=False)
@@ -96,9 +96,9 @@ class Storage:
         size = (self.nbytes + GUARD_BYTES,)
         return _tensor_on(self.memory, torch.uint8, self.base, size, (1,))
 
-    def within(self, others: Collection["Storage"]) -> bool:
+    def within(self, others: Collection["ShadowStorage"]) -> bool:
         """Say whether it is one of ``others``, or placed in one, or in a pool in one."""
-        storage: Storage | None = self
+        storage: ShadowStorage | None = self
         while storage is not None:
             if storage in others:
                 return True
@@ -155,7 +155,7 @@ class Storage:
 
 def new_storage(
     device: Device, nbytes: int, alignment: int, type: TensorType | None = None
-) -> Storage:
+) -> ShadowStorage:
     """Return a storage of new bytes, aligned and followed by a guard.
 
     Raises:
@@ -172,7 +172,7 @@ def new_storage(
     behind = block[base + nbytes : base + nbytes + GUARD_BYTES]
     behind.copy_(_GUARD)
     memory = block.untyped_storage()
-    return Storage(memory=memory, base=base, nbytes=nbytes, type=type, behind=behind)
+    return ShadowStorage(memory=memory, base=base, nbytes=nbytes, type=type, behind=behind)
 
 
 def require_cpu(device: Device) -> None:

@@ -13,7 +13,7 @@ from attrs import define, field, frozen
 from wrapperir.diagnostics import Code, FaultError, LinePath, Note
 from wrapperir.ir import Device, Stream
 
-Clock = dict[Stream, int]
+VectorClock = dict[Stream, int]
 
 
 @frozen
@@ -50,12 +50,12 @@ class History:
     before: _Uses = field(factory=_Uses)
 
     def follow(self, others: Iterable["History"]) -> None:
-        """Take over memory: all uses of it by ``others`` were before."""
+        """Take over memory: all uses of it by ``others`` are past uses."""
         for other in others:
             _merge(self.before, (other.before, other.reads, other.writes))
 
     def renew(self) -> None:
-        """Give the memory to a new owner: all uses until now were before."""
+        """Give the memory to a new owner: all uses are past uses."""
         _merge(self.before, (self.reads, self.writes))
         self.reads.clear()
         self.writes.clear()
@@ -63,18 +63,18 @@ class History:
 
 @frozen(eq=False)
 class Launch:
-    """Work given to a stream: what it uses must be ordered after what conflicts."""
+    """Work given to a stream; its uses must be ordered after conflicting ones."""
 
     device: Device
     stream: Stream
     path: LinePath
-    clock: Clock
+    clock: VectorClock
 
     def read(self, history: History, name: str) -> None:
         """Note that the work reads a storage; ``name`` is for the message.
 
         Raises:
-            FaultError: it is not ordered after a write, or after who had the memory.
+            FaultError: it is not ordered after a write, or after a past owner's uses.
         """
         self._require(history.before, name, "reads", "used its memory before")
         self._require(history.writes, name, "reads", "writes it")
@@ -84,7 +84,7 @@ class Launch:
         """Note that the work writes a storage; ``name`` is for the message.
 
         Raises:
-            FaultError: it is not ordered after a use, or after who had the memory.
+            FaultError: it is not ordered after a use, or after a past owner's uses.
         """
         self._require(history.before, name, "writes", "used its memory before")
         self._require(history.writes, name, "writes", "writes it")
@@ -109,14 +109,14 @@ class Launch:
 
 
 @define(eq=False)
-class Streams:
-    """The clocks of a run's streams; ``floor`` is what the host knows to be done."""
+class StreamClocks:
+    """The clocks of a run's streams; ``floor`` is the clock of the host."""
 
-    clocks: dict[Stream, Clock] = field(factory=dict[Stream, Clock])
-    floor: Clock = field(factory=Clock)
+    clocks: dict[Stream, VectorClock] = field(factory=dict[Stream, VectorClock])
+    floor: VectorClock = field(factory=VectorClock)
 
     def launch(self, device: Device, number: int, path: LinePath) -> Launch:
-        """Give work to a stream; it comes after all that the stream was given."""
+        """Give work to a stream, ordered after all of the stream's earlier work."""
         stream = Stream(device, number)
         clock = self._clock(stream)
         clock[stream] = clock.get(stream, 0) + 1
@@ -127,22 +127,22 @@ class Streams:
         return Event(dict(self._clock(Stream(device, number))))
 
     def wait(self, device: Device, number: int, event: Event) -> None:
-        """Have what follows on a stream come after an event."""
+        """Order later work on a stream after an event."""
         _raise_to(self._clock(Stream(device, number)), event.clock)
 
     def host_reads(self) -> None:
-        """Have the host wait for all streams; what follows comes after all of it."""
+        """Have the host wait for all streams; later work comes after all earlier work."""
         for clock in self.clocks.values():
             _raise_to(self.floor, clock)
         for clock in self.clocks.values():
             clock.update(self.floor)
 
-    def _clock(self, stream: Stream) -> Clock:
+    def _clock(self, stream: Stream) -> VectorClock:
         if stream not in self.clocks:
             self.clocks[stream] = dict(self.floor)
         return self.clocks[stream]
 
 
-def _raise_to(clock: Clock, other: Mapping[Stream, int]) -> None:
+def _raise_to(clock: VectorClock, other: Mapping[Stream, int]) -> None:
     for stream, count in other.items():
         clock[stream] = max(clock.get(stream, 0), count)

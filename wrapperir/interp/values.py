@@ -13,7 +13,7 @@ from wrapperir.emit.torch_dtypes import element_type
 from wrapperir.interp.fault import value_fault
 from wrapperir.interp.layout import Layout
 from wrapperir.interp.pool import Pool
-from wrapperir.interp.storage import Owner, Storage, new_storage
+from wrapperir.interp.storage import Owner, ShadowStorage, new_storage
 from wrapperir.interp.streams import Event
 from wrapperir.ir import DType, TensorType
 
@@ -28,7 +28,7 @@ class TensorValue:
 
     tensor: torch.Tensor
     layout: Layout
-    storage: Storage
+    storage: ShadowStorage
     origin: int = 0
 
     @property
@@ -80,7 +80,7 @@ RunValue = TensorValue | TupleValue | OpaqueValue | Pool | Event | int | float
 """The value of a name while a program runs."""
 
 
-def storages_of(value: RunValue) -> Iterator[Storage]:
+def storages_of(value: RunValue) -> Iterator[ShadowStorage]:
     """Yield the storages that a value refers to, repeats included."""
     if isinstance(value, TensorValue | Pool):
         yield value.storage
@@ -141,7 +141,7 @@ def adopt(
     if base < 0:
         message = f"offset is {tensor.storage_offset()}, not {offset}"
         raise FaultError(Code.RUN_VIEW_OUT_OF_BOUNDS, message)
-    storage = Storage(
+    storage = ShadowStorage(
         memory=memory,
         base=base,
         nbytes=int(memory.nbytes()) - base,
@@ -152,7 +152,7 @@ def adopt(
     return TensorValue(tensor.detach(), layout_in(tensor, dtype, storage), storage)
 
 
-def layout_in(tensor: torch.Tensor, dtype: DType, storage: Storage) -> Layout:
+def layout_in(tensor: torch.Tensor, dtype: DType, storage: ShadowStorage) -> Layout:
     """Return a tensor's layout, its offset counted from the start of ``storage``."""
     offset = int(tensor.storage_offset()) - storage.base // dtype.itemsize
     return Layout(dtype, tuple(tensor.size()), tuple(tensor.stride()), offset)

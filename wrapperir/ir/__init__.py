@@ -103,7 +103,7 @@ from wrapperir.ir.line import WaitEventLine as WaitEventLine
 from wrapperir.ir.line import WhileLoopLine as WhileLoopLine
 from wrapperir.ir.line import keyword as keyword
 from wrapperir.ir.names import RESERVED_SYMBOLS as RESERVED_SYMBOLS
-from wrapperir.ir.names import Names as Names
+from wrapperir.ir.names import FreshNames as FreshNames
 from wrapperir.ir.names import is_identifier as is_identifier
 from wrapperir.ir.names import is_operator as is_operator
 from wrapperir.ir.selection import BenchmarkChoice as BenchmarkChoice

@@ -40,7 +40,7 @@ from wrapperir.ir.line import (
     WaitEventLine,
     WhileLoopLine,
 )
-from wrapperir.ir.names import Names
+from wrapperir.ir.names import FreshNames
 from wrapperir.ir.types import CPU, Device, EventType, PoolType, TensorType, ValueType
 
 
@@ -78,10 +78,10 @@ def _as_kernel_argument(operand: KernelOperand) -> KernelArgument:
 class BlockBuilder:
     """Appends lines of every kind to one block.
 
-    A line's ``name`` is generated where none is given.
+    The name of a result is generated where ``name`` is not given.
     """
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: FreshNames) -> None:
         """Start an empty block, whose generated names are unique in ``names``."""
         self._names = names
         self._lines: list[BodyLine] = []
@@ -231,7 +231,7 @@ class BlockBuilder:
         )
 
     def wait_event(self, event: Value, device: Device = CPU, *, stream: int = 0) -> Self:
-        """Have what follows on a stream wait until ``event`` is reached."""
+        """Have later work on a stream wait until ``event`` is reached."""
         return self._append(WaitEventLine(event=event.name, device=device, stream=stream))
 
     def define_symbol(

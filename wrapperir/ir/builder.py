@@ -25,7 +25,7 @@ from wrapperir.ir.line import (
     SymbolSource,
 )
 from wrapperir.ir.multi_kernel_builder import identity, multi_kernel_line
-from wrapperir.ir.names import Names
+from wrapperir.ir.names import FreshNames
 from wrapperir.ir.selection import FirstChoice, Selection
 from wrapperir.ir.types import TensorType, ValueType
 
@@ -52,7 +52,7 @@ class ProgramBuilder(BlockBuilder):
 
     def __init__(self, name: str = "main") -> None:
         """Start a program with no inputs and no lines."""
-        super().__init__(Names())
+        super().__init__(FreshNames())
         self._name = name
         self._inputs: list[Input] = []
         self._symbols: list[SymbolDefinitionLine] = []

@@ -103,7 +103,7 @@ class ValueDefinition:
 
 
 class Actor(StrEnum):
-    """What accesses bytes, unless it is a stream that the line names."""
+    """The actor of an access that is not on a stream of the line."""
 
     HOST = "host"
     """The host, which waits for all streams."""
@@ -128,11 +128,11 @@ class ByteAccess:
 
 @define
 class NestedBlock:
-    """A block of a line: the field that holds it, and what its parameters are given.
+    """A block of a line: the field that holds it, and the operands of its parameters.
 
     ``returns`` says that its results are, or may be, the line's results.  A block that
-    ``repeats`` runs any number of times: with none, the line's results are copies of its
-    operands, and while one runs, what the last one returned is alive.
+    ``repeats`` runs any number of times: without an iteration, the line's results are
+    copies of its operands; during one, the results of the previous iteration are alive.
     ``host_reads_result`` says that the host reads its result from a tensor, so that it
     waits for all streams when the block has run.
     """
@@ -293,7 +293,7 @@ class LineEffects(LineVisitor[Effects]):
         return Effects(uses=(line.source,), definitions=(made,), device=line.type.device)
 
     def visit_kernel_call(self, line: KernelCallLine) -> Effects:
-        """What the definition says of each parameter."""
+        """The access that the definition declares for each parameter."""
         stream = stream_of(line.device, line.stream)
         accesses: list[ByteAccess] = []
         if self._definitions is not None:
@@ -489,8 +489,8 @@ _WITHOUT_KERNELS = LineEffects(None)
 def uses(line: BodyLine) -> tuple[str, ...]:
     """Return the names that must be alive where a line runs, repeats included.
 
-    Constants are among them: nested blocks see those by name, so what a block uses of
-    them counts in the block's own lines.
+    Constants are among them: nested blocks see constants by name, so that such uses
+    count in the lines of the block.
     """
     return _WITHOUT_KERNELS.visit(line).uses
 

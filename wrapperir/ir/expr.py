@@ -3,7 +3,7 @@
 An expression is an ``int``, a ``float``, a :class:`Symbol` or an :class:`Operation`.
 Division and remainder round toward minus infinity, as Python's do.  Building with the
 overloaded operators folds constants and nothing else; constructing an
-:class:`Operation` folds nothing, so what a file says is what is kept.
+:class:`Operation` folds nothing, so that an expression stays as a file has it.
 """
 
 import functools
@@ -216,7 +216,7 @@ def product(values: tuple[Expr, ...]) -> Expr:
 
 Number: TypeAlias = int | float
 
-# Bounds what evaluating a hostile file can cost: 2**63 fits, 10**10**10 does not.
+# Bounds the cost of evaluating a hostile file: 2**63 fits, 10**10**10 does not.
 _MAX_BITS = 1024
 
 
@@ -278,7 +278,7 @@ def evaluate(expr: Expr, values: Mapping[str, Number]) -> Number:
     """Return the value of ``expr`` with its symbols bound by ``values``.
 
     Comparisons and logic give a ``bool``.  ``where``, ``and`` and ``or`` evaluate only
-    what decides them, from the left.
+    the operands that they need, from the left.
 
     Raises:
         EvaluationError: a symbol is unbound, or an operation has no value.
@@ -347,7 +347,7 @@ def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:
 
 
 def quotient(expr: Expr, divisor: int) -> Expr | None:
-    """Return an expression divided by a number; ``None`` if that may leave a rest."""
+    """Return an expression divided by a number; ``None`` if it may leave a remainder."""
     if isinstance(expr, int):
         return None if expr % divisor else expr // divisor
     if divisor == 1:
@@ -371,7 +371,7 @@ def quotient(expr: Expr, divisor: int) -> Expr | None:
 
 
 def divided(expr: Expr, divisor: int) -> Expr:
-    """Return an expression divided by a number, rounded down where that leaves a rest."""
+    """Return an expression divided by a number, rounded down."""
     exact = quotient(expr, divisor)
     return floordiv(expr, divisor) if exact is None else exact
 

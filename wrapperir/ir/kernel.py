@@ -27,7 +27,7 @@ class Language(StrEnum):
 
 
 class Access(StrEnum):
-    """What a kernel does with a tensor parameter."""
+    """The access of a kernel to a tensor parameter."""
 
     READ = "read"
     WRITE = "write"
@@ -35,7 +35,7 @@ class Access(StrEnum):
 
     @property
     def reads(self) -> bool:
-        """Whether the kernel may read what was there before."""
+        """Whether the kernel may read bytes that it has not written."""
         return self is not Access.WRITE
 
     @property
@@ -45,7 +45,7 @@ class Access(StrEnum):
 
 
 class ZeroMode(StrEnum):
-    """How the bytes of a workspace begin."""
+    """The initial bytes of a workspace."""
 
     UNINITIALIZED = "uninitialized"
     ZERO_ON_CALL = "zero_on_call"
@@ -127,8 +127,8 @@ class WorkspaceNeed:
     """The need of a multi-kernel's choice for a workspace.
 
     ``parameter`` is the position of the workspace among the multi-kernel's parameters.
-    ``count`` is how many elements the choice uses, over the multi-kernel's scalar
-    parameters and sizes; ``mode`` is how they must begin.
+    ``count`` is the number of elements that the choice uses, over the multi-kernel's
+    scalar parameters and sizes; ``mode`` is the zero mode that it needs.
     """
 
     parameter: int
@@ -141,8 +141,8 @@ class KernelChoice:
     """One kernel of a multi-kernel.
 
     ``arguments`` are positions in the multi-kernel's own parameters, one for each
-    runtime (not constexpr) parameter of ``kernel``, in order.  ``workspaces`` say what
-    it needs of those among them that are workspaces.
+    runtime (not constexpr) parameter of ``kernel``, in order.  ``workspaces`` are
+    its needs of the workspaces among them.
     """
 
     kernel: str

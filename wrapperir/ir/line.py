@@ -80,10 +80,10 @@ Argument: TypeAlias = Union[
     tuple["Argument", ...],
     None,
 ]
-"""What an operator call may be given.  ``DType`` is a ``str`` subclass: test it first."""
+"""An argument of an operator.  ``DType`` is a ``str`` subclass: test it first."""
 
 KernelArgument: TypeAlias = Union[BufferRef, Expr]
-"""What a kernel call may be given: a value's name or a scalar expression."""
+"""An argument of a kernel: a value's name or a scalar expression."""
 
 
 class SymbolKind(StrEnum):
@@ -136,7 +136,7 @@ SymbolSource: TypeAlias = Union[SizeOf, StrideOf, OffsetOf, ValueOf, ItemOf, Exp
 
 @frozen(kw_only=True)
 class Line:
-    """What every line has."""
+    """The base class of all lines."""
 
     provenance: Provenance | None = None
 
@@ -167,8 +167,8 @@ class MultiKernelLine(Line):
     """Define a kernel that is one of several equivalent ones, picked by ``selection``.
 
     ``parameters`` is the union of the choices' runtime parameters; a kernel call names
-    the multi-kernel as it would any kernel.  ``sizes`` name what ``selection`` goes by,
-    beside the scalar parameters.
+    the multi-kernel as it would any kernel.  ``selection`` uses
+    ``sizes`` and the scalar parameters.
     """
 
     name: str
@@ -308,7 +308,7 @@ class RecordEventLine(Line):
 
 @frozen(kw_only=True)
 class WaitEventLine(Line):
-    """Have what follows on a stream wait until an event is reached."""
+    """Have later work on a stream wait until an event is reached."""
 
     event: str
     device: Device = CPU
@@ -421,7 +421,7 @@ class SubgraphCallLine(Line):
 
 @frozen(kw_only=True)
 class CommentLine(Line):
-    """A remark for readers of the program and of emitted code."""
+    """A comment for readers of the program and of emitted code."""
 
     text: str
 

@@ -25,7 +25,7 @@ from wrapperir.ir.kernel import (
     runtime_parameters,
 )
 from wrapperir.ir.line import KernelDefinitionLine, MultiKernelLine
-from wrapperir.ir.names import Names
+from wrapperir.ir.names import FreshNames
 from wrapperir.ir.selection import (
     BenchmarkChoice,
     ComputedChoice,
@@ -90,7 +90,7 @@ def argument_union(calls: Sequence[Sequence[T]]) -> ArgumentUnion[T]:
 
 
 _Key = tuple[object, int]
-"""An argument, and how often the call was given it before."""
+"""An argument, and the number of its earlier occurrences in the call."""
 
 
 def _exact(argument: object) -> object:
@@ -124,7 +124,7 @@ def union_parameters(
             first = givers.setdefault(place, kernel.name)
             known = merged.get(place, parameter)
             merged[place] = _merged(known, parameter, (first, kernel.name))
-    names = Names(parameter.name for parameter in merged.values())
+    names = FreshNames(parameter.name for parameter in merged.values())
     taken: set[str] = set()
     found: list[RuntimeParameter] = []
     for _, parameter in sorted(merged.items()):
@@ -214,7 +214,7 @@ def _place(places: Mapping[str, int], name: str, of: str) -> int:
 def _check_workspaces(
     parameters: Sequence[RuntimeParameter], choices: Sequence[KernelChoice]
 ) -> None:
-    """Check that one workspace a parameter does for all choices.
+    """Check that one workspace for each parameter suits all choices.
 
     Raises:
         ValueError: a need is of a scalar, or two choices need one in modes that do not
@@ -239,11 +239,11 @@ def _check_workspaces(
 
 
 def identity(line: MultiKernelLine) -> Hashable:
-    """Return what two multi-kernels have in common that are one but for their names.
+    """Return a key that multi-kernels share if they differ only in their names.
 
-    These are parameters, sizes, the set of choices and how they are picked.  The order of
-    the choices counts only where the same one would not be picked.  Expressions count as
-    they are written.  Linear in the distinct parts of the line.
+    It has the parameters, the sizes, the set of choices and the selection policy.  The
+    order of the choices counts only where the policy would pick another kernel.
+    Expressions are compared as written.  Linear in the distinct parts of the line.
     """
     order = sorted(
         range(len(line.choices)),
@@ -263,7 +263,7 @@ def identity(line: MultiKernelLine) -> Hashable:
 
 
 def _picked(selection: Selection, ranks: Mapping[int, int]) -> Hashable:
-    """Return what tells a policy from others of its kind, with choices by their ranks."""
+    """Return the fields of a policy, with choices by their ranks."""
     match selection:
         case FirstChoice():
             return ranks.get(0)
@@ -285,7 +285,7 @@ def _picked(selection: Selection, ranks: Mapping[int, int]) -> Hashable:
 def _tree_in_order(
     tree: Expr, ranks: Mapping[int, int], known: dict[int, Operation]
 ) -> Expr:
-    """Return a decision tree over ranks; ``known`` has what parts became, by identity."""
+    """Return a decision tree over ranks; ``known`` has the new parts, by old identity."""
     if type(tree) is int:
         return ranks.get(tree, tree)
     if isinstance(tree, Operation) and tree.op is ExprOp.WHERE and len(tree.args) == 3:

@@ -1,4 +1,4 @@
-"""Names of values, symbols and kernels: those that are valid, and those that are free."""
+"""Names of values, symbols and kernels: valid names, and generated ones."""
 
 import re
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ def is_operator(text: str) -> bool:
     return len(text) <= 1000 and _OPERATOR.fullmatch(text) is not None
 
 
-class Names:
+class FreshNames:
     """Gives out names that are unique in a program."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:

@@ -123,8 +123,8 @@ def settled_where(expr: Expr) -> Expr:
 def choose(selection: Selection, sizes: Sequence[int], values: Mapping[str, Number]) -> int:
     """Return the choice for a call without timing anything.
 
-    ``sizes`` are those of the call, in the order of the multi-kernel's; ``values`` are
-    they and the scalar arguments, by name.  What would be timed is the first choice.
+    ``sizes`` has the call's value for each size of the multi-kernel, in order; ``values``
+    has these and the scalar arguments, by name.  A choice by benchmark is the first one.
 
     Raises:
         EvaluationError: an expression of the policy has no value.

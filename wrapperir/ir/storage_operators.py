@@ -1,6 +1,6 @@
 """Operators that do more to a tensor than to read and write its elements.
 
-They look past its layout, at the storage that it is in, give it another layout, or keep it.
+They use its storage past its layout, give it another layout, or keep it.
 """
 
 from functools import lru_cache
@@ -11,7 +11,7 @@ as_strided as_strided_ as_strided_copy as_strided_scatter resize resize_ resize_
 resize_as_ set set_ set_data
 """
 
-# Where two arguments have one storage, they take the one for a view of the other.
+# They take two arguments with one storage for views of one tensor.
 _COMPARED = """
 cholesky_inverse cholesky_solve geqrf lu_solve lu_unpack orgqr ormqr qr svd
 triangular_solve
@@ -23,7 +23,7 @@ as_strided_ resize_ resize_as_ set_ set_data _resize_output_ t_ transpose_ swapa
 swapdims_ squeeze_ unsqueeze_ detach_ rename_ requires_grad_
 """
 
-# How large their results are depends on data: where they write to one, they resize it.
+# The sizes of their results depend on data, so they resize an ``out`` argument.
 _SIZED_BY_DATA = """
 _ctc_loss _unique _unique2 argwhere bincount index linalg_lstsq masked_select nonzero
 one_hot repeat_interleave unique_consecutive unique_dim unique_dim_consecutive
@@ -35,7 +35,7 @@ empty_like full_like new_empty new_empty_strided new_full new_ones new_zeros one
 rand_like randint_like randn_like zeros_like
 """
 
-# What PyTorch itself registers; none of it keeps a tensor after the call.
+# Namespaces of PyTorch itself: their operators do not keep a tensor after the call.
 _OWN = """
 aten prim prims inductor inductor_prims rngprims quantized _quantized
 quantized_decomposed sparse mkl mkldnn mkldnn_prepacked onednn xnnpack
@@ -70,7 +70,7 @@ def changes_layout(operator: str) -> bool:
 def reads_elements(operator: str) -> bool:
     """Say whether an operator reads the elements of the tensors that it is given.
 
-    It does not of those that it writes (``out``) or whose view it returns.
+    Tensors that it writes (``out``) or returns views of do not count.
     """
     parts = operator.split(".")
     return len(parts) < 2 or parts[1] not in _SIZES_ONLY
@@ -79,7 +79,7 @@ def reads_elements(operator: str) -> bool:
 def may_keep(operator: str) -> bool:
     """Say whether an operator may have its arguments after the call.
 
-    One that PyTorch has not itself may do so, and may do all else to them, too.
+    An operator of another library may do so, and may change its arguments in any way.
     """
     return operator.partition(".")[0] not in _OWN_NAMESPACES
 

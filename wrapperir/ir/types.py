@@ -174,7 +174,7 @@ class OpaqueType:
 
 
 POOL_ALIGNMENT = 64
-"""Bytes that PyTorch aligns CPU memory to, and what a pool promises unless told."""
+"""Alignment of PyTorch's CPU memory, in bytes, and the default alignment of a pool."""
 
 
 @frozen(kw_only=True)

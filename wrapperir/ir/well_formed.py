@@ -1,7 +1,7 @@
 """Well-formedness: every part of a program is what its class declares.
 
 The annotations of the attrs classes say it all, so that a new line kind or field needs
-nothing here.  What reads programs relies on the declared types after this check.
+nothing here.  Readers of programs rely on the declared types after this check.
 
 Programs are checked by columns, which is several times as fast as one object after the
 other: of all objects of one class, one field after the other, by the set of the classes
@@ -76,7 +76,7 @@ class _Record:
             (a.name, operator.attrgetter(a.name), _rule(hints[a.name], kind.__module__))
             for a in attrs.fields(kind)
         ]
-        # What occurs again is not checked again, unless looking it up costs as much.
+        # A repeated part is not checked again, unless looking it up costs as much.
         # Lines occur once.
         self.repeats = not issubclass(kind, Line) and any(
             rule.has_parts() for _, _, rule in self._fields
@@ -132,7 +132,7 @@ class _Row:
             yield rule, map(operator.itemgetter(index), values)
 
     def parts(self, value: Any) -> Iterator[tuple[Step, object, "_TypeRule"]]:
-        """Yield each item of one tuple; those that it lacks are absent."""
+        """Yield each item of one tuple; missing items are absent."""
         for index, rule in enumerate(self._rules):
             yield index, value[index] if index < len(value) else _ABSENT, rule
         for index in range(len(self._rules), len(value)):
@@ -148,7 +148,7 @@ class _Refusal:
 
 
 class _Absent:
-    """The class of what stands in for a field or item that is not there."""
+    """The class of the placeholder for a missing field or item."""
 
 
 _REFUSED = _Refusal()
@@ -156,7 +156,7 @@ _ABSENT = _Absent()
 
 
 class _TypeRule(dict[type, _Parts | _Refusal | None]):
-    """What an annotation allows: for each class of a value, its parts, if it has any."""
+    """The values that an annotation allows: by class, their parts, if they have any."""
 
     def __init__(self, annotation: Any, module: str, of_items: bool) -> None:
         super().__init__()
@@ -197,7 +197,7 @@ class _TypeRule(dict[type, _Parts | _Refusal | None]):
         )
 
     def expected(self) -> str:
-        """Return what is allowed, in words."""
+        """Return a description of the allowed values."""
         names = ["None" if a is NoneType else a.__name__ for a in self._alternatives]
         shown = names if len(names) <= 6 else [*names[:5], "..."]
         return " or ".join(shown) or "nothing"

@@ -127,7 +127,7 @@ def plan_pools(
     planner = _Planner(
         planned,
         Footprints.of_program(program),
-        wir.Names(value_names(program)),
+        wir.FreshNames(value_names(program)),
     )
     placed = rewrite_bodies(program, planner.plan)
     return MemoryPlan(placed, tuple(planner.pools))
@@ -137,7 +137,7 @@ def plan_pools(
 class _Planner:
     planned: Planned
     footprints: Footprints
-    names: wir.Names
+    names: wir.FreshNames
     pools: list[PoolPlan] = field(factory=list[PoolPlan])
 
     def plan(self, body: Body) -> list[wir.BodyLine]:

@@ -127,7 +127,7 @@ def _split(definitions: Sequence[wir.DefinitionLine], called: frozenset[str]) ->
                 for index, choice in enumerate(line.choices)
                 if settled is None or index == settled
             )
-    names = wir.Names(line.name for line in definitions)
+    names = wir.FreshNames(line.name for line in definitions)
     return {
         line.name: _kernels(line, names)
         for line in definitions
@@ -138,7 +138,7 @@ def _split(definitions: Sequence[wir.DefinitionLine], called: frozenset[str]) ->
 
 
 def _kernels(
-    line: wir.KernelDefinitionLine, names: wir.Names
+    line: wir.KernelDefinitionLine, names: wir.FreshNames
 ) -> tuple[wir.KernelDefinitionLine, ...]:
     made: list[wir.KernelDefinitionLine] = []
     for index, config in enumerate(line.configs):

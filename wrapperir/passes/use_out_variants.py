@@ -42,7 +42,7 @@ writes(%buf2, %buf3)
     dense, and where a size of it is known only when it has run.
     """
     rewriter = _Rewriter(
-        wir.Names(value_names(program)), {line.symbol for line in program.symbols}
+        wir.FreshNames(value_names(program)), {line.symbol for line in program.symbols}
     )
     return evolve(program, lines=rewriter.lines(program.lines, program.outputs))
 
@@ -57,7 +57,7 @@ class _Tuple:
 
 @define
 class _Rewriter:
-    names: wir.Names
+    names: wir.FreshNames
     known: set[str]
 
     def lines(

@@ -1,9 +1,9 @@
 """Strategies for programs that can be written but need not be valid.
 
-They draw every line kind with every field, names and types without regard for what the
-program means, so that readers and printers meet more than valid programs.  They are made
-from the annotations of the classes: a new line kind is drawn as well.  For valid programs
-see :mod:`wrapperir.testing`.
+They draw every line kind with every field, names and types without regard for the
+meaning of the program, so that readers and printers meet more than valid programs.  They
+are made from the annotations of the classes: a new line kind is drawn as well.  For valid
+programs see :mod:`wrapperir.testing`.
 """
 
 import math
@@ -29,7 +29,7 @@ texts = st.text(
     | st.sampled_from('"\\\n\r\t\x00\x7f\x85\u2028\u202e%@#|{}'),
     max_size=12,
 ).map(str)
-"""Any strings, with what is special to the text form drawn often."""
+"""Any strings; characters that are special in the text form are drawn often."""
 
 floats = st.floats().map(lambda x: x if x == x else math.nan)
 """Floats with the one NaN that readers return, which makes equal programs equal."""
@@ -145,7 +145,7 @@ _OF_TYPES: dict[Any, st.SearchStrategy[Any]] = {
     wir.TupleType: st.lists(value_types, max_size=2).map(tuple).map(wir.TupleType),
     wir.ValueType: value_types,
 }
-"""What is drawn for an annotation, unless its parts say it."""
+"""Strategies for annotations that are not made from their parts."""
 
 
 def _tuples(elements: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:

@@ -18,19 +18,19 @@ _MOST_ITERATIONS = 3
 _CELL = tensor("i64", ())
 _BOOL = tensor("bool", ())
 
-Given = Tracked | PoolSpace
+BlockOperand = Tracked | PoolSpace
 """An operand of a block: a tensor or a pool."""
 
 
-def _operands(generator: BlockGenerator) -> list[Given]:
+def _operands(generator: BlockGenerator) -> list[BlockOperand]:
     matrix = generator.find_matrix(DType.F32)
     return [*([] if matrix is None else [matrix]), *_further_operands(generator)]
 
 
-def _further_operands(generator: BlockGenerator) -> list[Given]:
+def _further_operands(generator: BlockGenerator) -> list[BlockOperand]:
     """Return any tensor that may be read, if there is one, and sometimes a pool."""
     found = generator.find(lambda t: t.memory.written)
-    operands: list[Given] = [] if found is None else [found]
+    operands: list[BlockOperand] = [] if found is None else [found]
     if generator.pools and generator.flip():
         operands.append(generator.choose(generator.pools))
     return operands
@@ -40,7 +40,7 @@ def _inner(
     generator: BlockGenerator,
     block: BlockBuilder,
     parameters: Sequence[Value],
-    operands: Sequence[Given],
+    operands: Sequence[BlockOperand],
 ) -> BlockGenerator:
     """Return the generator of a block; parameters share memory where operands do."""
     inner = BlockGenerator(generator.draw, generator.world, block, generator.depth + 1)
@@ -64,7 +64,7 @@ def _add_results(generator: BlockGenerator, values: Sequence[Value]) -> None:
 
 
 def _body(
-    generator: BlockGenerator, operands: list[Given], grow: Grow
+    generator: BlockGenerator, operands: list[BlockOperand], grow: Grow
 ) -> Callable[..., Operand]:
     """Return the function that fills a block which returns one matrix."""
 
@@ -129,7 +129,7 @@ def while_loop(generator: BlockGenerator, grow: Grow) -> None:
         generator.block.extern("aten.full.default", (), begin, dtype=DType.I64, type=_CELL)
     )
     invariant = _further_operands(generator)
-    operands: list[Given] = [counter, source, *invariant]
+    operands: list[BlockOperand] = [counter, source, *invariant]
 
     def condition(block: BlockBuilder, *parameters: Value) -> Operand:
         count = parameters[0]
@@ -142,7 +142,7 @@ def while_loop(generator: BlockGenerator, grow: Grow) -> None:
     def body(block: BlockBuilder, *parameters: Value) -> Sequence[Operand]:
         inner = _inner(generator, block, parameters, operands)
         for tracked in inner.tensors:
-            tracked.memory.writable = False  # it would change what the loop began with
+            tracked.memory.writable = False  # a write would change initial values
         grow(inner, 2)
         result = inner.fresh_matrix()
         following = block.extern("aten.add.Scalar", parameters[0], 1, type=_CELL)

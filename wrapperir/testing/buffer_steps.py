@@ -195,7 +195,7 @@ def place_pool(generator: BlockGenerator) -> None:
 
 
 def free_pool(generator: BlockGenerator) -> None:
-    """Free a pool's name; what is placed in it keeps its memory."""
+    """Free a pool's name; its placements keep their memory."""
     options = [pool for pool in generator.pools if pool.owned]
     if options:
         pool = generator.choose(options)

@@ -154,7 +154,7 @@ def _launched(
         [wir.TensorParameter, str], Sequence[wir.AllocateLine | wir.ReinterpretLine]
     ],
 ) -> Faulty:
-    """Launch a kernel, which is a fault, on what the last lines of ``make`` define."""
+    """Launch a kernel, which is a fault; ``make`` returns the lines of each tensor."""
     lines: list[wir.AllocateLine | wir.ReinterpretLine] = []
     arguments: list[wir.KernelArgument] = []
     for number, parameter in enumerate(wir.runtime_parameters(kernel.parameters)):

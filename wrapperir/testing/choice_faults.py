@@ -1,4 +1,4 @@
-"""Faults of multi-kernels, of how they pick, and of workspaces that choices need."""
+"""Faults of multi-kernels: selection policies, choices and their workspaces."""
 
 from collections.abc import Callable, Iterator
 from random import Random

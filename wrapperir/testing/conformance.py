@@ -1,4 +1,4 @@
-"""A conformance kit: what an emitter's programs do is what the interpreter does.
+"""A conformance kit: an emitter's programs behave as in the interpreter.
 
 The author of an emitter runs every case in their own tests::
 
@@ -62,7 +62,7 @@ def check_case(emitter: Emitter, case: Case) -> Outcome:
         expected_constants = {key: t.clone() for key, t in constants.items()}
         loaded = emitter.load(artifact, constants)
         interpreter = Interpreter(program, expected_constants)
-        for run in range(2):  # the second finds what the first left behind
+        for run in range(2):  # the second starts with the state after the first
             where = f"{case.name}, seed {seed}, run {run}"
             if case.faults:
                 _check_fault(where, case, loaded, interpreter, seed)

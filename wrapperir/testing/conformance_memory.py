@@ -121,7 +121,7 @@ def _pool(b: ProgramBuilder) -> wir.Program:
 
 
 def _placed_views(b: ProgramBuilder) -> wir.Program:
-    """Views of a placement are written, reused and returned as those of an allocation."""
+    """Views of a placement are written, reused and returned as views of an allocation."""
     x = b.input(MATRIX)
     pool = b.allocate_pool(wir.PoolType(size=_BYTES + 64))
     base = b.place(pool, 64, MATRIX)
@@ -154,7 +154,7 @@ def _placed_zeros(b: ProgramBuilder) -> wir.Program:
 
 
 def _symbolic_pool(b: ProgramBuilder) -> wir.Program:
-    """Offsets and sizes follow the symbols, also those that the data decides."""
+    """Offsets and sizes follow the symbols, among them symbols that are read from data."""
     rows, u0 = wir.Symbol("s0"), wir.Symbol("u0")
     matrix = wir.tensor("f64", (rows, 3))
     x = b.input(matrix)

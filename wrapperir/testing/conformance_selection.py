@@ -1,9 +1,9 @@
 """Conformance programs with multi-kernels: one or more for each selection policy.
 
-The choices of a real multi-kernel do the same, so a wrong one would go unseen.  Those that
-``nearest_shape``, ``computed`` and ``recorded`` pick from here do not: one adds, another
-subtracts, so that an emitter that does not pick as the policy says is found out.  Only what
-``benchmark`` picks from agrees, for it may pick any.
+The choices of a real multi-kernel have equal results, so that a wrong choice is not seen.
+Here the choices of ``nearest_shape``, ``computed`` and ``recorded`` differ: one adds,
+another subtracts, so that a wrong choice changes a result.  Only the choices of
+``benchmark`` agree, as it may pick any.
 """
 
 from collections.abc import Mapping, Sequence

@@ -36,7 +36,7 @@ from wrapperir.testing.pool_space import PoolSpace, TakenUnits, TrackedMemory
 T = TypeVar("T")
 
 _PLACED = (True, True, True, False)
-"""How often a buffer is placed where a pool has space."""
+"""Odds of placing a buffer in a pool that has space."""
 
 
 class NothingToUseError(Exception):

@@ -65,7 +65,7 @@ def example_constants(program: wir.Program, seed: int = 0) -> "dict[str, torch.T
 def example_symbols(program: wir.Program, seed: int = 0) -> dict[str, wir.Number]:
     """Return the values of symbols when a program runs on the example inputs of ``seed``.
 
-    Those of nested blocks are left out.  This executes the program's kernels.
+    Symbols of nested blocks are left out.  This executes the program's kernels.
 
     Raises:
         DiagnosticError: the program faults.
@@ -76,7 +76,7 @@ def example_symbols(program: wir.Program, seed: int = 0) -> dict[str, wir.Number
 
 @frozen(eq=False)
 class ExampleRun:
-    """The outputs of a run on example inputs, and what it left behind.
+    """A run on example inputs: its outputs, and the inputs and constants afterwards.
 
     ``symbols`` are the values of the symbols outside of nested blocks.
     """

@@ -11,7 +11,7 @@ from wrapperir import ir as wir
 
 
 class KernelKind(Enum):
-    """What a kernel of this library does."""
+    """A kernel of this library, by its computation."""
 
     ADD = "add"
     """``out = left + right``"""

@@ -24,7 +24,7 @@ class TracedUse:
 class TracedMemory:
     """A memory that the line at ``path`` begins: its place, live range and uses.
 
-    ``begin`` and ``end`` are times of the trace, ``owner`` counts the reuses until now.
+    ``begin`` and ``end`` are times of the trace, ``owner`` counts its reuses.
     ``pool`` is the memory that it is placed in, ``offset`` its byte offset from the
     outermost pool.
     """
@@ -98,14 +98,14 @@ class Trace:
         return self.choices[(self.asked - 1) % len(self.choices)] if self.choices else True
 
     def node(self, path: LinePath, device: Device, stream: int, *after: int) -> int:
-        """Add a launch or wait on a stream; it comes after what ``after`` names, too."""
+        """Add a launch or wait on a stream, which also comes after the nodes ``after``."""
         device = Device(device.kind, device.index or 0)
         previous = self.last.get((device, stream))
         done = self.done_by_host
         for index in (*after, *([] if previous is None else [previous])):
             done |= self.before[index] | 1 << index
         for index, other in enumerate(self.devices):
-            if other != device:  # what moves data between devices waits
+            if other != device:  # copies between devices wait
                 done |= self.before[index] | 1 << index
         self.before.append(done)
         self.paths.append(path)
@@ -141,7 +141,7 @@ class Trace:
             memory.names += 1
 
     def drop(self, value: TracedValue) -> None:
-        """Count a name less; what has none ends, and with it a name of its pool."""
+        """Count one name less; without names, a memory ends and its pool loses a name."""
         for memory in value.all():
             self._drop(memory)
 

@@ -26,7 +26,7 @@ from wrapperir.testing.memory_trace import Trace, TracedMemory, TracedUse, Trace
 MOST_CHOICES = 6
 """Predicates and loops whose ways are all tried; later ones go as the first ones did."""
 
-Names = dict[str, TracedValue]
+TracedNames = dict[str, TracedValue]
 
 
 def traces(
@@ -74,8 +74,8 @@ class _Walk:
 
     effects: LineEffects
     trace: Trace
-    constants: Names
-    names: Names
+    constants: TracedNames
+    names: TracedNames
     symbols: dict[str, wir.Number]
     owned: dict[str, TracedValue] = field(factory=dict[str, TracedValue])
 
@@ -292,7 +292,7 @@ class _Walk:
 
 
 def _define_symbol(
-    line: wir.SymbolDefinitionLine, names: Names, symbols: dict[str, wir.Number]
+    line: wir.SymbolDefinitionLine, names: TracedNames, symbols: dict[str, wir.Number]
 ) -> None:
     """Give a symbol its value, unless it has one or the value is not known."""
     if line.symbol in symbols:
@@ -305,7 +305,7 @@ def _define_symbol(
             return  # a size that needs it says so
 
 
-def _source_expr(line: wir.SymbolDefinitionLine, names: Names) -> wir.Expr | None:
+def _source_expr(line: wir.SymbolDefinitionLine, names: TracedNames) -> wir.Expr | None:
     source = line.source
     match source:
         case wir.ItemOf() | wir.ValueOf():

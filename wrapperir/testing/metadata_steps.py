@@ -11,7 +11,7 @@ _TEXTS = st.sampled_from(
 
 
 def symbol_of_tensor(generator: BlockGenerator) -> None:
-    """Define a symbol from what a tensor is: a size, a stride or its offset."""
+    """Define a symbol from a size, a stride or the offset of a tensor."""
     tracked = generator.pick(lambda t: len(t.type.size) > 0)
     name = tracked.value.name
     dim = generator.choose(range(len(tracked.type.size)))
@@ -37,14 +37,14 @@ def symbol_of_item(generator: BlockGenerator) -> None:
 
 
 def assert_layout(generator: BlockGenerator) -> None:
-    """Check what a tensor is declared to be."""
+    """Check the declared layout of a tensor."""
     tracked = generator.pick(lambda _: True)
     size, stride = tracked.type.size, tracked.type.stride
     generator.block.assert_size_stride(tracked.value, size, stride, generator.draw(_TEXTS))
 
 
 def assert_aligned(generator: BlockGenerator) -> None:
-    """Check an alignment that every tensor of the dtype has."""
+    """Check the alignment that every tensor of the dtype has."""
     tracked = generator.pick(lambda _: True)
     generator.block.assert_alignment(tracked.value, tracked.type.dtype.itemsize)
 
@@ -63,7 +63,7 @@ def assert_finite(generator: BlockGenerator) -> None:
 
 
 def comment(generator: BlockGenerator) -> None:
-    """Leave a remark, with what needs care when it is escaped."""
+    """Add a comment, with characters that emitters must escape."""
     generator.block.comment(generator.draw(_TEXTS))
 
 

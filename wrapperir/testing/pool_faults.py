@@ -150,7 +150,7 @@ unordered_read = line_fault(
     at=1,
     where=lambda line: bool(line.writes),
 )
-"""Read, on a stream that waits for nothing, what the line before has written."""
+"""Read the result of the previous line on a stream that waits for nothing."""
 
 
 def _fill(name: str, stream: int) -> wir.ExternKernelLine:
@@ -164,7 +164,7 @@ def _fill(name: str, stream: int) -> wir.ExternKernelLine:
 
 @Injector
 def unordered_reuse(program: wir.Program, rng: Random) -> Faulty:
-    """Use memory anew, by ``reuse`` or ``place``, that another stream was using.
+    """Reuse or place over memory that another stream is using.
 
     An event that is recorded too early, or waited for by another stream, orders nothing.
     """

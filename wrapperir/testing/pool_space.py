@@ -1,8 +1,8 @@
 """The free bytes of the pools of a program while it is generated.
 
 A pool is counted in units, of a number of bytes or of an expression.  Where units are
-constant, what has a symbolic size gets the space of the largest that the symbols allow: one
-plan for the declared range.  Where they are symbolic, what is placed has the unit's size.
+constant, a placement of symbolic size gets the space of the largest size in the declared
+ranges.  Where they are symbolic, a placement has the size of the unit.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ class TrackedMemory:
 
 @frozen(eq=False)
 class TakenUnits:
-    """Units ``[first, end)`` that a memory or a pool has; ``None`` keeps them for ever."""
+    """Units ``[first, end)`` that a memory or a pool takes; without a holder, for ever."""
 
     first: int
     end: int
@@ -47,8 +47,8 @@ class PoolSpace:
     """The space of a pool: ``count`` units of ``unit`` bytes, or of ``numel`` elements.
 
     ``smaller`` are numbers of elements that are never more than ``numel``, ``alignment``
-    is what every multiple of the unit has, and ``leaves`` says whether a block may return
-    what is placed in it.
+    is the alignment of every multiple of the unit, and ``leaves`` says whether a block may
+    return a placement.
     """
 
     value: Value
@@ -68,7 +68,7 @@ class PoolSpace:
     def units(
         self, type: TensorType, numel: Expr, most: Callable[[Expr], int]
     ) -> int | None:
-        """Return how many units a dense tensor needs; ``None`` where it does not fit.
+        """Return the number of units of a dense tensor; ``None`` where it does not fit.
 
         ``most`` gives the greatest value of an expression.
         """

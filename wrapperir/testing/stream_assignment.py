@@ -17,7 +17,7 @@ from wrapperir.ir.effects import LineEffects, Origin, ValueDefinition, uses, val
 _STREAMS = 3
 
 Clock = list[int]
-"""How many calls of each stream are done."""
+"""A vector clock: the number of calls of each stream that are done."""
 
 
 @define(eq=False)
@@ -47,7 +47,7 @@ def assign_streams(draw: st.DrawFn, program: wir.Program) -> wir.Program:
     assigner = _Assigner(
         draw,
         LineEffects.of_program(program),
-        wir.Names(value_names(program)),
+        wir.FreshNames(value_names(program)),
         {item.name: _Group(names=1) for item in outside},
     )
     for line in program.lines:
@@ -59,7 +59,7 @@ def assign_streams(draw: st.DrawFn, program: wir.Program) -> wir.Program:
 class _Assigner:
     draw: st.DrawFn
     effects: LineEffects
-    names: wir.Names
+    names: wir.FreshNames
     groups: dict[str, _Group]
     lines: list[wir.BodyLine] = field(factory=list[wir.BodyLine])
     counts: Clock = field(factory=lambda: [0] * _STREAMS)

@@ -13,13 +13,13 @@ from wrapperir.ir import (
     Device,
     DType,
     Expr,
+    FreshNames,
     Input,
     KernelArgument,
     KernelCallLine,
     KernelDefinitionLine,
     KernelSize,
     MultiKernelLine,
-    Names,
     Number,
     Operation,
     PlaceLine,
@@ -106,7 +106,7 @@ def call_program(program: Program, call: Call, choice: int = 0) -> CallProgram:
     definition = kernels[call.kernel]
     kernel, positions = _chosen(kernels, definition, choice)
     parameters = runtime_parameters(definition.parameters)
-    names = Names(parameter.name for parameter in parameters)
+    names = FreshNames(parameter.name for parameter in parameters)
     mentioned = mentioned_symbols(call)
     numbers = [line for line in call.symbols if line.symbol in mentioned]
     inputs: list[Input] = []
