@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from tests.cli.files import ADD, broken, invoke
+from tests.forked_processes import ProcessServer
 from wrapperir.diagnostics import Code
 from wrapperir.emit import Artifact, Emitter, Loaded, Support
 from wrapperir.ir import Program
@@ -277,13 +278,15 @@ def test_a_file_of_values_is_refused_in_our_words(folder: Path) -> None:
     assert "weights_only" not in result.stderr
 
 
-def test_torch_logs_nothing_about_a_bad_exported_file(folder: Path) -> None:
+def test_torch_logs_nothing_about_a_bad_exported_file(
+    folder: Path, process_server: ProcessServer
+) -> None:
     (folder / "bad.pt2").write_text("nothing")
-    line = [sys.executable, "-m", "wrapperir.cli", "compile", "bad.pt2", "-o", "out"]
-    done = subprocess.run(line, capture_output=True)
+    arguments = ["compile", "bad.pt2", "-o", "out"]
+    done = process_server.run("-m", "wrapperir.cli", *arguments)
     assert done.returncode == 1
-    assert Code.TARGET_FAILED.encode() in done.stderr
-    assert b"Traceback" not in done.stderr
+    assert Code.TARGET_FAILED in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,7 @@ class Library:
     ) -> None:
         """Compile each expression in each of ``FORMS``."""
         self._symbols = symbols
+        self._structure = _structure_of(symbols)
         self.texts: list[Fragment] = []
         self._library = ctypes.CDLL(
             str(build_runtime(folder, self._source(exprs), "numbers"))
@@ -97,7 +98,7 @@ static num::Number (*const functions[])(const Call&) = {{
 
     def run(self, index: int, form: str, values: Mapping[str, Number]) -> Number | None:
         """Return the value of an expression in a form; ``None`` where it fails."""
-        call = self._call(values)
+        call = self._structure(*(values[name] for name in self._symbols))
         out = _Number()
         number = index * len(FORMS) + FORMS.index(form)
         if self._library.run(ctypes.c_long(number), ctypes.byref(call), ctypes.byref(out)):
@@ -113,17 +114,18 @@ static num::Number (*const functions[])(const Call&) = {{
         assert isinstance(message, bytes)
         return message.decode()
 
-    def _call(self, values: Mapping[str, Number]) -> ctypes.Structure:
-        types: dict[SymbolKind, type[ctypes.c_int64 | ctypes.c_double | ctypes.c_bool]] = {
-            SymbolKind.INT: ctypes.c_int64,
-            SymbolKind.FLOAT: ctypes.c_double,
-            SymbolKind.BOOL: ctypes.c_bool,
-        }
 
-        class Call(ctypes.Structure):
-            _fields_ = tuple((name, types[kind]) for name, kind in self._symbols.items())
+def _structure_of(symbols: Mapping[str, SymbolKind]) -> type[ctypes.Structure]:
+    types: dict[SymbolKind, type[ctypes.c_int64 | ctypes.c_double | ctypes.c_bool]] = {
+        SymbolKind.INT: ctypes.c_int64,
+        SymbolKind.FLOAT: ctypes.c_double,
+        SymbolKind.BOOL: ctypes.c_bool,
+    }
 
-        return Call(*(values[name] for name in self._symbols))
+    class Call(ctypes.Structure):
+        _fields_ = tuple((name, types[kind]) for name, kind in symbols.items())
+
+    return Call
 
 
 def formatter_of(symbols: Mapping[str, SymbolKind]) -> CppExpressions:

@@ -136,12 +136,19 @@ def same(left: Number, right: Number) -> bool:
     return left == right
 
 
-def wanted(expr: Expr, form: str, values: dict[str, Number]) -> Number | None:
+def evaluated(expr: Expr, values: dict[str, Number]) -> Number | None:
+    """Return the value of an expression where it has one of 64 bits."""
     try:
         value = evaluate(expr, values)
     except EvaluationError:
         return None
     if isinstance(value, int) and not LEAST <= value <= MOST:
+        return None
+    return value
+
+
+def wanted(value: Number | None, form: str) -> Number | None:
+    if value is None:
         return None
     match form:
         case "any":
@@ -160,8 +167,9 @@ def check(library: Library, samples: Sequence[Sample]) -> int:
     with_value = 0
     for index, (expr, environments) in enumerate(samples):
         for values in environments:
+            value = evaluated(expr, values)
             for form in ("any", "int", "float", "bool", "condition"):
-                expected = wanted(expr, form, values)
+                expected = wanted(value, form)
                 found = library.run(index, form, values)
                 with_value += expected is not None
                 shown = (expr, form, values, expected, found)
