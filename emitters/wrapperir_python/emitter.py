@@ -133,7 +133,7 @@ def _with_configs_as_choices(program: Program) -> Program:
     on_cuda = {name for name, kinds in devices.items() if "cuda" in kinds}
     if several.isdisjoint(on_cuda):
         return program
-    from wrapperir.passes.split_configs import split_configs_but  # late: all passes
+    from wrapperir.passes import split_configs_but  # late: all passes
 
     return split_configs_but(program, several - on_cuda)
 

@@ -25,7 +25,7 @@ from wrapperir.ir import (
     tensor,
 )
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.passes.split_configs import split_configs
+from wrapperir.passes import split_configs
 from wrapperir_fx.graph_builder import build_graph
 from wrapperir_fx.graph_module import build_graph_module
 

@@ -19,6 +19,7 @@ SHARED = (
     "wrapperir.analysis",
     "wrapperir.planning",
     "wrapperir.caching",
+    "wrapperir.passes",
     "wrapperir.report",
     "wrapperir.operators",
     "wrapperir.symbolic",
@@ -32,7 +33,6 @@ SHARED = (
 PACKAGES = (
     *SHARED,
     "wrapperir",
-    "wrapperir.passes",
     "wrapperir.testing",
 )
 

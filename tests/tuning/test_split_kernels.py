@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from wrapperir.interp import interpret
 from wrapperir.ir import MultiKernelLine, Number, Program
-from wrapperir.passes.split_configs import split_configs, split_configs_but
+from wrapperir.passes import split_configs, split_configs_but
 from wrapperir.text import parse_program
 from wrapperir.tuning import tune
 from wrapperir.tuning.measure import Timer, Times

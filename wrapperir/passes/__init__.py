@@ -23,7 +23,7 @@ from wrapperir.passes.plan_memory import plan_memory
 from wrapperir.passes.remove_dead_lines import remove_dead_lines
 from wrapperir.passes.reuse_buffers import reuse_buffers
 from wrapperir.passes.simplify_expressions import simplify_expressions
-from wrapperir.passes.split_configs import split_configs
+from wrapperir.passes.split_configs import split_configs, split_configs_but
 from wrapperir.passes.update_in_place import update_in_place
 from wrapperir.passes.use_out_variants import use_out_variants
 
@@ -42,6 +42,7 @@ __all__ = [
     "run_passes",
     "simplify_expressions",
     "split_configs",
+    "split_configs_but",
     "update_in_place",
     "use_out_variants",
 ]

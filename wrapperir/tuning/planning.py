@@ -21,7 +21,7 @@ from wrapperir.ir import (
     TensorType,
     evaluate,
 )
-from wrapperir.passes.split_configs import split_configs_but
+from wrapperir.passes import split_configs_but
 from wrapperir.tuning.calls import Call, call_program, calls_of, values_at, with_sizes
 from wrapperir.tuning.shapes import NotTunableError, Sampling, Values, samples_of
 

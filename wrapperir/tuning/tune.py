@@ -10,7 +10,7 @@ from wrapperir.emit import Emitter
 from wrapperir.emit.pipeline import find_emitter
 from wrapperir.emit.torch_dtypes import torch_device
 from wrapperir.ir import Device, MultiKernelLine, Program
-from wrapperir.passes.split_configs import split_configs_but
+from wrapperir.passes import split_configs_but
 from wrapperir.tuning import LARGEST_BYTES, SAMPLES, SECONDS
 from wrapperir.tuning.calls import symbol_lines, values_at, with_used_sizes
 from wrapperir.tuning.choice_cache import (

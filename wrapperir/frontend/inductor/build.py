@@ -24,7 +24,7 @@ from wrapperir.frontend.inductor.values import (
     scalar_type,
     tensor_type,
 )
-from wrapperir.passes.check_nans import check_nans
+from wrapperir.passes import check_nans
 from wrapperir.symbolic import lower_sympy
 
 if TYPE_CHECKING:
