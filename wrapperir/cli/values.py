@@ -11,29 +11,17 @@ from typing import Any, cast
 import torch
 from attrs import define, field
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit import Value
 from wrapperir.emit.torch_dtypes import torch_device, torch_dtype
-from wrapperir.ir import (
-    ItemOf,
-    Number,
-    OpaqueType,
-    Program,
-    ScalarType,
-    SymbolDefinitionLine,
-    SymbolKind,
-    TensorType,
-    ValueOf,
-    evaluate_int,
-    storage_extent,
-)
 from wrapperir.ir.mentions import type_symbols
 
 _REFUSED = re.compile(r"GLOBAL ([\w.]{1,200})", re.ASCII)
 """Matches the name of an object that torch refuses because loading may execute code."""
 
 
-def load_inputs(path: str, program: Program) -> list[Value]:
+def load_inputs(path: str, program: wir.Program) -> list[Value]:
     """Return the inputs of a program: a file's list in order, or its dict by name.
 
     Raises:
@@ -127,7 +115,7 @@ _INDICES = 4
 """Integers are drawn below this, so that they may index small tensors."""
 
 
-def random_inputs(program: Program, seed: int) -> list[Value]:
+def random_inputs(program: wir.Program, seed: int) -> list[Value]:
     """Return a value for each input.
 
     Symbols in the inputs' types are drawn within their ranges first; tensors then have
@@ -140,7 +128,7 @@ def random_inputs(program: Program, seed: int) -> list[Value]:
     return draw.all([(input.name, input.type, "inputs") for input in program.inputs])
 
 
-def random_constants(program: Program, seed: int) -> dict[str, torch.Tensor]:
+def random_constants(program: wir.Program, seed: int) -> dict[str, torch.Tensor]:
     """Return a tensor for each constant, by its key.
 
     Raises:
@@ -161,19 +149,19 @@ def random_constants(program: Program, seed: int) -> dict[str, torch.Tensor]:
 @define
 class _Draw:
     generator: torch.Generator
-    symbols: Mapping[str, Number]
-    known: dict[str, Number] = field(factory=dict[str, Number])
+    symbols: Mapping[str, wir.Number]
+    known: dict[str, wir.Number] = field(factory=dict[str, wir.Number])
     """The numbers that inputs must hold for the symbols read from them."""
 
     @classmethod
-    def of(cls, program: Program, seed: int) -> "_Draw":
+    def of(cls, program: wir.Program, seed: int) -> "_Draw":
         numbers = random.Random(seed)  # noqa: S311
         used = {name for input in program.inputs for name in type_symbols(input.type)}
-        symbols: dict[str, Number] = {}
-        known: dict[str, Number] = {}
+        symbols: dict[str, wir.Number] = {}
+        known: dict[str, wir.Number] = {}
         for line in program.symbols:
-            read = line.source.buffer if isinstance(line.source, ItemOf) else None
-            read = line.source.name if isinstance(line.source, ValueOf) else read
+            read = line.source.buffer if isinstance(line.source, wir.ItemOf) else None
+            read = line.source.name if isinstance(line.source, wir.ValueOf) else read
             if read is not None or line.symbol in used:
                 symbols[line.symbol] = _number(line, numbers)
             if read is not None:
@@ -203,25 +191,25 @@ class _Draw:
 
     def _value(self, name: str, type: object) -> Value:
         match type:
-            case TensorType():
+            case wir.TensorType():
                 return self._tensor(type, self.known.get(name))
-            case ScalarType(dtype):
+            case wir.ScalarType(dtype):
                 if name in self.known:
                     return self.known[name]
                 value = torch.rand((), generator=self.generator).item()
                 return value if dtype.is_float else int(value * _INDICES)
-            case OpaqueType():
+            case wir.OpaqueType():
                 return None
             case _:
                 raise ValueError("it is a tuple")
 
-    def _tensor(self, type: TensorType, value: Number | None) -> torch.Tensor:
+    def _tensor(self, type: wir.TensorType, value: wir.Number | None) -> torch.Tensor:
         size, stride = (
-            [evaluate_int(expr, self.symbols) for expr in exprs]
+            [wir.evaluate_int(expr, self.symbols) for expr in exprs]
             for exprs in (type.size, type.stride)
         )
-        offset = evaluate_int(type.offset, self.symbols)
-        extent = evaluate_int(storage_extent(type), self.symbols)
+        offset = wir.evaluate_int(type.offset, self.symbols)
+        extent = wir.evaluate_int(wir.storage_extent(type), self.symbols)
         if min([extent, offset, *size, *stride]) < 0:
             raise ValueError("a size is negative")
         if 0 in size:
@@ -249,10 +237,10 @@ class _Draw:
         return torch.randint(_INDICES, (count,), generator=self.generator).to(dtype)
 
 
-def _number(line: SymbolDefinitionLine, numbers: random.Random) -> Number:
-    if line.kind is SymbolKind.FLOAT:
+def _number(line: wir.SymbolDefinitionLine, numbers: random.Random) -> wir.Number:
+    if line.kind is wir.SymbolKind.FLOAT:
         return numbers.random()
-    if line.kind is SymbolKind.BOOL:
+    if line.kind is wir.SymbolKind.BOOL:
         return numbers.randrange(2)
     lower = line.lower
     if lower is None:

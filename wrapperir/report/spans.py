@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from attrs import define, evolve, field, frozen
 
+from wrapperir import ir as wir
 from wrapperir.analysis import (
     UNIT,
     BlockMemory,
@@ -16,15 +17,6 @@ from wrapperir.analysis import (
     storage_bytes,
 )
 from wrapperir.diagnostics import LinePath, Position
-from wrapperir.ir import (
-    BodyLine,
-    BufferRef,
-    EvaluationError,
-    Number,
-    PoolType,
-    Provenance,
-    evaluate_int,
-)
 from wrapperir.ir.blocks import nested_blocks
 from wrapperir.ir.effects import LineEffects
 from wrapperir.report.timeline import TimelineLine
@@ -44,14 +36,14 @@ class FlatLines:
     """
 
     lines: tuple[TimelineLine, ...]
-    bodies: tuple[BodyLine, ...]
+    bodies: tuple[wir.BodyLine, ...]
     starts: Mapping[LinePath, list[int]] = field(factory=dict[LinePath, list[int]])
 
 
 def flatten(memory: ProgramMemory, positions: Mapping[LinePath, Position]) -> FlatLines:
     """Return the lines with their numbers in the text that ``positions`` are of."""
     lines: list[TimelineLine] = []
-    bodies: list[BodyLine] = []
+    bodies: list[wir.BodyLine] = []
     starts: dict[LinePath, list[int]] = {}
 
     def visit(block: BlockMemory, depth: int) -> None:
@@ -70,12 +62,12 @@ def flatten(memory: ProgramMemory, positions: Mapping[LinePath, Position]) -> Fl
     return FlatLines(tuple(lines), tuple(bodies), starts)
 
 
-def _head(line: BodyLine) -> str:
+def _head(line: wir.BodyLine) -> str:
     text = format_line(evolve(line, provenance=None))
     return text.partition("\n")[0].strip().removesuffix(" {")
 
 
-def format_provenance(provenance: Provenance | None) -> str:
+def format_provenance(provenance: wir.Provenance | None) -> str:
     """Return where a line came from: ``model.py:7, aten.mm.default, mm_1 and 3 more``."""
     if provenance is None:
         return ""
@@ -110,7 +102,7 @@ class StorageSpan:
 
 
 def find_spans(
-    memory: ProgramMemory, flat: FlatLines, values: Mapping[str, Number]
+    memory: ProgramMemory, flat: FlatLines, values: Mapping[str, wir.Number]
 ) -> list[StorageSpan]:
     """Return the storages of all blocks, parameters of nested ones not repeated.
 
@@ -128,7 +120,7 @@ def find_spans(
 class _Walk:
     memory: ProgramMemory
     flat: FlatLines
-    values: Mapping[str, Number]
+    values: Mapping[str, wir.Number]
     found: list[StorageSpan] = field(factory=list[StorageSpan])
     rounds_placed: bool = True
 
@@ -149,8 +141,8 @@ class _Walk:
                 for parameter, operand in zip(
                     inner.block.parameters, inner.operands, strict=True
                 ):
-                    if isinstance(parameter.type, PoolType):
-                        assert isinstance(operand, BufferRef)
+                    if isinstance(parameter.type, wir.PoolType):
+                        assert isinstance(operand, wir.BufferRef)
                         (storage,) = block.found.of_name[operand.name]
                         pools[parameter.name] = spans[id(storage)]
                 path = (*block.path, "lines", index, inner.field)
@@ -183,13 +175,13 @@ class _Walk:
     def _size(self, storage: Storage, rounded: int) -> int:
         if storage.pool is None or self.rounds_placed or rounded == 0:
             return _plausible(rounded)
-        return _plausible(evaluate_int(storage_bytes(storage.type), self.values))
+        return _plausible(wir.evaluate_int(storage_bytes(storage.type), self.values))
 
     def offset(self, storage: Storage) -> int:
         """Return where a placed storage begins in its pool."""
         try:
-            return _plausible(evaluate_int(storage.offset, self.values))
-        except EvaluationError:
+            return _plausible(wir.evaluate_int(storage.offset, self.values))
+        except wir.EvaluationError:
             return 0  # as a size that has no value counts as nothing
 
 

@@ -2,16 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from wrapperir.ir import (
-    EvaluationError,
-    Number,
-    Operation,
-    Program,
-    Symbol,
-    SymbolDefinitionLine,
-    SymbolKind,
-    evaluate_int,
-)
+from wrapperir import ir as wir
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.report.timeline import SymbolValue
 
@@ -23,7 +14,9 @@ class SymbolValueError(ValueError):
     """A value was given for an unknown symbol, or is outside the symbol's range."""
 
 
-def choose_values(program: Program, given: Mapping[str, int]) -> tuple[SymbolValue, ...]:
+def choose_values(
+    program: wir.Program, given: Mapping[str, int]
+) -> tuple[SymbolValue, ...]:
     """Return a value for each integer symbol, in the order of the program.
 
     The value is the given one, the value of the symbol's expression, or the value in the
@@ -33,10 +26,10 @@ def choose_values(program: Program, given: Mapping[str, int]) -> tuple[SymbolVal
         SymbolValueError: a given value is for no symbol or out of range.
     """
     lines = walk_lines((*program.symbols, *program.lines))
-    defined = (line for line in lines if isinstance(line, SymbolDefinitionLine))
-    symbols = [symbol for symbol in defined if symbol.kind is SymbolKind.INT]
+    defined = (line for line in lines if isinstance(line, wir.SymbolDefinitionLine))
+    symbols = [symbol for symbol in defined if symbol.kind is wir.SymbolKind.INT]
     check_values(symbols, {name: (value,) for name, value in given.items()})
-    values: dict[str, Number] = {}
+    values: dict[str, wir.Number] = {}
     chosen: list[SymbolValue] = []
     for symbol in symbols:
         value = _choose(symbol, given.get(symbol.symbol), values)
@@ -46,7 +39,7 @@ def choose_values(program: Program, given: Mapping[str, int]) -> tuple[SymbolVal
 
 
 def check_values(
-    symbols: Sequence[SymbolDefinitionLine], given: Mapping[str, Sequence[int]]
+    symbols: Sequence[wir.SymbolDefinitionLine], given: Mapping[str, Sequence[int]]
 ) -> None:
     """Check that values are given for known symbols, within their ranges.
 
@@ -65,16 +58,16 @@ def check_values(
 
 
 def _choose(
-    symbol: SymbolDefinitionLine, given: int | None, values: Mapping[str, Number]
+    symbol: wir.SymbolDefinitionLine, given: int | None, values: Mapping[str, wir.Number]
 ) -> SymbolValue:
     name = symbol.symbol
     if given is not None:
         return SymbolValue(name=name, value=given, reason="given")
-    if isinstance(symbol.source, int | Symbol | Operation):
+    if isinstance(symbol.source, int | wir.Symbol | wir.Operation):
         value: int | None
         try:
-            value = evaluate_int(symbol.source, values)
-        except EvaluationError:
+            value = wir.evaluate_int(symbol.source, values)
+        except wir.EvaluationError:
             value = None  # it mentions what has no value here, such as a float
         if value is not None and abs(value) < 1 << 63:
             return SymbolValue(name=name, value=value, reason="from the symbols before it")
@@ -84,12 +77,12 @@ def _choose(
     return SymbolValue(name=name, value=usual, reason=reason)
 
 
-def _in_range(symbol: SymbolDefinitionLine, value: int) -> int:
+def _in_range(symbol: wir.SymbolDefinitionLine, value: int) -> int:
     if symbol.lower is not None:
         value = max(value, symbol.lower)
     return value if symbol.upper is None else min(value, symbol.upper)
 
 
-def _range(symbol: SymbolDefinitionLine) -> str:
+def _range(symbol: wir.SymbolDefinitionLine) -> str:
     bounds = ("" if bound is None else bound for bound in (symbol.lower, symbol.upper))
     return "{}..{}".format(*bounds)

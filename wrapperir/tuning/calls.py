@@ -4,49 +4,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from attrs import evolve, frozen
 
-from wrapperir.ir import (
-    AllocateLine,
-    BodyLine,
-    BufferRef,
-    ComputedChoice,
-    DefinitionLine,
-    Device,
-    DType,
-    Expr,
-    FreshNames,
-    Input,
-    KernelArgument,
-    KernelCallLine,
-    KernelDefinitionLine,
-    KernelSize,
-    MultiKernelLine,
-    Number,
-    Operation,
-    PlaceLine,
-    Program,
-    ScalarParameter,
-    ScalarType,
-    Symbol,
-    SymbolDefinitionLine,
-    SymbolKind,
-    TensorParameter,
-    TensorType,
-    ValueOf,
-    ValueType,
-    ZeroMode,
-    evaluate_int,
-    runtime_parameters,
-    symbols_in,
-)
+from wrapperir import ir as wir
 from wrapperir.ir.blocks import blocks_of, walk_lines
 from wrapperir.ir.effects import definitions
 from wrapperir.ir.mentions import type_symbols
 
-_ZERO = (ZeroMode.ZERO_ON_CALL, ZeroMode.ZERO_PER_PROGRAM)
+_ZERO = (wir.ZeroMode.ZERO_ON_CALL, wir.ZeroMode.ZERO_PER_PROGRAM)
 
 
 @frozen(kw_only=True)
-class CallProgram(Program):
+class CallProgram(wir.Program):
     """A program of one call; inputs in ``zeroed`` must be zero before each run."""
 
     zeroed: tuple[str, ...] = ()
@@ -63,13 +30,13 @@ class Call:
     """
 
     kernel: str
-    arguments: tuple[TensorType | Expr, ...]
-    device: Device
-    symbols: tuple[SymbolDefinitionLine, ...] = ()
+    arguments: tuple[wir.TensorType | wir.Expr, ...]
+    device: wir.Device
+    symbols: tuple[wir.SymbolDefinitionLine, ...] = ()
     zeroed: tuple[int, ...] = ()
 
 
-def calls_of(program: Program) -> dict[str, tuple[Call, ...]]:
+def calls_of(program: wir.Program) -> dict[str, tuple[Call, ...]]:
     """Return the different calls of each kernel that a program calls, in its order.
 
     Calls in nested blocks are included.  Two calls that agree in the types of their
@@ -77,7 +44,7 @@ def calls_of(program: Program) -> dict[str, tuple[Call, ...]]:
     """
     found: dict[str, dict[Call, None]] = {}
     constants = {item.name: item.type for item in program.constants}
-    types: dict[str, ValueType] = {item.name: item.type for item in program.inputs}
+    types: dict[str, wir.ValueType] = {item.name: item.type for item in program.inputs}
     zeroed: set[str] = set()
     for line, known in _calls_in(program.lines, {**types, **constants}, constants, zeroed):
         call = _call(line, known, zeroed)
@@ -90,7 +57,7 @@ def calls_of(program: Program) -> dict[str, tuple[Call, ...]]:
     }
 
 
-def call_program(program: Program, call: Call, choice: int = 0) -> CallProgram:
+def call_program(program: wir.Program, call: Call, choice: int = 0) -> CallProgram:
     """Return a program of one call that launches the kernel of a choice, and nothing else.
 
     Its inputs are the numbers that the arguments' types and the scalars mention, in the
@@ -105,28 +72,30 @@ def call_program(program: Program, call: Call, choice: int = 0) -> CallProgram:
     kernels = {line.name: line for line in program.definitions}
     definition = kernels[call.kernel]
     kernel, positions = _chosen(kernels, definition, choice)
-    parameters = runtime_parameters(definition.parameters)
-    names = FreshNames(parameter.name for parameter in parameters)
+    parameters = wir.runtime_parameters(definition.parameters)
+    names = wir.FreshNames(parameter.name for parameter in parameters)
     mentioned = mentioned_symbols(call)
     numbers = [line for line in call.symbols if line.symbol in mentioned]
-    inputs: list[Input] = []
-    symbols: list[SymbolDefinitionLine] = []
+    inputs: list[wir.Input] = []
+    symbols: list[wir.SymbolDefinitionLine] = []
     for line in numbers:
         name = names.new(None, "number_")
-        inputs.append(Input(name=name, type=ScalarType(_DTYPES[line.kind])))
-        symbols.append(evolve(line, source=ValueOf(name), provenance=None))
-    arguments: list[KernelArgument] = []
+        inputs.append(wir.Input(name=name, type=wir.ScalarType(_DTYPES[line.kind])))
+        symbols.append(evolve(line, source=wir.ValueOf(name), provenance=None))
+    arguments: list[wir.KernelArgument] = []
     zeroed = {*call.zeroed, *_needed_zero(definition)}
     for parameter, argument in zip(parameters, call.arguments, strict=True):
-        if isinstance(argument, TensorType):
-            assert isinstance(parameter, TensorParameter)
+        if isinstance(argument, wir.TensorType):
+            assert isinstance(parameter, wir.TensorParameter)
             mutated = parameter.access.writes
-            inputs.append(Input(name=parameter.name, type=argument, mutated=mutated))
-            arguments.append(BufferRef(parameter.name))
+            inputs.append(wir.Input(name=parameter.name, type=argument, mutated=mutated))
+            arguments.append(wir.BufferRef(parameter.name))
         else:
             arguments.append(argument)
     taken = arguments if positions is None else [arguments[at] for at in positions]
-    launch = KernelCallLine(kernel=kernel.name, arguments=tuple(taken), device=call.device)
+    launch = wir.KernelCallLine(
+        kernel=kernel.name, arguments=tuple(taken), device=call.device
+    )
     return CallProgram(
         name=program.name,
         inputs=tuple(inputs),
@@ -143,43 +112,43 @@ def mentioned_symbols(call: Call) -> frozenset[str]:
         name
         for item in call.arguments
         for name in (
-            type_symbols(item) if isinstance(item, TensorType) else symbols_in(item)
+            type_symbols(item) if isinstance(item, wir.TensorType) else wir.symbols_in(item)
         )
     )
 
 
-_DTYPES: Mapping[SymbolKind, DType] = {
-    SymbolKind.INT: DType.I64,
-    SymbolKind.FLOAT: DType.F64,
-    SymbolKind.BOOL: DType.BOOL,
+_DTYPES: Mapping[wir.SymbolKind, wir.DType] = {
+    wir.SymbolKind.INT: wir.DType.I64,
+    wir.SymbolKind.FLOAT: wir.DType.F64,
+    wir.SymbolKind.BOOL: wir.DType.BOOL,
 }
 
 
 def _chosen(
-    kernels: Mapping[str, DefinitionLine], definition: DefinitionLine, choice: int
-) -> tuple[KernelDefinitionLine, tuple[int, ...] | None]:
-    if isinstance(definition, KernelDefinitionLine):
+    kernels: Mapping[str, wir.DefinitionLine], definition: wir.DefinitionLine, choice: int
+) -> tuple[wir.KernelDefinitionLine, tuple[int, ...] | None]:
+    if isinstance(definition, wir.KernelDefinitionLine):
         return definition, None
-    assert isinstance(definition, MultiKernelLine)
+    assert isinstance(definition, wir.MultiKernelLine)
     chosen = definition.choices[choice]
     kernel = kernels[chosen.kernel]
-    assert isinstance(kernel, KernelDefinitionLine)
+    assert isinstance(kernel, wir.KernelDefinitionLine)
     return kernel, chosen.arguments
 
 
-def _needed_zero(definition: DefinitionLine) -> Iterator[int]:
+def _needed_zero(definition: wir.DefinitionLine) -> Iterator[int]:
     """Yield the positions of workspaces that must be zero before a choice runs."""
-    if isinstance(definition, MultiKernelLine):
+    if isinstance(definition, wir.MultiKernelLine):
         for choice in definition.choices:
             yield from (need.parameter for need in choice.workspaces if need.mode in _ZERO)
 
 
 def _calls_in(
-    lines: Sequence[BodyLine],
-    types: dict[str, ValueType],
-    constants: Mapping[str, ValueType],
+    lines: Sequence[wir.BodyLine],
+    types: dict[str, wir.ValueType],
+    constants: Mapping[str, wir.ValueType],
     zeroed: set[str],
-) -> Iterator[tuple[KernelCallLine, Mapping[str, ValueType]]]:
+) -> Iterator[tuple[wir.KernelCallLine, Mapping[str, wir.ValueType]]]:
     """Yield each call with the types of the values in its scope, at any depth of nesting.
 
     ``zeroed`` collects the workspaces so far that begin as zero.
@@ -191,9 +160,12 @@ def _calls_in(
             defined = dict(definitions(line))
             known.update(defined)
             zeroed.difference_update(defined)
-            if isinstance(line, AllocateLine | PlaceLine) and line.workspace in _ZERO:
+            if (
+                isinstance(line, wir.AllocateLine | wir.PlaceLine)
+                and line.workspace in _ZERO
+            ):
                 zeroed.add(line.result)
-            if isinstance(line, KernelCallLine):
+            if isinstance(line, wir.KernelCallLine):
                 yield line, known
             blocks = blocks_of(line)
             for block in reversed(blocks):
@@ -206,17 +178,17 @@ def _calls_in(
 
 
 def _call(
-    line: KernelCallLine, types: Mapping[str, ValueType], zeroed: Collection[str]
+    line: wir.KernelCallLine, types: Mapping[str, wir.ValueType], zeroed: Collection[str]
 ) -> Call | None:
     """Return the kind of a call; ``None`` where an argument is not a tensor."""
-    arguments: list[TensorType | Expr] = []
+    arguments: list[wir.TensorType | wir.Expr] = []
     begin_zero: list[int] = []
     for at, argument in enumerate(line.arguments):
-        if not isinstance(argument, BufferRef):
+        if not isinstance(argument, wir.BufferRef):
             arguments.append(argument)
             continue
         type = types.get(argument.name)
-        if not isinstance(type, TensorType):
+        if not isinstance(type, wir.TensorType):
             return None
         arguments.append(type)
         if argument.name in zeroed:
@@ -224,24 +196,24 @@ def _call(
     return Call(line.kernel, tuple(arguments), line.device, zeroed=tuple(begin_zero))
 
 
-def symbol_lines(program: Program) -> list[SymbolDefinitionLine]:
+def symbol_lines(program: wir.Program) -> list[wir.SymbolDefinitionLine]:
     """Return the definitions of all symbols, including those in nested blocks."""
     lines = walk_lines((*program.symbols, *program.lines))
-    return [line for line in lines if isinstance(line, SymbolDefinitionLine)]
+    return [line for line in lines if isinstance(line, wir.SymbolDefinitionLine)]
 
 
-def _with_symbols(call: Call, symbols: Sequence[SymbolDefinitionLine]) -> Call:
+def _with_symbols(call: Call, symbols: Sequence[wir.SymbolDefinitionLine]) -> Call:
     needed = set(mentioned_symbols(call))
-    kept: list[SymbolDefinitionLine] = []
+    kept: list[wir.SymbolDefinitionLine] = []
     for line in reversed(symbols):
         if line.symbol in needed:
             kept.append(line)
-            if isinstance(line.source, Symbol | Operation):
-                needed.update(symbols_in(line.source))
+            if isinstance(line.source, wir.Symbol | wir.Operation):
+                needed.update(wir.symbols_in(line.source))
     return evolve(call, symbols=tuple(reversed(kept)))
 
 
-def with_sizes(line: MultiKernelLine, calls: Sequence[Call]) -> MultiKernelLine:
+def with_sizes(line: wir.MultiKernelLine, calls: Sequence[Call]) -> wir.MultiKernelLine:
     """Return the multi-kernel with names for all sizes that distinguish its calls.
 
     These are sizes of tensor arguments that differ between the calls or are known only
@@ -253,7 +225,7 @@ def with_sizes(line: MultiKernelLine, calls: Sequence[Call]) -> MultiKernelLine:
     sizes = list(line.sizes)
     for at, parameter in enumerate(line.parameters):
         given = [call.arguments[at] for call in calls]
-        extents = [item.size if isinstance(item, TensorType) else () for item in given]
+        extents = [item.size if isinstance(item, wir.TensorType) else () for item in given]
         for dim, column in enumerate(zip(*extents, strict=False)):
             varies = len(set(column)) > 1 or not isinstance(column[0], int)
             if varies and column not in named:
@@ -262,24 +234,26 @@ def with_sizes(line: MultiKernelLine, calls: Sequence[Call]) -> MultiKernelLine:
                 while name in taken:
                     name += "_"
                 taken.add(name)
-                sizes.append(KernelSize(name, at, dim))
+                sizes.append(wir.KernelSize(name, at, dim))
     return evolve(line, sizes=tuple(sizes))
 
 
-def with_used_sizes(line: MultiKernelLine, tuned: MultiKernelLine) -> MultiKernelLine:
+def with_used_sizes(
+    line: wir.MultiKernelLine, tuned: wir.MultiKernelLine
+) -> wir.MultiKernelLine:
     """Return a multi-kernel with the policy of ``tuned``, and the sizes that it uses.
 
     ``tuned`` is the same multi-kernel after :func:`with_sizes`.
     """
     used: frozenset[str] = frozenset()
-    if isinstance(tuned.selection, ComputedChoice):
-        used = frozenset(symbols_in(tuned.selection.index))
+    if isinstance(tuned.selection, wir.ComputedChoice):
+        used = frozenset(wir.symbols_in(tuned.selection.index))
     added = (size for size in tuned.sizes[len(line.sizes) :] if size.name in used)
     return evolve(line, sizes=(*line.sizes, *added), selection=tuned.selection)
 
 
 def values_at(
-    line: MultiKernelLine, call: Call, symbols: Mapping[str, Number]
+    line: wir.MultiKernelLine, call: Call, symbols: Mapping[str, wir.Number]
 ) -> dict[str, int]:
     """Return the sizes and integer scalars of a call, by the multi-kernel's names for them.
 
@@ -287,18 +261,18 @@ def values_at(
         EvaluationError: one has no value, or not an integer one.
     """
     terms = _policy_terms(line, call)
-    return {name: evaluate_int(expr, symbols) for name, expr in terms.items()}
+    return {name: wir.evaluate_int(expr, symbols) for name, expr in terms.items()}
 
 
-def _policy_terms(line: MultiKernelLine, call: Call) -> dict[str, Expr]:
+def _policy_terms(line: wir.MultiKernelLine, call: Call) -> dict[str, wir.Expr]:
     """Return the named sizes and the integer scalars of a call."""
-    terms: dict[str, Expr] = {}
+    terms: dict[str, wir.Expr] = {}
     for size in line.sizes:
         argument = call.arguments[size.parameter]
-        assert isinstance(argument, TensorType)
+        assert isinstance(argument, wir.TensorType)
         terms[size.name] = argument.size[size.dim]
     for parameter, argument in zip(line.parameters, call.arguments, strict=True):
-        if isinstance(parameter, ScalarParameter) and not parameter.dtype.is_float:
-            assert not isinstance(argument, TensorType)
+        if isinstance(parameter, wir.ScalarParameter) and not parameter.dtype.is_float:
+            assert not isinstance(argument, wir.TensorType)
             terms[parameter.name] = argument
     return terms

@@ -13,18 +13,10 @@ from typing import Final, cast
 
 from attrs import frozen
 
+from wrapperir import ir as wir
 from wrapperir.caching import CacheRefusedError, PrivateCache, digest_of, user_cache
 from wrapperir.emit.runnable_kernels import kernel_digest
 from wrapperir.emit.torch_dtypes import torch_device, torch_dtype
-from wrapperir.ir import (
-    Expr,
-    KernelDefinitionLine,
-    MultiKernelLine,
-    Number,
-    TensorType,
-    evaluate,
-    evaluate_int,
-)
 from wrapperir.tuning.calls import Call
 from wrapperir.tuning.choice_facts import Fact, call_facts, number_fact, tensor_fact
 from wrapperir.tuning.measure import Times
@@ -124,7 +116,7 @@ def fresh_choice_cache() -> Generator[ChoiceCache]:
 
 
 def kernel_facts(
-    line: MultiKernelLine, kernels: Sequence[KernelDefinitionLine]
+    line: wir.MultiKernelLine, kernels: Sequence[wir.KernelDefinitionLine]
 ) -> list[tuple[str, Sequence[int]]]:
     """Return the digest of each choice's kernel, and the positions of its arguments."""
     return [
@@ -136,7 +128,7 @@ def kernel_facts(
 def case_facts(
     kernels: Sequence[tuple[str, Sequence[int]]],
     call: Call,
-    symbols: Mapping[str, Number],
+    symbols: Mapping[str, wir.Number],
     emitter: str,
 ) -> dict[str, Fact]:
     """Return all facts that decide the times of a call at values of its symbols.
@@ -148,14 +140,14 @@ def case_facts(
     return call_facts(kernels, arguments, torch_device(call.device), emitter)
 
 
-def _fact(argument: TensorType | Expr, symbols: Mapping[str, Number]) -> Fact:
-    if not isinstance(argument, TensorType):
-        return number_fact(evaluate(argument, symbols))
+def _fact(argument: wir.TensorType | wir.Expr, symbols: Mapping[str, wir.Number]) -> Fact:
+    if not isinstance(argument, wir.TensorType):
+        return number_fact(wir.evaluate(argument, symbols))
     return tensor_fact(
         torch_dtype(argument.dtype),
-        [evaluate_int(extent, symbols) for extent in argument.size],
-        [evaluate_int(step, symbols) for step in argument.stride],
-        evaluate_int(argument.offset, symbols) * argument.dtype.itemsize,
+        [wir.evaluate_int(extent, symbols) for extent in argument.size],
+        [wir.evaluate_int(step, symbols) for step in argument.stride],
+        wir.evaluate_int(argument.offset, symbols) * argument.dtype.itemsize,
     )
 
 

@@ -5,15 +5,7 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from wrapperir.ir import (
-    ComputedChoice,
-    Expr,
-    ExprOp,
-    Operation,
-    RecordedChoice,
-    Symbol,
-    compare,
-)
+from wrapperir import ir as wir
 from wrapperir.tuning.decision_tree import (
     Feature,
     Losses,
@@ -38,7 +30,7 @@ class Sample:
     microseconds: tuple[float | None, ...]
 
 
-def learn_decision(names: Sequence[str], samples: Sequence[Sample]) -> Expr:
+def learn_decision(names: Sequence[str], samples: Sequence[Sample]) -> wir.Expr:
     """Return a decision tree over ``names`` for calls of any size.
 
     ``names`` are the names of the samples' sizes, in order.  All samples have times of the
@@ -103,7 +95,7 @@ def _fold(row: int) -> int:
     return (row * 2654435761 % 2**32) * _FOLDS >> 32
 
 
-def decide(cases: Sequence[CaseReport]) -> Expr | None:
+def decide(cases: Sequence[CaseReport]) -> wir.Expr | None:
     """Return the best choice, or a decision tree over the cases' values.
 
     The result is ``None`` where no choice has a time in any case.
@@ -127,7 +119,7 @@ def decide(cases: Sequence[CaseReport]) -> Expr | None:
     return learn_decision([timed[0].values[at][0] for at in varying], samples)
 
 
-def _exact(cases: Sequence[CaseReport], names: Sequence[int]) -> Expr:
+def _exact(cases: Sequence[CaseReport], names: Sequence[int]) -> wir.Expr:
     """Return a tree for cases that are all the cases there can be.
 
     It splits them until one choice is best for each part or no size separates them.  Each
@@ -148,8 +140,8 @@ def _exact(cases: Sequence[CaseReport], names: Sequence[int]) -> Expr:
     branches = _exact(low, names), _exact(high, names)
     if branches[0] == branches[1]:
         return branches[0]
-    condition = compare(ExprOp.LE, Symbol(cases[0].values[at][0]), value)
-    return Operation(ExprOp.WHERE, (condition, *branches))
+    condition = wir.compare(wir.ExprOp.LE, wir.Symbol(cases[0].values[at][0]), value)
+    return wir.Operation(wir.ExprOp.WHERE, (condition, *branches))
 
 
 def _parted(
@@ -180,9 +172,9 @@ def _badness(cases: Sequence[CaseReport], choice: int) -> tuple[int, float]:
 
 
 def selection_of(
-    chosen: Expr, cases: Sequence[CaseReport], device: str
-) -> RecordedChoice | ComputedChoice:
+    chosen: wir.Expr, cases: Sequence[CaseReport], device: str
+) -> wir.RecordedChoice | wir.ComputedChoice:
     """Return the policy for a choice or a decision tree, with the times that led to it."""
     if isinstance(chosen, int):
-        return RecordedChoice(chosen, totals(cases), device)
-    return ComputedChoice(chosen, device)
+        return wir.RecordedChoice(chosen, totals(cases), device)
+    return wir.ComputedChoice(chosen, device)

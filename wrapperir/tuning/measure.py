@@ -7,24 +7,11 @@ from typing import TypeAlias
 import torch
 from attrs import define, frozen
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import Emitter, Loaded, Value, compile_program
 from wrapperir.emit.runnable_kernels import updated_arguments
 from wrapperir.emit.torch_dtypes import torch_device, torch_dtype
-from wrapperir.ir import (
-    BufferRef,
-    Device,
-    KernelArgument,
-    KernelCallLine,
-    KernelDefinitionLine,
-    Number,
-    Program,
-    ScalarType,
-    TensorType,
-    ValueOf,
-    evaluate_int,
-    storage_extent,
-)
 from wrapperir.tuning.calls import CallProgram
 from wrapperir.tuning.kernel_times import Clock, current_device, least_times
 
@@ -42,7 +29,7 @@ class Times:
     failures: tuple[str | None, ...]
 
 
-Timer: TypeAlias = Callable[[Sequence[Program], Mapping[str, Number]], Times]
+Timer: TypeAlias = Callable[[Sequence[wir.Program], Mapping[str, wir.Number]], Times]
 """Times programs that take the same inputs, one a choice, at values of their symbols."""
 
 
@@ -70,9 +57,11 @@ class CallTimer:
         self._emitter = emitter.trusting_inputs()
         self._seconds = seconds
         self._begun = begun
-        self._compiled: tuple[Sequence[Program], list[Loaded | str]] | None = None
+        self._compiled: tuple[Sequence[wir.Program], list[Loaded | str]] | None = None
 
-    def __call__(self, programs: Sequence[Program], values: Mapping[str, Number]) -> Times:
+    def __call__(
+        self, programs: Sequence[wir.Program], values: Mapping[str, wir.Number]
+    ) -> Times:
         """Return the times of programs that take the same inputs, one a choice."""
         loaded = self._load(programs)
         failures = [entry if isinstance(entry, str) else None for entry in loaded]
@@ -105,7 +94,7 @@ class CallTimer:
         return Times(tuple(microseconds), tuple(failures))
 
     def _run_of(
-        self, program: Program, run: Loaded | str, arguments: "CallInputs", clock: Clock
+        self, program: wir.Program, run: Loaded | str, arguments: "CallInputs", clock: Clock
     ) -> Callable[[], float]:
         assert not isinstance(run, str)
         name = program.definitions[0].name
@@ -122,14 +111,14 @@ class CallTimer:
 
         return timed
 
-    def _load(self, programs: Sequence[Program]) -> list[Loaded | str]:
+    def _load(self, programs: Sequence[wir.Program]) -> list[Loaded | str]:
         # The cases of a call are timed one after another with the same programs.
         if self._compiled is None or self._compiled[0] is not programs:
             loaded = [self._load_one(program) for program in programs]
             self._compiled = programs, loaded
         return self._compiled[1]
 
-    def _load_one(self, program: Program) -> Loaded | str:
+    def _load_one(self, program: wir.Program) -> Loaded | str:
         try:
             return compile_program(program, emitter=self._emitter)
         except (DiagnosticError, OSError) as error:
@@ -157,9 +146,9 @@ def _reason(error: Exception) -> str:
     return "".join(filter(str.isprintable, line))[:LONGEST_REASON]
 
 
-def _device_of(program: Program) -> Device:
+def _device_of(program: wir.Program) -> wir.Device:
     (line,) = program.lines
-    assert isinstance(line, KernelCallLine)
+    assert isinstance(line, wir.KernelCallLine)
     return line.device
 
 
@@ -172,7 +161,7 @@ class CallInputs:
 
     @classmethod
     def fresh(
-        cls, programs: Sequence[Program], values: Mapping[str, Number]
+        cls, programs: Sequence[wir.Program], values: Mapping[str, wir.Number]
     ) -> "CallInputs":
         """Return inputs for programs that have the same inputs, at values of their symbols.
 
@@ -187,20 +176,20 @@ class CallInputs:
         numbers = {
             line.source.name: values[line.symbol]
             for line in program.symbols
-            if isinstance(line.source, ValueOf)
+            if isinstance(line.source, wir.ValueOf)
         }
         zeroed = program.zeroed if isinstance(program, CallProgram) else ()
-        updated = updated_arguments(map(_launched, programs), map(BufferRef, zeroed))
+        updated = updated_arguments(map(_launched, programs), map(wir.BufferRef, zeroed))
         made: list[Value] = []
         changed: list[tuple[torch.Tensor, torch.Tensor]] = []
         for item in program.inputs:
-            if isinstance(item.type, ScalarType):
+            if isinstance(item.type, wir.ScalarType):
                 made.append(numbers[item.name])
                 continue
-            assert isinstance(item.type, TensorType)
+            assert isinstance(item.type, wir.TensorType)
             memory, tensor = _tensor(item.type, values, zeroed=item.name in zeroed)
             made.append(tensor)
-            if BufferRef(item.name) in updated:
+            if wir.BufferRef(item.name) in updated:
                 bytes = memory.view(torch.uint8)
                 changed.append((bytes, bytes.clone()))
         return cls(made, changed)
@@ -216,23 +205,23 @@ class CallInputs:
 
 
 def _launched(
-    program: Program,
-) -> tuple[KernelDefinitionLine, tuple[KernelArgument, ...]]:
+    program: wir.Program,
+) -> tuple[wir.KernelDefinitionLine, tuple[wir.KernelArgument, ...]]:
     """Return the kernel that a call program launches, and its arguments."""
     (kernel,), (line,) = program.definitions, program.lines
-    assert isinstance(kernel, KernelDefinitionLine)
-    assert isinstance(line, KernelCallLine)
+    assert isinstance(kernel, wir.KernelDefinitionLine)
+    assert isinstance(line, wir.KernelCallLine)
     return kernel, line.arguments
 
 
 def _tensor(
-    type: TensorType, values: Mapping[str, Number], *, zeroed: bool
+    type: wir.TensorType, values: Mapping[str, wir.Number], *, zeroed: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the memory of a tensor, as a one-dimensional tensor, and the tensor in it."""
-    size = [evaluate_int(extent, values) for extent in type.size]
-    stride = [evaluate_int(step, values) for step in type.stride]
-    offset = evaluate_int(type.offset, values)
-    extent = 0 if 0 in size else evaluate_int(storage_extent(type), values)
+    size = [wir.evaluate_int(extent, values) for extent in type.size]
+    stride = [wir.evaluate_int(step, values) for step in type.stride]
+    offset = wir.evaluate_int(type.offset, values)
+    extent = 0 if 0 in size else wir.evaluate_int(wir.storage_extent(type), values)
     dtype, device = torch_dtype(type.dtype), torch_device(type.device)
     count = offset + extent
     if type.dtype.is_float and type.dtype.itemsize > 1 and not zeroed:

@@ -5,22 +5,10 @@ from collections.abc import Collection, Mapping, Sequence
 import torch
 from attrs import evolve, frozen
 
+from wrapperir import ir as wir
 from wrapperir.diagnostics import Severity
 from wrapperir.emit import Emitter, check_support
 from wrapperir.emit.torch_dtypes import torch_device
-from wrapperir.ir import (
-    DefinitionLine,
-    Device,
-    EvaluationError,
-    FirstChoice,
-    ForcedChoice,
-    KernelDefinitionLine,
-    Language,
-    MultiKernelLine,
-    Program,
-    TensorType,
-    evaluate,
-)
 from wrapperir.passes import split_configs_but
 from wrapperir.tuning.calls import Call, call_program, calls_of, values_at, with_sizes
 from wrapperir.tuning.shapes import NotTunableError, Sampling, Values, samples_of
@@ -39,7 +27,7 @@ class PlannedCall:
     """A call, the programs of its choices, and the values of symbols to time it at."""
 
     call: Call
-    programs: tuple[Program, ...]
+    programs: tuple[wir.Program, ...]
     samples: tuple[Values, ...]
 
 
@@ -50,8 +38,8 @@ class PlannedKernel:
     ``line`` has names for all sizes that distinguish its calls.
     """
 
-    line: MultiKernelLine
-    kernels: tuple[KernelDefinitionLine, ...]
+    line: wir.MultiKernelLine
+    kernels: tuple[wir.KernelDefinitionLine, ...]
     calls: tuple[PlannedCall, ...]
     reason: str
 
@@ -69,7 +57,7 @@ class Rules:
 
 
 def plan_kernels(
-    program: Program, rules: Rules, names: Collection[str] | None
+    program: wir.Program, rules: Rules, names: Collection[str] | None
 ) -> tuple[PlannedKernel, ...]:
     """Return the plan of each multi-kernel of a program, in order.
 
@@ -81,7 +69,7 @@ def plan_kernels(
     return tuple(
         _plan(program, line, kernels, calls.get(line.name, ()), rules)
         for line in program.definitions
-        if isinstance(line, MultiKernelLine) and (names is None or line.name in names)
+        if isinstance(line, wir.MultiKernelLine) and (names is None or line.name in names)
     )
 
 
@@ -94,7 +82,7 @@ class TuningPlan:
 
     @classmethod
     def of(
-        cls, program: Program, rules: Rules, names: Collection[str] | None
+        cls, program: wir.Program, rules: Rules, names: Collection[str] | None
     ) -> "TuningPlan":
         """Plan the kernels; a kernel stays whole unless it is split for timing."""
         after = split_configs_but(program, ())
@@ -111,31 +99,33 @@ class TuningPlan:
         return cls(tuple(again.get(k.line.name, k) for k in planned), whole)
 
 
-def _origins(program: Program, after: Program) -> Mapping[str, frozenset[str]]:
+def _origins(program: wir.Program, after: wir.Program) -> Mapping[str, frozenset[str]]:
     """Return, for each multi-kernel, the kernels whose configs are its choices, by name.
 
     ``after`` is the result of :func:`split_configs_but` for the program.
     """
-    kernels: dict[KernelDefinitionLine, set[str]] = {}
+    kernels: dict[wir.KernelDefinitionLine, set[str]] = {}
     for line in program.definitions:
-        if isinstance(line, KernelDefinitionLine) and len(line.configs) > 1:
+        if isinstance(line, wir.KernelDefinitionLine) and len(line.configs) > 1:
             kernels.setdefault(_bare(line), set()).add(line.name)
     known = {line.name for line in program.definitions}
     made = {
         line.name: kernels.get(_bare(line), set[str]())
         for line in after.definitions
-        if isinstance(line, KernelDefinitionLine) and line.name not in known
+        if isinstance(line, wir.KernelDefinitionLine) and line.name not in known
     }
     return {
         line.name: frozenset(
             name for choice in line.choices for name in made.get(choice.kernel, ())
         )
         for line in after.definitions
-        if isinstance(line, MultiKernelLine)
+        if isinstance(line, wir.MultiKernelLine)
     }
 
 
-def kept_whole(program: Program, after: Program, tuned: Collection[str]) -> frozenset[str]:
+def kept_whole(
+    program: wir.Program, after: wir.Program, tuned: Collection[str]
+) -> frozenset[str]:
     """Return the kernels that were split only for multi-kernels that are not tuned."""
     needed: set[str] = set()
     left: set[str] = set()
@@ -144,14 +134,14 @@ def kept_whole(program: Program, after: Program, tuned: Collection[str]) -> froz
     return frozenset(left - needed)
 
 
-def _bare(line: KernelDefinitionLine) -> KernelDefinitionLine:
+def _bare(line: wir.KernelDefinitionLine) -> wir.KernelDefinitionLine:
     return evolve(line, name="", configs=())
 
 
 def _plan(
-    program: Program,
-    line: MultiKernelLine,
-    definitions: Mapping[str, DefinitionLine],
+    program: wir.Program,
+    line: wir.MultiKernelLine,
+    definitions: Mapping[str, wir.DefinitionLine],
     calls: Sequence[Call],
     rules: Rules,
 ) -> PlannedKernel:
@@ -182,11 +172,11 @@ def _plan(
     return PlannedKernel(named, kernels, tuple(planned), "; ".join(dict.fromkeys(reasons)))
 
 
-def _settled(line: MultiKernelLine) -> str | None:
+def _settled(line: wir.MultiKernelLine) -> str | None:
     """Return why a multi-kernel's policy needs no timing, or ``None`` if it needs it."""
-    if isinstance(line.selection, FirstChoice):
+    if isinstance(line.selection, wir.FirstChoice):
         policy = "first"
-    elif isinstance(line.selection, ForcedChoice):
+    elif isinstance(line.selection, wir.ForcedChoice):
         policy = f"forced({line.selection.index})"
     else:
         return None
@@ -202,7 +192,7 @@ def _sampling(call: Call, sampling: Sampling, varying: int) -> Sampling:
 
 
 def _whole(
-    line: MultiKernelLine, call: Call, samples: Sequence[Values]
+    line: wir.MultiKernelLine, call: Call, samples: Sequence[Values]
 ) -> tuple[Values, ...]:
     """Return the samples at which all arguments have values, integers for integer types."""
     kept: list[Values] = []
@@ -211,9 +201,9 @@ def _whole(
         try:
             values_at(line, call, values)
             for argument in call.arguments:
-                if not isinstance(argument, TensorType):
-                    evaluate(argument, values)
-        except EvaluationError as error:
+                if not isinstance(argument, wir.TensorType):
+                    wir.evaluate(argument, values)
+        except wir.EvaluationError as error:
             problem = str(error)
         else:
             kept.append(values)
@@ -222,20 +212,22 @@ def _whole(
     return tuple(kept)
 
 
-def _kernel(definitions: Mapping[str, DefinitionLine], name: str) -> KernelDefinitionLine:
+def _kernel(
+    definitions: Mapping[str, wir.DefinitionLine], name: str
+) -> wir.KernelDefinitionLine:
     kernel = definitions[name]
-    assert isinstance(kernel, KernelDefinitionLine)
+    assert isinstance(kernel, wir.KernelDefinitionLine)
     return kernel
 
 
 def _check_device(
-    call: Call, kernels: Sequence[KernelDefinitionLine], rules: Rules
+    call: Call, kernels: Sequence[wir.KernelDefinitionLine], rules: Rules
 ) -> None:
     missing = _missing_device(call.device)
     if missing is not None:
         raise NotTunableError(missing)
     is_interpreted = call.device.kind == "cpu" and any(
-        kernel.language is Language.TRITON for kernel in kernels
+        kernel.language is wir.Language.TRITON for kernel in kernels
     )
     if is_interpreted and not rules.interpreted:
         raise NotTunableError(
@@ -243,7 +235,7 @@ def _check_device(
         )
 
 
-def _missing_device(device: Device) -> str | None:
+def _missing_device(device: wir.Device) -> str | None:
     """Return why kernels cannot be timed on a device; ``None`` where they can."""
     if device.kind == "cpu":
         return None
@@ -256,7 +248,7 @@ def _missing_device(device: Device) -> str | None:
     return None if wanted < count else f"there is no device {device} here"
 
 
-def _check_support(programs: Sequence[Program], emitter: Emitter) -> None:
+def _check_support(programs: Sequence[wir.Program], emitter: Emitter) -> None:
     """Refuse a call if the emitter supports none of its choices."""
     reason = ""
     for program in programs:

@@ -6,19 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from attrs import evolve, frozen
 
-from wrapperir.ir import (
-    EvaluationError,
-    ItemOf,
-    Number,
-    Operation,
-    Symbol,
-    SymbolDefinitionLine,
-    SymbolKind,
-    TensorType,
-    evaluate,
-    evaluate_int,
-    storage_extent,
-)
+from wrapperir import ir as wir
 from wrapperir.report import SymbolValueError, check_values
 from wrapperir.tuning.calls import Call
 
@@ -34,7 +22,7 @@ MOST_GIVEN = 10_000
 _TRIES = 20
 """Points drawn for each wanted sample: some are too large, or repeat others."""
 
-Values = dict[str, Number]
+Values = dict[str, wir.Number]
 """The values of a call's symbols, by name, in the order of ``call.symbols``."""
 
 
@@ -57,7 +45,7 @@ class Sampling:
 
 
 def check_given(
-    symbols: Sequence[SymbolDefinitionLine], given: Mapping[str, Sequence[int]]
+    symbols: Sequence[wir.SymbolDefinitionLine], given: Mapping[str, Sequence[int]]
 ) -> None:
     """Check values that a user gives against the symbols of a program.
 
@@ -92,8 +80,8 @@ def samples_of(call: Call, sampling: Sampling) -> tuple[Values, ...]:
     drawn = [line for line in free if line.symbol not in sampling.given]
     combinations = itertools.product(*(sampling.given[name] for name in given))
     bases = [dict(zip(given, values, strict=True)) for values in combinations]
-    found: dict[tuple[Number, ...], Values] = {}
-    if not any(line.kind is SymbolKind.INT for line in drawn):
+    found: dict[tuple[wir.Number, ...], Values] = {}
+    if not any(line.kind is wir.SymbolKind.INT for line in drawn):
         fixed = [{**base, **_typical(drawn)} for base in bases]
         _keep(found, call, fixed, sampling.largest_bytes, len(fixed))
     else:
@@ -108,29 +96,29 @@ def samples_of(call: Call, sampling: Sampling) -> tuple[Values, ...]:
     return tuple(found.values())
 
 
-def tensor_bytes(call: Call, values: Mapping[str, Number]) -> int | None:
+def tensor_bytes(call: Call, values: Mapping[str, wir.Number]) -> int | None:
     """Return the bytes of a call's tensors; ``None`` where a size has no such value."""
     total = 0
     try:
         for type in call.arguments:
-            if isinstance(type, TensorType):
-                size = [evaluate_int(extent, values) for extent in type.size]
-                offset = evaluate_int(type.offset, values)
-                extent = evaluate_int(storage_extent(type), values)
+            if isinstance(type, wir.TensorType):
+                size = [wir.evaluate_int(extent, values) for extent in type.size]
+                offset = wir.evaluate_int(type.offset, values)
+                extent = wir.evaluate_int(wir.storage_extent(type), values)
                 if min([offset, *size]) < 0 or (extent < 0 and 0 not in size):
                     return None
                 total += (offset + max(extent, 0)) * type.dtype.itemsize
-    except EvaluationError:
+    except wir.EvaluationError:
         return None
     return total
 
 
-def _is_computed(line: SymbolDefinitionLine) -> bool:
-    return isinstance(line.source, Symbol | Operation | int | float)
+def _is_computed(line: wir.SymbolDefinitionLine) -> bool:
+    return isinstance(line.source, wir.Symbol | wir.Operation | int | float)
 
 
 def _keep(
-    found: dict[tuple[Number, ...], Values],
+    found: dict[tuple[wir.Number, ...], Values],
     call: Call,
     points: Iterable[Values],
     largest_bytes: int,
@@ -146,18 +134,18 @@ def _keep(
             return
 
 
-def _completed(call: Call, point: Mapping[str, Number]) -> Values | None:
+def _completed(call: Call, point: Mapping[str, wir.Number]) -> Values | None:
     """Return the point with computed symbols; ``None`` where one leaves its range."""
     values: Values = {}
     for line in call.symbols:
         value = point.get(line.symbol)
         if value is None:
-            assert isinstance(line.source, Symbol | Operation | int | float)
+            assert isinstance(line.source, wir.Symbol | wir.Operation | int | float)
             try:
-                value = evaluate(line.source, values)
-            except EvaluationError:
+                value = wir.evaluate(line.source, values)
+            except wir.EvaluationError:
                 return None
-            if line.kind is SymbolKind.INT:
+            if line.kind is wir.SymbolKind.INT:
                 if value != value // 1:
                     return None
                 value = int(value)
@@ -169,12 +157,12 @@ def _completed(call: Call, point: Mapping[str, Number]) -> Values | None:
     return values
 
 
-def _typical(lines: Sequence[SymbolDefinitionLine]) -> Values:
+def _typical(lines: Sequence[wir.SymbolDefinitionLine]) -> Values:
     """Return a value for numbers that are not sizes."""
     return {
-        line.symbol: True if line.kind is SymbolKind.BOOL else 1.0
+        line.symbol: True if line.kind is wir.SymbolKind.BOOL else 1.0
         for line in lines
-        if line.kind is not SymbolKind.INT
+        if line.kind is not wir.SymbolKind.INT
     }
 
 
@@ -199,10 +187,10 @@ class _Range:
         )
 
 
-def _range_of(line: SymbolDefinitionLine) -> _Range:
+def _range_of(line: wir.SymbolDefinitionLine) -> _Range:
     upper = line.upper
     if upper is None or upper >= _UNREACHED:
-        if isinstance(line.source, ItemOf):
+        if isinstance(line.source, wir.ItemOf):
             raise NotTunableError(
                 f"the symbol {line.symbol} is read from a tensor and has no upper bound"
             )
@@ -213,13 +201,13 @@ def _range_of(line: SymbolDefinitionLine) -> _Range:
 
 def _points(
     call: Call,
-    base: Mapping[str, Number],
-    drawn: Sequence[SymbolDefinitionLine],
+    base: Mapping[str, wir.Number],
+    drawn: Sequence[wir.SymbolDefinitionLine],
     sampling: Sampling,
 ) -> Iterator[Values]:
     """Yield points of the symbols' ranges; some may repeat or be too large."""
     fixed: Values = {**base, **_typical(drawn)}
-    whole = [line for line in drawn if line.kind is SymbolKind.INT]
+    whole = [line for line in drawn if line.kind is wir.SymbolKind.INT]
     ranges = {line.symbol: _range_of(line) for line in whole}
     ranges = _within(call, fixed, ranges, sampling.largest_bytes)
     steps = _steps(len(ranges))
