@@ -186,13 +186,7 @@ def format_summary(value: "Value") -> str:
     if value.is_complex():
         value = value.abs()
     numbers = value.detach().double()
-    parts = [
-        f"{name} {number.item():.6g}"
-        for name, number in (
-            ("min", numbers.min()),
-            ("max", numbers.max()),
-            ("mean", numbers.mean()),
-        )
-    ]
+    found = {"min": numbers.min(), "max": numbers.max(), "mean": numbers.mean()}
+    parts = [f"{name} {number.item():.6g}" for name, number in found.items()]
     unordered = int(torch.isnan(numbers).sum().item())
     return f"{shape} {', '.join(parts)}{f', {unordered} NaN' if unordered else ''}"

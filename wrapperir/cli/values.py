@@ -134,16 +134,11 @@ def random_constants(program: wir.Program, seed: int) -> dict[str, torch.Tensor]
     Raises:
         DiagnosticError: WIR905 for each constant that cannot be drawn.
     """
-    draw = _Draw.of(program, seed + 1)
-    constants = program.constants
-    drawn = draw.all(
-        [(constant.name, constant.type, "constants") for constant in constants]
-    )
-    return {
-        constant.key: value
-        for constant, value in zip(constants, drawn, strict=True)
-        if isinstance(value, torch.Tensor)
-    }
+    wanted = [(c.name, c.type, "constants") for c in program.constants]
+    drawn = _Draw.of(program, seed + 1).all(wanted)
+    keys = [constant.key for constant in program.constants]
+    pairs = zip(keys, drawn, strict=True)
+    return {key: value for key, value in pairs if isinstance(value, torch.Tensor)}
 
 
 @define
