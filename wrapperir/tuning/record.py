@@ -42,9 +42,9 @@ def format_record(report: TuningReport) -> str:
 
 def _serialized(_owner: object, field: Any, value: Any) -> Any:
     name = None if field is None else field.name
-    if name == "chosen" and value is not None:
-        return format_expr(value)
-    return dict(value) if name in ("symbols", "values") else value
+    if name in ("symbols", "values"):
+        return dict(value)
+    return format_expr(value) if name == "chosen" and value is not None else value
 
 
 def parse_record(text: str | bytes) -> TuningReport:
