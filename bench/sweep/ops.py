@@ -9,7 +9,6 @@ import os
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import click
 from rich.progress import Progress
@@ -44,24 +43,18 @@ compared. Made by
 
 
 def sweep(
-    names: Sequence[str],
-    *,
-    jobs: int,
-    kernels: Path,
-    emitter: str = DEFAULT_EMITTER,
-    results: ResultFile | None = None,
-) -> dict[str, Record]:
-    """Run the operators and return their records by name, adding each to ``results``."""
+    tasks: Sequence[OpTask], *, jobs: int, results: ResultFile | None = None
+) -> dict[OpTask, Record]:
+    """Run the operators and return their records, adding each to ``results``."""
     # a worker that compiled in a pool of its own would start it for every few kernels
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
-    records: dict[str, Record] = {}
+    records: dict[OpTask, Record] = {}
     counts: Counter[str] = Counter()
-    tasks = [OpTask(name, kernels, emitter) for name in names]
     with Progress() as progress:
         bar = progress.add_task("operators", total=len(tasks))
         for task, outcome in run_tasks(run_op, tasks, jobs=jobs, seconds=SECONDS):
             record = _lost(task.name, outcome) if isinstance(outcome, Lost) else outcome
-            records[task.name] = record
+            records[task] = record
             if results is not None:
                 results.add(record)
             counts[str(record["status"])] += 1
@@ -144,7 +137,8 @@ def main(
     done = results.read()
     waiting = [name for name in names if name not in done]
     click.echo(f"{len(names) - len(waiting)} done before, {len(waiting)} to do")
-    sweep(waiting, jobs=jobs, kernels=kernels, emitter=emitter, results=results)
+    tasks = [OpTask(name, kernels, emitter) for name in waiting]
+    sweep(tasks, jobs=jobs, results=results)
     records = results.read()
     if sample is None and len(records) == len(sample_names()):
         table = ROOT / "docs" / "results" / f"{of_emitter('ops', emitter)}.md"

@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import torch
 from attrs import evolve
 
 from tests.cpp_emitter.running import parsed
+from tests.forked_processes import ProcessServer
 from wrapperir.caching import build_cache, built_once
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit import Artifact
@@ -205,7 +207,9 @@ def test_the_library_exports_its_interfaces_alone(tmp_path: Path) -> None:
     assert ctypes.CDLL(str(path)).wrapperir_constant_count() == 0
 
 
-def test_two_processes_may_build_at_once(filled_cache: Path) -> None:
+def test_two_processes_may_build_at_once(
+    filled_cache: Path, process_server: ProcessServer
+) -> None:
     # Some of what all programs share is there, some is not.
     for seal in sorted((filled_cache / "objects").glob("*.sha256"))[::4]:
         seal.unlink()
@@ -214,17 +218,11 @@ def test_two_processes_may_build_at_once(filled_cache: Path) -> None:
         "call = CppEmitter().load(emitted(KERNEL), {});"
         "print(call([torch.ones(4)])[0].tolist())"
     )
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-c", script],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        running = [pool.submit(process_server.run, "-c", script) for _ in range(2)]
     for process in running:
-        shown, _ = process.communicate(timeout=280)
-        assert shown == "[2.0, 2.0, 2.0, 2.0]\n"
+        done = process.result()
+        assert done.stdout == "[2.0, 2.0, 2.0, 2.0]\n", done.stderr
     leftovers = [path for path in filled_cache.glob("*/*") if path.name.startswith("tmp")]
     assert leftovers == []
 
