@@ -48,8 +48,8 @@ def pytest_collection_finish() -> None:
 def frame_evaluation() -> Iterator[None]:
     """Give Python its own evaluation of frames back.
 
-    Where a backend of ``torch.compile`` raises, Dynamo never takes its evaluation out again,
-    and all Python of the process is about half as fast.
+    Where a backend of ``torch.compile`` raises, Dynamo leaves its evaluation in, and calls
+    of Python's functions take half as long again in all that follows.
     """
     yield
     python = ctypes.pythonapi

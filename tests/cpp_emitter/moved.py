@@ -24,5 +24,7 @@ def _moved(value: Any) -> Any:
     if attrs.has(type(value)) and not isinstance(value, Device):
         names = [field.name for field in attrs.fields(type(value))]
         fields = {name: _moved(getattr(value, name)) for name in names}
+        if fields.get("operator") == "aten.full.default":
+            fields["keywords"] += (("device", GPU),)
         return attrs.evolve(value, **fields)
     return value
