@@ -103,7 +103,7 @@ def test_what_is_here() -> None:
     ids=lambda case: case.name,
 )
 def test_conformance(case: Case) -> None:
-    program = on_gpu(case.program)
+    program = on_gpu(case.program, is_there=True)
     assert verify(program) == ()
     if case.faults:
         with pytest.raises(RuntimeError) as caught:
@@ -122,7 +122,7 @@ def test_conformance(case: Case) -> None:
 )
 @given(programs(languages=(Language.TRITON,)))
 def test_generated_programs(program: Program) -> None:
-    moved = on_gpu(program)
+    moved = on_gpu(program, is_there=True)
     assume(verify(moved) == ())
     agree(moved, 0)
 
