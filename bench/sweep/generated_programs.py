@@ -23,7 +23,7 @@ from wrapperir.ir import Program
 
 BATCH = 200
 STEPS = (12, 16, 24, 40)
-"""How long the programs of a batch may be; batches take turns."""
+"""The largest number of steps in a program of a batch; batches take the entries in turn."""
 
 FindFault: TypeAlias = Callable[[Program, Counter[str]], str | None]
 """Returns the first fault of a program, with its text; may add to the batch's counts."""

@@ -76,7 +76,7 @@ def build_artifact(
 
     Raises:
         DiagnosticError: WIR709, there is no compiler, or a source does not build; WIR710,
-            there is no place to keep what is built.
+            built files cannot be kept.
     """
     tuned = tune_artifact(artifact, targets, emit) if emit else artifact
     files = {**tuned.files, **compile_triton_kernels(tuned.files, targets)}

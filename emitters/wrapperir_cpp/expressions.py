@@ -79,9 +79,9 @@ _LOGIC: Mapping[ExprOp, tuple[LiteralString, int]] = {
 class _Term:
     """C++ text with the value of an expression, and the kinds of number that it may be.
 
-    The type of the text is that of its kind, or ``num::Number`` if there are several.  If
-    ``constant``, the value, is known, there is no text.  ``level`` says how tightly C++
-    binds the text.
+    The type of the text is that of its kind, or ``num::Number`` if there are several.  A
+    term whose value is known has it in ``constant``, and its text is not used.  ``level``
+    says how tightly C++ binds the text.
     """
 
     text: Fragment
@@ -114,7 +114,7 @@ class _Term:
     def converted(self, kind: SymbolKind | None) -> Fragment:
         """Return it as a number of a kind, or as a ``num::Number``.
 
-        The C++ fails if there is no such number.
+        The emitted code reports an error where the kind cannot hold the value.
         """
         if kind is None:
             own = self.kind

@@ -192,7 +192,7 @@ def _emit_table(
     name: LiteralString,
     rows: Sequence[Sequence[Fragment]],
 ) -> Fragment:
-    """Append a table, and return its length and name; there is no table without rows."""
+    """Return the length and name of a table of rows, and append it unless it is empty."""
     if not rows:
         return fragment("0, nullptr")
     head = fragment("constexpr {} {}_[]", fragment(type), fragment(name))

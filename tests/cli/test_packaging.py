@@ -116,5 +116,5 @@ def test_a_cache_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/x")
     done = run("compile", "model.py:Model", "--emitter", "cpp", "-o", "out")
     assert done.exit_code == 1
-    assert "WIR710: there is no place to keep what is built: /proc/x: " in done.output
+    assert "WIR710: built files cannot be kept: /proc/x: " in done.output
     assert "hint: set XDG_CACHE_HOME to a directory of yours" in done.output

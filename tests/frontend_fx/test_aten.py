@@ -221,6 +221,22 @@ def test_constants_keep_their_names() -> None:
     torch.testing.assert_close(value, x * 4)
 
 
+def with_conditional(
+    owner: torch.nn.Module, branch: Callable[[], GraphModule]
+) -> GraphModule:
+    """Return a graph with a ``cond`` on its input, both of whose blocks are ``branch``."""
+    nodes = Nodes()
+    owner.add_module("on_true", branch())
+    owner.add_module("on_false", branch())
+    graphs = [nodes.graph.get_attr(name) for name in ("on_true", "on_false")]
+    results = nodes.graph.call_function(
+        torch.ops.higher_order.cond, (True, *graphs, (nodes.x,))
+    )
+    results.meta["val"] = (x,)
+    nodes.graph.output(results)
+    return GraphModule(owner, nodes.graph)
+
+
 def test_a_constant_that_a_block_writes_is_mutated() -> None:
     class Counted(torch.nn.Module):
         def __init__(self) -> None:
@@ -238,16 +254,7 @@ def test_a_constant_that_a_block_writes_is_mutated() -> None:
         return GraphModule(owner, nodes.graph)
 
     owner = Counted()
-    nodes = Nodes()
-    owner.add_module("on_true", branch())
-    owner.add_module("on_false", branch())
-    graphs = [nodes.graph.get_attr(name) for name in ("on_true", "on_false")]
-    results = nodes.graph.call_function(
-        torch.ops.higher_order.cond, (True, *graphs, (nodes.x,))
-    )
-    results.meta["val"] = (x,)
-    nodes.graph.output(results)
-    found = lowered(GraphModule(owner, nodes.graph))
+    found = lowered(with_conditional(owner, branch))
     assert [constant.mutated for constant in found.program.constants] == [True]
     interpret(found.program, [x], found.constants)
     assert owner.get_buffer("count") == 1
@@ -262,15 +269,5 @@ def test_an_input_that_a_block_writes_is_mutated() -> None:
         nodes.graph.output((result,))
         return GraphModule({}, nodes.graph)
 
-    owner = torch.nn.Module()
-    nodes = Nodes()
-    owner.add_module("on_true", branch())
-    owner.add_module("on_false", branch())
-    graphs = [nodes.graph.get_attr(name) for name in ("on_true", "on_false")]
-    results = nodes.graph.call_function(
-        torch.ops.higher_order.cond, (True, *graphs, (nodes.x,))
-    )
-    results.meta["val"] = (x,)
-    nodes.graph.output(results)
-    found = lowered(GraphModule(owner, nodes.graph))
+    found = lowered(with_conditional(torch.nn.Module(), branch))
     assert [input.mutated for input in found.program.inputs] == [True]

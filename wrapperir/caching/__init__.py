@@ -25,7 +25,7 @@ def build_cache(kind: str) -> PrivateCache:
     """Return this user's cache of a kind; its directory exists and is private.
 
     Raises:
-        DiagnosticError: WIR710, there is no such directory.
+        DiagnosticError: WIR710, the directory cannot be used.
     """
     try:
         cache = user_cache(kind)
@@ -38,7 +38,7 @@ def build_cache(kind: str) -> PrivateCache:
         if error.filename:
             reason = f"{error.filename}: {reason}"
     raise Code.INVALID_ARTIFACT.error(
-        f"there is no place to keep what is built: {reason}",
+        f"built files cannot be kept: {reason}",
         hint="set XDG_CACHE_HOME to a directory of yours",
     )
 
@@ -49,7 +49,7 @@ def built_once(kind: str, key: str, make: Callable[[Path], None]) -> Path:
     One of several processes makes the file.  A file that was damaged since is made anew.
 
     Raises:
-        DiagnosticError: WIR710, there is no place to keep the file.
+        DiagnosticError: WIR710, the cache cannot be used.
         Exception: whatever ``make`` raises.
     """
     return build_cache(kind).built(key, make)

@@ -125,7 +125,7 @@ def compile_object(
     the key, so that programs with other headers share the object.
 
     Raises:
-        DiagnosticError: WIR709, it does not compile; WIR710, there is no place to keep it.
+        DiagnosticError: WIR709, it does not compile; WIR710, it cannot be kept.
     """
     headers = _included_headers(text, headers)
     folders = sorted({str(PurePosixPath(header).parent) for header in headers})
@@ -171,7 +171,7 @@ def link_library(
     ``exported`` are patterns of the exported functions.
 
     Raises:
-        DiagnosticError: WIR709, it does not link; WIR710, there is no place to keep it.
+        DiagnosticError: WIR709, it does not link; WIR710, it cannot be kept.
     """
     folder = Path(torch.__file__).parent / "lib"
     libraries = [library for library in libraries if (folder / library).exists()]

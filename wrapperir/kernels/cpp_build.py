@@ -142,8 +142,8 @@ def _compile_kernel(
     include it is first compiled without.  ``what`` names the source in messages.
 
     Raises:
-        DiagnosticError: WIR709, it does not compile; WIR710, there is no place to keep
-            the compiled header.
+        DiagnosticError: WIR709, it does not compile; WIR710, the compiled header cannot
+            be kept.
     """
     if _HEADER not in source:
         try:
@@ -213,8 +213,8 @@ def build_kernels(kernels: Mapping[str, str]) -> list[Path]:
     the processor lacks.
 
     Raises:
-        DiagnosticError: WIR709, a kernel does not compile; WIR710, there is no place to
-            keep what is built.
+        DiagnosticError: WIR709, a kernel does not compile; WIR710, built files
+            cannot be kept.
     """
     if not kernels:
         return []

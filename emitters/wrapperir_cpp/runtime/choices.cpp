@@ -202,7 +202,7 @@ int32_t time_choices_on(
   try {
     found = Trials(device, of.count, given, count, launch).decide();
   } catch (...) {
-    // There is no memory for the copies: the first choice is kept.
+    // Memory for the copies could not be allocated: the first choice is kept.
   }
   set_error_message(message.c_str());
   __atomic_store_n(&of.choice, found < 0 ? choice_is_open : found, __ATOMIC_RELAXED);

@@ -253,7 +253,7 @@ int32_t time_choices(
     OnDevice device(call, stream);
     return time_choices_on(device, of, given, count, launch);
   } catch (const Failure&) {
-    // There is no memory to spare, or earlier work has failed: the first choice is kept.
+    // Memory could not be allocated, or earlier work has failed: the first choice is kept.
     int32_t open = choice_is_open;
     __atomic_compare_exchange_n(
         &of.choice, &open, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
