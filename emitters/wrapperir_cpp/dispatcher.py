@@ -14,7 +14,7 @@ from wrapperir_cpp.operator_values import (
     NumberValue,
     OperatorValue,
     ResultValue,
-    TensorValue,
+    TensorHandle,
 )
 
 # Kinds that the stable C interface can pass, as an argument and as a result.
@@ -79,7 +79,7 @@ def _format_argument(module: CppModule, type: SchemaType, value: OperatorValue) 
     match value:
         case NoValue():
             return fragment("op::none()")
-        case TensorValue(text):
+        case TensorHandle(text):
             return fragment("op::tensor({})", text)
         case NumberValue(text, kind):
             return fragment(_NUMBERS[kind], text)
@@ -133,7 +133,7 @@ def _carries(type: SchemaType, value: OperatorValue) -> bool:
             _carries(inner, item) for item in value.items
         )
     if type.kind is Kind.TENSOR:
-        return isinstance(value, TensorValue | NoValue)
+        return isinstance(value, TensorHandle | NoValue)
     return type.kind in _CARRIED
 
 

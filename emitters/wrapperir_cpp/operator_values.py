@@ -14,8 +14,8 @@ from wrapperir.emit import Fragment
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.operators import (
     Kind,
-    Parameter,
     Schema,
+    SchemaParameter,
     SchemaType,
     UnknownOperatorError,
     find_schema,
@@ -42,7 +42,7 @@ class NoValue:
 
 
 @frozen
-class TensorValue:
+class TensorHandle:
     """A tensor: ``text`` is its borrowed handle, ``type`` its declared type."""
 
     text: Fragment
@@ -66,7 +66,7 @@ class ListValue:
 
 
 PlainValue: TypeAlias = Union[str, wir.DType, wir.TorchEnum, wir.Device, wir.ComplexLiteral]
-OperatorValue: TypeAlias = Union[NoValue, TensorValue, NumberValue, ListValue, PlainValue]
+OperatorValue: TypeAlias = Union[NoValue, TensorHandle, NumberValue, ListValue, PlainValue]
 """An argument of an operator.  ``DType`` is a subclass of ``str``: test it first."""
 
 
@@ -89,11 +89,11 @@ def value_of(
     return fitted
 
 
-def tensors_in(value: OperatorValue) -> list[TensorValue]:
+def tensors_in(value: OperatorValue) -> list[TensorHandle]:
     """Return the tensors of a value."""
     if isinstance(value, ListValue):
         return [tensor for item in value.items for tensor in tensors_in(item)]
-    return [value] if isinstance(value, TensorValue) else []
+    return [value] if isinstance(value, TensorHandle) else []
 
 
 def _named(
@@ -101,7 +101,7 @@ def _named(
 ) -> OperatorValue:
     match type:
         case wir.TensorType():
-            return TensorValue(tensor_handle(context, name, indices), type)
+            return TensorHandle(tensor_handle(context, name, indices), type)
         case wir.ScalarType(dtype):
             return NumberValue(context.values.scalar(name, indices), kind_of(dtype))
         case wir.TupleType(elements):
@@ -155,7 +155,7 @@ def _fitted(value: OperatorValue, type: SchemaType) -> OperatorValue | None:
         case NoValue():
             # A missing tensor: some operators return one, and others take it.
             return value if kind is Kind.TENSOR else None
-        case TensorValue():
+        case TensorHandle():
             return value if kind is Kind.TENSOR else None
         case NumberValue():
             if kind is Kind.LIST and type.length and type.element:
@@ -212,7 +212,7 @@ def _describe(value: OperatorValue) -> str:
     match value:
         case NoValue():
             return "None"
-        case TensorValue():
+        case TensorHandle():
             return "tensor"
         case NumberValue(kind=kind):
             return kind.value if kind else "number"
@@ -251,7 +251,7 @@ def called_schema(line: wir.ExternKernelLine) -> Schema:
 
 def bind_arguments(
     schema: Schema, line: wir.ExternKernelLine
-) -> tuple[tuple[Parameter, wir.Argument], ...]:
+) -> tuple[tuple[SchemaParameter, wir.Argument], ...]:
     """Return the argument of each parameter, which may be its default.
 
     Raises:
@@ -271,7 +271,7 @@ def bind_arguments(
         if name in given:
             raise refused(f"{line.operator} is given {name[:80]!a} twice")
         given[name] = argument
-    bound: list[tuple[Parameter, wir.Argument]] = []
+    bound: list[tuple[SchemaParameter, wir.Argument]] = []
     for parameter in schema.parameters:
         if parameter.name not in given and not parameter.has_default:
             raise refused(f"{line.operator} needs an argument {parameter.name[:80]!a}")

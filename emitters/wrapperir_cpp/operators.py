@@ -28,7 +28,7 @@ from wrapperir_cpp.layout import BRIDGE_SOURCE
 from wrapperir_cpp.memory import allocate, define_value
 from wrapperir_cpp.operator_values import (
     OperatorValue,
-    TensorValue,
+    TensorHandle,
     bind_arguments,
     bind_results,
     called_schema,
@@ -121,7 +121,7 @@ def _emit_shim_call(
     handles = {
         parameter.name: value.text
         for parameter, value in zip(schema.parameters, values, strict=True)
-        if isinstance(value, TensorValue)
+        if isinstance(value, TensorHandle)
     }
     aliases = [handles[name] for name in schema.returned if name in handles]
     if in_place and line.result is not None and len(aliases) != len(schema.results):

@@ -17,7 +17,7 @@ from wrapperir.ir import (
     TorchEnum,
     is_identifier,
 )
-from wrapperir.operators import Kind, Parameter, Schema, SchemaType
+from wrapperir.operators import Kind, Schema, SchemaParameter, SchemaType
 from wrapperir_cpp.dispatcher import format_device, format_integers
 from wrapperir_cpp.literals import format_dtype, format_float, format_int, format_string
 from wrapperir_cpp.module_text import CppModule
@@ -27,7 +27,7 @@ from wrapperir_cpp.operator_values import (
     NumberValue,
     OperatorValue,
     ResultValue,
-    TensorValue,
+    TensorHandle,
     tensors_in,
 )
 
@@ -180,7 +180,7 @@ def _is_lossless(operator: Schema, values: Sequence[OperatorValue]) -> bool:
     return True
 
 
-def _keeps(parameter: Parameter, value: OperatorValue, *, whole: bool) -> bool:
+def _keeps(parameter: SchemaParameter, value: OperatorValue, *, whole: bool) -> bool:
     """Say whether a C function gets a value without loss; ``whole`` lets ints be floats."""
     kind = parameter.type.required.kind
     match value:
@@ -196,7 +196,7 @@ def _keeps(parameter: Parameter, value: OperatorValue, *, whole: bool) -> bool:
             assert element is not None
             if element.kind is Kind.SCALAR or element.kind is Kind.LIST:
                 return False
-            plain = (NoValue, TensorValue, NumberValue)
+            plain = (NoValue, TensorHandle, NumberValue)
             return all(isinstance(item, plain) for item in items)
         case str() if not isinstance(value, DType):
             return "\0" not in value
@@ -251,7 +251,7 @@ def _format_value(
     if type.kind is Kind.OPTIONAL:
         return _format_optional(module, type.required, value)
     match value:
-        case TensorValue(text):
+        case TensorHandle(text):
             return [text]
         case NumberValue(text, constant=constant) if type.kind is Kind.SCALAR:
             return [text if constant is None else format_float(float(constant))]

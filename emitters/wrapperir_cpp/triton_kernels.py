@@ -11,7 +11,7 @@ from typing import LiteralString
 
 from wrapperir import ir as wir
 from wrapperir.emit import Fragment, NameTable, SourceWriter, fragment, joined
-from wrapperir.kernels import Facts, Target, TritonJob, compile_triton
+from wrapperir.kernels import CompileFacts, Target, TritonJob, compile_triton
 from wrapperir.kernels.triton_signature import (
     bound_values,
     compilation_facts,
@@ -187,7 +187,7 @@ def compile_triton_kernels(
     return {**built, RECORD: record, TABLE: _format_table(kernels, jobs)}
 
 
-def _format_table(kernels: Mapping[str, Facts], jobs: Sequence[TritonJob]) -> str:
+def _format_table(kernels: Mapping[str, CompileFacts], jobs: Sequence[TritonJob]) -> str:
     names = NameTable(RESERVED)
     writer = source_writer()
     writer.emit_comment("Kernels that were compiled for this program, by target.")

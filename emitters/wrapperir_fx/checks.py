@@ -101,7 +101,6 @@ def convert_input(graph: GraphContext, name: str, type: wir.ScalarType) -> None:
     given.node = graph.nodes.call(target, (given.node,), val=given.node.meta.get("val"))
 
 
-_WithoutModes = torch._C._DisableTorchDispatch  # the caller may be under a mode
 _NARROW_FLOATS = frozenset(dtype for dtype in wir.DType if dtype.value.startswith("f8"))
 
 
@@ -158,7 +157,7 @@ def _dense_type(
     try:
         size = [wir.evaluate_int(entry, samples) for entry in type.size]
         stride = [wir.evaluate_int(entry, samples) for entry in type.stride]
-        with _WithoutModes():
+        with torch._C._DisableTorchDispatch():  # the caller may be under a mode
             sample = torch.empty_strided(
                 size, stride, dtype=torch_dtype(type.dtype), device="meta"
             )

@@ -20,7 +20,6 @@ from wrapperir.fx import (
     Launcher,
     MultiKernelDefinition,
     MultiKernelRunner,
-    Number,
     deciding_parameters,
     multi_kernel_key,
     register_multi_kernel,
@@ -31,6 +30,7 @@ from wrapperir.ir import (
     KernelDefinitionLine,
     Language,
     MultiKernelLine,
+    Number,
     choose,
 )
 from wrapperir.tuning.kernel_choices import (

@@ -24,8 +24,7 @@ from wrapperir.ir import (
     TupleType,
     ValueType,
 )
-from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.ir.builder import Value as Name
+from wrapperir.ir.builder import NamedValue, ProgramBuilder
 
 DTYPES = {
     torch.float32: DType.F32,
@@ -74,7 +73,7 @@ def program_of(calls: Sequence[Call]) -> tuple[Program, list[torch.Tensor], list
     """Return a program that makes the calls, its inputs, and the outputs they give."""
     builder = ProgramBuilder()
     inputs: list[torch.Tensor] = []
-    outputs: list[Name] = []
+    outputs: list[NamedValue] = []
     wanted: list[Value] = []
     for number, call in enumerate(calls):
         arguments = tuple(_argument(builder, inputs, a) for a in call.arguments)
@@ -95,7 +94,7 @@ def program_of(calls: Sequence[Call]) -> tuple[Program, list[torch.Tensor], list
                 aliases=tuple(used),
             )
         )
-        name = Name(f"result{number}", type)
+        name = NamedValue(f"result{number}", type)
         if isinstance(type, TupleType):
             for indices, leaf, value in _leaves(type, result):
                 outputs.append(builder.multi_output(name, *indices, type=leaf))

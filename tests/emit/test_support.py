@@ -19,7 +19,7 @@ from wrapperir.ir import (
     WhileLoopLine,
     tensor,
 )
-from wrapperir.ir.builder import BlockBuilder, Operand, ProgramBuilder, Value
+from wrapperir.ir.builder import BlockBuilder, NamedValue, Operand, ProgramBuilder
 from wrapperir.testing.kernels import descriptor_kernel
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
@@ -31,7 +31,7 @@ def nested_program(depth: int) -> Program:
     """A comment inside ``depth`` subgraphs, on a CUDA device."""
 
     def fill(remaining: int) -> object:
-        def body(block: BlockBuilder, x: Value) -> list[Operand]:
+        def body(block: BlockBuilder, x: NamedValue) -> list[Operand]:
             if remaining:
                 inner = fill(remaining - 1)
                 block.subgraph_call("inner", [x], inner, results=[])  # type: ignore[arg-type]

@@ -46,7 +46,7 @@ from wrapperir.ir import (
     runtime_parameters,
     tensor,
 )
-from wrapperir.ir.builder import BlockBuilder, ProgramBuilder, Value
+from wrapperir.ir.builder import BlockBuilder, NamedValue, ProgramBuilder
 from wrapperir.testing.kernels import KernelKind, descriptor_kernel, library_kernel
 from wrapperir.text import format_program, parse_program
 from wrapperir_fx.graph_builder import build_graph
@@ -271,7 +271,7 @@ def nested_program(language: Language) -> Program:
     builder.kernel(kernel)
     x = builder.input(ROW, name="x")
 
-    def copied(block: BlockBuilder, x: Value) -> Value:
+    def copied(block: BlockBuilder, x: NamedValue) -> NamedValue:
         total, unused = block.allocate(ROW), block.allocate(ROW)
         block.call(kernel, x, unused, total, 16)
         block.free(unused)

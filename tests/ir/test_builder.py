@@ -19,7 +19,7 @@ from wrapperir.ir import (
     storage_extent,
     tensor,
 )
-from wrapperir.ir.builder import BlockBuilder, ProgramBuilder, Value
+from wrapperir.ir.builder import BlockBuilder, NamedValue, ProgramBuilder
 from wrapperir.verify import verify
 
 ROW = tensor("f32", (8, 64))
@@ -69,15 +69,15 @@ def test_blocks_get_a_parameter_for_each_operand() -> None:
     b = ProgramBuilder()
     x, p = b.input(ROW, name="x"), b.input(flag, name="p")
 
-    def relu(block: BlockBuilder, v: Value) -> Value:
+    def relu(block: BlockBuilder, v: NamedValue) -> NamedValue:
         return block.extern("aten.relu.default", v, type=ROW)
 
-    def neg(block: BlockBuilder, v: Value) -> list[Value]:
+    def neg(block: BlockBuilder, v: NamedValue) -> list[NamedValue]:
         return [block.extern("aten.neg.default", v, type=ROW)]
 
     (y,) = b.conditional(p, [x], relu, neg, results=[ROW])
 
-    def is_small(block: BlockBuilder, v: Value) -> Value:
+    def is_small(block: BlockBuilder, v: NamedValue) -> NamedValue:
         mean = block.extern("aten.sum.default", v, type=tensor("f32", ()))
         small = block.extern("aten.lt.Scalar", mean, 100.0, type=flag)
         block.free(mean)

@@ -12,7 +12,7 @@ from wrapperir.ir import (
     ZeroMode,
     tensor,
 )
-from wrapperir.ir.builder import BlockBuilder, ProgramBuilder, Value
+from wrapperir.ir.builder import BlockBuilder, NamedValue, ProgramBuilder
 from wrapperir.passes import insert_frees
 
 F8 = tensor("f32", (8,))
@@ -96,11 +96,11 @@ def conditional_program() -> ProgramBuilder:
     p = b.input(tensor("bool", ()), name="p")
     x = b.input(F8, name="x")
 
-    def on_true(block: BlockBuilder, x: Value) -> Value:
+    def on_true(block: BlockBuilder, x: NamedValue) -> NamedValue:
         y = block.extern("aten.relu.default", x, type=F8, name="y")
         return block.extern("aten.neg.default", y, type=F8, name="z")
 
-    def on_false(block: BlockBuilder, x: Value) -> Value:
+    def on_false(block: BlockBuilder, x: NamedValue) -> NamedValue:
         return block.extern("aten.clone.default", x, type=F8, name="v")
 
     b.conditional(p, [x], on_true, on_false, results=[F8])

@@ -24,7 +24,7 @@ from wrapperir.ir import (
     evaluate_int,
     tensor,
 )
-from wrapperir.ir.builder import BlockBuilder, ProgramBuilder, Value
+from wrapperir.ir.builder import BlockBuilder, NamedValue, ProgramBuilder
 from wrapperir.passes.plan_memory import Planned, plan_memory, plan_pools
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
@@ -40,7 +40,7 @@ def pools(lines: tuple[BodyLine, ...]) -> list[PoolType]:
     return [line.type for line in lines if isinstance(line, AllocatePoolLine)]
 
 
-def with_headroom(b: ProgramBuilder, device: Device = CPU) -> Value:
+def with_headroom(b: ProgramBuilder, device: Device = CPU) -> NamedValue:
     """Take more memory for a while than what comes after it."""
     return b.extern(
         "aten.ones.default", [999], type=tensor("f32", (999,), device=device), device=device
@@ -311,7 +311,7 @@ def test_what_an_operator_counts_from_stays_allocated(nested: bool) -> None:
     b.extern_out("aten.ones.out", [64], out=buffer)
     part = tensor("f32", (4,))
 
-    def strided(block: BlockBuilder, x: Value) -> Value:
+    def strided(block: BlockBuilder, x: NamedValue) -> NamedValue:
         view = block.extern(
             "aten.as_strided.default", x, [4], [1], 8, type=part, aliases=[x], name="view"
         )

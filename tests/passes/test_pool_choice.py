@@ -22,13 +22,13 @@ BETWEEN = """\
 
 def test_a_pool_is_cut_at_many_places_in_few_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     turns: list[object] = []
-    original = attrgetter("_Device._after")(pool_choice)
+    original = attrgetter("_DevicePools._after")(pool_choice)
 
     def counted(device: object, pools: object) -> object:
         turns.append(pools)
         return original(device, pools)
 
-    monkeypatch.setattr("wrapperir.passes.pool_choice._Device._after", counted)
+    monkeypatch.setattr("wrapperir.passes.pool_choice._DevicePools._after", counted)
     body = "".join(BETWEEN.format(number) for number in range(PLACES))
     planned = plan_memory(
         parse_program(f"wrapperir 1\n\nprogram @main() {{\n{body}  return\n}}\n")

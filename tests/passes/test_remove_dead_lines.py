@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from wrapperir.ir import ConditionalLine, FreeLine, ItemOf, TupleType, tensor
-from wrapperir.ir.builder import BlockBuilder, ProgramBuilder, Value
+from wrapperir.ir.builder import BlockBuilder, NamedValue, ProgramBuilder
 from wrapperir.operators import may_leave_out
 from wrapperir.passes import insert_frees, remove_dead_lines
 
@@ -71,7 +71,7 @@ def test_blocks_are_cleaned_too() -> None:
     x = b.input(F8, name="x")
     p = b.input(tensor("bool", ()), name="p")
 
-    def branch(block: BlockBuilder, x: Value) -> Value:
+    def branch(block: BlockBuilder, x: NamedValue) -> NamedValue:
         block.extern("aten.relu.default", x, type=F8)
         return block.extern("aten.neg.default", x, type=F8)
 

@@ -29,7 +29,7 @@ from wrapperir.ir import (
     VendorLayout,
     tensor,
 )
-from wrapperir.ir.builder import BlockBuilder, Operand, ProgramBuilder, Value
+from wrapperir.ir.builder import BlockBuilder, NamedValue, Operand, ProgramBuilder
 from wrapperir.testing.programs import programs
 from wrapperir.text import parse_program
 from wrapperir_python.emitter import PythonEmitter
@@ -298,7 +298,7 @@ def test_what_is_missing_is_named_all_at_once() -> None:
     x = builder.input(PLAIN)
     builder.extern("aten.relu.default", x, type=PLAIN, device=Device("xpu"), stream=1)
 
-    def inside(block: BlockBuilder, _: Value) -> list[Operand]:
+    def inside(block: BlockBuilder, _: NamedValue) -> list[Operand]:
         block.allocate(evolve(PLAIN, space="comm"))
         return []
 
@@ -319,7 +319,7 @@ def test_what_is_missing_is_named_all_at_once() -> None:
 
 def nested(depth: int) -> Program:
     def fill(remaining: int) -> object:
-        def body(block: BlockBuilder, x: Value) -> list[Operand]:
+        def body(block: BlockBuilder, x: NamedValue) -> list[Operand]:
             if not remaining:
                 return [block.extern("aten.neg.default", x, type=PLAIN)]
             inner = fill(remaining - 1)

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from tests.draws import draws
 from wrapperir.diagnostics import Code
 from wrapperir.ir import Program, tensor
-from wrapperir.ir.builder import ProgramBuilder, Value
+from wrapperir.ir.builder import NamedValue, ProgramBuilder
 from wrapperir.testing.faults import FAULTS, Faulty, inject
 from wrapperir.testing.programs import programs
 from wrapperir.text import format_program, format_with_positions
@@ -84,7 +84,7 @@ def check(kind: str, faulty: Faulty) -> None:
 
 def test_reuse_of_a_name_that_was_reported_is_not_reported_again() -> None:
     b = ProgramBuilder()
-    missing = Value("missing", tensor("f32", (8,)))
+    missing = NamedValue("missing", tensor("f32", (8,)))
     small = b.reuse(missing, tensor("f32", (4,)))
     large = b.reuse(small, tensor("f32", (8,)))
     b.free(large)

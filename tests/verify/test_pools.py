@@ -10,7 +10,7 @@ from tests.verify.test_robustness import calls_of
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.interp import interpret
 from wrapperir.ir import PoolType, Program, SizeOf, Symbol, tensor
-from wrapperir.ir.builder import ProgramBuilder, Value
+from wrapperir.ir.builder import NamedValue, ProgramBuilder
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
 
@@ -392,8 +392,8 @@ def test_overlaps_are_those_of_a_map_of_bytes(
     x = b.input(tensor("f32", (Symbol("s0"),)))
     b.symbol("s0", SizeOf(x.name, 0), lower=1)
     pool = b.allocate_pool(PoolType(size=unit * 64, alignment=1))
-    taken: dict[int, Value] = {}
-    living: list[Value] = []
+    taken: dict[int, NamedValue] = {}
+    living: list[NamedValue] = []
     faulty: set[str] = set()
     for offset, size in placements:
         while living and rng.random() < 0.4:

@@ -12,7 +12,7 @@ from tests.draws import draws
 from tests.verify.test_robustness import calls_of
 from wrapperir.diagnostics import Code
 from wrapperir.ir import CPU, Device, PoolType, Program, tensor
-from wrapperir.ir.builder import ProgramBuilder, Value
+from wrapperir.ir.builder import NamedValue, ProgramBuilder
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
 
@@ -382,7 +382,7 @@ def test_races_are_those_of_sets_of_what_is_done(
     b = ProgramBuilder()
     names = [b.input(tensor("f32", (8,)), mutated=True) for _ in range(3)]
     reference = Reference()
-    events: list[tuple[Value, set[int]]] = []
+    events: list[tuple[NamedValue, set[int]]] = []
     uses: dict[str, list[tuple[int, bool]]] = {value.name: [] for value in names}
     racing: dict[str, int] = {}
     for index in range(length):

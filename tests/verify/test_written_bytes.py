@@ -8,7 +8,7 @@ from tests.draws import draws
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.interp import interpret
 from wrapperir.ir import Program, TensorType, tensor
-from wrapperir.ir.builder import ProgramBuilder, Value
+from wrapperir.ir.builder import NamedValue, ProgramBuilder
 from wrapperir.testing.inputs import example_constants, example_inputs
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
@@ -195,7 +195,7 @@ def partly_written(draw: st.DrawFn) -> Program:
     b = ProgramBuilder()
     elements = draw(st.integers(1, 12))
     buffer = b.allocate(tensor("f32", (elements,)))
-    made: list[Value] = []
+    made: list[NamedValue] = []
     for _ in range(draw(st.integers(0, 4))):
         view = b.reinterpret(buffer, draw(views(elements)))
         made.append(view)

@@ -86,13 +86,13 @@ def analyze_memory(program: Program, symbols: Mapping[str, Number]) -> ProgramMe
 
     Sizes whose symbols have no value count as nothing.
     """
-    walk = _Walk(symbols, LineEffects.of_program(program), {})
+    walk = _MemoryAnalysis(symbols, LineEffects.of_program(program), {})
     walk.block((), program.lines, program.outputs, program_entry(program))
     return ProgramMemory(walk.blocks)
 
 
 @define
-class _Walk:
+class _MemoryAnalysis:
     symbols: Mapping[str, Number]
     effects: LineEffects
     blocks: dict[LinePath, BlockMemory]

@@ -137,7 +137,7 @@ def find_storages(
     effects: LineEffects,
 ) -> BlockStorages:
     """Return the storages of one block, nested blocks not included."""
-    walk = _Walk(len(lines), effects)
+    walk = _StorageFinder(len(lines), effects)
     for name, type, kind in entry:
         walk.begin(name, type, kind, 0)
     walk.found.effects = [effects.visit(line) for line in lines]
@@ -151,7 +151,7 @@ def find_storages(
 
 
 @define
-class _Walk:
+class _StorageFinder:
     count: int
     effects: LineEffects
     found: BlockStorages = field(factory=BlockStorages)

@@ -11,7 +11,7 @@ from wrapperir.ir.blocks import blocks_of, rewrite_blocks, walk_lines
 from wrapperir.ir.effects import definitions
 
 T = TypeVar("T")
-Argument = TypeVar("Argument", bound=Hashable)
+ArgumentT = TypeVar("ArgumentT", bound=Hashable)
 
 
 @frozen
@@ -275,17 +275,17 @@ def kernel_digest(line: wir.KernelDefinitionLine) -> str:
 
 
 def updated_arguments(
-    kernels: Iterable[tuple[wir.KernelDefinitionLine, Sequence[Argument]]],
-    zeroed: Iterable[Argument] = (),
-) -> frozenset[Argument]:
+    kernels: Iterable[tuple[wir.KernelDefinitionLine, Sequence[ArgumentT]]],
+    zeroed: Iterable[ArgumentT] = (),
+) -> frozenset[ArgumentT]:
     """Return the arguments that a run of any of the kernels may change for a later one.
 
     Each kernel comes with its arguments, one a runtime parameter.  The result includes
     every argument that one kernel reads and another, or the same, writes; and every
     argument in ``zeroed``, which must begin as zeros, that any kernel writes.
     """
-    reads: set[Argument] = set(zeroed)
-    writes: set[Argument] = set()
+    reads: set[ArgumentT] = set(zeroed)
+    writes: set[ArgumentT] = set()
     for kernel, arguments in kernels:
         parameters = wir.runtime_parameters(kernel.parameters)
         for parameter, argument in zip(parameters, arguments, strict=True):

@@ -11,7 +11,7 @@ from torch._ops import OperatorBase
 import wrapperir
 from wrapperir.ir import Provenance, SourceLocation
 
-Facts: TypeAlias = dict[Any, tuple[str | None, SourceLocation | None]]
+NodeProvenance: TypeAlias = dict[Any, tuple[str | None, SourceLocation | None]]
 """Operator and place of each node of the traced graph that was asked for."""
 
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
@@ -69,7 +69,7 @@ def _module_path(node: torch.fx.Node) -> str:
     return path if isinstance(path, str) and not path.startswith("_empty_nn") else ""
 
 
-def origins_provenance(origins: Iterable[Any], known: Facts) -> Provenance | None:
+def origins_provenance(origins: Iterable[Any], known: NodeProvenance) -> Provenance | None:
     """Return the provenance of a line that was made from these nodes of the traced graph.
 
     Operator and place come from the first node that has one.  For an operator call this is
@@ -86,7 +86,9 @@ def origins_provenance(origins: Iterable[Any], known: Facts) -> Provenance | Non
     )
 
 
-def _find_facts(node: Any, known: Facts) -> tuple[str | None, SourceLocation | None]:
+def _find_facts(
+    node: Any, known: NodeProvenance
+) -> tuple[str | None, SourceLocation | None]:
     original = node.meta.get("original_aten")
     location = user_location(node.meta.get("stack_trace"))
     known[node] = facts = (None if original is None else str(original), location)

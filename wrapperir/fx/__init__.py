@@ -25,7 +25,6 @@ from wrapperir.fx.kernel_keys import (
 from wrapperir.fx.kernel_registry import (
     Launcher,
     MultiKernelRunner,
-    Number,
     opaque_launcher,
     register_kernel,
     register_multi_kernel,
@@ -48,7 +47,6 @@ __all__ = [
     "Launcher",
     "MultiKernelDefinition",
     "MultiKernelRunner",
-    "Number",
     "argument_order",
     "assert_alignment",
     "call_kernel",

@@ -16,11 +16,10 @@ import torch
 from torch.fx.node import has_side_effect
 
 from wrapperir.emit.assert_messages import format_layout_mismatch
-from wrapperir.ir import Expr, ExprOp, Operation
+from wrapperir.ir import Expr, ExprOp, Number, Operation
 from wrapperir.ir import evaluate as evaluate_expression
 from wrapperir.text import parse_expr
 
-Number = int | float | bool
 _torch: Any = torch  # it has no types for these functions
 _check_layout = _torch._C._dynamo.guards.assert_size_stride
 

@@ -7,9 +7,8 @@ import torch
 
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.fx.kernel_keys import MultiKernelDefinition, argument_order, split_key
-from wrapperir.ir import KernelDefinitionLine
+from wrapperir.ir import KernelDefinitionLine, Number
 
-Number: TypeAlias = int | float | bool
 Launcher: TypeAlias = Callable[..., object]
 """Runs a kernel; takes its tensors and numbers in the order of its parameters."""
 MultiKernelRunner: TypeAlias = Callable[

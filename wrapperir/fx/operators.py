@@ -34,11 +34,8 @@ import torch
 from torch.fx.node import has_side_effect
 from torch.library import Library
 
-from wrapperir.fx.kernel_registry import (
-    KERNEL_FUNCTIONS,
-    MULTI_KERNEL_FUNCTIONS,
-    Number,
-)
+from wrapperir.fx.kernel_registry import KERNEL_FUNCTIONS, MULTI_KERNEL_FUNCTIONS
+from wrapperir.ir import Number
 
 _DYNAMO = cast(Any, torch)._C._dynamo.eval_frame
 

@@ -29,11 +29,11 @@ class _Use:
     path: LinePath
 
 
-_Uses = dict[Stream, _Use]
+_LastUses = dict[Stream, _Use]
 """The last use on each stream."""
 
 
-def _merge(into: _Uses, others: Iterable[_Uses]) -> None:
+def _merge(into: _LastUses, others: Iterable[_LastUses]) -> None:
     for other in others:
         for stream, use in other.items():
             known = into.get(stream)
@@ -45,9 +45,9 @@ def _merge(into: _Uses, others: Iterable[_Uses]) -> None:
 class History:
     """Uses of a storage, and uses of its memory ``before`` this storage had it."""
 
-    reads: _Uses = field(factory=_Uses)
-    writes: _Uses = field(factory=_Uses)
-    before: _Uses = field(factory=_Uses)
+    reads: _LastUses = field(factory=_LastUses)
+    writes: _LastUses = field(factory=_LastUses)
+    before: _LastUses = field(factory=_LastUses)
 
     def follow(self, others: Iterable["History"]) -> None:
         """Take over memory: all uses of it by ``others`` are past uses."""
@@ -94,7 +94,7 @@ class Launch:
     def _use(self) -> _Use:
         return _Use(self.clock[self.stream], self.path)
 
-    def _require(self, earlier: _Uses, name: str, verb: str, other: str) -> None:
+    def _require(self, earlier: _LastUses, name: str, verb: str, other: str) -> None:
         for stream, use in earlier.items():
             if (
                 use.count > self.clock.get(stream, 0)

@@ -45,17 +45,17 @@ from wrapperir.ir.types import CPU, Device, EventType, PoolType, TensorType, Val
 
 
 @frozen
-class Value:
+class NamedValue:
     """A value that the builder defined: its name and type."""
 
     name: str
     type: ValueType
 
 
-Operand: TypeAlias = Union[Value, Argument, Sequence["Operand"]]
+Operand: TypeAlias = Union[NamedValue, Argument, Sequence["Operand"]]
 """An argument of a builder method: a value, any argument of the IR, or a list of these."""
 
-KernelOperand: TypeAlias = Union[Value, KernelArgument]
+KernelOperand: TypeAlias = Union[NamedValue, KernelArgument]
 """An argument of a kernel: a value or a scalar expression."""
 
 BlockBody: TypeAlias = Callable[..., Sequence[Operand] | Operand]
@@ -64,7 +64,7 @@ BlockBody: TypeAlias = Callable[..., Sequence[Operand] | Operand]
 
 def as_argument(operand: Operand) -> Argument:
     """Return an operand as an argument of the IR: values by name, lists as tuples."""
-    if isinstance(operand, Value):
+    if isinstance(operand, NamedValue):
         return BufferRef(operand.name)
     if isinstance(operand, Sequence) and not isinstance(operand, str):
         return tuple(as_argument(item) for item in operand)
@@ -72,7 +72,7 @@ def as_argument(operand: Operand) -> Argument:
 
 
 def _as_kernel_argument(operand: KernelOperand) -> KernelArgument:
-    return BufferRef(operand.name) if isinstance(operand, Value) else operand
+    return BufferRef(operand.name) if isinstance(operand, NamedValue) else operand
 
 
 class BlockBuilder:
@@ -103,27 +103,27 @@ class BlockBuilder:
         *,
         name: str | None = None,
         workspace: ZeroMode | None = None,
-    ) -> Value:
+    ) -> NamedValue:
         """Allocate a buffer, or with a zero mode a workspace."""
         value = self._value(name, "buf", type)
         return self._define(
             value, AllocateLine(result=value.name, type=type, workspace=workspace)
         )
 
-    def allocate_pool(self, type: PoolType, *, name: str | None = None) -> Value:
+    def allocate_pool(self, type: PoolType, *, name: str | None = None) -> NamedValue:
         """Allocate memory to place buffers in."""
         value = self._value(name, "pool", type)
         return self._define(value, AllocatePoolLine(result=value.name, type=type))
 
     def place(
         self,
-        pool: Value,
+        pool: NamedValue,
         offset: Expr,
         type: TensorType | PoolType,
         *,
         name: str | None = None,
         workspace: ZeroMode | None = None,
-    ) -> Value:
+    ) -> NamedValue:
         """Begin a buffer, or a smaller pool, at byte ``offset`` of ``pool``."""
         value = self._value(name, "buf" if isinstance(type, TensorType) else "pool", type)
         line = PlaceLine(
@@ -135,13 +135,15 @@ class BlockBuilder:
         )
         return self._define(value, line)
 
-    def free(self, *values: Value) -> Self:
+    def free(self, *values: NamedValue) -> Self:
         """Drop names."""
         for value in values:
             self._append(FreeLine(buffer=value.name))
         return self
 
-    def reuse(self, source: Value, type: TensorType, *, name: str | None = None) -> Value:
+    def reuse(
+        self, source: NamedValue, type: TensorType, *, name: str | None = None
+    ) -> NamedValue:
         """Give the memory of ``source`` a new name and type; ``source`` is dropped."""
         value = self._value(name, "buf", type)
         return self._define(
@@ -149,8 +151,8 @@ class BlockBuilder:
         )
 
     def reinterpret(
-        self, source: Value, type: TensorType, *, name: str | None = None
-    ) -> Value:
+        self, source: NamedValue, type: TensorType, *, name: str | None = None
+    ) -> NamedValue:
         """Name a view of ``source``."""
         value = self._value(name, "view", type)
         return self._define(
@@ -179,12 +181,12 @@ class BlockBuilder:
         *arguments: Operand,
         type: ValueType,
         name: str | None = None,
-        writes: Sequence[Value] = (),
-        aliases: Sequence[Value] = (),
+        writes: Sequence[NamedValue] = (),
+        aliases: Sequence[NamedValue] = (),
         device: Device = CPU,
         stream: int = 0,
         **keywords: Operand,
-    ) -> Value:
+    ) -> NamedValue:
         """Call an operator that returns a value."""
         value = self._value(name, "buf", type)
         line = evolve(
@@ -199,21 +201,21 @@ class BlockBuilder:
         self,
         operator: str,
         *arguments: Operand,
-        writes: Sequence[Value] = (),
+        writes: Sequence[NamedValue] = (),
         device: Device = CPU,
         stream: int = 0,
         **keywords: Operand,
     ) -> Self:
         """Call an operator for its effect; an ``out`` value is among its writes."""
         out = keywords.get("out")
-        writes = [*writes, out] if isinstance(out, Value) else writes
+        writes = [*writes, out] if isinstance(out, NamedValue) else writes
         return self._append(
             _operator_call(operator, arguments, keywords, writes, device, stream)
         )
 
     def multi_output(
-        self, source: Value, *indices: int, type: ValueType, name: str | None = None
-    ) -> Value:
+        self, source: NamedValue, *indices: int, type: ValueType, name: str | None = None
+    ) -> NamedValue:
         """Name one result of an operator that returned several."""
         value = self._value(name, "buf", type)
         line = MultiOutputLine(
@@ -223,14 +225,16 @@ class BlockBuilder:
 
     def record_event(
         self, device: Device = CPU, *, stream: int = 0, name: str | None = None
-    ) -> Value:
+    ) -> NamedValue:
         """Name the point that a stream's work has reached."""
         value = self._value(name, "event", EventType(device))
         return self._define(
             value, RecordEventLine(result=value.name, device=device, stream=stream)
         )
 
-    def wait_event(self, event: Value, device: Device = CPU, *, stream: int = 0) -> Self:
+    def wait_event(
+        self, event: NamedValue, device: Device = CPU, *, stream: int = 0
+    ) -> Self:
         """Have later work on a stream wait until ``event`` is reached."""
         return self._append(WaitEventLine(event=event.name, device=device, stream=stream))
 
@@ -252,7 +256,11 @@ class BlockBuilder:
         return Symbol(name)
 
     def assert_size_stride(
-        self, value: Value, size: Sequence[Expr], stride: Sequence[Expr], message: str = ""
+        self,
+        value: NamedValue,
+        size: Sequence[Expr],
+        stride: Sequence[Expr],
+        message: str = "",
     ) -> Self:
         """Check a tensor's size and stride."""
         line = AssertSizeStrideLine(
@@ -260,7 +268,7 @@ class BlockBuilder:
         )
         return self._append(line)
 
-    def assert_alignment(self, value: Value, bytes: int, message: str = "") -> Self:
+    def assert_alignment(self, value: NamedValue, bytes: int, message: str = "") -> Self:
         """Check a tensor's alignment in bytes."""
         return self._append(
             AssertAlignmentLine(buffer=value.name, bytes=bytes, message=message)
@@ -270,19 +278,19 @@ class BlockBuilder:
         """Check a condition."""
         return self._append(AssertScalarLine(condition=condition, message=message))
 
-    def assert_not_nan(self, value: Value, message: str = "") -> Self:
+    def assert_not_nan(self, value: NamedValue, message: str = "") -> Self:
         """Check that a tensor holds no NaN and no infinity."""
         return self._append(AssertNotNanLine(buffer=value.name, message=message))
 
     def conditional(
         self,
         predicate: KernelOperand,
-        operands: Sequence[Value],
+        operands: Sequence[NamedValue],
         on_true: BlockBody,
         on_false: BlockBody,
         *,
         results: Sequence[ValueType],
-    ) -> tuple[Value, ...]:
+    ) -> tuple[NamedValue, ...]:
         """Run one of two blocks; each is filled by a function of (block, *parameters)."""
         named = self._results(results)
         line = ConditionalLine(
@@ -296,12 +304,12 @@ class BlockBuilder:
 
     def while_loop(
         self,
-        carried: Sequence[Value],
+        carried: Sequence[NamedValue],
         condition: BlockBody,
         body: BlockBody,
         *,
-        invariant: Sequence[Value] = (),
-    ) -> tuple[Value, ...]:
+        invariant: Sequence[NamedValue] = (),
+    ) -> tuple[NamedValue, ...]:
         """Run ``body`` while ``condition`` holds; results have the carried types."""
         named = self._results([value.type for value in carried])
         operands = [*carried, *invariant]
@@ -317,11 +325,11 @@ class BlockBuilder:
     def subgraph_call(
         self,
         name: str,
-        operands: Sequence[Value],
+        operands: Sequence[NamedValue],
         body: BlockBody,
         *,
         results: Sequence[ValueType],
-    ) -> tuple[Value, ...]:
+    ) -> tuple[NamedValue, ...]:
         """Run a named block."""
         named = self._results(results)
         line = SubgraphCallLine(
@@ -341,21 +349,23 @@ class BlockBuilder:
             line = evolve(line, provenance=self._provenance)
         return self.append(line)
 
-    def _value(self, name: str | None, prefix: str, type: ValueType) -> Value:
-        return Value(self._names.new(name, prefix), type)
+    def _value(self, name: str | None, prefix: str, type: ValueType) -> NamedValue:
+        return NamedValue(self._names.new(name, prefix), type)
 
-    def _define(self, value: Value, line: BodyLine) -> Value:
+    def _define(self, value: NamedValue, line: BodyLine) -> NamedValue:
         self._append(line)
         return value
 
     def _results(self, types: Iterable[ValueType]) -> tuple[Result, ...]:
         return tuple(Result(self._names.new(None, "buf"), type) for type in types)
 
-    def _define_all(self, results: Iterable[Result], line: BodyLine) -> tuple[Value, ...]:
+    def _define_all(
+        self, results: Iterable[Result], line: BodyLine
+    ) -> tuple[NamedValue, ...]:
         self._append(line)
-        return tuple(Value(result.name, result.type) for result in results)
+        return tuple(NamedValue(result.name, result.type) for result in results)
 
-    def _block(self, fill: BlockBody, operands: Iterable[Value]) -> Block:
+    def _block(self, fill: BlockBody, operands: Iterable[NamedValue]) -> Block:
         block = BlockBuilder(self._names)
         parameters = [self._value(None, "arg", operand.type) for operand in operands]
         returned = as_argument(fill(block, *parameters))
@@ -366,7 +376,7 @@ class BlockBuilder:
         )
 
 
-def _names(values: Iterable[Value]) -> tuple[BufferRef, ...]:
+def _names(values: Iterable[NamedValue]) -> tuple[BufferRef, ...]:
     return tuple(BufferRef(value.name) for value in values)
 
 
@@ -374,7 +384,7 @@ def _operator_call(
     operator: str,
     arguments: Iterable[Operand],
     keywords: Mapping[str, Operand],
-    writes: Iterable[Value],
+    writes: Iterable[NamedValue],
     device: Device,
     stream: int,
 ) -> ExternKernelLine:

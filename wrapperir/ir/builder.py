@@ -7,8 +7,8 @@ from attrs import evolve
 from wrapperir.ir.block_builder import (
     BlockBuilder,
     KernelOperand,
+    NamedValue,
     Operand,
-    Value,
     as_argument,
 )
 from wrapperir.ir.expr import Expr, Symbol
@@ -32,9 +32,9 @@ from wrapperir.ir.types import TensorType, ValueType
 __all__ = [
     "BlockBuilder",
     "KernelOperand",
+    "NamedValue",
     "Operand",
     "ProgramBuilder",
-    "Value",
     "as_argument",
 ]
 
@@ -62,17 +62,17 @@ class ProgramBuilder(BlockBuilder):
 
     def input(
         self, type: ValueType, *, name: str | None = None, mutated: bool = False
-    ) -> Value:
+    ) -> NamedValue:
         """Add an input."""
-        value = Value(self._names.new(name, "arg"), type)
+        value = NamedValue(self._names.new(name, "arg"), type)
         self._inputs.append(Input(name=value.name, type=type, mutated=mutated))
         return value
 
     def constant(
         self, type: TensorType, key: str, *, name: str | None = None, mutated: bool = False
-    ) -> Value:
+    ) -> NamedValue:
         """Add a parameter or constant kept outside the program under ``key``."""
-        value = Value(self._names.new(name, "constant"), type)
+        value = NamedValue(self._names.new(name, "constant"), type)
         self._constants.append(
             ConstantInput(name=value.name, type=type, key=key, mutated=mutated)
         )

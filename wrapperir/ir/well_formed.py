@@ -33,7 +33,7 @@ _LARGEST = 10**4000  # Python refuses to print integers of more than 4300 digits
 _MOST_REPORTED = 100
 _CHUNK = 4096  # values that are checked together: so few that they stay in caches
 
-Step: TypeAlias = int | str
+PathStep: TypeAlias = int | str
 """A position in a tuple or the name of a field."""
 
 
@@ -46,7 +46,7 @@ class MalformedPart:
     there to the part.
     """
 
-    path: tuple[Step, ...]
+    path: tuple[PathStep, ...]
     owner: type
     field: str
     found: str
@@ -87,7 +87,7 @@ class _Record:
         for _, get, rule in self._fields:
             yield rule, map(get, values)
 
-    def parts(self, value: object) -> Iterator[tuple[Step, object, "_TypeRule"]]:
+    def parts(self, value: object) -> Iterator[tuple[PathStep, object, "_TypeRule"]]:
         """Yield each field of one value."""
         for name, _, rule in self._fields:
             yield name, getattr(value, name, _ABSENT), rule
@@ -106,13 +106,13 @@ class _Items:
         while chunk := list(itertools.islice(items, _CHUNK)):
             yield self._rule, chunk
 
-    def parts(self, value: Any) -> Iterator[tuple[Step, object, "_TypeRule"]]:
+    def parts(self, value: Any) -> Iterator[tuple[PathStep, object, "_TypeRule"]]:
         """Yield each item of one tuple."""
         for index, item in enumerate(value):
             yield index, item, self._rule
 
 
-class _Row:
+class _TupleItems:
     """The items of a tuple of a given length, each with a rule of its own."""
 
     repeats = False
@@ -131,7 +131,7 @@ class _Row:
         for index, rule in enumerate(self._rules):
             yield rule, map(operator.itemgetter(index), values)
 
-    def parts(self, value: Any) -> Iterator[tuple[Step, object, "_TypeRule"]]:
+    def parts(self, value: Any) -> Iterator[tuple[PathStep, object, "_TypeRule"]]:
         """Yield each item of one tuple; missing items are absent."""
         for index, rule in enumerate(self._rules):
             yield index, value[index] if index < len(value) else _ABSENT, rule
@@ -139,7 +139,7 @@ class _Row:
             yield index, value[index], _NOTHING
 
 
-_Parts: TypeAlias = _Record | _Items | _Row
+_Parts: TypeAlias = _Record | _Items | _TupleItems
 _Generation: TypeAlias = dict[_Parts, list[object]]
 
 
@@ -227,12 +227,12 @@ def _record(kind: type[attrs.AttrsInstance]) -> _Record:
 
 
 @functools.cache
-def _tuple_parts(annotation: Any, module: str, nested: bool) -> _Items | _Row:
+def _tuple_parts(annotation: Any, module: str, nested: bool) -> _Items | _TupleItems:
     """Return the parts of a tuple; a tuple in tuples may be there very often."""
     items = get_args(annotation)
     if len(items) == 2 and items[1] is ...:
         return _Items(_rule(items[0], module, True), nested)
-    return _Row([_rule(item, module) for item in items])
+    return _TupleItems([_rule(item, module) for item in items])
 
 
 _ROOT = _rule(Program, __name__)
@@ -326,7 +326,7 @@ class _PartPlace:
     value: object
     rule: _TypeRule
     outer: "_PartPlace | None" = None
-    step: Step = ""
+    step: PathStep = ""
     depth: int = 0
 
 
@@ -360,14 +360,14 @@ def _located(program: object) -> Iterator[MalformedPart]:
 
 def _report(place: _PartPlace, expected: str, found: str) -> MalformedPart:
     """Return the report of a value, as a part of the innermost owner around it."""
-    field: list[Step] = []
+    field: list[PathStep] = []
     while place.outer is not None:
         field.append(place.step)
         place = place.outer
         if isinstance(place.value, Line | Input | ConstantInput):
             break
     owner = place
-    path: list[Step] = []
+    path: list[PathStep] = []
     while place.outer is not None:
         path.append(place.step)
         place = place.outer

@@ -20,13 +20,13 @@ from wrapperir.kernels.gpu_targets import (
     targets_to_keep,
     targets_to_run,
 )
-from wrapperir.kernels.triton_compile import Facts, TritonJob, compile_triton
+from wrapperir.kernels.triton_compile import CompileFacts, TritonJob, compile_triton
 
 __all__ = [
+    "CompileFacts",
     "Compiler",
     "CppBuildError",
     "CppKernel",
-    "Facts",
     "Target",
     "TritonJob",
     "build_kernels",

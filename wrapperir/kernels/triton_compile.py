@@ -27,7 +27,7 @@ _SECONDS = 600
 _SHOWN = 2000
 
 
-Facts: TypeAlias = Mapping[str, Any]
+CompileFacts: TypeAlias = Mapping[str, Any]
 """How a kernel is compiled.
 
 It has a ``name`` for messages, the path of its ``source``, its ``entry``, the
@@ -46,11 +46,11 @@ class TritonJob:
     target: Target
     is_aligned: bool
     file: str
-    facts: Facts
-    result: Facts
+    facts: CompileFacts
+    result: CompileFacts
 
     @property
-    def task(self) -> Facts:
+    def task(self) -> CompileFacts:
         """The job as the worker reads it."""
         aligned = list(self.facts["aligned"])
         if self.is_aligned:
@@ -68,7 +68,7 @@ class TritonJob:
 
 
 def compile_triton(
-    kernels: Mapping[str, Facts],
+    kernels: Mapping[str, CompileFacts],
     sources: Mapping[str, str],
     targets: Sequence[Target],
     folder: str,

@@ -92,7 +92,7 @@ def format_kernel_source(line: KernelDefinitionLine) -> str:
 def compilation_facts(
     line: KernelDefinitionLine, source: str, facts: Sequence[ArgumentFacts]
 ) -> dict[str, object]:
-    """Return how a kernel is compiled; see :data:`~wrapperir.kernels.triton_compile.Facts`.
+    """Return how a kernel is compiled; see :data:`~wrapperir.kernels.CompileFacts`.
 
     ``source`` is the path of its source, ``facts`` are about its runtime parameters.
     """

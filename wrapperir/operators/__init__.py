@@ -12,8 +12,8 @@ from wrapperir.operators.effects import (
 )
 from wrapperir.operators.schema import (
     Kind,
-    Parameter,
     Schema,
+    SchemaParameter,
     SchemaType,
     UnknownOperatorError,
     find_overload,
@@ -27,8 +27,8 @@ __all__ = [
     "UPDATE_STATISTICS",
     "Kind",
     "OutOverload",
-    "Parameter",
     "Schema",
+    "SchemaParameter",
     "SchemaType",
     "UnknownOperatorError",
     "find_out_overload",

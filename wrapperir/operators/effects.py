@@ -7,8 +7,8 @@ from attrs import frozen
 
 from wrapperir.ir import is_operator
 from wrapperir.operators.schema import (
-    Parameter,
     Schema,
+    SchemaParameter,
     UnknownOperatorError,
     find_overload,
     find_schema,
@@ -154,7 +154,7 @@ def _outs(functional: Schema, out: Schema) -> tuple[str, ...]:
     return tuple(written) if len(written) == len(functional.results) else ()
 
 
-def _given(parameter: Parameter) -> tuple[object, ...]:
+def _given(parameter: SchemaParameter) -> tuple[object, ...]:
     default = repr(parameter.default), parameter.odd_default, parameter.has_default
     return parameter.name, parameter.type, parameter.keyword_only, default
 

@@ -105,7 +105,7 @@ class SchemaType:
 
 
 @frozen
-class Parameter:
+class SchemaParameter:
     """A parameter of an operator.
 
     ``is_aliased``: the schema gives it an alias set; ``is_shared``: a result, or an element
@@ -136,7 +136,7 @@ class Schema:
 
     name: str
     overload: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[SchemaParameter, ...]
     results: tuple[SchemaType, ...]
     returned: tuple[str | None, ...]
     may_view: bool
@@ -190,9 +190,9 @@ def schema_of(operator: "Operator") -> Schema:
 
 def given_arguments(
     schema: Schema, arguments: Sequence[T], keywords: Mapping[str, T]
-) -> list[tuple[Parameter, T]]:
+) -> list[tuple[SchemaParameter, T]]:
     """Return the parameters that a call gives an argument, each with that argument."""
-    pairs: list[tuple[Parameter, T]] = []
+    pairs: list[tuple[SchemaParameter, T]] = []
     for position, parameter in enumerate(schema.parameters):
         if parameter.name in keywords:
             pairs.append((parameter, keywords[parameter.name]))
@@ -204,7 +204,7 @@ def given_arguments(
 def _read_schema(schema: "FunctionSchema") -> Schema:
     aliases = [result.alias_info for result in schema.returns]
     shared = {name for alias in aliases if alias for name in alias.before_set}
-    parameters: list[Parameter] = []
+    parameters: list[SchemaParameter] = []
     written: dict[str, str] = {}
     for argument in schema.arguments:
         alias = argument.alias_info
@@ -216,7 +216,7 @@ def _read_schema(schema: "FunctionSchema") -> Schema:
         given = argument.default_value if argument.has_default_value() else None
         default, odd = _default(type, given)
         parameters.append(
-            Parameter(
+            SchemaParameter(
                 name=argument.name,
                 type=type,
                 keyword_only=argument.kwarg_only,

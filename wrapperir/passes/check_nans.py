@@ -59,7 +59,7 @@ _EFFECTS = LineEffects(None)
 _Checks: TypeAlias = Sequence[tuple[int, wir.TensorParameter]]
 """The parameters whose arguments are checked, with their positions."""
 
-_Kernels: TypeAlias = Mapping[str, _Checks]
+_ChecksOfKernels: TypeAlias = Mapping[str, _Checks]
 
 
 def _checks(line: wir.DefinitionLine) -> _Checks:
@@ -81,7 +81,7 @@ def _may_hold_nan(dtype: wir.DType) -> bool:
 
 
 def _checked(
-    lines: Sequence[wir.BodyLine], kernels: _Kernels, lent: Iterable[str]
+    lines: Sequence[wir.BodyLine], kernels: _ChecksOfKernels, lent: Iterable[str]
 ) -> tuple[wir.BodyLine, ...]:
     """Return lines with checks; ``lent`` are the workspaces among a block's parameters."""
     workspaces = set(lent)
@@ -151,7 +151,7 @@ def _asserts(
 
 
 def _with_blocks(
-    line: wir.BodyLine, effects: Effects, kernels: _Kernels, workspaces: set[str]
+    line: wir.BodyLine, effects: Effects, kernels: _ChecksOfKernels, workspaces: set[str]
 ) -> wir.BodyLine:
     lent = iter(
         [

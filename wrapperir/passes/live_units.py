@@ -84,7 +84,9 @@ class LiveUnits:
 
     footprint: Footprint
     count: int
-    _devices: dict[Device, "_Device"] = field(init=False, factory=dict[Device, "_Device"])
+    _devices: dict[Device, "_DeviceUnits"] = field(
+        init=False, factory=dict[Device, "_DeviceUnits"]
+    )
 
     def may_add(self, dimension: Dimension, begin: int, end: int, units: int) -> bool:
         """Say whether ``units`` more from line ``begin`` up to ``end`` raise no peak.
@@ -106,15 +108,17 @@ class LiveUnits:
         """Count ``units`` more from line ``begin`` up to ``end``."""
         self._device(dimension[0]).add(dimension[1], begin, end, units)
 
-    def _device(self, device: Device) -> "_Device":
+    def _device(self, device: Device) -> "_DeviceUnits":
         known = self._devices.get(device)
         if known is None:
-            known = self._devices[device] = _Device.of(self.footprint, device, self.count)
+            known = self._devices[device] = _DeviceUnits.of(
+                self.footprint, device, self.count
+            )
         return known
 
 
 @define
-class _Device:
+class _DeviceUnits:
     """One device; ``low`` and ``high`` are the same object where all is certain."""
 
     peak: dict[Unit, int]
@@ -122,7 +126,7 @@ class _Device:
     high: dict[Unit, RangeMaximum]
 
     @classmethod
-    def of(cls, footprint: Footprint, device: Device, count: int) -> "_Device":
+    def of(cls, footprint: Footprint, device: Device, count: int) -> "_DeviceUnits":
         own = DeviceFootprint.of(footprint, device, count)
         lows = {unit: RangeMaximum(profile) for unit, profile in own.low.items()}
         highs = {

@@ -62,7 +62,7 @@ def merge_workspaces(program: wir.Program) -> wir.Program:
         for name in effects_of_line.uses
     }
     others.update(_described(program.lines, definitions))
-    groups: dict[_Class, list[_Group]] = {}
+    groups: dict[_MergeClass, list[_MergedWorkspaces]] = {}
     for storage in sorted(found.storages, key=_largest_first):
         kind = None if storage.name in others else _class_of(storage)
         if kind is not None:
@@ -84,12 +84,12 @@ def _described(
                     yield argument.name
 
 
-_Class: TypeAlias = tuple[object, ...]
+_MergeClass: TypeAlias = tuple[object, ...]
 """The properties that merged workspaces share."""
 
 
 @define
-class _Group:
+class _MergedWorkspaces:
     """Workspaces that are merged into the first, and the lines that use any of them."""
 
     workspaces: list[Storage] = field(factory=list[Storage])
@@ -101,7 +101,7 @@ def _largest_first(storage: Storage) -> tuple[int, int]:
     return (-bytes if isinstance(bytes, int) else 0, storage.begin)
 
 
-def _class_of(storage: Storage) -> _Class | None:
+def _class_of(storage: Storage) -> _MergeClass | None:
     """Return the properties that another workspace must share to be merged with it."""
     type = storage.type
     if storage.kind is not StorageKind.PROGRAM or not isinstance(type, wir.TensorType):
@@ -114,14 +114,14 @@ def _class_of(storage: Storage) -> _Class | None:
     return (*streams, type.dtype, *place, None if is_plain else type)
 
 
-def _add(groups: list[_Group], workspace: Storage) -> None:
+def _add(groups: list[_MergedWorkspaces], workspace: Storage) -> None:
     """Add a workspace to the first group that no line uses with it."""
     lines = {use.line for use in workspace.uses}
     for group in groups:
         if group.lines.isdisjoint(lines):
             break
     else:
-        group = _Group()
+        group = _MergedWorkspaces()
         groups.append(group)
     group.workspaces.append(workspace)
     group.lines |= lines

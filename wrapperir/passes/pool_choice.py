@@ -121,12 +121,12 @@ def choose_pools(
         ]
         if pools:
             before = DeviceFootprint.of(footprint, device, count)
-            chosen += _Device(count, before).choose(pools)
+            chosen += _DevicePools(count, before).choose(pools)
     return chosen
 
 
 @define
-class _Device:
+class _DevicePools:
     """One device's memory in a block of ``count`` lines, before it has pools."""
 
     count: int

@@ -26,7 +26,7 @@ from wrapperir.ir import (
 )
 from wrapperir.passes.live_units import LiveUnits
 
-_Class: TypeAlias = tuple[object, ...]
+_ReuseClass: TypeAlias = tuple[object, ...]
 """The properties that a freed buffer and the buffer in its memory share."""
 
 
@@ -89,8 +89,8 @@ class ReuseSearch:
     live: LiveUnits
     chosen: dict[int, Freed] = field(factory=dict[int, Freed])
     types: dict[str, ValueType] = field(factory=dict[str, ValueType])
-    _shelves: dict[_Class, dict[int, _Shelf]] = field(
-        factory=dict[_Class, dict[int, _Shelf]]
+    _shelves: dict[_ReuseClass, dict[int, _Shelf]] = field(
+        factory=dict[_ReuseClass, dict[int, _Shelf]]
     )
     _sizes: dict[int, BufferSize] = field(factory=dict[int, BufferSize])
 
@@ -137,7 +137,7 @@ class ReuseSearch:
                     settled = max(settled, self.order.settled(use.line, use.stream))
         return settled
 
-    def _class_of(self, storage: Storage) -> _Class:
+    def _class_of(self, storage: Storage) -> _ReuseClass:
         type = storage.type
         assert isinstance(type, TensorType)
         layout = None if type.layout is None else type

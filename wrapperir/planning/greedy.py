@@ -25,7 +25,7 @@ _COMPILED_FROM = 64
 
 
 @frozen
-class Facts:
+class BufferFacts:
     """The properties of a buffer that orders sort by."""
 
     size: int
@@ -38,7 +38,7 @@ class Facts:
     """Whether it is alive when most bytes are."""
 
 
-ORDERS: Mapping[str, Callable[[Facts], tuple[int, ...]]] = {
+ORDERS: Mapping[str, Callable[[BufferFacts], tuple[int, ...]]] = {
     # Buffers of about the same size in time order leave gaps that the next ones fit.
     "size-class-begin": lambda f: (-f.size.bit_length(), f.begin, -f.end),
     "peak-lifetime": lambda f: (not f.at_peak, -f.lifetime, -f.size),
@@ -98,7 +98,7 @@ def plan_greedily(
     return best
 
 
-def order_facts(buffers: Sequence[Buffer]) -> list[Facts]:
+def order_facts(buffers: Sequence[Buffer]) -> list[BufferFacts]:
     """Return the facts of buffers with non-empty live ranges, in n log n steps."""
     begins, begun = _running_bytes((b.begin, b.size) for b in buffers)
     ends, ended = _running_bytes((b.end, b.size) for b in buffers)
@@ -110,7 +110,7 @@ def order_facts(buffers: Sequence[Buffer]) -> list[Facts]:
         default=0,
     )
     return [
-        Facts(
+        BufferFacts(
             size=b.size,
             lifetime=b.end - b.begin,
             begin=b.begin,

@@ -109,7 +109,7 @@ def find_spans(
     Sizes are rounded up to 64 bytes.  Sizes of placed storages are not if some offset is
     not a multiple of 64, since neighbours would overlap.
     """
-    walk = _Walk(memory, flat, values)
+    walk = _SpanFinder(memory, flat, values)
     placed = (s for b in memory.blocks.values() for s in b.storages if s.pool is not None)
     walk.rounds_placed = all(walk.offset(storage) % UNIT == 0 for storage in placed)
     walk.block(memory.top, {})
@@ -117,7 +117,7 @@ def find_spans(
 
 
 @define
-class _Walk:
+class _SpanFinder:
     memory: ProgramMemory
     flat: FlatLines
     values: Mapping[str, wir.Number]

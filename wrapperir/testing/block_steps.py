@@ -6,7 +6,7 @@ from attrs import evolve
 from hypothesis import strategies as st
 
 from wrapperir.ir import DType, ExprOp, ItemOf, compare, tensor
-from wrapperir.ir.builder import BlockBuilder, KernelOperand, Operand, Value
+from wrapperir.ir.builder import BlockBuilder, KernelOperand, NamedValue, Operand
 from wrapperir.testing.generator import BlockGenerator, Tracked
 from wrapperir.testing.pool_space import PoolSpace, TrackedMemory
 
@@ -39,7 +39,7 @@ def _further_operands(generator: BlockGenerator) -> list[BlockOperand]:
 def _inner(
     generator: BlockGenerator,
     block: BlockBuilder,
-    parameters: Sequence[Value],
+    parameters: Sequence[NamedValue],
     operands: Sequence[BlockOperand],
 ) -> BlockGenerator:
     """Return the generator of a block; parameters share memory where operands do."""
@@ -57,7 +57,7 @@ def _inner(
     return inner
 
 
-def _add_results(generator: BlockGenerator, values: Sequence[Value]) -> None:
+def _add_results(generator: BlockGenerator, values: Sequence[NamedValue]) -> None:
     """Track the results of a block, which may be placed in a pool of its own."""
     for value in values:
         generator.add(value).memory.aligned = False
@@ -68,7 +68,7 @@ def _body(
 ) -> Callable[..., Operand]:
     """Return the function that fills a block which returns one matrix."""
 
-    def fill(block: BlockBuilder, *parameters: Value) -> Operand:
+    def fill(block: BlockBuilder, *parameters: NamedValue) -> Operand:
         inner = _inner(generator, block, parameters, operands)
         grow(inner, 4)
         result = inner.fresh_matrix()
@@ -131,7 +131,7 @@ def while_loop(generator: BlockGenerator, grow: Grow) -> None:
     invariant = _further_operands(generator)
     operands: list[BlockOperand] = [counter, source, *invariant]
 
-    def condition(block: BlockBuilder, *parameters: Value) -> Operand:
+    def condition(block: BlockBuilder, *parameters: NamedValue) -> Operand:
         count = parameters[0]
         if generator.flip():
             return block.extern("aten.lt.Scalar", count, _MOST_ITERATIONS, type=_BOOL)
@@ -139,7 +139,7 @@ def while_loop(generator: BlockGenerator, grow: Grow) -> None:
         symbol = inner.define_symbol(ItemOf(count.name), lower=0)
         return compare(ExprOp.LT, symbol, _MOST_ITERATIONS)
 
-    def body(block: BlockBuilder, *parameters: Value) -> Sequence[Operand]:
+    def body(block: BlockBuilder, *parameters: NamedValue) -> Sequence[Operand]:
         inner = _inner(generator, block, parameters, operands)
         for tracked in inner.tensors:
             tracked.memory.writable = False  # a write would change initial values

@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from wrapperir import ir as wir
-from wrapperir.ir.builder import Value
+from wrapperir.ir.builder import NamedValue
 from wrapperir.testing.generator import BlockGenerator, Tracked
 from wrapperir.testing.kernels import KernelKind
 
@@ -124,7 +124,9 @@ def _is_row_of_elements(generator: BlockGenerator, tracked: Tracked) -> bool:
     )
 
 
-def _workspace(generator: BlockGenerator, elements: wir.Expr, mode: wir.ZeroMode) -> Value:
+def _workspace(
+    generator: BlockGenerator, elements: wir.Expr, mode: wir.ZeroMode
+) -> NamedValue:
     if mode is not wir.ZeroMode.ZERO_PER_PROGRAM:
         tracked = generator.buffer(wir.tensor(wir.DType.F32, (elements,)), workspace=mode)
         # a choice that is not taken leaves its workspace as it was

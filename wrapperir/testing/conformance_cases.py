@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from wrapperir import ir as wir
-from wrapperir.ir.builder import ProgramBuilder, Value
+from wrapperir.ir.builder import NamedValue, ProgramBuilder
 from wrapperir.testing.conformance_case import CELL, FLAT, MATRIX, Case, built
 from wrapperir.testing.conformance_memory import MEMORY_CASES
 from wrapperir.testing.conformance_selection import selection_cases
@@ -147,7 +147,7 @@ def _asserts(b: ProgramBuilder) -> wir.Program:
     return b.build()
 
 
-def _false_assert(add: Callable[[ProgramBuilder, Value], object]) -> wir.Program:
+def _false_assert(add: Callable[[ProgramBuilder, NamedValue], object]) -> wir.Program:
     b = ProgramBuilder()
     x = b.input(MATRIX)
     cell = b.input(CELL)
@@ -156,18 +156,18 @@ def _false_assert(add: Callable[[ProgramBuilder, Value], object]) -> wir.Program
     return b.build(x)
 
 
-def _not_finite(b: ProgramBuilder, x: Value) -> None:
+def _not_finite(b: ProgramBuilder, x: NamedValue) -> None:
     zero = b.extern("aten.mul.Scalar", x, 0, type=MATRIX)
     infinite = b.extern("aten.reciprocal.default", zero, type=MATRIX)
     b.assert_not_nan(infinite).free(zero, infinite)
 
 
-def _other_size(b: ProgramBuilder, x: Value) -> None:
+def _other_size(b: ProgramBuilder, x: NamedValue) -> None:
     size = wir.Symbol("u0") + 5
     b.assert_size_stride(x, (size, 8), (8, 1), "not five rows")
 
 
-def _misaligned(b: ProgramBuilder, x: Value) -> None:
+def _misaligned(b: ProgramBuilder, x: NamedValue) -> None:
     view = b.reinterpret(x, wir.tensor("f32", (1,), offset=1))
     b.assert_alignment(view, 8).free(view)
 
@@ -215,7 +215,7 @@ def _kernels(language: wir.Language) -> wir.Program:
 def _workspaces(language: wir.Language) -> wir.Program:
     b = ProgramBuilder()
     x = b.input(MATRIX)
-    outputs: list[Value] = []
+    outputs: list[NamedValue] = []
     for mode in wir.ZeroMode:
         kind = (
             KernelKind.SCRATCH_WRITE

@@ -1,7 +1,7 @@
 """Conformance programs with nested blocks, with pools and with streams."""
 
 from wrapperir import ir as wir
-from wrapperir.ir.builder import BlockBuilder, Operand, ProgramBuilder, Value
+from wrapperir.ir.builder import BlockBuilder, NamedValue, Operand, ProgramBuilder
 from wrapperir.testing.conformance_case import BOOL, CELL, MATRIX, Case, built
 from wrapperir.testing.kernels import KernelKind, library_kernel
 
@@ -9,7 +9,7 @@ _BYTES = 128
 """Of a matrix."""
 
 
-def _negated(block: BlockBuilder, x: Value) -> Value:
+def _negated(block: BlockBuilder, x: NamedValue) -> NamedValue:
     return block.extern("aten.neg.default", x, type=MATRIX)
 
 
@@ -22,7 +22,7 @@ def _conditional(on_tensor: bool) -> wir.Program:
     u0 = b.define_symbol("u0", wir.ItemOf(cell.name), lower=0, upper=3)
     predicate = flag if on_tensor else wir.compare(wir.ExprOp.GT, u0, 1)
 
-    def on_true(block: BlockBuilder, p: Value) -> Value:
+    def on_true(block: BlockBuilder, p: NamedValue) -> NamedValue:
         product = block.extern("aten.mm.default", p, weight, type=MATRIX)
         result = block.extern("aten.add.Scalar", product, u0, type=MATRIX)
         block.free(product)
@@ -44,10 +44,14 @@ def _while_loop(begin: int) -> wir.Program:
     step = b.input(MATRIX)
     count = b.extern("aten.full.default", (), begin, dtype=wir.DType.I64, type=CELL)
 
-    def condition(block: BlockBuilder, i: Value, p: Value, q: Value) -> Value:
+    def condition(
+        block: BlockBuilder, i: NamedValue, p: NamedValue, q: NamedValue
+    ) -> NamedValue:
         return block.extern("aten.lt.Scalar", i, 3, type=BOOL)
 
-    def body(block: BlockBuilder, i: Value, p: Value, q: Value) -> list[Value]:
+    def body(
+        block: BlockBuilder, i: NamedValue, p: NamedValue, q: NamedValue
+    ) -> list[NamedValue]:
         following = block.extern("aten.add.Scalar", i, 1, type=CELL)
         return [following, block.extern("aten.add.Tensor", p, q, type=MATRIX)]
 
@@ -61,11 +65,11 @@ def _while_on_symbol() -> wir.Program:
     x = b.input(MATRIX)
     count = b.extern("aten.full.default", (), 0, dtype=wir.DType.I64, type=CELL)
 
-    def condition(block: BlockBuilder, i: Value, p: Value) -> wir.Operation:
+    def condition(block: BlockBuilder, i: NamedValue, p: NamedValue) -> wir.Operation:
         block.define_symbol("u0", wir.ItemOf(i.name), lower=0)
         return wir.Operation(wir.ExprOp.LT, (wir.Symbol("u0"), 2))
 
-    def body(block: BlockBuilder, i: Value, p: Value) -> list[Value]:
+    def body(block: BlockBuilder, i: NamedValue, p: NamedValue) -> list[NamedValue]:
         following = block.extern("aten.add.Scalar", i, 1, type=CELL)
         return [following, _negated(block, p)]
 
@@ -78,7 +82,7 @@ def _subgraph_calls() -> wir.Program:
     b = ProgramBuilder()
     x = b.input(MATRIX, mutated=True)
 
-    def body(block: BlockBuilder, p: Value) -> Value:
+    def body(block: BlockBuilder, p: NamedValue) -> NamedValue:
         block.extern_out("aten.add_.Scalar", p, 1, writes=(p,))
         (inner,) = block.subgraph_call(
             "inner",
@@ -174,7 +178,7 @@ def _symbolic_pool(b: ProgramBuilder) -> wir.Program:
     return b.build(y, counted, z)
 
 
-def _work(block: BlockBuilder, p: Value, pool: Value) -> Value:
+def _work(block: BlockBuilder, p: NamedValue, pool: NamedValue) -> NamedValue:
     inner = block.place(pool, 0, MATRIX)
     block.extern_out("aten.neg.out", p, out=inner)
     result = block.extern("aten.add.Tensor", p, inner, type=MATRIX)
@@ -182,7 +186,7 @@ def _work(block: BlockBuilder, p: Value, pool: Value) -> Value:
     return result
 
 
-def _other_work(block: BlockBuilder, p: Value, pool: Value) -> Value:
+def _other_work(block: BlockBuilder, p: NamedValue, pool: NamedValue) -> NamedValue:
     own = block.allocate_pool(wir.PoolType(size=_BYTES))
     inner = block.place(pool, 64, wir.tensor("f32", (4,)))
     result = block.place(own, 0, MATRIX)
@@ -216,11 +220,15 @@ def _pool_in_loop(b: ProgramBuilder) -> wir.Program:
     pool = b.allocate_pool(wir.PoolType(size=_BYTES))
     count = b.extern("aten.full.default", (), 0, dtype=wir.DType.I64, type=CELL)
 
-    def condition(block: BlockBuilder, i: Value, p: Value, lent: Value) -> Operand:
+    def condition(
+        block: BlockBuilder, i: NamedValue, p: NamedValue, lent: NamedValue
+    ) -> Operand:
         symbol = block.define_symbol("u0", wir.ItemOf(i.name), lower=0)
         return wir.compare(wir.ExprOp.LT, symbol, 3)
 
-    def body(block: BlockBuilder, i: Value, p: Value, lent: Value) -> list[Value]:
+    def body(
+        block: BlockBuilder, i: NamedValue, p: NamedValue, lent: NamedValue
+    ) -> list[NamedValue]:
         following = block.extern("aten.add.Scalar", i, 1, type=CELL)
         return [following, _other_work(block, p, lent)]
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from attrs import evolve
 
 from wrapperir import ir as wir
-from wrapperir.ir.builder import BlockBuilder, ProgramBuilder, Value
+from wrapperir.ir.builder import BlockBuilder, NamedValue, ProgramBuilder
 from wrapperir.testing.conformance_case import BOOL, CELL, MATRIX, Case
 from wrapperir.testing.kernels import KernelKind, library_kernel
 
@@ -37,7 +37,7 @@ def _where(condition: wir.Expr, yes: wir.Expr, no: wir.Expr) -> wir.Operation:
     return wir.Operation(wir.ExprOp.WHERE, (condition, yes, no))
 
 
-class _Kernels:
+class _ChoiceKernels:
     """The kernels of one program, and multi-kernels of them."""
 
     def __init__(self, builder: ProgramBuilder, language: wir.Language) -> None:
@@ -104,8 +104,8 @@ def _settled(language: wir.Language) -> wir.Program:
     """Run what is recorded, in two ways to say so."""
     b = ProgramBuilder()
     x, y = b.input(MATRIX), b.input(MATRIX)
-    kernels = _Kernels(b, language)
-    outputs: list[Value] = []
+    kernels = _ChoiceKernels(b, language)
+    outputs: list[NamedValue] = []
     for selection in (
         wir.RecordedChoice(1, (2.5, 1.0, None), "here"),
         wir.ComputedChoice(2),
@@ -149,13 +149,13 @@ def _static_sizes(language: wir.Language) -> wir.Program:
     """Call multi-kernels at many shapes, all known when code is emitted."""
     b = ProgramBuilder()
     x, y = b.input(MATRIX), b.input(_SQUARE)
-    kernels = _Kernels(b, language)
+    kernels = _ChoiceKernels(b, language)
     shapes: Mapping[wir.Selection, Sequence[tuple[int, int]]] = {
         _NEAREST: ((0, 8), (1, 8), (2, 8), (4, 8), (8, 8), (16, 1), (64, 1), (32, 2)),
         _NEAREST_OTHERWISE: ((1, 8), (4, 8), (3, 8)),
         _COMPUTED: ((2, 8), (3, 8), (4, 8), (16, 2), (0, 8)),
     }
-    outputs: list[Value] = []
+    outputs: list[NamedValue] = []
     for selection, sizes in shapes.items():
         multi_kernel = kernels.three_ways(selection)
         for size in sizes:
@@ -176,7 +176,7 @@ def _dynamic_sizes(language: wir.Language) -> wir.Program:
     b.symbol("s0", wir.SizeOf(y.name, 0), lower=0, upper=8)
     b.symbol("s1", wir.SizeOf(y.name, 1), lower=0, upper=8)
     b.symbol("s2", wir.SizeOf(z.name, 0), lower=1, upper=8)
-    kernels = _Kernels(b, language)
+    kernels = _ChoiceKernels(b, language)
     near = wir.NearestChoice(
         (
             wir.Hint(_ZERO, (1, 1)),
@@ -185,7 +185,7 @@ def _dynamic_sizes(language: wir.Language) -> wir.Program:
             wir.Hint(_TOTAL, (8, 8)),
         )
     )
-    outputs: list[Value] = []
+    outputs: list[NamedValue] = []
     for selection in (near, NEAR_TIE, _COMPUTED):
         out = b.allocate(_SMALL)
         b.call(kernels.three_ways(selection), x, y, out, 4)
@@ -210,7 +210,7 @@ def _blocks(language: wir.Language) -> wir.Program:
     x, y = b.input(_SMALL), b.input(wir.tensor("f32", (rows, 8)))
     flag = b.input(BOOL)
     b.symbol("s0", wir.SizeOf(y.name, 0), lower=1, upper=8)
-    kernels = _Kernels(b, language)
+    kernels = _ChoiceKernels(b, language)
     near = kernels.three_ways(_NEAREST)
     computed = kernels.three_ways(
         wir.ComputedChoice(
@@ -218,25 +218,31 @@ def _blocks(language: wir.Language) -> wir.Program:
         )
     )
 
-    def call(block: BlockBuilder, which: wir.MultiKernelLine, p: Value, q: Value) -> Value:
+    def call(
+        block: BlockBuilder, which: wir.MultiKernelLine, p: NamedValue, q: NamedValue
+    ) -> NamedValue:
         out = block.allocate(_SMALL)
         block.call(which, p, q, out, 4)
         return out
 
-    def on_true(block: BlockBuilder, p: Value, q: Value) -> Value:
+    def on_true(block: BlockBuilder, p: NamedValue, q: NamedValue) -> NamedValue:
         return call(block, near, p, q)
 
-    def on_false(block: BlockBuilder, p: Value, q: Value) -> Value:
+    def on_false(block: BlockBuilder, p: NamedValue, q: NamedValue) -> NamedValue:
         return call(block, computed, p, q)
 
     (picked,) = b.conditional(flag, [x, y], on_true, on_false, results=[_SMALL])
     start = b.extern("aten.full.default", (), 0, dtype=wir.DType.I64, type=CELL)
     zeros = b.extern("aten.mul.Scalar", picked, 0, type=_SMALL)
 
-    def condition(block: BlockBuilder, i: Value, p: Value, q: Value, r: Value) -> Value:
+    def condition(
+        block: BlockBuilder, i: NamedValue, p: NamedValue, q: NamedValue, r: NamedValue
+    ) -> NamedValue:
         return block.extern("aten.lt.Scalar", i, 3, type=BOOL)
 
-    def body(block: BlockBuilder, i: Value, p: Value, q: Value, r: Value) -> list[Value]:
+    def body(
+        block: BlockBuilder, i: NamedValue, p: NamedValue, q: NamedValue, r: NamedValue
+    ) -> list[NamedValue]:
         turn = block.define_symbol("u0", wir.ItemOf(i.name), lower=0, upper=3)
         following = block.extern("aten.add.Scalar", i, 1, type=CELL)
         view = block.reinterpret(r, wir.tensor("f32", (wir.maximum(rows - turn, 1), 8)))
@@ -257,7 +263,7 @@ def _without_value(language: wir.Language) -> wir.Program:
     b = ProgramBuilder()
     x, y, cell = b.input(_SMALL), b.input(_SMALL), b.input(CELL)
     u0 = b.define_symbol("u0", wir.ItemOf(cell.name), lower=0, upper=9)
-    kernels = _Kernels(b, language)
+    kernels = _ChoiceKernels(b, language)
     quotient = wir.floordiv(16, COUNT - 4)
     tree = _where(wir.compare(wir.ExprOp.GT, quotient, 2), _DOUBLE, _ZERO)
     out = b.allocate(_SMALL)

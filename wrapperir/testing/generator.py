@@ -29,7 +29,7 @@ from wrapperir.ir import (
     product,
     tensor,
 )
-from wrapperir.ir.builder import BlockBuilder, Operand, ProgramBuilder, Value
+from wrapperir.ir.builder import BlockBuilder, NamedValue, Operand, ProgramBuilder
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir.testing.pool_space import PoolSpace, TakenUnits, TrackedMemory
 
@@ -47,7 +47,7 @@ class NothingToUseError(Exception):
 class Tracked:
     """A tensor of the program: its memory, and whether its name may be dropped."""
 
-    value: Value
+    value: NamedValue
     memory: TrackedMemory
     owned: bool = True
     is_input: bool = False
@@ -74,7 +74,7 @@ class Tracked:
 class TrackedTuple:
     """A tuple that an operator returned, and the memory that its elements may be in."""
 
-    value: Value
+    value: NamedValue
     shares: TrackedMemory | None = None
 
 
@@ -95,7 +95,7 @@ class World:
     kernels: dict[str, KernelDefinitionLine] = field(
         factory=dict[str, KernelDefinitionLine]
     )
-    program_workspaces: list[Value] = field(factory=list[Value])
+    program_workspaces: list[NamedValue] = field(factory=list[NamedValue])
     counts: Counter[str] = field(factory=Counter[str])
 
     @property
@@ -253,7 +253,7 @@ class BlockGenerator:
         return (self.world.rows, self.world.columns)
 
     def add(
-        self, value: Value, memory: TrackedMemory | None = None, *, owned: bool = True
+        self, value: NamedValue, memory: TrackedMemory | None = None, *, owned: bool = True
     ) -> Tracked:
         """Track a tensor that a line defined; of new, written memory by default."""
         assert isinstance(value.type, TensorType)
@@ -325,7 +325,7 @@ class BlockGenerator:
         """Forget a name that a line dropped."""
         self.tensors = [other for other in self.tensors if other is not tracked]
 
-    def fresh_matrix(self, dtype: DType = DType.F32) -> Value:
+    def fresh_matrix(self, dtype: DType = DType.F32) -> NamedValue:
         """Return a dense matrix that the block owns, made from another if need be."""
         found = self.find(
             lambda t: (
@@ -346,7 +346,7 @@ class BlockGenerator:
         value = self.block.extern("aten.full.default", type.size, 1, dtype=dtype, type=type)
         return self.add(value).value
 
-    def free_all_but(self, kept: Sequence[Value]) -> None:
+    def free_all_but(self, kept: Sequence[NamedValue]) -> None:
         """Free, in some order, every name the block owns and does not return."""
         names = {value.name for value in kept}
         owned = [t.value for t in self.tensors if t.owned]

@@ -63,13 +63,13 @@ def _walk(program: wir.Program, given: Mapping[str, wir.Number], trace: Trace) -
     }
     for line in program.symbols:
         _define_symbol(line, names, symbols)
-    walk = _Walk(LineEffects.of_program(program), trace, constants, names, symbols)
+    walk = _BlockWalk(LineEffects.of_program(program), trace, constants, names, symbols)
     walk.lines(program.lines, ())
     return trace
 
 
 @frozen(eq=False)
-class _Walk:
+class _BlockWalk:
     """Walks the lines of one block."""
 
     effects: LineEffects
@@ -233,7 +233,9 @@ class _Walk:
             parameter.name: value.typed(parameter.type)
             for parameter, value in zip(block.parameters, values, strict=True)
         }
-        inner = _Walk(self.effects, self.trace, self.constants, names, dict(self.symbols))
+        inner = _BlockWalk(
+            self.effects, self.trace, self.constants, names, dict(self.symbols)
+        )
         inner.lines(block.lines, (*path, nested.field))
         returned = [
             inner._value(result.name)

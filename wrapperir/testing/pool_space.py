@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from attrs import define, evolve, field, frozen
 
 from wrapperir.ir import DEFAULT_SPACE, Expr, PoolType, TensorType, mul
-from wrapperir.ir.builder import Value
+from wrapperir.ir.builder import NamedValue
 
 
 @define(eq=False)
@@ -51,7 +51,7 @@ class PoolSpace:
     return a placement.
     """
 
-    value: Value
+    value: NamedValue
     unit: Expr
     count: int
     alignment: int
@@ -89,7 +89,7 @@ class PoolSpace:
             if all(t.end <= first or first + count <= t.first for t in self.taken)
         ]
 
-    def lent(self, value: Value) -> "PoolSpace":
+    def lent(self, value: NamedValue) -> "PoolSpace":
         """Return the space as a block sees it under ``value``; taken units stay taken."""
         taken = [TakenUnits(t.first, t.end, None) for t in self.taken]
         return evolve(self, value=value, owned=False, leaves=False, taken=taken)

@@ -16,22 +16,22 @@ from wrapperir.ir.effects import LineEffects, Origin, ValueDefinition, uses, val
 
 _STREAMS = 3
 
-Clock = list[int]
+CallCounts = list[int]
 """A vector clock: the number of calls of each stream that are done."""
 
 
 @define(eq=False)
-class _Group:
+class _SharedStorage:
     """Names that may share storage: how many live, and when each stream last used it."""
 
     names: int = 0
-    reads: Clock = field(factory=lambda: [0] * _STREAMS)
-    writes: Clock = field(factory=lambda: [0] * _STREAMS)
-    before: Clock = field(factory=lambda: [0] * _STREAMS)
-    pool: "_Group | None" = None
-    placed: "list[_Group]" = field(factory=list["_Group"])
+    reads: CallCounts = field(factory=lambda: [0] * _STREAMS)
+    writes: CallCounts = field(factory=lambda: [0] * _STREAMS)
+    before: CallCounts = field(factory=lambda: [0] * _STREAMS)
+    pool: "_SharedStorage | None" = None
+    placed: "list[_SharedStorage]" = field(factory=list["_SharedStorage"])
 
-    def root(self) -> "_Group":
+    def root(self) -> "_SharedStorage":
         """Return the outermost pool."""
         return self if self.pool is None else self.pool.root()
 
@@ -48,7 +48,7 @@ def assign_streams(draw: st.DrawFn, program: wir.Program) -> wir.Program:
         draw,
         LineEffects.of_program(program),
         wir.FreshNames(value_names(program)),
-        {item.name: _Group(names=1) for item in outside},
+        {item.name: _SharedStorage(names=1) for item in outside},
     )
     for line in program.lines:
         assigner.add(line)
@@ -60,10 +60,12 @@ class _Assigner:
     draw: st.DrawFn
     effects: LineEffects
     names: wir.FreshNames
-    groups: dict[str, _Group]
+    groups: dict[str, _SharedStorage]
     lines: list[wir.BodyLine] = field(factory=list[wir.BodyLine])
-    counts: Clock = field(factory=lambda: [0] * _STREAMS)
-    clocks: list[Clock] = field(factory=lambda: [[0] * _STREAMS for _ in range(_STREAMS)])
+    counts: CallCounts = field(factory=lambda: [0] * _STREAMS)
+    clocks: list[CallCounts] = field(
+        factory=lambda: [[0] * _STREAMS for _ in range(_STREAMS)]
+    )
 
     def add(self, line: wir.BodyLine) -> None:
         """Add a line, on a stream, after what it has to wait for."""
@@ -95,7 +97,7 @@ class _Assigner:
 
     def _define(self, made: ValueDefinition, stream: int) -> None:
         """Add a name to the group of the storage that it has."""
-        group = _Group()
+        group = _SharedStorage()
         match made.origin:
             case Origin.VIEW | Origin.MOVED | Origin.ELEMENT:
                 group = self.groups[made.source or ""]
@@ -116,7 +118,7 @@ class _Assigner:
         group.names += 1
         self.groups[made.name] = group
 
-    def _unite(self, group: _Group, other: _Group) -> None:
+    def _unite(self, group: _SharedStorage, other: _SharedStorage) -> None:
         if group is not other:
             group.names += other.names
             group.placed += other.placed
@@ -130,10 +132,10 @@ class _Assigner:
                 if found is other:
                     self.groups[name] = group
 
-    def _placed(self, made: ValueDefinition) -> _Group:
+    def _placed(self, made: ValueDefinition) -> _SharedStorage:
         pool = self.groups[made.source or ""]
         root = pool.root()
-        group = _Group(pool=pool)
+        group = _SharedStorage(pool=pool)
         _raise_to(group.before, root.writes)  # of blocks that it was lent to
         for other in root.placed:
             if other.names <= 0:
@@ -144,7 +146,7 @@ class _Assigner:
         return group
 
     def _launch(
-        self, stream: int, reads: Sequence[_Group], writes: Sequence[_Group]
+        self, stream: int, reads: Sequence[_SharedStorage], writes: Sequence[_SharedStorage]
     ) -> None:
         """Have a stream wait for what the call needs, and note what it uses."""
         needed = [0] * _STREAMS
@@ -177,7 +179,7 @@ class _Assigner:
             _raise_to(clock, self.counts)
 
 
-def _raise_to(clock: Clock, other: Clock) -> None:
+def _raise_to(clock: CallCounts, other: CallCounts) -> None:
     for stream, count in enumerate(other):
         clock[stream] = max(clock[stream], count)
 

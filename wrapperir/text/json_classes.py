@@ -23,7 +23,7 @@ from wrapperir.text.arguments import TORCH_ENUMS
 from wrapperir.text.json_forms import (
     Form,
     JsonObject,
-    Schema,
+    JsonSchema,
     Tables,
     array,
     check_keys,
@@ -132,10 +132,10 @@ def record(kind: type) -> Form:
     return form
 
 
-def definitions() -> dict[str, Schema]:
+def definitions() -> dict[str, JsonSchema]:
     """Return the schemas of the classes of programs, by class name."""
     record(Program)
-    found: dict[type, Schema] = {}
+    found: dict[type, JsonSchema] = {}
     while len(found) < len(_records):  # a schema may create further forms
         for kind, made in list(_records.items()):
             if kind not in found:
@@ -330,7 +330,7 @@ _ANY_ARGUMENT = one_of(
 )
 ARGUMENT: Form = attrs.evolve(_ANY_ARGUMENT, schema=_ARGUMENT_SCHEMA)
 
-_DEFINITIONS: dict[str, Schema] = {
+_DEFINITIONS: dict[str, JsonSchema] = {
     "expression": {
         "anyOf": [
             BOOLEAN.schema,

@@ -22,7 +22,7 @@ from wrapperir.text.limits import (
 
 T = TypeVar("T")
 
-Schema: TypeAlias = Mapping[str, object]
+JsonSchema: TypeAlias = Mapping[str, object]
 
 JsonObject: TypeAlias = tuple[tuple[str, object], ...]
 """An object of a loaded document: its keys and values in the order of the file.
@@ -67,7 +67,7 @@ class Form:
     classes: tuple[type, ...]
     heads: tuple[Head, ...]
     wanted: str
-    schema: Schema
+    schema: JsonSchema
     write: Write
     read: Read
 
@@ -170,7 +170,7 @@ def tagged(
 
 def object_schema(
     properties: Mapping[str, object], required: Iterable[str] | None = None
-) -> Schema:
+) -> JsonSchema:
     """Return the schema of an object; by default every field is required."""
     return {
         "type": "object",

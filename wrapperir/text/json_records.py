@@ -10,8 +10,8 @@ from attrs import NOTHING, frozen
 
 from wrapperir.text.json_forms import (
     Form,
+    JsonSchema,
     Read,
-    Schema,
     Tables,
     Write,
     check_keys,
@@ -135,7 +135,7 @@ class Record:
     def _required(self) -> list[str]:
         return [field.key for field in self.fields if field.default is NOTHING]
 
-    def schema(self) -> Schema:
+    def schema(self) -> JsonSchema:
         """Return the schema of the class's objects."""
         properties = {field.key: field.form.schema for field in self.fields}
         return object_schema(properties, self._required())

@@ -11,7 +11,7 @@ from attrs import evolve
 from wrapperir.diagnostics import Code
 from wrapperir.text.json_forms import (
     Form,
-    Schema,
+    JsonSchema,
     Tables,
     Write,
     is_object,
@@ -41,7 +41,7 @@ T = TypeVar("T")
 def _scalar(
     kind: type[T],
     wanted: str,
-    schema: Schema,
+    schema: JsonSchema,
     write: Callable[[T, Tables], str],
     check: Callable[[T, Tables], T],
 ) -> Form:
@@ -91,7 +91,7 @@ TEXT = _scalar(
 )
 
 
-def _name(wanted: str, schema: Schema, checked: Callable[[Tables], Checked]) -> Form:
+def _name(wanted: str, schema: JsonSchema, checked: Callable[[Tables], Checked]) -> Form:
     return _scalar(
         str,
         wanted,

@@ -9,10 +9,10 @@ import json
 
 from wrapperir.ir import SCHEMA_VERSION
 from wrapperir.text.json_classes import definitions
-from wrapperir.text.json_forms import Schema
+from wrapperir.text.json_forms import JsonSchema
 
 
-def json_schema() -> Schema:
+def json_schema() -> JsonSchema:
     """Return the schema, of draft 2020-12."""
     found = definitions()
     return {

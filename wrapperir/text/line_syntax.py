@@ -52,11 +52,13 @@ class Part:
     format: Callable[[PartPrinter, Any], str]
 
 
-Step: TypeAlias = tuple[str | None, tuple[str, ...], list[str], Callable[[Cursor], object]]
+ParseStep: TypeAlias = tuple[
+    str | None, tuple[str, ...], list[str], Callable[[Cursor], object]
+]
 """A part's only field or none, all its fields, the tokens before it, and its parser."""
 
 
-def steps_of(parts: tuple[Part, ...]) -> tuple[Step, ...]:
+def steps_of(parts: tuple[Part, ...]) -> tuple[ParseStep, ...]:
     """Return the parsing steps of the parts."""
     return tuple(
         (
@@ -69,7 +71,7 @@ def steps_of(parts: tuple[Part, ...]) -> tuple[Step, ...]:
     )
 
 
-def parse_steps(cursor: Cursor, steps: tuple[Step, ...]) -> dict[str, Any]:
+def parse_steps(cursor: Cursor, steps: tuple[ParseStep, ...]) -> dict[str, Any]:
     """Take parts; return the values of their fields."""
     found: dict[str, Any] = {}
     for name, fields, words, parse in steps:
@@ -105,7 +107,7 @@ class LineSyntax:
     least: int
     most: int | None
     parts: tuple[Part, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[ParseStep, ...]
     blocks: Blocks
 
 

@@ -18,7 +18,7 @@ from wrapperir.caching import CacheRefusedError, PrivateCache, digest_of, user_c
 from wrapperir.emit.runnable_kernels import kernel_digest
 from wrapperir.emit.torch_dtypes import torch_device, torch_dtype
 from wrapperir.tuning.calls import Call
-from wrapperir.tuning.choice_facts import Fact, call_facts, number_fact, tensor_fact
+from wrapperir.tuning.choice_facts import ChoiceFact, call_facts, number_fact, tensor_fact
 from wrapperir.tuning.measure import Times
 
 SETTING: Final = "WRAPPERIR_CHOICE_CACHE"
@@ -130,7 +130,7 @@ def case_facts(
     call: Call,
     symbols: Mapping[str, wir.Number],
     emitter: str,
-) -> dict[str, Fact]:
+) -> dict[str, ChoiceFact]:
     """Return all facts that decide the times of a call at values of its symbols.
 
     Raises:
@@ -140,7 +140,9 @@ def case_facts(
     return call_facts(kernels, arguments, torch_device(call.device), emitter)
 
 
-def _fact(argument: wir.TensorType | wir.Expr, symbols: Mapping[str, wir.Number]) -> Fact:
+def _fact(
+    argument: wir.TensorType | wir.Expr, symbols: Mapping[str, wir.Number]
+) -> ChoiceFact:
     if not isinstance(argument, wir.TensorType):
         return number_fact(wir.evaluate(argument, symbols))
     return tensor_fact(

@@ -29,7 +29,7 @@ from typing import TypeAlias
 
 import torch
 
-Fact: TypeAlias = "int | str | list[Fact] | dict[str, Fact]"
+ChoiceFact: TypeAlias = "int | str | list[ChoiceFact] | dict[str, ChoiceFact]"
 """Data that JSON can write in one way only."""
 
 TIMING = 2
@@ -41,10 +41,10 @@ ALIGNMENT = 64
 
 def call_facts(
     kernels: Sequence[tuple[str, Sequence[int]]],
-    arguments: Sequence[Fact],
+    arguments: Sequence[ChoiceFact],
     device: torch.device,
     emitter: str,
-) -> dict[str, Fact]:
+) -> dict[str, ChoiceFact]:
     """Return the facts of a call; ``arguments`` are the arguments of the multi-kernel."""
     return {
         "timing": TIMING,
@@ -57,7 +57,7 @@ def call_facts(
 
 def tensor_fact(
     dtype: torch.dtype, size: Sequence[int], stride: Sequence[int], address: int
-) -> Fact:
+) -> ChoiceFact:
     """Return the fact of a tensor argument; strides of sizes up to 1 are ignored.
 
     ``address`` is the byte address of the first element, or, before memory is allocated,
@@ -67,11 +67,11 @@ def tensor_fact(
     steps = [step if extent > 1 else 0 for extent, step in zip(size, stride, strict=True)]
     is_empty = any(extent == 0 for extent in size)
     aligned = ALIGNMENT if is_empty else math.gcd(int(address), ALIGNMENT)
-    extents: list[Fact] = [int(extent) for extent in size]
+    extents: list[ChoiceFact] = [int(extent) for extent in size]
     return [str(dtype), extents, [int(step) for step in steps], aligned]
 
 
-def number_fact(value: int | float) -> Fact:
+def number_fact(value: int | float) -> ChoiceFact:
     """Return the fact of a number; ``True``, ``1`` and ``1.0`` have the same fact."""
     if isinstance(value, float) and not value.is_integer():
         return repr(value)  # nan and inf are no JSON, and no other text is a number's

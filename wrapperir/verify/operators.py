@@ -37,7 +37,7 @@ def check_extern_kernel(state: State, line: wir.ExternKernelLine) -> None:
             hint="write namespace, name and overload, such as aten.mm.out",
         )
     check_stream(state, line.device, line.stream)
-    given: _Given = {}
+    given: _GivenValues = {}
     for argument in line.arguments:
         if argument.__class__ not in _LITERALS:
             _use_argument(state, argument, given, 0)
@@ -86,11 +86,13 @@ def check_extern_kernel(state: State, line: wir.ExternKernelLine) -> None:
             ).poison()
 
 
-_Given: TypeAlias = dict[str, ValueFacts | None]
+_GivenValues: TypeAlias = dict[str, ValueFacts | None]
 """The names that a call is given, with their values if they are live."""
 
 
-def _use_argument(state: State, argument: wir.Argument, given: _Given, depth: int) -> None:
+def _use_argument(
+    state: State, argument: wir.Argument, given: _GivenValues, depth: int
+) -> None:
     """Use the values and symbols of an argument; add the names of values to ``given``."""
     if isinstance(argument, wir.BufferRef):
         given[argument.name] = use(state, argument.name)
@@ -108,7 +110,7 @@ def _use_argument(state: State, argument: wir.Argument, given: _Given, depth: in
         use_expression(state, argument)
 
 
-def _report_placed(state: State, operator: str, given: _Given) -> None:
+def _report_placed(state: State, operator: str, given: _GivenValues) -> None:
     for name, value in given.items():
         if value is not None and value.live and value.storage.placement is not None:
             state.report_value(
@@ -119,7 +121,7 @@ def _report_placed(state: State, operator: str, given: _Given) -> None:
             )
 
 
-def _check_keywords(state: State, line: wir.ExternKernelLine, given: _Given) -> None:
+def _check_keywords(state: State, line: wir.ExternKernelLine, given: _GivenValues) -> None:
     seen: set[str] = set()
     for keyword, argument in line.keywords:
         state.check_identifier("the keyword", keyword)
@@ -144,7 +146,7 @@ def _check_keywords(state: State, line: wir.ExternKernelLine, given: _Given) -> 
                         check_writable(state, value)
 
 
-def _given(state: State, name: str, given: _Given, clause: str) -> ValueFacts | None:
+def _given(state: State, name: str, given: _GivenValues, clause: str) -> ValueFacts | None:
     """Return the live value of a name in a clause; report a name that is not given."""
     value = given.get(name)
     if name not in given:
@@ -159,7 +161,7 @@ def _given(state: State, name: str, given: _Given, clause: str) -> ValueFacts | 
 
 
 def _result_storage(
-    state: State, line: wir.ExternKernelLine, given: _Given
+    state: State, line: wir.ExternKernelLine, given: _GivenValues
 ) -> StorageFacts:
     sources = [_given(state, name, given, "aliases") for name in line.aliases]
     return merged_storage([value for value in sources if value is not None])

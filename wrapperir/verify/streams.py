@@ -43,7 +43,7 @@ class RecordedEvent:
 
 
 @define(eq=False)
-class _Uses:
+class _DeviceUses:
     """The last uses on each stream of one device; ``before`` are of earlier owners."""
 
     reads: dict[Stream, StreamUse] = field(factory=dict[Stream, StreamUse])
@@ -60,14 +60,14 @@ class _Uses:
 class UseHistory:
     """The uses of some memory.  After one conflict was ``reported``, no other one is."""
 
-    devices: dict[Device, _Uses] = field(factory=dict[Device, _Uses])
+    devices: dict[Device, _DeviceUses] = field(factory=dict[Device, _DeviceUses])
     reported: bool = False
 
-    def on(self, device: Device) -> _Uses:
+    def on(self, device: Device) -> _DeviceUses:
         """Return the uses on one device."""
         uses = self.devices.get(device)
         if uses is None:
-            uses = self.devices[device] = _Uses()
+            uses = self.devices[device] = _DeviceUses()
         return uses
 
 
@@ -161,7 +161,7 @@ class Clocks:
             uses.reads[stream] = use
         return conflict
 
-    def _conflict(self, uses: _Uses, use: StreamUse) -> Conflict | None:
+    def _conflict(self, uses: _DeviceUses, use: StreamUse) -> Conflict | None:
         known = self.done.get(use.stream, {})
         earlier = [*uses.before.values(), *uses.writes.values()]
         if use.writes:

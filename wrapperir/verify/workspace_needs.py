@@ -200,12 +200,12 @@ def _check_mode(state: State, needed: NeededWorkspace, value: ValueFacts) -> Non
         )
 
 
-_Given = Mapping[str, wir.Expr]
+_GivenNumbers = Mapping[str, wir.Expr]
 
 
 def _given(
     signature: KernelSignature, state: State, arguments: Sequence[wir.KernelArgument]
-) -> _Given:
+) -> _GivenNumbers:
     """Return the known values of scalar parameters and sizes at a call, by name."""
     found: dict[str, wir.Expr] = {}
     parameters = signature.parameters or ()
@@ -222,7 +222,7 @@ def _given(
 
 
 def _check_extent(
-    state: State, needed: NeededWorkspace, value: ValueFacts, given: _Given
+    state: State, needed: NeededWorkspace, value: ValueFacts, given: _GivenNumbers
 ) -> None:
     """Report a workspace that certainly has fewer elements than a choice needs."""
     polynomials = state.layouts.expressions.polynomials
@@ -251,7 +251,7 @@ def _check_extent(
 
 
 def _at_call(
-    expr: wir.Expr, given: _Given, known: dict[int, wir.Expr | None]
+    expr: wir.Expr, given: _GivenNumbers, known: dict[int, wir.Expr | None]
 ) -> wir.Expr | None:
     """Return an expression with the values of a call; ``None`` if one is not known.
 

@@ -9,11 +9,11 @@ from wrapperir.frontend.aten.scope import GraphScope, take
 from wrapperir.frontend.aten.values import expr_of, is_symbolic, original_expr_of
 from wrapperir.symbolic import lower_sympy
 
-Fact: TypeAlias = tuple[wir.SymbolSource, Any]
+SymbolFact: TypeAlias = tuple[wir.SymbolSource, Any]
 """A place to read a number from, and the sympy expression that it is in the graph."""
 
 
-def value_facts(name: str, value: Any) -> list[Fact]:
+def value_facts(name: str, value: Any) -> list[SymbolFact]:
     """Return the facts of a scalar, or of a tensor's size, stride and offset."""
     if not isinstance(value, torch.Tensor):
         return _number_facts(wir.ValueOf(name), value)
@@ -25,12 +25,12 @@ def value_facts(name: str, value: Any) -> list[Fact]:
     return [fact for source, number in places for fact in _number_facts(source, number)]
 
 
-def item_facts(name: str, value: Any) -> list[Fact]:
+def item_facts(name: str, value: Any) -> list[SymbolFact]:
     """Return the facts of the one element of a tensor."""
     return _number_facts(wir.ItemOf(name), value)
 
 
-def _number_facts(source: wir.SymbolSource, value: Any) -> list[Fact]:
+def _number_facts(source: wir.SymbolSource, value: Any) -> list[SymbolFact]:
     if not is_symbolic(value):
         return []
     expr, original = expr_of(value), original_expr_of(value)
@@ -43,7 +43,9 @@ def _is_unbacked(expr: Any) -> bool:
     return all(str(symbol).startswith(("u", "zuf")) for symbol in expr.free_symbols)
 
 
-def define_symbols(scope: GraphScope, facts: list[Fact]) -> list[wir.SymbolDefinitionLine]:
+def define_symbols(
+    scope: GraphScope, facts: list[SymbolFact]
+) -> list[wir.SymbolDefinitionLine]:
     """Define the symbols that follow from the facts and have no definition yet.
 
     Facts that are a plain symbol are preferred; a fact that is linear in one unknown symbol

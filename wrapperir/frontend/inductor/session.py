@@ -13,7 +13,7 @@ from torch._inductor.codegen.common import FileBackedGraphModule
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor import build
 from wrapperir.frontend.inductor.multi_kernels import MultiKernels
-from wrapperir.frontend.provenance import Facts
+from wrapperir.frontend.provenance import NodeProvenance
 from wrapperir.ir import Access, DefinitionLine, Program
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Session:
     """The user's own Triton kernels, and the parameters that each writes."""
     multi_kernels: MultiKernels = field(factory=MultiKernels)
     """The multi-kernels of the graph and its subgraphs."""
-    facts: Facts = field(factory=Facts)
+    facts: NodeProvenance = field(factory=NodeProvenance)
     temporaries: int = 0
 
     def temporary(self, prefix: str) -> str:
