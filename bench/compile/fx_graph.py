@@ -44,7 +44,7 @@ from wrapperir.ir import (
     SymbolDefinitionLine,
     tensor,
 )
-from wrapperir.ir.effects import definitions
+from wrapperir.ir.line_effects import definitions
 from wrapperir_fx.graph_builder import build_graph
 
 LINES = 1000

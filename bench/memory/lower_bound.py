@@ -34,7 +34,7 @@ from wrapperir.ir import (
     storage_extent,
 )
 from wrapperir.ir.blocks import blocks_of
-from wrapperir.ir.effects import definitions, uses
+from wrapperir.ir.line_effects import definitions, uses
 from wrapperir.ir.mentions import buffers_in
 
 UNIT = 64

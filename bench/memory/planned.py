@@ -24,7 +24,7 @@ from wrapperir.ir import (
     ZeroMode,
 )
 from wrapperir.ir.blocks import blocks_of
-from wrapperir.ir.effects import definitions
+from wrapperir.ir.line_effects import definitions
 
 
 @frozen

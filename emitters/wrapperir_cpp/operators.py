@@ -18,7 +18,7 @@ from wrapperir.ir import (
     TensorType,
     contiguous_stride,
 )
-from wrapperir.ir.effects import uses
+from wrapperir.ir.line_effects import uses
 from wrapperir.ir.mentions import type_symbols
 from wrapperir.operators import Schema
 from wrapperir_cpp.blas import emit_product

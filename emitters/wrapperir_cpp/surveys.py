@@ -20,7 +20,8 @@ from wrapperir.ir import (
     TorchEnum,
 )
 from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.effects import LineEffects, Origin
+from wrapperir.ir.effects import Origin
+from wrapperir.ir.line_effects import LineEffects
 from wrapperir.ir.storage_operators import may_keep, needs_own_tensors
 
 # Parts of names of operators whose results are not memory with sizes and strides.

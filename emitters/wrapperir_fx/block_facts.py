@@ -8,7 +8,8 @@ from attrs import frozen
 from wrapperir.emit.context import ProgramFacts
 from wrapperir.ir import Block, BodyLine, BufferRef, TensorType
 from wrapperir.ir.blocks import blocks_of
-from wrapperir.ir.effects import LineEffects, Origin, uses
+from wrapperir.ir.effects import Origin
+from wrapperir.ir.line_effects import LineEffects, uses
 from wrapperir.ir.mentions import (
     argument_symbols,
     buffers_in,

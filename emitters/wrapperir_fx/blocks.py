@@ -18,7 +18,7 @@ from torch.fx.node import Argument as FxArgument
 from wrapperir import ir as wir
 from wrapperir.emit.blocks import is_too_deep
 from wrapperir.fx import GraphParts, block_functions
-from wrapperir.ir.effects import uses
+from wrapperir.ir.line_effects import uses
 from wrapperir_fx.block_facts import carried_roots
 from wrapperir_fx.block_values import (
     PassedOperand,

@@ -11,7 +11,7 @@ from wrapperir.emit import Fragment, SourceWriter, fragment, joined
 from wrapperir.emit.context import provenances_to_show
 from wrapperir.emit.python.expressions import format_int
 from wrapperir.emit.python.kernels import emit_cpp_kernel, emit_triton_kernel
-from wrapperir.ir.effects import uses
+from wrapperir.ir.line_effects import uses
 from wrapperir.ir.mentions import buffers_in
 from wrapperir_python import checks
 from wrapperir_python.blocks import PythonBlocks

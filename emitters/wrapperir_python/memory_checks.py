@@ -15,7 +15,7 @@ from wrapperir.diagnostics import Code
 from wrapperir.emit import Fragment, Loaded, Value, fragment, joined
 from wrapperir.emit.python.expressions import format_int, format_string, format_tuple
 from wrapperir.emit.support import natural_alignment
-from wrapperir.ir.effects import LineEffects
+from wrapperir.ir.line_effects import LineEffects
 from wrapperir.ir.mentions import buffers_in
 from wrapperir_python.lines import PythonLines
 

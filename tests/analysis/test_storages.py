@@ -10,7 +10,7 @@ from wrapperir.analysis import (
 )
 from wrapperir.analysis.storages import Use
 from wrapperir.ir import CPU, Stream
-from wrapperir.ir.effects import LineEffects
+from wrapperir.ir.line_effects import LineEffects
 
 
 def storages(lines: str) -> BlockStorages:

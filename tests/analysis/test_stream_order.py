@@ -19,7 +19,7 @@ from wrapperir.ir import (
     SubgraphCallLine,
     WaitEventLine,
 )
-from wrapperir.ir.effects import LineEffects
+from wrapperir.ir.line_effects import LineEffects
 
 STREAMS = (0, 1, 2)
 KINDS = ("launch", "launch", "record", "wait", "host", "block")

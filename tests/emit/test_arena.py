@@ -10,7 +10,7 @@ from tests.cpp_emitter.running import parsed
 from wrapperir.analysis import StorageKind, find_storages, program_entry, storage_bytes
 from wrapperir.emit.arena import plan_arena
 from wrapperir.ir import CPU, Program
-from wrapperir.ir.effects import LineEffects
+from wrapperir.ir.line_effects import LineEffects
 from wrapperir.testing import programs
 
 

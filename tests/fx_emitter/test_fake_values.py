@@ -39,7 +39,7 @@ from wrapperir.ir import (
     tensor,
 )
 from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.effects import definitions
+from wrapperir.ir.line_effects import definitions
 from wrapperir.testing import programs
 from wrapperir.testing.arbitrary import exprs
 from wrapperir_fx.fake_values import FakeValues

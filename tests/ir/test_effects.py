@@ -24,7 +24,13 @@ from wrapperir.ir.blocks import (
     walk_lines,
     walk_places,
 )
-from wrapperir.ir.effects import Actor, Effects, LineEffects, definitions, drops, uses
+from wrapperir.ir.effects import Actor, Effects
+from wrapperir.ir.line_effects import (
+    LineEffects,
+    definitions,
+    drops,
+    uses,
+)
 from wrapperir.ir.mentions import line_symbols
 from wrapperir.text import parse_program
 

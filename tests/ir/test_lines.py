@@ -20,7 +20,7 @@ from wrapperir.ir import (
     tensor,
 )
 from wrapperir.ir.blocks import blocks_of
-from wrapperir.ir.effects import definitions, drops, uses
+from wrapperir.ir.line_effects import definitions, drops, uses
 from wrapperir.testing.arbitrary import programs
 
 

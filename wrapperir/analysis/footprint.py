@@ -23,7 +23,7 @@ from wrapperir.analysis.storages import (
 )
 from wrapperir.ir import Argument, Block, BodyLine, Device, Program
 from wrapperir.ir.blocks import BLOCK_FIELDS
-from wrapperir.ir.effects import LineEffects
+from wrapperir.ir.line_effects import LineEffects
 
 Dimension: TypeAlias = tuple[Device, Unit]
 """Memory that is counted separately: a device's memory in multiples of a unit."""

@@ -16,7 +16,7 @@ from wrapperir.analysis.storages import (
 )
 from wrapperir.diagnostics import LinePath
 from wrapperir.ir import Argument, Block, BodyLine, EvaluationError, Number, Program
-from wrapperir.ir.effects import LineEffects
+from wrapperir.ir.line_effects import LineEffects
 
 OWN = frozenset(
     {

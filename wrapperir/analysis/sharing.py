@@ -6,7 +6,7 @@ from attrs import define, field
 
 from wrapperir.ir import Argument, Program
 from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.effects import LineEffects
+from wrapperir.ir.line_effects import LineEffects
 from wrapperir.ir.mentions import buffers_in
 
 

@@ -18,11 +18,10 @@ from wrapperir.ir.blocks import rewrite_blocks
 from wrapperir.ir.effects import (
     Actor,
     Effects,
-    LineEffects,
     Origin,
     ValueDefinition,
-    stream_of,
 )
+from wrapperir.ir.line_effects import LineEffects, stream_of
 from wrapperir.ir.mentions import buffers_in
 
 

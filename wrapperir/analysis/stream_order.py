@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from attrs import define, field
 
 from wrapperir.ir import Stream
-from wrapperir.ir.effects import Actor, Effects, stream_of
+from wrapperir.ir.effects import Actor, Effects
+from wrapperir.ir.line_effects import stream_of
 
 
 @define

@@ -30,7 +30,7 @@ from wrapperir.ir import (
     Program,
     TensorType,
 )
-from wrapperir.ir.effects import LineEffects
+from wrapperir.ir.line_effects import LineEffects
 from wrapperir.ir.storage_operators import needs_own_tensors
 from wrapperir.planning import Buffer, plan_greedily
 

@@ -21,7 +21,7 @@ from wrapperir.ir import (
     ValueType,
 )
 from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.effects import LineEffects
+from wrapperir.ir.line_effects import LineEffects
 from wrapperir.kernels.triton_signature import ArgumentFacts
 
 _DEEPEST = 40

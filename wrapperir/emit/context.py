@@ -13,7 +13,8 @@ from wrapperir.emit.number_kinds import NumberKinds
 from wrapperir.emit.pools import PoolUse, pool_uses
 from wrapperir.emit.runnable_kernels import Runnable, runnable_kernels, value_types
 from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.effects import LineEffects, Origin
+from wrapperir.ir.effects import Origin
+from wrapperir.ir.line_effects import LineEffects
 
 ALLOCATIONS = frozenset({Origin.ALLOCATED, Origin.PROGRAM, Origin.POOL})
 """Origins of new memory."""

@@ -13,7 +13,8 @@ from attrs import define, evolve, field, frozen
 from wrapperir import ir as wir
 from wrapperir.emit.source_text import Fragment
 from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.effects import LineEffects, Origin
+from wrapperir.ir.effects import Origin
+from wrapperir.ir.line_effects import LineEffects
 
 PoolLayout: TypeAlias = tuple[
     wir.Expr, wir.DType, tuple[wir.Expr, ...], tuple[wir.Expr, ...]

@@ -8,7 +8,7 @@ from attrs import evolve, frozen
 
 from wrapperir import ir as wir
 from wrapperir.ir.blocks import blocks_of, rewrite_blocks, walk_lines
-from wrapperir.ir.effects import definitions
+from wrapperir.ir.line_effects import definitions
 
 T = TypeVar("T")
 ArgumentT = TypeVar("ArgumentT", bound=Hashable)

@@ -27,7 +27,8 @@ from wrapperir.ir import (
     WaitEventLine,
 )
 from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.effects import Effects, LineEffects, Origin, uses
+from wrapperir.ir.effects import Effects, Origin
+from wrapperir.ir.line_effects import LineEffects, uses
 
 
 def main_stream(stream: Stream) -> Stream:

@@ -7,7 +7,7 @@ from wrapperir.diagnostics import Code, Diagnostic, LinePath
 from wrapperir.emit.context import ProgramFacts
 from wrapperir.emit.contract import Support
 from wrapperir.ir.blocks import walk_places
-from wrapperir.ir.effects import LineEffects
+from wrapperir.ir.line_effects import LineEffects
 
 
 def check_support(

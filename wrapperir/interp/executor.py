@@ -23,7 +23,7 @@ from wrapperir.interp.memory import MemoryExecutor
 from wrapperir.interp.storage import require_cpu
 from wrapperir.interp.streams import Launch
 from wrapperir.interp.values import RunValue, TensorValue, TupleValue, allocate
-from wrapperir.ir.effects import LineEffects
+from wrapperir.ir.line_effects import LineEffects
 
 _EFFECTS = LineEffects(None)
 

@@ -5,12 +5,18 @@ from typing import Self, TypeAlias, Union
 
 from attrs import evolve, frozen
 
+from wrapperir.ir.arguments import (
+    Argument,
+    BufferRef,
+    KernelArgument,
+    SymbolKind,
+    SymbolSource,
+)
 from wrapperir.ir.expr import Expr, Symbol
 from wrapperir.ir.kernel import ZeroMode
 from wrapperir.ir.line import (
     AllocateLine,
     AllocatePoolLine,
-    Argument,
     AssertAlignmentLine,
     AssertNotNanLine,
     AssertScalarLine,
@@ -18,13 +24,11 @@ from wrapperir.ir.line import (
     Block,
     BlockParameter,
     BodyLine,
-    BufferRef,
     CommentLine,
     ConditionalLine,
     DefinitionLine,
     ExternKernelLine,
     FreeLine,
-    KernelArgument,
     KernelCallLine,
     MultiOutputLine,
     PlaceLine,
@@ -35,8 +39,6 @@ from wrapperir.ir.line import (
     ReuseLine,
     SubgraphCallLine,
     SymbolDefinitionLine,
-    SymbolKind,
-    SymbolSource,
     WaitEventLine,
     WhileLoopLine,
 )

@@ -9,7 +9,13 @@ from typing import Any, TypeAlias
 
 from attrs import evolve, fields_dict
 
-from wrapperir.ir.line import BODY_LINES, Block, BodyLine, KernelCallLine, Program
+from wrapperir.ir.line import (
+    BODY_LINES,
+    Block,
+    BodyLine,
+    KernelCallLine,
+)
+from wrapperir.ir.program import Program
 
 Path: TypeAlias = tuple[str | int, ...]
 """The place of a line in a program, such as ``("lines", 3, "body", "lines", 0)``."""

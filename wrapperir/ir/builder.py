@@ -4,6 +4,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from attrs import evolve
 
+from wrapperir.ir.arguments import SymbolKind, SymbolSource
 from wrapperir.ir.block_builder import (
     BlockBuilder,
     KernelOperand,
@@ -14,18 +15,14 @@ from wrapperir.ir.block_builder import (
 from wrapperir.ir.expr import Expr, Symbol
 from wrapperir.ir.kernel import ZeroMode
 from wrapperir.ir.line import (
-    ConstantInput,
     DefinitionLine,
-    Input,
     KernelDefinitionLine,
     MultiKernelLine,
-    Program,
     SymbolDefinitionLine,
-    SymbolKind,
-    SymbolSource,
 )
 from wrapperir.ir.multi_kernel_builder import identity, multi_kernel_line
 from wrapperir.ir.names import FreshNames
+from wrapperir.ir.program import ConstantInput, Input, Program
 from wrapperir.ir.selection import FirstChoice, Selection
 from wrapperir.ir.types import TensorType, ValueType
 

@@ -1,4 +1,4 @@
-"""The line kinds of a program, one class a kind, and programs: plain frozen data.
+"""The line kinds of a program, one class a kind: plain frozen data.
 
 A name in a line is the bare name; text writes it ``%name`` (values) or ``@name``
 (kernels).  Each kind's text keyword, JSON kind and visitor method come from the class
@@ -9,11 +9,11 @@ memory goes when the last name of it is dropped.  See ``docs/reference/semantics
 """
 
 import re
-from enum import StrEnum
 from typing import TypeAlias, Union, get_args
 
 from attrs import field, frozen
 
+from wrapperir.ir.arguments import Argument, KernelArgument, SymbolKind, SymbolSource
 from wrapperir.ir.expr import Expr
 from wrapperir.ir.kernel import (
     Constant,
@@ -25,7 +25,7 @@ from wrapperir.ir.kernel import (
     ZeroMode,
 )
 from wrapperir.ir.selection import FirstChoice, Selection
-from wrapperir.ir.types import CPU, Device, DType, PoolType, TensorType, ValueType
+from wrapperir.ir.types import CPU, Device, PoolType, TensorType, ValueType
 
 
 @frozen
@@ -43,95 +43,6 @@ class Provenance:
     nodes: tuple[str, ...] = ()
     operator: str | None = None
     location: SourceLocation | None = None
-
-
-@frozen
-class BufferRef:
-    """A use of a named value as an argument."""
-
-    name: str
-
-
-@frozen
-class TorchEnum:
-    """A named constant of torch: ``kind`` is ``layout`` or ``memory_format``."""
-
-    kind: str
-    name: str
-
-
-@frozen
-class ComplexLiteral:
-    """A complex number."""
-
-    real: float
-    imaginary: float
-
-
-Argument: TypeAlias = Union[
-    BufferRef,
-    Expr,
-    bool,
-    str,
-    DType,
-    Device,
-    TorchEnum,
-    ComplexLiteral,
-    tuple["Argument", ...],
-    None,
-]
-"""An argument of an operator.  ``DType`` is a ``str`` subclass: test it first."""
-
-KernelArgument: TypeAlias = Union[BufferRef, Expr]
-"""An argument of a kernel: a value's name or a scalar expression."""
-
-
-class SymbolKind(StrEnum):
-    """The kind of number a symbol stands for."""
-
-    INT = "int"
-    FLOAT = "float"
-    BOOL = "bool"
-
-
-@frozen
-class SizeOf:
-    """The extent of dimension ``dim`` of a tensor."""
-
-    buffer: str
-    dim: int
-
-
-@frozen
-class StrideOf:
-    """The stride, in elements, of dimension ``dim`` of a tensor."""
-
-    buffer: str
-    dim: int
-
-
-@frozen
-class OffsetOf:
-    """The storage offset, in elements, of a tensor."""
-
-    buffer: str
-
-
-@frozen
-class ValueOf:
-    """The value of a scalar input or scalar result."""
-
-    name: str
-
-
-@frozen
-class ItemOf:
-    """The one element of a one-element tensor, read on the host (``.item()``)."""
-
-    buffer: str
-
-
-SymbolSource: TypeAlias = Union[SizeOf, StrideOf, OffsetOf, ValueOf, ItemOf, Expr]
 
 
 @frozen(kw_only=True)
@@ -468,45 +379,3 @@ KEYWORDS: dict[type[Line], str] = {kind: _keyword_of(kind) for kind in LINES}
 def keyword(line: Line | type[Line]) -> str:
     """Return the keyword of a line or line kind: ``KernelCallLine`` → ``kernel_call``."""
     return KEYWORDS[line if isinstance(line, type) else type(line)]
-
-
-SCHEMA_VERSION = 1
-
-
-@frozen(kw_only=True)
-class Input:
-    """A value the caller passes; ``mutated`` says that the program may write to it."""
-
-    name: str
-    type: ValueType
-    mutated: bool = False
-
-
-@frozen(kw_only=True)
-class ConstantInput:
-    """A parameter or constant, kept outside the program under the name ``key``.
-
-    It is borrowed, and read only unless ``mutated``.
-    """
-
-    name: str
-    type: TensorType
-    key: str
-    mutated: bool = False
-
-
-@frozen(kw_only=True)
-class Program:
-    """Inputs, symbols, constants, kernel definitions, lines and outputs.
-
-    ``symbols`` are known on entry; their sources are inputs and earlier symbols.
-    Outputs are names, scalar expressions or ``None``.
-    """
-
-    name: str = "main"
-    inputs: tuple[Input, ...] = ()
-    symbols: tuple[SymbolDefinitionLine, ...] = ()
-    constants: tuple[ConstantInput, ...] = ()
-    definitions: tuple[DefinitionLine, ...] = ()
-    lines: tuple[BodyLine, ...] = ()
-    outputs: tuple[Argument, ...] = ()

@@ -6,20 +6,18 @@ from typing import Any, cast
 
 import attrs
 
-from wrapperir.ir.expr import Operation, Symbol, symbols_in
-from wrapperir.ir.line import (
-    AnyLine,
+from wrapperir.ir.arguments import (
     Argument,
-    Block,
     BufferRef,
     ItemOf,
     OffsetOf,
-    Provenance,
     SizeOf,
     StrideOf,
     SymbolSource,
     ValueOf,
 )
+from wrapperir.ir.expr import Operation, Symbol, symbols_in
+from wrapperir.ir.line import AnyLine, Block, Provenance
 from wrapperir.ir.types import PoolType, TensorType, TupleType, ValueType
 
 

@@ -21,7 +21,8 @@ from typing import Any, ForwardRef, Never, TypeAlias, Union, get_args, get_origi
 import attrs
 
 from wrapperir.ir.expr import Symbol
-from wrapperir.ir.line import ConstantInput, Input, Line, Program
+from wrapperir.ir.line import Line
+from wrapperir.ir.program import ConstantInput, Input, Program
 
 MAX_STEPS = 600
 """Steps from a program to a part of it, so that recursion over a program is safe.

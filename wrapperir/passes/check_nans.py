@@ -7,7 +7,8 @@ from attrs import evolve
 
 from wrapperir import ir as wir
 from wrapperir.ir.blocks import rewrite_blocks
-from wrapperir.ir.effects import Effects, LineEffects, Origin
+from wrapperir.ir.effects import Effects, Origin
+from wrapperir.ir.line_effects import LineEffects
 
 
 def check_nans(program: wir.Program) -> wir.Program:

@@ -2,7 +2,7 @@
 
 from wrapperir.analysis import Body, rewrite_bodies
 from wrapperir.ir import BodyLine, FreeLine, Program
-from wrapperir.ir.effects import LineEffects
+from wrapperir.ir.line_effects import LineEffects
 
 
 def free_early(program: Program) -> Program:

@@ -2,7 +2,8 @@
 
 from wrapperir.analysis import Body, StorageKind, rewrite_bodies
 from wrapperir.ir import BodyLine, FreeLine, Program, ScalarType, ValueType
-from wrapperir.ir.effects import Effects, LineEffects, Origin
+from wrapperir.ir.effects import Effects, Origin
+from wrapperir.ir.line_effects import LineEffects
 from wrapperir.ir.mentions import buffers_in
 
 

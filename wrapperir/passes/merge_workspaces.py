@@ -7,7 +7,7 @@ from attrs import define, evolve, field
 
 from wrapperir import ir as wir
 from wrapperir.analysis import Storage, StorageKind, find_storages, storage_bytes
-from wrapperir.ir.effects import LineEffects, uses
+from wrapperir.ir.line_effects import LineEffects, uses
 
 
 def merge_workspaces(program: wir.Program) -> wir.Program:

@@ -17,7 +17,8 @@ from wrapperir.analysis import (
     rewrite_bodies,
 )
 from wrapperir.ir.blocks import blocks_of
-from wrapperir.ir.effects import Effects, value_names
+from wrapperir.ir.effects import Effects
+from wrapperir.ir.line_effects import value_names
 from wrapperir.ir.storage_operators import looks_at_storage
 from wrapperir.passes.pool_choice import (
     BufferCandidate,

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from wrapperir.analysis import Body, rewrite_bodies
 from wrapperir.ir import BodyLine, ExternKernelLine, FreeLine, Program, ReuseLine
-from wrapperir.ir.effects import Effects, LineEffects
+from wrapperir.ir.effects import Effects
+from wrapperir.ir.line_effects import LineEffects
 from wrapperir.ir.mentions import buffers_in
 from wrapperir.operators import may_leave_out
 

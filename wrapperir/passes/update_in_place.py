@@ -16,7 +16,8 @@ from wrapperir.analysis import (
     rewrite_bodies,
     storage_bytes,
 )
-from wrapperir.ir.effects import Effects, LineEffects
+from wrapperir.ir.effects import Effects
+from wrapperir.ir.line_effects import LineEffects
 from wrapperir.operators import is_pointwise
 from wrapperir.passes.reuse_choice import reuse_line
 

@@ -6,7 +6,7 @@ from attrs import define, evolve, field
 
 from wrapperir import ir as wir
 from wrapperir.ir.blocks import rewrite_blocks
-from wrapperir.ir.effects import uses, value_names
+from wrapperir.ir.line_effects import uses, value_names
 from wrapperir.ir.mentions import buffers_in, type_symbols
 from wrapperir.operators import OutOverload, find_out_overload
 

@@ -18,7 +18,7 @@ from wrapperir.analysis import (
 )
 from wrapperir.diagnostics import LinePath, Position
 from wrapperir.ir.blocks import nested_blocks
-from wrapperir.ir.effects import LineEffects
+from wrapperir.ir.line_effects import LineEffects
 from wrapperir.report.timeline import TimelineLine
 from wrapperir.text import format_line
 

@@ -8,7 +8,7 @@ from attrs import evolve, frozen
 
 from wrapperir.diagnostics import Code, LinePath
 from wrapperir.ir import BodyLine, DefinitionLine, EventType, FreeLine, Program
-from wrapperir.ir.effects import definitions, drops
+from wrapperir.ir.line_effects import definitions, drops
 
 T = TypeVar("T")
 D = TypeVar("D", bound=DefinitionLine)

@@ -6,7 +6,8 @@ from attrs import evolve
 
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Code
-from wrapperir.ir.effects import LineEffects, Origin, definitions, uses
+from wrapperir.ir.effects import Origin
+from wrapperir.ir.line_effects import LineEffects, definitions, uses
 from wrapperir.testing.injection import (
     Faulty,
     Injector,

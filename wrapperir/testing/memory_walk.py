@@ -16,11 +16,11 @@ from wrapperir.diagnostics import LinePath
 from wrapperir.ir.effects import (
     Actor,
     Effects,
-    LineEffects,
     NestedBlock,
     Origin,
     ValueDefinition,
 )
+from wrapperir.ir.line_effects import LineEffects
 from wrapperir.testing.memory_trace import Trace, TracedMemory, TracedUse, TracedValue
 
 MOST_CHOICES = 6

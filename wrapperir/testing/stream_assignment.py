@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from wrapperir import ir as wir
 from wrapperir.ir.blocks import blocks_of, walk_lines
-from wrapperir.ir.effects import LineEffects, Origin, ValueDefinition, uses, value_names
+from wrapperir.ir.effects import Origin, ValueDefinition
+from wrapperir.ir.line_effects import LineEffects, uses, value_names
 
 _STREAMS = 3
 

@@ -6,7 +6,7 @@ from attrs import evolve, frozen
 
 from wrapperir import ir as wir
 from wrapperir.ir.blocks import blocks_of, walk_lines
-from wrapperir.ir.effects import definitions
+from wrapperir.ir.line_effects import definitions
 from wrapperir.ir.mentions import type_symbols
 
 _ZERO = (wir.ZeroMode.ZERO_ON_CALL, wir.ZeroMode.ZERO_PER_PROGRAM)

@@ -4,7 +4,7 @@ from wrapperir import ir as wir
 from wrapperir.analysis.arithmetic import UNBOUNDED
 from wrapperir.diagnostics import Code, LinePath, Note
 from wrapperir.ir.blocks import walk_places
-from wrapperir.ir.effects import LineEffects
+from wrapperir.ir.line_effects import LineEffects
 from wrapperir.verify.layouts import SymbolFacts, TypeFacts
 from wrapperir.verify.state import (
     CONSTANT,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, Diagnostic
-from wrapperir.ir.effects import LineEffects
+from wrapperir.ir.line_effects import LineEffects
 from wrapperir.ir.well_formed import MalformedPart, malformed_parts
 from wrapperir.verify import (
     calls,

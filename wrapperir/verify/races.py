@@ -10,7 +10,13 @@ from collections.abc import Sequence
 from wrapperir.analysis.range_map import RangeMap
 from wrapperir.diagnostics import Code, LinePath, Note
 from wrapperir.ir import BodyLine, BufferRef, KernelCallLine, Stream, TensorType
-from wrapperir.ir.effects import Actor, Effects, LineEffects, NestedBlock, Origin
+from wrapperir.ir.effects import (
+    Actor,
+    Effects,
+    NestedBlock,
+    Origin,
+)
+from wrapperir.ir.line_effects import LineEffects
 from wrapperir.verify.placements import Placement, PoolContents, SpanUnit
 from wrapperir.verify.state import MAX_NESTING, Role, State, StorageFacts, ValueFacts
 from wrapperir.verify.streams import Clocks, Conflict, RecordedEvent, UseHistory

@@ -9,7 +9,8 @@ from attrs import define, evolve, field
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Code
 from wrapperir.ir.blocks import rewrite_blocks
-from wrapperir.ir.effects import LineEffects, Origin
+from wrapperir.ir.effects import Origin
+from wrapperir.ir.line_effects import LineEffects
 from wrapperir.verify import verify
 
 

@@ -8,7 +8,7 @@ from attrs import define, evolve, field
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Severity
 from wrapperir.ir.blocks import blocks_of, rewrite_blocks
-from wrapperir.ir.effects import LineEffects, definitions, uses
+from wrapperir.ir.line_effects import LineEffects, definitions, uses
 from wrapperir.ir.mentions import buffers_in
 from wrapperir.passes import insert_frees
 from wrapperir.verify import verify

@@ -1,0 +1,381 @@
+"""The effects of each line kind: names, bytes, storages, streams and nested blocks.
+
+:class:`LineEffects` describes each line kind once.  The verifier, analyses, passes, the
+interpreter and emitters read its :class:`Effects`.
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+
+from wrapperir.ir.arguments import BufferRef, ItemOf, KernelArgument
+from wrapperir.ir.blocks import blocks_of, walk_lines
+from wrapperir.ir.effects import (
+    Actor,
+    ByteAccess,
+    Effects,
+    NestedBlock,
+    Origin,
+    ValueDefinition,
+)
+from wrapperir.ir.kernel import TensorParameter, ZeroMode, runtime_parameters
+from wrapperir.ir.line import (
+    AllocateLine,
+    AllocatePoolLine,
+    AssertAlignmentLine,
+    AssertNotNanLine,
+    AssertScalarLine,
+    AssertSizeStrideLine,
+    BodyLine,
+    CommentLine,
+    ConditionalLine,
+    DefinitionLine,
+    ExternKernelLine,
+    FreeLine,
+    KernelCallLine,
+    KernelDefinitionLine,
+    MultiKernelLine,
+    MultiOutputLine,
+    PlaceLine,
+    RecordEventLine,
+    ReinterpretLine,
+    Result,
+    ReuseLine,
+    SubgraphCallLine,
+    SymbolDefinitionLine,
+    WaitEventLine,
+    WhileLoopLine,
+)
+from wrapperir.ir.mentions import add_buffers, source_buffer
+from wrapperir.ir.program import Program
+from wrapperir.ir.types import EventType, Stream, ValueType
+from wrapperir.ir.visitor import LineVisitor
+
+# Python 3.11 takes 0.1 µs to look up a member of an enum.
+_ALLOCATED = Origin.ALLOCATED
+_VIEW = Origin.VIEW
+_MOVED = Origin.MOVED
+_OPERATOR = Origin.OPERATOR
+_ELEMENT = Origin.ELEMENT
+
+_NOTHING = Effects()
+
+stream_of = lru_cache(256)(Stream)
+"""The stream of a device and a number: one object for each, as making it takes longer."""
+
+
+class LineEffects(LineVisitor[Effects]):
+    """Finds the effects of lines; kernels and multi-kernels are known by definitions.
+
+    A kernel that is not defined may read and write each of its arguments.
+    """
+
+    def __init__(self, definitions: Iterable[DefinitionLine] | None = ()) -> None:
+        """Take a program's definitions; ``None`` leaves out the accesses of kernels."""
+        self._definitions: Mapping[str, DefinitionLine] | None = (
+            None if definitions is None else {line.name: line for line in definitions}
+        )
+        self._kernels: dict[str, list[tuple[bool, bool] | None]] = {}
+
+    @classmethod
+    def of_program(cls, program: Program) -> "LineEffects":
+        """Return the effects of a program's lines."""
+        return cls(program.definitions)
+
+    def kernel(self, name: str) -> list[tuple[bool, bool] | None]:
+        """Return whether a kernel reads and writes each argument, ``None`` for a scalar.
+
+        The list is empty if the kernel is not defined.
+        """
+        known = self._kernels.get(name)
+        if known is None:
+            definition = None if self._definitions is None else self._definitions.get(name)
+            parameters = runtime_parameters(definition.parameters) if definition else ()
+            known = self._kernels[name] = [
+                (p.access.reads, p.access.writes)
+                if isinstance(p, TensorParameter)
+                else None
+                for p in parameters
+            ]
+        return known
+
+    def visit_kernel_definition(self, line: KernelDefinitionLine) -> Effects:
+        """Nothing: calls say what kernels do."""
+        return _NOTHING
+
+    def visit_multi_kernel(self, line: MultiKernelLine) -> Effects:
+        """Nothing: calls say what kernels do."""
+        return _NOTHING
+
+    def visit_allocate(self, line: AllocateLine) -> Effects:
+        """New memory, zeroed for a ``zero_on_call`` workspace."""
+        origin = _ALLOCATED
+        if line.workspace is not None and line.workspace is ZeroMode.ZERO_PER_PROGRAM:
+            origin = Origin.PROGRAM
+        made = ValueDefinition(line.result, line.type, origin, workspace=line.workspace)
+        return Effects(definitions=(made,), accesses=_zeroed(line), device=line.type.device)
+
+    def visit_allocate_pool(self, line: AllocatePoolLine) -> Effects:
+        """New raw memory."""
+        return Effects(
+            definitions=(ValueDefinition(line.result, line.type, Origin.POOL),),
+            device=line.type.device,
+        )
+
+    def visit_place(self, line: PlaceLine) -> Effects:
+        """A part of a pool, zeroed for a ``zero_on_call`` workspace."""
+        made = ValueDefinition(
+            line.result,
+            line.type,
+            Origin.PLACED,
+            line.pool,
+            offset=line.offset,
+            workspace=line.workspace,
+        )
+        return Effects(
+            uses=(line.pool,),
+            definitions=(made,),
+            accesses=_zeroed(line),
+            device=line.type.device,
+        )
+
+    def visit_free(self, line: FreeLine) -> Effects:
+        """The end of a name."""
+        return Effects(uses=(line.buffer,), drops=line.buffer)
+
+    def visit_reuse(self, line: ReuseLine) -> Effects:
+        """The memory of a name that ends."""
+        made = ValueDefinition(line.result, line.type, _MOVED, line.source)
+        return Effects(
+            uses=(line.source,),
+            definitions=(made,),
+            drops=line.source,
+            device=line.type.device,
+        )
+
+    def visit_reinterpret(self, line: ReinterpretLine) -> Effects:
+        """Another name of a storage."""
+        made = ValueDefinition(line.result, line.type, _VIEW, line.source)
+        return Effects(uses=(line.source,), definitions=(made,), device=line.type.device)
+
+    def visit_kernel_call(self, line: KernelCallLine) -> Effects:
+        """The access that the definition declares for each parameter."""
+        stream = stream_of(line.device, line.stream)
+        accesses: list[ByteAccess] = []
+        if self._definitions is not None:
+            known = self.kernel(line.kernel)
+            for argument, access in zip(
+                line.arguments, known or itertools.repeat((True, True)), strict=False
+            ):
+                if isinstance(argument, BufferRef) and access is not None:
+                    accesses.append(ByteAccess(argument.name, *access, stream))
+        return Effects(
+            uses=_names(line.arguments),
+            accesses=tuple(accesses),
+            device=line.device,
+            stream=stream,
+            launches=True,
+            may_fail=True,
+        )
+
+    def visit_extern_kernel(self, line: ExternKernelLine) -> Effects:
+        """Reads of all arguments, declared writes, and a result that the call writes."""
+        stream = stream_of(line.device, line.stream)
+        uses: list[str] = []
+        for argument in line.arguments:
+            add_buffers(argument, uses)
+        for _, argument in line.keywords:
+            add_buffers(argument, uses)
+        accesses = [
+            ByteAccess(name, True, name in line.writes, stream)
+            for name in dict.fromkeys(uses)
+        ]
+        made: tuple[ValueDefinition, ...] = ()
+        if line.result is not None and line.type is not None:
+            aliases = line.aliases
+            made = (ValueDefinition(line.result, line.type, _OPERATOR, None, aliases),)
+            if not aliases:
+                accesses.append(ByteAccess(line.result, False, True, stream, covers=True))
+        return Effects(
+            uses=tuple(uses),
+            definitions=made,
+            accesses=tuple(accesses),
+            device=line.device,
+            stream=stream,
+            launches=True,
+            may_fail=True,
+        )
+
+    def visit_multi_output(self, line: MultiOutputLine) -> Effects:
+        """An element of a tuple."""
+        made = ValueDefinition(
+            line.result, line.type, _ELEMENT, line.source, (), line.indices
+        )
+        return Effects(uses=(line.source,), definitions=(made,))
+
+    def visit_record_event(self, line: RecordEventLine) -> Effects:
+        """An event: no memory."""
+        made = ValueDefinition(line.result, EventType(line.device), Origin.NONE)
+        return Effects(
+            definitions=(made,),
+            device=line.device,
+            stream=stream_of(line.device, line.stream),
+            records=line.result,
+        )
+
+    def visit_wait_event(self, line: WaitEventLine) -> Effects:
+        """An order of later work."""
+        return Effects(
+            uses=(line.event,),
+            device=line.device,
+            stream=stream_of(line.device, line.stream),
+            awaits=line.event,
+        )
+
+    def visit_symbol_definition(self, line: SymbolDefinitionLine) -> Effects:
+        """A symbol; ``.item()`` has the host read bytes."""
+        source = line.source
+        name = source_buffer(source)
+        return Effects(
+            uses=() if name is None else (name,),
+            accesses=_host_read(source.buffer) if isinstance(source, ItemOf) else (),
+            host_waits=isinstance(source, ItemOf),
+            symbol=line.symbol,
+            may_fail=True,
+        )
+
+    def visit_assert_size_stride(self, line: AssertSizeStrideLine) -> Effects:
+        """A check of facts that the host knows."""
+        return Effects(uses=(line.buffer,), may_fail=True)
+
+    def visit_assert_alignment(self, line: AssertAlignmentLine) -> Effects:
+        """A check of an address, which the host knows."""
+        return Effects(uses=(line.buffer,), may_fail=True)
+
+    def visit_assert_scalar(self, line: AssertScalarLine) -> Effects:
+        """A check of numbers."""
+        return Effects(may_fail=True)
+
+    def visit_assert_not_nan(self, line: AssertNotNanLine) -> Effects:
+        """A check for which the host reads bytes."""
+        return Effects(
+            uses=(line.buffer,),
+            accesses=_host_read(line.buffer),
+            host_waits=True,
+            may_fail=True,
+        )
+
+    def visit_conditional(self, line: ConditionalLine) -> Effects:
+        """Two blocks with the same operands; the host reads a tensor predicate."""
+        read = _names((line.predicate,))
+        return Effects(
+            uses=_names((line.predicate, *line.operands)),
+            definitions=_results(line.results),
+            accesses=(
+                *(access for name in read for access in _host_read(name)),
+                *_lent(line.operands, line.results),
+            ),
+            blocks=(
+                NestedBlock("on_true", line.on_true, line.operands),
+                NestedBlock("on_false", line.on_false, line.operands),
+            ),
+            host_waits=bool(read),
+            may_fail=True,
+        )
+
+    def visit_while_loop(self, line: WhileLoopLine) -> Effects:
+        """Two blocks with the same operands; results are copies without an iteration."""
+        operands = (*line.carried, *line.invariant)
+        is_read = any(isinstance(result, BufferRef) for result in line.condition.results)
+        return Effects(
+            uses=_names(operands),
+            definitions=_results(line.results),
+            accesses=_lent(operands, line.results),
+            blocks=(
+                NestedBlock(
+                    "condition",
+                    line.condition,
+                    operands,
+                    returns=False,
+                    repeats=True,
+                    host_reads_result=is_read,
+                ),
+                NestedBlock("body", line.body, operands, repeats=True),
+            ),
+            may_fail=True,
+        )
+
+    def visit_subgraph_call(self, line: SubgraphCallLine) -> Effects:
+        """One block."""
+        return Effects(
+            uses=_names(line.operands),
+            definitions=_results(line.results),
+            accesses=_lent(line.operands, line.results),
+            blocks=(NestedBlock("body", line.body, line.operands),),
+            may_fail=True,
+        )
+
+    def visit_comment(self, line: CommentLine) -> Effects:
+        """Nothing."""
+        return _NOTHING
+
+
+def _names(arguments: Iterable[KernelArgument]) -> tuple[str, ...]:
+    return tuple([a.name for a in arguments if isinstance(a, BufferRef)])
+
+
+def _results(results: Iterable[Result]) -> tuple[ValueDefinition, ...]:
+    return tuple(ValueDefinition(r.name, r.type, Origin.BLOCK) for r in results)
+
+
+def _host_read(name: str) -> tuple[ByteAccess, ...]:
+    return (ByteAccess(name, True, False, Actor.HOST),)
+
+
+def _zeroed(line: AllocateLine | PlaceLine) -> tuple[ByteAccess, ...]:
+    if line.workspace is None or line.workspace is not ZeroMode.ZERO_ON_CALL:
+        return ()
+    return (ByteAccess(line.result, False, True, Actor.STREAM_0, covers=True),)
+
+
+def _lent(
+    operands: Iterable[KernelArgument], results: Iterable[Result]
+) -> tuple[ByteAccess, ...]:
+    """Return the accesses of blocks to operands and results."""
+    lent = dict.fromkeys(_names(operands))
+    return (
+        *(ByteAccess(name, True, True, Actor.STREAM_0) for name in lent),
+        *(ByteAccess(r.name, False, True, Actor.STREAM_0, covers=True) for r in results),
+    )
+
+
+_WITHOUT_KERNELS = LineEffects(None)
+
+
+def uses(line: BodyLine) -> tuple[str, ...]:
+    """Return the names that must be alive where a line runs, repeats included.
+
+    Constants are among them: nested blocks see constants by name, so that such uses
+    count in the lines of the block.
+    """
+    return _WITHOUT_KERNELS.visit(line).uses
+
+
+def definitions(line: BodyLine) -> tuple[tuple[str, ValueType], ...]:
+    """Return the name and type of each value that a line defines."""
+    return tuple([(d.name, d.type) for d in _WITHOUT_KERNELS.visit(line).definitions])
+
+
+def drops(line: BodyLine) -> str | None:
+    """Return the name that a line drops: a free's buffer or a reuse's source."""
+    return _WITHOUT_KERNELS.visit(line).drops
+
+
+def value_names(program: Program) -> Iterator[str]:
+    """Yield the name of each value of a program, nested blocks included."""
+    yield from (input.name for input in program.inputs)
+    yield from (constant.name for constant in program.constants)
+    for line in walk_lines(program.lines):
+        yield from (name for name, _ in definitions(line))
+        for block in blocks_of(line):
+            yield from (parameter.name for parameter in block.parameters)

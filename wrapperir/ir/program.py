@@ -1,0 +1,48 @@
+"""A program: its inputs, constants and symbols, kernel definitions, lines and outputs."""
+
+from attrs import frozen
+
+from wrapperir.ir.arguments import Argument
+from wrapperir.ir.line import BodyLine, DefinitionLine, SymbolDefinitionLine
+from wrapperir.ir.types import TensorType, ValueType
+
+SCHEMA_VERSION = 1
+
+
+@frozen(kw_only=True)
+class Input:
+    """A value the caller passes; ``mutated`` says that the program may write to it."""
+
+    name: str
+    type: ValueType
+    mutated: bool = False
+
+
+@frozen(kw_only=True)
+class ConstantInput:
+    """A parameter or constant, kept outside the program under the name ``key``.
+
+    It is borrowed, and read only unless ``mutated``.
+    """
+
+    name: str
+    type: TensorType
+    key: str
+    mutated: bool = False
+
+
+@frozen(kw_only=True)
+class Program:
+    """Inputs, symbols, constants, kernel definitions, lines and outputs.
+
+    ``symbols`` are known on entry; their sources are inputs and earlier symbols.
+    Outputs are names, scalar expressions or ``None``.
+    """
+
+    name: str = "main"
+    inputs: tuple[Input, ...] = ()
+    symbols: tuple[SymbolDefinitionLine, ...] = ()
+    constants: tuple[ConstantInput, ...] = ()
+    definitions: tuple[DefinitionLine, ...] = ()
+    lines: tuple[BodyLine, ...] = ()
+    outputs: tuple[Argument, ...] = ()
