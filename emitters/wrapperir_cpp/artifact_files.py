@@ -18,7 +18,7 @@ TEXT = "program.wir"
 _INCLUDED: Sequence[LiteralString] = ("description.h", "numbers.h", "operators.h")
 _FILES = runtime_files(
     *(*_INCLUDED, "choices.h", "program.h", "runtime.h", "wrapperir.h"),
-    *("aoti_interface.cpp", "api.cpp", "choices.cpp"),
+    *("aoti_interface.cpp", "api.cpp", "choices.cpp", "input_checks.cpp"),
     *("numbers.cpp", "operators.cpp", "program.cpp"),
 )
 

@@ -262,7 +262,12 @@ def load_library(artifact: Artifact, constants: Mapping[str, torch.Tensor]) -> L
 @cache
 def _binding() -> _Binding:
     compiler = find_compiler()
-    names: list[str] = ["binding.cpp", "binding_errors.h", "wrapperir.h"]
+    names: list[str] = [
+        "binding.cpp",
+        "binding_errors.h",
+        "binding_inputs.h",
+        "wrapperir.h",
+    ]
     texts = {name: (_RUNTIME / name).read_text("utf-8") for name in names}
     source = texts.pop("binding.cpp")
     flags = [*_HOST_FLAGS, f"-I{sysconfig.get_path('include')}"]

@@ -207,9 +207,17 @@ int64_t wrapperir_output_count(const wrapperir_program* program) {
   return program->description.output_count;
 }
 
+int64_t wrapperir_input_kind(const wrapperir_program* program, int64_t index) {
+  return program->description.inputs[index].kind;
+}
+
+int wrapperir_refuse_input(
+    const wrapperir_program* program, int64_t index, const char* needed) {
+  return guarded([&] { refuse_input(program->description.inputs[index], needed); });
+}
+
 int wrapperir_input_is_mutated(const wrapperir_program* program, int64_t index) {
-  const Description& description = program->description;
-  return index >= 0 && index < description.input_count && description.inputs[index].is_mutated;
+  return program->description.inputs[index].is_mutated;
 }
 
 int64_t wrapperir_timed_count(void) { return wrapperir_description.timed_count; }

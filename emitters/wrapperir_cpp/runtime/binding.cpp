@@ -6,191 +6,14 @@
 #include <string.h>
 #include <structmember.h>
 
-#include <memory>
 #include <vector>
 
-#include "binding_errors.h"
-#include "wrapperir.h"
+#include "binding_inputs.h"
 
-extern "C" {
-int32_t aoti_torch_new_tensor_handle(wrapperir_tensor, wrapperir_tensor*);
-int32_t aoti_torch_delete_tensor_object(wrapperir_tensor);
-}
-namespace at {
-class Tensor;
-class TensorBase;
-namespace native {
-bool is_conj(const Tensor&);
-bool is_neg(const Tensor&);
-}
-}
 // A function of PyTorch's Python bindings; it moves from its argument.
 PyObject* THPVariable_Wrap(at::TensorBase&&);
 
 namespace {
-
-PyObject* tensor_class;
-PyObject* parameter_class;
-PyObject* dispatch_name;
-PyObject* no_dispatch;
-
-struct Program {
-  PyObject_HEAD
-  vectorcallfunc call;
-  wrapperir_program* program;
-  decltype(&wrapperir_run) run;
-  decltype(&wrapperir_close) close;
-  decltype(&wrapperir_error) error;
-  decltype(&wrapperir_input_is_mutated) is_mutated;
-  decltype(&wrapperir_timed_count) timed_count;
-  decltype(&wrapperir_timed_name) timed_name;
-  decltype(&wrapperir_timed_choice) timed_choice;
-  Py_ssize_t output_count;
-};
-
-// A Python tensor keeps its at::Tensor behind the object's head; loading checks that.
-wrapperir_tensor handle_of(PyObject* object) {
-  return reinterpret_cast<wrapperir_tensor>(
-      reinterpret_cast<char*>(object) + sizeof(PyObject));
-}
-
-// Whether a tensor's class has no __torch_dispatch__ of its own. Python caches the lookup.
-bool leaves_dispatch(PyTypeObject* type) {
-  if (!PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(tensor_class))) return false;
-  PyObject* found = PyObject_GetAttr(reinterpret_cast<PyObject*>(type), dispatch_name);
-  if (!found) PyErr_Clear();
-  Py_XDECREF(found);
-  return found == no_dispatch;
-}
-
-bool is_plain(PyObject* object) {
-  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
-  return type == tensor_class || type == parameter_class || leaves_dispatch(Py_TYPE(object));
-}
-
-bool is_lazy(PyObject* tensor) {
-  auto& inner = reinterpret_cast<const at::Tensor&>(*handle_of(tensor));
-  return at::native::is_conj(inner) || at::native::is_neg(inner);
-}
-
-// The values of a call; the tensors among them are deleted at the end.
-class Values {
- public:
-  explicit Values(Py_ssize_t count) : count_(count) {
-    if (count > kFew) many_ = std::make_unique<wrapperir_value[]>(count);
-    all_ = many_ ? many_.get() : few_;
-    for (Py_ssize_t i = 0; i < count; ++i) all_[i].kind = WRAPPERIR_NONE;
-  }
-  Values(const Values&) = delete;
-  Values& operator=(const Values&) = delete;
-  ~Values() {
-    for (Py_ssize_t i = 0; i < count_; ++i)
-      if (all_[i].kind == WRAPPERIR_TENSOR && all_[i].as.tensor)
-        aoti_torch_delete_tensor_object(all_[i].as.tensor);
-  }
-
-  wrapperir_value* all() { return all_; }
-  // The tensors belong to someone else now.
-  void release() { count_ = 0; }
-
- private:
-  static constexpr Py_ssize_t kFew = 32;
-  wrapperir_value few_[kFew];
-  std::unique_ptr<wrapperir_value[]> many_;
-  wrapperir_value* all_;
-  Py_ssize_t count_;
-};
-
-bool take_whole(PyObject* number, Py_ssize_t index, wrapperir_value& value) {
-  int overflow = 0;
-  value.as.integer = PyLong_AsLongLongAndOverflow(number, &overflow);
-  if (overflow)
-    PyErr_Format(PyExc_OverflowError, "input %zd does not fit 64 bits", index);
-  else if (value.as.integer != -1 || !PyErr_Occurred())
-    value.kind = PyBool_Check(number) ? WRAPPERIR_BOOL : WRAPPERIR_INT;
-  return value.kind != WRAPPERIR_NONE;
-}
-
-bool refuse_tensor(PyObject* object, Py_ssize_t index) {
-  PyErr_Format(
-      PyExc_TypeError, "input %zd is a %s: the program takes plain tensors only", index,
-      Py_TYPE(object)->tp_name);
-  return false;
-}
-
-bool refuse_other(PyObject* object, Py_ssize_t index) {
-  if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_TypeError)) return false;
-  PyErr_Format(
-      PyExc_TypeError, "input %zd is a %s, neither a tensor nor a real number", index,
-      Py_TYPE(object)->tp_name);
-  return false;
-}
-
-// Take an object that may be converted to an int or a float.
-bool take_other(PyObject* object, Py_ssize_t index, wrapperir_value& value) {
-  int is_tensor = PyObject_IsInstance(object, tensor_class);
-  if (is_tensor < 0) return false;
-  if (is_tensor) return refuse_tensor(object, index);
-  if (PyIndex_Check(object)) {
-    PyObject* number = PyNumber_Index(object);
-    if (!number) return refuse_other(object, index);
-    bool taken = take_whole(number, index, value);
-    Py_DECREF(number);
-    return taken;
-  }
-  if (PyNumber_Check(object)) {
-    value.as.real = PyFloat_AsDouble(object);
-    if (value.as.real == -1.0 && PyErr_Occurred()) return refuse_other(object, index);
-    value.kind = WRAPPERIR_FLOAT;
-    return true;
-  }
-  return refuse_other(object, index);
-}
-
-bool take_tensor(PyObject* tensor, Py_ssize_t index, wrapperir_value& value) {
-  value.as.tensor = nullptr;
-  if (aoti_torch_new_tensor_handle(handle_of(tensor), &value.as.tensor)) {
-    PyErr_Format(PyExc_RuntimeError, "input %zd is a tensor that cannot be taken", index);
-    return false;
-  }
-  value.kind = WRAPPERIR_TENSOR;
-  return true;
-}
-
-// Take a copy of a lazily conjugated or negated tensor, whose memory does not hold its values.
-// If the program writes to the tensor, the writes would be lost.
-bool take_lazy(
-    const Program& program, PyObject* tensor, Py_ssize_t index, wrapperir_value& value) {
-  if (program.is_mutated(program.program, index)) {
-    PyErr_Format(
-        PyExc_TypeError,
-        "input %zd is conjugated or negated lazily, and the program writes to it: pass one"
-        " that is not, such as its clone",
-        index);
-    return false;
-  }
-  PyObject* steps[] = {Py_NewRef(tensor), nullptr, nullptr, nullptr};
-  const char* methods[] = {"detach", "resolve_conj", "resolve_neg"};
-  for (int i = 0; i < 3 && steps[i]; ++i)
-    steps[i + 1] = PyObject_CallMethod(steps[i], methods[i], nullptr);
-  bool taken = steps[3] && take_tensor(steps[3], index, value);
-  for (PyObject* step : steps) Py_XDECREF(step);
-  return taken;
-}
-
-bool take(
-    const Program& program, PyObject* object, Py_ssize_t index, wrapperir_value& value) {
-  if (is_plain(object))
-    return is_lazy(object) ? take_lazy(program, object, index, value)
-                           : take_tensor(object, index, value);
-  if (PyLong_Check(object)) return take_whole(object, index, value);
-  if (PyFloat_Check(object)) {
-    value.as.real = PyFloat_AS_DOUBLE(object);
-    value.kind = WRAPPERIR_FLOAT;
-    return true;
-  }
-  return object == Py_None || take_other(object, index, value);
-}
 
 // A handle's tensor, as its Python object if it has one. The handle is deleted.
 PyObject* wrap(wrapperir_tensor& handle) {
@@ -231,7 +54,9 @@ PyObject* call(PyObject* self, PyObject* const* given, size_t flags, PyObject* n
   PyObject* list = given[0];
   Py_ssize_t count = PyList_GET_SIZE(list);
   Values inputs(count);
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list) && i < count; ++i)
+  // Another number of inputs is refused by the program.
+  const Py_ssize_t wanted = count == program->input_count ? count : 0;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list) && i < wanted; ++i)
     if (!take(*program, PyList_GET_ITEM(list, i), i, inputs.all()[i])) return nullptr;
   Values outputs(program->output_count);
   // The list must not keep tensors alive that the program frees.
@@ -283,14 +108,18 @@ bool find_constants(void* library, PyObject* constants, std::vector<wrapperir_te
 
 bool open_with(Program* self, void* library, PyObject* constants) {
   decltype(&wrapperir_open_with) open = nullptr;
+  decltype(&wrapperir_input_count) input_count = nullptr;
   decltype(&wrapperir_output_count) output_count = nullptr;
   std::vector<wrapperir_tensor> handles;
   if (!find(library, "wrapperir_open_with", open) ||
+      !find(library, "wrapperir_input_count", input_count) ||
       !find(library, "wrapperir_output_count", output_count) ||
       !find(library, "wrapperir_run", self->run) ||
       !find(library, "wrapperir_close", self->close) ||
       !find(library, "wrapperir_error", self->error) ||
       !find(library, "wrapperir_input_is_mutated", self->is_mutated) ||
+      !find(library, "wrapperir_input_kind", self->input_kind) ||
+      !find(library, "wrapperir_refuse_input", self->refuse_input) ||
       !find_constants(library, constants, handles))
     return false;
   auto count = static_cast<int64_t>(handles.size());
@@ -302,6 +131,7 @@ bool open_with(Program* self, void* library, PyObject* constants) {
   find(library, "wrapperir_timed_count", self->timed_count, false);
   find(library, "wrapperir_timed_name", self->timed_name, false);
   find(library, "wrapperir_timed_choice", self->timed_choice, false);
+  self->input_count = static_cast<Py_ssize_t>(input_count(self->program));
   self->output_count = static_cast<Py_ssize_t>(output_count(self->program));
   return true;
 }

@@ -29,6 +29,14 @@ inline std::string spelled(const int64_t* numbers, int64_t count) {
   return text + "]";
 }
 
+// Check a tensor; `what` and its `name` begin the message, such as `%` and `w`.
+void check_tensor(
+    AtenTensorHandle tensor, const TensorFact& type, const char* what, const char* name);
+// Fail with what an input needs.
+[[noreturn]] void refuse_input(const InputFact& fact, const std::string& needed);
+// Check an input. A number becomes one of the declared kind; a float is never an int or a bool.
+void check_input(wrapperir_value& value, const InputFact& fact);
+
 // This thread's last failure; it stays until the next.
 const char* error_message();
 // Set the message of a failure that fail() did not throw.

@@ -65,6 +65,15 @@ WRAPPERIR_EXPORT int wrapperir_run(
 WRAPPERIR_EXPORT int64_t wrapperir_input_count(const wrapperir_program* program);
 WRAPPERIR_EXPORT int64_t wrapperir_output_count(const wrapperir_program* program);
 
+/* The kind of an input. */
+WRAPPERIR_EXPORT int64_t wrapperir_input_kind(
+    const wrapperir_program* program, int64_t index);
+
+/* Fail as a call with this input would: the message names the input and what it needs, such
+ * as "a tensor, not a string". For values that are not a wrapperir_value. */
+WRAPPERIR_EXPORT int wrapperir_refuse_input(
+    const wrapperir_program* program, int64_t index, const char* needed);
+
 /* Whether the program writes to the memory of an input: 0 or 1. */
 WRAPPERIR_EXPORT int wrapperir_input_is_mutated(
     const wrapperir_program* program, int64_t index);
