@@ -109,11 +109,10 @@ def _format_number(context: Context, output: wir.Argument) -> Fragment:
         return format_bool(output)
     if not isinstance(output, int | float | wir.Symbol | wir.Operation):
         return fragment("nullptr")
-    match expressions.kind(output):
-        case wir.SymbolKind.INT:
-            return fragment("int64_t({})", expressions.format_index(output))
-        case kind:
-            return expressions.format_number(output, kind)
+    kind = expressions.kind(output)
+    if kind is wir.SymbolKind.INT:
+        return fragment("int64_t({})", expressions.format_index(output))
+    return expressions.format_number(output, kind)
 
 
 def emit_symbol_definition(context: Context, line: wir.SymbolDefinitionLine) -> None:

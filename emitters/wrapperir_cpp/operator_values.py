@@ -115,7 +115,7 @@ def _named(
             raise refused(f"%{name[:80]} is an object of PyTorch's that C++ cannot hold")
         case wir.OpaqueType():
             return NoValue()
-        case _:
+        case wir.PoolType() | wir.EventType():
             raise refused(f"%{name[:80]} is not an argument of an operator")
 
 
@@ -140,9 +140,10 @@ def _literal(
             raise refused(f"torch has no {kind[:80]!a} named {name[:80]!a}")
         case wir.Device(kind) if kind not in ("cpu", "cuda", "meta"):
             raise refused(f"C++ has no device of kind {kind[:80]!a}")
-        case _:
-            assert not isinstance(argument, wir.BufferRef)
+        case str() | wir.TorchEnum() | wir.Device() | wir.ComplexLiteral():
             return argument
+        case wir.BufferRef(name):
+            raise refused(f"%{name[:80]} is not a literal")
 
 
 def _fitted(value: OperatorValue, type: SchemaType) -> OperatorValue | None:
@@ -222,7 +223,7 @@ def _describe(value: OperatorValue) -> str:
             return str(value)[:80]
         case wir.ComplexLiteral():
             return "complex number"
-        case _:
+        case str():
             return "string"
 
 
@@ -338,7 +339,13 @@ def _bind_result(
                 for position, element in enumerate(elements)
             ]
             return ResultValue(found, items=tuple(items))
-        case _:
+        case (
+            wir.TensorType()
+            | wir.ScalarType()
+            | wir.TupleType()
+            | wir.PoolType()
+            | wir.EventType()
+        ):
             raise refused(f"a result of type {required.kind.value} has no form in C++ here")
 
 

@@ -202,7 +202,7 @@ def _keeps(parameter: SchemaParameter, value: OperatorValue, *, whole: bool) -> 
             return "\0" not in value
         case NoValue():
             return parameter.type.kind is Kind.OPTIONAL
-        case _:
+        case TensorHandle() | str() | TorchEnum() | Device():
             return True
 
 

@@ -131,7 +131,7 @@ def gather(
             look = graph.fakes.of(type)
             target = block_functions.laid_out
             return graph.nodes.call(target, (node, *layout), keywords, name=name, val=look)
-        case _:
+        case wir.TensorType() | wir.OpaqueType() | wir.PoolType() | wir.EventType():
             return take(name, graph.fakes.of(type, name))
 
 

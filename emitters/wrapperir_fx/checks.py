@@ -66,7 +66,7 @@ def _source(
             value = graph.values[scalar]
             kind = kind_of_type(value.type)
             return _converted(graph, line, value.node, kind, name, val)
-        case expr:
+        case int() | float() | wir.Symbol() | wir.Operation() as expr:
             return graph.numbers.of_kind(expr, line.kind)
     if kind is line.kind:
         return graph.nodes.call(target, args, name=name, val=val)

@@ -84,7 +84,7 @@ class FakeValues(SymbolicNumbers):
                 return tuple(self.of(element) for element in type.elements)
             case wir.ScalarType():
                 return self.scalar(name, type.dtype)
-            case _:
+            case wir.OpaqueType() | wir.EventType():
                 return None
 
     def view(

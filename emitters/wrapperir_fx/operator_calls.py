@@ -41,7 +41,7 @@ def fx_argument(graph: GraphContext, argument: wir.Argument) -> FxArgument:
             return _torch_enum(graph, argument)
         case wir.ComplexLiteral(real, imaginary):
             return graph.numbers.complex(real, imaginary)
-        case _:
+        case wir.Symbol() | wir.Operation():
             return graph.numbers.value(argument)
 
 

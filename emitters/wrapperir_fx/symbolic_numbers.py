@@ -251,7 +251,7 @@ class SymbolicNumbers:
                 number = self.scalar(name, type.dtype)
             case wir.SizeOf(name) | wir.StrideOf(name) | wir.OffsetOf(name):
                 number = self._of_layout(line, self._type(name))
-            case _:
+            case int() | float() | wir.Symbol() | wir.Operation():
                 number = self.number(source)
         return self.converted(number, line.kind)
 

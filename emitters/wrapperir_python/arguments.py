@@ -72,7 +72,7 @@ class ArgumentFormatter:
             case wir.ComplexLiteral(real, imaginary):
                 parts = format_float(real), format_float(imaginary)
                 return fragment("complex({}, {})", *parts)
-            case _:
+            case int() | float() | wir.Symbol() | wir.Operation():
                 return self._expressions.format_value(argument)
 
     def format_dtype(self, dtype: wir.DType) -> Fragment:

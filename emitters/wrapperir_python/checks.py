@@ -1,7 +1,7 @@
 """Inputs, symbols and asserts in Python: values that a call takes, and their checks."""
 
 from pathlib import Path
-from typing import LiteralString
+from typing import LiteralString, assert_never
 
 import wrapperir.emit
 from wrapperir import ir as wir
@@ -147,8 +147,10 @@ def _format_source(context: PythonContext, line: wir.SymbolDefinitionLine) -> Fr
             old = kind_of_type(types.get(buffer))
         case wir.ValueOf(name):
             value, old = context.values[name], kind_of_type(types.get(name))
-        case _:
+        case int() | float() | wir.Symbol() | wir.Operation():
             return context.expressions.format_number(source, line.kind)
+        case _:
+            assert_never(source)
     return format_converted(context.module.need, value, old, line.kind)
 
 

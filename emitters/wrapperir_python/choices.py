@@ -120,9 +120,14 @@ def describe_choice(line: wir.MultiKernelLine) -> str:
             on = f" on {device}" if device else ""
             told = f": {times}{on}" if times else on
             return f"{line.name} is {names[index]}, as recorded{told}."
-        case _ if settled is not None:
-            return f"{line.name} is {names[settled]}."
-        case _:
+        case (
+            wir.FirstChoice()
+            | wir.BenchmarkChoice()
+            | wir.NearestChoice()
+            | wir.ComputedChoice()
+        ):
+            if settled is not None:
+                return f"{line.name} is {names[settled]}."
             return f"{line.name} is one of {', '.join(dict.fromkeys(names))}."
 
 

@@ -125,7 +125,7 @@ def _symbol_value(
             value = values[name]
             assert isinstance(value, int | float)
             return value
-        case source:
+        case int() | float() | wir.Symbol() | wir.Operation() as source:
             return wir.evaluate(source, symbols)
 
 

@@ -106,8 +106,13 @@ def dispatch_at(
             return (
                 ComputedAt(tree) if isinstance(tree, wir.Operation) else int(_number(tree))
             )
-        case _:
-            return wir.BenchmarkChoice()
+        case (
+            wir.BenchmarkChoice()
+            | wir.FirstChoice()
+            | wir.ForcedChoice()
+            | wir.RecordedChoice()
+        ):
+            return wir.BenchmarkChoice()  # the last three are settled
 
 
 def sizes_at(
@@ -166,7 +171,7 @@ def runnable_kernels(
             numbers = {hint.choice for hint in hints}
         case ComputedAt(index):
             numbers = {*_leaves(index)}
-        case _:
+        case wir.BenchmarkChoice():
             numbers = {*range(len(found))}
     if len(numbers) == 1:
         (dispatch,) = numbers

@@ -53,7 +53,7 @@ def result(argument: wir.Argument, frame: Frame) -> RunValue:
             return argument
         case int() | float() | wir.Symbol() | wir.Operation():
             return value_of(argument, frame.symbols)
-        case _:
+        case str() | tuple() | wir.Device() | wir.TorchEnum() | wir.ComplexLiteral():
             message = f"a {type(argument).__name__} cannot be returned"
             raise FaultError(Code.RUN_VALUE_KIND, message)
 

@@ -100,7 +100,7 @@ def _input_value(input: wir.Input, value: Value) -> RunValue:
             return number
         case wir.OpaqueType():
             return OpaqueValue(value)
-        case _:
+        case wir.TupleType() | wir.PoolType() | wir.EventType():
             problem = "cannot be a tuple, pool or event"
             raise value_fault(Code.RUN_INPUT_MISMATCH, input.name, problem)
 

@@ -14,8 +14,9 @@ from wrapperir.interp.fault import placed
 from wrapperir.interp.frame import Frame
 from wrapperir.interp.kernels import Kernels
 from wrapperir.interp.memory import Workspaces
-from wrapperir.interp.streams import History, StreamClocks
-from wrapperir.interp.values import OpaqueValue, TensorValue
+from wrapperir.interp.pool import Pool
+from wrapperir.interp.streams import Event, History, StreamClocks
+from wrapperir.interp.values import OpaqueValue, TensorValue, TupleValue
 from wrapperir.ir import Argument, BufferRef, Program
 from wrapperir.ir.blocks import called_names
 
@@ -98,5 +99,5 @@ def _output(argument: Argument, frame: Frame, index: int) -> Value:
                 return cast(Value, inner)
             case int() | float() as number:
                 return number
-            case _:
+            case TupleValue() | Pool() | Event():  # of these, only a tuple is returned
                 raise FaultError(Code.RUN_VALUE_KIND, "a tuple cannot be an output")

@@ -105,7 +105,7 @@ def python_of(value: RunValue) -> object:
             return [python_of(element) for element in elements]
         case OpaqueValue(inner):
             return inner
-        case _:
+        case int() | float():
             return value
 
 

@@ -134,7 +134,7 @@ def choose(selection: Selection, sizes: Sequence[int], values: Mapping[str, Numb
             return nearest(hints, sizes)
         case ComputedChoice(index):
             return evaluate_int(index, values)
-        case _:
+        case FirstChoice() | ForcedChoice() | RecordedChoice() | BenchmarkChoice():
             return settled_choice(selection) or 0
 
 
