@@ -170,7 +170,7 @@ def test_torch_is_not_imported() -> None:
         "import sys\n"
         "from wrapperir.ir.builder import ProgramBuilder\n"
         "from wrapperir.ir.expr import Symbol\n"
-        "from wrapperir.ir.line import SizeOf\n"
+        "from wrapperir.ir.arguments import SizeOf\n"
         "from wrapperir.ir.types import tensor\n"
         "from wrapperir.passes import PASSES, run_passes\n"
         "assert not {'torch', 'sympy'} & set(sys.modules)\n"
