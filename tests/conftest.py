@@ -4,7 +4,7 @@ import ctypes
 import gc
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -30,6 +30,26 @@ def run_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cache = shared / "run-cache"
     os.environ["XDG_CACHE_HOME"] = str(cache)
     return cache
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, object, object]:
+    """Keep the profile: what torch has for its own tests loads another as it is imported."""
+    profile = settings.get_current_profile_name()
+    try:
+        return (yield)
+    finally:
+        settings.load_profile(profile)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    """Keep the profile where a test imports it."""
+    profile = settings.get_current_profile_name()
+    try:
+        return (yield)
+    finally:
+        settings.load_profile(profile)
 
 
 def pytest_collection_finish() -> None:
